@@ -108,4 +108,4 @@ def answer_crash(error: Exception):
     """Answer an unexpected exception. The response has only the request's id; the log has the details."""
     session.rollback()
     log.exception("request_crashed", database=isinstance(error, SQLAlchemyError))
-    return build_failure(500, f"Something went wrong inside the panel. Tell support this id: {g.get('request_id')}.")
+    return build_failure(500, f"An internal error occurred. Tell support this id: {g.get('request_id')}.")

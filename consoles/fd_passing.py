@@ -16,6 +16,7 @@ from flask import Response
 
 from consoles import ipc
 from panel.core.errors import Forbidden, Problem, TooMany, Unavailable
+from panel.core.messages import message
 
 IPC_TIMEOUT_SECONDS = 3
 """Seconds the console server has for each step. It normally answers within a millisecond."""
@@ -35,7 +36,12 @@ def ensure_websocket_handshake(environ):
     }
     for requirement, is_met in requirements.items():
         if not is_met:
-            raise Problem(f"This address is for WebSocket connections only: {requirement} is missing.", status=400)
+            raise Problem(
+                message(
+                    "This address is for WebSocket connections only: {requirement} is missing.", requirement=requirement
+                ),
+                status=400,
+            )
 
 
 def is_key(text):
@@ -54,7 +60,7 @@ def ensure_same_origin(environ, public_url):
     scheme, _, host = origin.lower().partition("://")
     own = (environ.get("HTTP_HOST", "").lower(), urlsplit(public_url).netloc.lower())
     if scheme not in ("http", "https") or host not in own:
-        raise Forbidden("Consoles open only from pages of the panel itself.")
+        raise Forbidden(message("Consoles open only from pages of the panel itself."))
 
 
 def read_handshake(environ):
@@ -83,7 +89,7 @@ def pass_socket(environ, path, note):
                 ipc.send(ipc_connection, {"do": "go"})  # the console server answers the client only after this
                 return
     except (OSError, ValueError) as error:
-        raise Unavailable("Consoles are not available at the moment. Try again in a minute.") from error
+        raise Unavailable(message("Consoles are not available at the moment. Try again in a minute.")) from error
     if answer["reason"] == "busy":
         raise TooMany(answer["message"], seconds=30, reason="console_limit")
     raise Unavailable(answer["message"])
@@ -92,9 +98,9 @@ def pass_socket(environ, path, note):
 def get_client_socket(environ):
     connection = environ.get("panel.connection") or environ.get("werkzeug.socket")
     if connection is None:
-        raise Unavailable("This web server cannot carry consoles: run the panel with `panel web`.")
+        raise Unavailable(message("This web server cannot carry consoles: run the panel with `panel web`."))
     if isinstance(connection, ssl.SSLSocket):
-        raise Unavailable("This web server cannot carry consoles: TLS must end in front of the panel.")
+        raise Unavailable(message("This web server cannot carry consoles: TLS must end in front of the panel."))
     return connection
 
 

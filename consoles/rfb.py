@@ -16,6 +16,7 @@ from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 
 from consoles.close_codes import LOST, NOT_ADMITTED, REFUSED
+from panel.core.messages import message
 
 BROWSER, NODE = "browser", "node"
 
@@ -60,7 +61,7 @@ def parse_minor_version(greeting, peer):
     except ValueError:
         name = b""
     if name != b"RFB " or greeting[11:] != b"\n":
-        raise HandshakeFailed(REFUSED.with_message(f"The {peer} does not speak VNC."))
+        raise HandshakeFailed(REFUSED.with_message(message("The {peer} does not speak VNC.", peer=peer)))
     if major > 3:
         return 8
     return number if number in (7, 8) else 3
@@ -73,7 +74,7 @@ def admit_browser(version, password):
     else:
         security_type = yield BROWSER, bytes([1, SECURITY_VNC]), 1
         if security_type[0] != SECURITY_VNC:
-            raise HandshakeFailed(NOT_ADMITTED.with_message("The viewer does not sign in with a password."))
+            raise HandshakeFailed(NOT_ADMITTED.with_message(message("The viewer does not sign in with a password.")))
     challenge = os.urandom(16)
     answer = yield BROWSER, challenge, 16
     if not password or not hmac.compare_digest(answer, encrypt_challenge(password, challenge)):
@@ -97,7 +98,9 @@ def sign_in(password):
     if (kind == SECURITY_VNC or version == 8) and (yield NODE, b"", 4) != RESULT_OK:
         reason = (yield from read_reason()) if version == 8 else ""
         raise HandshakeFailed(
-            REFUSED.with_message(f"The machine's screen does not accept the panel: {reason or 'no reason given'}.")
+            REFUSED.with_message(
+                message("The machine's screen does not accept the panel: {reason}.", reason=reason or "no reason given")
+            )
         )
 
 
@@ -116,7 +119,9 @@ def choose_security(password):
     )
     if kind is None:
         raise HandshakeFailed(
-            REFUSED.with_message("The machine's screen asks for a way to sign in that the panel does not speak.")
+            REFUSED.with_message(
+                message("The machine's screen asks for a way to sign in that the panel does not speak.")
+            )
         )
     yield NODE, bytes([kind]), 0
     return kind
@@ -129,7 +134,9 @@ def read_old_security():
         yield from raise_refused()
     if kind not in (SECURITY_NONE, SECURITY_VNC):
         raise HandshakeFailed(
-            REFUSED.with_message("The machine's screen asks for a way to sign in that the panel does not speak.")
+            REFUSED.with_message(
+                message("The machine's screen asks for a way to sign in that the panel does not speak.")
+            )
         )
     return kind
 

@@ -34,6 +34,7 @@ from consoles.event_loop import EventLoop
 from consoles.ssh_shell import SshConsole
 from consoles.vnc import VncConsole, VncTarget
 from panel.core.errors import Problem
+from panel.core.messages import message
 
 log = structlog.get_logger()
 
@@ -109,7 +110,7 @@ class ConsoleServer:
                     return {"open": [describe_stream(stream) for stream in self.now()]}
                 case {"do": "close", "where": {**where}, "because": str(sentence)} if where:
                     return {"closed": self.close(where, close_codes.CLOSED.with_message(sentence))}
-            raise CommandRefused("order", "The console process does not know this order.")
+            raise CommandRefused("order", message("The console process does not know this order."))
         except CommandRefused as refusal:
             return refusal.answer
 
@@ -154,18 +155,25 @@ class ConsoleServer:
             target = target_class(**command["target"]) if self.find is None else None
             return stream_class(connection, handshake, target, **options)
         except (KeyError, TypeError) as error:
-            raise CommandRefused("order", f"The console process does not understand the order: {error!r}.") from error
+            raise CommandRefused(
+                "order", message("The console process does not understand the order: {error}.", error=repr(error))
+            ) from error
 
     def admit(self, stream, limits):
         with self.lock:
             if len(self.lines) >= self.max_consoles:
                 raise CommandRefused(
-                    "busy", "Too many consoles are open on this server. Close one, or try again later."
+                    "busy", message("Too many consoles are open on this server. Close one, or try again later.")
                 )
             for label, maximum in limits.items():
                 if sum(other.labels.get(label) == stream.labels.get(label) for other in self.lines) >= maximum:
                     raise CommandRefused(
-                        "busy", f"{maximum} consoles of the same {label} are open already. Close one of them."
+                        "busy",
+                        message(
+                            "{maximum} consoles of the same {label} are open already. Close one of them.",
+                            maximum=maximum,
+                            label=label,
+                        ),
                     )
             self.lines.add(stream)
 

@@ -12,6 +12,7 @@ from consoles import close_codes
 from panel.auth import permissions
 from panel.core.db import session
 from panel.core.errors import Problem, Unavailable
+from panel.core.messages import message
 from panel.services import consoles
 
 log = structlog.get_logger()
@@ -66,7 +67,7 @@ class SessionStore:
                     notified_at = now
                     consoles.enqueue_vnc_preparation(session_id)
             time.sleep(PREPARE_POLL_INTERVAL_SECONDS)
-        raise Unavailable("The machine's host does not answer.")
+        raise Unavailable(message("The machine's host does not answer."))
 
     def report(self, facts):
         self.facts.put(facts)

@@ -31,6 +31,7 @@ from consoles import close_codes, ssh
 from consoles.browser import TEXT, TextMessage
 from consoles.close_codes import CloseReason
 from consoles.session import ConsoleStream
+from panel.core.messages import message
 
 log = structlog.get_logger()
 
@@ -183,7 +184,7 @@ class GuestRelay(threading.Thread):
             if not transport.is_active():
                 return close_codes.LOST
         self.packets.send(CONTROL + orjson.dumps({"type": "exit", "code": code if code >= 0 else None}))
-        return close_codes.FINISHED.with_message("The shell ended.")
+        return close_codes.FINISHED.with_message(message("The shell ended."))
 
     def can_print(self):
         """Return whether more output may be sent. While input is stuck this is always true: the browser's `seen`

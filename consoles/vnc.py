@@ -12,6 +12,7 @@ from consoles import close_codes, rfb
 from consoles.rfb import BROWSER, NODE
 from consoles.session import WRITE, ConsoleStream, disable_nagle, set_peer_timeout
 from consoles.tunnel import CONNECT_TIMEOUT_SECONDS, Tunnel, TunnelError, find_message
+from panel.core.messages import message_of
 
 log = structlog.get_logger()
 
@@ -185,7 +186,7 @@ class VncConsole(ConsoleStream):
         try:
             self.tunnel = Tunnel(self.target.via, self.target.host, self.target.port)
         except TunnelError as problem:
-            self.fail(close_codes.UNREACHABLE.with_message(str(problem)))
+            self.fail(close_codes.UNREACHABLE.with_message(message_of(problem)))
         else:
             self.upstream = self.tunnel.upstream
             self.tunnel.watch(self.event_loop, lambda: self.guard(self.on_tunnel_ended))

@@ -5,6 +5,7 @@ import pkgutil
 from pathlib import Path
 
 import pytest
+from marshmallow import ValidationError
 
 import api
 import panel
@@ -12,11 +13,19 @@ from api.docs import openapi_document
 from api.instances.actions import POWER_ACTIONS
 from panel.auth import permissions
 from panel.core import jobs
-from tests.support.product_code import find_argument_strings, find_calls, find_strings, get_argument
+from panel.core.errors import Problem
+from tests.support.product_code import (
+    called_name,
+    find_argument_strings,
+    find_calls,
+    find_strings,
+    get_argument,
+    product_modules,
+)
 from worker import nodes
 from worker.engine import main
 from worker.engine.registry import TASK_TYPES
-from worker.nodes.base import NodeDriver
+from worker.nodes.base import NodeDriver, NodeError
 
 ROOT = Path(panel.__file__).parent.parent
 SURFACES = ("USER", "ADMIN")
@@ -103,3 +112,65 @@ def test_every_driver_keeps_the_contract_complete(name):
     driver = nodes.load_driver(name)
     assert issubclass(driver, NodeDriver)
     assert driver.__abstractmethods__ == frozenset()
+
+
+def subclass_names(*classes):
+    """Return the names of these classes and of all their subclasses."""
+    pending, names = list(classes), set()
+    while pending:
+        names.add((current := pending.pop()).__name__)
+        pending += current.__subclasses__()
+    return names
+
+
+MESSAGE_PACKAGES = "services", "workflows", "schemas", "auth", "ratelimit"
+MESSAGE_MODULES = (*(f"panel.{name}" for name in MESSAGE_PACKAGES), "worker", "consoles")
+"""The code below the web layer that hands sentences to people. Commands and answers of the APIs are English only."""
+MACHINE_READABLE_FIELDS = {"reason", "status", "seconds", "extra", "field_name", "error_class"}
+
+
+def find_message_modules():
+    """Return the modules whose sentences people read; the parts that build images run without people."""
+    modules = [module for module in product_modules() if module.name.startswith(MESSAGE_MODULES)]
+    return [module for module in modules if not module.name.startswith("worker.images")]
+
+
+def is_bare_sentence(node):
+    """Return whether this is text, or formatted text, that no `message(…)` contains. Details for operators are."""
+    if isinstance(node, ast.IfExp):
+        return is_bare_sentence(node.body) or is_bare_sentence(node.orelse)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return isinstance(node.func.value, ast.Constant | ast.JoinedStr)
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    return is_text or isinstance(node, ast.JoinedStr)
+
+
+def test_sentences_for_people_are_messages():
+    error_names = subclass_names(Problem, NodeError, ValidationError)
+    bare = []
+    for module in find_message_modules():
+        for node in ast.walk(module.tree):
+            texts = []
+            if isinstance(node, ast.Call) and called_name(node) in error_names:
+                fields = [item.value for item in node.keywords if item.arg not in MACHINE_READABLE_FIELDS]
+                texts = [*node.args[:1], *fields]
+            elif isinstance(node, ast.Call) and called_name(node) in ("step", "step_exclusive"):
+                texts = node.args[:1]
+            elif isinstance(node, ast.keyword) and node.arg == "stage":
+                texts = [node.value]
+            elif isinstance(node, ast.FunctionDef) and node.name.endswith("_error"):
+                texts = [line.value for line in ast.walk(node) if isinstance(line, ast.Return) and line.value]
+            bare += [module.place(text) for text in texts if is_bare_sentence(text)]
+    assert bare == []
+
+
+def test_templates_of_messages_are_literals():
+    """`make messages` reads the literals from the code."""
+    computed = [
+        module.place(node)
+        for module in product_modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and called_name(node) in ("message", "plural_message")
+        if not (node.args and isinstance(node.args[0], ast.Constant))
+    ]
+    assert computed == []

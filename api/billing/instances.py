@@ -47,7 +47,7 @@ def show(instance_id):
 def add_power_route(action, summary, message):
     def act(instance_id):
         task = instances.run_power_action(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
-        kit.set_message(message if task else "It is so already.")
+        kit.set_message(message if task else "No change needed.")
         return {"task_id": task and task.id}
 
     act.__doc__ = summary

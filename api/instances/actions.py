@@ -37,7 +37,7 @@ def deploy(body, instance_id):
 def add_power_route(action, summary, message):
     def act(instance_id):
         task = instances.run_power_action(get_own_instance(instance_id), action, actor=kit.actor())
-        return {"message": message, "task_id": task.id} if task else {"message": "It is so already."}
+        return {"message": message, "task_id": task.id} if task else {"message": "No change needed."}
 
     act.__doc__ = summary
     path = f"/instance/<instance_id>/power/{action}"

@@ -159,7 +159,7 @@ def deploy(body, instance_id):
 def add_power_route(action, summary, message):
     def act(instance_id):
         task = instances.run_power_action(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
-        kit.set_message(message if task else "It is so already.")
+        kit.set_message(message if task else "No change needed.")
 
     act.__doc__ = summary
     admin.post(f"/instance/<instance_id>/power/{action}", op=action, can="admin:instances:write")(act)

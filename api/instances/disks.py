@@ -35,12 +35,12 @@ DISK_ANSWER = kit.Schema.from_dict(
 def add_action_routes(action, summary, message):
     def act(instance_id, disk_id):
         task = getattr(disks, action)(disks.get(get_own_instance(instance_id), disk_id), actor=kit.actor())
-        return {"message": message, "task_id": task.id} if task else {"message": "It is so already."}
+        return {"message": message, "task_id": task.id} if task else {"message": "No change needed."}
 
     def admin_act(instance_id, disk_id):
         disk = disks.get(instances.get(instance_id), disk_id)
         task = getattr(disks, action)(disk, actor=kit.actor(), by_operator=True)
-        kit.set_message(message if task else "It is so already.")
+        kit.set_message(message if task else "No change needed.")
         return {"task_id": task and task.id}
 
     act.__doc__ = admin_act.__doc__ = summary + DISK_REFUSALS

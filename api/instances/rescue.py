@@ -36,7 +36,7 @@ Asked.sometimes = SECRET_FIELDS
 
 def switch_rescue(instance, enable, by_operator=False):
     task = rescue.switch(instance, enable, actor=kit.actor(), by_operator=by_operator)
-    message = (RESCUE_STARTS_MESSAGE if enable else RESCUE_ENDS_MESSAGE) if task else "It is so already."
+    message = (RESCUE_STARTS_MESSAGE if enable else RESCUE_ENDS_MESSAGE) if task else "No change needed."
     return task, message, rescue.describe_state(instance)
 
 

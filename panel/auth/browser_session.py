@@ -12,10 +12,13 @@ from werkzeug.exceptions import BadRequest
 from panel.auth import permissions
 from panel.auth.tokens import source_address
 from panel.core.errors import Forbidden, Unauthenticated
+from panel.core.messages import message
 from panel.services import access, factors, sessions
 
-SUSPENDED_MESSAGE = "Your account is suspended: you can look, but this needs {}. Contact support."
-SECOND_FACTOR_REQUIRED_MESSAGE = "Your account needs a second factor first. Set one up on your security page."
+SUSPENDED_MESSAGE = message("Your account is suspended: you can look, but this needs {permission}. Contact support.")
+SECOND_FACTOR_REQUIRED_MESSAGE = message(
+    "Your account needs two-factor authentication first. Set it up on your security page."
+)
 BLUEPRINTS_WITHOUT_SECOND_FACTOR = ("profile", "security", "sign_in")
 """Pages that are open to people who still have to set up a required second factor."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -137,7 +140,7 @@ def ensure_permission(permission):
     if permission == permissions.PUBLIC:
         return
     if current_account() is None:
-        raise Unauthenticated("Sign in to go on.")
+        raise Unauthenticated(message("Sign in to continue."))
     if request.blueprint not in BLUEPRINTS_WITHOUT_SECOND_FACTOR and is_second_factor_missing():
         raise Forbidden(SECOND_FACTOR_REQUIRED_MESSAGE, reason="second_factor_required")
     reason = permission_error(permission)
@@ -155,26 +158,34 @@ def permission_error(permission):
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
         if not permissions.has_operator_permission(current_account().operator_role, permission):
             return operator_permission_message(current_account().operator_role, permission)
-        return SUSPENDED_MESSAGE.format(permission) if current_account().suspended_at else None
+        return SUSPENDED_MESSAGE.format(permission=permission) if current_account().suspended_at else None
     if current_access().impersonator and permission in permissions.FORBIDDEN_WHILE_IMPERSONATING:
-        return "This cannot be done in somebody else's name. It stays with the person."
+        return message("This cannot be done in somebody else's name. It stays with the person.")
     if permission in permissions.ROLE_INDEPENDENT:
         return None
     if not current_access().has_permission(permission):
-        return f"Your role in the team does not permit this: it needs {permission}. Ask the account's owner for it."
+        return message(
+            "Your role in the team does not permit this: it needs {permission}. Ask the account's owner for it.",
+            permission=permission,
+        )
     if current_access().suspended and not permission.endswith(".view"):
-        return SUSPENDED_MESSAGE.format(permission)
+        return SUSPENDED_MESSAGE.format(permission=permission)
     return None
 
 
 def operator_permission_message(role, permission):
     """Return the message for a missing operators' permission, which names who can grant it."""
     if role is None:
-        return f"This is for operators: it needs the permission {permission}. An operator can give it to you."
+        return message(
+            "This is for operators: it needs the permission {permission}. An operator can give it to you.",
+            permission=permission,
+        )
     label = permissions.OPERATOR_ROLE_LABELS[role]
-    return (
-        f"Your operator role ({label}) does not include the permission {permission}. "
-        "An operator with full access can change your role."
+    return message(
+        "Your operator role ({label}) does not include the permission {permission}. "
+        "An operator with full access can change your role.",
+        label=label,
+        permission=permission,
     )
 
 
@@ -194,7 +205,9 @@ def ensure_same_origin():
     origin = request.headers.get("Origin", "")
     if site in ("same-origin", "none") or (site is None and is_own_origin(origin)):
         return
-    raise BadRequest("This form was not sent from a page of this panel. Go back, load the page again and repeat it.")
+    raise BadRequest(
+        message("This form was not sent from a page of this panel. Go back, load the page again and repeat it.")
+    )
 
 
 def is_own_origin(origin):

@@ -9,6 +9,7 @@ from werkzeug.exceptions import HTTPException
 from panel.auth import permissions
 from panel.auth.tokens import authorization_errors
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.services import tokens
 from panel.services.access import Access
 
@@ -16,7 +17,7 @@ PLACEHOLDER_PATTERN = re.compile(r"\{\w*_?id\}")
 SOME_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 """Replaces `{id}` in paths, so that they match a route."""
 CONVERTER_PATTERN = re.compile(r"<(?:\w+:)?(\w+)>")
-UNKNOWN_TOKEN_MESSAGE = "This is no valid token of this account."
+UNKNOWN_TOKEN_MESSAGE = message("This is no valid token of this account.")
 
 
 @dataclass
@@ -39,7 +40,7 @@ def explain(value, request, address, viewer_access):
         raise NotFound(UNKNOWN_TOKEN_MESSAGE, token=UNKNOWN_TOKEN_MESSAGE)
     token = get_token(token_row.id, viewer_access)
     if not token.is_usable:
-        return PermissionCheck(token, token_row.email, [f"The token is {token.state}."])
+        return PermissionCheck(token, token_row.email, [message("The token is {state}.", state=token.state)])
     access = Access.of(token_row, impersonator=token_row.issued_by)
     reasons = authorization_errors(requirement, method.upper(), token_row, access, address)
     return PermissionCheck(token, token_row.email, [refusal.message for refusal in reasons])
@@ -60,8 +61,8 @@ def requirement_for(method, path):
         endpoint = None
     requirement = requirements().get(endpoint)
     if requirement is None:
-        message = "There is no such operation of the user API. Write it like GET /api/instances."
-        raise NotFound(message, request=message)
+        sentence = message("There is no such operation of the user API. Write it like GET /api/instances.")
+        raise NotFound(sentence, request=sentence)
     return requirement
 
 

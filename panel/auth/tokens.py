@@ -8,11 +8,12 @@ from flask import current_app, g, request
 
 from panel.auth import permissions
 from panel.core.errors import Forbidden, Unauthenticated
+from panel.core.messages import message
 from panel.ratelimit import api_budget, windows
 from panel.services import token_cache, tokens
 from panel.services.access import Access
 
-ADDRESS_REFUSED_MESSAGE = "The token may not be used from this address."
+ADDRESS_REFUSED_MESSAGE = message("The token may not be used from this address.")
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def current_principal() -> ApiPrincipal:
 def authorize_user_token(requirement, token):
     address = token and record_use(token)
     if token is None or token.person_id is None:
-        raise Unauthenticated("The token is missing, unknown or no longer valid.")
+        raise Unauthenticated(message("The token is missing, unknown or no longer valid."))
     access = Access.of(token, impersonator=token.issued_by)
     for refusal in authorization_errors(requirement, request.method, token, access, address):
         raise refusal
@@ -98,9 +99,11 @@ def authorization_errors(requirement, method, token, access, address):
     if not is_ip_allowed(token, address):
         yield Forbidden(ADDRESS_REFUSED_MESSAGE)
     if requirement.scope and requirement.scope not in token.scopes and token.kind != requirement.unscoped_kind:
-        yield Forbidden(f"The token's scope does not permit this action: it needs {requirement.scope}.")
+        yield Forbidden(
+            message("The token's scope does not permit this action: it needs {scope}.", scope=requirement.scope)
+        )
     if access.impersonator and requirement.permission in permissions.FORBIDDEN_WHILE_IMPERSONATING:
-        yield Forbidden("This cannot be done in somebody else's name. It stays with the person.")
+        yield Forbidden(message("This cannot be done in somebody else's name. It stays with the person."))
     is_role_independent = requirement.permission in permissions.ROLE_INDEPENDENT
     if not is_role_independent and not access.has_permission(requirement.permission):
         yield permission_denied(requirement.permission)
@@ -109,11 +112,13 @@ def authorization_errors(requirement, method, token, access, address):
         and not is_role_independent
         and (requirement.is_writing or method not in permissions.READ_METHODS)
     ):
-        yield Forbidden("The account is suspended. Contact support.", reason="account_suspended")
+        yield Forbidden(message("The account is suspended. Contact support."), reason="account_suspended")
 
 
 def permission_denied(permission):
-    return Forbidden(f"Your role in the team does not permit this action: it needs {permission}.")
+    return Forbidden(
+        message("Your role in the team does not permit this action: it needs {permission}.", permission=permission)
+    )
 
 
 def require_also(permission):

@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.models import Task
 
 log = structlog.get_logger()
@@ -80,7 +81,7 @@ def enqueue(kind, resource_type, resource, *, lock, actor, hypervisor_id=None, a
             session.add(task)
     except IntegrityError:
         raise Conflict(
-            "Another task is running on this resource. Wait until it has ended.", reason="task_running"
+            message("Another task is in progress. Try again when it has finished."), reason="task_running"
         ) from None
     notify_after_commit(task.id)
     return task

@@ -7,6 +7,7 @@ without a valid token are counted by address.
 from flask import current_app, g
 
 from panel.core.errors import TooMany
+from panel.core.messages import message
 from panel.ratelimit import windows
 from panel.services import settings
 
@@ -20,7 +21,10 @@ def consume(budget, key, read_key=None):
     g.rate = window = windows.hit(budget, key, maximum, read_key=read_key)
     g.budget, g.most = budget, maximum
     if not window.allowed:
-        raise TooMany(f"Only {maximum} {budget} a minute are allowed here.", seconds=window.reset)
+        raise TooMany(
+            message("Only {maximum} {budget} a minute are allowed here.", maximum=maximum, budget=budget),
+            seconds=window.reset,
+        )
     return window.read
 
 

@@ -8,6 +8,7 @@ import ipaddress
 from hashlib import sha256
 
 from panel.core.errors import TooMany
+from panel.core.messages import message
 from panel.ratelimit import windows
 from panel.services import settings
 from panel.web.formatting import duration
@@ -60,7 +61,10 @@ def reauthentication(sign_in_id):
 def consume(budget, key, maximum=None, seconds=windows.MINUTE_SECONDS):
     window = windows.hit(budget, key, maximum or settings.get().rate_limit_sign_in, seconds)
     if not window.allowed:
-        raise TooMany(f"Too many attempts. Wait {duration(window.reset)} and try again.", seconds=window.reset)
+        raise TooMany(
+            message("Too many attempts. Wait {duration} and try again.", duration=duration(window.reset)),
+            seconds=window.reset,
+        )
 
 
 def network_key(ip):

@@ -2,6 +2,7 @@
 
 from marshmallow import Schema, fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
@@ -13,7 +14,7 @@ ABOUT_ROLE = about("`full`, `support` or `read_only`; null for who runs nothing.
 
 class Email(Text):
     def __init__(self, **options):
-        super().__init__(most=255, rules=[validate.Email(error="Must be an email address.")], **options)
+        super().__init__(most=255, rules=[validate.Email(error=message("Must be an email address."))], **options)
 
 
 class AccountPassword(Text):

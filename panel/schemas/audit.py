@@ -4,6 +4,7 @@ from datetime import UTC
 
 from marshmallow import Schema, ValidationError, fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Out, PageQuery, Shape, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 
@@ -21,7 +22,7 @@ class Moment(fields.AwareDateTime):
         try:
             return super()._deserialize(value, attr, data, **kwargs).astimezone(UTC)
         except (ValidationError, OverflowError):
-            raise ValidationError("Must be a moment in ISO 8601, like 2026-01-02T03:04:05Z.") from None
+            raise ValidationError(message("Must be a moment in ISO 8601, like 2026-01-02T03:04:05Z.")) from None
 
 
 class AuditFilter(Schema):

@@ -7,6 +7,8 @@ from functools import cache
 from marshmallow import RAISE, Schema, ValidationError, fields, validate
 from sqlalchemy import Row
 
+from panel.core.messages import message
+
 CONTROL_PATTERN = re.compile(r"[\x00-\x1f\x7f]")
 CONTROL_IN_TEXT_PATTERN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 NOT_IN_NAMES_PATTERN = re.compile(
@@ -30,11 +32,11 @@ class Text(fields.String):
     def _deserialize(self, value, attr, data, **kwargs):
         text = super()._deserialize(value, attr, data, **kwargs)
         if self.pattern.search(text):
-            raise ValidationError("Must not contain control characters.")
+            raise ValidationError(message("Must not contain control characters."))
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ValidationError("Must be text that can be encoded.") from None
+            raise ValidationError(message("Must be text that can be encoded.")) from None
         return text
 
 
@@ -51,9 +53,9 @@ class Name(Text):
         text = super()._deserialize(value, attr, data, **kwargs)
         name = text.strip()
         if NOT_IN_NAMES_PATTERN.search(name):
-            raise ValidationError("Must not contain invisible control or direction characters.")
+            raise ValidationError(message("Must not contain invisible control or direction characters."))
         if text and not any(unicodedata.category(character)[0] in "LNPS" for character in name):
-            raise ValidationError("Must not be blank.")
+            raise ValidationError(message("Must not be blank."))
         return name
 
 
@@ -62,7 +64,7 @@ class Bool(fields.Boolean):
 
     def _deserialize(self, value, attr, data, **kwargs):
         if value is not True and value is not False:
-            raise ValidationError("Must be true or false.")
+            raise ValidationError(message("Must be true or false."))
         return value
 
 
@@ -74,7 +76,7 @@ class Int(fields.Integer):
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | str):
-            raise ValidationError("Must be a whole number.")
+            raise ValidationError(message("Must be a whole number."))
         return super()._deserialize(value, attr, data, **kwargs)
 
 
@@ -86,7 +88,7 @@ class Number(fields.Float):
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | str):
-            raise ValidationError("Must be a number.")
+            raise ValidationError(message("Must be a number."))
         return super()._deserialize(value, attr, data, **kwargs)
 
 
@@ -107,7 +109,7 @@ class Hostname(Text):
         labels = name.removesuffix(".").split(".")
         right = all(len(label) <= 63 and HOST_LABEL_PATTERN.fullmatch(label) and label[-1] != "-" for label in labels)
         if not right or len(name.removesuffix(".")) > 253:
-            raise ValidationError("The value must be a valid hostname.")
+            raise ValidationError(message("The value must be a valid hostname."))
         return name
 
 
@@ -145,7 +147,9 @@ class Patch(In):
     def handle_error(self, error, data, **options):
         if isinstance(error.messages, dict):
             for field in error.messages.keys() - self.fields.keys() - {"_schema"}:
-                error.messages[field] = [f"Cannot be changed. Writable: {', '.join(self.fields)}."]
+                error.messages[field] = [
+                    message("Cannot be changed. Writable: {fields}.", fields=", ".join(self.fields))
+                ]
 
 
 class Out(Schema):
@@ -229,7 +233,7 @@ class QueryInt(fields.Integer):
 
     def _deserialize(self, value, attr, data, **kwargs):
         if not (isinstance(value, str) and QUERY_INTEGER_PATTERN.fullmatch(value)):
-            raise ValidationError("Must be a whole number.")
+            raise ValidationError(message("Must be a whole number."))
         return int(value)
 
 

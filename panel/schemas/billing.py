@@ -2,6 +2,7 @@
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
+from panel.core.messages import message
 from panel.schemas.accounts import AccountIn, Email
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
@@ -78,7 +79,9 @@ class OrderIn(DeployIn, InstanceIn):
     @validates_schema
     def require_image_for_system(self, data, **_):
         if data.get("image_id") is None and any(data.get(name) for name in SYSTEM_FIELDS):
-            raise ValidationError("Needed to set a password, keys, a configuration or a time zone.", "image_id")
+            raise ValidationError(
+                message("Needed to set a password, keys, a configuration or a time zone."), "image_id"
+            )
 
 
 class OrderOut(Out):

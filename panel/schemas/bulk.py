@@ -4,6 +4,7 @@ import re
 
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
+from panel.core.messages import message
 from panel.schemas.base import In, Text, about
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
@@ -34,7 +35,7 @@ class Tags(fields.Field):
     def _deserialize(self, value, attr, data, **kwargs):
         tags = value.split(",") if isinstance(value, str) else value
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            raise ValidationError("Must be a list of tags, or a text with commas between them.")
+            raise ValidationError(message("Must be a list of tags, or a text with commas between them."))
         return sorted({self.one.deserialize(tag) for tag in tags if tag.strip()})
 
 
@@ -68,8 +69,8 @@ class BulkIn(In):
     @validates_schema
     def validate_tag(self, data, **_):
         if ("tag" in data) != data.get("action", "").endswith("_tag"):
-            message = "No other action takes a tag." if "tag" in data else "A tag is needed."
-            raise ValidationError(message, "tag")
+            no_tag, tag_needed = message("No other action takes a tag."), message("A tag is needed.")
+            raise ValidationError(no_tag if "tag" in data else tag_needed, "tag")
 
 
 class AdminBulkIn(BulkIn):

@@ -4,6 +4,7 @@ import re
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
+from panel.core.messages import message
 from panel.schemas.base import Hostname, In, Name, Out, PageQuery, Patch, Text, Time, about
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
@@ -22,13 +23,15 @@ class Domain(Hostname):
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, str) and value.startswith("*."):
-            raise ValidationError("Wildcards are not issued: the authority looks at each domain by HTTP. Name them.")
+            raise ValidationError(
+                message("Wildcards are not issued: the authority looks at each domain by HTTP. Name them.")
+            )
         name = super()._deserialize(value, attr, data, **kwargs).lower().removesuffix(".")
         labels = name.split(".")
         if len(labels) < 2 or labels[-1].isdigit():
-            raise ValidationError("Must be a full domain name, like shop.example.com.")
+            raise ValidationError(message("Must be a full domain name, like shop.example.com."))
         if not all(DOMAIN_LABEL_PATTERN.fullmatch(label) for label in labels):
-            raise ValidationError("Authorities sign no names with underscores.")
+            raise ValidationError(message("Authorities sign no names with underscores."))
         return name
 
 
@@ -146,10 +149,10 @@ class CertificateIn(In):
         ordered = data["type"] == "letsencrypt"
         needed = {"domains"} if ordered else {"certificate", "private_key"}
         strange = {"certificate", "chain", "private_key"} if ordered else {"domains"}
-        wrong = {field: ["Missing data for required field."] for field in needed - data.keys()}
-        wrong |= {field: [f"Is not for the type {data['type']}."] for field in strange & data.keys()}
+        wrong = {field: [message("Missing data for required field.")] for field in needed - data.keys()}
+        wrong |= {field: [message("Is not for the type {type}.", type=data["type"])] for field in strange & data.keys()}
         if len(set(data.get("domains", ()))) < len(data.get("domains", ())):
-            wrong["domains"] = ["The same domain is named twice."]
+            wrong["domains"] = [message("The same domain is named twice.")]
         if wrong:
             raise ValidationError(wrong)
 

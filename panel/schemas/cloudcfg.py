@@ -5,6 +5,8 @@ import json
 import yaml
 from marshmallow import ValidationError
 
+from panel.core.messages import message, message_of
+
 
 class AliasFreeLoader(yaml.SafeLoader):
     """YAML without aliases, because a few lines of them can expand to gigabytes."""
@@ -20,9 +22,9 @@ def parse(text):
     try:
         mapping = yaml.load(text or "{}", AliasFreeLoader) or {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ValueError(f"Is not valid YAML: {str(error).splitlines()[0]}") from None
+        raise ValueError(message("Is not valid YAML: {detail}", detail=str(error).splitlines()[0])) from None
     if not isinstance(mapping, dict):
-        raise ValueError("Must be a YAML mapping.")
+        raise ValueError(message("Must be a YAML mapping."))
     return json.loads(json.dumps(mapping, default=str))
 
 
@@ -31,4 +33,4 @@ def validate_cloud_config(text):
     try:
         parse(text)
     except ValueError as error:
-        raise ValidationError(str(error)) from None
+        raise ValidationError(message_of(error)) from None

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from marshmallow import ValidationError, fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import In, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 
@@ -17,12 +18,12 @@ class Amount(fields.Decimal):
 
     def _deserialize(self, value, attr, data, **kwargs):
         if not isinstance(value, int | float) or isinstance(value, bool) or not AMOUNT_PATTERN.fullmatch(str(value)):
-            raise ValidationError("Must be a number like 12.50.")
+            raise ValidationError(message("Must be a number like 12.50."))
         amount = Decimal(str(value))
         if amount != amount.quantize(Decimal("0.01")):
-            raise ValidationError("Must be whole cents.")
+            raise ValidationError(message("Must be whole cents."))
         if abs(amount) > MAX_AMOUNT:
-            raise ValidationError(f"Must not be more than {MAX_AMOUNT}.")
+            raise ValidationError(message("Must not be more than {maximum}.", maximum=MAX_AMOUNT))
         return amount
 
 

@@ -2,6 +2,7 @@
 
 from marshmallow import ValidationError, fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import In, Int, Name, Out, Text, Time, about
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
@@ -11,7 +12,7 @@ PORT_PROTOCOLS = ("tcp", "udp")
 MAX_VARIABLES, MAX_PORT_MAPPINGS = 64, 32
 VARIABLE_NAME_RULE = validate.Regexp(
     r"\A[A-Za-z_][A-Za-z0-9_]{0,127}\Z",
-    error="Must be letters, digits and underscores, and not begin with a digit.",
+    error=message("Must be letters, digits and underscores, and not begin with a digit."),
 )
 EXAMPLE_COMPOSE_URL = "https://example.com/shop/compose.yaml"
 
@@ -39,7 +40,7 @@ def validate_unique_ports(mappings):
     """Refuse mappings of two containers to the same port of the machine."""
     outer = [(mapping["host_port"], mapping["protocol"]) for mapping in mappings]
     if len(set(outer)) < len(outer):
-        raise ValidationError("The same port of the machine is named twice.")
+        raise ValidationError(message("The same port of the machine is named twice."))
 
 
 class Deploying(In):

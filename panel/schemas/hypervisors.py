@@ -5,6 +5,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from marshmallow import fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import HYPERVISOR_DRIVERS, HYPERVISOR_STATUSES
@@ -17,12 +18,12 @@ URI_OPTIONS_PATTERN = re.compile(
 """Permitted options of a libvirt URI. `command` and `netcat` are excluded, because they run arbitrary programs."""
 URI_HOST_PATTERN = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_-]*", re.ASCII)
 FOLDER_RULE = validate.Regexp(
-    r"\A(/[A-Za-z0-9._-]*[A-Za-z0-9_-])+\Z", error="Must be a folder like /var/lib/panel/disks."
+    r"\A(/[A-Za-z0-9._-]*[A-Za-z0-9_-])+\Z", error=message("Must be a folder like /var/lib/panel/disks.")
 )
 SLUG_RULE = validate.Regexp(
-    r"(?i)\A[a-z0-9][a-z0-9._-]*\Z", error="Only letters, digits, dots, hyphens and underscores."
+    r"(?i)\A[a-z0-9][a-z0-9._-]*\Z", error=message("Only letters, digits, dots, hyphens and underscores.")
 )
-COUNTRY_RULE = validate.Regexp(r"\A([A-Z]{2})?\Z", error="Must be a two-letter country code, such as DE.")
+COUNTRY_RULE = validate.Regexp(r"\A([A-Z]{2})?\Z", error=message("Must be a two-letter country code, such as DE."))
 
 
 def uri_error(driver, uri):
@@ -31,25 +32,23 @@ def uri_error(driver, uri):
         parts = urlsplit(uri)
         host, user, password, _ = parts.hostname, parts.username, parts.password, parts.port
     except ValueError:
-        return "Is not a valid address."
+        return message("Is not a valid address.")
     if driver == "simulated":
-        return (
-            None if parts.scheme == "simulated" else "The address of a simulated hypervisor begins with simulated://."
-        )
+        error = message("The address of a simulated hypervisor begins with simulated://.")
+        return None if parts.scheme == "simulated" else error
     if parts.scheme not in LIBVIRT_SCHEMES:
-        return (
-            f"The address of a libvirt hypervisor begins with one of {', '.join(f'{s}://' for s in LIBVIRT_SCHEMES)}."
-        )
+        schemes = ", ".join(f"{scheme}://" for scheme in LIBVIRT_SCHEMES)
+        return message("The address of a libvirt hypervisor begins with one of {schemes}.", schemes=schemes)
     if password is not None:
-        return "Must not hold a password: sign in with keys or certificates."
+        return message("Must not contain a password: sign in with keys or certificates.")
     if parts.path not in ("/system", "/session"):
-        return "Must end in /system, like qemu+ssh://root@node-1/system."
+        return message("Must end in /system, like qemu+ssh://root@node-1/system.")
     if any(part and not URI_HOST_PATTERN.fullmatch(part) for part in (host, user)):
-        return "The host or user name is not valid."
+        return message("The host or user name is not valid.")
     unknown = [
         name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if not URI_OPTIONS_PATTERN.fullmatch(name)
     ]
-    return f"May not use the option {unknown[0]}." if unknown else None
+    return message("May not use the option {option}.", option=unknown[0]) if unknown else None
 
 
 class GroupRef(Out):

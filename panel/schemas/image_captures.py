@@ -2,6 +2,7 @@
 
 from marshmallow import ValidationError, fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import In, Name, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID, ImageOut
 
@@ -17,7 +18,7 @@ class Truth(fields.Boolean):
                 return True
             if value in FALSE_VALUES:
                 return False
-        raise ValidationError("Must be true or false.")
+        raise ValidationError(message("Must be true or false."))
 
 
 class OwnImageOut(ImageOut):

@@ -2,6 +2,7 @@
 
 from marshmallow import Schema, fields, validate
 
+from panel.core.messages import message
 from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import ImageOut
@@ -73,7 +74,7 @@ class ImagePatch(Patch):
     def handle_error(self, error, data, **options):
         super().handle_error(error, data, **options)
         for field in error.messages.keys() & SYSTEM_FIELDS - self.fields.keys():
-            error.messages[field] = ["Is managed by the system and cannot be changed."]
+            error.messages[field] = [message("Is managed by the system and cannot be changed.")]
 
 
 class ImageFacts(In):

@@ -4,6 +4,7 @@ import zoneinfo
 
 from marshmallow import ValidationError, fields, post_load, validate, validates_schema
 
+from panel.core.messages import message, message_of
 from panel.schemas import cloudcfg
 from panel.schemas.base import Bool, Hostname, In, Name, Out, PageQuery, Patch, Shape, Text, Time, about
 from panel.schemas.constants import INSTANCE_STATES, KEYMAPS, SUBNET_KINDS
@@ -18,7 +19,7 @@ TIME_ZONES = frozenset(zoneinfo.available_timezones())
 def validate_time_zone(name):
     """Validate a time zone. It is a function, so that the API reference does not list this machine's zones."""
     if name not in TIME_ZONES:
-        raise ValidationError("Must be a time zone like Europe/Berlin.")
+        raise ValidationError(message("Must be a time zone like Europe/Berlin."))
 
 
 class AddressOut(Out):
@@ -212,7 +213,7 @@ def boot_order_field(**options):
     return fields.String(
         validate=validate.Regexp(
             r"\A(disk|cdrom|network)(,(disk|cdrom|network)){0,2}\Z",
-            error="Must be a comma-separated order of disk, cdrom and network.",
+            error=message("Must be a comma-separated order of disk, cdrom and network."),
         ),
         **options,
         **about("Order of boot devices; counts at the next start.", "disk"),
@@ -259,7 +260,7 @@ class Rename(In):
     @validates_schema
     def one(self, data, **_):
         if not data:
-            raise ValidationError("A name is needed.", "display_name")
+            raise ValidationError(message("A name is needed."), "display_name")
 
     @post_load
     def label(self, data, **_):
@@ -311,7 +312,7 @@ class DeployIn(In):
         try:
             cloudcfg.parse(data.get("cloudcfg"))
         except ValueError as error:
-            raise ValidationError(str(error), "cloudcfg") from None
+            raise ValidationError(message_of(error), "cloudcfg") from None
 
     @post_load
     def merge_key_lists(self, data, **_):
@@ -320,7 +321,7 @@ class DeployIn(In):
             data["key_field"] = "ssh_key_id"
             data["ssh_keys"] = alias if isinstance(alias, list) else [alias]
             if not all(isinstance(key, str) for key in data["ssh_keys"]):
-                raise ValidationError("Must be an id or a list of ids.", "ssh_key_id")
+                raise ValidationError(message("Must be an id or a list of ids."), "ssh_key_id")
         data["key_ids"] = data.pop("ssh_keys", [])
         return data
 

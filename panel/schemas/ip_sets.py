@@ -82,7 +82,7 @@ class IpSetBulk(In):
 
 class IpSetRefusal(Out):
     cidr = fields.String(**about("What was sent.", "203.0.113.0/24"))
-    message = fields.String(**about("What is wrong with it.", "It is in the set already."))
+    message = fields.String(**about("What is wrong with it.", "It is already in the set."))
 
 
 class IpSetQuery(PageQuery):

@@ -2,11 +2,12 @@
 
 from marshmallow import fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Bool, In, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 
 EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
-SHA256_RULE = validate.Regexp(r"\A[0-9a-f]{64}\Z", error="Must be 64 hexadecimal digits in lower case.")
+SHA256_RULE = validate.Regexp(r"\A[0-9a-f]{64}\Z", error=message("Must be 64 hexadecimal digits in lower case."))
 
 
 class Diagnostics(Out):

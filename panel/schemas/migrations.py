@@ -23,7 +23,7 @@ class MigrationOut(Out):
     )
     status = fields.String(validate=validate.OneOf(MIGRATION_STATUSES), **about("Where it stands.", "completed"))
     progress = fields.Integer(**about("Percent done, 0 to 100.", 100))
-    stage = fields.String(**about("What it is doing, in words.", "Moving the machine"))
+    stage = fields.String(**about("What it is doing, in words.", "Migrating the machine"))
     bytes_done = fields.Integer(allow_none=True, **about("Bytes moved so far.", 1048576))
     bytes_total = fields.Integer(allow_none=True, **about("Bytes to move.", 20971520))
     error = fields.String(allow_none=True, **about("Why it failed.", None))

@@ -2,6 +2,7 @@
 
 from marshmallow import Schema, fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 
@@ -11,7 +12,9 @@ RESOURCE_KINDS = ("instance", "volume")
 
 def name_field(**options):
     rules = [
-        validate.Regexp(r"(?i)\A[a-z0-9 ._-]+\Z", error="Only letters, digits, spaces, dots, hyphens and underscores.")
+        validate.Regexp(
+            r"(?i)\A[a-z0-9 ._-]+\Z", error=message("Only letters, digits, spaces, dots, hyphens and underscores.")
+        )
     ]
     return Name(most=64, rules=rules, **options, **about("What people call it, unique in the account.", "Web shop"))
 
@@ -21,7 +24,7 @@ def description_field():
 
 
 def color_field():
-    rule = validate.Regexp(r"\A#[0-9a-fA-F]{6}\Z", error="Must be a colour like #1c5fd4.")
+    rule = validate.Regexp(r"\A#[0-9a-fA-F]{6}\Z", error=message("Must be a colour like #1c5fd4."))
     return fields.String(allow_none=True, validate=rule, **about("A colour to know it by; null for none.", "#1c5fd4"))
 
 

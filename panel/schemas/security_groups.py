@@ -4,6 +4,7 @@ import ipaddress
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
+from panel.core.messages import message
 from panel.schemas.base import In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import IP_VERSIONS, RULE_DIRECTIONS, RULE_PROTOCOLS
@@ -104,30 +105,30 @@ class SecurityRuleIn(In):
         if data.get("protocol") in PROTOCOLS_WITH_PORTS:
             for name in ("port_range_min", "port_range_max"):
                 if data.get(name) is None:
-                    raise ValidationError("Say which ports.", name)
+                    raise ValidationError(message("Enter a port or port range."), name)
             if low > high:
-                raise ValidationError("Must not be less than the first port.", "port_range_max")
+                raise ValidationError(message("Must not be less than the first port."), "port_range_max")
         elif low is not None or high is not None:
-            raise ValidationError("This protocol has no ports.", "port_range_min")
+            raise ValidationError(message("This protocol has no ports."), "port_range_min")
 
     @validates_schema
     def validate_ip_version(self, data, **_):
         if (data.get("protocol"), data.get("ip_version")) in (("icmp", "ipv6"), ("icmpv6", "ipv4")):
-            raise ValidationError("Must be icmp for ipv4 and icmpv6 for ipv6.", "protocol")
+            raise ValidationError(message("Must be icmp for ipv4 and icmpv6 for ipv6."), "protocol")
         if data.get("cidr") is None:
             return
         try:
             network = ipaddress.ip_network(data["cidr"], strict=False)
         except ValueError:
-            raise ValidationError("Must be a network such as 203.0.113.0/24.", "cidr") from None
+            raise ValidationError(message("Must be a network such as 203.0.113.0/24."), "cidr") from None
         if f"ipv{network.version}" != data.get("ip_version"):
-            raise ValidationError("Must be of the rule's version.", "cidr")
+            raise ValidationError(message("Must be of the rule's version."), "cidr")
 
     @validates_schema
     def validate_single_peer(self, data, **_):
         named = [name for name in PEER_FIELDS if data.get(name) is not None]
         if len(named) > 1:
-            raise ValidationError("Say at most one of cidr, remote_group_id and ip_set_id.", named[1])
+            raise ValidationError(message("Say at most one of cidr, remote_group_id and ip_set_id."), named[1])
 
 
 class Members(In):

@@ -4,6 +4,7 @@ import ipaddress
 
 from marshmallow import ValidationError, fields, pre_load, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Out, Patch, Text, about
 
 
@@ -14,7 +15,9 @@ class Networks(Text):
         entries = [entry.strip() for entry in super()._deserialize(value, attr, data, **kwargs).split(",")]
         for entry in filter(None, entries):
             if not is_network(entry):
-                raise ValidationError(f"{entry[:50]} is no IP address and no network in CIDR notation.")
+                raise ValidationError(
+                    message("{entry} is neither an IP address nor a network in CIDR notation.", entry=entry[:50])
+                )
         return ",".join(filter(None, entries))
 
 
@@ -34,7 +37,7 @@ def rate_field(subject, default):
 
 def validate_contact(text):
     if text:
-        validate.Email(error="Must be an email address.")(text)
+        validate.Email(error=message("Must be an email address."))(text)
 
 
 class SystemSettings(In):
@@ -74,7 +77,7 @@ class SystemSettings(In):
     )
     acme_directory_url = Text(
         most=500,
-        rules=[validate.Regexp(r"https://\S+\Z", error="Must begin with https://.")],
+        rules=[validate.Regexp(r"https://\S+\Z", error=message("Must begin with https://."))],
         load_default="https://acme-v02.api.letsencrypt.org/directory",
         **about(
             "The directory of the authority that issues customers' certificates (ACME, RFC 8555). Ordering there means"

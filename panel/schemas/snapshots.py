@@ -2,11 +2,12 @@
 
 from marshmallow import fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Bool, In, Out, Text, about
 
 SNAPSHOT_NAME_RULE = validate.Regexp(
     r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z",
-    error="Must be 1 to 64 letters, digits, hyphens, dots or underscores, and begin with a letter or digit.",
+    error=message("Must be 1 to 64 letters, digits, hyphens, dots or underscores, and begin with a letter or digit."),
 )
 SNAPSHOT_STATUSES = ("creating", "available", "restoring", "deleting", "failed")
 

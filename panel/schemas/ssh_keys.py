@@ -2,6 +2,7 @@
 
 from marshmallow import ValidationError, fields, validate, validates_schema
 
+from panel.core.messages import message
 from panel.schemas.base import In, Int, Name, Out, PageQuery, Text, Time, about
 
 
@@ -11,12 +12,12 @@ class PublicKeyLine(Text):
     def _deserialize(self, value, attr, data, **kwargs):
         line = super()._deserialize(value, attr, data, **kwargs)
         if len(line.split()) < 2:
-            raise ValidationError("Paste one line in OpenSSH format.")
+            raise ValidationError(message("Paste one line in OpenSSH format."))
         return line
 
 
 def name_field(**options):
-    rules = [validate.Regexp(r"(?i)^[a-z0-9 .-]+$", error="Only letters, digits, spaces, dots and hyphens.")]
+    rules = [validate.Regexp(r"(?i)^[a-z0-9 .-]+$", error=message("Only letters, digits, spaces, dots and hyphens."))]
     return Name(most=32, rules=rules, **options, **about("A label, unique in the account.", "laptop"))
 
 
@@ -48,7 +49,7 @@ class SshKeyGenerate(In):
     def validate_size(self, data, **_):
         sizes = (2048, 3072, 4096) if data.get("algorithm") == "rsa" else (256,)
         if data.get("bits") not in (None, *sizes):
-            raise ValidationError(f"Must be one of {', '.join(map(str, sizes))}.", "bits")
+            raise ValidationError(message("Must be one of {sizes}.", sizes=", ".join(map(str, sizes))), "bits")
 
 
 class SshKeyOut(Out):

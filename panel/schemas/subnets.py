@@ -4,6 +4,7 @@ import ipaddress
 
 from marshmallow import ValidationError, fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, QueryInt, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import ADDRESS_USES, SUBNET_KINDS
@@ -20,7 +21,7 @@ class Ip(Text):
         try:
             return str(ipaddress.ip_address(super()._deserialize(value, attr, data, **kwargs)))
         except ValueError:
-            raise ValidationError("Must be an IP address.") from None
+            raise ValidationError(message("Must be an IP address.")) from None
 
 
 class Cidr(Text):
@@ -32,14 +33,16 @@ class Cidr(Text):
     def _deserialize(self, value, attr, data, **kwargs):
         text = super()._deserialize(value, attr, data, **kwargs)
         if "/" not in text:
-            raise ValidationError("Must be a network such as 203.0.113.0/24.")
+            raise ValidationError(message("Must be a network such as 203.0.113.0/24."))
         try:
             return str(ipaddress.ip_network(text))
         except ValueError as error:
             if "has host bits set" not in str(error):
-                raise ValidationError("Must be a network such as 203.0.113.0/24.") from None
+                raise ValidationError(message("Must be a network such as 203.0.113.0/24.")) from None
             first = ipaddress.ip_network(text, strict=False)
-            raise ValidationError(f"Must begin with the network's first address: {first}.") from None
+            raise ValidationError(
+                message("Must begin with the network's first address: {first}.", first=first)
+            ) from None
 
 
 ABOUT_KIND = (
@@ -136,7 +139,7 @@ class Prefix(Text):
         try:
             network = ipaddress.ip_network(text)
         except ValueError:
-            raise ValidationError("Must be an IP address or a prefix.") from None
+            raise ValidationError(message("Must be an IP address or a prefix.")) from None
         return str(network if "/" in text else network.network_address)
 
 

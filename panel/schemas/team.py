@@ -2,6 +2,7 @@
 
 from marshmallow import Schema, ValidationError, fields, validate, validates_schema
 
+from panel.core.messages import message
 from panel.schemas.accounts import Email
 from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
@@ -40,7 +41,7 @@ def name_field(**options):
 
 
 def permissions_field(**options):
-    known = fields.String(validate=validate.OneOf(PERMISSIONS, error="{input} is not a permission."))
+    known = fields.String(validate=validate.OneOf(PERMISSIONS, error=message("{input} is not a permission.")))
     return fields.List(
         known,
         validate=validate.Length(max=len(PERMISSIONS)),
@@ -90,7 +91,9 @@ class Reach(In):
     def validate_chosen(self, data, **_):
         for field, reaches in (("project_ids", ("projects",)), ("resource_ids", ("projects", "chosen"))):
             if data.get(field) and data.get("reach") not in reaches:
-                raise ValidationError(f"Only counts where reach is {' or '.join(reaches)}.", field)
+                raise ValidationError(
+                    message("Only counts where reach is {reaches}.", reaches=" or ".join(reaches)), field
+                )
 
 
 class Invitation(Reach):

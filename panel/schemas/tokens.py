@@ -5,6 +5,7 @@ from datetime import UTC
 
 from marshmallow import ValidationError, fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Time, about
 from panel.schemas.constants import SCOPE_FAMILIES, SCOPES
 
@@ -23,8 +24,12 @@ class Scope(fields.String):
             return scope
         family = scope.partition(":")[0]
         if family not in SCOPE_FAMILIES:
-            raise ValidationError(f"There is no scope family {family[:64]!r}. GET /api/api-token-scopes lists them.")
-        raise ValidationError(f"Write {family}:read or {family}:write.")
+            raise ValidationError(
+                message(
+                    "There is no scope family {family}. GET /api/api-token-scopes lists them.", family=repr(family[:64])
+                )
+            )
+        raise ValidationError(message("Write {family}:read or {family}:write.", family=family))
 
 
 class Network(fields.String):
@@ -38,18 +43,19 @@ class Network(fields.String):
             raise ValidationError(describe_network_error(text)) from None
         first = getattr(network, "network_address", network)
         if first.version == 6 and (first.scope_id or first.ipv4_mapped):
-            raise ValidationError("Write IPv4 addresses as such, and IPv6 addresses without a zone.")
+            raise ValidationError(message("Write IPv4 addresses as such, and IPv6 addresses without a zone."))
         return str(network)
 
 
 def describe_network_error(text):
     """Return what is wrong with the network, and what was perhaps meant."""
     try:
-        return (
-            f"{text[:64]} is a host in the network {ipaddress.ip_network(text, strict=False)}: write one or the other."
-        )
+        network = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        return f"{text[:64]!r} is no IP address and no network in CIDR notation."
+        return message("{text} is neither an IP address nor a network in CIDR notation.", text=repr(text[:64]))
+    return message(
+        "{text} is a host in the network {network}: write one or the other.", text=text[:64], network=network
+    )
 
 
 class Moment(fields.AwareDateTime):
@@ -66,7 +72,7 @@ class Moment(fields.AwareDateTime):
 
 
 def scopes_field(**options):
-    some = validate.Length(1, error="Choose at least one scope.")
+    some = validate.Length(1, error=message("Choose at least one scope."))
     text = about("What the token may be used for: `<family>:read` and `<family>:write`.", ["instances:read"])
     return fields.List(Scope(), validate=some, **options, **text)
 

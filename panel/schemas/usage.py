@@ -2,10 +2,11 @@
 
 from marshmallow import fields, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Out, PageQuery, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 
-MONTH_RULE = validate.Regexp(r"\A20[0-9]{2}-(0[1-9]|1[0-2])\Z", error="Must be a month like 2026-11.")
+MONTH_RULE = validate.Regexp(r"\A20[0-9]{2}-(0[1-9]|1[0-2])\Z", error=message("Must be a month like 2026-11."))
 
 
 class UsageQuery(PageQuery):

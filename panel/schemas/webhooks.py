@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from marshmallow import ValidationError, fields, post_load, validate
 
+from panel.core.messages import message
 from panel.schemas.base import Bool, In, Name, Out, PageQuery, Patch, Text, Time, about
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
@@ -78,7 +79,10 @@ class EventKind(fields.String):
         kind = super()._deserialize(value, attr, data, **kwargs)
         if kind != ALL_KINDS and kind not in EVENT_KINDS:
             raise ValidationError(
-                f"There is no event kind {kind[:64]!r}. GET /api/webhook-event-kinds lists them; `*` alone means all."
+                message(
+                    "There is no event kind {kind}. GET /api/webhook-event-kinds lists them; `*` alone means all.",
+                    kind=repr(kind[:64]),
+                )
             )
         return kind
 
@@ -223,6 +227,8 @@ class TestIn(In):
     __test__ = False  # pytest takes it for tests
     kind = fields.String(
         load_default="instance.created",
-        validate=validate.OneOf(list(EVENT_KINDS), error="Choose one of the kinds in GET /api/webhook-event-kinds."),
+        validate=validate.OneOf(
+            list(EVENT_KINDS), error=message("Choose one of the kinds in GET /api/webhook-event-kinds.")
+        ),
         **about("The kind of the made-up event.", "instance.created"),
     )

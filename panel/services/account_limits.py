@@ -4,6 +4,7 @@ from sqlalchemy import func, select
 
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import Account, Certificate
 from panel.models.accounts import LIMIT_COLUMNS
 
@@ -42,4 +43,12 @@ def ensure_below_limit(account_id, name, used):
     maximum = getattr(session.get(Account, account_id), name)
     if maximum and used >= maximum:
         label = name.removeprefix("max_").replace("_", " ")
-        raise Invalid(f"The account may have {maximum} {label} at most, and has {used}.", reason="limit_reached")
+        raise Invalid(
+            message(
+                "The account may have {maximum} {label} at most, and has {used}.",
+                maximum=maximum,
+                label=label,
+                used=used,
+            ),
+            reason="limit_reached",
+        )

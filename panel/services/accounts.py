@@ -9,6 +9,7 @@ from sqlalchemy import case, func, or_, select
 from panel.core import clock
 from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import Account, Image, Instance, Member
 from panel.models.accounts import LIMIT_COLUMNS
 from panel.services import one_time_tokens, operators
@@ -42,7 +43,7 @@ def listing(search=None, *, kind=None, suspended=None):
 
 
 def get(account_id, field=None):
-    return get_or_404(Account, account_id, "No such user.", field)
+    return get_or_404(Account, account_id, message("No such user."), field)
 
 
 def with_counts(accounts):
@@ -85,7 +86,9 @@ def create(*, email, password=None, operator_role=None, **names):
 
 def ensure_unique_email(email, exclude=None):
     if find_by_email(email) not in (None, exclude):
-        raise Invalid("There is an account with this email address.", email="This address is taken.")
+        raise Invalid(
+            message("An account with this email address already exists."), email=message("This address is taken.")
+        )
 
 
 def update(account, **changes):
@@ -131,7 +134,10 @@ def remove(account):
     `owns_resources` otherwise."""
     owned = list_owned_resources(account)
     if owned:
-        raise Conflict(f"{account.email} still has {', '.join(owned)}. Remove that first.", reason="owns_resources")
+        raise Conflict(
+            message("{email} still has {owned}. Remove that first.", email=account.email, owned=", ".join(owned)),
+            reason="owns_resources",
+        )
     operators.ensure_one_left(account)
     session.delete(account)
     session.flush()

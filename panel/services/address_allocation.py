@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import Interface
 from panel.services import subnets
 from panel.services.ids import generate_unique, random_mac
@@ -40,10 +41,10 @@ class AddressEntitlement:
 
 
 ADDRESS_ENTITLEMENTS = (
-    AddressEntitlement("ipv4", "public", 4, "ipv4", "IPv4 address", "ipv4"),
-    AddressEntitlement("ipv6", "public", 6, "ipv6", "IPv6 address", "ipv6"),
-    AddressEntitlement("ipv6_prefixes", "routed", 6, "ipv6_subnet", "IPv6 prefix"),
-    AddressEntitlement("private_ipv4", "private", 4, "private_ipv4", "private IPv4 address", "private_ipv4"),
+    AddressEntitlement("ipv4", "public", 4, "ipv4", message("IPv4 address"), "ipv4"),
+    AddressEntitlement("ipv6", "public", 6, "ipv6", message("IPv6 address"), "ipv6"),
+    AddressEntitlement("ipv6_prefixes", "routed", 6, "ipv6_subnet", message("IPv6 prefix")),
+    AddressEntitlement("private_ipv4", "private", 4, "private_ipv4", message("private IPv4 address"), "private_ipv4"),
 )
 
 
@@ -75,7 +76,7 @@ def allocate(instance, entitlement, count, *, reason, field=None):
     """Take free addresses and assign them to the instance. Raise with the reason when there are too few."""
     addresses = subnets.allocate(instance.group, entitlement.family, count, entitlement.kind)
     if len(addresses) < count:
-        sentence = f"The location has no free {entitlement.text} left."
+        sentence = message("The location has no free {kind} left.", kind=entitlement.text)
         raise Invalid(sentence, reason=reason, **({field: sentence} if field else {}))
     assign(instance, find_interface(instance), addresses)
     return addresses
@@ -84,7 +85,7 @@ def allocate(instance, entitlement, count, *, reason, field=None):
 def assign(instance, interface, addresses):
     """Put the addresses on the interface. The first of a kind becomes the instance's primary one."""
     if interface.kind != "public" and any(address.kind != "private" for address in addresses):
-        raise Conflict("The instance has no public network card.")
+        raise Conflict(message("The instance has no public network card."))
     for address in addresses:
         address.interface_id = interface.id
         primary = get_entitlement_of(address).primary

@@ -5,6 +5,7 @@ from sqlalchemy.exc import IntegrityError
 
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Account
 from panel.services import accounts, passwords
 
@@ -20,9 +21,9 @@ def listing(*, external_id=None, email=None):
 def get(account_id, field=None):
     account = session.scalar(listing().where(Account.id == account_id))
     if account is None and field:
-        raise Invalid("No such user.", **{field: "No such user."})
+        raise Invalid(message("No such user."), **{field: message("No such user.")})
     if account is None:
-        raise NotFound("No such user.")
+        raise NotFound(message("No such user."))
     return account
 
 
@@ -40,7 +41,9 @@ def provision(*, external_id, email, password=None, **facts):
     except IntegrityError:  # another request was faster
         account = find_by_external_id(external_id)
         if account is None:
-            raise Invalid("There is an account with this email address.", email="This address is taken.") from None
+            raise Invalid(
+                message("An account with this email address already exists."), email=message("This address is taken.")
+            ) from None
         return account
 
 
@@ -48,11 +51,11 @@ def find_by_external_id(external_id):
     """Return the customer with this external id, or None. Raise when an operator has it, without showing who."""
     account = session.scalar(select(Account).where(Account.external_id == external_id))
     if account and account.is_admin:
-        raise Invalid("This external id is taken.", external_id="This id is taken.")
+        raise Invalid(message("This external id is taken."), external_id=message("This id is taken."))
     return account
 
 
 def update(account, **changes):
     if "external_id" in changes and find_by_external_id(changes["external_id"]) not in (None, account):
-        raise Invalid("This external id is taken.", external_id="This id is taken.")
+        raise Invalid(message("This external id is taken."), external_id=message("This id is taken."))
     return accounts.update(account, **changes)

@@ -5,6 +5,7 @@ from sqlalchemy.orm import selectinload
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Hypervisor, HypervisorGroup, Image, ImageCopy, Instance, Plan, PlanGroup, Storage
 from panel.models.hypervisors import group_plan_groups
 from panel.services import group_grants
@@ -26,7 +27,7 @@ def get_location(location_id, account):
     detected."""
     location = session.get(HypervisorGroup, location_id)
     if location is None or not location.enabled or not group_grants.can_choose(location, account):
-        raise NotFound("No such location.")
+        raise NotFound(message("No such location."))
     return location
 
 
@@ -67,7 +68,9 @@ def list_plans_by_location(groups):
 def get_offered_plan(group, plan_id, field="plan_id"):
     plan = session.scalar(select_plans(group).where(Plan.id == plan_id))
     if plan is None:
-        raise Invalid("The plan cannot be chosen here.", **{field: "No such plan is offered in this location."})
+        raise Invalid(
+            message("The plan cannot be chosen here."), **{field: message("No such plan is offered in this location.")}
+        )
     return plan
 
 
@@ -102,16 +105,16 @@ def select_plan_group_names():
 
 
 def get_plan(plan_id):
-    return get_or_404(Plan, plan_id, "No such plan.")
+    return get_or_404(Plan, plan_id, message("No such plan."))
 
 
 def get_plan_group(plan_group_id, field=None):
-    return get_or_404(PlanGroup, plan_group_id, "No such plan group.", field)
+    return get_or_404(PlanGroup, plan_group_id, message("No such plan group."), field)
 
 
 def get_plan_groups(ids, field="plan_groups"):
     """Return the plan groups with these ids, which come from the body's `field`."""
-    return get_all_or_422(PlanGroup, ids, "No such plan group.", field)
+    return get_all_or_422(PlanGroup, ids, message("No such plan group."), field)
 
 
 def create_plan_group(*, name, display_name=None, hypervisor_groups=(), **values):
@@ -132,7 +135,7 @@ def update_plan_group(plan_group, **changes):
 
 def delete_plan_group(plan_group):
     if plan_group.plans:
-        raise Conflict("Plans belong to this group. Remove them first, or turn the group off.")
+        raise Conflict(message("Plans belong to this group. Remove them first, or turn the group off."))
     session.delete(plan_group)
     session.flush()
 
@@ -160,7 +163,7 @@ def count_plan_users(plans):
 
 def delete_plan(plan):
     if session.scalar(select(Instance.id).where(Instance.plan_id == plan.id).limit(1)):
-        raise Conflict("Instances have this plan. Turn it off instead: then nobody can choose it any more.")
+        raise Conflict(message("Instances have this plan. Turn it off instead: then nobody can choose it any more."))
     session.delete(plan)
     session.flush()
 
@@ -198,12 +201,12 @@ def select_public_images():
 def get_available_image(image_id, account=None, field="image_id"):
     image = session.scalar(select_images(account).where(Image.id == image_id, Image.status == "available"))
     if image is None:
-        raise Invalid("The image cannot be chosen.", **{field: "No such image."})
+        raise Invalid(message("The image cannot be chosen."), **{field: message("No such image.")})
     return image
 
 
 def get_image(image_id):
-    return get_or_404(Image, image_id, "No such image.")
+    return get_or_404(Image, image_id, message("No such image."))
 
 
 def update_image(image, **changes):
@@ -217,9 +220,12 @@ def ensure_purpose_allowed(image, purpose):
     if purpose == image.purpose:
         return
     if image.account_id and purpose != "user":
-        raise Invalid("The purpose of a captured image cannot change.", purpose="Stays `user` for a captured image.")
+        raise Invalid(
+            message("The purpose of a captured image cannot change."),
+            purpose=message("Stays `user` for a captured image."),
+        )
     if image.account_id is None and purpose == "user":
-        sentence = "Only images that customers captured are `user`."
+        sentence = message("Only images that customers captured are `user`.")
         raise Invalid(sentence, purpose=sentence)
 
 

@@ -13,11 +13,12 @@ from sqlalchemy import func, select, update
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Account, CreditLedgerEntry
 
 GRANTED_KINDS = ("credit", "adjustment", "refund")
 """Kinds that people and billing systems write; `usage` entries are written by the platform."""
-ACCOUNT_GONE_MESSAGE = "The account is gone: its ledger is closed."
+ACCOUNT_GONE_MESSAGE = message("The account is gone: its ledger is closed.")
 
 
 def listing(account=None, *, kinds=None):
@@ -40,7 +41,7 @@ def iter_export(account):
 def get(entry_id, account_id=None):
     entry = session.get(CreditLedgerEntry, entry_id)
     if entry is None or account_id not in (None, entry.account_id):
-        raise NotFound("No such credit.")
+        raise NotFound(message("No such credit."))
     return entry
 
 
@@ -53,7 +54,10 @@ def grant(account, *, amount, actor, kind="credit", description="", reference=No
     """Add credit, refund something, or adjust the balance either way. A repeated request with the same
     `idempotency_key` returns the entry of the first one; a different request with that key is refused."""
     if not amount or (amount < 0 and kind != "adjustment"):
-        raise Invalid("The amount cannot be booked.", amount=f"Must be more than 0 for a {kind}, and not 0.")
+        raise Invalid(
+            message("The amount cannot be booked."),
+            amount=message("Must be more than 0 for a {kind}, and not 0.", kind=kind),
+        )
     account = lock_account(account.id)
     if account is None:
         raise Conflict(ACCOUNT_GONE_MESSAGE)
@@ -64,7 +68,7 @@ def grant(account, *, amount, actor, kind="credit", description="", reference=No
         )
     )
     if existing and existing.request_hash != request_hash:
-        raise Invalid("This Idempotency-Key was used for another request. Use a new key for each request.")
+        raise Invalid(message("This Idempotency-Key was used for another request. Use a new key for each request."))
     columns = {
         "description": description,
         "reference": reference,
@@ -97,7 +101,7 @@ def correct(entry, *, amount, actor, description=""):
     """Make an entry count as `amount`; 0 cancels it. The entry stays, and an adjustment with the difference is added.
     Return that one, or the entry when there is no difference."""
     if entry.kind not in GRANTED_KINDS or entry.corrects_id:
-        raise Conflict("Only credit that somebody gave can be changed: write an adjustment instead.")
+        raise Conflict(message("Only credit that was added by hand can be changed. Add an adjustment instead."))
     account = lock_account(entry.account_id)
     if account is None:
         raise Conflict(ACCOUNT_GONE_MESSAGE)

@@ -4,6 +4,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
 
 
 def get_or_404(model, row_id, sentence, field=None):
@@ -26,7 +27,7 @@ def ensure_unique_name(model, name, *, exclude=None, **within):
     """Raise when another row than `exclude` has the name. `within` limits the rows among which it must be unique."""
     query = select(model.id).filter_by(name=name, **within)
     if session.scalar(query.where(model.id != exclude.id) if exclude else query):
-        raise Invalid("This name is taken.", name="This name is taken.")
+        raise Invalid(message("This name is taken."), name=message("This name is taken."))
 
 
 def update_fields(row, changes):

@@ -5,6 +5,7 @@ from sqlalchemy import select
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Disk, Hypervisor, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, resource_packs, snapshots
@@ -14,14 +15,14 @@ from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
 MAX_DISKS_PER_INSTANCE = 16
 """Disks of one instance, the first one included."""
 
-PRIMARY_DISK_MESSAGE = "The operating system is on this disk: it stays."
-SHRINK_MESSAGE = "A disk cannot shrink: its storage may only grow."
+PRIMARY_DISK_MESSAGE = message("The operating system is on this disk, so it cannot be removed.")
+SHRINK_MESSAGE = message("A disk cannot be made smaller.")
 
 
 def get(instance, disk_id):
     disk = next((row for row in instance.disks if row.id == disk_id), None)
     if disk is None:
-        raise NotFound("The instance has no such disk.")
+        raise NotFound(message("The instance has no such disk."))
     return disk
 
 
@@ -51,7 +52,7 @@ def choose_storage(instance, size, storage=None):
     free = Capacity([session.scalar(query.execution_options(populate_existing=True))]).disk
     candidates = [storage] if storage else sorted((s for s in free if s.enabled), key=free.get, reverse=True)
     if not candidates or free[candidates[0]] < size:
-        sentence = "Its hypervisor has not enough storage left."
+        sentence = message("Its hypervisor does not have enough storage left.")
         raise Invalid(sentence, reason="storage_not_sufficient", size=sentence)
     return candidates[0]
 
@@ -60,7 +61,7 @@ def add(instance, *, size, actor, storage_id=None, by_operator=True):
     """Add a blank disk. Return it with the task that creates and attaches it."""
     ensure_changeable(instance, by_operator=by_operator)
     if len(instance.disks) >= MAX_DISKS_PER_INSTANCE:
-        raise Invalid(f"An instance has at most {MAX_DISKS_PER_INSTANCE} disks.")
+        raise Invalid(message("An instance has at most {maximum} disks.", maximum=MAX_DISKS_PER_INSTANCE))
     chosen = None
     if storage_id:
         chosen = session.scalar(
@@ -69,7 +70,7 @@ def add(instance, *, size, actor, storage_id=None, by_operator=True):
             )
         )
         if chosen is None:
-            sentence = "Its hypervisor has no such storage."
+            sentence = message("Its hypervisor has no such storage.")
             raise Invalid(sentence, storage_id=sentence)
     chosen = choose_storage(instance, size, chosen)
     resource_packs.ensure_capacity(instance, storage=size)

@@ -10,6 +10,7 @@ from sqlalchemy import delete, exists, func, or_, select, update
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import Account, Passkey, RecoveryCode
 from panel.services import security_notifications, settings
 from panel.services.tokens import hash_secret
@@ -21,7 +22,7 @@ RECOVERY_CODE_COUNT = 10
 RECOVERY_CODE_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 """Letters and digits that are not mistaken for others. Sixteen of them are 79 bits, so a slow hash is not needed."""
 TOTP_ISSUER = "Panel"
-WRONG_CODE_MESSAGE = "This code is wrong, or was used already. Wait for the next one."
+WRONG_CODE_MESSAGE = message("This code is wrong or was already used. Wait for the next one.")
 
 
 def has_second_factor(account):
@@ -44,7 +45,9 @@ def is_second_factor_missing(account):
 def start_setup(account):
     """Set and return a new secret for an authenticator. It has no effect until a code has confirmed it."""
     if account.two_factor_at:
-        raise Conflict("Two-factor authentication is on already. Turn it off first.", reason="two_factor_enabled")
+        raise Conflict(
+            message("Two-factor authentication is already on. Turn it off first."), reason="two_factor_enabled"
+        )
     account.totp_secret, account.totp_step = pyotp.random_base32(), None
     session.flush()
     return account.totp_secret
@@ -65,24 +68,26 @@ def make_qr_code(account):
 def confirm(account, code, source):
     """Turn on two-factor authentication. Return the recovery codes if these are the first, else None."""
     if account.two_factor_at:
-        raise Conflict("Two-factor authentication is on already.", reason="two_factor_enabled")
+        raise Conflict(message("Two-factor authentication is already on."), reason="two_factor_enabled")
     if not account.totp_secret:
-        raise Conflict("Begin with a new secret for your authenticator.", reason="two_factor_not_begun")
+        raise Conflict(message("Start with a new secret for your authenticator app."), reason="two_factor_not_begun")
     if not verify_totp(account, normalize_code(code)):
-        raise Invalid("The code is wrong.", code=WRONG_CODE_MESSAGE)
+        raise Invalid(message("The code is wrong."), code=WRONG_CODE_MESSAGE)
     account.two_factor_at = clock.now()
     session.flush()
-    security_notifications.security_setting_changed(account, "Two-factor authentication was turned on", source)
+    security_notifications.security_setting_changed(account, message("Two-factor authentication was turned on"), source)
     return create_first_codes(account)
 
 
 def disable(account, source):
     if not account.two_factor_at:
-        raise Conflict("Two-factor authentication is not on.", reason="two_factor_disabled")
+        raise Conflict(message("Two-factor authentication is not on."), reason="two_factor_disabled")
     account.totp_secret = account.two_factor_at = account.totp_step = None
     session.flush()
     remove_codes_without_factor(account)
-    security_notifications.security_setting_changed(account, "Two-factor authentication was turned off", source)
+    security_notifications.security_setting_changed(
+        account, message("Two-factor authentication was turned off"), source
+    )
 
 
 def normalize_code(code):
@@ -136,8 +141,10 @@ def create_codes(account):
 
 def renew_codes(account, source):
     if not has_second_factor(account):
-        raise Conflict("Recovery codes are for accounts with a second factor. Set one up first.", reason="no_factor")
-    security_notifications.security_setting_changed(account, "New recovery codes were made", source)
+        raise Conflict(
+            message("Recovery codes are for accounts with a second factor. Set one up first."), reason="no_factor"
+        )
+    security_notifications.security_setting_changed(account, message("New recovery codes were created"), source)
     return create_codes(account)
 
 
@@ -164,4 +171,4 @@ def reset(account, source):
     for model in (Passkey, RecoveryCode):
         session.execute(delete(model).where(model.account_id == account.id))
     session.flush()
-    security_notifications.security_setting_changed(account, "Every second factor was removed", source)
+    security_notifications.security_setting_changed(account, message("Every second factor was removed"), source)

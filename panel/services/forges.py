@@ -6,6 +6,7 @@ from sqlalchemy import or_, select
 from panel.core import clock, jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import Forge, Task
 from panel.models.tasks import OPEN_STATUSES
 
@@ -13,15 +14,15 @@ MAX_REMEMBERED_SESSIONS = 10
 """Sessions of an instance that are stored (specification 2.3)."""
 
 LIVE_SESSION_REASONS = {
-    "suspended": "The instance is suspended. It has to be unsuspended first.",
-    "task_running": "Another task is working on this instance. Wait until it has ended.",
-    "not_running": "The instance is not running. Start it first.",
-    "already_active": "A live session is active already. Commit or discard it first.",
-    "no_active_session": "There is no live session. Enable one first.",
-    "session_creating": "The live session is still being created. Wait until it is active.",
-    "session_failed": "The live session failed, so there is nothing to commit or discard. Enable a new one.",
+    "suspended": message("The instance is suspended. Unsuspend it first."),
+    "task_running": message("Another task is in progress. Try again when it has finished."),
+    "not_running": message("The instance is not running. Start it first."),
+    "already_active": message("A live session is active already. Commit or discard it first."),
+    "no_active_session": message("There is no live session. Enable one first."),
+    "session_creating": message("The live session is still being created. Wait until it is active."),
+    "session_failed": message("The live session failed, so there is nothing to commit or discard. Enable a new one."),
 }
-HALF_COMMITTED_MESSAGE = "Part of the changes is in the disks already. Commit the session again."
+HALF_COMMITTED_MESSAGE = message("Part of the changes is in the disks already. Commit the session again.")
 
 
 def find_latest(instance):
@@ -44,7 +45,7 @@ def is_active(instance):
 def ensure_not_active(instance):
     """Raise during a session, whose disks must not be changed otherwise."""
     if is_active(instance):
-        raise Conflict("A live session is active. Commit or discard it first.", reason="already_active")
+        raise Conflict(message("A live session is active. Commit or discard it first."), reason="already_active")
 
 
 def action_error(instance, action):
@@ -94,7 +95,7 @@ def get_disks(instance, disk_ids):
         return instance.disks[:1]
     attached = {disk.id: disk for disk in instance.disks if disk.attached}
     if set(disk_ids) - attached.keys():
-        raise Invalid("The instance has no such disk.", disk_ids="The instance has no such disk.")
+        raise Invalid(message("The instance has no such disk."), disk_ids=message("The instance has no such disk."))
     return [attached[disk_id] for disk_id in dict.fromkeys(disk_ids)]
 
 

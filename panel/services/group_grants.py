@@ -9,6 +9,7 @@ from sqlalchemy.orm import contains_eager
 
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import Account, HypervisorGroup, Instance, LocationGrant, Member
 from panel.services import accounts, audit
 
@@ -78,7 +79,7 @@ def revoke(group, account):
 
 def ensure_not_member(account, field="account_ids"):
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
-        sentence = f"{account.email} is in somebody's team. Grant it to the team's owner."
+        sentence = message("{email} is in somebody's team. Grant it to the team's owner.", email=account.email)
         raise Invalid(sentence, **{field: sentence})
 
 
@@ -105,7 +106,7 @@ def get_accounts(account_ids):
     ids = set(account_ids)
     rows = session.scalars(select(Account).where(Account.id.in_(ids))).all()
     if len(rows) < len(ids):
-        raise Invalid("One of the accounts does not exist.", account_ids="There is no such account.")
+        raise Invalid(message("One of the accounts does not exist."), account_ids=message("There is no such account."))
     for account in rows:
         ensure_not_member(account)
     return rows

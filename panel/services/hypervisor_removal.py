@@ -5,14 +5,15 @@ from sqlalchemy import delete, func, or_, select, update
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import Instance, Migration, Storage, Task, Volume, VolumeSnapshot
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors, usage
 from panel.services.instances import state_reports
 
-HYPERVISOR_UP_MESSAGE = "The hypervisor answers. Move or destroy what is on it, and remove it as usual."
-MIGRATION_RUNNING_MESSAGE = "A machine is being moved from it or to it. Wait until that has ended."
-FORCE_REMOVED_MESSAGE = "The hypervisor was given up."
+HYPERVISOR_UP_MESSAGE = message("The hypervisor answers. Move or destroy what is on it, and remove it as usual.")
+MIGRATION_RUNNING_MESSAGE = message("A machine is being migrated from or to it. Try again when that has finished.")
+FORCE_REMOVED_MESSAGE = message("The hypervisor was removed by force.")
 
 
 def contents(hypervisor):
@@ -30,7 +31,8 @@ def force_remove(hypervisor, *, name, actor):
         raise Conflict(HYPERVISOR_UP_MESSAGE, reason="hypervisor_up")
     if name != hypervisor.name:
         raise Invalid(
-            "This is not the name of the hypervisor. Nothing was removed.", name="Type the hypervisor's name."
+            message("This is not the name of the hypervisor. Nothing was removed."),
+            name=message("Type the hypervisor's name."),
         )
     is_end = or_(Migration.source_id == hypervisor.id, Migration.target_id == hypervisor.id)
     if session.scalar(select(Migration.id).where(is_end, Migration.status == "active").limit(1)):

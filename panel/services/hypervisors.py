@@ -9,6 +9,7 @@ from sqlalchemy.orm import selectinload
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import Disk, Hypervisor, HypervisorGroup, Instance, Migration, Storage, Subnet, Volume, VolumeSnapshot
 from panel.schemas.hypervisors import uri_error
 from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
@@ -41,12 +42,12 @@ def select_group_names():
 
 
 def get_group(group_id, field=None):
-    return get_or_404(HypervisorGroup, group_id, "No such hypervisor group.", field)
+    return get_or_404(HypervisorGroup, group_id, message("No such hypervisor group."), field)
 
 
 def get_groups(ids, field="hypervisor_groups"):
     """Return the groups with these ids, which come from the body's `field`."""
-    return get_all_or_422(HypervisorGroup, ids, "No such hypervisor group.", field)
+    return get_all_or_422(HypervisorGroup, ids, message("No such hypervisor group."), field)
 
 
 def create_group(*, name, display_name=None, plan_groups=(), **values):
@@ -68,14 +69,14 @@ def update_group(group, **changes):
 def ensure_backup_policy(policy_id):
     """Raise for any id: there are no backup policies yet."""
     if policy_id:
-        raise Invalid("No such backup policy.", default_backup_policy_id="No such backup policy.")
+        raise Invalid(message("No such backup policy."), default_backup_policy_id=message("No such backup policy."))
 
 
 def delete_group(group):
     if group.hypervisors:
-        raise Conflict("Hypervisors belong to this group. Move or remove them first.")
+        raise Conflict(message("Hypervisors belong to this group. Move or remove them first."))
     if session.scalar(select(Subnet.id).where(Subnet.group_id == group.id).limit(1)):
-        raise Conflict("Subnets belong to this group. Remove them first.")
+        raise Conflict(message("Subnets belong to this group. Remove them first."))
     session.delete(group)
     session.flush()
 
@@ -116,14 +117,14 @@ def with_unmanaged_machines():
 
 
 def get(hypervisor_id, field=None):
-    return get_or_404(Hypervisor, hypervisor_id, "No such hypervisor.", field)
+    return get_or_404(Hypervisor, hypervisor_id, message("No such hypervisor."), field)
 
 
 def get_by_id_or_name(name, field):
     """Return the hypervisor with this id or name, which comes from the body's `field`."""
     hypervisor = session.scalar(select(Hypervisor).where(or_(Hypervisor.id == name, Hypervisor.name == name)).limit(1))
     if hypervisor is None:
-        raise Invalid("No such hypervisor.", **{field: "No such hypervisor."})
+        raise Invalid(message("No such hypervisor."), **{field: message("No such hypervisor.")})
     return hypervisor
 
 
@@ -145,10 +146,13 @@ def ensure_usable_address(driver, uri, exclude=None):
     twice."""
     error = uri_error(driver, uri)
     if error:
-        raise Invalid("The address cannot be used.", uri=error)
+        raise Invalid(message("The address cannot be used."), uri=error)
     other = session.scalar(select(Hypervisor).where(Hypervisor.uri == uri, Hypervisor.driver == "libvirt").limit(1))
     if other and other is not exclude:
-        raise Invalid("There is a hypervisor with this address.", uri=f"This is the address of {other.name}.")
+        raise Invalid(
+            message("There is a hypervisor with this address."),
+            uri=message("This is the address of {other}.", other=other.name),
+        )
 
 
 def update(hypervisor, **changes):
@@ -159,7 +163,7 @@ def update(hypervisor, **changes):
         changes["group"] = get_group(changes.pop("hypervisor_group_id"), "hypervisor_group_id")
         if changes["group"] is not hypervisor.group and is_occupied(hypervisor):
             raise Conflict(
-                "Instances of its group run on this hypervisor. Move or destroy them before it changes group."
+                message("Instances of its group run on this hypervisor. Move or destroy them before it changes group.")
             )
     address_changed = "uri" in changes and changes["uri"] != hypervisor.uri
     if address_changed:
@@ -184,9 +188,9 @@ def has_volumes(hypervisor):
 def delete(hypervisor):
     session.refresh(hypervisor, with_for_update=True)  # wait for a create that is choosing this host
     if is_occupied(hypervisor):
-        raise Conflict("Instances run on this hypervisor. Destroy or move them first.")
+        raise Conflict(message("Instances run on this hypervisor. Destroy or move them first."))
     if has_volumes(hypervisor):
-        raise Conflict("Volumes lie on this hypervisor. Delete them first.")
+        raise Conflict(message("Volumes are stored on this hypervisor. Delete them first."))
     for storage in hypervisor.storages:
         session.delete(storage)
     session.delete(hypervisor)
@@ -211,13 +215,15 @@ def select_storages():
 
 
 def get_storage(storage_id):
-    return get_or_404(Storage, storage_id, "No such storage.")
+    return get_or_404(Storage, storage_id, message("No such storage."))
 
 
 def create_storage(hypervisor, *, name, path, **values):
     ensure_unique_name(Storage, name, hypervisor_id=hypervisor.id)
     if path in [other.path for other in hypervisor.storages]:
-        raise Invalid("The hypervisor has a storage in this folder.", path="Another storage of it is there.")
+        raise Invalid(
+            message("The hypervisor has a storage in this folder."), path=message("Another storage of it is there.")
+        )
     storage = Storage(hypervisor=hypervisor, name=name, path=path, **values)
     session.add(storage)
     session.flush()
@@ -232,7 +238,7 @@ def update_storage(storage, **changes):
 def delete_storage(storage):
     session.refresh(storage.hypervisor, with_for_update=True)
     if get_storage_allocations([storage.id]):
-        raise Conflict("Disks are in this storage. Destroy or move those instances first.")
+        raise Conflict(message("Disks are in this storage. Destroy or move those instances first."))
     session.delete(storage)
     session.flush()
 

@@ -8,6 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import IdempotencyKey
 
 IDEMPOTENCY_KEY_RETENTION = timedelta(hours=24)
@@ -31,7 +32,7 @@ def get_or_create(token_id, key, request_hash):
             select(IdempotencyKey).where(IdempotencyKey.token_id == token_id, IdempotencyKey.key == key)
         )
     if row.request_hash != request_hash:
-        raise Invalid("This Idempotency-Key was used for another request. Use a new key for each request.")
+        raise Invalid(message("This Idempotency-Key was used for another request. Use a new key for each request."))
     return row
 
 

@@ -6,6 +6,7 @@ from sqlalchemy.orm import selectinload
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Image, ImageCopy, Instance, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, tasks
@@ -24,7 +25,7 @@ def listing(account, *, search=None):
 def get(image_id, account):
     image = session.scalar(listing(account).where(Image.id == image_id))
     if image is None:
-        raise NotFound("No such image.")
+        raise NotFound(message("No such image."))
     return image
 
 
@@ -35,7 +36,8 @@ def capture(instance, *, name, actor, cloudinit=None, type=None):
     count = session.scalar(select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user"))
     if count >= MAX_CAPTURED_IMAGES:
         raise Invalid(
-            f"An account may have {MAX_CAPTURED_IMAGES} images of its own. Remove one first.", reason="limit_reached"
+            message("An account may have {maximum} images of its own. Remove one first.", maximum=MAX_CAPTURED_IMAGES),
+            reason="limit_reached",
         )
     source = instance.image
     image = Image(
@@ -64,11 +66,13 @@ def capture(instance, *, name, actor, cloudinit=None, type=None):
 def retry(image, account, *, actor):
     """Capture the instance of a failed image again."""
     if image.status != "error":
-        raise Conflict("The image did not fail.", reason="not_failed")
+        raise Conflict(message("The image did not fail."), reason="not_failed")
     query = select(Instance).where(account.visible_rows(Instance), Instance.id == image.instance_id)
     instance = session.scalar(query)
     if instance is None:
-        raise Conflict("The instance of this image is gone. Make an image of another one.", reason="instance_gone")
+        raise Conflict(
+            message("The instance of this image is gone. Make an image of another one."), reason="instance_gone"
+        )
     ensure_capturable(instance)
     image.status = "creating"
     enqueue_capture(instance, image, actor)
@@ -84,7 +88,7 @@ def ensure_capturable(instance):
             raise Conflict(REASONS[reason], reason=reason)
     forges.ensure_not_active(instance)
     if not instance.group.allows("image"):
-        raise Conflict("No images are made of instances in this location.", reason="image_disabled")
+        raise Conflict(message("No images are made of instances in this location."), reason="image_disabled")
 
 
 def ensure_no_open_capture(instance):

@@ -14,6 +14,7 @@ from sqlalchemy import delete, select
 
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound, Problem
+from panel.core.messages import message, message_of
 from panel.models import CatalogImage, Image
 from panel.services import images
 from panel.services.media import remote_file
@@ -58,7 +59,7 @@ def parse_version_numbers(version):
 def get_entry(key):
     entry = next((row for row in list_entries() if row.key == key), None)
     if entry is None:
-        raise NotFound("The catalog has no such image.")
+        raise NotFound(message("The catalog has no such image."))
     return entry
 
 
@@ -67,21 +68,21 @@ def parse_catalog(text):
     try:
         rows = [parse_row(item) for item in json.loads(text)[:MAX_CATALOG_ROWS]]
     except (ValueError, TypeError, KeyError) as error:
-        raise Invalid(f"This is no catalog: {error}.") from None
+        raise Invalid(message("This is no catalog: {error}.", error=message_of(error))) from None
     if len({row.key for row in rows}) < len(rows):
-        raise Invalid("This is no catalog: two rows have the same key.")
+        raise Invalid(message("This is no catalog: two rows have the same key."))
     return rows
 
 
 def parse_row(item):
     for name in REQUIRED_FIELDS:
         if not isinstance(item[name], str) or not TEXT_PATTERN.fullmatch(item[name]):
-            raise ValueError(f"{name} is not a line of text")
+            raise ValueError(message("{field} is not a line of text", field=name))
     values = {name: item.get(name) for name in CATALOG_FIELDS}
     if values["build_date"]:
         values["build_date"] = date.fromisoformat(values["build_date"])
     if values["size"] is not None and not (isinstance(values["size"], int) and values["size"] > 0):
-        raise ValueError("size is not a number of bytes")
+        raise ValueError(message("size is not a number of bytes"))
     return CatalogImage(key=item["key"], **values)
 
 
@@ -99,7 +100,7 @@ def add(*, actor, catalog_id=None, url=None, size=None, **values):
     row = get_entry(catalog_id) if catalog_id else next((row for row in list_entries() if row.url == url), None)
     url = url or (row and row.url)
     if not url:
-        raise Invalid("The image is missing.", url="Name a row of the catalog or an address.")
+        raise Invalid(message("The image is missing."), url=message("Name a row of the catalog or an address."))
     remote_file.ensure_allowed_url(url)
     facts = {name: getattr(row, name) for name in CATALOG_FIELDS if name != "size"} if row else {}
     if row and row.url != url:
@@ -107,11 +108,13 @@ def add(*, actor, catalog_id=None, url=None, size=None, **values):
     catalog_size = row.size if row and row.url == url else None
     size = catalog_size or size or find_remote_size(url)
     if not size:
-        raise Problem("The size of the image is not known.", reason="size_unknown", status=400)
+        raise Problem(message("The size of the image is not known."), reason="size_unknown", status=400)
     facts |= {"url": url, "secure_boot": bool(row and row.url == url and row.distro in SECURE_BOOT_DISTROS), **values}
     for name in ("label", "distro", "version"):
         if not facts.get(name):
-            raise Invalid("The image is not described.", **{name: "Needed for what is not in the catalog."})
+            raise Invalid(
+                message("The image is not described."), **{name: message("Needed for what is not in the catalog.")}
+            )
     name = facts.pop("name", None) or (row.key if row else slugify(facts["label"]))
     return images.create(name=name, size=size, catalog_key=row and row.key, actor=actor, **facts)
 
@@ -131,7 +134,7 @@ def get_major_version(version):
     return (version or "").split(".")[0]
 
 
-HOME_MADE_MESSAGE = "This image was made here: the catalog has no release of it."
+HOME_MADE_MESSAGE = message("This image was made here: the catalog has no release of it.")
 BUILT_IMAGE_NAMES = ("tiny", "rescue")
 """Names of the small systems that are built with the panel, which rescue also boots."""
 
@@ -147,7 +150,13 @@ def update_to_release(image, *, actor, catalog_id=None):
     )
     if not is_same_series:
         raise Problem(
-            f"The catalog's row is {row.distro} {row.version}, the image {image.distro} {image.version}.",
+            message(
+                "The catalog's row is {row_distro} {row_version}, the image {distro} {version}.",
+                row_distro=row.distro,
+                row_version=row.version,
+                distro=image.distro,
+                version=image.version,
+            ),
             reason="catalog_mismatch",
             status=400,
         )

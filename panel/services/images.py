@@ -3,6 +3,7 @@
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.models import Image
 from panel.services import image_captures
 from panel.services.crud import ensure_unique_name
@@ -25,7 +26,7 @@ def create(*, name, url, actor, sha256=None, label=None, size=0, **facts):
 def fetch_again(image, *, actor):
     """Download the file again, in any state. The current file stays in use until then."""
     if image.url is None:
-        raise Conflict("The image has no address that it could be fetched from.", reason="no_url")
+        raise Conflict(message("The image has no address that it could be fetched from."), reason="no_url")
     download = downloads.get_or_create(image)
     download.status = "waiting"
     if not image.filename:
@@ -38,7 +39,7 @@ def fetch_again(image, *, actor):
 def retry(image, *, actor):
     """Reset the back-off of a failing download and start it now."""
     if image.url is None:
-        raise Conflict("The image has no address that it could be fetched from.", reason="no_url")
+        raise Conflict(message("The image has no address that it could be fetched from."), reason="no_url")
     if image.status == "error":
         image.status = "downloading"
     downloads.get_or_create(image)
@@ -49,5 +50,5 @@ def retry(image, *, actor):
 def delete(image, *, actor):
     """Remove the image from the catalog. Instances that were made from it continue."""
     if image.status == "creating":
-        raise Conflict("The image is being made. Wait until that has ended.", reason="task_running")
+        raise Conflict(message("The image is being created. Try again when that has finished."), reason="task_running")
     image_captures.delete(image, actor=actor)

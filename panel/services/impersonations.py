@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from panel.core import clock
 from panel.core.errors import Forbidden, Invalid
+from panel.core.messages import message
 from panel.schemas.constants import SCOPES
 from panel.services import accounts, settings, tokens
 
@@ -13,7 +14,7 @@ def get_customer(account_id):
     way."""
     account = accounts.get(account_id)
     if account.is_admin:
-        raise Forbidden("This person runs the platform. Only customers can be impersonated.")
+        raise Forbidden(message("This person is an operator. Only customers can be impersonated."))
     return account
 
 
@@ -40,5 +41,5 @@ def stop(token_id):
     """End the impersonation by revoking its token."""
     token = tokens.get_any_owner(token_id)
     if token.kind != "impersonation":
-        raise Invalid("This token is the person's own: there is no impersonation to stop.")
+        raise Invalid(message("This token is the person's own: there is no impersonation to stop."))
     tokens.revoke(token)

@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from panel.core import clock, mail
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound, TooMany
+from panel.core.messages import message
 from panel.models import Account, Member
 from panel.models.team import INVITATION_TTL
 from panel.ratelimit import windows
@@ -22,7 +23,7 @@ MAX_OPEN_INVITATIONS = 100
 """Open invitations of one team."""
 INVITATION_MAILS_PER_MINUTE = 10
 """Mails of one team, so that the panel cannot be used to fill other people's mailboxes."""
-INVITATION_CLOSED_MESSAGE = "This invitation was accepted, has expired, or is not complete. Ask for a new one."
+INVITATION_CLOSED_MESSAGE = message("This invitation was accepted, has expired, or is not complete. Ask for a new one.")
 
 
 def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=()):
@@ -30,10 +31,16 @@ def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=
     email = email.strip().lower()
     owner = session.get(Account, access.id)
     if email == owner.email or session.scalar(team.listing(access).where(Member.email == email)):
-        raise Invalid("This person is in the team already.", email="This person is in the team already.")
+        raise Invalid(
+            message("This person is already in the team."), email=message("This person is already in the team.")
+        )
     open_count = select(func.count()).where(Member.owner_id == access.id, Member.account_id.is_(None))
     if session.scalar(open_count) >= MAX_OPEN_INVITATIONS:
-        raise Invalid(f"{MAX_OPEN_INVITATIONS} invitations wait to be accepted. Take some of them back first.")
+        raise Invalid(
+            message(
+                "{maximum} invitations wait to be accepted. Take some of them back first.", maximum=MAX_OPEN_INVITATIONS
+            )
+        )
     member = Member(
         owner_id=access.id,
         email=email,
@@ -50,7 +57,7 @@ def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=
 def resend(access, member):
     """Mail a new link. The old one becomes invalid."""
     if member.account_id:
-        raise Conflict("The invitation was accepted already.", reason="already_accepted")
+        raise Conflict(message("The invitation was already accepted."), reason="already_accepted")
     member.invited_at = clock.now()
     send_mail(access, member)
     return member
@@ -59,7 +66,10 @@ def resend(access, member):
 def send_mail(access, member):
     window = windows.hit("invitations", access.id, INVITATION_MAILS_PER_MINUTE)
     if not window.allowed:
-        raise TooMany(f"Too many invitations. Wait {window.reset} seconds and try again.", seconds=window.reset)
+        raise TooMany(
+            message("Too many invitations. Wait {reset} seconds and try again.", reset=window.reset),
+            seconds=window.reset,
+        )
     secret = secrets.token_urlsafe(32)
     member.invitation_hash = hash_secret(secret)
     session.flush()
@@ -113,15 +123,20 @@ def complete(member, account):
 def join_error(member, account):
     """Return why the account cannot join, as a sentence, or None."""
     if account.email != member.email:
-        return f"The invitation is for {member.email}, and you are signed in as {account.email}. Sign out first."
+        return message(
+            "The invitation is for {email}, and you are signed in as {own_email}. Sign out first.",
+            email=member.email,
+            own_email=account.email,
+        )
     if account.is_admin:
-        return "Operators of the panel do not join a team. Ask to be invited with another address."
+        return message("Operators of the panel do not join a team. Ask to be invited with another address.")
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
-        return "You are in a team already, and a person is in one at most. Ask that team to remove you first."
+        return message("You are already in a team, and you can be in only one. Ask that team to remove you first.")
     owned = accounts.list_owned_resources(account)
     if owned:
-        return (
-            f"Your account has {', '.join(owned)} of its own, and a member works on the team's. Ask to be invited with"
-            " another address, or remove that first."
+        return message(
+            "Your account has {owned} of its own, and a member works on the team's. Ask to be invited with"
+            " another address, or remove that first.",
+            owned=", ".join(owned),
         )
     return None

@@ -10,6 +10,7 @@ from sqlalchemy import func, or_, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import IpSet, IpSetEntry, SecurityRule
 from panel.services import firewall
 from panel.services.crud import update_fields
@@ -32,9 +33,9 @@ def get(set_id, account=None, *, field=None):
     """Return the set. Raise Invalid for `field` when the id came from a body, else NotFound."""
     ip_set = session.scalar(listing(account).where(IpSet.id == set_id))
     if ip_set is None and field:
-        raise Invalid("No such IP set.", **{field: "No such IP set."})
+        raise Invalid(message("No such IP set."), **{field: message("No such IP set.")})
     if ip_set is None:
-        raise NotFound("No such IP set.")
+        raise NotFound(message("No such IP set."))
     return ip_set
 
 
@@ -42,7 +43,7 @@ def get_own(set_id, account=None):
     """Return the set for a change. Raise Forbidden for the platform's sets, which only operators change."""
     ip_set = get(set_id, account)
     if account and ip_set.is_global:
-        raise Forbidden("This set belongs to the platform, so it cannot be changed here.")
+        raise Forbidden(message("This set belongs to the platform, so it cannot be changed here."))
     return ip_set
 
 
@@ -67,7 +68,7 @@ def create(account, *, name, ip_version, description=None):
 
 def update(ip_set, **changes):
     if changes.get("ip_version", ip_set.ip_version) != ip_set.ip_version and (ip_set.entries or count_rules(ip_set)):
-        sentence = "Only a set without entries, to which no rule refers, may change its version."
+        sentence = message("Only a set without entries, to which no rule refers, may change its version.")
         raise Invalid(sentence, ip_version=sentence)
     return update_fields(ip_set, changes)
 
@@ -78,7 +79,7 @@ def count_rules(ip_set):
 
 def delete(ip_set):
     if count_rules(ip_set):
-        raise Conflict("Rules of security groups refer to this set. Remove those rules first.")
+        raise Conflict(message("Rules of security groups refer to this set. Remove those rules first."))
     session.delete(ip_set)
     session.flush()
 
@@ -108,9 +109,12 @@ def create_entries(ip_set, networks):
     for text, description in networks:
         network = parse_network(ip_set, text)
         if any(entry.cidr == network for entry in ip_set.entries):
-            raise Invalid("This network is in the set already.", cidr="It is in the set already.")
+            raise Invalid(message("This network is already in the set."), cidr=message("It is already in the set."))
         if len(ip_set.entries) >= MAX_ENTRIES_PER_SET:
-            raise Invalid("The set is full.", cidr=f"A set has at most {MAX_ENTRIES_PER_SET} entries.")
+            raise Invalid(
+                message("The set is full."),
+                cidr=message("A set has at most {maximum} entries.", maximum=MAX_ENTRIES_PER_SET),
+            )
         entries.append(IpSetEntry(cidr=network, description=description))
         ip_set.entries.append(entries[-1])
     session.flush()
@@ -121,16 +125,21 @@ def parse_network(ip_set, text):
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        raise Invalid("This is not a network.", cidr="Must be a network such as 203.0.113.0/24.") from None
+        raise Invalid(
+            message("This is not a network."), cidr=message("Must be a network such as 203.0.113.0/24.")
+        ) from None
     if f"ipv{network.version}" != ip_set.ip_version:
-        raise Invalid("The network is of the other version.", cidr=f"The set holds {ip_set.ip_version} networks.")
+        raise Invalid(
+            message("The network is of the other version."),
+            cidr=message("The set holds {ip_version} networks.", ip_version=ip_set.ip_version),
+        )
     return str(network)
 
 
 def remove_entry(ip_set, entry_id, *, actor):
     entry = next((row for row in ip_set.entries if row.id == entry_id), None)
     if entry is None:
-        raise NotFound("No such entry.")
+        raise NotFound(message("No such entry."))
     session.delete(entry)
     session.flush()
     session.expire(ip_set, ["entries"])

@@ -7,6 +7,7 @@ answers for the addresses that it uses.
 """
 
 from panel.core.errors import Invalid
+from panel.core.messages import message
 
 DEFAULT_PREFIX_LENGTH = 64
 
@@ -17,16 +18,23 @@ def get_prefix_length(network, kind, requested_length=None):
         ensure_kind_matches(network, kind, requested_length)
         return None
     if network.version == 4:
-        raise Invalid("Only IPv6 networks are routed as prefixes.", kind="Must be `public` or `private` for IPv4.")
+        raise Invalid(
+            message("Only IPv6 networks are routed as prefixes."),
+            kind=message("Must be `public` or `private` for IPv4."),
+        )
     length = requested_length or max(DEFAULT_PREFIX_LENGTH, network.prefixlen)
     if length < network.prefixlen:
-        sentence = f"The range is a /{network.prefixlen}, which holds no /{length}."
+        sentence = message(
+            "The range is a /{prefixlen}, which holds no /{length}.", prefixlen=network.prefixlen, length=length
+        )
         raise Invalid(sentence, delegated_length=sentence)
     return length
 
 
 def ensure_kind_matches(network, kind, requested_length):
     if kind == "private" and network.version == 6:
-        raise Invalid("Private subnets are for IPv4.", kind="Must be `public` or `routed` for IPv6.")
+        raise Invalid(message("Private subnets are for IPv4."), kind=message("Must be `public` or `routed` for IPv6."))
     if requested_length:
-        raise Invalid("Only a routed subnet has prefixes.", delegated_length="Only for the kind `routed`.")
+        raise Invalid(
+            message("Only a routed subnet has prefixes."), delegated_length=message("Only for the kind `routed`.")
+        )

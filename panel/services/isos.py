@@ -9,6 +9,7 @@ from sqlalchemy.orm import selectinload
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Hypervisor, Instance, Iso, MediaDownload, Storage
 from panel.services.crud import ensure_unique_name, update_fields
 from panel.services.media import downloads, remote_file
@@ -34,7 +35,7 @@ def listing(account=None, *, search=None, own=False):
 def get(iso_id, account=None, *, own=False):
     iso = session.scalar(listing(account, own=own).where(Iso.id == iso_id))
     if iso is None:
-        raise NotFound("No such ISO.")
+        raise NotFound(message("No such ISO."))
     return iso
 
 
@@ -42,7 +43,7 @@ def get_chosen(iso_id, account=None, field="iso_id"):
     """Return the ISO whose id came from the body's `field`."""
     iso = session.scalar(listing(account).where(Iso.id == iso_id))
     if iso is None:
-        raise Invalid("The ISO cannot be chosen.", **{field: "No such ISO."})
+        raise Invalid(message("The ISO cannot be chosen."), **{field: message("No such ISO.")})
     return iso
 
 
@@ -87,15 +88,20 @@ def make_unique_name(filename, account):
 
 def validate_filename(filename):
     if not FILENAME_PATTERN.fullmatch(filename):
-        message = "May only have letters, digits, dots, underscores and hyphens."
-        raise Invalid("The file name of the ISO cannot be used.", reason="iso_filename_invalid", filename=message)
+        sentence = message("May only have letters, digits, dots, underscores and hyphens.")
+        raise Invalid(
+            message("The file name of the ISO cannot be used."), reason="iso_filename_invalid", filename=sentence
+        )
     return filename
 
 
 def ensure_one_more(account):
     count = session.scalar(select(func.count()).where(Iso.account_id == account.id))
     if count >= MAX_OWN_ISOS:
-        raise Invalid(f"An account may have {MAX_OWN_ISOS} ISOs of its own. Remove one first.", reason="limit_reached")
+        raise Invalid(
+            message("An account may have {maximum} ISOs of its own. Remove one first.", maximum=MAX_OWN_ISOS),
+            reason="limit_reached",
+        )
 
 
 def select_home_hypervisors(account):
@@ -131,7 +137,7 @@ def delete(iso, *, actor):
     """Remove the ISO from the library. Nodes delete their files afterwards."""
     is_mounted = or_(Instance.iso_id == iso.id, Instance.secondary_iso_id == iso.id)
     if session.scalar(select(Instance.id).where(is_mounted).limit(1)):
-        raise Conflict("The ISO lies in a drive. Eject it first.", reason="iso_mounted")
+        raise Conflict(message("The ISO is mounted in a drive. Eject it first."), reason="iso_mounted")
     for download in iso.downloads:
         if download.volume:
             jobs.enqueue(

@@ -4,9 +4,10 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.models import Account, Member
 
-LAST_OPERATOR_MESSAGE = "This is the last operator who may do everything. Give somebody else the role first."
+LAST_OPERATOR_MESSAGE = message("This is the last operator who may do everything. Give somebody else the role first.")
 
 
 def listing():
@@ -18,7 +19,7 @@ def promote(account, role):
     if role != "full":
         ensure_one_left(account)
     if role and session.scalar(select(Member.id).where(Member.account_id == account.id)):
-        raise Conflict("Members of a customer's team do not run the platform.", reason="is_member")
+        raise Conflict(message("Members of a customer's team do not run the platform."), reason="is_member")
     account.operator_role = role
     session.flush()
     return account

@@ -4,6 +4,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import Account
 from panel.services import accounts
 
@@ -20,7 +21,7 @@ def account_by_email(email):
         return None
     account = accounts.find_by_email(email)
     if account is None:
-        raise Invalid("There is no such customer.", owner="Nobody has this email address.")
+        raise Invalid(message("There is no such customer."), owner=message("Nobody has this email address."))
     return account
 
 

@@ -20,13 +20,14 @@ from webauthn.helpers.structs import (
 from panel.core import clock
 from panel.core.db import EncryptedText, session
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Passkey
 from panel.services import factors, security_notifications
 
 CHALLENGE_TTL = timedelta(minutes=5)
 """How long a challenge may be answered."""
 MAX_PASSKEYS = 20
-PASSKEY_REFUSED_MESSAGE = "The passkey could not be checked. Try again."
+PASSKEY_REFUSED_MESSAGE = message("The passkey could not be checked. Try again.")
 USER_VERIFICATION = UserVerificationRequirement.REQUIRED
 """The device checks a PIN, fingerprint or face, so a passkey is two factors."""
 
@@ -77,7 +78,7 @@ def listing(account):
 def get(account, passkey_id):
     passkey = session.scalar(listing(account).where(Passkey.id == passkey_id))
     if passkey is None:
-        raise NotFound("No such passkey.")
+        raise NotFound(message("No such passkey."))
     return passkey
 
 
@@ -120,9 +121,14 @@ def list_descriptors(account):
 def register(account, *, name, credential, challenge: Challenge | None, site, source):
     """Store a new passkey. Return the recovery codes, if this is the account's first factor."""
     if session.scalar(select(func.count()).select_from(listing(account).subquery())) >= MAX_PASSKEYS:
-        raise Invalid(f"There are {MAX_PASSKEYS} passkeys. Remove one that is not used any more.")
+        raise Invalid(
+            message(
+                "You have {maximum} passkeys, which is the maximum. Remove one that you no longer use.",
+                maximum=MAX_PASSKEYS,
+            )
+        )
     if challenge is None or not challenge.is_fresh():
-        raise Invalid("This took too long. Try again.")
+        raise Invalid(message("This took too long. Try again."))
     try:
         registration = webauthn.verify_registration_response(
             credential=credential,
@@ -132,10 +138,10 @@ def register(account, *, name, credential, challenge: Challenge | None, site, so
             require_user_verification=True,
         )
     except (WebAuthnException, ValueError, KeyError, TypeError):
-        raise Invalid("The passkey could not be kept. Try again.") from None
+        raise Invalid(message("The passkey could not be saved. Try again.")) from None
     credential_id = bytes_to_base64url(registration.credential_id)
     if session.scalar(select(Passkey.id).where(Passkey.credential_id == credential_id)):
-        raise Invalid("This passkey is known already.")
+        raise Invalid(message("This passkey is already registered."))
     session.add(
         Passkey(
             account_id=account.id,
@@ -146,7 +152,7 @@ def register(account, *, name, credential, challenge: Challenge | None, site, so
         )
     )
     session.flush()
-    security_notifications.security_setting_changed(account, "A passkey was added", source)
+    security_notifications.security_setting_changed(account, message("A passkey was added"), source)
     return factors.create_first_codes(account)
 
 
@@ -199,4 +205,4 @@ def remove(passkey, source):
     session.delete(passkey)
     session.flush()
     factors.remove_codes_without_factor(account)
-    security_notifications.security_setting_changed(account, "A passkey was removed", source)
+    security_notifications.security_setting_changed(account, message("A passkey was removed"), source)

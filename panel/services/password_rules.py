@@ -5,6 +5,7 @@ import re
 from zxcvbn import zxcvbn
 
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.schemas.constants import PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 
 MAX_JUDGED_LENGTH = 72
@@ -13,13 +14,19 @@ MIN_GUESSES = 10**6
 """The most common passwords, names, sequences, repeated characters, and small changes of them need fewer guesses."""
 OWN_PART_MIN_LENGTH = 3
 """Shorter parts of an email address occur in many passwords by chance."""
-TOO_COMMON_MESSAGE = "This password is easy to guess. Do not use a common password, a pattern or your email address."
+TOO_COMMON_MESSAGE = message(
+    "This password is easy to guess. Do not use a common password, a pattern or your email address."
+)
 
 
 def ensure_strong_password(password, email, field="password"):
     """Raise Invalid for a password that is too short, common, repetitive or made of the person's email address."""
     if not PASSWORD_MIN_LENGTH <= len(password) <= PASSWORD_MAX_LENGTH:
-        sentence = f"A password has {PASSWORD_MIN_LENGTH} to {PASSWORD_MAX_LENGTH} characters."
+        sentence = message(
+            "A password has {minimum} to {maximum} characters.",
+            minimum=PASSWORD_MIN_LENGTH,
+            maximum=PASSWORD_MAX_LENGTH,
+        )
         raise Invalid(sentence, **{field: sentence})
     if is_easy_to_guess(password, email):
         raise Invalid(TOO_COMMON_MESSAGE, **{field: TOO_COMMON_MESSAGE})

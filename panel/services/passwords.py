@@ -4,20 +4,21 @@ from datetime import timedelta
 
 from panel.core import mail
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
 from panel.services import accounts, known_devices, one_time_tokens, security_notifications, sessions
 from panel.services.one_time_tokens import PASSWORD_RESET
 from panel.services.password_rules import ensure_strong_password
 
 RESET_LINK_TTL = timedelta(minutes=60)
-WRONG_PASSWORD_MESSAGE = "This is not your password."
-NO_PASSWORD_MESSAGE = "You have no password yet. Set one by “Forgot your password?” on the sign-in page."
+WRONG_PASSWORD_MESSAGE = message("This is not your password.")
+NO_PASSWORD_MESSAGE = message("You have no password yet. Set one by “Forgot your password?” on the sign-in page.")
 
 
 def ensure_correct(account, password, field="password"):
     """Raise Invalid if this is not the person's password."""
     if not accounts.is_password_correct(account, password):
         raise Invalid(
-            "The password is wrong.",
+            message("The password is wrong."),
             **{field: WRONG_PASSWORD_MESSAGE if account.password_hash else NO_PASSWORD_MESSAGE},
         )
 
@@ -30,7 +31,7 @@ def change(account, new_password, source, keep=None, field="password"):
     accounts.set_password(account, new_password, field)
     one_time_tokens.revoke_all(account, PASSWORD_RESET)
     sessions.revoke_others(account, keep)
-    security_notifications.security_setting_changed(account, "Your password was changed", source)
+    security_notifications.security_setting_changed(account, message("Your password was changed"), source)
 
 
 def request_reset(email):
@@ -59,7 +60,7 @@ def get_account(secret):
     """Return the account whose password this link may set."""
     link = one_time_tokens.find(secret, PASSWORD_RESET)
     if link is None:
-        raise NotFound("This link was used, has expired or is not complete. Ask for a new one.")
+        raise NotFound(message("This link was used, has expired or is not complete. Ask for a new one."))
     return link.account
 
 
@@ -71,7 +72,7 @@ def reset(secret, new_password, source, field="password"):
     account = get_account(secret)
     ensure_strong_password(new_password, account.email, field)
     if one_time_tokens.consume(secret, PASSWORD_RESET) is None:
-        raise NotFound("This link was used already. Ask for a new one.")
+        raise NotFound(message("This link was used already. Ask for a new one."))
     known_devices.forget(account)
     change(account, new_password, source, field=field)
     return account

@@ -5,6 +5,7 @@ from sqlalchemy import func, literal, select, union_all
 
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Instance, Project, ResourceGrant, Volume
 from panel.services.crud import ensure_unique_name, update_fields
 
@@ -20,9 +21,9 @@ def listing(access, *, search=None):
 def get(project_id, access, field=None):
     project = session.scalar(listing(access).where(Project.id == project_id))
     if project is None and field:
-        raise Invalid("No such project.", **{field: "No such project."})
+        raise Invalid(message("No such project."), **{field: message("No such project.")})
     if project is None:
-        raise NotFound("No such project.")
+        raise NotFound(message("No such project."))
     return project
 
 
@@ -66,7 +67,9 @@ def assign(access, resources, project_id):
         ids = {resource_id for resource_type, resource_id in resources if resource_type == kind}
         rows = session.scalars(select(model).where(model.id.in_(ids), access.visible_rows(model))).all()
         if len(rows) < len(ids):
-            raise Invalid(f"The {kind} was not found.", resource_id=f"No such {kind}.")
+            raise Invalid(
+                message("The {kind} was not found.", kind=kind), resource_id=message("No such {kind}.", kind=kind)
+            )
         for row in rows:
             row.project_id = project and project.id
     session.flush()

@@ -10,15 +10,16 @@ from sqlalchemy.orm import joinedload
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Disk, HypervisorGroup, Instance, ResourcePack
 from panel.services import billing_users, usage
 from panel.services.crud import get_or_404, update_fields
 
 SIZE_COLUMNS = ("cpu_cores", "ram", "storage")
 SHORTAGE_REASONS = {
-    "cpu_cores": ("resources_not_sufficient", "The resource pack has not enough processors left."),
-    "ram": ("resources_not_sufficient", "The resource pack has not enough memory left."),
-    "storage": ("storage_not_sufficient", "The resource pack has not enough storage left."),
+    "cpu_cores": ("resources_not_sufficient", message("The resource pack does not have enough processors left.")),
+    "ram": ("resources_not_sufficient", message("The resource pack does not have enough memory left.")),
+    "storage": ("storage_not_sufficient", message("The resource pack does not have enough storage left.")),
 }
 """Reason word and sentence, by the resource that is exhausted."""
 
@@ -35,7 +36,7 @@ def listing(account=None, *, user_id=None):
 def get(pack_id, account=None):
     pack = session.scalar(listing(account).where(ResourcePack.id == pack_id))
     if pack is None:
-        raise NotFound("No such resource pack.")
+        raise NotFound(message("No such resource pack."))
     return pack
 
 
@@ -63,7 +64,9 @@ def create(*, user_id, name, location_id=None, **values):
 
 
 def find_location(location_id):
-    return get_or_404(HypervisorGroup, location_id, "No such location.", "location_id") if location_id else None
+    return (
+        get_or_404(HypervisorGroup, location_id, message("No such location."), "location_id") if location_id else None
+    )
 
 
 def update(pack, **changes):
@@ -72,7 +75,7 @@ def update(pack, **changes):
     for name in (*SIZE_COLUMNS, "instances"):
         used, requested = getattr(pack.used, name), changes.get(name)
         if requested is not None and requested < used and (name != "instances" or requested):
-            raise Invalid("More of it is in use.", **{name: f"{used} are in use."})
+            raise Invalid(message("More than that is in use."), **{name: message("{used} are in use.", used=used)})
     if "location_id" in changes:
         group = find_location(changes.pop("location_id"))
         changes["group_id"] = group and group.id
@@ -85,7 +88,9 @@ def update(pack, **changes):
 
 def delete(pack):
     if session.scalar(select(Instance.id).where(Instance.pack_id == pack.id).limit(1)):
-        raise Conflict("Instances were made from it. Destroy them first, or turn the pack off.", reason="pack_in_use")
+        raise Conflict(
+            message("Instances were made from it. Destroy them first, or turn the pack off."), reason="pack_in_use"
+        )
     usage.stop_metering(pack)
     session.delete(pack)
     session.flush()
@@ -101,7 +106,7 @@ def choose_pack(account, location_id, plan, pack_id=None):
     query = query.where(ResourcePack.id == pack_id) if pack_id else query.where(ResourcePack.enabled)
     packs = session.scalars(query.with_for_update().execution_options(populate_existing=True)).all()
     if not packs and pack_id:
-        raise Invalid("No such resource pack.", pack_id="No such resource pack.")
+        raise Invalid(message("No such resource pack."), pack_id=message("No such resource pack."))
     problems = [(pack, pack_error(pack, location_id, plan)) for pack in with_usage(packs)]
     chosen = next((pack for pack, problem in problems if problem is None), None)
     if problems and chosen is None:
@@ -113,11 +118,11 @@ def choose_pack(account, location_id, plan, pack_id=None):
 def pack_error(pack, location_id, plan):
     """Return why no machine of the plan can be created from the pack there, as reason word and sentence, or None."""
     if not pack.enabled:
-        return "pack_disabled", "The resource pack is off."
+        return "pack_disabled", message("The resource pack is off.")
     if pack.group_id and pack.group_id != location_id:
-        return "pack_elsewhere", "The resource pack is for another location."
+        return "pack_elsewhere", message("The resource pack is for another location.")
     if pack.instances and pack.used.instances >= pack.instances:
-        return "limit_reached", f"The resource pack is for {pack.instances} instances."
+        return "limit_reached", message("The resource pack is for {instances} instances.", instances=pack.instances)
     return capacity_error(pack, {name: getattr(plan, name) for name in SIZE_COLUMNS})
 
 

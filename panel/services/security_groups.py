@@ -9,6 +9,7 @@ from sqlalchemy.orm import joinedload
 
 from panel.core.db import session
 from panel.core.errors import Forbidden, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Instance, SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.services import audit, firewall, ip_sets
 from panel.services.crud import update_fields
@@ -41,9 +42,9 @@ def get(group_id, account=None, *, field=None):
     """Return the group. With `field`, an unknown id is an Invalid of that field of the request."""
     group = session.scalar(listing(account).where(SecurityGroup.id == group_id))
     if group is None and field:
-        raise Invalid("No such security group.", **{field: "No such security group."})
+        raise Invalid(message("No such security group."), **{field: message("No such security group.")})
     if group is None:
-        raise NotFound("No such security group.")
+        raise NotFound(message("No such security group."))
     return group
 
 
@@ -51,7 +52,7 @@ def get_own(group_id, account=None):
     """Return the group, to be changed. Only operators change the platform's groups."""
     group = get(group_id, account)
     if account and group.is_global:
-        raise Forbidden("This group belongs to the platform, so it cannot be changed here.")
+        raise Forbidden(message("This group belongs to the platform, so it cannot be changed here."))
     return group
 
 
@@ -131,12 +132,20 @@ def add_rule(group, account=None, *, actor, **facts):
         ip_set = ip_sets.get(facts["ip_set_id"], owner, field="ip_set_id")
         ensure_same_owner(group, ip_set, "ip_set_id")
         if ip_set.ip_version != facts["ip_version"]:
-            raise Invalid("The set is of the other version.", ip_set_id=f"It holds {ip_set.ip_version} networks.")
+            raise Invalid(
+                message("The set is of the other version."),
+                ip_set_id=message("It holds {ip_version} networks.", ip_version=ip_set.ip_version),
+            )
     existing = list_rules(group)
     if has_rule(group, facts):
-        raise Invalid("The group has this rule already.", direction="There is a rule like this already.")
+        raise Invalid(
+            message("The group already has this rule."), direction=message("There is a rule like this already.")
+        )
     if len(existing) >= MAX_RULES_PER_GROUP:
-        raise Invalid("The group is full.", direction=f"A group has at most {MAX_RULES_PER_GROUP} rules.")
+        raise Invalid(
+            message("The group is full."),
+            direction=message("A group has at most {maximum} rules.", maximum=MAX_RULES_PER_GROUP),
+        )
     rule = SecurityRule(group_id=group.id, **facts)
     session.add(rule)
     session.flush()
@@ -178,13 +187,13 @@ def ensure_same_owner(group, other, field):
     Operators see everything, but a customer's group must not refer to another customer's.
     """
     if other.account_id not in (None, group.account_id):
-        raise Invalid("It belongs to another account.", **{field: "It belongs to another account."})
+        raise Invalid(message("It belongs to another account."), **{field: message("It belongs to another account.")})
 
 
 def remove_rule(group, rule_id, *, actor):
     rule = session.scalar(select(SecurityRule).where(SecurityRule.id == rule_id, SecurityRule.group_id == group.id))
     if rule is None:
-        raise NotFound("No such rule.")
+        raise NotFound(message("No such rule."))
     session.delete(rule)
     session.flush()
     session.expire(group, ["rules"])
@@ -203,7 +212,11 @@ def attach(group, instance_ids, account=None, *, actor):
     added = [instance for instance in instances if instance.id not in member_ids]
     for instance in added:
         if counts.get(instance.id, 0) >= MAX_GROUPS_PER_INSTANCE:
-            sentence = f"{instance.display_name} is in {MAX_GROUPS_PER_INSTANCE} groups already, which is the most."
+            sentence = message(
+                "{instance} is in {maximum} groups already, which is the most.",
+                instance=instance.display_name,
+                maximum=MAX_GROUPS_PER_INSTANCE,
+            )
             raise Invalid(sentence, instance_ids=sentence)
     session.add_all(SecurityGroupMember(group_id=group.id, instance_id=instance.id) for instance in added)
     session.flush()
@@ -235,7 +248,9 @@ def lock_instances(group, instance_ids, account):
         query = query.where(Instance.account_id == group.account_id)
     rows = session.scalars(query.order_by(Instance.id)).all()
     if len(rows) < len(set(instance_ids)):
-        raise Invalid("One of the instances does not exist.", instance_ids="There is no such instance.")
+        raise Invalid(
+            message("One of the instances does not exist."), instance_ids=message("There is no such instance.")
+        )
     for instance in rows if account else ():
         ensure_not_suspended(instance)
     return rows

@@ -9,6 +9,7 @@ from sqlalchemy import delete, or_, select, update
 
 from panel.core import clock, jobs
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import Account, LoginSession
 from panel.services.crud import get_or_404
 from panel.services.tokens import hash_secret
@@ -65,7 +66,7 @@ def list_all(user_id=None, search=None):
 
 def revoke_any(session_id):
     """End the session, whoever it belongs to."""
-    session.delete(get_or_404(LoginSession, session_id, "No such session."))
+    session.delete(get_or_404(LoginSession, session_id, message("No such session.")))
     session.flush()
 
 

@@ -5,6 +5,7 @@ from sqlalchemy import func, select
 from panel.core import clock, jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Rescue, Snapshot, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges
@@ -13,9 +14,11 @@ from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
 MAX_SNAPSHOTS_PER_INSTANCE = 10
 """Maximum number of snapshots of an instance: each makes its disks slower and larger."""
 
-SECURE_BOOT_MESSAGE = "A machine with secure boot cannot have snapshots. Stop it and switch secure boot off first."
-HAS_SNAPSHOTS_MESSAGE = "The instance has snapshots. Delete them first: they hold its disks as they are."
-DISKS_CHANGED_MESSAGE = "The instance has other disks by now than when the snapshot was taken."
+SECURE_BOOT_MESSAGE = message(
+    "A machine with secure boot cannot have snapshots. Stop it and switch secure boot off first."
+)
+HAS_SNAPSHOTS_MESSAGE = message("The instance has snapshots. Delete them first: they hold its disks as they are.")
+DISKS_CHANGED_MESSAGE = message("The instance has other disks by now than when the snapshot was taken.")
 
 
 def listing(instance):
@@ -27,7 +30,7 @@ def get(instance, name):
     conditions = Snapshot.instance_id == instance.id, Snapshot.name == name
     snapshot = session.scalar(select(Snapshot).where(*conditions))
     if snapshot is None:
-        raise NotFound("The instance has no such snapshot.")
+        raise NotFound(message("The instance has no such snapshot."))
     return snapshot
 
 
@@ -76,13 +79,15 @@ def create(instance, *, snapname, actor, vmstate=False, description=""):
         raise Conflict(SECURE_BOOT_MESSAGE, reason="secure_boot_enabled")
     if instance.volumes:
         raise Conflict(
-            "Volumes are attached. Detach them first: they have snapshots of their own.", reason="has_volumes"
+            message("Volumes are attached. Detach them first: they have snapshots of their own."), reason="has_volumes"
         )
     existing = [other for other in listing(instance) if not replace_failed(other, snapname)]
     if snapname in {other.name for other in existing}:
-        raise Invalid("This name is taken.", snapname="This name is taken.")
+        raise Invalid(message("This name is taken."), snapname=message("This name is taken."))
     if len(existing) >= MAX_SNAPSHOTS_PER_INSTANCE:
-        sentence = f"An instance has at most {MAX_SNAPSHOTS_PER_INSTANCE} snapshots. Delete one first."
+        sentence = message(
+            "An instance has at most {maximum} snapshots. Delete one first.", maximum=MAX_SNAPSHOTS_PER_INSTANCE
+        )
         raise Invalid(sentence, reason="snapshot_limit", snapname=sentence)
     usable = [other for other in existing if other.status == "available"]
     latest = max(usable, key=lambda other: other.used_at, default=None)
@@ -128,7 +133,10 @@ def rollback(snapshot, *, actor, start=None):
 
 def ensure_usable(snapshot):
     if snapshot.status != "available":
-        raise Conflict(f"The snapshot cannot be used: it is {snapshot.status}.", reason="snapshot_not_available")
+        raise Conflict(
+            message("The snapshot cannot be used: it is {status}.", status=snapshot.status),
+            reason="snapshot_not_available",
+        )
 
 
 def delete(snapshot, *, actor):

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
 from panel.models import SshKey
 
 
@@ -29,7 +30,7 @@ def get(key_id, account=None):
     query = select(SshKey).where(SshKey.id == key_id)
     key = session.scalar(query.where(account.visible_rows(SshKey)) if account else query)
     if key is None:
-        raise NotFound("No such SSH key.")
+        raise NotFound(message("No such SSH key."))
     return key
 
 
@@ -38,13 +39,15 @@ def get_chosen(key_ids, account=None, field="ssh_keys"):
     query = select(SshKey).where(SshKey.id.in_(key_ids))
     keys = session.scalars(query.where(account.visible_rows(SshKey)) if account else query).all()
     if len(keys) < len(set(key_ids)):
-        raise Invalid("One of the SSH keys does not exist.", **{field: "There is no such key in this account."})
+        raise Invalid(
+            message("One of the SSH keys does not exist."), **{field: message("There is no such key in this account.")}
+        )
     return keys
 
 
 def create(account, *, name, public_key, comments=None):
     if session.scalar(listing(account).where(SshKey.name == name)):
-        raise Invalid("There is a key of this name.", name="This name is taken.")
+        raise Invalid(message("There is a key of this name."), name=message("This name is taken."))
     comment = public_key.split(maxsplit=2)[2:]
     key = SshKey(
         account_id=account.id,
@@ -62,7 +65,7 @@ def update(key, **changes):
     if "name" in changes and changes["name"] != key.name:
         query = select(SshKey.id).where(SshKey.account_id == key.account_id, SshKey.name == changes["name"])
         if session.scalar(query):
-            raise Invalid("There is a key of this name.", name="This name is taken.")
+            raise Invalid(message("There is a key of this name."), name=message("This name is taken."))
     for field, value in changes.items():
         setattr(key, field, value)
     session.flush()
@@ -91,7 +94,9 @@ def compute_fingerprint(public_key):
     try:
         key = serialization.load_ssh_public_key(public_key.encode())
     except (ValueError, UnsupportedAlgorithm):
-        raise Invalid("This is not a public key.", public_key="Paste one line in OpenSSH format.") from None
+        raise Invalid(
+            message("This is not a public key."), public_key=message("Paste one line in OpenSSH format.")
+        ) from None
     line = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     blob = b64decode(line.split()[1])
     return "SHA256:" + b64encode(sha256(blob).digest()).decode().rstrip("=")

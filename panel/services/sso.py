@@ -4,10 +4,11 @@ from datetime import timedelta
 
 from panel.core import mail
 from panel.core.errors import Conflict, NotFound
+from panel.core.messages import message
 from panel.services import accounts, one_time_tokens
 
 SSO_PURPOSE = "sso"
-LINK_CLOSED_MESSAGE = (
+LINK_CLOSED_MESSAGE = message(
     "This link was used, has expired or is not complete. Go back to where you came from and open it anew."
 )
 
@@ -18,7 +19,7 @@ def create_link(account, *, expires_in, redirect_to):
     Operators are refused, because a billing system must not gain their rights.
     """
     if account.is_admin:
-        raise Conflict("There are no sign-in links for operators.")
+        raise Conflict(message("There are no sign-in links for operators."))
     link, secret = one_time_tokens.create(account, SSO_PURPOSE, timedelta(seconds=expires_in), redirect_to)
     return {"url": mail.page_url(f"/sso/{secret}"), "expires_at": link.expires_at}
 

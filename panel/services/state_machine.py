@@ -1,6 +1,7 @@
 """Which action is allowed in which state of an instance, and the reason otherwise (API reference: actions by state)."""
 
 from panel.core.errors import Conflict
+from panel.core.messages import message
 
 TASK_RUNNING = "task_running"
 
@@ -38,15 +39,15 @@ ALLOWED_WHILE_PENDING = ("destroy", "suspend", "unsuspend")
 """Actions that are allowed before the instance is deployed."""
 
 REASONS = {
-    TASK_RUNNING: "Another task is working on this instance. Wait until it has ended.",
-    "suspended": "The instance is suspended. It has to be unsuspended first.",
-    "not_running": "The instance is not running. Start it first.",
-    "already_deployed": "The instance has an operating system already. Reinstall it to begin anew.",
-    "not_deployed": "The instance has no operating system yet. Deploy an image first.",
-    "agent_unavailable": "The guest agent does not answer. It has to be installed and running in the guest.",
-    "hypervisor_unreachable": "The instance's node does not answer. Try again when it is back.",
-    "rescue_active": "The rescue system is active. End it first.",
-    "protection_enabled": "The instance is protected. Turn protection off first.",
+    TASK_RUNNING: message("Another task is in progress. Try again when it has finished."),
+    "suspended": message("The instance is suspended. Unsuspend it first."),
+    "not_running": message("The instance is not running. Start it first."),
+    "already_deployed": message("The instance already has an operating system. Reinstall it to start over."),
+    "not_deployed": message("The instance has no operating system yet. Deploy an image first."),
+    "agent_unavailable": message("The guest agent does not answer. It has to be installed and running in the guest."),
+    "hypervisor_unreachable": message("The instance's node does not answer. Try again when it is back."),
+    "rescue_active": message("The rescue system is active. Turn it off first."),
+    "protection_enabled": message("Delete protection is on. Turn it off first."),
 }
 
 

@@ -8,6 +8,7 @@ from sqlalchemy.orm import joinedload
 
 from panel.core.db import new_id, session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import Address, Instance, Interface, Subnet
 from panel.services import ipv6_prefixes
 from panel.services.crud import ensure_unique_name, get_or_404, update_fields
@@ -25,7 +26,7 @@ def listing(search=None):
 
 
 def get(subnet_id, field=None):
-    return get_or_404(Subnet, subnet_id, "No such subnet.", field)
+    return get_or_404(Subnet, subnet_id, message("No such subnet."), field)
 
 
 def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kind="public", delegated_length=None):
@@ -35,13 +36,20 @@ def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kin
     """
     network = ipaddress.ip_network(cidr)
     if network.version == 4 and network.num_addresses > MAX_IPV4_ADDRESSES:
-        raise Invalid("The subnet is too large.", cidr="An IPv4 subnet may have at most 65,536 addresses (/16).")
+        raise Invalid(
+            message("The subnet is too large."), cidr=message("An IPv4 subnet may have at most 65,536 addresses (/16).")
+        )
     if gateway and ipaddress.ip_address(gateway) not in network:
-        raise Invalid("The gateway is not in the subnet.", gateway=f"Must lie in {network}.")
+        raise Invalid(
+            message("The gateway is not in the subnet."), gateway=message("Must lie in {network}.", network=network)
+        )
     delegated_length = ipv6_prefixes.get_prefix_length(network, kind, delegated_length)
     for other in session.scalars(select(Subnet)):
         if other.family == network.version and other.network.overlaps(network):
-            raise Invalid("The subnet overlaps another one.", cidr=f"Overlaps {other.cidr} ({other.name}).")
+            raise Invalid(
+                message("The subnet overlaps another one."),
+                cidr=message("Overlaps {cidr} ({other}).", cidr=other.cidr, other=other.name),
+            )
     ensure_unique_name(Subnet, name)
     subnet = Subnet(
         name=name,
@@ -79,7 +87,7 @@ def update(subnet, **changes):
 
 def delete(subnet):
     if session.scalar(select_held(subnet).limit(1)):
-        raise Conflict("Addresses of this subnet are in use. Destroy or move those instances first.")
+        raise Conflict(message("Addresses of this subnet are in use. Destroy or move those instances first."))
     session.delete(subnet)
     session.flush()
 
@@ -121,41 +129,43 @@ def add_address(subnet, *, ip, reserved=False, note=None):
     network = ipaddress.ip_network(ip)
     length = subnet.delegated_length or network.max_prefixlen
     if network.version != subnet.family or not network.subnet_of(subnet.network) or network.prefixlen != length:
-        kind = f"a /{length} prefix" if subnet.delegated_length else "an address"
-        raise invalid_ip(f"Must be {kind} of {subnet.cidr}.")
+        kind = message("a /{length} prefix", length=length) if subnet.delegated_length else message("an address")
+        raise invalid_ip(message("Must be {kind} of {cidr}.", kind=kind, cidr=subnet.cidr))
     edges = {subnet.network.network_address}
     if subnet.family == 4:
         edges.add(subnet.network.broadcast_address)
     usable = subnet.delegated_length or subnet.network.num_addresses <= 2 or network.network_address not in edges
     if not usable or (subnet.gateway and ipaddress.ip_address(subnet.gateway) in network):
-        raise invalid_ip("The network, broadcast and gateway addresses are never given out.")
+        raise invalid_ip(message("The network, broadcast and gateway addresses are never given out."))
     address = Address(
         **make_address_row(subnet, network if subnet.delegated_length else network.network_address),
         reserved=reserved,
         note=note,
     )
     if session.scalar(select(Address.id).where(Address.ip == address.ip)):
-        raise invalid_ip("This address is listed already.")
+        raise invalid_ip(message("This address is already listed."))
     session.add(address)
     session.flush()
     return address
 
 
 def invalid_ip(sentence):
-    return Invalid("The address cannot be added.", ip=sentence)
+    return Invalid(message("The address cannot be added."), ip=sentence)
 
 
 def delete_address(address):
     """Delete the row of an unused address, so that it is not assigned."""
     session.refresh(address, with_for_update=True)  # another request may be assigning it
     if address.interface_id:
-        raise Conflict(f"{address.ip} is in use. Release it from its instance first.", reason="address_in_use")
+        raise Conflict(
+            message("{ip} is in use. Release it from its instance first.", ip=address.ip), reason="address_in_use"
+        )
     session.delete(address)
     session.flush()
 
 
 def get_address(address_id):
-    return get_or_404(Address, address_id, "No such address.")
+    return get_or_404(Address, address_id, message("No such address."))
 
 
 def get_statistics(subnet):
@@ -204,7 +214,7 @@ def set_reserved(address, reserved, note=None):
     """Reserve an address, so that it is not assigned, or end its reservation."""
     session.refresh(address, with_for_update=True)  # another request may be assigning it
     if reserved and address.interface_id:
-        raise Conflict(f"{address.ip} is in use. It can be reserved once its instance is destroyed.")
+        raise Conflict(message("{ip} is in use. It can be reserved once its instance is destroyed.", ip=address.ip))
     address.reserved, address.note = reserved, note
     session.flush()
 

@@ -6,11 +6,12 @@ from sqlalchemy.orm import aliased
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, NotFound
+from panel.core.messages import message
 from panel.models import Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import audit
 
-MARKED_FAILED_MESSAGE = "An operator gave it up."
+MARKED_FAILED_MESSAGE = message("An operator marked it as failed.")
 
 
 def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, kind=None, search=None):
@@ -53,14 +54,14 @@ def get(task_id, account=None, *, resource_id=None):
     query = visible(account).where(Task.id == task_id)
     task = session.scalar(query.where(Task.resource_id == resource_id) if resource_id else query)
     if task is None:
-        raise NotFound("No such task.")
+        raise NotFound(message("No such task."))
     return task
 
 
 def cancel(task):
     """End a waiting task at once; request a running one to stop at its next step."""
     if not task.cancellable:
-        raise Conflict("This task can no longer be cancelled.", reason="not_cancellable")
+        raise Conflict(message("This task can no longer be cancelled."), reason="not_cancellable")
     task.cancel_requested_at = clock.now()
     session.flush()
     on_commit(lambda: jobs.notify(task.id))
@@ -82,7 +83,7 @@ def mark_failed(task):
         "updated_at": now,
     }
     if session.execute(statement.values(**values), execution_options={"synchronize_session": False}).rowcount != 1:
-        raise Conflict("The task has ended already.", reason="task_ended")
+        raise Conflict(message("The task has already finished."), reason="task_ended")
     audit.track(task)
     on_commit(lambda: jobs.notify(task.id))
     session.refresh(task)
@@ -92,5 +93,7 @@ def mark_failed(task):
 def forget(task):
     """Delete the record of an ended task."""
     if task.open:
-        raise Conflict("The task is not over. Cancel it first or wait until it has ended.", reason="task_running")
+        raise Conflict(
+            message("The task has not finished. Cancel it first, or wait until it has finished."), reason="task_running"
+        )
     session.delete(task)

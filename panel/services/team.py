@@ -9,18 +9,19 @@ from sqlalchemy.orm import joinedload, selectinload
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Account, Instance, LoginSession, Member, Project, ResourceGrant, Role, Token
 from panel.services import accounts
 from panel.services.crud import ensure_unique_name, update_fields
 
-NOT_HELD_MESSAGE = "You can only give what you may do yourself. Your own role lacks {}."
+NOT_HELD_MESSAGE = message("You can only grant permissions that you have yourself. Your own role lacks {permissions}.")
 GRANTABLE_SCOPES = {"all": ("all", "projects", "chosen"), "projects": ("projects", "chosen"), "chosen": ("chosen",)}
 """By somebody's own reach, what they may grant.
 
 `chosen` cannot grant projects, because a project may contain more than was chosen for them.
 """
-OUT_OF_REACH_MESSAGE = "You can only give what you may reach yourself."
-HIGHER_MEMBER_MESSAGE = "This person may do or reach more than you. Ask the account's owner."
+OUT_OF_REACH_MESSAGE = message("You can only grant access to what you can access yourself.")
+HIGHER_MEMBER_MESSAGE = message("This person has more rights than you. Ask the account's owner.")
 
 
 def select_roles(access):
@@ -39,9 +40,9 @@ def with_counts(roles):
 def get_role(role_id, access, field=None):
     role = session.scalar(select_roles(access).where(Role.id == role_id))
     if role is None and field:
-        raise Invalid("No such role.", **{field: "No such role."})
+        raise Invalid(message("No such role."), **{field: message("No such role.")})
     if role is None:
-        raise NotFound("No such role.")
+        raise NotFound(message("No such role."))
     return role
 
 
@@ -76,13 +77,15 @@ FAMILIES_WITHOUT_VIEW = ("api_tokens",)
 
 def update_role(access, role, **changes):
     """Change a role. It applies to all who have it from the next request on."""
-    ensure_within_own_rights(access, role.permissions, "You cannot change a role that permits more than your own.")
+    ensure_within_own_rights(
+        access, role.permissions, message("You cannot change a role that permits more than your own.")
+    )
     if access.member_id and role.id == find_own_role_id(access):
-        raise Forbidden("You cannot change your own role. Ask the account's owner.")
+        raise Forbidden(message("You cannot change your own role. Ask the account's owner."))
     if access.reach != "all" and any(
         is_beyond_reach(access, member) for member in session.scalars(select_members_with(role))
     ):
-        raise Forbidden("Somebody who reaches more than you has this role. Ask the account's owner.")
+        raise Forbidden(message("Somebody who reaches more than you has this role. Ask the account's owner."))
     if "permissions" in changes:
         changes["permissions"] = with_implied_views(changes["permissions"])
         ensure_within_own_rights(access, changes["permissions"])
@@ -92,9 +95,11 @@ def update_role(access, role, **changes):
 
 
 def delete_role(access, role):
-    ensure_within_own_rights(access, role.permissions, "You cannot remove a role that permits more than your own.")
+    ensure_within_own_rights(
+        access, role.permissions, message("You cannot remove a role that permits more than your own.")
+    )
     if session.scalar(select(Member.id).where(Member.role_id == role.id).limit(1)):
-        raise Conflict("Somebody has this role. Give them another one first.", reason="role_in_use")
+        raise Conflict(message("This role is in use. Give its members another role first."), reason="role_in_use")
     session.delete(role)
     session.flush()
 
@@ -111,7 +116,7 @@ def ensure_within_own_rights(access, permissions, sentence=None):
     """Raise Forbidden if the person lacks some of these permissions."""
     missing = sorted(name for name in permissions if not access.has_permission(name))
     if missing:
-        raise Forbidden(sentence or NOT_HELD_MESSAGE.format(", ".join(missing)))
+        raise Forbidden(sentence or NOT_HELD_MESSAGE.format(permissions=", ".join(missing)))
 
 
 def listing(access, *, search=None):
@@ -124,7 +129,7 @@ def listing(access, *, search=None):
 def get(member_id, access):
     member = session.scalar(listing(access).where(Member.id == member_id))
     if member is None:
-        raise NotFound("No such member.")
+        raise NotFound(message("No such member."))
     return member
 
 
@@ -133,7 +138,7 @@ def get_membership(account, member_id):
     own = or_(Member.owner_id == account.id, Member.account_id == account.id)
     member = session.scalar(select(Member).where(Member.id == member_id, own))
     if member is None:
-        raise NotFound("No such membership.")
+        raise NotFound(message("No such membership."))
     return member
 
 
@@ -144,7 +149,7 @@ def get_changeable(member_id, access):
     """
     member = get(member_id, access)
     if member.id == access.member_id:
-        raise Forbidden("You cannot change your own membership. Ask the account's owner.")
+        raise Forbidden(message("You cannot change your own membership. Ask the account's owner."))
     if not all(access.has_permission(name) for name in member.role.permissions) or is_beyond_reach(access, member):
         raise Forbidden(HIGHER_MEMBER_MESSAGE)
     return member
@@ -194,7 +199,9 @@ def make_grants(access, model, ids, field):
     row_ids = session.scalars(select(model.id).where(model.id.in_(set(ids)), access.visible_rows(model))).all()
     kind = model.__tablename__.removesuffix("s")
     if len(row_ids) < len(set(ids)):
-        raise Invalid(f"One of the {kind}s does not exist.", **{field: f"No such {kind}."})
+        raise Invalid(
+            message("One of the {kind}s does not exist.", kind=kind), **{field: message("No such {kind}.", kind=kind)}
+        )
     return [ResourceGrant(resource_id=row_id, resource_type=kind) for row_id in row_ids]
 
 

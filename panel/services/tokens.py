@@ -18,6 +18,7 @@ from sqlalchemy.orm.attributes import set_committed_value
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
 from panel.core.prepared_query import PreparedQuery
 from panel.models import Account, Token
 from panel.schemas.constants import SCOPES
@@ -120,7 +121,7 @@ PERSONAL_KINDS = ("user", "impersonation")
 def get(token_id, access):
     token = session.scalar(listing(access, PERSONAL_KINDS).where(Token.id == token_id))
     if token is None:
-        raise NotFound("No such token.")
+        raise NotFound(message("No such token."))
     return token
 
 
@@ -144,7 +145,7 @@ def get_any_owner(token_id):
     """Return a token of any account, for operators."""
     token = session.get(Token, token_id)
     if token is None:
-        raise NotFound("No such token.")
+        raise NotFound(message("No such token."))
     return token
 
 
@@ -155,7 +156,7 @@ def create(access, *, name, scopes, allowed_ips=(), expires_at=None, requesting_
     addresses and lifetime than that token; missing addresses and a missing expiry are taken from it.
     """
     if expires_at and expires_at <= clock.now():
-        raise invalid_expiry("Must be in the future.")
+        raise invalid_expiry(message("Must be in the future."))
     if requesting_token:
         ensure_scopes_within(requesting_token, scopes, allowed_ips, expires_at)
         allowed_ips, expires_at = allowed_ips or requesting_token.allowed_ips, expires_at or requesting_token.expires_at
@@ -169,11 +170,16 @@ def update(token, requesting_token=None, **changes):
     """Rename a token or restrict it: fewer scopes, an earlier expiry, other addresses."""
     if "scopes" in changes:
         changes["scopes"] = sort_scopes(changes["scopes"])
-        ensure_scopes_held("A token's scopes can only become fewer. It does not have", changes["scopes"], token)
+        ensure_scopes_held(
+            message("A token's scopes can only become fewer. It does not have {scopes}."), changes["scopes"], token
+        )
     if "expires_at" in changes:
         ensure_expiry_within(token, changes["expires_at"])
     if requesting_token and requesting_token.allowed_ips and not changes.get("allowed_ips", True):
-        raise Invalid("A token for some addresses cannot open another to all.", allowed_ips="Name the addresses.")
+        raise Invalid(
+            message("A token for some addresses cannot open another to all."),
+            allowed_ips=message("Name the addresses."),
+        )
     if requesting_token:
         ensure_scopes_within(requesting_token, allowed_ips=changes.get("allowed_ips", ()))
     return update_fields(token, changes)
@@ -181,35 +187,38 @@ def update(token, requesting_token=None, **changes):
 
 def ensure_scopes_within(requesting_token, scopes=(), allowed_ips=(), expires_at=None):
     """Raise Invalid if scopes, addresses or expiry exceed those of the requesting token."""
-    ensure_scopes_held("A token gives only scopes that it has. This one does not have", scopes, requesting_token)
+    ensure_scopes_held(
+        message("A token gives only scopes that it has. This one does not have {scopes}."), scopes, requesting_token
+    )
     allowed = [ip_network(parent) for parent in requesting_token.allowed_ips]
     for network in map(ip_network, allowed_ips):
         if allowed and not any(network.version == parent.version and network.subnet_of(parent) for parent in allowed):
-            sentence = f"The token that asks may not be used from {network} itself."
+            sentence = message("The token that asks may not be used from {network} itself.", network=network)
             raise Invalid(sentence, allowed_ips=sentence)
     if requesting_token.expires_at and expires_at and expires_at > requesting_token.expires_at:
-        raise invalid_expiry("Must not be later than the end of the token that asks.")
+        raise invalid_expiry(message("Must not be later than the end of the token that asks."))
 
 
 def ensure_scopes_held(sentence, scopes, token):
     missing = [scope for scope in scopes if scope not in token.scopes]
     if missing:
-        raise Invalid(f"{sentence} {', '.join(missing)}.", scopes=f"{sentence} {', '.join(missing)}.")
+        error = sentence.format(scopes=", ".join(missing))
+        raise Invalid(error, scopes=error)
 
 
 def ensure_expiry_within(token, expires_at):
     if expires_at == token.expires_at is None:
         return
     if expires_at is None:
-        raise invalid_expiry("A token that ends keeps an end: it can only be made earlier.")
+        raise invalid_expiry(message("A token that ends keeps an end: it can only be made earlier."))
     if expires_at <= clock.now():
-        raise invalid_expiry("Must be in the future. To end the token now, revoke it.")
+        raise invalid_expiry(message("Must be in the future. To end the token now, revoke it."))
     if token.expires_at and expires_at > token.expires_at:
-        raise invalid_expiry("Must not be later than it is: the life of a token can only be shortened.")
+        raise invalid_expiry(message("Must not be later than it is: the life of a token can only be shortened."))
 
 
 def invalid_expiry(sentence):
-    return Invalid(f"expires_at: {sentence}", expires_at=sentence)
+    return Invalid(message("expires_at: {error}", error=sentence), expires_at=sentence)
 
 
 def sort_scopes(scopes):

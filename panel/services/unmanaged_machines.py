@@ -5,6 +5,7 @@ from sqlalchemy import select
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Instance, Task
 from panel.services.instances import actions
 
@@ -27,7 +28,9 @@ def get_discovery(hypervisor, task_id=None):
     query = select(Task).where(Task.resource_id == hypervisor.id, Task.kind == DISCOVER_TASK_KIND)
     task = session.scalar((query.where(Task.id == task_id) if task_id else query).order_by(Task.id.desc()).limit(1))
     if task is None:
-        raise NotFound("There is no such discovery." if task_id else "Nobody asked for a discovery yet.")
+        raise NotFound(
+            message("There is no such discovery.") if task_id else message("Nobody asked for a discovery yet.")
+        )
     return task
 
 
@@ -36,14 +39,14 @@ def get_machine(hypervisor, machine_id):
     for machine in hypervisor.strangers:
         if machine["id"] == machine_id:
             return machine
-    raise NotFound("The hypervisor has no such unknown machine.")
+    raise NotFound(message("The hypervisor has no such unknown machine."))
 
 
 def remove(hypervisor, machine_id, *, name, actor):
     """Enqueue the removal of an unmanaged machine. `name` is typed to confirm it; the disks stay."""
     machine = get_machine(hypervisor, machine_id)
     if name.strip() != machine["name"]:
-        sentence = f"Type {machine['name']} to confirm. Nothing was removed."
+        sentence = message("Type {name} to confirm. Nothing was removed.", name=machine["name"])
         raise Invalid(sentence, name=sentence)
     return enqueue(
         hypervisor, REMOVE_TASK_KIND, actor=actor, arguments={"machine_id": machine_id, "name": machine["name"]}
@@ -57,6 +60,6 @@ def enqueue(hypervisor, kind, **options):
 def repair(instance, *, actor):
     """Enqueue the definition of a missing machine from its row and its existing disks. Return the task."""
     if not instance.lost:
-        raise Conflict("The hypervisor has this machine: there is nothing to repair.")
+        raise Conflict(message("The hypervisor has this machine: there is nothing to repair."))
     actions.ensure_allowed(instance, "repair", by_operator=True)
     return actions.enqueue(instance, "repair", "exclusive", actor=actor)

@@ -20,6 +20,7 @@ from sqlalchemy import delete, exists, func, insert, select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Forbidden
+from panel.core.messages import message
 from panel.models import Account, CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
 from panel.services import credits, settings
 
@@ -109,7 +110,7 @@ def lock_latest(resource_id):
 def ensure_billing_enabled(access):
     """Raise Forbidden while billing is off for the platform, except for unbilled accounts."""
     if not is_billing_enabled(access):
-        raise Forbidden("Billing is switched off here, so this cannot be used.", reason="billing_disabled")
+        raise Forbidden(message("Billing is switched off here, so this cannot be used."), reason="billing_disabled")
 
 
 def is_billing_enabled(access):

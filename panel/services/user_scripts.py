@@ -5,6 +5,7 @@ from sqlalchemy.orm import joinedload
 
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message, message_of
 from panel.models import Account, UserScript
 from panel.schemas import cloudcfg
 
@@ -24,7 +25,7 @@ def get(script_id, account=None):
     query = select(UserScript).where(UserScript.id == script_id)
     script = session.scalar(query.where(account.visible_rows(UserScript)) if account else query)
     if script is None:
-        raise NotFound("No such user script.")
+        raise NotFound(message("No such user script."))
     return script
 
 
@@ -39,7 +40,10 @@ def get_chosen(script_ids, account=None, field="user_scripts"):
     }
     ids = list(dict.fromkeys(script_ids))
     if len(scripts) < len(ids):
-        raise Invalid("One of the user scripts does not exist.", **{field: "There is no such script in this account."})
+        raise Invalid(
+            message("One of the user scripts does not exist."),
+            **{field: message("There is no such script in this account.")},
+        )
     return [scripts[script_id] for script_id in ids]
 
 
@@ -71,7 +75,7 @@ def ensure_valid(script):
     try:
         cloudcfg.parse(script.content)
     except ValueError as error:
-        raise Invalid("The cloud-init configuration cannot be read.", content=str(error)) from None
+        raise Invalid(message("The cloud-init configuration cannot be read."), content=message_of(error)) from None
 
 
 def delete(script):

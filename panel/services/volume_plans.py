@@ -5,6 +5,7 @@ from sqlalchemy.orm import contains_eager
 
 from panel.core.db import session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.models import Volume, VolumePlan, VolumePlanGroup
 from panel.services.crud import ensure_unique_name, get_or_404, update_fields
 
@@ -15,7 +16,7 @@ def select_groups(search=None):
 
 
 def get_group(group_id, field=None):
-    return get_or_404(VolumePlanGroup, group_id, "No such volume plan group.", field)
+    return get_or_404(VolumePlanGroup, group_id, message("No such volume plan group."), field)
 
 
 def create_group(*, name, display_name=None, **values):
@@ -34,7 +35,7 @@ def update_group(group, **changes):
 
 def delete_group(group):
     if group.plans:
-        raise Conflict("Plans belong to this group. Move or remove them first.")
+        raise Conflict(message("Plans belong to this group. Move or remove them first."))
     session.delete(group)
     session.flush()
 
@@ -62,7 +63,7 @@ def select_offered():
 
 
 def get(plan_id, field=None):
-    return get_or_404(VolumePlan, plan_id, "No such volume plan.", field)
+    return get_or_404(VolumePlan, plan_id, message("No such volume plan."), field)
 
 
 def create(group, *, name, **values):
@@ -82,6 +83,6 @@ def update(plan, **changes):
 
 def delete(plan):
     if session.scalar(select(Volume.id).where(Volume.plan_id == plan.id).limit(1)):
-        raise Conflict("Volumes have this plan. Close it instead: then nobody can choose it.")
+        raise Conflict(message("Volumes have this plan. Close it instead: then nobody can choose it."))
     session.delete(plan)
     session.flush()

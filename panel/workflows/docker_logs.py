@@ -2,9 +2,10 @@
 
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
+from panel.core.messages import message
 from panel.services.docker_deployments import DOCKER_REASONS, guest_error
 
-WORKERS_BUSY_MESSAGE = "No worker had time for it. Try again in a minute."
+WORKERS_BUSY_MESSAGE = message("All workers are busy. Try again in a minute.")
 LOGS_TIMEOUT_SECONDS = 8
 """Most guest agents answer within one second; the rest is for busy workers."""
 

@@ -9,13 +9,14 @@ from sqlalchemy import select
 from panel.core import clock, jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Unavailable
+from panel.core.messages import message
 from panel.models import GuestInfo, Hypervisor, Instance
 from panel.services import instances
 
 REACHABILITY_TIMEOUT_SECONDS = 10
 """How long a request waits for the poll. Without a result by then, the node or agent counts as unreachable."""
 
-NOT_REACHED = "No worker was free to look at the node, or it answers too slowly. Try again in a minute."
+NOT_REACHED = message("All workers are busy, or the hypervisor answers too slowly. Try again in a minute.")
 
 GUEST_REPORT_TIMEOUT_SECONDS = 3
 """How long a request waits for the first report of a guest agent. Most answer within 0.1 s."""

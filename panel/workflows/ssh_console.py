@@ -3,9 +3,10 @@
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Unavailable
+from panel.core.messages import message
 from panel.services import consoles, tasks
 
-WORKERS_BUSY_MESSAGE = "No worker had time for it. Try again in a minute."
+WORKERS_BUSY_MESSAGE = message("All workers are busy. Try again in a minute.")
 SSH_SESSION_TIMEOUT_SECONDS = 20
 """Most guest agents answer within one second; the rest is for busy workers."""
 
@@ -19,10 +20,15 @@ def open_ssh_session(instance, session_owner):
         return row, secret, task
     if task.open:
         tasks.cancel(task)
-    consoles.close(row, "The guest has no key of it.")
+    consoles.close(row, message("The guest has no key of it."))
     session.commit()
     session.refresh(row)
-    reason = f"{row.problem} The machine may still be booting." if row.problem else task.error or WORKERS_BUSY_MESSAGE
+    reason = (
+        message("{problem} The machine may still be booting.", problem=row.problem)
+        if row.problem
+        else task.error or WORKERS_BUSY_MESSAGE
+    )
     raise Unavailable(
-        f"The shell cannot be opened. {reason}", reason="ssh_key_injection_failed" if row.problem else None
+        message("The shell cannot be opened. {reason}", reason=reason),
+        reason="ssh_key_injection_failed" if row.problem else None,
     )

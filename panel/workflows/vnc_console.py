@@ -3,9 +3,10 @@
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Unavailable
+from panel.core.messages import message
 from panel.services import consoles
 
-WORKERS_BUSY_MESSAGE = "No worker had time for it. Try again in a minute."
+WORKERS_BUSY_MESSAGE = message("All workers are busy. Try again in a minute.")
 VNC_TICKET_TIMEOUT_SECONDS = 10
 """How long a request waits for the ticket of the node's cluster, including time for busy workers."""
 
@@ -25,4 +26,6 @@ def ensure_ticket(row):
         reason = row.problem or WORKERS_BUSY_MESSAGE
         session.delete(row)
         session.commit()
-        raise Unavailable(f"The screen cannot be opened. {reason}", reason="cluster_console_unavailable")
+        raise Unavailable(
+            message("The screen cannot be opened. {reason}", reason=reason), reason="cluster_console_unavailable"
+        )

@@ -36,7 +36,7 @@ async function open() {
   clearTimeout(timer);
   if (state === "opening" || state === "open") return;
   turn("opening", attempts ? "Opening again …" : "Opening …", "busy");
-  notice("Putting a key into the guest …", { more: "It is made for this session, and taken out again afterwards." });
+  notice("Installing a key in the guest …", { more: "It is made for this session, and taken out again afterwards." });
   terminal.focus();
   try {
     const { socket } = await newSession();

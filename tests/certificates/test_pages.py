@@ -109,7 +109,7 @@ def test_one_is_ordered_and_its_progress_followed(browser_as, run_tasks):
     made = owner.post("/certificates/new", data={**order, "domains": "shop.example.com\r\nwww.example.com\r\n"})
     path = made.headers["Location"]
     page = owner.get(path).text
-    for words in ("Pending", "Waiting for a worker", "every 2s", "shop.example.com", "What each domain needs"):
+    for words in ("Pending", "Queued", "every 2s", "shop.example.com", "What each domain needs"):
         assert words in page
     row = session.get(Certificate, path.rpartition("/")[2])
     assert row.domains == ["shop.example.com", "www.example.com"]

@@ -34,9 +34,9 @@ def refused_with(api_as):
 )
 def test_malformed_certificates_are_refused(refused_with, chain, certificate):
     field, sentence = refused_with(chain.leaf.body(certificate=certificate))
-    assert (field, "no certificate in PEM format" in sentence) == ("certificate", True)
+    assert (field, "not a certificate in PEM format" in sentence) == ("certificate", True)
     field, sentence = refused_with(chain.leaf.body(chain=certificate))
-    assert (field, "no certificate in PEM format" in sentence) == ("chain", True)
+    assert (field, "not a certificate in PEM format" in sentence) == ("chain", True)
 
 
 def test_a_certificate_that_was_cut_off(refused_with, chain):
@@ -57,7 +57,7 @@ def test_a_key_where_it_would_be_shown_again(refused_with, chain, field):
 def test_malformed_keys_are_refused(refused_with, chain):
     for text in ("x", chain.leaf.pem, chain.leaf.key_pem[:80]):
         field, sentence = refused_with(chain.leaf.body(private_key=text))
-        assert (field, "no private key in PEM format" in sentence) == ("private_key", True)
+        assert (field, "not a private key in PEM format" in sentence) == ("private_key", True)
 
 
 def test_a_key_with_a_passphrase(refused_with, chain):

@@ -97,7 +97,7 @@ def test_disks_grow_and_do_not_shrink(operate, run_tasks, second, machine, on_no
         assert operate("PATCH", f"disk/{disk.id}", size=size).json["data"]["task_id"] is None
         answer = operate("PATCH", f"disk/{disk.id}", size=size - 1)
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["size"])
-        assert "cannot shrink" in answer.json["message"]
+        assert "cannot be made smaller" in answer.json["message"]
     assert machine.storage == 12
 
 

@@ -175,7 +175,7 @@ def test_a_lock_of_somebody_else_is_waited_for(fake_guest):
     [
         ("Temporary failure resolving 'packages.example.com'", "look at its network, its DNS"),
         ("E: Unable to locate package docker.io", "package sources of Debian 9 have no Docker"),
-        ("E: You don't have enough free space in /var/cache/apt/archives/.", "disk has not enough room"),
+        ("E: You don't have enough free space in /var/cache/apt/archives/.", "disk does not have enough room"),
         ("dpkg: error processing package docker.io", "was not installed: dpkg: error processing"),
     ],
 )
@@ -346,7 +346,7 @@ def container(
         ([container(state="exited", code=143), container("db", "exited", 137)], "stopped", "The app is stopped."),
         ([container(state="exited", code=1)], "error", "The container of web ended with exit code 1."),
         ([container(), container("db", "exited", 1)], "error", "The container of db ended with exit code 1."),
-        ([container(state="exited", code=137, memory="true")], "error", "The container of web had not enough memory."),
+        ([container(state="exited", code=137, memory="true")], "error", "The container of web ran out of memory."),
         (
             [container(state="restarting", code=2)],
             "error",

@@ -95,16 +95,16 @@ FILES = [
     (404, "The server answered with 404."),
     (b" \n", "The compose file is empty."),
     (b"\xff\xfe", "The compose file is not text in UTF-8."),
-    (b"<html></html>", "This is no compose file."),
-    (b"services: [", "This is no compose file."),
-    (b"version: '3'", "This is no compose file"),
-    (b"services: {web: 1}", "This is no compose file"),
+    (b"<html></html>", "This is not a compose file."),
+    (b"services: [", "This is not a compose file."),
+    (b"version: '3'", "This is not a compose file"),
+    (b"services: {web: 1}", "This is not a compose file"),
     (b"#" * (256 * 1024 + 1), "The compose file is larger than 256 KiB."),
     (send_truncated, "The connection broke"),
     (send_endless, "The compose file is larger than 256 KiB."),
     (redirect_to("https://10.0.0.1/compose.yaml"), "which is not a public address"),
     (redirect_to("http://127.0.0.1/compose.yaml"), "without https"),
-    (redirect_to("/compose.yaml"), "from one address to the next without an end"),
+    (redirect_to("/compose.yaml"), "redirects too many times"),
 ]
 
 
@@ -241,7 +241,7 @@ def test_a_deploy_that_is_cancelled(docker_ready, fault_at, monkeypatch):
     with fault_at("agent_run", cancel, after=True):
         docker_ready.work()
     failed = docker_ready.find(made["deployment"]["id"])
-    assert (failed["status"], failed["error_message"]) == ("failed", "It was cancelled.")
+    assert (failed["status"], failed["error_message"]) == ("failed", "The task was cancelled.")
     assert told == [(docker_ready.id, made["task_id"])]
     docker_ready.ask("POST", f"/{failed['id']}/retry")
     docker_ready.work()

@@ -324,7 +324,7 @@ def test_the_page_shows_what_it_is_and_imports_it(browser_as, cast, discovered_m
 def test_the_page_says_what_keeps_it_from_being_imported(browser_as, cast, unmanaged_machine, node, discover):
     operator, page = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
     node_sync.reconcile(cast.node.id)
-    assert "Look at the hypervisor first." in operator.get(page).text
+    assert "Discover the hypervisor's machines first." in operator.get(page).text
     assert operator.get(f"{page}/{UNMANAGED_ID}/import").status_code == 409
     node.make_unimportable(UNMANAGED_ID, "It has snapshots. Delete them first.")
     discover()

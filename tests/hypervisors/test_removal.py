@@ -26,7 +26,10 @@ def unreachable_node(cast):
 
 def test_a_hypervisor_with_volumes_is_not_removed(api_as, path, volume, run_tasks, call_storage_api):
     refused = api_as("admin", "DELETE", path)
-    assert (refused.status_code, refused.json["message"]) == (409, "Volumes lie on this hypervisor. Delete them first.")
+    assert (refused.status_code, refused.json["message"]) == (
+        409,
+        "Volumes are stored on this hypervisor. Delete them first.",
+    )
     call_storage_api("DELETE", f"volume/{volume.id}")
     run_tasks()
     assert api_as("admin", "DELETE", path).status_code == 200
@@ -48,7 +51,7 @@ def test_everything_on_it_goes_with_it(api_as, path, unreachable_node, machine, 
     assert session.query(MeteringRecord).filter(MeteringRecord.ended_at.is_(None)).count() == 0
     assert session.query(Event).filter_by(kind="instance.deleted", resource_id=ids[0]).count() == 1
     task = session.get(Task, waiting)
-    assert (task.status, task.error) == ("failed", "The hypervisor was given up.")
+    assert (task.status, task.error) == ("failed", "The hypervisor was removed by force.")
     assert api_as("owner", "GET", f"/api/instance/{ids[0]}").status_code == 404
     assert api_as("owner", "GET", f"/api/instance/{ids[0]}/task/{waiting}").json["task"]["status"] == "failed"
     run_tasks()

@@ -73,7 +73,7 @@ def test_a_later_503_wins():
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)
 def test_what_is_so_already_is_no_failure(api_as, fleet, who, path):
     body = api_as(who, "POST", path, json={"ids": ids(fleet[0]), "action": "start"}).json
-    assert body["data"]["results"][0]["message"] == "It is so already."
+    assert body["data"]["results"][0]["message"] == "No change needed."
     assert body["success"] is True
 
 

@@ -86,7 +86,7 @@ def test_a_node_that_says_no_has_answered(browser_as, order, inline_workers, nod
     answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data={**order, "password": "a good password"})
     instance, task = rows()
     assert (answer.status_code, task.status) == (303, "failed")
-    assert "not enough room" in instance.last_error
+    assert "not have enough space" in instance.last_error
 
 
 def test_without_an_image_nothing_is_waited_for(browser_as, order, no_workers):

@@ -118,7 +118,7 @@ def test_a_node_that_does_not_answer_refuses(api_as, running, node, run_tasks, w
 @pytest.mark.parametrize(
     ("seen_by_worker", "status", "reason", "said"),
     [
-        (None, 503, "hypervisor_unreachable", "No worker was free"),
+        (None, 503, "hypervisor_unreachable", "All workers are busy"),
         ("node", 409, "agent_unavailable", "The guest agent"),
     ],
 )

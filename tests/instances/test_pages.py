@@ -50,7 +50,7 @@ def test_create_without_javascript(browser_as, cast, run_tasks):
     page = browser.get(answer.headers["Location"]).text
     password = re.search(r'id="password".*?data-copy="([^"]+)"', page, re.DOTALL)[1]
     assert len(password) > 12
-    assert "Waiting for a worker" in page
+    assert "Queued" in page
     assert password not in browser.get(answer.headers["Location"]).text
     run_tasks()
     assert made.state == "running"
@@ -258,7 +258,7 @@ def test_instance_page_saves_settings(browser_as, cast):
     sent = {"display_name": "A", "hostname": "a.example", "notes": "one\r\ntwo", "protection_enabled": "true"}
     assert browser_as("owner").post(address, data=sent).status_code == 303
     assert (made.display_name, made.notes, made.protection_enabled) == ("A", "one\ntwo", True)
-    assert "Turn protection off first." in browser_as("owner").get(address).text
+    assert "Turn it off first." in browser_as("owner").get(address).text
     assert browser_as("owner").post(f"/instances/{made.id}/destroy", data={"typed": "A"}).status_code == 409
     answer = browser_as("owner").post(address, data={**sent, "hostname": "-", "notes": ""})
     assert answer.status_code == 422

@@ -212,4 +212,4 @@ def test_reinstall_pages(browser_as, running, run_tasks):
     session.get(Instance, running.id).protection_enabled = True
     session.commit()
     assert browser.get(address).status_code == 409
-    assert "Turn protection off first" in browser.get(f"/instances/{running.id}/settings").text
+    assert "Turn it off first" in browser.get(f"/instances/{running.id}/settings").text

@@ -115,7 +115,7 @@ def test_the_page_of_it_is_the_operators(browser_as, cast, running):
     running.migrating = True
     session.commit()
     assert browser_as("admin").post(path, data=chosen).status_code == 409
-    assert "Another task is working" in browser_as("admin").get(f"/admin/instances/{running.id}/settings").text
+    assert "Another task is in progress" in browser_as("admin").get(f"/admin/instances/{running.id}/settings").text
     cast.admin.operator_role = "read_only"
     session.commit()
     assert browser_as("admin").post(path, data=chosen).status_code == 403

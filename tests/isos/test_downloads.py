@@ -242,7 +242,7 @@ def test_a_server_may_send_us_on_but_not_inside(iso, file_server, run_tasks, run
     for address, words in (
         ("https://10.0.0.1/inside.iso", "not a public address"),
         ("http://127.0.0.1/plain.iso", "The server redirects to an address without https."),
-        ("/disc.iso", "without an end"),
+        ("/disc.iso", "too many times"),
     ):
         file_server.files["/disc.iso"] = to(address)
         downloads.retry(session.get(Iso, iso.id), actor="test")

@@ -101,7 +101,7 @@ def test_rescue_on_the_page(browser_as, stopped, run_tasks):
 
 
 def test_why_there_is_no_rescue_now_is_said(browser_as, running):
-    assert "The instance runs. Shut it down first." in media(browser_as("owner"), running)
+    assert "The instance is running. Shut it down first." in media(browser_as("owner"), running)
 
 
 def test_an_image_is_made_renamed_and_removed(browser_as, stopped, run_tasks):

@@ -54,5 +54,5 @@ def test_why_there_is_nothing_to_press_can_be_read(api_as, browser_as, machine, 
     assert "</svg> The instance is not running. Start it first.</p>" in get_snapshots_tab(browser_as, machine)
     machine.suspended_reason = "admin"
     session.commit()
-    sentence = "</svg> The instance is suspended. It has to be unsuspended first.</p>"
+    sentence = "</svg> The instance is suspended. Unsuspend it first.</p>"
     assert get_snapshots_tab(browser_as, machine).count(sentence) == 2, "of snapshots, and of live sessions"

@@ -147,7 +147,7 @@ def test_a_passkey_is_known_once(browser_as, passkey):
     options = browser.post("/profile/passkeys/options", data={"name": "Mine", "password": PASSWORD}).json
     answer = browser.post("/profile/passkeys", data={"name": "Mine", "credential": passkey.create(options)})
     assert answer.headers["Location"] == "/profile/passkeys/new"
-    assert "known already" in browser.get("/profile/passkeys/new").text
+    assert "already registered" in browser.get("/profile/passkeys/new").text
 
 
 def test_remove_a_passkey(browser_as, cast, passkey, sign_in):

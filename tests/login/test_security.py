@@ -136,7 +136,7 @@ def test_new_recovery_codes(browser_as, cast, with_totp, sent_mails):
     assert with_totp[0] not in browser.get("/profile/recovery-codes").text
     assert not factors.use_recovery_code(cast.owner, with_totp[0].replace("-", ""))
     assert factors.count_codes(cast.owner) == 10
-    assert subjects(sent_mails)[-1] == "New recovery codes were made"
+    assert subjects(sent_mails)[-1] == "New recovery codes were created"
 
 
 def test_recovery_codes_are_for_people_with_a_factor(browser_as):

@@ -39,7 +39,7 @@ def test_a_move_is_begun_followed_and_told(api_as, machine, second_hypervisor, p
         True,
     )
     said = api_as("admin", "GET", f"/api/v1/migration/{row['id']}/logs").json["data"]["logs"]
-    assert "Moving the machine" in [line["message"] for line in said]
+    assert "Migrating the machine" in [line["message"] for line in said]
     assert [each["id"] for each in api_as("admin", "GET", MIGRATIONS).json["data"]] == [row["id"]]
     assert api_as("admin", "GET", f"{MIGRATIONS}?status=failed").json["data"] == []
     assert api_as("admin", "GET", path).json["data"]["state"] == "running"
@@ -95,8 +95,8 @@ def test_room_on_the_target_is_taken_from_the_request_on(start_migration, machin
         ({"maintenance": True}, "maintenance"),
         ({"status": "down"}, "does not answer"),
         ({"status": "unknown"}, "not answered yet"),
-        ({"deploy_enabled": False}, "takes no new machines"),
-        ({"driver": "libvirt"}, "another way"),
+        ({"deploy_enabled": False}, "placements are disabled"),
+        ({"driver": "libvirt"}, "another driver"),
         ({"accelerated": True}, "acceleration"),
     ],
 )
@@ -135,7 +135,7 @@ def test_what_cannot_move(api_as, cast, machine, second_hypervisor):
     session.commit()
     ask = lambda **body: api_as("admin", "POST", MIGRATIONS, json={"instance_id": machine.id, **body})  # noqa: E731
     assert "another location" in ask(hypervisor_id=away.id).json["message"]
-    assert "there already" in ask(hypervisor_id=machine.hypervisor_id).json["message"]
+    assert "already there" in ask(hypervisor_id=machine.hypervisor_id).json["message"]
     assert (ask(online=False).status_code, ask(online=False).json["reason"]) == (409, "instance_running")
     refused = api_as("admin", "POST", MIGRATIONS, json={"instance_id": never_made.id})
     assert (refused.status_code, refused.json["reason"]) == (409, "not_deployed")

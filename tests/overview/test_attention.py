@@ -75,7 +75,7 @@ def test_one_sentence_appears_once_whatever_kinds_of_task_it_ended(shown_attenti
 
 def test_failed_downloads_and_certificates_are_not_told_as_in_guests(shown_attention, cast):
     add_failed_task(cast, "media_download", "The server answers 404.", "Unfetched")
-    add_failed_task(cast, "media_download", "Another attempt took its place.", "Superseded")
+    add_failed_task(cast, "media_download", "It was replaced by another attempt.", "Superseded")
     add_failed_task(cast, "certificate_order", "The name is unknown.", "Refused", resource_type="certificate")
     text = shown_attention()
     assert "2 failed downloads of customers today" in text

@@ -27,9 +27,9 @@ def test_a_task_that_waits_ends_as_failed_and_its_resource_knows(close_task, ord
     assert (answer.status_code, answer.json["data"]["cancellable"]) == (200, False)
     run_tasks()
     ended = session.get(Task, order.id)
-    assert (ended.status, ended.error, ended.secret) == ("failed", "An operator gave it up.", None)
+    assert (ended.status, ended.error, ended.secret) == ("failed", "An operator marked it as failed.", None)
     instance = session.get(Instance, order.resource_id)
-    assert (instance.deployed, instance.last_error) == (False, "An operator gave it up.")
+    assert (instance.deployed, instance.last_error) == (False, "An operator marked it as failed.")
     entry = session.query(AuditEntry).one()
     assert (entry.object_type, entry.object_id) == ("instance", instance.id)
 
@@ -74,7 +74,7 @@ def test_mark_failed_by_page(browser_as, cast, order, run_tasks):
     operator.post(f"{place}/mark-failed")
     assert f'action="{place}/mark-failed"' not in operator.get(place).text
     run_tasks()
-    assert "An operator gave it up." in operator.get(place).text
+    assert "An operator marked it as failed." in operator.get(place).text
     cast.admin.operator_role = "read_only"
     session.commit()
     assert browser_as("admin").post(f"{place}/mark-failed").status_code == 403

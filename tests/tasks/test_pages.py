@@ -17,7 +17,7 @@ def test_a_task_while_it_waits_and_when_it_is_done(browser_as, cast, run_tasks):
     made, task = create_deployed(cast, display_name="Shop front")
     browser = browser_as("owner")
     page = browser.get(f"/tasks/{task.id}").text
-    assert "Waiting for a worker" in page
+    assert "Queued" in page
     assert "every 1s" in page
     assert f"/instances/{made.id}" in page
     assert "every 2s" in browser.get("/tasks/tray", headers=PARTIAL_HEADERS).text

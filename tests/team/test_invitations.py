@@ -154,7 +154,7 @@ def test_a_person_is_in_one_team(api_as, cast, browser_as, create_role, invitati
     role_id = create_role(who="outsider")
     api_as("outsider", "POST", INVITE, json={"email": cast.viewer.email, "role_id": role_id})
     browser, address = browser_as("viewer"), invitation_path(cast.viewer.email)
-    assert "You are in a team already" in browser.get(address).text
+    assert "You are already in a team" in browser.get(address).text
     assert browser.post(f"{address}/join").status_code == 409
 
 

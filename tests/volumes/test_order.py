@@ -112,4 +112,4 @@ def test_one_that_is_cancelled_counts_as_failed(call_storage_api, api_as, attach
     assert api_as("owner", "POST", f"/api/task/{first}/cancel").status_code == 200
     run_tasks()
     assert (attached_volume.status, attached_volume.size, attached_volume.plan.name) == ("attached", 10, "small")
-    assert tasks_of(attached_volume)[1][2].endswith("It was cancelled.")
+    assert tasks_of(attached_volume)[1][2].endswith("The task was cancelled.")

@@ -234,8 +234,8 @@ def test_webhook_page_resends_delivery(browser_as, hook):
     found = session.get(WebhookDelivery, row.id)
     assert (found.status, found.attempts, len(found.tries)) == ("pending", 0, 1)
     refused = browser_as("owner").post(f"{path}/redeliver")
-    assert (refused.status_code, "It is still under way." in refused.text) == (409, True)
-    assert "It is still under way." in browser_as("owner").get(path).text
+    assert (refused.status_code, "It is still in progress." in refused.text) == (409, True)
+    assert "It is still in progress." in browser_as("owner").get(path).text
 
 
 def test_deliveries_by_status(browser_as, hook):

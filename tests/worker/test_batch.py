@@ -120,7 +120,7 @@ def test_a_suspended_machine_and_one_in_rescue(fleet, request_starts, request_ac
     assert [reload_task(one).status for one in tasks] == ["queued", "queued", "completed", "completed"]
     run_tasks()
     assert [reload_task(one).status for one in tasks] == ["completed", "failed", "completed", "completed"]
-    assert "suspended meanwhile" in reload_task(tasks[1]).error
+    assert "suspended in the meantime" in reload_task(tasks[1]).error
     assert reload(fleet[1]).power == "off"
 
 

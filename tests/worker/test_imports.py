@@ -103,7 +103,7 @@ def test_what_was_taken_meanwhile_is_found_out_before_the_machine_is_touched(
     asked = import_machine()
     take_address()
     row = wait_for_task(asked, run_tasks)
-    assert (row.error, row.undo) == ("One of the addresses cannot be had.", [])
+    assert (row.error, row.undo) == ("One of the addresses cannot be used.", [])
     take_address(None)
     assert_untouched()
 
@@ -114,7 +114,7 @@ def test_what_was_taken_in_the_last_moment_gives_it_back(
     """The rows could be made, the machine was defined, and then somebody had the address."""
     asked = import_machine()
     with fault_at("adopt", take_address, after=True):
-        assert wait_for_task(asked, run_tasks).error == "One of the addresses cannot be had."
+        assert wait_for_task(asked, run_tasks).error == "One of the addresses cannot be used."
     take_address(None)
     assert_untouched()
 

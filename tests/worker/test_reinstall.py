@@ -18,7 +18,7 @@ FAULT_MESSAGES = {
     "refuse": "The hypervisor refused this.",
     "silent": "The hypervisor does not answer.",
     "lost-answer": "The hypervisor did not answer in time.",
-    "full": "There is not enough room on the hypervisor.",
+    "full": "The hypervisor does not have enough space left.",
 }
 
 

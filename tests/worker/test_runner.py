@@ -110,9 +110,9 @@ def test_a_waiting_task_is_cancelled_although_its_node_is_full(cast, order, run_
     tasks.cancel(asked)
     session.commit()
     run_tasks()
-    assert (reload_task(asked).status, reload_task(asked).error) == ("cancelled", "It was cancelled.")
+    assert (reload_task(asked).status, reload_task(asked).error) == ("cancelled", "The task was cancelled.")
     assert reload(instance).state == "pending"
-    assert reload(instance).last_error == "It was cancelled."
+    assert reload(instance).last_error == "The task was cancelled."
 
 
 @pytest.mark.parametrize("step", ["put_image", "create_disk", "create_seed", "define"])
@@ -305,7 +305,7 @@ def test_a_fault_in_the_body_ends_the_task(order, run_tasks, monkeypatch, reload
     monkeypatch.setattr(bodies, "build_spec", lambda *_: 1 / 0)
     run_tasks()
     ended = reload_task(asked)
-    assert (ended.status, ended.error) == ("failed", "Something went wrong inside the panel.")
+    assert (ended.status, ended.error) == ("failed", "An internal error occurred.")
     assert "ZeroDivisionError" in ended.error_detail
     assert names_on_node() == (set(), set())
 

@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, select, update
 from panel.core import clock, jobs
 from panel.core.database_errors import log_failure
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import Task, TaskLog
 from worker.engine import claiming
 from worker.engine.registry import TASK_TYPES
@@ -94,7 +95,7 @@ def complete_batch(works):
         clock.now(),
         task_columns.id.in_([work.task.id for work in works]) & (task_columns.worker == works[0].worker),
     )
-    values = {"status": "completed", "stage": "Done", "progress": 100, "worker": None, "secret": None}
+    values = {"status": "completed", "stage": message("Done"), "progress": 100, "worker": None, "secret": None}
     times = {"heartbeat_at": now, "updated_at": now, "finished_at": now}
     if session.execute(update(Task.__table__).where(owned).values(**values, **times)).rowcount != len(works):
         raise LeaseLost
@@ -112,7 +113,9 @@ def requeue(task_ids, worker):
         return
     statement = update(Task.__table__).where(task_columns.id.in_(task_ids), task_columns.worker == worker)
     try:
-        session.execute(statement.values(status="queued", attempt=0, worker=None, started_at=None, stage="Waiting"))
+        session.execute(
+            statement.values(status="queued", attempt=0, worker=None, started_at=None, stage=message("Waiting"))
+        )
         session.commit()
     except DATABASE_AWAY_ERRORS as error:
         session.rollback()

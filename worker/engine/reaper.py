@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from panel.core import jobs
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import Hypervisor, Task, TaskLog
 from worker.engine.claiming import ROLLBACK_IS_PENDING, TASK_IS_UNDER_WAY, select_runnable
 from worker.engine.runner import TaskContext, finish_failed
@@ -97,9 +98,9 @@ def requeue_or_fail(task_id, worker, heartbeat):
     if not row.open:
         row.worker = None
     elif row.attempt < MAX_TASK_ATTEMPTS:
-        row.status, row.worker, row.stage = "queued", None, "Waiting: the worker was lost"
-        session.add(TaskLog(task_id=row.id, message="The worker was lost. Another one begins anew."))
+        row.status, row.worker, row.stage = "queued", None, message("Waiting: the worker was lost")
+        session.add(TaskLog(task_id=row.id, message=message("The worker was lost. Another one starts again.")))
     else:
-        error = f"It was begun {row.attempt} times, and each time the worker was lost. Try again."
+        error = message("The worker was lost in each of {attempts} attempts. Try again.", attempts=row.attempt)
         finish_failed(TaskContext(row, worker), "failed", error, undo_left=bool(row.undo), error_class="WorkerLost")
     session.commit()

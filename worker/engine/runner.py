@@ -21,6 +21,7 @@ from panel.core import clock
 from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.core.errors import Problem
+from panel.core.messages import message, message_of
 from panel.models import Task, TaskLog
 from worker.engine import claiming
 from worker.engine.registry import TASK_TYPES
@@ -71,7 +72,7 @@ class TaskContext:
     def step_exclusive(self, stage, progress):
         """Begin a step that only one task of the node may be in at a time. Waits for the others."""
         if not self.is_turn(stage):
-            self.step(f"Waiting for another task: {stage}", progress)
+            self.step(message("Waiting for another task: {stage}", stage=stage), progress)
             while not self.is_turn(stage):
                 self.check()
                 time.sleep(TASK_WAIT_INTERVAL_SECONDS)
@@ -165,20 +166,26 @@ def execute(work):
         if work.task.cancel_requested_at:
             raise Cancelled
         TASK_TYPES[work.task.kind].body(work)
-        finish(work, "completed", stage="Done", progress=100, undo=[])
+        finish(work, "completed", stage=message("Done"), progress=100, undo=[])
     except Cancelled:
         operator_error = work.task.error  # an operator gave the task up: that is a failure, with their reason
-        fail(work, "failed" if operator_error else "cancelled", operator_error or "It was cancelled.")
+        fail(work, "failed" if operator_error else "cancelled", operator_error or message("The task was cancelled."))
     except (NodeError, Problem) as error:
         detail, outcome_unknown = getattr(error, "detail", None), isinstance(error, Unreachable)
-        fail(work, "failed", str(error), detail, outcome_unknown, error_class=type(error).__name__)
+        fail(work, "failed", message_of(error), detail, outcome_unknown, error_class=type(error).__name__)
     except (LeaseLost, *DATABASE_AWAY_ERRORS):
         raise
     except Exception as error:
         session.rollback()
         log.exception("task_crashed")
         class_name = type(error).__name__[:64]
-        fail(work, "failed", "Something went wrong inside the panel.", traceback.format_exc(), error_class=class_name)
+        fail(
+            work,
+            "failed",
+            message("An internal error occurred."),
+            traceback.format_exc(),
+            error_class=class_name,
+        )
 
 
 def finish(work, status, **values):
@@ -217,7 +224,7 @@ def finish_failed(work, status, error, detail=None, **values):
         except Exception:
             log.exception("ending_not_told")
     session.add(TaskLog(task_id=work.task.id, message=error))
-    finish(work, status, stage="Stopped", error=error, error_detail=detail, **values)
+    finish(work, status, stage=message("Stopped"), error=error, error_detail=detail, **values)
 
 
 def roll_back(work):

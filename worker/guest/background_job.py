@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 
+from panel.core.messages import message
 from worker.nodes.base import AgentSilent, CommandResult, NodeDriver, NodeError, Refused, Unreachable
 
 AGENT_SILENCE_TIMEOUT_SECONDS = 90.0
@@ -130,12 +131,15 @@ def run(
         if state.startswith("ended "):
             return CommandResult(int(state.split()[1]), output)
         if state == "gone":
-            message = "It was interrupted: the machine restarted meanwhile, or somebody in it stopped it. Try again."
-            raise Interrupted(message, f"machine {machine_id}, {name}")
+            sentence = message("Interrupted: the machine restarted, or the program was stopped inside it. Try again.")
+            raise Interrupted(sentence, f"machine {machine_id}, {name}")
         if time.monotonic() > time_limit:
             stop(node, machine_id, name)
             detail = f"machine {machine_id}, {name}: more than {deadline:g} seconds"
-            raise NodeError(f"The machine did not finish this within {deadline / 60:.0f} minutes.", detail)
+            raise NodeError(
+                message("The machine did not finish this within {minutes:.0f} minutes.", minutes=deadline / 60),
+                detail,
+            )
         time.sleep(pause)
         pause = min(pause * 1.5, MAX_POLL_SECONDS)
 
@@ -160,13 +164,16 @@ def run_start_step(node, machine_id, script_and_arguments, stdin, check):
         if "guest-exec" not in refused.detail and "has been disabled" not in refused.detail:
             raise
         raise Refused(
-            "The guest agent of this system does not let the panel run programs. Take guest-exec and guest-exec-status "
-            "out of what it blocks (on RHEL and its relatives in /etc/sysconfig/qemu-ga), and restart it.",
+            message(
+                "The guest agent of this system does not let the panel run programs. Remove guest-exec and "
+                "guest-exec-status from its blocked commands (on RHEL and its relatives in /etc/sysconfig/qemu-ga) and "
+                "restart it."
+            ),
             refused.detail,
         ) from refused
     if result.exit_code:
         detail = f"machine {machine_id}, {script_and_arguments[1]}: {result.output.strip()[-500:]}"
-        raise Refused("The machine could not begin this. Look whether its disk is full.", detail)
+        raise Refused(message("The machine could not start this. Check whether its disk is full."), detail)
 
 
 def stop(node: NodeDriver, machine_id: str, name: str) -> None:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from panel.core.messages import join_messages, message, plural_message
 from worker.guest import background_job
 from worker.nodes.base import NodeDriver, Refused
 
@@ -53,11 +54,10 @@ def install(node: NodeDriver, machine_id: str, name: str, check: Callable[[], No
     result = background_job.run(node, machine_id, name, INSTALL_SCRIPT, check=check)
     if result.exit_code:
         last_line = last_lines(result.output, 1)
-        sentence = (
-            last_line.removeprefix("refused: ")
-            if result.exit_code == REFUSED_EXIT_CODE
-            else f"Docker was not installed: {last_line}"
-        )
+        if result.exit_code == REFUSED_EXIT_CODE:
+            sentence = last_line.removeprefix("refused: ")
+        else:
+            sentence = message("Docker was not installed: {output}", output=last_line)
         raise Refused(sentence, error_detail(machine_id, result))
 
 
@@ -73,7 +73,16 @@ def up(
     """After success the app of this compose file runs, with its images downloaded. May be repeated, also with another
     file. Raises as `install`; then what Compose has created so far stays for the next attempt."""
     arguments = [encode(compose), encode(build_env_file(environment))]
-    run_compose(node, machine_id, name, "up", project, arguments, check, environment, "The app could not be started")
+    run_compose(
+        node, machine_id, name, "up", project, arguments, check, environment, message("The app could not be started.")
+    )
+
+
+CONTROL_ERRORS = {
+    "start": message("The app could not be told to start."),
+    "stop": message("The app could not be told to stop."),
+    "restart": message("The app could not be told to restart."),
+}
 
 
 def control(
@@ -86,8 +95,18 @@ def control(
     check: Callable[[], None] = no_cancel,
 ) -> None:
     """Start, stop or restart (`action`) the app's containers. Raises as `install`."""
-    assert action in ("start", "stop", "restart"), action
-    run_compose(node, machine_id, name, action, project, [], check, {}, f"The app could not be told to {action}")
+    assert action in CONTROL_ERRORS, action
+    run_compose(
+        node,
+        machine_id,
+        name,
+        action,
+        project,
+        [],
+        check,
+        {},
+        CONTROL_ERRORS[action],
+    )
 
 
 def remove(
@@ -95,7 +114,7 @@ def remove(
 ) -> None:
     """Stop and remove the app's containers and networks, and the panel's files. Its volumes stay, and so do files that
     the customer put beside them. An app that is gone already is no error. Raises as `install`."""
-    run_compose(node, machine_id, name, "remove", project, [], check, {}, "The app could not be removed")
+    run_compose(node, machine_id, name, "remove", project, [], check, {}, message("The app could not be removed."))
 
 
 def run_compose(node, machine_id, name, action, project, arguments, check, environment, error_sentence):
@@ -106,7 +125,7 @@ def run_compose(node, machine_id, name, action, project, arguments, check, envir
     if result.exit_code:
         output = redact(environment.values(), last_lines(result.output))
         raise Refused(
-            f"{error_sentence}. {output}" if output else f"{error_sentence}.",
+            message("{error} {output}", error=error_sentence, output=output) if output else error_sentence,
             f"machine {machine_id}, {project}: {output}",
         )
 
@@ -125,10 +144,14 @@ def statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict
         machine_id, ["sh", "-c", STATUS_SCRIPT], stdin="".join(f"{app}\n" for app in projects), deadline=90
     )
     if result.exit_code:
-        raise Refused("Docker in the machine did not say how the apps do.", error_detail(machine_id, result))
+        raise Refused(
+            message("Docker in the machine did not report the state of the apps."), error_detail(machine_id, result)
+        )
     now, *output_lines = result.output.splitlines() or [""]
     if output_lines == ["away"]:
-        away = AppStatus("error", "Docker does not answer in the machine: it is not installed or does not run.")
+        away = AppStatus(
+            "error", message("Docker does not answer in the machine: it is not installed or does not run.")
+        )
         return dict.fromkeys(projects, away)
     containers_by_project = {project: [] for project in projects}
     stopped, current_project = set(), None
@@ -147,14 +170,16 @@ def statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict
 def assess_app(containers, stopped, now):
     """Return the status of an app with these containers; `stopped` says that the panel was the last to stop it."""
     if not containers:
-        return AppStatus("missing", "The app has no containers in the machine.")
+        return AppStatus("missing", message("The app has no containers in the machine."))
     running = [container for container in containers if container[1] in ("running", "restarting")]
     if not running and (stopped or all(has_ended_well(container) for container in containers)):
-        return AppStatus("stopped", "The app is stopped.")
+        return AppStatus("stopped", message("The app is stopped."))
     errors = [error for container in containers if (error := container_error(container, now))]
     if errors:
-        return AppStatus("error", " ".join(errors))
-    return AppStatus("running", f"{len(running)} {'container runs' if len(running) == 1 else 'containers run'}.")
+        return AppStatus("error", join_messages(errors))
+    return AppStatus(
+        "running", plural_message("{count} container runs.", "{count} containers run.", count=len(running))
+    )
 
 
 def has_ended_well(container):
@@ -167,20 +192,27 @@ def has_ended_well(container):
 def container_error(container, now):
     """Return a sentence if the container is not as it should be while others of its app run, else None."""
     service, state, code, out_of_memory, restarts, started, health = container
-    subject = f"The container of {service}"
     if out_of_memory == "true" and state != "running":
-        return f"{subject} had not enough memory."
+        return message("The container of {service} ran out of memory.", service=service)
     if state == "restarting" or (
         state == "running" and int(restarts) > 2 and now - parse_time(started) < RESTART_LOOP_WINDOW
     ):
-        return f"{subject} ends and is started again and again (exit code {code})."
+        return message(
+            "The container of {service} ends and is started again and again (exit code {code}).",
+            service=service,
+            code=code,
+        )
     if state == "running":
-        return f"{subject} is unhealthy." if health == "unhealthy" else None
+        return message("The container of {service} is unhealthy.", service=service) if health == "unhealthy" else None
     if state == "exited":
-        return None if code == "0" else f"{subject} ended with exit code {code}."
-    return {"created": f"{subject} was not started.", "paused": f"{subject} is paused."}.get(
-        state, f"{subject} is {state}."
-    )
+        if code == "0":
+            return None
+        return message("The container of {service} ended with exit code {code}.", service=service, code=code)
+    if state == "created":
+        return message("The container of {service} was not started.", service=service)
+    if state == "paused":
+        return message("The container of {service} is paused.", service=service)
+    return message("The container of {service} is {state}.", service=service, state=state)
 
 
 def logs(node: NodeDriver, machine_id: str, project: str, lines: int = 500) -> str:
@@ -190,7 +222,7 @@ def logs(node: NodeDriver, machine_id: str, project: str, lines: int = 500) -> s
     stdin = f"{project}\n{int(lines)}\n{MAX_LOG_BYTES}\n"
     result = node.agent_run(machine_id, ["sh", "-c", LOGS_SCRIPT], stdin=stdin, deadline=90)
     if result.exit_code:
-        raise Refused("Docker in the machine did not show the logs.", error_detail(machine_id, result))
+        raise Refused(message("Docker in the machine did not show the logs."), error_detail(machine_id, result))
     matches = [LOG_LINE.match(entry) for entry in ANSI_COLOURS.sub("", result.output).splitlines()]
     text = "\n".join(f"{entry['time']} {entry['service']} | {entry['text']}" for entry in matches if entry)
     return text.encode()[-MAX_LOG_BYTES:].decode(errors="ignore")

@@ -1,5 +1,6 @@
 """A public key by which its owner may sign in as root for a while, added to a guest and removed by its guest agent."""
 
+from panel.core.messages import message
 from worker.nodes.base import NodeDriver, Refused
 
 # $1 is `put` or `remove`; the key is the only line of the input, so that no character of it is a command. The file is
@@ -47,4 +48,4 @@ def change_keys(node, machine_id, action, public_key):
     result = node.agent_run(machine_id, ["sh", "-c", CHANGE_KEYS_SCRIPT, "sh", action], stdin=public_key.strip() + "\n")
     if result.exit_code:
         detail = f"machine {machine_id}, {action}: {result.output.strip()[-500:]}"
-        raise Refused("The guest could not change the keys that let people in.", detail)
+        raise Refused(message("The guest could not change the keys that let people in."), detail)

@@ -4,6 +4,7 @@ import os
 import threading
 from pathlib import Path
 
+from panel.core.messages import message
 from worker.nodes.base import NodeDriver, NodeSpec, Refused
 
 DRIVERS = ("libvirt", "simulated")
@@ -41,9 +42,12 @@ def load_driver(name):
             if not (missing.name or "").startswith("libvirt"):
                 raise
             detail = "Install the package libvirt-python beside the panel."
-            raise Refused("The libvirt driver is not installed.", detail) from missing
+            raise Refused(message("The libvirt driver is not installed."), detail) from missing
         return LibvirtNode
-    raise Refused(f"There is no driver {name!r} for hypervisors.", f"The drivers are {', '.join(DRIVERS)}.")
+    raise Refused(
+        message("There is no driver {driver} for hypervisors.", driver=repr(name)),
+        f"The drivers are {', '.join(DRIVERS)}.",
+    )
 
 
 def start_empty_after_fork():

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
+from panel.core.messages import message
 from worker.nodes.base import Unreachable
 
 Result = TypeVar("Result")
@@ -57,7 +58,7 @@ class CircuitBreaker:
         if self.pid != os.getpid():
             self.reset()  # the threads and locks of a parent process mean nothing in its child
         if self.open and not probe and not self.due():
-            raise Unreachable("The hypervisor does not answer.", f"{self.name}: the circuit is open")
+            raise Unreachable(message("The hypervisor does not answer."), f"{self.name}: the circuit is open")
         try:
             result = self.result(work, deadline, last_activity, acknowledged_after)
         except Unreachable:
@@ -81,7 +82,8 @@ class CircuitBreaker:
         future, limit = Future(), time.monotonic() + deadline
         if not self.slots.acquire(timeout=deadline):
             raise Unreachable(
-                "The hypervisor does not answer.", f"{self.name}: {MAX_CALLS_IN_FLIGHT} calls wait for an answer"
+                message("The hypervisor does not answer."),
+                f"{self.name}: {MAX_CALLS_IN_FLIGHT} calls wait for an answer",
             )
         threading.Thread(
             target=run_call, args=(work, future, self.slots), name=f"node {self.name}", daemon=True
@@ -91,7 +93,7 @@ class CircuitBreaker:
         while not wait([future], max(0.0, limit - time.monotonic())).done:
             if last_activity() + deadline <= limit:
                 detail = f"{self.name}: silent for {deadline:g} seconds"
-                raise Unreachable("The hypervisor did not answer in time.", detail)
+                raise Unreachable(message("The hypervisor did not answer in time."), detail)
             limit = last_activity() + deadline
         return future.result()
 

@@ -9,6 +9,7 @@ from sqlalchemy import exists, func, or_, select
 
 from panel.core import clock, jobs
 from panel.core.db import session
+from panel.core.messages import message_of
 from panel.models import DockerDeployment, DockerEngine, Hypervisor, Instance, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.docker_deployments import actions, refusals, state_reports
@@ -164,7 +165,7 @@ def read_logs(deployment_id):
         text = docker.logs(connect_node(hypervisor_id), instance_id, project)
     except NodeError as error:
         log.info("docker_logs_not_read", deployment=deployment_id, detail=error.detail)
-        problem = str(error)
+        problem = message_of(error)
     if row := state_reports.lock_deployment(deployment_id):
         state_reports.record_logs(row, text, problem)
     session.commit()

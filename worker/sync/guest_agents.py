@@ -14,6 +14,7 @@ from sqlalchemy import case, func, or_, select, update
 
 from panel.core import clock, jobs
 from panel.core.db import begin_read_only, session
+from panel.core.messages import message
 from panel.models import GuestInfo, Hypervisor, Instance
 from panel.services import watched_instances
 from worker.engine.registry import task_handler
@@ -197,16 +198,16 @@ def read_filesystems(node, instance_id):
     return [vars(filesystem) for filesystem in sorted(filesystems, key=lambda filesystem: filesystem.mountpoint)]
 
 
-PASSWORD_OUTCOME_UNKNOWN_MESSAGE = "The outcome is unknown: the old or the new password is valid."
+PASSWORD_OUTCOME_UNKNOWN_MESSAGE = message("The outcome is unknown: the old or the new password is valid.")
 
 
 @task_handler("instance_reset_password", conflicts_with=("instance_reset_password",))
 def reset_password(work):
     """Set the root password. Ping the agent first: one that hangs could set it much later."""
     instance = get_instance(work)
-    work.step("Asking the guest agent", 10)
+    work.step(message("Asking the guest agent"), 10)
     work.node.agent_ping(instance.id)
-    work.step("Setting the password", 30)
+    work.step(message("Setting the password"), 30)
     try:
         work.node.agent_set_password(instance.id, "root", work.task.secret)
     except (AgentSilent, Unreachable) as error:
@@ -216,6 +217,6 @@ def reset_password(work):
 @task_handler("instance_ssh_key_inject")
 def push_keys(work):
     instance = get_instance(work)
-    work.step("Putting the keys into the guest", 30)
+    work.step(message("Installing the keys in the guest"), 30)
     for key in work.task.arguments["ssh_keys"]:
         ssh_keys.put(work.node, instance.id, key)

@@ -71,7 +71,7 @@ def record_sample(hypervisor_id, sample):
         if usages and previous.at // ROLLUP_INTERVAL_SECONDS != sample.at // ROLLUP_INTERVAL_SECONDS:
             metrics.rollup(hypervisor_id, sample.at - ROLLUP_INTERVAL_SECONDS - SAMPLE_INTERVAL_SECONDS, sample.at)
         session.commit()
-    except IntegrityError:  # an instance was destroyed meanwhile: the next sample is without it
+    except IntegrityError:  # an instance was destroyed in the meantime: the next sample is without it
         session.rollback()
         log.info("sample_dropped", node=hypervisor_id)
 

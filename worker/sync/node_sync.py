@@ -7,6 +7,7 @@ from sqlalchemy import bindparam, select, update
 
 from panel.core import clock
 from panel.core.db import session
+from panel.core.messages import join_messages, message
 from panel.models import Hypervisor, Instance, Interface, Migration, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors
@@ -47,7 +48,7 @@ def connect_node(hypervisor_id) -> nodes.NodeDriver:
     """Return the node's driver, as a CommittingNode. Raise NodeError when the row is gone."""
     row = session.get(Hypervisor, hypervisor_id)
     if row is None:
-        raise NodeError("The hypervisor was removed.")
+        raise NodeError(message("The hypervisor was removed."))
     return CommittingNode(nodes.connect(NodeSpec(row.id, row.name, row.driver, row.uri), data_dir))
 
 
@@ -71,7 +72,7 @@ def probe(hypervisor_id):
     if row is not None:
         log.info("node_checked", node=row.name, accelerated=capabilities.accelerated, faults=faults)
         hypervisors.mark_up(row, capabilities, pools)
-        row.status_detail = " ".join(faults) or None
+        row.status_detail = join_messages(faults) if faults else None
     session.commit()
     reconcile(hypervisor_id)
 
@@ -89,7 +90,7 @@ def prepare_pools(node, storages):
             raise
         except NodeError as error:
             pools.append(Pool(name, path))
-            faults.append(f"Storage {name} cannot be used: {error.detail}")
+            faults.append(message("Storage {storage} cannot be used: {detail}", storage=name, detail=error.detail))
     return pools, faults
 
 

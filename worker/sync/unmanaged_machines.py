@@ -4,6 +4,7 @@ from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import Instance
 from panel.services import imports
 from panel.services.instances import state_reports
@@ -21,17 +22,17 @@ def discover(work):
 
     The result is stored in the task, because the next poll may find others.
     """
-    work.step("Looking at every machine", 10)
+    work.step(message("Inspecting all machines"), 10)
     work.node.ping()
     node_sync.reconcile(work.task.resource_id)
     row = node_sync.lock_hypervisor(work.task.resource_id)
     if row is None or row.status != "up":
-        raise NodeError("The hypervisor does not answer.", (row and row.status_detail) or "")
+        raise NodeError(message("The hypervisor does not answer."), (row and row.status_detail) or "")
     is_on_node = Instance.hypervisor_id == row.id
     lost = session.execute(select(Instance.id, Instance.name).where(is_on_node, Instance.lost).order_by(Instance.id))
     missing, machines = [{"id": instance_id, "name": name} for instance_id, name in lost], list(row.strangers)
     previous = imports.get_discovered_machines(row)
-    work.step("Looking at unknown machines more closely", 50)
+    work.step(message("Inspecting unmanaged machines"), 50)
     described = list(iter_described(work.node, machines, previous))
     row = node_sync.lock_hypervisor(work.task.resource_id)
     for machine in described:
@@ -43,10 +44,10 @@ def discover(work):
 def remove(work):
     """Delete the machine from the node unless a row has it by now. Its disks stay, because their owner is not known."""
     machine_id, hypervisor_id = work.task.arguments["machine_id"], work.task.resource_id
-    work.step("Removing the machine", 20)
+    work.step(message("Removing the machine"), 20)
     conditions = Instance.id == machine_id, Instance.hypervisor_id == hypervisor_id
     if session.scalar(select(Instance.id).where(*conditions)):
-        raise Refused("An instance has this machine by now. It was not removed.")
+        raise Refused(message("An instance has this machine by now. It was not removed."))
     work.node.delete(machine_id)
     row = node_sync.lock_hypervisor(hypervisor_id)
     row.strangers = [machine for machine in row.strangers if machine["id"] != machine_id]
@@ -56,13 +57,15 @@ def remove(work):
 def repair(work):
     """Define the machine again when all its disks exist. It is off afterwards."""
     instance = get_instance(work)
-    work.step("Looking for its disks", 20)
+    work.step(message("Checking its disks"), 20)
     for pool in {disk.on.name for disk in instance.disks}:
         existing = {disk.name for disk in work.node.disks(pool)}
         missing = [disk.name for disk in instance.disks if disk.on.name == pool and disk.name not in existing]
         if missing:
-            raise Refused("A disk of the machine is not there any more.", f"{pool} has no {', '.join(missing)}")
-    work.step("Defining the machine", 60)
+            raise Refused(
+                message("A disk of the machine is not there any more."), f"{pool} has no {', '.join(missing)}"
+            )
+    work.step(message("Defining the machine"), 60)
     work.node.define(build_spec(instance))
     for row in state_reports.lock_instances(instance.id):
         state_reports.report_power(row, "off", at=clock.now(), actor=work.task.actor)

@@ -17,6 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 from panel.core.db import session
 from panel.core.errors import Problem
+from panel.core.messages import message
 from panel.models import AcmeAccount
 from panel.services import settings
 from panel.services.webhooks import url_policy
@@ -54,10 +55,14 @@ def translate_errors():
         raise Refused(describe_error(error.error)) from error
     except requests.RequestException as error:
         log.warning("acme_unreachable", error=str(error))
-        raise Refused(f"The certificate authority cannot be reached: {type(error).__name__}.") from error
+        raise Refused(
+            message("The certificate authority cannot be reached: {error}.", error=type(error).__name__)
+        ) from error
     except (errors.Error, jose.errors.Error, KeyError, ValueError) as error:
         log.warning("acme_not_understood", exc_info=error)
-        raise Refused("The certificate authority gave an answer that is not understood.") from error
+        raise Refused(
+            message("The certificate authority sent an answer that the panel does not understand.")
+        ) from error
 
 
 def describe_error(error):
@@ -67,7 +72,7 @@ def describe_error(error):
         for subproblem in error.subproblems or ()
         if subproblem.identifier
     ]
-    return " ".join([error.detail or error.typ, *parts])
+    return " ".join([error.detail or error.typ, *parts])[:2000]
 
 
 def connect_client():
@@ -148,7 +153,9 @@ def get_http_challenge(client, proof):
     """
     challenge = next((offered for offered in proof.challenges if isinstance(offered.chall, HTTP01)), None)
     if challenge is None:
-        raise Refused(f"The certificate authority does not check {proof.identifier.value} by HTTP.")
+        raise Refused(
+            message("The certificate authority does not check {domain} by HTTP.", domain=proof.identifier.value)
+        )
     return challenge, challenge.chall.encode("token"), challenge.chall.key_authorization(client.net.key)
 
 
@@ -163,7 +170,8 @@ def challenge_error(proof):
     if proof.status in (messages.STATUS_VALID, messages.STATUS_PENDING):
         return None
     details = [describe_error(challenge.error) for challenge in proof.challenges if challenge.error]
-    return f"{proof.identifier.value}: {' '.join(details) or f'The proof is {proof.status.name}.'}"
+    detail = " ".join(details) or message("The proof is {status}.", status=proof.status.name)
+    return message("{domain}: {detail}", domain=proof.identifier.value, detail=detail)
 
 
 def wait_for_certificate(client, order, request, until):

@@ -12,6 +12,7 @@ from acme import messages
 
 from panel.core.db import session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.models import Certificate
 from panel.services.certificates import orders
 from worker.engine.registry import task_handler
@@ -27,7 +28,7 @@ ACME_ORDER_TIMEOUT_SECONDS = 300.0
 MAX_RENEWALS_PER_RUN = 20
 """Renewals that one run starts, because authorities limit the number of orders."""
 
-ACME_TIMEOUT_MESSAGE = "The certificate authority did not finish in time. Try again later."
+ACME_TIMEOUT_MESSAGE = message("The certificate authority did not finish in time. Try again later.")
 
 
 def on_order_failed(row, error):
@@ -38,13 +39,13 @@ def on_order_failed(row, error):
 
 @task_handler(orders.ORDER_TASK_KIND, on_failure=on_order_failed)
 def order(work):
-    work.step("Asking the certificate authority", 10)
+    work.step(message("Contacting the certificate authority"), 10)
     with acme.translate_errors():
         client = acme.connect_client()
         under_way, request = start_order(work, client)
-        work.step("Showing the authority that the domains lead here", 30)
+        work.step(message("Proving control of the domains"), 30)
         prove_domains(work, client, under_way["authorizations"])
-        work.step("Waiting for the certificate", 80)
+        work.step(message("Waiting for the certificate"), 80)
         issued = finalize(work, client, under_way, request)
     orders.record_issued(lock_certificate(work), issued)
 

@@ -9,6 +9,7 @@ from sqlalchemy import or_, select, update
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message, message_of
 from panel.models import ConsoleSession
 from panel.services import consoles
 from panel.services.instances import state_reports
@@ -43,7 +44,7 @@ def open_vnc(session_id):
         endpoint = connect_node(instance.hypervisor_id).console(instance_id, password)
     except NodeError as error:
         log.warning("screen_not_opened", instance=instance_id, detail=error.detail)
-        session.execute(statement.where(ConsoleSession.port.is_(None)).values(problem=str(error)))
+        session.execute(statement.where(ConsoleSession.port.is_(None)).values(problem=message_of(error)))
     else:
         session.execute(statement.values(host=endpoint.host, port=endpoint.port, via=endpoint.via, problem=None))
     session.commit()
@@ -81,14 +82,14 @@ def prepare_shell(work):
     instance = get_instance(work)
     row = session.get(ConsoleSession, work.task.arguments["console_session_id"])
     if row is None:
-        raise NotFound("The session was closed meanwhile.")
+        raise NotFound(message("The session was closed in the meantime."))
     public_key = row.public_key
-    work.step("Putting a key into the guest", 20)
+    work.step(message("Installing a key in the guest"), 20)
     row.key_put_at = clock.now()  # before it is there, so that it is removed even if this worker is lost
     try:
         ssh_keys.put(work.node, instance.id, public_key)
     except (AgentSilent, Refused) as error:
-        row.problem = str(error)  # only the guest's errors; that the node did not answer is the task's error
+        row.problem = message_of(error)  # only the guest's errors; that the node did not answer is the task's error
         session.commit()
         raise
 

@@ -2,6 +2,7 @@
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Disk
 from worker.engine.registry import task_handler
 from worker.tasks.instances import get_instance
@@ -27,18 +28,18 @@ def on_resize_failed(row, error):
 def get_instance_disk(work):
     disk = find_disk(work.task)
     if disk is None:
-        raise NotFound("The disk was removed meanwhile.")
+        raise NotFound(message("The disk was deleted in the meantime."))
     return get_instance(work), disk, build_disk(disk)
 
 
 @task_handler("disk_add", on_failure=on_add_failed)
 def add(work):
     instance, row, disk = get_instance_disk(work)
-    work.step("Creating the disk", 20)
+    work.step(message("Creating the disk"), 20)
     work.undo("delete_disk", disk.pool, disk.name)
     work.undo("detach_disk", instance.id, disk.pool, disk.name)
     work.node.create_disk(disk)
-    work.step("Attaching the disk", 60)
+    work.step(message("Attaching the disk"), 60)
     work.node.attach_disk(instance.id, disk)
     row.attached = True
 
@@ -46,14 +47,14 @@ def add(work):
 @task_handler("disk_resize", on_failure=on_resize_failed)
 def resize(work):
     instance, _, disk = get_instance_disk(work)
-    work.step("Growing the disk", 20)
+    work.step(message("Growing the disk"), 20)
     work.node.grow_disk(disk, instance.id)
 
 
 @task_handler("disk_attach")
 def attach(work):
     instance, row, disk = get_instance_disk(work)
-    work.step("Attaching the disk", 20)
+    work.step(message("Attaching the disk"), 20)
     work.node.attach_disk(instance.id, disk)
     row.attached = True
 
@@ -61,7 +62,7 @@ def attach(work):
 @task_handler("disk_detach")
 def detach(work):
     instance, row, disk = get_instance_disk(work)
-    work.step("Waiting for the guest to let the disk go", 20)
+    work.step(message("Waiting for the guest to release the disk"), 20)
     work.node.detach_disk(instance.id, disk.pool, disk.name)
     row.attached = False
 
@@ -72,10 +73,10 @@ def delete(work):
     if find_disk(work.task) is None:
         return
     instance, row, disk = get_instance_disk(work)
-    work.step("Waiting for the guest to let the disk go", 20)
+    work.step(message("Waiting for the guest to release the disk"), 20)
     if row.attached:
         work.node.detach_disk(instance.id, disk.pool, disk.name)
     row.attached = False
-    work.step("Deleting the disk", 60)
+    work.step(message("Deleting the disk"), 60)
     work.node.delete_disk(disk.pool, disk.name)
     session.delete(row)

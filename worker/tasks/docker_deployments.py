@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, NotFound
+from panel.core.messages import message
 from panel.models import DockerDeployment
 from panel.services import docker_apps
 from panel.services.docker_deployments import compose_file, refusals, state_reports
@@ -29,7 +30,7 @@ from worker.sync.docker_polling import (  # noqa: F401  (called by these names i
 from worker.tasks.instances import get_instance
 from worker.tasks.spec_rescue import is_in_rescue
 
-APP_REMOVED_MESSAGE = "The app was removed meanwhile."
+APP_REMOVED_MESSAGE = message("The app was deleted in the meantime.")
 
 
 def get_instance_outside_rescue(work):
@@ -76,7 +77,7 @@ def stop_job_on_cancel(work, instance_id):
 @task_handler("docker_install", on_failure=on_install_failed, conflicts_with=refusals.DOCKER_TASK_KINDS)
 def install(work):
     instance = get_instance_outside_rescue(work)
-    work.step("Installing Docker", 10)
+    work.step(message("Installing Docker"), 10)
     with stop_job_on_cancel(work, instance.id):
         docker.install(work.node, instance.id, work.task.id, work.check)
     state_reports.record_installed(work.task)
@@ -87,12 +88,12 @@ def deploy(work):
     instance, row = get_instance_and_deployment(work)
     row.status = "deploying"
     environment = json.loads(row.environment)
-    work.step(f"Preparing {row.app_name:.100}", 5)
+    work.step(message("Preparing {app}", app=row.app_name), 5)
     compose = prepare_compose(work, row.id, environment)
-    work.step("Fetching the images and starting the containers", 20)
+    work.step(message("Fetching the images and starting the containers"), 20)
     with stop_job_on_cancel(work, instance.id):
         docker.up(work.node, instance.id, work.task.id, row.project_name, compose, environment, work.check)
-    work.step("Looking at the containers", 90)
+    work.step(message("Checking the containers"), 90)
     state = docker.AppStatus("running", "")
     with suppress(AgentSilent, Refused):  # they were started: the next poll comes soon
         state = docker.status(work.node, instance.id, row.project_name)
@@ -114,7 +115,7 @@ def prepare_compose(work, deployment_id, environment):
     if row.compose_url:
         url, mappings = row.compose_url, row.port_mappings
         session.commit()
-        work.step("Fetching the compose file", 10)
+        work.step(message("Fetching the compose file"), 10)
         compose = docker_apps.remap_ports(compose_file.fetch_text(url), mappings)
     else:
         compose, _ = docker_apps.compose(docker_apps.get(row.app_slug), environment, row.port_mappings)
@@ -126,14 +127,18 @@ def prepare_compose(work, deployment_id, environment):
     return compose
 
 
-CONTROL_STAGES = {"start": "Starting {}", "stop": "Stopping {}", "restart": "Restarting {}"}
+CONTROL_STAGES = {
+    "start": message("Starting {app}"),
+    "stop": message("Stopping {app}"),
+    "restart": message("Restarting {app}"),
+}
 
 
 @task_handler("docker_control", conflicts_with=refusals.DOCKER_TASK_KINDS)
 def control(work):
     instance, row = get_instance_and_deployment(work)
     action, project = work.task.arguments["action"], row.project_name
-    work.step(CONTROL_STAGES[action].format(f"{row.app_name:.100}"), 20)
+    work.step(CONTROL_STAGES[action].format(app=row.app_name), 20)
     try:
         docker.control(work.node, instance.id, project, action, name=work.task.id, check=work.check)
         state = docker.status(work.node, instance.id, project)
@@ -150,7 +155,7 @@ def probe(work):
     row = session.scalar(select(DockerDeployment).filter_by(id=work.task.arguments["deployment_id"]))
     if row is None:
         raise NotFound(APP_REMOVED_MESSAGE)
-    work.step(f"Looking at {row.app_name:.100}", 20)
+    work.step(message("Checking {app}", app=row.app_name), 20)
     state = docker.status(work.node, instance.id, row.project_name)
     if row := state_reports.lock_deployment(row.id):
         state_reports.record_state(row, state.status, state.sentence)
@@ -159,5 +164,5 @@ def probe(work):
 @task_handler("docker_remove", on_failure=on_remove_failed, conflicts_with=refusals.DOCKER_TASK_KINDS)
 def remove(work):
     instance = get_instance_outside_rescue(work)
-    work.step("Removing the containers", 20)
+    work.step(message("Removing the containers"), 20)
     docker.remove(work.node, instance.id, work.task.arguments["project_name"], name=work.task.id, check=work.check)

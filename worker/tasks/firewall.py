@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.services import firewall, instances
 from panel.services.firewall import APPLY_TASK_KIND
 from worker.engine.registry import task_handler
@@ -22,7 +23,7 @@ def apply(work):
     instance = instances.find_by_id(work.task.resource_id)
     if instance is None or not instance.deployed:
         return
-    work.step("Changing what passes", 20)
+    work.step(message("Updating firewall rules"), 20)
     nics = build_nics(instance)
     with suppress(Missing):
         work.node.update_nics(instance.id, nics)
@@ -59,7 +60,11 @@ def build_rules(instance):
     every = tuple(node_rule for rule in rules for node_rule in expand_rule(rule))
     if len(every) > MAX_RULES_PER_MACHINE:
         raise Conflict(
-            f"The rules of its groups name {len(every)} networks, but {MAX_RULES_PER_MACHINE} are the most. Merge some."
+            message(
+                "The rules of its groups name {count} networks, but {maximum} are the most. Merge some.",
+                count=len(every),
+                maximum=MAX_RULES_PER_MACHINE,
+            )
         )
     return every
 

@@ -7,6 +7,7 @@ steps, or after a lost worker, uses them.
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Forge
 from panel.services import forges
 from panel.services.docker_deployments import state_reports as docker_deployments
@@ -42,7 +43,7 @@ def enable(work):
     instance, forge, disks = get_session(work)
     for disk in disks:
         work.undo("merge_overlay", instance.id, disk.pool, disk.name)
-    work.step("Laying overlays over the disks", 20)
+    work.step(message("Creating overlays for the disks"), 20)
     work.node.create_overlays(instance.id, disks)
     forges.record_outcome(forge, "active")
 
@@ -52,7 +53,7 @@ def commit(work):
     instance, forge, disks = get_session(work)
     forge.merging = True
     for number, disk in enumerate(disks):
-        work.step(f"Writing the changes into {disk.name}", 10 + 80 * number // len(disks))
+        work.step(message("Writing the changes into {disk}", disk=disk.name), 10 + 80 * number // len(disks))
         work.node.merge_overlay(instance.id, disk.pool, disk.name, work.report_progress)
     forges.record_outcome(forge, "committed")
 
@@ -61,14 +62,14 @@ def commit(work):
 def discard(work):
     """Power off, delete the overlays and start again. Each step may run twice."""
     instance, forge, disks = get_session(work)
-    work.step("Powering off", 10)
+    work.step(message("Powering off"), 10)
     asked_at = clock.now()
     work.node.power_off(instance.id)
     record_power_after_call(work, "off", asked_at)
-    work.step("Dropping the changes", 40)
+    work.step(message("Discarding the changes"), 40)
     for disk in disks:
         work.node.drop_overlay(instance.id, disk.pool, disk.name)
-    work.step("Starting", DISCARD_POINT_OF_NO_RETURN_PERCENT)
+    work.step(message("Starting"), DISCARD_POINT_OF_NO_RETURN_PERCENT)
     instance = get_instance(work)
     if not instance.suspended_reason:
         work.node.define(build_spec(instance))
@@ -84,5 +85,5 @@ def get_session(work):
     instance = get_instance(work)
     forge = session.get(Forge, work.task.arguments["forge_id"], populate_existing=True)
     if forge is None:
-        raise NotFound("The session was forgotten meanwhile.")
+        raise NotFound(message("The session was deleted in the meantime."))
     return instance, forge, [build_disk(disk) for disk in instance.disks if disk.id in forge.disk_ids]

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Image
 from panel.services.media import image_files
 from worker.engine.registry import task_handler
@@ -43,13 +44,13 @@ def capture(work):
     copy = replace(disk, name=f"capture-{work.task.id}.qcow2")
     get_image(work)
     overlaid = overlay_if_running(work, instance, disk)
-    work.step("Copying the disk", 10)
+    work.step(message("Copying the disk"), 10)
     work.undo("delete_disk", copy.pool, copy.name)
     work.node.copy_disk(disk, copy, work.report_progress)
     if overlaid:
-        work.step("Writing later changes into the disk", 40)
+        work.step(message("Writing later changes into the disk"), 40)
         work.node.merge_overlay(instance.id, disk.pool, disk.name)
-    work.step("Storing the image", 50)
+    work.step(message("Storing the image"), 50)
     store_image(work, copy)
 
 
@@ -64,7 +65,7 @@ def overlay_if_running(work, instance, disk):
         return False
     work.undo("merge_overlay", instance.id, disk.pool, disk.name)
     work.undo("thaw_guest", instance.id)
-    work.step("Holding the disk", 5)
+    work.step(message("Pausing writes to the disk"), 5)
     try:
         work.node.create_overlays(instance.id, [disk])
     except Refused:
@@ -83,7 +84,7 @@ def store_image(work, copy):
         work.node.read_disk(copy, target, work.report_progress)
         file.close()
         virtual_size, sha256 = image_files.read_virtual_size(path), target.hash.hexdigest()
-        work.step("Removing the copy", 90)
+        work.step(message("Removing the copy"), 90)
         work.node.delete_disk(copy.pool, copy.name)
         image = get_image(work)
         image_files.mark_complete(image, sha256, virtual_size)
@@ -94,7 +95,7 @@ def store_image(work, copy):
 def get_image(work):
     image = session.get(Image, work.task.arguments["image_id"], populate_existing=True)
     if image is None:
-        raise NotFound("The image was removed meanwhile.")
+        raise NotFound(message("The image was deleted in the meantime."))
     return image
 
 
@@ -103,11 +104,11 @@ def delete(work):
     """Delete a copy from a node, unless disks are based on it, or the file from the data directory."""
     arguments = work.task.arguments
     if "filename" in arguments:
-        work.step("Removing the file", 50)
+        work.step(message("Removing the file"), 50)
         (node_sync.data_dir / "images" / PurePosixPath(arguments["filename"]).name).unlink(missing_ok=True)
         return
-    work.step("Removing the copy", 50)
+    work.step(message("Removing the copy"), 50)
     try:
         work.node.delete_image(arguments["pool"], arguments["name"])
     except Refused as refusal:
-        work.step(f"It stays there: {refusal}", 90)
+        work.step(message("It stays there: {refusal}", refusal=refusal), 90)

@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from panel.core import clock
 from panel.core.db import session
+from panel.core.messages import message
 from panel.services import imports
 from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
@@ -67,16 +68,18 @@ def import_machine(work):
     restores the machine's own definition.
     """
     arguments, hypervisor_id = work.task.arguments, work.task.resource_id
-    work.step("Looking at the machine", 10)
+    work.step(message("Inspecting the machine"), 10)
     description = work.node.describe(arguments["machine_id"])
     if description.name != arguments["machine_name"]:
-        raise Refused("The machine has another name by now. Look at the hypervisor again.", f"it is {description.name}")
+        raise Refused(
+            message("The machine has another name by now. Look at the hypervisor again."), f"it is {description.name}"
+        )
     machine = to_dict(description, {})
     spec = plan_spec(hypervisor_id, machine, arguments)
     work.undo("give_back", description.id)
-    work.step("Defining the machine", 50)
+    work.step(message("Defining the machine"), 50)
     work.node.adopt(spec)
-    work.step("Making its rows", 90)
+    work.step(message("Creating the instance"), 90)
     row = node_sync.lock_hypervisor(hypervisor_id)
     instance = imports.create_instance(hypervisor_id, machine, arguments)
     row.strangers = [unmanaged for unmanaged in row.strangers if unmanaged["id"] != description.id]

@@ -8,6 +8,7 @@ from sqlalchemy import select
 from panel.core import clock
 from panel.core.db import begin_read_only, session
 from panel.core.errors import Conflict, NotFound
+from panel.core.messages import message
 from panel.models import Image, ImageCopy, Instance
 from panel.services import instances, usage
 from panel.services.instances import state_reports
@@ -34,25 +35,25 @@ def on_deploy_failed(row, error):
 def deploy(work):
     """Create the machine: copy the image, create disk and seed, define and start it."""
     instance = get_instance(work)
-    work.step("Preparing", 2)
+    work.step(message("Preparing"), 2)
     image, scripts = get_image(work), user_scripts.get_scripts(work)
     disk = build_disk(instance.disks[0])
     ensure_image(work, image, instance.disks[0].on)
 
-    work.step("Creating the disk", 50)
+    work.step(message("Creating the disk"), 50)
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(disk, node_image(image))
 
-    work.step("Writing the first-boot configuration", 70)
+    work.step(message("Writing the first-boot configuration"), 70)
     seed = cloud_init.build_seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
     work.undo("delete_disk", disk.pool, seed_name(instance))
     medium = work.node.create_seed(disk.pool, seed_name(instance), seed)
 
-    work.step("Defining the machine", 80)
+    work.step(message("Defining the machine"), 80)
     work.undo("delete", instance.id)
     work.node.define(build_spec(instance, medium))
 
-    work.step("Starting", 90)
+    work.step(message("Starting"), 90)
     asked_at = clock.now()
     work.node.start(instance.id)
     record_power_after_call(work, "on", asked_at)
@@ -62,7 +63,7 @@ def deploy(work):
 def get_image(work):
     image = session.get(Image, work.task.arguments["image_id"])
     if image is None:
-        raise NotFound("The image was removed meanwhile. Choose another one.")
+        raise NotFound(message("The image was deleted in the meantime. Choose another one."))
     return image
 
 
@@ -70,7 +71,7 @@ def ensure_image(work, image, storage):
     """Copy the image to the storage unless it is there. Tasks that need the same copy wait for it."""
     image_args = storage.name, node_image(image)
     if not work.node.has_image(*image_args):
-        work.step_exclusive(f"Copying the image {image.label:.100}", 10)
+        work.step_exclusive(message("Copying the image {image:.100}", image=image.label), 10)
         work.node.put_image(*image_args, work.report_progress)
         session.merge(ImageCopy(image_id=image.id, storage_id=storage.id))
 
@@ -147,21 +148,21 @@ def start_batch(works, until):
         "image_capture",
         *SUSPENSION_TASKS,
     ),
-    batch=BatchHandler("Starting", start_batch),
+    batch=BatchHandler(message("Starting"), start_batch),
 )
 def start(work):
-    work.step("Starting", 20)
+    work.step(message("Starting"), 20)
     begin_read_only()
     instance = get_instance(work)
     if instance.suspended_reason:
-        raise Conflict("The instance was suspended meanwhile.")
+        raise Conflict(message("The instance was suspended in the meantime."))
     if instance.frozen:
         return resume_paused(work)
     define_and_start(work, instance)
 
 
 def power_on(work, instance):
-    work.step("Starting", 20)
+    work.step(message("Starting"), 20)
     define_and_start(work, instance)
 
 
@@ -181,7 +182,7 @@ def define_and_start(work, instance):
 
 @task_handler("instance_poweroff")
 def poweroff(work):
-    power_off(work, "Powering off", 20)
+    power_off(work, message("Powering off"), 20)
 
 
 def power_off(work, stage, progress):
@@ -196,15 +197,22 @@ def shutdown(work):
     """Ask the guest to shut down. Raise NodeError when it does not."""
     if not request_shutdown(work):
         if work.node.power(work.task.resource_id) is Power.paused:
-            raise NodeError("The hypervisor has paused the guest, so it cannot turn itself off. Power it off instead.")
-        raise NodeError(f"The guest did not turn itself off within {SHUTDOWN_TIMEOUT_SECONDS} s. Power it off instead.")
+            raise NodeError(
+                message("The hypervisor has paused the guest, so it cannot turn itself off. Power it off instead.")
+            )
+        raise NodeError(
+            message(
+                "The guest did not turn itself off within {seconds} s. Power it off instead.",
+                seconds=SHUTDOWN_TIMEOUT_SECONDS,
+            )
+        )
 
 
 @task_handler("instance_stop")
 def stop(work):
     """Ask the guest to shut down, and power it off when it does not."""
     if not request_shutdown(work):
-        power_off(work, "The guest does not obey: powering off", 90)
+        power_off(work, message("The guest did not respond: powering off"), 90)
 
 
 def request_shutdown(work):
@@ -213,7 +221,7 @@ def request_shutdown(work):
     Reports of the node set the row's power. The node is also polled now and then, because events can be lost. A guest
     that the hypervisor has paused cannot shut down.
     """
-    work.step("Asking the guest to shut down", 20)
+    work.step(message("Asking the guest to shut down"), 20)
     asked_at = clock.now()
     try:
         work.node.shutdown(work.task.resource_id)
@@ -221,7 +229,7 @@ def request_shutdown(work):
         if work.node.power(work.task.resource_id) is Power.paused:
             return False
         raise
-    work.step("Waiting for the guest", 50)
+    work.step(message("Waiting for the guest"), 50)
     started_at = poll_at = time.monotonic()
     remind_at = started_at + SHUTDOWN_REMINDER_SECONDS
     while (elapsed := time.monotonic() - started_at) < SHUTDOWN_TIMEOUT_SECONDS:
@@ -250,7 +258,7 @@ def suspend(work):
     """Turn the machine off if its row is still suspended. The row may have changed after the request."""
     instance = get_instance(work)
     if instance.suspended_reason and instance.deployed and not request_shutdown(work):
-        power_off(work, "The guest does not obey: powering off", 90)
+        power_off(work, message("The guest did not respond: powering off"), 90)
     if instance.suspended_reason:
         disable_rescue(work, instance)
 
@@ -272,15 +280,15 @@ def restart(work):
     if instance.pending_ram is not None or instance.topology_pending:
         return cold_restart(work)
     if work.task.progress:
-        raise NodeError("The worker was lost meanwhile, so it is not known whether the guest restarted.")
-    work.step("Restarting", 30)
+        raise NodeError(message("The worker was lost meanwhile, so it is not known whether the guest restarted."))
+    work.step(message("Restarting"), 30)
     work.node.restart(work.task.resource_id)
 
 
 def cold_restart(work):
     """Stop and start the machine, because pending memory and CPU topology need a new start."""
     if not request_shutdown(work):
-        power_off(work, "The guest does not obey: powering off", 80)
+        power_off(work, message("The guest did not respond: powering off"), 80)
     power_on(work, get_instance(work))
 
 
@@ -297,18 +305,18 @@ def destroy(work):
         return
     disks = [(disk.on.name, disk.name) for disk in instance.disks]
     overlays = [(pool, base.overlay_name(name)) for pool, name in disks] if instance.forges else []
-    work.step("Removing the machine", 20)
+    work.step(message("Removing the machine"), 20)
     work.node.delete(instance.id)
-    work.step("Removing its disks", 60)
+    work.step(message("Removing its disks"), 60)
     for pool, name in (*overlays, *disks, (disks[0][0], seed_name(instance)), *rescue_disk_names(instance)):
         with suppress(Missing):  # the node may have been reinstalled and not even have the pool
             work.node.delete_disk(pool, name)
-    work.step("Releasing its addresses", 90)
+    work.step(message("Releasing its addresses"), 90)
     state_reports.on_destroyed(instance, actor=work.task.actor)
 
 
 def get_instance(work):
     instance = instances.find_by_id(work.task.resource_id)
     if instance is None:
-        raise NotFound("The instance was destroyed meanwhile.")
+        raise NotFound(message("The instance was destroyed in the meantime."))
     return instance

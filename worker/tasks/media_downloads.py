@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import NotFound, Problem
+from panel.core.messages import message
 from panel.models import MediaDownload
 from panel.services.media import downloads, image_files
 from panel.services.media.remote_file import RemoteFile
@@ -46,12 +47,12 @@ def find_download(download_id):
 
 def fetch(work, row):
     """Download the file and record it. `row` belongs to this task."""
-    work.step(f"Downloading {row.file.name:.100}", 5)
+    work.step(message("Downloading {name:.100}", name=row.file.name), 5)
     arrive = store_on_node if row.storage else store_in_folder
     volume, size, *facts = arrive(work, row)
     row = session.get(MediaDownload, row.id, with_for_update={"key_share": True}, populate_existing=True)
     if row is None or row.task_id != work.task.id:
-        raise Superseded("Another attempt took its place.")
+        raise Superseded(message("It was replaced by another attempt."))
     downloads.record_success(row, volume, size)
     row.file.size = size
     if row.image:
@@ -115,7 +116,7 @@ def progress_reporter(work, download_id):
             is_current = own_session.execute(statement.execution_options(synchronize_session=False)).rowcount
             own_session.commit()
         if not is_current:
-            raise Superseded("Another attempt took its place.")
+            raise Superseded(message("It was replaced by another attempt."))
 
     return moved
 
@@ -130,7 +131,7 @@ def wait_for_file(work, iso, storage, is_needed=lambda: True):
     is_announced = False
     while downloads.is_in_flight(row) and row.task_id != work.task.id:
         if not is_announced:
-            work.step(f"Waiting for the download of {iso.name:.100}", 5)
+            work.step(message("Waiting for the download of {iso:.100}", iso=iso.name), 5)
             is_announced = True
         if not is_needed():
             return None
@@ -138,9 +139,9 @@ def wait_for_file(work, iso, storage, is_needed=lambda: True):
         time.sleep(TASK_WAIT_INTERVAL_SECONDS)
         row = find_download(row.id)
         if row is None:
-            raise NotFound("The file was deleted while this task waited for it.")
+            raise NotFound(message("The file was deleted while this task waited for it."))
         if row.status == "waiting":
-            raise Problem(row.error or "The download failed.")
+            raise Problem(row.error or message("The download failed."))
     if row.status == "ready":
         return row
     downloads.claim(row, work.task.id)
@@ -150,7 +151,7 @@ def wait_for_file(work, iso, storage, is_needed=lambda: True):
 
 @task_handler("media_delete")
 def delete(work):
-    work.step("Removing the file", 20)
+    work.step(message("Removing the file"), 20)
     work.node.delete_disk(work.task.arguments["pool"], work.task.arguments["volume"])
 
 

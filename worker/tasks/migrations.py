@@ -8,6 +8,7 @@ from sqlalchemy import select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message, plural_message
 from panel.models import Migration, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import instances
@@ -45,14 +46,14 @@ def migrate(work):
     migration = session.get(Migration, work.task.arguments["migration_id"])
     instance, storage = get_instance(work), session.get(Storage, migration.storage_id or "")
     if storage is None or migration.source_id is None:
-        raise NotFound("The target was removed meanwhile.")
+        raise NotFound(message("The target was deleted in the meantime."))
     source = node_sync.connect_node(migration.source_id)
     source_disks = [[disk.on.name, disk.name] for disk in instance.disks]
     source_disks.append([instance.disks[0].on.name, seed_name(instance)])
     target_spec = build_target_spec(instance, migration.target, storage.name)
     if not (work.task.attempt > 1 and has_arrived(work, source, instance.id, migration.kind)):
         prepare_target(work, source, instance, storage, target_spec)
-        work.step("Moving the machine", 30)
+        work.step(message("Migrating the machine"), 30)
         try:
             source.move(target_spec, work.node.node, work.report_progress)
         except (Unreachable, Cancelled):
@@ -83,7 +84,7 @@ def build_target_spec(instance, target, pool):
 
 def prepare_target(work, source, instance, storage, target_spec):
     """Create on the target everything that the machine needs there."""
-    work.step("Looking at both hypervisors", 2)
+    work.step(message("Checking both hypervisors"), 2)
     work.node.ping()
     spec = build_spec(instance)
     sizes = {}
@@ -91,13 +92,13 @@ def prepare_target(work, source, instance, storage, target_spec):
         sizes |= {disk.name: disk.size for disk in source.disks(pool)}
     missing = [disk.name for disk in spec.disks if disk.name not in sizes]
     if missing:
-        raise Missing("A disk of the machine is not on its hypervisor.", ", ".join(missing))
+        raise Missing(message("A disk of the machine is not on its hypervisor."), ", ".join(missing))
     ensure_no_disk_replaced(work, instance, storage.name)
     names = [[disk.pool, disk.name] for disk in (*target_spec.disks, *target_spec.media.values())]
     work.undo("drop_arrival", instance.id, names, instance.name)
     if instance.image:
         ensure_image(work, instance.image, storage)
-    work.step("Preparing its disks", 20)
+    work.step(message("Preparing its disks"), 20)
     for number, disk in enumerate(target_spec.disks):
         image = instance.image if number == 0 else None
         target_disk = base.Disk(disk.pool, disk.name, sizes[disk.name])
@@ -115,7 +116,9 @@ def ensure_no_disk_replaced(work, instance, pool):
     imported = {disk.name for disk in instance.disks if not disk.name.startswith(f"{instance.name}-")}
     conflicting = imported & {disk.name for disk in work.node.disks(pool)} if imported else set()
     if conflicting:
-        sentence = "The other hypervisor has a disk that is called like one of the machine's. It would be replaced."
+        sentence = message(
+            "The other hypervisor has a disk that is called like one of the machine's. It would be replaced."
+        )
         raise Refused(sentence, f"{pool} has {', '.join(sorted(conflicting))}")
 
 
@@ -128,7 +131,7 @@ def has_arrived(work, source, machine_id, kind):
         try:
             return settle_location(work.node, source, machine_id, kind)
         except Unreachable:
-            work.update(stage="Waiting for an answer of both hypervisors")
+            work.update(stage=message("Waiting for an answer of both hypervisors"))
             session.commit()
             time.sleep(MIGRATION_RETRY_INTERVAL_SECONDS)
 
@@ -137,7 +140,7 @@ def settle_location(target, source, machine_id, kind):
     source_power, target_power = find_power(source, machine_id), find_power(target, machine_id)
     if target_power is None:
         if source_power is None:
-            raise NodeError("Neither hypervisor has the machine.", f"machine {machine_id}")
+            raise NodeError(message("Neither hypervisor has the machine."), f"machine {machine_id}")
     elif source_power is None or (kind == "live" and target_power is Power.on and source_power is not Power.on):
         source.delete(machine_id)  # paused on the source, because the target has taken over
         if kind == "live":
@@ -162,7 +165,7 @@ def delete_source_disks(work, source, disks):
 
     Does not fail, because the machine has arrived. The task can no longer be cancelled.
     """
-    work.update(stage="Removing its old disks", progress=95)
+    work.update(stage=message("Removing its old disks"), progress=95)
     session.commit()
     for number, (pool, name) in enumerate(disks):
         try:
@@ -182,17 +185,17 @@ def cleanup_source(work):
         return
     instance = instances.find_by_id(migration.instance_id)
     if instance is not None and instance.hypervisor_id == migration.source_id:
-        raise NodeError("The machine is back on this hypervisor, and uses these disks.")
+        raise NodeError(message("The machine is back on this hypervisor, and uses these disks."))
     remaining = delete_source_disks(work, work.node, migration.left_behind)
     if remaining:
-        raise NodeError("The hypervisor did not delete all of it.")
+        raise NodeError(message("The hypervisor did not delete all of it."))
     migration.left_behind = []
 
 
 @task_handler("hypervisor_evacuate")
 def evacuate(work):
     """Report the progress of an evacuation's migrations until all have ended. Raise NodeError when some failed."""
-    work.step("Moving its machines", 1)
+    work.step(message("Migrating its machines"), 1)
     query = select(Migration.status, Task.status).outerjoin(Task, Task.id == Migration.task_id)
     query = query.where(Migration.parent_task_id == work.task.id)
     while True:
@@ -202,7 +205,8 @@ def evacuate(work):
         if not under_way:
             break
         work.update(
-            stage=f"{ended_count} of {len(rows)} machines have moved", progress=1 + 98 * ended_count // len(rows)
+            stage=message("{moved} of {total} machines have moved", moved=ended_count, total=len(rows)),
+            progress=1 + 98 * ended_count // len(rows),
         )
         session.commit()
         work.check()
@@ -211,4 +215,11 @@ def evacuate(work):
     refused = work.task.arguments.get("refused", {})
     if failed or refused:
         detail = "; ".join(f"{name}: {reason}" for name, reason in refused.items()) or None
-        raise NodeError(f"{len(failed) + len(refused)} of its machines could not be moved.", detail)
+        raise NodeError(
+            plural_message(
+                "{count} of its machines could not be moved.",
+                "{count} of its machines could not be moved.",
+                count=len(failed) + len(refused),
+            ),
+            detail,
+        )

@@ -4,6 +4,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Iso, MediaDownload, Storage
 from panel.services.instances import drives
 from panel.services.media import downloads
@@ -25,10 +26,10 @@ def mount(work):
     instance, slot = get_instance(work), work.task.arguments["slot"]
     iso = session.get(Iso, work.task.arguments["iso_id"])
     if iso is None:
-        raise NotFound("The ISO was removed meanwhile.")
+        raise NotFound(message("The ISO was deleted in the meantime."))
     download = ensure_iso_on_node(work, iso, storage_for(instance), is_needed=lambda: wanted_iso_id(work) == iso.id)
     if download and wanted_iso_id(work) == iso.id and instance.deployed:
-        work.step("Inserting the medium", 90)
+        work.step(message("Inserting the medium"), 90)
         work.node.set_media(instance.id, slot, build_media_disk(download))
         drives.record_success(work.task)
 
@@ -37,7 +38,7 @@ def mount(work):
 def unmount(work):
     instance = get_instance(work)
     if wanted_iso_id(work) is None and instance.deployed:
-        work.step("Ejecting the medium", 30)
+        work.step(message("Ejecting the medium"), 30)
         work.node.set_media(instance.id, work.task.arguments["slot"], None)
         drives.record_success(work.task)
 

@@ -5,6 +5,7 @@ The rows already have the other changes, which the machine gets at its next star
 
 from contextlib import suppress
 
+from panel.core.messages import message
 from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
 from worker.nodes.base import NodeError
@@ -25,9 +26,9 @@ def on_plan_change_failed(row, error):
 @task_handler("instance_change_plan", on_failure=on_plan_change_failed)
 def change_plan(work):
     instance = get_instance(work)
-    work.step("Growing the disk", 20)
+    work.step(message("Growing the disk"), 20)
     work.node.grow_disk(build_disk(instance.disks[0]), instance.id)
     if instance.power == "on":
-        work.step("Growing the file system", 70)
+        work.step(message("Growing the file system"), 70)
         with suppress(NodeError):  # without an agent the guest grows it at its next boot
             work.node.agent_run(instance.id, ["grow-root"], deadline=GROW_TIMEOUT_SECONDS)

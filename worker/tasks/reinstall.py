@@ -11,6 +11,7 @@ from sqlalchemy import delete
 
 from panel.core import clock
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import GuestInfo
 from panel.services.docker_deployments import state_reports as docker_deployments
 from panel.services.instances import state_reports
@@ -51,35 +52,35 @@ def reinstall(work):
         prepare_new_system(work, instance)
         switch_over(work)
         instance = get_instance(work)
-    work.step("Defining the machine", 85)
+    work.step(message("Defining the machine"), 85)
     work.node.define(build_spec(instance))
-    work.step("Starting", 90)
+    work.step(message("Starting"), 90)
     asked_at = clock.now()
     work.node.start(instance.id)
     record_power_after_call(work, "on", asked_at)
     state_reports.on_deployed(get_instance(work), actor=work.task.actor)
-    work.step("Removing the old system", REMOVING_OLD_SYSTEM_PROGRESS)
+    work.step(message("Removing the old system"), REMOVING_OLD_SYSTEM_PROGRESS)
     roll_back(work)
 
 
 def prepare_new_system(work, instance):
     """Create the new system's disk and seed, then power off the old system."""
-    work.step("Preparing", 2)
+    work.step(message("Preparing"), 2)
     image, scripts = get_image(work), user_scripts.get_scripts(work)
     first_disk = instance.disks[0]
     disk = base.Disk(first_disk.on.name, new_disk_name(instance, work.task), first_disk.size * GiB)
     ensure_image(work, image, first_disk.on)
 
-    work.step("Creating the new disk", 50)
+    work.step(message("Creating the new disk"), 50)
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(disk, node_image(image))
 
-    work.step("Writing the first-boot configuration", 70)
+    work.step(message("Writing the first-boot configuration"), 70)
     seed = cloud_init.build_seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
     work.undo("delete_disk", disk.pool, seed_name_for(disk.name))
     work.node.create_seed(disk.pool, seed_name_for(disk.name), seed)
 
-    work.step("Turning the old system off", 80)
+    work.step(message("Stopping the old system"), 80)
     with suppress(Missing):  # a machine that is missing on the node can be reinstalled, too
         if work.node.power(instance.id) is not Power.off:
             work.undo("start", instance.id)

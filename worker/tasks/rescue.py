@@ -5,6 +5,7 @@ from dataclasses import replace
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, NotFound
+from panel.core.messages import message
 from panel.models import Image
 from panel.services.instances import rescue
 from worker.engine.registry import task_handler
@@ -31,18 +32,18 @@ def enable(work):
     instance = get_instance(work)
     image = session.get(Image, work.task.arguments["image_id"])
     if image is None:
-        raise NotFound("The rescue system was removed meanwhile.")
+        raise NotFound(message("The rescue system was deleted in the meantime."))
     if instance.suspended_reason:
-        raise Conflict("The instance was suspended meanwhile.")
+        raise Conflict(message("The instance was suspended in the meantime."))
     if is_in_rescue(instance):
         return
     disk, seed = rescue_disks(instance)
     spec = build_spec(instance)
-    work.step("Preparing the rescue system", 5)
+    work.step(message("Preparing the rescue system"), 5)
     ensure_image(work, image, instance.disks[0].on)
     if work.node.power(instance.id) is not Power.off:
         raise Conflict(rescue.NOT_STOPPED_MESSAGE)
-    work.step("Creating its disk", 40)
+    work.step(message("Creating its disk"), 40)
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(replace(disk, size=max(disk.size, image.min_disk * GiB)), node_image(image))
     work.undo("delete_disk", seed.pool, seed.name)
@@ -50,7 +51,7 @@ def enable(work):
     work.node.create_seed(
         seed.pool, seed.name, cloud_init.build_seed(instance, arguments, work.task.secret, work.task.id)
     )
-    work.step("Starting the rescue system", 70)
+    work.step(message("Starting the rescue system"), 70)
     work.undo("power_off", instance.id)
     work.node.define(add_rescue_disk(instance, spec))
     asked_at = clock.now()
@@ -65,8 +66,8 @@ def disable(work):
     instance = get_instance(work)
     if is_in_rescue(instance):
         if work.node.power(instance.id) is not Power.off and not request_shutdown(work):
-            power_off(work, "The rescue system does not obey: powering off", 60)
-        work.step("Removing the rescue system", 70)
+            power_off(work, message("The rescue system did not respond: powering off"), 60)
+        work.step(message("Removing the rescue system"), 70)
         disable_rescue(work, instance)
         work.node.define(build_spec(instance))
     if work.task.arguments["on"] and not get_instance(work).suspended_reason:

@@ -3,6 +3,7 @@
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Iso
 from panel.services.docker_deployments import state_reports as docker_deployments
 from panel.services.instances import state_reports
@@ -25,19 +26,19 @@ def self_deploy(work):
     instance = get_instance(work)
     iso = session.get(Iso, work.task.arguments["iso_id"])
     if iso is None:
-        raise NotFound("The ISO was removed meanwhile. Choose another one.")
+        raise NotFound(message("The ISO was deleted in the meantime. Choose another one."))
     ensure_iso_on_node(work, iso, storage_for(instance))
     disk = build_disk(instance.disks[0])
     if instance.deployed:
-        power_off(work, "Powering off", 40)
+        power_off(work, message("Powering off"), 40)
         disable_rescue(work, instance)
-        work.step("Giving up the old disk", 50)
+        work.step(message("Removing the old disk"), 50)
         instance = get_instance(work)
         instance.deployed, instance.image_id = False, None
         docker_deployments.forget(instance)
         session.commit()
 
-    work.step("Creating a blank disk", 60)
+    work.step(message("Creating a blank disk"), 60)
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(disk)
     arguments = {**work.task.arguments, "ssh_keys": [], "timezone": None, "cloudcfg": None}
@@ -46,7 +47,7 @@ def self_deploy(work):
         disk.pool, seed_name(instance), cloud_init.build_seed(instance, arguments, None, work.task.id)
     )
 
-    work.step("Booting the ISO", 80)
+    work.step(message("Booting the ISO"), 80)
     work.undo("delete", instance.id)
     work.node.define(build_spec(instance, medium))
     asked_at = clock.now()

@@ -2,6 +2,7 @@
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Snapshot
 from panel.services import snapshots
 from panel.services.docker_deployments import state_reports as docker_deployments
@@ -28,7 +29,7 @@ def on_change_failed(row, error):
 def get_instance_snapshot(work):
     snapshot = find_snapshot(work.task)
     if snapshot is None:
-        raise NotFound("The snapshot was deleted meanwhile.")
+        raise NotFound(message("The snapshot was deleted in the meantime."))
     return get_instance(work), snapshot
 
 
@@ -36,7 +37,7 @@ def get_instance_snapshot(work):
 def create(work):
     instance, snapshot = get_instance_snapshot(work)
     work.undo("delete_snapshot", instance.id, snapshot.id)
-    work.step("Taking the snapshot", 20)
+    work.step(message("Taking the snapshot"), 20)
     work.node.create_snapshot(instance.id, snapshot.id, snapshot.vmstate)
     snapshots.record_outcome(snapshot, "available")
 
@@ -46,7 +47,7 @@ def rollback(work):
     """Revert the machine to the snapshot. May run twice, because changes after the snapshot are lost anyway."""
     instance, snapshot = get_instance_snapshot(work)
     memory = work.task.arguments["memory"]
-    work.step("Returning to the snapshot", 20)
+    work.step(message("Rolling back to the snapshot"), 20)
     work.node.revert_snapshot(instance.id, snapshot.id, memory)
     work.node.define(build_spec(instance))
     power = observe_power(work)
@@ -63,6 +64,6 @@ def delete(work):
     if find_snapshot(work.task) is None:
         return
     instance, snapshot = get_instance_snapshot(work)
-    work.step("Deleting the snapshot", 20)
+    work.step(message("Deleting the snapshot"), 20)
     work.node.delete_snapshot(instance.id, snapshot.id)
     snapshots.on_deleted(snapshot)

@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import UserScript
 from panel.schemas import cloudcfg
 
@@ -22,7 +23,7 @@ def get_scripts(work):
     script_ids = work.task.arguments.get("user_scripts", [])
     rows = {row.id: row for row in session.scalars(select(UserScript).where(UserScript.id.in_(script_ids)))}
     if len(rows) < len(script_ids):
-        raise NotFound("A user script was removed meanwhile. Choose again which are to run.")
+        raise NotFound(message("A user script was deleted in the meantime. Choose again which are to run."))
     return [rows[script_id] for script_id in script_ids]
 
 

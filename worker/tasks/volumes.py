@@ -9,6 +9,7 @@ from sqlalchemy import or_, select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound, Problem
+from panel.core.messages import message, message_of
 from panel.models import Instance, Task, Volume, VolumePlan
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import usage, volumes
@@ -35,7 +36,11 @@ def get_volume_in_turn(work):
     """Return the volume once the tasks before this one have ended. Raise NotBegun when they failed."""
     wait_for_earlier(work)
     if earlier := find_failed_predecessors(work.task):
-        raise NotBegun(f"It was not begun, because an earlier operation on the volume failed: {earlier[-1].error}")
+        raise NotBegun(
+            message(
+                "It was not begun, because an earlier operation on the volume failed: {error}", error=earlier[-1].error
+            )
+        )
     return get_volume(work)
 
 
@@ -43,7 +48,7 @@ def wait_for_earlier(work):
     if earlier := work.task.arguments.get("after"):
         waiting = select(Task.id).where(Task.id == earlier, Task.status.in_(OPEN_STATUSES))
         if session.scalar(waiting):
-            work.step("Waiting for another task on the volume", 0)
+            work.step(message("Waiting for another task on the volume"), 0)
             while session.scalar(waiting):
                 work.check()
                 time.sleep(TASK_WAIT_INTERVAL_SECONDS)
@@ -63,14 +68,14 @@ def find_failed_predecessors(row):
 def get_volume(work):
     volume = find_by_id(work.task.resource_id)
     if volume is None:
-        raise NotFound("The volume was deleted meanwhile.")
+        raise NotFound(message("The volume was deleted in the meantime."))
     return volume
 
 
 def get_snapshot(work):
     snapshot = find_snapshot_by_id(work.task.arguments["snapshot_id"])
     if snapshot is None:
-        raise NotFound("The snapshot was deleted meanwhile.")
+        raise NotFound(message("The snapshot was deleted in the meantime."))
     return snapshot
 
 
@@ -149,7 +154,7 @@ def on_snapshot_change_failed(row, error):
 def create(work):
     """Create the volume's disk, blank or from a snapshot."""
     volume = get_volume_in_turn(work)
-    work.step("Creating the disk", 20)
+    work.step(message("Creating the disk"), 20)
     work.undo("delete_disk", volume.on.name, volume.disk_name)
     if "snapshot_id" in work.task.arguments:
         work.node.copy_disk(build_volume_disk(get_snapshot(work)), build_volume_disk(volume))
@@ -163,7 +168,7 @@ def create(work):
 @task_handler("volume_forget")
 def delete_old_disk(work):
     """Delete the disk that an unused volume left when it moved to another node."""
-    work.step("Removing the disk", 20)
+    work.step(message("Removing the disk"), 20)
     work.node.delete_disk(work.task.arguments["pool"], work.task.arguments["name"])
 
 
@@ -174,10 +179,10 @@ def attach(work):
         return  # a later request has detached or moved it
     disk = build_volume_disk(volume)
     if not volume.used:
-        work.step("Creating the disk", 20)
+        work.step(message("Creating the disk"), 20)
         work.node.create_disk(disk)
         volume.used = True
-    work.step("Attaching the volume", 50)
+    work.step(message("Attaching the volume"), 50)
     work.undo("detach_disk", instance_id, disk.pool, disk.name)
     work.node.attach_disk(instance_id, disk)
 
@@ -185,7 +190,7 @@ def attach(work):
 @task_handler("volume_detach", on_failure=on_detach_failed)
 def detach(work):
     volume = get_volume_in_turn(work)
-    work.step("Waiting for the guest to let the volume go", 20)
+    work.step(message("Waiting for the guest to release the volume"), 20)
     detach_from_guest(work, volume)
 
 
@@ -201,7 +206,7 @@ def detach_from_guest(work, volume, instance_id=None):
 def resize(work):
     volume = get_volume_in_turn(work)
     size = work.task.arguments.get("size", volume.size)
-    work.step("Growing the disk", 20)
+    work.step(message("Growing the disk"), 20)
     work.node.grow_disk(build_volume_disk(volume, size=size), work.task.arguments["instance_id"])
     volume.size, volume.error = size, None
     if (volume.growing_to or 0) <= size:
@@ -217,15 +222,15 @@ def delete(work):
         return
     arguments = work.task.arguments
     try:
-        work.step("Waiting for the guest to let the volume go", 20)
+        work.step(message("Waiting for the guest to release the volume"), 20)
         for instance_id in arguments.get("instance_ids") or [arguments.get("instance_id")]:
             detach_from_guest(work, volume, instance_id)
-        work.step("Deleting the disk", 60)
+        work.step(message("Deleting the disk"), 60)
         for snapshot in volume.snapshots:
             work.node.delete_disk(snapshot.on.name, snapshot.disk_name)
         work.node.delete_disk(volume.on.name, volume.disk_name)
     except NodeError as error:
-        raise type(error)(f"{error} It is tried again.", error.detail) from error
+        raise type(error)(message("{error} It is tried again.", error=message_of(error)), error.detail) from error
     session.delete(volume)
 
 
@@ -238,12 +243,12 @@ def create_snapshot(work):
     work.undo("delete_disk", disk.pool, snapshot.disk_name)
     if running:
         work.undo("merge_overlay", instance_id, disk.pool, disk.name)
-        work.step("Holding the volume", 10)
+        work.step(message("Pausing writes to the volume"), 10)
         work.node.create_overlays(instance_id, [disk])
-    work.step("Copying the volume", 30)
+    work.step(message("Copying the volume"), 30)
     work.node.copy_disk(disk, build_volume_disk(snapshot))
     if running:
-        work.step("Letting the volume go on", 90)
+        work.step(message("Resuming the volume"), 90)
         work.node.merge_overlay(instance_id, disk.pool, disk.name)
     snapshot.status, snapshot.error, snapshot.taken_at = "available", None, clock.now()
 
@@ -252,7 +257,7 @@ def create_snapshot(work):
 def delete_snapshot(work):
     get_volume_in_turn(work)
     snapshot = get_snapshot(work)
-    work.step("Deleting the copy", 20)
+    work.step(message("Deleting the copy"), 20)
     work.node.delete_disk(snapshot.on.name, snapshot.disk_name)
     session.delete(snapshot)
 
@@ -264,12 +269,12 @@ def restore(work):
     old_name = volume.disk_name
     if old_name != name:
         work.undo("delete_disk", volume.on.name, name)
-        work.step("Copying the snapshot", 20)
+        work.step(message("Copying the snapshot"), 20)
         work.node.copy_disk(build_volume_disk(snapshot), build_volume_disk(volume, name))
         work.node.grow_disk(build_volume_disk(volume, name))
         volume.disk_name, volume.used = name, True
     snapshot.status, snapshot.error = "available", None
     if old_name != name:
         work.update(undo=[["delete_disk", volume.on.name, old_name]])
-        work.step("Removing what was there", 90)
+        work.step(message("Removing what was there"), 90)
         work.node.delete_disk(volume.on.name, old_name)

@@ -10,6 +10,7 @@ from http.client import HTTPException
 
 from urllib3.exceptions import HTTPError
 
+from panel.core.messages import message
 from panel.services.webhooks.pinned_connection import CONNECT_TIMEOUT_SECONDS, PinnedConnection, create_ssl_context
 from panel.services.webhooks.url_policy import UrlRefused, resolve_target
 
@@ -21,7 +22,10 @@ ANSWER_TIMEOUT_SECONDS, ATTEMPT_TIMEOUT_SECONDS = 20.0, 30.0
 MAX_ANSWER_BYTES = 65536
 """Bytes of an answer that are read."""
 
-ATTEMPT_TIMEOUT_MESSAGE = f"The attempt was cut off because it took longer than {ATTEMPT_TIMEOUT_SECONDS:.0f} seconds."
+ATTEMPT_TIMEOUT_MESSAGE = message(
+    "The attempt was cut off because it took longer than {seconds:.0f} seconds.",
+    seconds=ATTEMPT_TIMEOUT_SECONDS,
+)
 
 
 class AttemptFailed(Exception):
@@ -68,7 +72,11 @@ class ReceiverConnection:
         except (OSError, HTTPError, ValueError) as error:
             raise AttemptFailed(
                 self.describe_error(
-                    error, f"The receiver could not be reached within {CONNECT_TIMEOUT_SECONDS:.0f} seconds."
+                    error,
+                    message(
+                        "The receiver could not be reached within {seconds:.0f} seconds.",
+                        seconds=CONNECT_TIMEOUT_SECONDS,
+                    ),
                 )
             ) from error
 
@@ -77,7 +85,13 @@ class ReceiverConnection:
             answer = self.connection.post(self.path, headers, payload)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
             raise AttemptFailed(
-                self.describe_error(error, f"The receiver did not answer within {ANSWER_TIMEOUT_SECONDS:.0f} seconds.")
+                self.describe_error(
+                    error,
+                    message(
+                        "The receiver did not answer within {seconds:.0f} seconds.",
+                        seconds=ANSWER_TIMEOUT_SECONDS,
+                    ),
+                )
             ) from error
         if time.monotonic() >= self.deadline_at:  # cut off within the headers, which looks like their end
             raise AttemptFailed(ATTEMPT_TIMEOUT_MESSAGE)
@@ -103,16 +117,16 @@ class ReceiverConnection:
         if isinstance(cause, TimeoutError):
             return timeout_message
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"The receiver's certificate is not valid: {cause.verify_message}."
+            return message("The receiver's certificate is not valid: {detail}.", detail=cause.verify_message)
         if isinstance(cause, ssl.SSLError):
-            return f"The receiver does not speak TLS as it must: {cause.reason or cause}."
+            return message("The receiver does not speak TLS as it must: {detail}.", detail=cause.reason or cause)
         if isinstance(cause, ConnectionRefusedError):
-            return "The receiver refused the connection."
+            return message("The receiver refused the connection.")
         if isinstance(cause, ConnectionError):
-            return "The receiver closed the connection without an answer."
+            return message("The receiver closed the connection without an answer.")
         if isinstance(cause, OSError):
-            return f"The receiver could not be reached: {cause.strerror or cause}."
-        return "What the receiver answered is not HTTP."
+            return message("The receiver could not be reached: {detail}.", detail=cause.strerror or cause)
+        return message("What the receiver answered is not HTTP.")
 
     def enforce_deadline(self):
         """Cut the connection when the current attempt has exceeded its time."""

@@ -5,6 +5,7 @@ from functools import partial
 
 from panel.core import clock
 from panel.core.db import new_id, session
+from panel.core.messages import message
 from panel.services.webhooks import delivery_queue, signing
 from worker.webhooks.connection import AttemptFailed, ReceiverConnection
 
@@ -103,7 +104,7 @@ def attempt_delivery(connection, subscription, delivery, event):
         code, answer = connection.post(payload, headers)
         body = answer[:STORED_ANSWER_BYTES].decode("utf-8", "replace").replace("\0", "\ufffd")
         if not 200 <= code < 300:
-            error = f"The receiver answered {code} and not with a status from 200 to 299."
+            error = message("The receiver answered {code} and not with a status from 200 to 299.", code=code)
     except AttemptFailed as failure:
         error = str(failure)
     duration = round((time.monotonic() - start) * 1000)

@@ -222,7 +222,7 @@ def add_passkey():
     form = Form(NewPasskey)
     if form.submit(register_passkey):
         return show_codes(form.result, "The passkey is added.")
-    flash_message(form.errors.get("") or "The passkey could not be kept. Try again.", "danger")
+    flash_message(form.errors.get("") or "The passkey could not be saved. Try again.", "danger")
     return redirect_to(url_for(".new_passkey"))
 
 

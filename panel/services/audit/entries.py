@@ -7,6 +7,7 @@ from sqlalchemy import and_, case, not_, or_, select
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Account, AuditEntry, Member
 from panel.services.audit.change_tracking import RANK_SECONDARY, TrackedChange
 
@@ -145,7 +146,7 @@ def redacted_rows(query):
 def get(entry_id, access=None):
     entry = session.scalar(listing(access).where(AuditEntry.id == entry_id))
     if entry is None:
-        raise NotFound("There is no such entry in the audit log.")
+        raise NotFound(message("There is no such entry in the audit log."))
     return entry
 
 

@@ -2,6 +2,7 @@
 
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import Certificate
 from panel.services import account_limits, tasks
 from panel.services.certificates import orders, pem
@@ -9,7 +10,7 @@ from panel.services.certificates.read import find_latest_order
 from panel.services.crud import update_fields
 
 PEM_FIELDS = ("certificate", "chain", "private_key")
-MANUAL_ONLY_MESSAGE = "Only an uploaded certificate can be replaced. This one is renewed by itself."
+MANUAL_ONLY_MESSAGE = message("Only an uploaded certificate can be replaced. This one is renewed by itself.")
 
 
 def create(account, *, actor, type="manual", **values):
@@ -42,9 +43,12 @@ def get_replacement_columns(row, pem_texts):
     """Return the columns of a replacement. Without a new chain the old one is removed."""
     if row.type != "manual":
         raise Invalid(MANUAL_ONLY_MESSAGE, **{field: MANUAL_ONLY_MESSAGE for field in pem_texts})
-    missing = {field: "Send certificate and private_key together." for field in ("certificate", "private_key")}
-    if missing := {field: message for field, message in missing.items() if not pem_texts.get(field)}:
-        raise Invalid("A certificate is replaced together with its key.", **missing)
+    missing = [field for field in ("certificate", "private_key") if not pem_texts.get(field)]
+    if missing:
+        both_needed = message("Send certificate and private_key together.")
+        raise Invalid(
+            message("A certificate is replaced together with its key."), **dict.fromkeys(missing, both_needed)
+        )
     return pem.parse_certificate(pem_texts["certificate"], pem_texts.get("chain"), pem_texts["private_key"])
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import String, cast, delete, exists, func, or_, select
 from panel.core import clock, jobs, mail
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, TooMany
+from panel.core.messages import message
 from panel.models import AcmeChallenge, Certificate, Task
 from panel.models.certificates import EXPIRY_WARNING
 from panel.models.tasks import OPEN_STATUSES
@@ -24,9 +25,9 @@ MAX_ORDERS_PER_HOUR = 20
 FIRST_RETRY_DELAY, MAX_RETRY_DELAY = timedelta(hours=1), timedelta(hours=24)
 """Pauses between attempts to renew."""
 
-OWN_NAME_MESSAGE = "This is the panel's own name."
-DOMAIN_TAKEN_MESSAGE = "Another account has a certificate for {} here. It has to be removed there first."
-NOT_RENEWABLE_MESSAGE = (
+OWN_NAME_MESSAGE = message("This is the panel's own name.")
+DOMAIN_TAKEN_MESSAGE = message("Another account has a certificate for {domain} here. It has to be removed there first.")
+NOT_RENEWABLE_MESSAGE = message(
     "An uploaded certificate cannot be renewed here: get a new one from its authority and replace it."
 )
 
@@ -49,7 +50,7 @@ def ensure_domains_available(account, domains):
     own_name = urlsplit(mail.config.public_url).hostname
     foreign = next(iter(set(domains) & list_foreign_domains(account, domains)), None)
     if own_name in domains or foreign:
-        sentence = OWN_NAME_MESSAGE if own_name in domains else DOMAIN_TAKEN_MESSAGE.format(foreign)
+        sentence = OWN_NAME_MESSAGE if own_name in domains else DOMAIN_TAKEN_MESSAGE.format(domain=foreign)
         raise Invalid(sentence, domains=sentence)
 
 
@@ -68,7 +69,12 @@ def ensure_order_rate(account_id):
         Task.kind == ORDER_TASK_KIND, Task.account_id == account_id, Task.created_at > since
     )
     if session.scalar(recent) >= MAX_ORDERS_PER_HOUR:
-        raise TooMany(f"An account may order {MAX_ORDERS_PER_HOUR} certificates an hour. Wait a little.", seconds=600)
+        raise TooMany(
+            message(
+                "An account may order {maximum} certificates an hour. Try again later.", maximum=MAX_ORDERS_PER_HOUR
+            ),
+            seconds=600,
+        )
 
 
 def renew(row, *, actor):
@@ -132,7 +138,7 @@ def calculate_renewal_time(row):
 def record_failure(row, error):
     """Record the error and the time of the next attempt. A first order is not repeated: its owner has to check the
     domain first."""
-    row.error, row.error_at = error[:2000], clock.now()
+    row.error, row.error_at = error, clock.now()
     if row.not_after:
         row.next_attempt_at = clock.now() + min(FIRST_RETRY_DELAY * 2 ** min(row.attempts, 10), MAX_RETRY_DELAY)
     row.attempts += 1

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from panel.core.errors import Invalid
+from panel.core.messages import message
 
 PEM_HEADER_PATTERN = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----")
 CURVE_NAMES = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}
@@ -26,14 +27,15 @@ NON_PRINTABLE_PATTERN = re.compile(r"[^\x20-\x7e\xa1-\ud7ff\ue000-\ufffd]")
 MIN_SHOWN_TIME, MAX_SHOWN_TIME = datetime(1950, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 """Times outside this range cannot be shown in every time zone. Certificates of devices "without an end" have one."""
 
-NO_CERTIFICATE_MESSAGE = "This is no certificate in PEM format. It begins with -----BEGIN CERTIFICATE-----."
-NO_KEY_MESSAGE = "This is no private key in PEM format. It begins with -----BEGIN PRIVATE KEY-----."
-ENCRYPTED_KEY_MESSAGE = (
+NO_CERTIFICATE_MESSAGE = message("This is not a certificate in PEM format. It begins with -----BEGIN CERTIFICATE-----.")
+NO_KEY_MESSAGE = message("This is not a private key in PEM format. It begins with -----BEGIN PRIVATE KEY-----.")
+ENCRYPTED_KEY_MESSAGE = message(
     "The key is protected by a passphrase. Remove that first: openssl pkey -in key.pem -out open.pem"
 )
-KEY_MISMATCH_MESSAGE = "The key belongs to another certificate."
-UNSUPPORTED_KEY_MESSAGE = (
-    f"Its key must be RSA with at least {MIN_RSA_BITS} bits, or of the elliptic curve P-256, P-384 or P-521."
+KEY_MISMATCH_MESSAGE = message("The key belongs to another certificate.")
+UNSUPPORTED_KEY_MESSAGE = message(
+    "Its key must be RSA with at least {bits} bits, or of the elliptic curve P-256, P-384 or P-521.",
+    bits=MIN_RSA_BITS,
 )
 
 
@@ -44,12 +46,13 @@ def parse_certificate(certificate, chain, private_key):
         issuers += load_certificates(chain, "chain")
     if len(issuers) >= MAX_CHAIN_CERTIFICATES:
         raise_invalid(
-            "chain" if chain else "certificate", f"There are more than {MAX_CHAIN_CERTIFICATES} certificates in it."
+            "chain" if chain else "certificate",
+            message("There are more than {maximum} certificates in it.", maximum=MAX_CHAIN_CERTIFICATES),
         )
     try:
         facts = describe_certificate(leaf)
     except (ValueError, UnsupportedAlgorithm):
-        raise_invalid("certificate", "The certificate cannot be understood: something in it is malformed.")
+        raise_invalid("certificate", message("The certificate cannot be understood: something in it is malformed."))
     ensure_key_matches(private_key, leaf)
     ensure_chain_signed(leaf, issuers, "chain" if chain else "certificate")
     return {"certificate": certificate, "chain": chain or None, "private_key": private_key, **facts}
@@ -64,7 +67,7 @@ def load_certificates(text, field):
     text is shown again."""
     kinds = PEM_HEADER_PATTERN.findall(text)
     if any("PRIVATE KEY" in kind for kind in kinds):
-        raise_invalid(field, "There is a private key in it. Send that as private_key only.")
+        raise_invalid(field, message("There is a private key in it. Send that as private_key only."))
     if any(kind != "CERTIFICATE" for kind in kinds):
         raise_invalid(field, NO_CERTIFICATE_MESSAGE)
     try:
@@ -136,9 +139,18 @@ def ensure_chain_signed(leaf, issuers, field):
             below.verify_directly_issued_by(issuer)
             authority = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
         except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-            below_it = "the certificate" if number == 1 else f"number {number - 1}"
-            raise_invalid(field, f"Number {number} of the chain did not sign {below_it}. Begin with the one that did.")
+            below_it = message("number {number}", number=number - 1) if number > 1 else message("the certificate")
+            raise_invalid(
+                field,
+                message(
+                    "Number {number} of the chain did not sign {below_it}. Begin with the one that did.",
+                    number=number,
+                    below_it=below_it,
+                ),
+            )
         except x509.ExtensionNotFound:
             authority = False
         if not authority:
-            raise_invalid(field, f"Number {number} of the chain is not the certificate of an authority.")
+            raise_invalid(
+                field, message("Number {number} of the chain is not the certificate of an authority.", number=number)
+            )

@@ -5,6 +5,7 @@ from sqlalchemy import String, and_, cast, or_, select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Certificate, Task
 from panel.models.certificates import EXPIRY_WARNING
 
@@ -40,7 +41,7 @@ def status_condition(status):
 def get(certificate_id, account):
     row = session.scalar(select(Certificate).where(Certificate.id == certificate_id, account.visible_rows(Certificate)))
     if row is None:
-        raise NotFound("No such certificate.")
+        raise NotFound(message("No such certificate."))
     return row
 
 

@@ -8,6 +8,7 @@ from sqlalchemy.orm import joinedload
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import ConsoleSession, Instance
 from panel.models.consoles import OPEN_SESSION_SQL
 from panel.services.tokens import hash_secret
@@ -34,7 +35,7 @@ def find(kind, secret):
 def get(session_id):
     row = session.get(ConsoleSession, session_id)
     if row is None:
-        raise NotFound("No such console.")
+        raise NotFound(message("No such console."))
     return row
 
 

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from panel.core import clock, jobs
 from panel.core.db import new_id, on_commit, session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import ConsoleSession
 from panel.services.instances import REASONS
 from panel.services.tokens import hash_secret
@@ -26,7 +27,7 @@ SHELL_USER = "root"
 VNC_REASONS = {
     "suspended": REASONS["suspended"],
     "not_running": REASONS["not_running"],
-    "vnc_disabled": "The screen of this instance is turned off. Turn VNC on in its settings.",
+    "vnc_disabled": message("The screen of this instance is turned off. Turn VNC on in its settings."),
 }
 
 
@@ -81,13 +82,13 @@ def shell_error(instance):
     if instance.suspended_reason:
         return Conflict(REASONS["suspended"], reason="suspended")
     if instance.hypervisor_id is None:
-        return Conflict("The instance is on no hypervisor.", reason="no_hypervisor")
+        return Conflict(message("The instance is on no hypervisor."), reason="no_hypervisor")
     if instance.state != "running":
-        return Conflict("The instance is not running. Start it first.", reason="instance_not_running")
+        return Conflict(message("The instance is not running. Start it first."), reason="instance_not_running")
     if instance.image and instance.image.type != "linux":
-        return Invalid("A shell can be opened in Linux only. Use the screen.", reason="unsupported_os")
+        return Invalid(message("A shell can be opened in Linux only. Use the screen."), reason="unsupported_os")
     if not (instance.ipv4 or instance.ipv6):
-        return Invalid("The instance has no address that a shell could be opened at.")
+        return Invalid(message("The instance has no address that a shell could be opened at."))
     return None
 
 

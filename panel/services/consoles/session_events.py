@@ -9,6 +9,7 @@ from sqlalchemy import and_, delete, or_, select, update
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, Unavailable
+from panel.core.messages import message
 from panel.models import ConsoleSession
 from panel.services import audit
 from panel.services.consoles.read import CONSOLE_LOST_AFTER
@@ -18,7 +19,7 @@ SESSION_RETENTION = timedelta(days=30)
 
 STALE_KEYS_BATCH_SIZE = 200
 
-PROCESS_LOST_MESSAGE = "The console process ended without a word."
+PROCESS_LOST_MESSAGE = message("The console process ended unexpectedly.")
 
 
 def find_target(session_id):
@@ -26,7 +27,7 @@ def find_target(session_id):
     `Unavailable` when that failed."""
     row = session.get(ConsoleSession, session_id, populate_existing=True)
     if row is None or row.problem:
-        raise Unavailable((row and row.problem) or "The machine was destroyed.")
+        raise Unavailable((row and row.problem) or message("The machine was destroyed."))
     if row.kind == "shell":
         credentials = {"user": row.user, "private_key": row.private_key, "host_key": row.instance.ssh_host_key}
         return {"host": row.host, "port": row.port, **credentials}
@@ -124,6 +125,6 @@ def fingerprint(host_key):
 def accept_host_key(instance, fingerprint_shown):
     """Accept the host key that the instance presented last, if it has this fingerprint."""
     if not instance.shown_host_key or fingerprint(instance.shown_host_key) != fingerprint_shown:
-        raise Conflict("The machine has shown another key meanwhile. Look at its fingerprint again.")
+        raise Conflict(message("The machine presented another key in the meantime. Check its fingerprint again."))
     instance.ssh_host_key, instance.shown_host_key = instance.shown_host_key, None
     session.flush()

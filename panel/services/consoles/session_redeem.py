@@ -8,13 +8,14 @@ from sqlalchemy import func, select, update
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Forbidden, TooMany
+from panel.core.messages import message
 from panel.models import ConsoleSession, Instance
 from panel.services import settings
 from panel.services.consoles.read import is_connected
 from panel.services.consoles.session_revocation import sessions_to_close
 from panel.services.tokens import hash_secret
 
-SESSION_USED_MESSAGE = "This address was used already, or is too old. Open the console again from the panel."
+SESSION_USED_MESSAGE = message("This address was already used or has expired. Open the console again from the panel.")
 
 
 def redeem(kind, secret, address, operator_may):
@@ -54,7 +55,7 @@ def redeem_error(row, address):
     config = settings.get()
     allowed = config.vnc_allowed_sources  # decision OP-08
     if allowed and not any(address in ipaddress.ip_network(net) for net in allowed.split(",")):
-        return Forbidden("Consoles may not be opened from this address.")
+        return Forbidden(message("Consoles may not be opened from this address."))
     hypervisor_id = select(Instance.hypervisor_id).where(Instance.id == row.instance_id).scalar_subquery()
     for maximum, same_scope, scope in (
         (config.consoles_per_account, ConsoleSession.account_id == row.account_id, "account"),
@@ -62,7 +63,9 @@ def redeem_error(row, address):
     ):
         query = select(func.count()).select_from(ConsoleSession).join(Instance).where(is_connected(), same_scope)
         if session.scalar(query) >= maximum:
-            sentence = f"{maximum} consoles of this {scope} are open already. Close one of them."
+            sentence = message(
+                "{maximum} consoles of this {scope} are open already. Close one of them.", maximum=maximum, scope=scope
+            )
             return TooMany(sentence, seconds=30, reason="console_limit")
     return None
 

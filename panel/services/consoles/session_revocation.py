@@ -9,20 +9,21 @@ from sqlalchemy.orm import joinedload, load_only
 
 from panel.core import clock
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import Account, ConsoleSession, Instance, LoginSession, Task, Token
 from panel.models.tasks import OPEN_STATUSES, REBUILD_TASK_KINDS
 from panel.services.access import ACCESS_COLUMNS, Access, join_membership
 
 CONSOLE_PERMISSION = "instances.console"
 
-MACHINE_DESTROYED_MESSAGE = "The machine was destroyed."
-MACHINE_REBUILT_MESSAGE = "The machine is being destroyed or installed anew."
-MACHINE_SUSPENDED_MESSAGE = "The machine was suspended."
-MACHINE_STOPPED_MESSAGE = "The machine was turned off."
-VNC_DISABLED_MESSAGE = "The screen of the machine was turned off."
-SIGNED_OUT_MESSAGE = "You signed out."
-TOKEN_REVOKED_MESSAGE = "The token that opened this console is no longer valid."
-NOT_PERMITTED_MESSAGE = "You may no longer open consoles of this machine."
+MACHINE_DESTROYED_MESSAGE = message("The machine was destroyed.")
+MACHINE_REBUILT_MESSAGE = message("The machine is being destroyed or reinstalled.")
+MACHINE_SUSPENDED_MESSAGE = message("The machine was suspended.")
+MACHINE_STOPPED_MESSAGE = message("The machine was turned off.")
+VNC_DISABLED_MESSAGE = message("The screen of the machine was turned off.")
+SIGNED_OUT_MESSAGE = message("You signed out.")
+TOKEN_REVOKED_MESSAGE = message("The token that opened this console is no longer valid.")
+NOT_PERMITTED_MESSAGE = message("You may no longer open consoles of this machine.")
 
 rebuilt_condition = exists().where(
     Task.resource_id == ConsoleSession.instance_id,

@@ -13,6 +13,7 @@ import yaml
 from marshmallow import Schema, fields, post_load, validate
 
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
 from panel.services.docker_apps.ports import Port, parse_ports, remap_ports
 
 __all__ = ["App", "Variable", "compose", "get", "listing", "remap_ports"]
@@ -103,7 +104,7 @@ def listing() -> list[App]:
 def get(slug) -> App:
     """Return the app. Raise NotFound when the catalog does not have it."""
     if slug not in APPS:
-        raise NotFound("The catalog has no such app.")
+        raise NotFound(message("The catalog has no such app."))
     return APPS[slug]
 
 
@@ -120,11 +121,16 @@ def complete_values(app, given):
     declared = {variable.name for variable in app.variables}
     if unknown := sorted(given.keys() - declared):
         known = ", ".join(variable.name for variable in app.variables) or "none"
-        raise Invalid("The app has no such variable.", env_variables=f"Unknown: {', '.join(unknown)}. Known: {known}.")
+        raise Invalid(
+            message("The app has no such variable."),
+            env_variables=message("Unknown: {unknown}. Known: {known}.", unknown=", ".join(unknown), known=known),
+        )
     values = {variable.name: given.get(variable.name) or default_value(variable) for variable in app.variables}
     if missing := [variable for variable in app.variables if variable.required and not values[variable.name]]:
-        sentences = [f"{variable.name} ({variable.label}) is needed." for variable in missing]
-        raise Invalid("The app needs more to be told.", env_variables=sentences)
+        sentences = [
+            message("{name} ({label}) is needed.", name=variable.name, label=variable.label) for variable in missing
+        ]
+        raise Invalid(message("Some variables of the app are missing."), env_variables=sentences)
     return values
 
 
@@ -140,11 +146,21 @@ def validate_variables(environment: dict) -> dict[str, str]:
     errors = []
     for name, value in environment.items():
         if not isinstance(name, str) or not VARIABLE_NAME_PATTERN.fullmatch(name):
-            errors.append(f"{str(name)[:80]}: a name has letters, digits and _, and does not begin with a digit.")
+            errors.append(
+                message(
+                    "{name}: a name has letters, digits and _, and does not begin with a digit.", name=str(name)[:80]
+                )
+            )
         elif not isinstance(value, str) or len(value) > MAX_VALUE_LENGTH or not is_printable(value):
-            errors.append(f"{name}: must be a line of text of at most {MAX_VALUE_LENGTH} characters.")
+            errors.append(
+                message(
+                    "{name}: must be a line of text of at most {maximum} characters.",
+                    name=name,
+                    maximum=MAX_VALUE_LENGTH,
+                )
+            )
     if errors:
-        raise Invalid("The variables are not right.", env_variables=errors)
+        raise Invalid(message("Some variables are not valid."), env_variables=errors)
     return environment
 
 

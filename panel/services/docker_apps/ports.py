@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import yaml
 
 from panel.core.errors import Invalid
+from panel.core.messages import message
 
 MAX_COMPOSE_FILE_BYTES = 256 * 1024
 """Maximum size of a compose file."""
@@ -62,17 +63,21 @@ def remap_ports(text: str, port_mappings: list, service: str | None = None) -> s
     root = parse_compose_file(text)
     services = find_node(root, "services")
     if not isinstance(services, yaml.MappingNode) or not services.value:
-        raise Invalid("This is no compose file: it has no services.", compose_url="The file has no services.")
+        raise Invalid(
+            message("This is not a compose file: it has no services."), compose_url=message("The file has no services.")
+        )
     for name, node in services.value:
         if not isinstance(node, yaml.MappingNode):
-            problem = f"The service {name.value!s} is no mapping."
-            raise Invalid(f"This is no compose file. {problem}", compose_url=problem)
+            problem = message("The service {service} is not a mapping.", service=name.value)
+            raise Invalid(message("This is not a compose file. {problem}", problem=problem), compose_url=problem)
     mappings = [parse_mapping(mapping) for mapping in port_mappings or ()]
     if not mappings:
         return text
     host_ports = [(port.host_port, port.protocol) for port in mappings]
     if len(set(host_ports)) < len(host_ports):
-        raise Invalid("Two mappings have the same host port.", port_mappings="A host port can be used once.")
+        raise Invalid(
+            message("Two mappings have the same host port."), port_mappings=message("A host port can be used once.")
+        )
     ports_by_service = {}
     for port in mappings:
         ports_by_service.setdefault(get_service_name(services, port, service), []).append(port)
@@ -86,18 +91,18 @@ def remap_ports(text: str, port_mappings: list, service: str | None = None) -> s
 def parse_compose_file(text):
     """Return the root node of the file. Raise Invalid when it is too large or not a YAML mapping."""
     if len(text.encode()) > MAX_COMPOSE_FILE_BYTES:
-        problem = f"The file is larger than {MAX_COMPOSE_FILE_BYTES // 1024} KiB."
+        problem = message("The file is larger than {maximum} KiB.", maximum=MAX_COMPOSE_FILE_BYTES // 1024)
     else:
         try:
             root = yaml.compose(text, Reader)
             if isinstance(root, yaml.MappingNode):
                 return root
-            problem = "The file is no YAML mapping."
+            problem = message("The file is not a YAML mapping.")
         except (yaml.YAMLError, ValueError) as error:
-            problem = f"The file is not valid YAML: {str(error).splitlines()[0]}."
+            problem = message("The file is not valid YAML: {detail}.", detail=str(error).splitlines()[0])
         except RecursionError:
-            problem = "The file is nested too deeply."
-    raise Invalid(f"This is no compose file. {problem}", compose_url=problem)
+            problem = message("The file is nested too deeply.")
+    raise Invalid(message("This is not a compose file. {problem}", problem=problem), compose_url=problem)
 
 
 def parse_mapping(mapping):
@@ -105,13 +110,17 @@ def parse_mapping(mapping):
         port = Port(mapping["container_port"], mapping["host_port"], mapping.get("protocol") or "tcp")
     except (KeyError, TypeError, AttributeError):
         raise Invalid(
-            "A port mapping is not complete.", port_mappings="container_port and host_port are needed."
+            message("A port mapping is not complete."),
+            port_mappings=message("container_port and host_port are needed."),
         ) from None
     for number in (port.container_port, port.host_port):
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 65535:
-            raise Invalid("A port is a number from 1 to 65535.", port_mappings="Ports are numbers from 1 to 65535.")
+            raise Invalid(
+                message("A port is a number from 1 to 65535."),
+                port_mappings=message("Ports are numbers from 1 to 65535."),
+            )
     if port.protocol not in ("tcp", "udp"):
-        raise Invalid("The protocol is tcp or udp.", port_mappings="The protocol is tcp or udp.")
+        raise Invalid(message("The protocol is tcp or udp."), port_mappings=message("The protocol is tcp or udp."))
     return port
 
 

@@ -4,13 +4,14 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.models import DockerEngine, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import tasks
 from panel.services.docker_deployments import read, refusals
 from panel.services.docker_deployments.deploy import enqueue
 
-NOT_DEPLOYED_MESSAGE = "The app was not deployed. Try that again first."
+NOT_DEPLOYED_MESSAGE = message("The app was not deployed. Deploy it again first.")
 MAX_REMOVAL_TRIES = 5
 """How often a failed removal is repeated."""
 

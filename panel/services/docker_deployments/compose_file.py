@@ -5,6 +5,7 @@ from http.client import HTTPException
 
 from urllib3.exceptions import HTTPError
 
+from panel.core.messages import message
 from panel.services.media import remote_file
 from panel.services.media.remote_file import Unfetched
 
@@ -23,20 +24,28 @@ def fetch_text(url):
         while chunk := response.read1(65536, decode_content=False):
             content += chunk
             if len(content) > MAX_COMPOSE_FILE_BYTES:
-                raise Unfetched(f"The compose file is larger than {MAX_COMPOSE_FILE_BYTES // 1024} KiB.")
+                raise Unfetched(
+                    message("The compose file is larger than {maximum} KiB.", maximum=MAX_COMPOSE_FILE_BYTES // 1024)
+                )
             if time.monotonic() > deadline:
-                raise Unfetched("The server is too slow.")
+                raise Unfetched(message("The server is too slow."))
     except (OSError, HTTPError, HTTPException, ValueError) as error:
-        raise Unfetched(f"The connection broke after {len(content)} bytes.") from error
+        raise Unfetched(message("The connection broke after {count} bytes.", count=len(content))) from error
     finally:
         connection.close()
     content_length = remote_file.parse_content_length(response)
     if content_length is not None and len(content) < content_length:
-        raise Unfetched(f"The connection broke after {len(content)} of {content_length} bytes.")
+        raise Unfetched(
+            message(
+                "The connection broke after {count} of {content_length} bytes.",
+                count=len(content),
+                content_length=content_length,
+            )
+        )
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise Unfetched("The compose file is not text in UTF-8.") from None
+        raise Unfetched(message("The compose file is not text in UTF-8.")) from None
     if not text.strip():
-        raise Unfetched("The compose file is empty.")
+        raise Unfetched(message("The compose file is empty."))
     return text

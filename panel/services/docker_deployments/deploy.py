@@ -6,6 +6,7 @@ import secrets
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
+from panel.core.messages import message
 from panel.models import DockerDeployment
 from panel.models.docker_deployments import CUSTOM_APP_SLUG
 from panel.services import docker_apps
@@ -35,7 +36,9 @@ def get_app(slug):
     try:
         return docker_apps.get(slug)
     except NotFound:
-        raise Invalid("The catalog has no such app.", app_slug="The catalog has no such app.") from None
+        raise Invalid(
+            message("The catalog has no such app."), app_slug=message("The catalog has no such app.")
+        ) from None
 
 
 def deploy_compose(

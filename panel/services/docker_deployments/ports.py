@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import DockerDeployment
 from panel.services.docker_apps.ports import find_node, parse_compose_file
 
@@ -56,5 +57,9 @@ def ensure_ports_free(instance, ports, exclude_id=None):
     taken_ports = list_taken_ports(instance, exclude_id)
     for port in ports:
         if name := taken_ports.get((port["host_port"], port["protocol"])):
-            sentence = f"Port {port['host_port']} of the machine is taken by {name}. Choose another one."
+            sentence = message(
+                "Port {port} of the machine is taken by {name}. Choose another one.",
+                port=port["host_port"],
+                name=name,
+            )
             raise Invalid(sentence, reason="port_taken", port_mappings=sentence)

@@ -4,6 +4,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import DockerDeployment, DockerEngine, Task
 
 
@@ -17,7 +18,7 @@ def get(instance, deployment_id):
     conditions = DockerDeployment.instance_id == instance.id, DockerDeployment.id == deployment_id
     row = session.scalar(select(DockerDeployment).where(*conditions))
     if row is None:
-        raise NotFound("The instance has no such app.")
+        raise NotFound(message("The instance has no such app."))
     return row
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, Unavailable
+from panel.core.messages import message
 from panel.models import Instance, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import state_machine
@@ -28,18 +29,20 @@ DOCKER_TASK_RUNNING, DOCKER_NOT_INSTALLED, ALREADY_INSTALLED = (
     "docker_not_installed",
     "already_installed",
 )
-UNSUPPORTED_SYSTEM_MESSAGE = (
+UNSUPPORTED_SYSTEM_MESSAGE = message(
     "The system of this instance has no package manager that the panel can install Docker with (apt, dnf, apk, zypper, "
     "pacman). Install Docker and Compose by hand, or deploy another image."
 )
 DOCKER_REASONS = {
     **state_machine.REASONS,
     "rescue_active": RESCUE_ACTIVE_MESSAGE,
-    DOCKER_TASK_RUNNING: "Other work on Docker is under way in this instance. Wait until it has ended.",
-    DOCKER_NOT_INSTALLED: "Docker is not installed in this instance. Install it first.",
-    ALREADY_INSTALLED: "Docker is installed already.",
+    DOCKER_TASK_RUNNING: message(
+        "Another Docker task is in progress in this instance. Try again when it has finished."
+    ),
+    DOCKER_NOT_INSTALLED: message("Docker is not installed in this instance. Install it first."),
+    ALREADY_INSTALLED: message("Docker is already installed."),
     "unsupported_system": UNSUPPORTED_SYSTEM_MESSAGE,
-    "docker_limit": f"An instance has at most {MAX_APPS_PER_INSTANCE} apps. Remove one first.",
+    "docker_limit": message("An instance has at most {maximum} apps. Remove one first.", maximum=MAX_APPS_PER_INSTANCE),
 }
 REASON_EXCEPTIONS = dict.fromkeys(
     ("not_running", DOCKER_TASK_RUNNING, DOCKER_NOT_INSTALLED, ALREADY_INSTALLED, "docker_limit", "unsupported_system"),

@@ -4,12 +4,13 @@ from sqlalchemy import delete, select, update
 
 from panel.core import clock
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import DockerDeployment, DockerEngine, Instance
 from panel.services.docker_deployments.actions import remember_leftover
 from panel.services.docker_deployments.refusals import UNSUPPORTED_SYSTEM_MESSAGE
 
-CONTAINERS_GONE_MESSAGE = "Its containers are gone from the machine. Deploy it again."
-ENGINE_GONE_MESSAGE = "Docker is not installed in the machine any more."
+CONTAINERS_GONE_MESSAGE = message("Its containers are gone from the machine. Deploy it again.")
+ENGINE_GONE_MESSAGE = message("Docker is not installed in the machine any more.")
 
 
 def lock_deployment(deployment_id):
@@ -50,7 +51,7 @@ def record_installed(task):
 def record_install_failure(task, error):
     engine = lock_engine(task.resource_id)
     if engine and engine.task_id == task.id:
-        engine.error = error[:2000]
+        engine.error = error
 
 
 def record_state(row, state, message):
@@ -67,7 +68,7 @@ def record_state(row, state, message):
 
 
 def record_failure(row, error):
-    row.status, row.error_message, row.compose = "failed", error[:2000], None
+    row.status, row.error_message, row.compose = "failed", error, None
 
 
 def remember_not_removed(task):

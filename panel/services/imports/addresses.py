@@ -6,10 +6,13 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import Address, Subnet
 from panel.services import subnets
 
-UNKNOWN_GUEST_ADDRESS_MESSAGE = "It is not known which address the guest uses. Name it, or send an empty list for none."
+UNKNOWN_GUEST_ADDRESS_MESSAGE = message(
+    "It is not known which address the guest uses. Name it, or send an empty list for none."
+)
 
 
 def list_reported_ips(hypervisor, machine, plan):
@@ -38,17 +41,17 @@ def get_free_addresses(hypervisor, ips):
 def get_free_address(hypervisor, ip):
     subnet = find_subnet(hypervisor, ip)
     if subnet is None:
-        raise invalid_address(ip, "lies in no subnet of the location")
+        raise invalid_address(message("{ip} is in no subnet of the location.", ip=ip))
     if not hypervisor.group.public_networking_enabled and subnet.kind != "private":
-        raise invalid_address(ip, "is public, and the location gives private addresses only")
+        raise invalid_address(message("{ip} is public, and the location has private addresses only.", ip=ip))
     query = select(Address).where(Address.ip == ip).with_for_update(of=Address)
     row = session.scalar(query.execution_options(populate_existing=True))
     if row is None:
         return create_address(subnet, ip)
     if row.interface_id:
-        raise invalid_address(ip, f"is in use by {row.interface.instance.name}")
+        raise invalid_address(message("{ip} is in use by {instance}.", ip=ip, instance=row.interface.instance.name))
     if row.reserved:
-        raise invalid_address(ip, "is reserved. Let it go first")
+        raise invalid_address(message("{ip} is reserved. Release it first.", ip=ip))
     return row
 
 
@@ -57,13 +60,12 @@ def create_address(subnet, ip):
     and of the router."""
     address = ipaddress.ip_address(ip)
     if subnet.family == 4 or ip == subnet.gateway or address == subnet.network.network_address:
-        raise invalid_address(ip, "is never given out")
+        raise invalid_address(message("{ip} is never assigned.", ip=ip))
     row = Address(**subnets.make_address_row(subnet, address))
     session.add(row)
     session.flush()
     return row
 
 
-def invalid_address(ip, reason):
-    sentence = f"{ip} {reason}."
-    return Invalid("One of the addresses cannot be had.", ips=sentence)
+def invalid_address(sentence):
+    return Invalid(message("One of the addresses cannot be used."), ips=sentence)

@@ -6,6 +6,7 @@ import secrets
 from panel.core import events
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Account, Disk, Hypervisor, Instance, Interface, Plan
 from panel.services import address_allocation, usage
 from panel.services.imports import addresses, validate
@@ -17,7 +18,7 @@ def create_instance(hypervisor_id, machine, chosen):
     hypervisor = session.get(Hypervisor, hypervisor_id)
     owner, plan = session.get(Account, chosen["account_id"]), session.get(Plan, chosen["plan_id"])
     if owner is None or plan is None:
-        raise NotFound("The account or the plan was removed meanwhile.")
+        raise NotFound(message("The account or the plan was deleted in the meantime."))
     validate.ensure_compatible(hypervisor, machine, plan)
     instance = Instance(
         id=machine["id"],

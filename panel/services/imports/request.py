@@ -7,6 +7,7 @@ from sqlalchemy import select
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, NotFound, Unavailable
+from panel.core.messages import message
 from panel.models import Instance, Interface, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, unmanaged_machines
@@ -28,10 +29,13 @@ def get_machine(hypervisor, name):
     """Return the unmanaged machine of that name, as the latest discovery stored it."""
     entry = next((row for row in hypervisor.strangers if row["name"] == name), None)
     if entry is None:
-        raise NotFound("The hypervisor has no unknown machine of that name.")
+        raise NotFound(message("The hypervisor has no unknown machine of that name."))
     machine = get_discovered_machines(hypervisor).get(entry["id"])
     if machine is None or "power" not in machine:
-        raise Conflict("Nobody has looked at this machine yet. Look at the hypervisor first.", reason="not_discovered")
+        raise Conflict(
+            message("This machine has not been inspected yet. Discover the hypervisor's machines first."),
+            reason="not_discovered",
+        )
     return machine
 
 
@@ -42,7 +46,7 @@ def import_machine(hypervisor, name, *, owner, plan_id, actor, display_name=None
     if hypervisor.status != "up":
         raise Unavailable(REASONS["hypervisor_unreachable"], reason="hypervisor_unreachable")
     if is_import_running(hypervisor, machine["id"]):
-        raise Conflict("The machine is being adopted already.", reason=TASK_RUNNING)
+        raise Conflict(message("The machine is already being imported."), reason=TASK_RUNNING)
     plan = catalog.get_offered_plan(hypervisor.group, plan_id)
     validate.ensure_compatible(hypervisor, machine, plan)
     ips = addresses.list_reported_ips(hypervisor, machine, plan) if ips is None else list(dict.fromkeys(ips))

@@ -4,12 +4,13 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import join_messages, message
 from panel.models import Disk, Hypervisor, Instance, Interface
 from panel.services.disks import MAX_DISKS_PER_INSTANCE
 from panel.services.instances.create import Capacity
 
 MAX_DISK_NAME_LENGTH = Disk.name.type.length
-MACHINE_RUNS_MESSAGE = (
+MACHINE_RUNS_MESSAGE = message(
     "The machine runs, or did when it was last looked at. Shut it down, then look at the hypervisor again."
 )
 
@@ -18,20 +19,24 @@ def blocking_issues(hypervisor, machine):
     """Yield everything that prevents an import, whatever account and plan are chosen, as sentences."""
     yield from machine["faults"]
     if session.scalar(select(Instance.id).where(Instance.id == machine["id"])):
-        yield "An instance has its id: this may be a copy of it."
+        yield message("An instance has its id: this may be a copy of it.")
     if not machine["disks"]:
-        yield "It has no disk."
+        yield message("It has no disk.")
     if len(machine["disks"]) > MAX_DISKS_PER_INSTANCE:
-        yield f"It has {len(machine['disks'])} disks, and an instance at most {MAX_DISKS_PER_INSTANCE}."
+        yield message(
+            "It has {count} disks, and an instance at most {maximum}.",
+            count=len(machine["disks"]),
+            maximum=MAX_DISKS_PER_INSTANCE,
+        )
     for disk in machine["disks"]:
         error = disk_error(hypervisor, disk)
         if error:
-            yield f"Its disk {disk['device']} ({disk['name']}) {error}."
+            yield message("Its disk {device} ({name}) {error}.", device=disk["device"], name=disk["name"], error=error)
     if len(machine["nics"]) > 1:
-        yield f"It has {len(machine['nics'])} network cards, and an instance has one."
+        yield message("It has {count} network cards, and an instance has one.", count=len(machine["nics"]))
     for nic in machine["nics"]:
         if session.scalar(select(Interface.id).where(Interface.mac == nic["mac"])):
-            yield f"Another instance's network card has its address {nic['mac']}."
+            yield message("Another instance's network card has its address {mac}.", mac=nic["mac"])
 
 
 def disk_error(hypervisor, disk):
@@ -39,11 +44,11 @@ def disk_error(hypervisor, disk):
     if disk["fault"]:
         return disk["fault"]
     if disk["storage"] not in [storage.name for storage in hypervisor.storages]:
-        return "lies in no storage of the hypervisor: add its folder as one"
+        return message("is in no storage of the hypervisor: add its folder as one")
     if len(disk["name"]) > MAX_DISK_NAME_LENGTH:
-        return f"has a name of more than {MAX_DISK_NAME_LENGTH} characters"
+        return message("has a name of more than {maximum} characters", maximum=MAX_DISK_NAME_LENGTH)
     if session.scalar(select(Disk.id).where(Disk.name == disk["name"])):
-        return "is called like a disk that the panel has: rename its file"
+        return message("has the name of a disk that the panel has: rename its file")
     return None
 
 
@@ -54,22 +59,24 @@ def ensure_compatible(hypervisor, machine, plan):
         raise Conflict(MACHINE_RUNS_MESSAGE, reason="not_stopped")
     issues = list(blocking_issues(hypervisor, machine))
     if issues:
-        raise Conflict(" ".join(issues), reason="not_adoptable")
+        raise Conflict(join_messages(issues), reason="not_adoptable")
     error = plan_error(machine, plan)
     if error:
-        raise Invalid("The plan is too small for the machine.", plan_id=error)
+        raise Invalid(message("The plan is too small for the machine."), plan_id=error)
     ensure_capacity(hypervisor, machine, plan)
 
 
 def plan_error(machine, plan):
     """Return why the plan is too small for the machine, in a sentence, or None."""
     for needed, offered, unit in (
-        (machine["cpu_cores"], plan.cpu_cores, "processors"),
-        (machine["memory_mb"], plan.ram, "MiB of memory"),
-        (machine["disks"][0]["size"] if machine["disks"] else 0, plan.storage, "GiB on its first disk"),
+        (machine["cpu_cores"], plan.cpu_cores, message("processors")),
+        (machine["memory_mb"], plan.ram, message("MiB of memory")),
+        (machine["disks"][0]["size"] if machine["disks"] else 0, plan.storage, message("GiB on its first disk")),
     ):
         if needed > offered:
-            return f"The machine has {needed} {unit}, the plan {offered}."
+            return message(
+                "The machine has {needed} {unit}, the plan {offered}.", needed=needed, unit=unit, offered=offered
+            )
     return None
 
 
@@ -78,8 +85,12 @@ def ensure_capacity(hypervisor, machine, plan):
     host = session.scalar(query.execution_options(populate_existing=True))
     capacity = Capacity([host])
     if capacity.ram[host] < plan.ram or capacity.cores[host] < plan.cpu_cores:
-        raise Invalid("The hypervisor has not enough memory or processors left.", reason="resources_not_sufficient")
+        raise Invalid(
+            message("The hypervisor does not have enough memory or processors left."), reason="resources_not_sufficient"
+        )
     for storage in host.storages:
         if capacity.disk[storage] < sum(disk["size"] for disk in machine["disks"] if disk["storage"] == storage.name):
-            sentence = f"The storage {storage.name} has not enough room left to promise these disks."
+            sentence = message(
+                "The storage {storage} does not have enough room left to promise these disks.", storage=storage.name
+            )
             raise Invalid(sentence, reason="storage_not_sufficient")

@@ -2,16 +2,17 @@
 
 from panel.core.db import session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.models import Rescue
 from panel.services import forges, image_captures, snapshots
 from panel.services.state_machine import REASONS
 
 RESCUE_ACTIVE_MESSAGE = REASONS["rescue_active"]
-VOLUMES_STAY_MESSAGE = (
+VOLUMES_STAY_MESSAGE = message(
     "The instance has volumes or detached disks, which stay on their hypervisor. Detach or delete them first."
 )
-MEDIA_MOUNTED_MESSAGE = "There is an ISO in one of its drives. Unmount it first."
-PLAN_CHANGE_PENDING_MESSAGE = "A change of plan waits for the next start. Restart the instance first."
+MEDIA_MOUNTED_MESSAGE = message("An ISO is mounted in one of its drives. Unmount it first.")
+PLAN_CHANGE_PENDING_MESSAGE = message("A plan change takes effect at the next start. Restart the instance first.")
 
 
 def ensure_disks_free(instance):

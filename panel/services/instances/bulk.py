@@ -6,6 +6,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import NotFound, Problem
+from panel.core.messages import message
 from panel.models import Instance
 from panel.services.instances.actions import destroy, run_power_action
 from panel.services.instances.suspension import suspend, unsuspend
@@ -23,18 +24,18 @@ REQUIRED_PERMISSION = {
 OPERATOR_ACTIONS = (*REQUIRED_PERMISSION, "suspend", "unsuspend")
 
 DONE_MESSAGES = {
-    "start": "Start requested.",
-    "stop": "Stop requested.",
-    "shutdown": "Shut down requested.",
-    "restart": "Restart requested.",
-    "poweroff": "Power off requested.",
-    "destroy": "Destroy requested.",
-    "suspend": "Suspended. Power off requested.",
-    "unsuspend": "No longer suspended.",
-    "add_tag": "Tag added.",
-    "remove_tag": "Tag removed.",
+    "start": message("Start requested."),
+    "stop": message("Stop requested."),
+    "shutdown": message("Shut down requested."),
+    "restart": message("Restart requested."),
+    "poweroff": message("Power off requested."),
+    "destroy": message("Destroy requested."),
+    "suspend": message("Suspended. Power off requested."),
+    "unsuspend": message("No longer suspended."),
+    "add_tag": message("Tag added."),
+    "remove_tag": message("Tag removed."),
 }
-NOOP_MESSAGE = "It is so already."
+NOOP_MESSAGE = message("No change needed.")
 
 
 def run_bulk(ids, action, *, actor, access=None, tag=None):
@@ -64,7 +65,7 @@ def result_row(id_, instance, action, **options):
     subject = {"id": id_, "name": instance.display_name if instance else None}
     try:
         if instance is None:
-            raise NotFound("No such instance.", reason="instance_not_found")
+            raise NotFound(message("No such instance."), reason="instance_not_found")
         with session.begin_nested():
             is_changed = run_one(instance, action, **options)
         return {

@@ -6,6 +6,7 @@ from copy import copy
 from panel.core import events
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import Disk, Hypervisor, Instance, Interface
 from panel.services import address_allocation, catalog, group_grants, hypervisors, usage
 from panel.services.ids import generate_unique, random_mac
@@ -15,7 +16,7 @@ def create(account, *, location_id, plan_id, actor, hostname=None, display_name=
     """Create an instance of the account, not deployed yet. Errors name the field; their `reason` tells what ran out."""
     group = session.get(hypervisors.HypervisorGroup, location_id)
     if group is None or not ((group.enabled and group_grants.can_choose(group, account)) or node):
-        raise Invalid("The location cannot be chosen.", location_id="No such location is open.")
+        raise Invalid(message("The location cannot be chosen."), location_id=message("No such location is open."))
     plan = catalog.get_offered_plan(group, plan_id)
     host, storage = select_host(group, plan, node)
     name = generate_unique(Instance.name, lambda: f"h{secrets.randbelow(9 * 10**7) + 10**7}")
@@ -119,14 +120,18 @@ def best_host(capacity, plan):
     """Return the hypervisor with the most free memory on which the plan fits, and its storage. Raise when there is
     none."""
     if not capacity.hosts:
-        raise Invalid("No machine can be placed in this location at the moment.", reason="hypervisor_not_available")
+        raise Invalid(
+            message("No instance can be placed in this location at the moment."), reason="hypervisor_not_available"
+        )
     suitable = [
         host for host in capacity.hosts if capacity.ram[host] >= plan.ram and capacity.cores[host] >= plan.cpu_cores
     ]
     if not suitable:
-        raise Invalid("The location has not enough memory or processors left.", reason="resources_not_sufficient")
+        raise Invalid(
+            message("The location does not have enough memory or processors left."), reason="resources_not_sufficient"
+        )
     for host in sorted(suitable, key=capacity.ram.get, reverse=True):
         for storage in host.storages:
             if storage.enabled and capacity.disk[storage] >= plan.storage:
                 return host, storage
-    raise Invalid("The location has not enough storage left.", reason="storage_not_sufficient")
+    raise Invalid(message("The location does not have enough storage left."), reason="storage_not_sufficient")

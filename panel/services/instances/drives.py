@@ -5,6 +5,7 @@ from sqlalchemy import select
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound, Unavailable
+from panel.core.messages import message
 from panel.models import Instance, Iso, Task
 from panel.services.state_machine import REASONS, TASK_RUNNING
 
@@ -22,7 +23,7 @@ def mount(instance, slot, iso, *, actor, by_operator=False):
     column = get_drive_column(slot)
     ensure_changeable(instance, by_operator)
     if not iso.url.startswith("https://"):
-        raise Invalid("This ISO has no https address, so no node can fetch it.", reason="iso_url_not_https")
+        raise Invalid(message("This ISO has no https address, so no node can fetch it."), reason="iso_url_not_https")
     return enqueue_change(instance, slot, column, iso, "iso_mount", actor)
 
 
@@ -37,7 +38,7 @@ def unmount(instance, slot, *, actor, by_operator=False):
 
 def get_drive_column(slot):
     if slot not in DRIVE_COLUMNS:
-        raise NotFound("No such drive. There are primary and secondary.")
+        raise NotFound(message("No such drive. There are primary and secondary."))
     return DRIVE_COLUMNS[slot]
 
 
@@ -47,7 +48,7 @@ def ensure_changeable(instance, by_operator):
     if instance.suspended_reason and not by_operator:
         raise Conflict(REASONS["suspended"], reason="suspended")
     if instance.hypervisor.status == "down":
-        raise Unavailable("The hypervisor cannot be reached at the moment.", reason="hypervisor_unreachable")
+        raise Unavailable(message("The hypervisor cannot be reached at the moment."), reason="hypervisor_unreachable")
 
 
 def enqueue_change(instance, slot, column, iso, kind, actor):

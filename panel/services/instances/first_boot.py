@@ -3,6 +3,7 @@
 import secrets
 
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.services import catalog, ssh_keys
 from panel.services.user_scripts import get_chosen as chosen_scripts
 
@@ -25,7 +26,7 @@ def prepare_first_boot(
     none."""
     image = catalog.get_available_image(image_id, account)
     if image_error(instance, image):
-        raise Invalid("The image does not fit the instance.", image_id=image_error(instance, image))
+        raise Invalid(message("The image does not fit the instance."), image_id=image_error(instance, image))
     keys = ssh_keys.get_chosen(key_ids, account, key_field)
     scripts = chosen_scripts(user_scripts, account)
     generated_password = None if keys or password else secrets.token_urlsafe(12)
@@ -43,7 +44,9 @@ def prepare_first_boot(
 def image_error(instance, image):
     """Return why the image cannot be installed on this instance (or on one of this plan), or None."""
     if getattr(instance, "secure_boot_enabled", False) and not image.secure_boot:
-        return "The image does not start with secure boot. Switch that off first."
+        return message("The image does not start with secure boot. Switch that off first.")
     if image.min_disk > instance.storage:
-        return f"The image needs {image.min_disk} GiB of disk."
-    return f"The image needs {image.min_ram} MiB of memory." if image.min_ram > instance.ram else None
+        return message("The image needs {size} GiB of disk.", size=image.min_disk)
+    return (
+        message("The image needs {size} MiB of memory.", size=image.min_ram) if image.min_ram > instance.ram else None
+    )

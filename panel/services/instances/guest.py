@@ -6,6 +6,7 @@ from sqlalchemy import or_, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, Unavailable
+from panel.core.messages import message
 from panel.models import GuestInfo, Instance, Rescue, Task
 from panel.models.tasks import is_open
 from panel.services import ssh_keys
@@ -28,7 +29,7 @@ def reset_password(instance, *, actor, since, password=None, by_operator=False):
 def push_keys(instance, *, key_ids, actor, account=None, key_field="ssh_keys"):
     """Add keys to root's authorized keys. Return the task."""
     if not key_ids:
-        raise Invalid("No key was chosen.", ssh_keys="Choose at least one.")
+        raise Invalid(message("No key was chosen."), ssh_keys=message("Choose at least one."))
     ensure_reachable(instance, "ssh_key_inject", by_operator=account is None)
     lines = [key.public_key for key in ssh_keys.get_chosen(key_ids, account, key_field)]
     return enqueue(instance, "ssh_key_inject", "light", actor=actor, arguments={"ssh_keys": lines})

@@ -6,22 +6,32 @@ is turned off is closed at once.
 
 from panel.core.db import session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.services import snapshots
 from panel.services.instances.actions import enqueue, find_open_task
 
-TPM_STOP_FIRST_MESSAGE = "The instance is running. Stop it first: a TPM can only be built into a machine that is off."
-NO_TPM_MESSAGE = "The hypervisor of this instance has no software TPM. The operator has to install swtpm on it."
-FIRMWARE_STOP_FIRST_MESSAGE = (
+TPM_STOP_FIRST_MESSAGE = message(
+    "The instance is running. Stop it first: a TPM can only be built into a machine that is off."
+)
+NO_TPM_MESSAGE = message(
+    "The hypervisor of this instance has no software TPM. The operator has to install swtpm on it."
+)
+FIRMWARE_STOP_FIRST_MESSAGE = message(
     "The instance is running. Stop it first: the firmware of a machine can only be changed while it is off."
 )
-NO_SECURE_BOOT_MESSAGE = "The hypervisor of this instance has no secure boot. The operator has to install ovmf on it."
+NO_SECURE_BOOT_MESSAGE = message(
+    "The hypervisor of this instance has no secure boot. The operator has to install ovmf on it."
+)
 SECURE_BOOT_MIN_RAM_MB = 384
 """Memory that Debian's kernels need to start by UEFI: with 256 MiB they reset the machine again and again."""
 
-TOO_LITTLE_RAM_MESSAGE = (
-    f"A system needs {SECURE_BOOT_MIN_RAM_MB} MiB of memory to start with secure boot. Choose a larger plan first."
+TOO_LITTLE_RAM_MESSAGE = message(
+    "A system needs {minimum} MiB of memory to start with secure boot. Choose a larger plan first.",
+    minimum=SECURE_BOOT_MIN_RAM_MB,
 )
-UNSIGNED_IMAGE_MESSAGE = "The image of this instance does not start with secure boot. Reinstall it with one that does."
+UNSIGNED_IMAGE_MESSAGE = message(
+    "The image of this instance does not start with secure boot. Reinstall it with one that does."
+)
 
 
 def set_vnc(instance, enabled, *, actor):

@@ -8,6 +8,7 @@ from sqlalchemy import or_, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Address, Interface, Subnet
 from panel.services import address_allocation, audit, firewall
 from panel.services.state_machine import REASONS, TASK_RUNNING
@@ -43,7 +44,7 @@ def lock_interface(instance):
     )
     interface = session.scalar(query.order_by(Interface.position).with_for_update())
     if interface is None:
-        raise Conflict("The instance has no network card.")
+        raise Conflict(message("The instance has no network card."))
     session.expire(interface, ["addresses", "prefixes"])
     return interface
 
@@ -53,7 +54,12 @@ def allocate_next(instance, entitlement, count, by_operator):
     count_held, allowed = len(entitlement.held(instance)), entitlement.entitled(instance.plan)
     if not by_operator and count_held + count > allowed:
         label = entitlement.text if allowed == 1 else f"{entitlement.text}es"
-        sentence = f"The plan comes with {allowed} {label}, and the instance has {count_held}."
+        sentence = message(
+            "The plan comes with {allowed} {label}, and the instance has {held}.",
+            allowed=allowed,
+            label=label,
+            held=count_held,
+        )
         raise Invalid(sentence, count=sentence)
     return address_allocation.allocate(instance, entitlement, count, reason=f"{entitlement.word}_not_available")
 
@@ -64,10 +70,15 @@ def get_named_addresses(instance, ips):
     query = query.where(or_(Address.id.in_(ips), Address.ip.in_(ips))).with_for_update(of=Address)
     addresses = session.scalars(query.execution_options(populate_existing=True)).all()
     if len(addresses) < len(set(ips)):
-        raise Invalid("One of the addresses is not of this location.", ips="There is no such address in the location.")
+        raise Invalid(
+            message("One of the addresses is not of this location."),
+            ips=message("There is no such address in the location."),
+        )
     for address in addresses:
         if address.interface_id or address.reserved:
-            raise Invalid(f"{address.ip} is not free.", ips=f"{address.ip} is in use or reserved.")
+            raise Invalid(
+                message("{ip} is not free.", ip=address.ip), ips=message("{ip} is in use or reserved.", ip=address.ip)
+            )
         address.rdns = None
     return addresses
 
@@ -76,7 +87,9 @@ def get_held_addresses(instance, ips):
     all_addresses = (*instance.addresses, *instance.prefixes)
     by_key = {key: address for address in all_addresses for key in (address.id, address.ip)}
     if not ips or set(ips) - by_key.keys():
-        raise Invalid("Name addresses of this instance.", ips="The instance does not have this address.")
+        raise Invalid(
+            message("Name addresses of this instance."), ips=message("The instance does not have this address.")
+        )
     return list({by_key[key].id: by_key[key] for key in ips}.values())
 
 
@@ -84,7 +97,9 @@ def release(instance, address):
     if address.is_primary:
         entitlement = address_allocation.get_entitlement_of(address)
         if len(entitlement.held(instance)) > 1:
-            raise Invalid("This is the primary address.", ips="Make another address the primary one first.")
+            raise Invalid(
+                message("This is the primary address."), ips=message("Make another address the primary one first.")
+            )
         setattr(instance, entitlement.primary, None)
     address.interface_id = address.rdns = None
     session.flush()
@@ -96,7 +111,9 @@ def release(instance, address):
 def make_primary(instance, address):
     primary = address_allocation.get_entitlement_of(address).primary
     if primary is None:
-        raise Invalid("An instance is not known by a prefix.", ips="A prefix cannot be the primary address.")
+        raise Invalid(
+            message("A prefix cannot be the primary address."), ips=message("A prefix cannot be the primary address.")
+        )
     setattr(instance, primary, address.ip)
 
 
@@ -104,14 +121,14 @@ def get(instance, address_id):
     """Return the address, if the instance has it."""
     address = next((row for row in instance.addresses if row.id == address_id), None)
     if address is None:
-        raise NotFound("No such address.")
+        raise NotFound(message("No such address."))
     return address
 
 
 def set_reverse_name(address, rdns):
     """Store the reverse DNS name of the address; None for none. The server of the zone reads it."""
     if address.length:
-        raise Conflict("Names are for single addresses, not for prefixes.")
+        raise Conflict(message("Names are for single addresses, not for prefixes."))
     address.rdns = rdns or None
     session.flush()
     return address

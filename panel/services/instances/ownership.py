@@ -9,15 +9,18 @@ from sqlalchemy import delete, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import Image, Member, Rescue, ResourceGrant, SecurityGroup, SecurityGroupMember
 from panel.services import consoles, usage
 from panel.services.instances.blockers import MEDIA_MOUNTED_MESSAGE, RESCUE_ACTIVE_MESSAGE
 from panel.services.state_machine import REASONS, TASK_RUNNING
 
-VOLUMES_ATTACHED_MESSAGE = "Volumes of its owner are attached to it. Detach them first."
-SECURITY_GROUPS_MESSAGE = "It is in security groups of its owner: {}. Take it out of them first."
-RESOURCE_PACK_MESSAGE = "It was made from a resource pack of its owner, who pays for it there. It cannot be given away."
-OWNER_CHANGED_MESSAGE = "The machine has another owner now."
+VOLUMES_ATTACHED_MESSAGE = message("Volumes of its owner are attached to it. Detach them first.")
+SECURITY_GROUPS_MESSAGE = message("It is in security groups of its owner: {groups}. Take it out of them first.")
+RESOURCE_PACK_MESSAGE = message(
+    "It was made from a resource pack of its owner, who pays for it there. It cannot be given away."
+)
+OWNER_CHANGED_MESSAGE = message("The machine has another owner now.")
 
 
 def assign(instance, account, *, field="user_id"):
@@ -46,9 +49,9 @@ def assign(instance, account, *, field="user_id"):
 def ensure_valid_owner(account, field):
     sentence = None
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
-        sentence = f"{account.email} is in somebody's team. Name the team's owner."
+        sentence = message("{email} is in somebody's team. Name the team's owner.", email=account.email)
     elif account.suspended_at:
-        sentence = f"{account.email} is suspended."
+        sentence = message("{email} is suspended.", email=account.email)
     if sentence:
         raise Invalid(sentence, **{field: sentence})
 
@@ -67,7 +70,7 @@ def ensure_transferable(instance):
     query = select(SecurityGroup.name).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
     names = session.scalars(query.where(SecurityGroup.account_id.is_not(None)).order_by(SecurityGroup.name)).all()
     if names:
-        raise Conflict(SECURITY_GROUPS_MESSAGE.format(", ".join(names)), reason="has_security_groups")
+        raise Conflict(SECURITY_GROUPS_MESSAGE.format(groups=", ".join(names)), reason="has_security_groups")
 
 
 def detach_from_owner(instance):

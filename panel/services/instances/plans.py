@@ -5,6 +5,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Forbidden, Invalid
+from panel.core.messages import message
 from panel.models import Hypervisor
 from panel.services import address_allocation, catalog, firewall, forges, resource_packs, settings, snapshots, usage
 from panel.services.instances.actions import enqueue
@@ -27,22 +28,22 @@ def plan_error(instance, plan, capacity):
     checked only when they are allocated."""
     first = instance.disks[0]
     if plan.storage < first.size:
-        return None, "Its disk is smaller. A disk cannot shrink."
+        return None, message("Its disk is smaller. A disk cannot be made smaller.")
     host = instance.hypervisor
     cores, ram = plan.cpu_cores - instance.cpu_cores, plan.ram - instance.ram
     if (ram > 0 and capacity.ram[host] < ram) or (cores > 0 and capacity.cores[host] < cores):
-        return "resources_not_sufficient", "Its hypervisor has not enough memory or processors left."
+        return "resources_not_sufficient", message("Its hypervisor does not have enough memory or processors left.")
     if plan.storage > first.size and capacity.disk[first.on] < plan.storage - first.size:
-        return "storage_not_sufficient", "Its hypervisor has not enough storage left."
+        return "storage_not_sufficient", message("Its hypervisor does not have enough storage left.")
     return None
 
 
 def owner_change_error(instance):
     """Return why its owner may not change the plan, or None."""
     if instance.billing_mode == "external":
-        return "This instance is sold by another system. Change its plan there."
+        return message("This instance is sold by another system. Change its plan there.")
     if not settings.get().customers_change_plans:
-        return "Plans are changed by support here."
+        return message("Contact support to change the plan.")
     return None
 
 
@@ -55,7 +56,9 @@ def change_plan(instance, *, plan_id, actor, by_operator=False):
         raise Forbidden(owner_change_error(instance))
     plan = catalog.get_offered_plan(instance.group, plan_id)
     if plan.id == instance.plan_id and plan.storage == instance.disks[0].size:
-        raise Invalid("It has this plan already.", plan_id="It has this plan already.")
+        raise Invalid(
+            message("The instance already has this plan."), plan_id=message("The instance already has this plan.")
+        )
     query = select(Hypervisor).where(Hypervisor.id == instance.hypervisor_id).with_for_update(of=Hypervisor)
     host = session.scalar(query.execution_options(populate_existing=True))
     if error := plan_error(instance, plan, Capacity([host])):

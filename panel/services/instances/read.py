@@ -7,6 +7,7 @@ from sqlalchemy.orm import joinedload, selectinload
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import (
     Account,
     Address,
@@ -112,7 +113,7 @@ def get(instance_id, account=None):
     """Return the instance, if it exists and (with an account) the account may see it."""
     instance = session.scalar(listing(account).where(Instance.id == instance_id))
     if instance is None:
-        raise NotFound("No such instance.")
+        raise NotFound(message("No such instance."))
     return instance
 
 

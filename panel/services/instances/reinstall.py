@@ -1,6 +1,7 @@
 """Reinstalling an instance from an image. Its extra disks, addresses and hypervisor stay."""
 
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.services.instances import first_boot
 from panel.services.instances.actions import enqueue
 from panel.services.instances.blockers import ensure_disks_free
@@ -17,7 +18,10 @@ def reinstall(instance, *, actor, image_id=None, account=None, **options):
     ensure_disks_free(instance)
     image_id = image_id or instance.image_id
     if image_id is None:
-        raise Invalid("The image that it was made from is not in the catalog any more.", image_id="Choose an image.")
+        raise Invalid(
+            message("The image that it was made from is not in the catalog any more."),
+            image_id=message("Choose an image."),
+        )
     _, arguments, secret, generated_password = first_boot.prepare_first_boot(
         instance, image_id, account=account, **options
     )

@@ -6,6 +6,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.models import Image, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.instances.actions import enqueue
@@ -15,7 +16,7 @@ RESCUE_IMAGE_NAMES = ("rescue", "tiny", "simulated-linux")
 """Names of images that can be used for rescue, the preferred one first."""
 
 RESCUE_TASK_KINDS = ("instance_rescue_enable", "instance_rescue_disable")
-NOT_STOPPED_MESSAGE = "The instance runs. Shut it down first."
+NOT_STOPPED_MESSAGE = message("The instance is running. Shut it down first.")
 
 
 def describe_state(instance):
@@ -52,7 +53,7 @@ def switch(instance, enable, *, actor, by_operator=False):
         raise Conflict(NOT_STOPPED_MESSAGE, reason="not_stopped")
     image = find_rescue_image()
     if image is None:
-        raise Conflict("The platform has no rescue system yet. Contact support.", reason="rescue_unavailable")
+        raise Conflict(message("The platform has no rescue system yet. Contact support."), reason="rescue_unavailable")
     password = secrets.token_urlsafe(12)
     return enqueue(
         instance, "rescue_enable", "exclusive", actor=actor, arguments={"image_id": image.id}, secret=password

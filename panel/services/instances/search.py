@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from sqlalchemy import String, and_, cast, or_
 
 from panel.core.errors import Invalid
+from panel.core.messages import message
 from panel.models import Account, Address, Hypervisor, HypervisorGroup, Image, Instance, Interface, Plan, Project
 from panel.schemas.constants import INSTANCE_STATES
 
@@ -66,7 +67,13 @@ def address_condition(value):
 def state_condition(value):
     states = [state for state in INSTANCE_STATES if state.startswith(value.lower())]
     if not states:
-        raise invalid_search(f"There is no state {value}. There are: {', '.join(INSTANCE_STATES)}.")
+        raise invalid_search(
+            message(
+                "There is no state {value}. There are: {states}.",
+                value=value,
+                states=", ".join(INSTANCE_STATES),
+            )
+        )
     return or_(*(Instance.state == state for state in states))
 
 
@@ -107,7 +114,13 @@ def build_conditions(text, *, by_operator=False):
     for term in parse(text):
         if term.key not in search_keys:
             keys = ", ".join(key for key in search_keys if key)
-            raise invalid_search(f"There is no key {term.key}. There are: {keys}. Put a word with a colon into quotes.")
+            raise invalid_search(
+                message(
+                    "There is no key {key}. There are: {keys}. Put a word with a colon into quotes.",
+                    key=term.key,
+                    keys=keys,
+                )
+            )
         condition = search_keys[term.key](term.value)
         yield ~condition if term.negated else condition
 

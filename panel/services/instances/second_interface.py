@@ -2,13 +2,16 @@
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.models import Interface
 from panel.services import address_allocation, audit, subnets
 from panel.services.ids import generate_unique, random_mac
 from panel.services.state_machine import REASONS, TASK_RUNNING
 
-NOT_STOPPED_MESSAGE = "The instance runs. Shut it down first: cards are added and removed while it is off."
-NO_FREE_ADDRESS_MESSAGE = "The location has no free private IPv4 address left."
+NOT_STOPPED_MESSAGE = message(
+    "The instance is running. Shut it down first: cards are added and removed while it is off."
+)
+NO_FREE_ADDRESS_MESSAGE = message("The location has no free private IPv4 address left.")
 
 
 def find_second_interface(instance):
@@ -22,7 +25,7 @@ def enable(instance):
     if existing := find_second_interface(instance):
         return existing
     if instance.primary_interface is None:
-        raise Conflict("The instance has no network card.")
+        raise Conflict(message("The instance has no network card."))
     addresses = subnets.allocate(instance.group, 4, 1, "private")
     if not addresses:
         raise Invalid(NO_FREE_ADDRESS_MESSAGE, reason="private_ipv4_not_available")

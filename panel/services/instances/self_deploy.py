@@ -1,6 +1,7 @@
 """Installation by the customer: a blank disk, and an ISO to boot from."""
 
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.services import isos
 from panel.services.instances.actions import enqueue
 from panel.services.instances.blockers import ensure_disks_free
@@ -13,7 +14,7 @@ def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, field="
     ensure_self_deployable(instance)
     iso = isos.get_chosen(iso_id, account, field)
     if not iso.url.startswith("https://"):
-        raise Invalid("This ISO has no https address, so no node can fetch it.", reason="iso_url_not_https")
+        raise Invalid(message("This ISO has no https address, so no node can fetch it."), reason="iso_url_not_https")
     arguments = {"iso_id": iso.id, "hostname": hostname or instance.hostname}
     task = enqueue(instance, "self_deploy", "exclusive", actor=actor, arguments=arguments)
     instance.hostname = hostname or instance.hostname

@@ -9,13 +9,16 @@ from sqlalchemy.orm import joinedload
 
 from panel.core import clock, events
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import Event, Instance
 from panel.services import security_groups, usage
 
 DEPLOY_EVENT_KINDS = ("instance.deployed", "instance.reinstalled")
 REDEPLOY_WINDOW = timedelta(days=7)
-PAUSED_MESSAGE = "The hypervisor has paused the guest, as it does when a storage is full. Start it to let it go on."
-MISSING_MESSAGE = "The machine is missing on its node. Its disks may still be there: ask support."
+PAUSED_MESSAGE = message(
+    "The hypervisor has paused the guest, as it does when a storage is full. Start it to let it go on."
+)
+MISSING_MESSAGE = message("The machine is missing on its node. Its disks may still be there: ask support.")
 
 
 def lock_instances(*instance_ids):

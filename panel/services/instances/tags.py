@@ -2,6 +2,7 @@
 
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import message
 
 MAX_TAGS_PER_INSTANCE = 20
 """Tags of one instance."""
@@ -11,7 +12,8 @@ def set_tags(instance, tags):
     """Replace the tags of the instance."""
     if len(tags) > MAX_TAGS_PER_INSTANCE:
         raise Invalid(
-            f"An instance has at most {MAX_TAGS_PER_INSTANCE} tags.", tags=f"At most {MAX_TAGS_PER_INSTANCE} tags."
+            message("An instance has at most {maximum} tags.", maximum=MAX_TAGS_PER_INSTANCE),
+            tags=message("At most {maximum} tags.", maximum=MAX_TAGS_PER_INSTANCE),
         )
     if instance.tags != tags:
         instance.tags = tags

@@ -3,6 +3,7 @@ effective from the next start."""
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
 from panel.services import state_machine
 from panel.services.instances import hardware_options
 
@@ -38,7 +39,7 @@ def modify(instance, chosen, *, actor):
     if reason:
         raise Conflict(state_machine.REASONS[reason], reason=reason)
     if count_cores(chosen) != instance.cpu_cores:
-        sentence = f"Sockets, cores and threads have to make {instance.cpu_cores} in all."
+        sentence = message("Sockets, cores and threads have to make {cores} in all.", cores=instance.cpu_cores)
         raise Invalid(sentence, reason="topology_mismatch", **dict.fromkeys(TOPOLOGY_PARTS, sentence))
     if chosen == instance.topology:
         return None

@@ -16,6 +16,7 @@ from sqlalchemy import BigInteger, cast, func, select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict
+from panel.core.messages import message
 from panel.models import Instance, Interface, MonthlyTraffic, Plan
 from panel.services import firewall, usage
 from panel.services.instances.suspension import suspend, unsuspend
@@ -158,11 +159,11 @@ def connect(instance, *, actor, by_operator=False):
     disconnected. After a used-up allowance it reconnects with the next month."""
     interface = next((interface for interface in instance.interfaces if interface.kind == "public"), None)
     if interface is None:
-        raise Conflict("The instance has no public network card.")
+        raise Conflict(message("The instance has no public network card."))
     if interface.off == OFF_BY_TRAFFIC:
-        raise Conflict("The traffic of this month is used up. The network comes back with the next month.")
+        raise Conflict(message("The traffic of this month is used up. The network comes back with the next month."))
     if interface.off == OFF_BY_OPERATOR and not by_operator:
-        raise Conflict("An operator has cut off the network of this instance. Ask support.")
+        raise Conflict(message("An operator has cut off the network of this instance. Ask support."))
     if set_disconnected(instance, OFF_BY_OPERATOR, None):
         firewall.apply_to_affected(instances=[instance.id], actor=actor)
     return interface

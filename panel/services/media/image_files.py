@@ -1,6 +1,7 @@
 """Image files in the panel's folder: reading their size and updating the image's row."""
 
 from panel.core.errors import Problem
+from panel.core.messages import message
 
 QCOW2_MAGIC = b"QFI\xfb"
 BYTES_PER_GIB = 1024**3
@@ -16,9 +17,9 @@ def read_virtual_size(path):
     with path.open("rb") as file:
         header = file.read(80)
     if header[:4] != QCOW2_MAGIC or len(header) < 32:
-        raise Problem("The file is not a disk image in the qcow2 format.")
+        raise Problem(message("The file is not a disk image in the qcow2 format."))
     if int.from_bytes(header[8:16]) or int.from_bytes(header[72:80]) & EXTERNAL_DATA_BIT:
-        raise Problem("The image is based on another file, so it cannot be used alone.")
+        raise Problem(message("The image is based on another file, so it cannot be used alone."))
     return int.from_bytes(header[24:32])
 
 

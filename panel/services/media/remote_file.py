@@ -12,6 +12,7 @@ from urllib.parse import urljoin, urlsplit
 from urllib3.exceptions import HTTPError
 
 from panel.core.errors import Invalid, Problem
+from panel.core.messages import message
 from panel.services.webhooks import url_policy
 from panel.services.webhooks.pinned_connection import PinnedConnection, create_ssl_context
 
@@ -33,7 +34,7 @@ class Unfetched(Problem):
 def ensure_allowed_url(url, field="url"):
     """Raise Invalid if files must not be downloaded from there. A host name without addresses passes for now."""
     if urlsplit(url).scheme != "https":
-        raise Invalid("The address must begin with https://.", **{field: "Must begin with https://."})
+        raise Invalid(message("The address must begin with https://."), **{field: message("Must begin with https://.")})
     try:
         host = url_policy.parse_url(url).host
         if try_resolve(host):
@@ -62,11 +63,11 @@ class RemoteFile:
         self.size = parse_content_length(self.answer)
         problem = None
         if self.size is None:
-            problem = "The server does not say how large the file is."
+            problem = message("The server does not say how large the file is.")
         elif self.size == 0:
-            problem = "The file is empty."
+            problem = message("The file is empty.")
         elif self.size > max_bytes:
-            problem = f"The file is larger than {max_bytes // 1024**3} GiB."
+            problem = message("The file is larger than {maximum} GiB.", maximum=max_bytes // 1024**3)
         if problem:
             self.close()
             raise Unfetched(problem)
@@ -75,21 +76,27 @@ class RemoteFile:
         try:
             chunk = self.answer.read1(min(max_bytes, self.size - self.done), decode_content=False)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
-            raise Unfetched(f"The connection broke after {self.done} of {self.size} bytes.") from error
+            raise Unfetched(
+                message("The connection broke after {done} of {size} bytes.", done=self.done, size=self.size)
+            ) from error
         self.done += len(chunk)
         self.hash.update(chunk)
         elapsed = time.monotonic() - self.started_at
         if elapsed > SLOW_GRACE_SECONDS and self.done < elapsed * MIN_BYTES_PER_SECOND:
-            raise Unfetched("The server is too slow.")
+            raise Unfetched(message("The server is too slow."))
         if not chunk:
             self.verify()
         return chunk
 
     def verify(self):
         if self.done < self.size:
-            raise Unfetched(f"The connection broke after {self.done} of {self.size} bytes.")
+            raise Unfetched(
+                message("The connection broke after {done} of {size} bytes.", done=self.done, size=self.size)
+            )
         if self.sha256 and self.hash.hexdigest() != self.sha256:
-            raise Unfetched(f"The file is not the expected one: its SHA-256 is {self.hash.hexdigest()}.")
+            raise Unfetched(
+                message("The file is not the expected one: its SHA-256 is {hash}.", hash=self.hash.hexdigest())
+            )
 
     def close(self):
         self.connection.close()
@@ -121,14 +128,14 @@ def open_url(url, method):
             return connection, answer
         connection.close()
         if answer.status not in REDIRECT_STATUSES or "Location" not in answer.headers:
-            raise Unfetched(f"The server answered with {answer.status}.")
+            raise Unfetched(message("The server answered with {status}.", status=answer.status))
         url = urljoin(url, answer.headers["Location"])
-    raise Unfetched("The server sends us from one address to the next without an end.")
+    raise Unfetched(message("The server redirects too many times."))
 
 
 def send_request(url, method):
     if urlsplit(url).scheme != "https":
-        raise Unfetched("The server redirects to an address without https. Files are fetched by https only.")
+        raise Unfetched(message("The server redirects to an address without https. Files are fetched by https only."))
     try:
         target, addresses = url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
@@ -142,7 +149,7 @@ def send_request(url, method):
         return connection, connection.getresponse()
     except (OSError, HTTPError, HTTPException, ValueError) as error:
         connection.close()
-        raise Unfetched(f"The server could not be asked: {describe_error(error)}.") from error
+        raise Unfetched(message("The server could not be reached: {detail}.", detail=describe_error(error))) from error
 
 
 def describe_error(error):

@@ -5,6 +5,7 @@ from sqlalchemy.orm import joinedload
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Migration
 
 LOAD_OPTIONS = (joinedload(Migration.source), joinedload(Migration.target), joinedload(Migration.task))
@@ -23,5 +24,5 @@ def listing(*, status=None, instance_id=None, parent_task_id=None):
 def get(migration_id):
     migration = session.scalar(listing().where(Migration.id == migration_id))
     if migration is None:
-        raise NotFound("No such migration.")
+        raise NotFound(message("No such migration."))
     return migration

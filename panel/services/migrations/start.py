@@ -3,6 +3,7 @@
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Unavailable
+from panel.core.messages import message
 from panel.models import Migration, Task
 from panel.services import hypervisors, state_machine, tasks
 from panel.services.instances import blockers, suspension
@@ -20,11 +21,13 @@ def start(instance, *, actor, target=None, live=None, parent_task_id=None):
     instance = suspension.lock_instance(instance)
     is_on = instance.power == "on"
     if live is False and is_on:
-        raise Conflict("The instance runs. Stop it first, or move it while it runs.", reason="instance_running")
+        raise Conflict(
+            message("The instance is running. Stop it first, or migrate it live."), reason="instance_running"
+        )
     if live and not is_on:
-        raise Conflict("The instance is off. Move it so, or start it first.", reason="not_running")
+        raise Conflict(message("The instance is stopped. Migrate it offline, or start it first."), reason="not_running")
     if instance.hypervisor.status != "up":
-        raise Unavailable("Its hypervisor does not answer.", reason="hypervisor_unreachable")
+        raise Unavailable(message("Its hypervisor does not answer."), reason="hypervisor_unreachable")
     if target:
         ensure_target_fits(instance, target)
     host, storage = select_target(instance, target)
@@ -57,14 +60,14 @@ def stop(row):
     """Request the cancellation of a running migration. The machine stays on its hypervisor."""
     task = row.task_id and session.get(Task, row.task_id)
     if task is None or not task.open:
-        raise Conflict("The migration is over.", reason="not_cancellable")
+        raise Conflict(message("The migration has ended."), reason="not_cancellable")
     return tasks.cancel(task)
 
 
 def restart(row, *, actor):
     """Start the same migration again, after it failed or was cancelled."""
     if row.status not in ("failed", "cancelled"):
-        raise Conflict("The migration has not failed.")
+        raise Conflict(message("The migration has not failed."))
     return start(get_instance(row), actor=actor, target=hypervisors.get(row.target_id, "hypervisor_id"))
 
 
@@ -72,20 +75,20 @@ def rollback(row, *, actor):
     """Migrate a moved machine back to its source."""
     instance = get_instance(row)
     if row.status != "completed" or instance.hypervisor_id != row.target_id:
-        raise Conflict("The machine is not where this migration brought it.")
+        raise Conflict(message("The machine is not where this migration brought it."))
     return start(instance, actor=actor, target=hypervisors.get(row.source_id, "hypervisor_id"))
 
 
 def get_instance(row):
     if row.instance is None:
-        raise Conflict("The instance was destroyed meanwhile.")
+        raise Conflict(message("The instance was destroyed in the meantime."))
     return row.instance
 
 
 def enqueue_cleanup(row, *, actor):
     """Enqueue the deletion of what a migration left on the source. Return the task."""
     if not row.left_behind:
-        raise Conflict("Nothing of this migration is left on the source.")
+        raise Conflict(message("Nothing of this migration is left on the source."))
     source = hypervisors.get(row.source_id, "hypervisor_id")
     arguments = {"migration_id": row.id}
     return jobs.enqueue(

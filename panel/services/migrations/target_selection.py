@@ -6,17 +6,18 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Invalid, Problem
+from panel.core.messages import message
 from panel.models import Hypervisor
 from panel.services import catalog, state_machine
 from panel.services.instances import blockers
 from panel.services.instances.create import Capacity, best_host
 
-UNKNOWN_STATUS_MESSAGE = "It has not answered yet."
+UNKNOWN_STATUS_MESSAGE = message("It has not answered yet.")
 CLOSED_MESSAGES = {
-    "hypervisor_down": "It does not answer.",
-    "hypervisor_maintenance": "It is in maintenance.",
-    "hypervisor_locked": "It is locked.",
-    "hypervisor_deploy_disabled": "It takes no new machines.",
+    "hypervisor_down": message("It does not answer."),
+    "hypervisor_maintenance": message("It is in maintenance."),
+    "hypervisor_locked": message("It is locked."),
+    "hypervisor_deploy_disabled": message("New placements are disabled on it."),
 }
 
 
@@ -44,17 +45,17 @@ def target_error(instance, target):
     """Return why the machine cannot run on this hypervisor, or None."""
     source = instance.hypervisor
     if target.id == source.id:
-        return "The machine is there already."
+        return message("The machine is already there.")
     if target.group_id != instance.group_id:
-        return "It belongs to another location."
+        return message("It belongs to another location.")
     if target.driver != source.driver:
-        return "It is driven in another way."
+        return message("It uses another driver.")
     if instance.tpm_enabled and not target.tpm:
-        return "It cannot give the machine its TPM."
+        return message("It cannot give the machine its TPM.")
     if instance.secure_boot_enabled and not target.secure_boot:
-        return "It cannot give the machine secure boot."
+        return message("It cannot give the machine secure boot.")
     if instance.power == "on" and target.accelerated != source.accelerated:
-        return "One of the two runs guests with hardware acceleration and the other does not."
+        return message("One of the two runs guests with hardware acceleration and the other does not.")
     return None
 
 
@@ -65,7 +66,7 @@ def run_checks(instance, target):
     yield "instance", reason is None, state_machine.REASONS.get(reason)
     blocker = blocking_error(instance)
     yield "disks", blocker is None, blocker
-    yield "source", instance.hypervisor.status == "up", "The machine's own hypervisor does not answer."
+    yield "source", instance.hypervisor.status == "up", message("The machine's own hypervisor does not answer.")
     yield "target", availability_error is None, availability_error
     error = target_error(instance, target)
     yield "fit", error is None, error
@@ -106,4 +107,7 @@ def ensure_target_fits(instance, target):
         or CLOSED_MESSAGES.get(target.closed)
     )
     if error:
-        raise Invalid(f"The machine cannot move to {target.name}. {error}", hypervisor_id=error)
+        raise Invalid(
+            message("The machine cannot move to {target}. {error}", target=target.name, error=error),
+            hypervisor_id=error,
+        )

@@ -11,6 +11,7 @@ from sqlalchemy import exists, select
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Hypervisor, HypervisorGroup, Task, Volume, VolumePlan
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, disks, group_grants, instances, projects, usage, volume_plans
@@ -21,7 +22,9 @@ def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project
     """Create a volume in the storage with the most free space. It may move to the hypervisor of its first instance."""
     group = session.get(HypervisorGroup, hypervisor_group_id)
     if group is None or not group.enabled or not group_grants.can_choose(group, account):
-        raise Invalid("The location cannot be chosen.", hypervisor_group_id="No such location is open.")
+        raise Invalid(
+            message("The location cannot be chosen."), hypervisor_group_id=message("No such location is open.")
+        )
     plan = get_offered_plan(volume_plan_id)
     project = projects.get(project_id, account, "project_id") if project_id else None
     volume = Volume(
@@ -46,7 +49,7 @@ def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project
 def get_offered_plan(plan_id):
     plan = session.scalar(volume_plans.select_offered().where(VolumePlan.id == plan_id))
     if plan is None:
-        raise Invalid("The plan cannot be chosen.", volume_plan_id="No such volume plan is offered.")
+        raise Invalid(message("The plan cannot be chosen."), volume_plan_id=message("No such volume plan is offered."))
     return plan
 
 
@@ -58,7 +61,7 @@ def choose_storage(group, plan):
         storage: free for storage, free in Capacity(hosts).disk.items() if storage.enabled and free >= plan.size
     }
     if not free_space:
-        sentence = "The location has not enough storage left."
+        sentence = message("The location does not have enough storage left.")
         raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
     return max(free_space, key=free_space.get)
 
@@ -69,15 +72,24 @@ def attach(volume, *, instance_id, account, actor):
     The row changes at once, the guest later.
     """
     if volume.status != "available":
-        raise Invalid(f"The volume cannot be attached: it is {volume.status}.", reason="volume_not_available")
+        raise Invalid(
+            message("The volume cannot be attached: it is {status}.", status=volume.status),
+            reason="volume_not_available",
+        )
     instance = get_instance_or_422(instance_id, account)
     if instance.account_id != volume.account_id:
-        raise Invalid("No such instance.", instance_id="No such instance.")
+        raise Invalid(message("No such instance."), instance_id=message("No such instance."))
     if instance.group_id != volume.group_id:
-        raise Invalid("The instance is elsewhere.", instance_id="The instance is in another location than the volume.")
+        raise Invalid(
+            message("The instance is elsewhere."),
+            instance_id=message("The instance is in another location than the volume."),
+        )
     disks.ensure_changeable(instance, by_operator=account is None)
     if len(instance.disks) + len(instance.volumes) >= disks.MAX_DISKS_PER_INSTANCE:
-        raise Invalid("The instance has no room for another disk.", instance_id="It has as many disks as it may.")
+        raise Invalid(
+            message("The instance has no room for another disk."),
+            instance_id=message("It already has the maximum number of disks."),
+        )
     if volume.on.hypervisor_id != instance.hypervisor_id:
         recreate_at_instance(volume, instance, actor)
     volume.instance, volume.status, volume.error = instance, "attached", None
@@ -89,15 +101,17 @@ def get_instance_or_422(instance_id, account):
     try:
         return instances.get(instance_id, account)
     except NotFound as error:
-        raise Invalid("No such instance.", instance_id="No such instance.") from error
+        raise Invalid(message("No such instance."), instance_id=message("No such instance.")) from error
 
 
 def recreate_at_instance(volume, instance, actor):
     """Create the volume anew on the instance's hypervisor. Allowed only while it was never used and so has no data."""
     if volume.pending:
-        raise Conflict("Another task is working on the volume. Wait until it has ended.", reason="task_running")
+        raise Conflict(
+            message("Another task of the volume is in progress. Try again when it has finished."), reason="task_running"
+        )
     if volume.used or volume.snapshots:
-        sentence = "The volume is on another hypervisor than the instance. Choose an instance there."
+        sentence = message("The volume is on another hypervisor than the instance. Choose an instance there.")
         raise Invalid(sentence, instance_id=sentence)
     arguments = {"pool": volume.on.name, "name": volume.disk_name}
     jobs.enqueue(
@@ -115,7 +129,7 @@ def recreate_at_instance(volume, instance, actor):
 def detach(volume, *, actor, by_operator=False):
     """Detach the volume from its instance. Its data stay; a running guest has to release it."""
     if volume.instance is None:
-        raise Invalid("The volume is not attached.", reason="volume_not_attached")
+        raise Invalid(message("The volume is not attached."), reason="volume_not_attached")
     disks.ensure_changeable(volume.instance, by_operator=by_operator)
     enqueue(volume, "detach", actor, instance_id=volume.instance_id)
     volume.instance, volume.status, volume.error = None, "available", None
@@ -126,10 +140,13 @@ def detach(volume, *, actor, by_operator=False):
 def resize(volume, *, volume_plan_id, actor):
     """Move the volume to another plan of its class. Return whether the new plan is cheaper."""
     if volume.status not in ("available", "attached"):
-        raise Invalid(f"The volume cannot be resized: it is {volume.status}.", reason="volume_not_available")
+        raise Invalid(
+            message("The volume cannot be resized: it is {status}.", status=volume.status),
+            reason="volume_not_available",
+        )
     plan = get_offered_plan(volume_plan_id)
     if plan.volume_plan_group_id != volume.plan.volume_plan_group_id:
-        raise Invalid("The plan is of another class.", volume_plan_id="A volume stays in its class.")
+        raise Invalid(message("The plan is of another class."), volume_plan_id=message("A volume stays in its class."))
     if plan.size < volume.reserved_size:
         raise Invalid(disks.SHRINK_MESSAGE, volume_plan_id=disks.SHRINK_MESSAGE)
     if volume.instance:
@@ -138,7 +155,7 @@ def resize(volume, *, volume_plan_id, actor):
         query = select(Hypervisor).where(Hypervisor.id == volume.on.hypervisor_id).with_for_update(of=Hypervisor)
         host = session.scalar(query.execution_options(populate_existing=True))
         if Capacity([host]).disk[volume.on] < plan.size - volume.reserved_size:
-            sentence = "The volume's hypervisor has not enough storage left."
+            sentence = message("The volume's hypervisor does not have enough storage left.")
             raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
     cheaper, before = plan.price < volume.plan.price, {"plan_id": volume.plan_id}
     volume.plan, volume.growing_to = plan, plan.size if plan.size > volume.size else None
@@ -156,7 +173,10 @@ def delete(volume, *, actor, by_operator=False):
     if volume.instance:
         disks.ensure_changeable(volume.instance, by_operator=by_operator)
     if any(snapshot.status in ("creating", "restoring") for snapshot in volume.snapshots):
-        raise Conflict("A snapshot of the volume is being worked on. Wait until that has ended.", reason="task_running")
+        raise Conflict(
+            message("A task of one of the volume's snapshots is in progress. Try again when it has finished."),
+            reason="task_running",
+        )
     usage.stop_metering(volume)
     task = enqueue(volume, "delete", actor, instance_ids=list_holder_ids(volume))
     volume.instance, volume.status, volume.error = None, "deleting", None

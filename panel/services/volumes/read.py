@@ -5,6 +5,7 @@ from sqlalchemy.orm import joinedload, selectinload
 
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.models import Task, Volume, VolumeSnapshot
 
 LOAD_OPTIONS = (
@@ -32,7 +33,7 @@ def listing(account=None, *, search=None, project_id=None, deleting=False):
 def get(volume_id, account=None, field=None):
     volume = session.scalar(listing(account).where(Volume.id == volume_id))
     if volume is None:
-        raise NotFound("No such volume.")
+        raise NotFound(message("No such volume."))
     return volume
 
 

@@ -4,6 +4,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Hypervisor, VolumeSnapshot
 from panel.services import disks
 from panel.services.instances.create import Capacity
@@ -16,14 +17,16 @@ MAX_SNAPSHOTS_PER_VOLUME = 20
 def get_snapshot(volume, snapshot_id):
     snapshot = next((candidate for candidate in volume.snapshots if candidate.id == snapshot_id), None)
     if snapshot is None:
-        raise NotFound("The volume has no such snapshot.")
+        raise NotFound(message("The volume has no such snapshot."))
     return snapshot
 
 
 def create_snapshot(volume, *, actor, name=None):
     """Create a full copy, also of a volume in use. Return it with its task."""
     if volume.status not in ("available", "attached"):
-        raise Invalid(f"The volume cannot be copied: it is {volume.status}.", reason="volume_not_available")
+        raise Invalid(
+            message("The volume cannot be copied: it is {status}.", status=volume.status), reason="volume_not_available"
+        )
     if volume.instance:
         disks.ensure_changeable(volume.instance)
     existing_names = {other.name for other in volume.snapshots}
@@ -31,9 +34,11 @@ def create_snapshot(volume, *, actor, name=None):
         f"snapshot-{n}" for n in range(1, MAX_SNAPSHOTS_PER_VOLUME + 2) if f"snapshot-{n}" not in existing_names
     )
     if name in existing_names:
-        raise Invalid("This name is taken.", name="This name is taken.")
+        raise Invalid(message("This name is taken."), name=message("This name is taken."))
     if len(existing_names) >= MAX_SNAPSHOTS_PER_VOLUME:
-        sentence = f"A volume has at most {MAX_SNAPSHOTS_PER_VOLUME} snapshots. Delete one first."
+        sentence = message(
+            "A volume has at most {maximum} snapshots. Delete one first.", maximum=MAX_SNAPSHOTS_PER_VOLUME
+        )
         raise Invalid(sentence, reason="snapshot_limit", name=sentence)
     ensure_capacity(volume.on, volume.reserved_size)
     snapshot = VolumeSnapshot(volume=volume, on=volume.on, name=name, size=volume.reserved_size)
@@ -46,17 +51,24 @@ def ensure_capacity(storage, size):
     query = select(Hypervisor).where(Hypervisor.id == storage.hypervisor_id).with_for_update(of=Hypervisor)
     host = session.scalar(query.execution_options(populate_existing=True))
     if Capacity([host]).disk[storage] < size:
-        raise Invalid("The volume's hypervisor has not enough storage left.", reason="storage_not_sufficient")
+        raise Invalid(
+            message("The volume's hypervisor does not have enough storage left."), reason="storage_not_sufficient"
+        )
 
 
 def ensure_usable(snapshot):
     if snapshot.status != "available":
-        raise Conflict(f"The snapshot cannot be used: it is {snapshot.status}.", reason="snapshot_not_available")
+        raise Conflict(
+            message("The snapshot cannot be used: it is {status}.", status=snapshot.status),
+            reason="snapshot_not_available",
+        )
 
 
 def delete_snapshot(snapshot, *, actor):
     if snapshot.status not in ("available", "failed"):
-        raise Conflict("The snapshot is being worked on. Wait until that has ended.", reason="task_running")
+        raise Conflict(
+            message("A task of the snapshot is in progress. Try again when it has finished."), reason="task_running"
+        )
     snapshot.status = "deleting"
     return enqueue(snapshot.volume, "snapshot_delete", actor, snapshot_id=snapshot.id)
 
@@ -69,15 +81,18 @@ def restore(
     volume = snapshot.volume
     if mode == "in_place":
         if volume.status != "available":
-            raise Invalid("The volume is in use. Detach it first.", mode="Only a detached volume can be put back.")
+            raise Invalid(
+                message("The volume is in use. Detach it first."),
+                mode=message("Only a detached volume can be put back."),
+            )
         ensure_capacity(snapshot.on, snapshot.size)
         snapshot.status = "restoring"
         return enqueue(volume, "restore", actor, snapshot_id=snapshot.id, copy_name=make_copy_name(volume))
     for field, value in (("volume_plan_id", volume_plan_id), ("hypervisor_group_id", hypervisor_group_id)):
         if not value:
-            raise Invalid("A new volume needs a plan and a location.", **{field: "Fill this in."})
+            raise Invalid(message("A new volume needs a plan and a location."), **{field: message("Fill this in.")})
     if hypervisor_group_id != volume.group_id:
-        sentence = "The new volume has to be in the location of the snapshot."
+        sentence = message("The new volume has to be in the location of the snapshot.")
         raise Invalid(sentence, hypervisor_group_id=sentence)
     new_volume = create(
         account,
@@ -89,7 +104,7 @@ def restore(
         storage=snapshot.on,
     )
     if new_volume.size < snapshot.size:
-        raise Invalid(disks.SHRINK_MESSAGE, volume_plan_id="The plan is smaller than the snapshot.")
+        raise Invalid(disks.SHRINK_MESSAGE, volume_plan_id=message("The plan is smaller than the snapshot."))
     ensure_capacity(snapshot.on, 0)
     new_volume.used, snapshot.status = True, "restoring"
     return enqueue(new_volume, "create", actor, snapshot_id=snapshot.id)

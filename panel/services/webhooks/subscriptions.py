@@ -9,6 +9,7 @@ from sqlalchemy.orm import defer, joinedload
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
+from panel.core.messages import message
 from panel.models import Account, WebhookDelivery, WebhookSubscription
 from panel.models.webhooks import OPEN_DELIVERY_STATUSES
 from panel.services.crud import update_fields
@@ -16,10 +17,11 @@ from panel.services.webhooks import delivery_queue, url_policy
 
 MAX_SUBSCRIPTIONS = 20
 """Maximum number of subscriptions of an account (specification 8)."""
-SUBSCRIPTION_LIMIT_MESSAGE = (
-    f"An account has at most {MAX_SUBSCRIPTIONS} webhook subscriptions. Delete one that you do not need."
+SUBSCRIPTION_LIMIT_MESSAGE = message(
+    "An account has at most {maximum} webhook subscriptions. Delete one that you do not need.",
+    maximum=MAX_SUBSCRIPTIONS,
 )
-FOREIGN_CLUSTER_MESSAGE = "There is no such cluster in this account: {}."
+FOREIGN_CLUSTER_MESSAGE = message("There is no such cluster in this account: {clusters}.")
 
 
 class Attempt(NamedTuple):
@@ -56,7 +58,7 @@ def get(subscription_id, access=None):
     query = (listing(access) if access else list_all()).where(WebhookSubscription.id == subscription_id)
     subscription = session.scalar(query.execution_options(populate_existing=True))  # dispatchers update the counters
     if subscription is None:
-        raise NotFound("No such webhook subscription.")
+        raise NotFound(message("No such webhook subscription."))
     return subscription
 
 
@@ -98,7 +100,7 @@ def ensure_own_clusters(access, cluster_ids):
     """Raise Invalid for clusters that are not the account's. The message does not tell whether they exist."""
     foreign = set(cluster_ids or ()) - get_cluster_ids(access)
     if foreign:
-        sentence = FOREIGN_CLUSTER_MESSAGE.format(", ".join(sorted(foreign)[:3]))
+        sentence = FOREIGN_CLUSTER_MESSAGE.format(clusters=", ".join(sorted(foreign)[:3]))
         raise Invalid(sentence, cluster_filter=sentence)
 
 
@@ -126,7 +128,7 @@ def get_delivery(subscription, delivery_id):
     with_event = query.options(joinedload(WebhookDelivery.event)).execution_options(populate_existing=True)
     delivery = session.scalar(with_event)
     if delivery is None:
-        raise NotFound("No such delivery.")
+        raise NotFound(message("No such delivery."))
     return delivery
 
 
@@ -147,8 +149,8 @@ def list_attempts(delivery):
 def redelivery_error(subscription, delivery):
     """Return why a delivery cannot be sent again, as a sentence, or None."""
     if delivery.status in OPEN_DELIVERY_STATUSES:
-        return "It is still under way."
-    return None if subscription.enabled or delivery.test else "The subscription is off. Enable it first."
+        return message("It is still in progress.")
+    return None if subscription.enabled or delivery.test else message("The subscription is off. Enable it first.")
 
 
 def redeliver(subscription, delivery):

@@ -14,6 +14,7 @@ import dns.exception
 import dns.resolver
 
 from panel.core.errors import Invalid
+from panel.core.messages import message
 
 DNS_TIMEOUT_SECONDS = 4.0
 """Time limit for resolving a name."""
@@ -36,7 +37,9 @@ RELAY_NETWORK = ipaddress.ip_network("192.88.99.0/24")
 RESERVED_NETWORKS = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "2001::/23", "3fff::/20")))
 """Special networks that `ipaddress` reports as global, in some Python versions or wholly; 3fff::/20: RFC 9637."""
 
-NOT_PUBLIC_MESSAGE = "It leads to {}, which is not a public address. Only the public internet can be reached."
+NOT_PUBLIC_MESSAGE = message(
+    "It leads to {address}, which is not a public address. Only the public internet can be reached."
+)
 
 
 class UrlRefused(Exception):
@@ -77,29 +80,31 @@ def resolve_target(url):
     addresses = sorted(resolve(target.host), key=lambda ip: ip.version)
     for ip in addresses:
         if not is_permitted(ip):
-            raise UrlRefused(NOT_PUBLIC_MESSAGE.format(ip))
+            raise UrlRefused(NOT_PUBLIC_MESSAGE.format(address=ip))
     if (target.port in PRIVATE_PORTS or target.port in VNC_PORTS) and not all(map(is_in_allowed_networks, addresses)):
-        raise UrlRefused(f"Port {target.port} is not one of a web server. Use 443 or another one.")
+        raise UrlRefused(message("Port {port} is not one of a web server. Use 443 or another one.", port=target.port))
     return target, addresses
 
 
 def parse_url(url):
     if FORBIDDEN_CHARACTERS.search(url):
         raise UrlRefused(
-            "The address must be ASCII without spaces and backslashes. Write an international name as xn--…, and"
-            " escape what else is not ASCII."
+            message(
+                "The address must be ASCII without spaces and backslashes. Write an international name as xn--…, and"
+                " escape what else is not ASCII."
+            )
         )
     try:
         parts = urlsplit(url)
         port = parts.port if parts.port is not None else 443
     except ValueError:
-        raise UrlRefused("The address is not a valid URL. Write it like https://example.com/path.") from None
+        raise UrlRefused(message("The address is not a valid URL. Write it like https://example.com/path.")) from None
     if parts.scheme != "https":
-        raise UrlRefused("The address must begin with https://.")
+        raise UrlRefused(message("The address must begin with https://."))
     if "@" in parts.netloc:
-        raise UrlRefused("The address must not have a user name or password in it.")
+        raise UrlRefused(message("The address must not have a user name or password in it."))
     if not port:
-        raise UrlRefused("Port 0 is not a port.")
+        raise UrlRefused(message("Port 0 is not a port."))
     path = parts.path or "/"
     return Target(parse_host(parts), port, f"{path}?{parts.query}" if parts.query else path)
 
@@ -111,10 +116,10 @@ def parse_host(parts):
         with suppress(ValueError):
             if "%" not in name:
                 return str(ipaddress.ip_address(name))
-        raise UrlRefused("The address's host is a number, but not an IP address as it is usually written.")
+        raise UrlRefused(message("The address's host is a number, but not an IP address as it is usually written."))
     *labels, last = name.split(".")
     if len(name) > 253 or not LAST_LABEL_PATTERN.fullmatch(last) or not all(map(LABEL_PATTERN.fullmatch, labels)):
-        raise UrlRefused("The address's host is neither a name nor an IP address as they are usually written.")
+        raise UrlRefused(message("The address's host is neither a name nor an IP address as they are usually written."))
     return name
 
 
@@ -132,7 +137,7 @@ def resolve(name):
     except dns.exception.DNSException:
         addresses = []
     if not addresses:
-        raise UrlRefused(f"Nobody knows an address of {name}. Look at its DNS records.")
+        raise UrlRefused(message("The host name {name} could not be resolved. Check its DNS record.", name=name))
     return addresses
 
 

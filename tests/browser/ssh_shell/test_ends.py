@@ -109,7 +109,7 @@ def test_somebody_who_was_signed_out(shell, console_errors):
 def test_it_says_what_takes_long(shell, screenshot):
     shell.stage.prepared.clear()
     shell.open(ready=False)
-    expect(shell.strip).to_contain_text("Putting a key into the guest …")
+    expect(shell.strip).to_contain_text("Installing a key in the guest …")
     expect(shell.status).to_have_text("Opening …")
     screenshot("opening")
     shell.stage.prepared.set()
@@ -142,7 +142,7 @@ def test_only_the_host_key_that_was_seen_is_accepted(shell, console_errors):
     expect(shell.strip).to_contain_text("Shown now")
     stage.shown = third = guests.public_key_line(guests.load_key(guests.new_key()))
     shell.button("Accept this key and open").click()
-    expect(shell.strip).to_contain_text("The machine has shown another key meanwhile.")
+    expect(shell.strip).to_contain_text("The machine presented another key in the meantime.")
     assert stage.known == before
     shell.button("Compare again").click()
     expect(shell.strip).to_contain_text(host_key_fingerprint(third))

@@ -142,7 +142,7 @@ def test_nobody_uses_it(screen, machine):
     """A viewer's requests for updates go on as long as the picture changes: they are no use."""
     session = screen(machine(echo), idle=0.7)
     wait_until(lambda: session.line.close_reason or ask_for_update(session.viewer), "its end")
-    assert session.viewer.ended() == (1000, "The console was closed because nobody used it for a while.")
+    assert session.viewer.ended() == (1000, "The console was closed because it was not used for a while.")
 
 
 def ask_for_update(seat):
@@ -151,7 +151,7 @@ def ask_for_update(seat):
 
 def test_its_longest_duration(screen, machine):
     session = screen(machine(wait_for_close), longest=0.5)
-    assert session.viewer.ended() == (1000, "The console reached its longest duration. Open it again.")
+    assert session.viewer.ended() == (1000, "The console reached its maximum duration. Open it again.")
 
 
 def test_a_person_who_gives_no_password(screen, machine, monkeypatch):

@@ -74,7 +74,7 @@ def destroy_instance(row, running):
         (revoke_token, "The token that opened this console is no longer valid."),
         (suspend_instance, "The machine was suspended."),
         (suspend_account, "You may no longer open consoles of this machine."),
-        (destroy_instance, "The machine is being destroyed or installed anew."),
+        (destroy_instance, "The machine is being destroyed or reinstalled."),
     ],
 )
 def test_an_unspent_session_is_refused_once_its_right_has_ended(mint_secret, running, kind, end, because):

@@ -40,7 +40,7 @@ def test_what_happens_to_the_machine_closes_its_consoles(open_session, running, 
     session.get(Instance, running.id).enable_vnc = True
     instances.destroy(session.get(Instance, running.id), actor="owner@example.com")
     session.commit()
-    assert close_reason_of(screen) == close_reason_of(operators) == "The machine is being destroyed or installed anew."
+    assert close_reason_of(screen) == close_reason_of(operators) == "The machine is being destroyed or reinstalled."
     ids = [screen.id]
     run_tasks()
     assert consoles.sessions_to_close(ids, lambda role: True) == {ids[0]: "The machine was destroyed."}

@@ -66,7 +66,7 @@ def test_webhook_delivery_is_resent(create_subscription, api_as):
     assert session.get(WebhookDelivery, row.id).due_at <= clock.now()
     assert (api_as("owner", "POST", path).status_code, api_as("owner", "POST", path).json["message"]) == (
         409,
-        "It is still under way.",
+        "It is still in progress.",
     )
     session.get(WebhookDelivery, row.id).status = "delivered"
     api_as("owner", "PATCH", item_path(made["id"]), json={"enabled": False})

@@ -34,7 +34,7 @@ failed() {
     if grep -qiE "$away" "$words" "$sources"; then
         refuse "The machine could not fetch the packages: look at its network, its DNS and its package sources."
     elif grep -qiE 'no space left|enough free space|at least .* more space|disk full' "$words"; then
-        refuse "The machine's disk has not enough room for Docker."
+        refuse "The machine's disk does not have enough room for Docker."
     elif grep -qiE 'unable to locate|no installation candidate|no match for|unable to select|not found' "$words"; then
         refuse "$1"
     fi

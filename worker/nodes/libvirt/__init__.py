@@ -8,6 +8,7 @@ from pathlib import Path
 
 import libvirt
 
+from panel.core.messages import message
 from worker.nodes.base import Capabilities, NodeDriver, NodeSpec, Refused, Unreachable
 from worker.nodes.circuit_breaker import CircuitBreaker
 from worker.nodes.libvirt import (
@@ -77,7 +78,7 @@ class LibvirtNode(NodeDriver):
     # --- the node itself
 
     def capabilities(self):
-        return self.call("say what it can do", LONG_CHANGE_TIMEOUT_SECONDS, self._capabilities)
+        return self.call(message("say what it can do"), LONG_CHANGE_TIMEOUT_SECONDS, self._capabilities)
 
     def _capabilities(self, connection):
         self.facts = probed = capabilities.probe(connection)
@@ -96,10 +97,12 @@ class LibvirtNode(NodeDriver):
         )
 
     def ping(self):
-        self.call("answer", QUERY_TIMEOUT_SECONDS, libvirt.virConnect.getLibVersion, probe=True)
+        self.call(message("answer"), QUERY_TIMEOUT_SECONDS, libvirt.virConnect.getLibVersion, probe=True)
 
     def machines(self):
-        return self.call("list its machines", QUERY_TIMEOUT_SECONDS, domain_stats.list_machines, self.interface_macs)
+        return self.call(
+            message("list its machines"), QUERY_TIMEOUT_SECONDS, domain_stats.list_machines, self.interface_macs
+        )
 
     def watch(self, event, stop):
         watch = self.circuit.run(self._watch, QUERY_TIMEOUT_SECONDS)
@@ -119,41 +122,43 @@ class LibvirtNode(NodeDriver):
     # --- pools, images, disks
 
     def prepare_pool(self, name, path):
-        return self.call("prepare its storage", CHANGE_TIMEOUT_SECONDS, pools.prepare_pool, name, path)
+        return self.call(message("prepare its storage"), CHANGE_TIMEOUT_SECONDS, pools.prepare_pool, name, path)
 
     def has_image(self, pool, image):
-        return self.call("look for the image", QUERY_TIMEOUT_SECONDS, pools.has_image, pool, image)
+        return self.call(message("look for the image"), QUERY_TIMEOUT_SECONDS, pools.has_image, pool, image)
 
     def put_image(self, pool, image, progress=None):
         """Upload the image. The deadline counts from the last byte that moved, because the duration depends on the
         size."""
         moved, last = media.track_progress(progress)
-        self.call("take the image", CHANGE_TIMEOUT_SECONDS, pools.put_image, pool, image, moved, last_activity=last)
+        self.call(
+            message("take the image"), CHANGE_TIMEOUT_SECONDS, pools.put_image, pool, image, moved, last_activity=last
+        )
 
     def delete_image(self, pool, name):
-        self.call("delete the image", CHANGE_TIMEOUT_SECONDS, pools.delete_image, pool, name)
+        self.call(message("delete the image"), CHANGE_TIMEOUT_SECONDS, pools.delete_image, pool, name)
 
     def create_disk(self, disk, image=None, progress=None):
-        self.call("create the disk", CHANGE_TIMEOUT_SECONDS, pools.create_disk, disk, image)
+        self.call(message("create the disk"), CHANGE_TIMEOUT_SECONDS, pools.create_disk, disk, image)
 
     def grow_disk(self, disk, machine_id=None):
-        self.call("grow the disk", CHANGE_TIMEOUT_SECONDS, pools.grow_disk, disk, machine_id)
+        self.call(message("grow the disk"), CHANGE_TIMEOUT_SECONDS, pools.grow_disk, disk, machine_id)
 
     def delete_disk(self, pool, name):
-        self.call("delete the disk", CHANGE_TIMEOUT_SECONDS, pools.delete_disk, pool, name)
+        self.call(message("delete the disk"), CHANGE_TIMEOUT_SECONDS, pools.delete_disk, pool, name)
 
     def disks(self, pool):
-        return self.call("list its disks", CHANGE_TIMEOUT_SECONDS, pools.list_disks, pool)
+        return self.call(message("list its disks"), CHANGE_TIMEOUT_SECONDS, pools.list_disks, pool)
 
     def create_seed(self, pool, name, seed):
         return self.call(
-            "take the first-boot configuration", CHANGE_TIMEOUT_SECONDS, pools.create_seed, pool, name, seed
+            message("take the first-boot configuration"), CHANGE_TIMEOUT_SECONDS, pools.create_seed, pool, name, seed
         )
 
     def upload_media(self, pool, name, source, size, progress=None):
         moved, last = media.track_progress(progress)
         return self.call(
-            "take the medium",
+            message("take the medium"),
             CHANGE_TIMEOUT_SECONDS,
             media.upload_media,
             pool,
@@ -166,21 +171,25 @@ class LibvirtNode(NodeDriver):
 
     def copy_disk(self, source, target, progress=None):
         grown = media.CopyProgress(
-            lambda: self.call("look at the copy", QUERY_TIMEOUT_SECONDS, media.copied_bytes, target), progress
+            lambda: self.call(message("look at the copy"), QUERY_TIMEOUT_SECONDS, media.copied_bytes, target), progress
         )
-        self.call("copy the disk", CHANGE_TIMEOUT_SECONDS, media.copy_disk, source, target, last_activity=grown)
+        self.call(
+            message("copy the disk"), CHANGE_TIMEOUT_SECONDS, media.copy_disk, source, target, last_activity=grown
+        )
 
     def read_disk(self, disk, target, progress=None):
         moved, last = media.track_progress(progress)
-        self.call("read the disk", CHANGE_TIMEOUT_SECONDS, media.read_disk, disk, target, moved, last_activity=last)
+        self.call(
+            message("read the disk"), CHANGE_TIMEOUT_SECONDS, media.read_disk, disk, target, moved, last_activity=last
+        )
 
     # --- machines
 
     def set_media(self, machine_id, slot, disk):
-        self.call("change the medium", CHANGE_TIMEOUT_SECONDS, media.change_media, machine_id, slot, disk)
+        self.call(message("change the medium"), CHANGE_TIMEOUT_SECONDS, media.change_media, machine_id, slot, disk)
 
     def define(self, machine):
-        self.call("define the machine", LONG_CHANGE_TIMEOUT_SECONDS, self._define, machine)
+        self.call(message("define the machine"), LONG_CHANGE_TIMEOUT_SECONDS, self._define, machine)
 
     def _define(self, connection, machine, define=None):
         self.facts = probed = self.facts or capabilities.probe(connection)
@@ -191,7 +200,9 @@ class LibvirtNode(NodeDriver):
         define(connection, machine, probed.accelerated, probed.bandwidth_limits, probed.address_filters)
 
     def update_nics(self, machine_id, nics):
-        self.call("change the machine's network", LONG_CHANGE_TIMEOUT_SECONDS, self._update_nics, machine_id, nics)
+        self.call(
+            message("change the machine's network"), LONG_CHANGE_TIMEOUT_SECONDS, self._update_nics, machine_id, nics
+        )
 
     def _update_nics(self, connection, machine_id, nics):
         self.facts = probed = self.facts or capabilities.probe(connection)
@@ -203,15 +214,15 @@ class LibvirtNode(NodeDriver):
             neighbours.allow_advertisements(nics)
 
     def power(self, machine_id):
-        return self.call("look at the machine", QUERY_TIMEOUT_SECONDS, machines.power, machine_id)
+        return self.call(message("look at the machine"), QUERY_TIMEOUT_SECONDS, machines.power, machine_id)
 
     def start(self, machine_id):
-        self.call("start the machine", CHANGE_TIMEOUT_SECONDS, machines.start, machine_id)
+        self.call(message("start the machine"), CHANGE_TIMEOUT_SECONDS, machines.start, machine_id)
 
     def shutdown(self, machine_id):
-        if self.call("ask the machine to turn off", QUERY_TIMEOUT_SECONDS, machines.is_on, machine_id):
+        if self.call(message("ask the machine to turn off"), QUERY_TIMEOUT_SECONDS, machines.is_on, machine_id):
             self.call(
-                "ask the machine to turn off",
+                message("ask the machine to turn off"),
                 CHANGE_TIMEOUT_SECONDS,
                 machines.shutdown,
                 machine_id,
@@ -219,13 +230,13 @@ class LibvirtNode(NodeDriver):
             )
 
     def power_off(self, machine_id):
-        self.call("turn the machine off", CHANGE_TIMEOUT_SECONDS, machines.power_off, machine_id)
+        self.call(message("turn the machine off"), CHANGE_TIMEOUT_SECONDS, machines.power_off, machine_id)
 
     def restart(self, machine_id):
-        if not self.call("ask the machine to restart", QUERY_TIMEOUT_SECONDS, machines.is_on, machine_id):
-            raise Refused("The machine is off.", f"machine {machine_id}")
+        if not self.call(message("ask the machine to restart"), QUERY_TIMEOUT_SECONDS, machines.is_on, machine_id):
+            raise Refused(message("The machine is off."), f"machine {machine_id}")
         self.call(
-            "ask the machine to restart",
+            message("ask the machine to restart"),
             CHANGE_TIMEOUT_SECONDS,
             machines.restart,
             machine_id,
@@ -233,16 +244,16 @@ class LibvirtNode(NodeDriver):
         )
 
     def reset(self, machine_id):
-        self.call("reset the machine", CHANGE_TIMEOUT_SECONDS, machines.reset, machine_id)
+        self.call(message("reset the machine"), CHANGE_TIMEOUT_SECONDS, machines.reset, machine_id)
 
     def suspend(self, machine_id):
-        self.call("suspend the machine", CHANGE_TIMEOUT_SECONDS, machines.suspend, machine_id)
+        self.call(message("suspend the machine"), CHANGE_TIMEOUT_SECONDS, machines.suspend, machine_id)
 
     def resume(self, machine_id):
-        self.call("resume the machine", CHANGE_TIMEOUT_SECONDS, machines.resume, machine_id)
+        self.call(message("resume the machine"), CHANGE_TIMEOUT_SECONDS, machines.resume, machine_id)
 
     def delete(self, machine_id):
-        self.call("delete the machine", CHANGE_TIMEOUT_SECONDS, self._delete, machine_id)
+        self.call(message("delete the machine"), CHANGE_TIMEOUT_SECONDS, self._delete, machine_id)
 
     def _delete(self, connection, machine_id):
         macs = machines.delete(connection, machine_id)
@@ -267,11 +278,11 @@ class LibvirtNode(NodeDriver):
                 except libvirt.libvirtError as error:
                     if is_alive(target_connection):
                         raise
-                    raise Unreachable("The connection to the target was lost.", str(error)) from error
+                    raise Unreachable(message("The connection to the target was lost."), str(error)) from error
 
         try:
             self.call(
-                "move the machine",
+                message("move the machine"),
                 LONG_CHANGE_TIMEOUT_SECONDS,
                 carry,
                 last_activity=lambda: watch.heard if watch else 0.0,
@@ -286,38 +297,44 @@ class LibvirtNode(NodeDriver):
             with target.lines.one() as target_connection:
                 migration.copy_media(connection, target_connection, medium, onto)
 
-        self.call("copy the medium", LONG_CHANGE_TIMEOUT_SECONDS, carry)
+        self.call(message("copy the medium"), LONG_CHANGE_TIMEOUT_SECONDS, carry)
 
     def drop_arrival(self, machine_id, disks, name=""):
-        self.call("take back the move", CHANGE_TIMEOUT_SECONDS, migration.clean_up_target, machine_id, disks, name)
+        self.call(
+            message("take back the move"), CHANGE_TIMEOUT_SECONDS, migration.clean_up_target, machine_id, disks, name
+        )
 
     def describe(self, machine_id):
-        return self.call("describe the machine", CHANGE_TIMEOUT_SECONDS, unmanaged_machines.inspect, machine_id)
+        return self.call(
+            message("describe the machine"), CHANGE_TIMEOUT_SECONDS, unmanaged_machines.inspect, machine_id
+        )
 
     def adopt(self, machine):
-        self.call("adopt the machine", LONG_CHANGE_TIMEOUT_SECONDS, self._define, machine, importing.import_machine)
+        self.call(
+            message("adopt the machine"), LONG_CHANGE_TIMEOUT_SECONDS, self._define, machine, importing.import_machine
+        )
 
     def give_back(self, machine_id):
-        self.call("give the machine back", CHANGE_TIMEOUT_SECONDS, importing.revert_import, machine_id)
+        self.call(message("give the machine back"), CHANGE_TIMEOUT_SECONDS, importing.revert_import, machine_id)
 
     def console(self, machine_id, password):
         return self.call(
-            "open the screen", CHANGE_TIMEOUT_SECONDS, vnc.open_console, machine_id, password, self.spec.uri
+            message("open the screen"), CHANGE_TIMEOUT_SECONDS, vnc.open_console, machine_id, password, self.spec.uri
         )
 
     # --- attached disks
 
     def attach_disk(self, machine_id, disk):
-        self.call("attach the disk", CHANGE_TIMEOUT_SECONDS, hotplug.attach, machine_id, disk)
+        self.call(message("attach the disk"), CHANGE_TIMEOUT_SECONDS, hotplug.attach, machine_id, disk)
 
     def detach_disk(self, machine_id, pool, name):
-        self.call("detach the disk", LONG_CHANGE_TIMEOUT_SECONDS, hotplug.detach, machine_id, pool, name)
+        self.call(message("detach the disk"), LONG_CHANGE_TIMEOUT_SECONDS, hotplug.detach, machine_id, pool, name)
 
     # --- overlays
 
     def create_overlays(self, machine_id, disks):
         self.call(
-            "lay overlays over the disks",
+            message("lay overlays over the disks"),
             LONG_CHANGE_TIMEOUT_SECONDS,
             overlays.create_overlays,
             machine_id,
@@ -325,13 +342,13 @@ class LibvirtNode(NodeDriver):
         )
 
     def thaw_guest(self, machine_id):
-        self.call("let the guest's file systems go on", CHANGE_TIMEOUT_SECONDS, freezing.thaw, machine_id)
+        self.call(message("let the guest's file systems go on"), CHANGE_TIMEOUT_SECONDS, freezing.thaw, machine_id)
 
     def merge_overlay(self, machine_id, pool, name, progress=None):
         """Merge the overlay. The deadline counts from the last progress."""
         moved, last = media.track_progress(progress)
         self.call(
-            "merge the overlay",
+            message("merge the overlay"),
             LONG_CHANGE_TIMEOUT_SECONDS,
             overlays.commit_overlay,
             machine_id,
@@ -342,42 +359,56 @@ class LibvirtNode(NodeDriver):
         )
 
     def drop_overlay(self, machine_id, pool, name):
-        self.call("drop the overlay", CHANGE_TIMEOUT_SECONDS, overlays.discard_overlay, machine_id, pool, name)
+        self.call(message("drop the overlay"), CHANGE_TIMEOUT_SECONDS, overlays.discard_overlay, machine_id, pool, name)
 
     # --- snapshots
 
     def create_snapshot(self, machine_id, name, memory=False):
-        self.call("take the snapshot", MEMORY_TRANSFER_TIMEOUT_SECONDS, snapshots.create, machine_id, name, memory)
+        self.call(
+            message("take the snapshot"), MEMORY_TRANSFER_TIMEOUT_SECONDS, snapshots.create, machine_id, name, memory
+        )
 
     def revert_snapshot(self, machine_id, name, memory=False):
-        self.call("return to the snapshot", MEMORY_TRANSFER_TIMEOUT_SECONDS, snapshots.revert, machine_id, name, memory)
+        self.call(
+            message("return to the snapshot"),
+            MEMORY_TRANSFER_TIMEOUT_SECONDS,
+            snapshots.revert,
+            machine_id,
+            name,
+            memory,
+        )
 
     def delete_snapshot(self, machine_id, name):
-        self.call("delete the snapshot", MEMORY_TRANSFER_TIMEOUT_SECONDS, snapshots.delete, machine_id, name)
+        self.call(message("delete the snapshot"), MEMORY_TRANSFER_TIMEOUT_SECONDS, snapshots.delete, machine_id, name)
 
     # --- inside the guest
 
     def agent_ping(self, machine_id):
-        self.call("reach the guest agent", CHANGE_TIMEOUT_SECONDS, guest_agent.ping, machine_id)
+        self.call(message("reach the guest agent"), CHANGE_TIMEOUT_SECONDS, guest_agent.ping, machine_id)
 
     def ping_agents(self, machine_ids, seconds=20.0):
         def ping_all(_):
             return self.pings.ping_all(machine_ids, seconds)
 
-        return self.call("ping guest agents", CHANGE_TIMEOUT_SECONDS, ping_all, last_activity=self.pings.heard)
+        return self.call(message("ping guest agents"), CHANGE_TIMEOUT_SECONDS, ping_all, last_activity=self.pings.heard)
 
     def agent_filesystems(self, machine_id):
         return self.call(
-            "ask the guest for its file systems", CHANGE_TIMEOUT_SECONDS, guest_agent_status.filesystems, machine_id
+            message("ask the guest for its file systems"),
+            CHANGE_TIMEOUT_SECONDS,
+            guest_agent_status.filesystems,
+            machine_id,
         )
 
     def agent_addresses(self, machine_id):
-        return self.call("ask the guest for its addresses", CHANGE_TIMEOUT_SECONDS, guest_agent.addresses, machine_id)
+        return self.call(
+            message("ask the guest for its addresses"), CHANGE_TIMEOUT_SECONDS, guest_agent.addresses, machine_id
+        )
 
     def agent_run(self, machine_id, command, stdin="", deadline=30):
         program = tuple(command)
         return self.call(
-            "run the program in the guest",
+            message("run the program in the guest"),
             deadline + CHANGE_TIMEOUT_SECONDS,
             guest_agent.run,
             machine_id,
@@ -387,7 +418,9 @@ class LibvirtNode(NodeDriver):
         )
 
     def agent_set_password(self, machine_id, user, password):
-        self.call("set the password", CHANGE_TIMEOUT_SECONDS, guest_agent.set_password, machine_id, user, password)
+        self.call(
+            message("set the password"), CHANGE_TIMEOUT_SECONDS, guest_agent.set_password, machine_id, user, password
+        )
 
 
 def format_version(version: int) -> str:

@@ -9,6 +9,7 @@ import structlog
 from lxml import etree
 from lxml.builder import E
 
+from panel.core.messages import message
 from worker.nodes.libvirt import filters, firmware, tpm
 
 log = structlog.get_logger()
@@ -45,16 +46,18 @@ def probe_acceleration(connection) -> tuple[bool, str]:
     try:
         connection.getDomainCapabilities(None, "x86_64", "pc", "kvm")
     except libvirt.libvirtError as error:
-        return False, f"libvirt finds no KVM on this host: guests run in emulation. ({error})"
+        return False, message("libvirt finds no KVM on this host: guests run in emulation. ({detail})", detail=error)
     try:
         # It ends with this connection, if that is lost before the guest is destroyed.
         guest = connection.createXML(build_probe_guest(), libvirt.VIR_DOMAIN_START_AUTODESTROY)
     except libvirt.libvirtError as error:
-        return False, f"A probe guest did not start under KVM: guests run in emulation. ({error})"
+        return False, message(
+            "A probe guest did not start under KVM: guests run in emulation. ({detail})", detail=error
+        )
     try:
         if uses_processor(connection, guest):
-            return True, "KVM works: a probe guest ran under it."
-        return False, "A probe guest stood still under KVM: guests run in emulation."
+            return True, message("KVM works: a probe guest ran under it.")
+        return False, message("A probe guest stood still under KVM: guests run in emulation.")
     finally:
         guest.destroy()
 

@@ -13,6 +13,7 @@ import threading
 import libvirt
 import structlog
 
+from panel.core.messages import message
 from worker.nodes.base import Unreachable
 
 log = structlog.get_logger()
@@ -70,7 +71,7 @@ class ConnectionPool:
         try:
             connection = libvirt.open(self.uri)
         except libvirt.libvirtError as error:
-            raise Unreachable("The hypervisor cannot be reached.", f"{self.uri}: {error}") from error
+            raise Unreachable(message("The hypervisor cannot be reached."), f"{self.uri}: {error}") from error
         log.debug("libvirt_connected", uri=self.uri)
         return connection
 

@@ -6,14 +6,15 @@ import time
 
 import libvirt
 
+from panel.core.messages import message
 from worker.nodes.base import AgentSilent, Full, Missing, NodeError, Refused, Unreachable
 from worker.nodes.libvirt.connection import is_alive
 
 NOT_FOUND_MESSAGES = {
-    libvirt.VIR_ERR_NO_DOMAIN: "The hypervisor does not know this machine.",
-    libvirt.VIR_ERR_NO_STORAGE_VOL: "The hypervisor does not have this disk.",
-    libvirt.VIR_ERR_NO_STORAGE_POOL: "The hypervisor does not have this storage.",
-    libvirt.VIR_ERR_NO_NETWORK: "The hypervisor does not have this network.",
+    libvirt.VIR_ERR_NO_DOMAIN: message("The hypervisor does not know this machine."),
+    libvirt.VIR_ERR_NO_STORAGE_VOL: message("The hypervisor does not have this disk."),
+    libvirt.VIR_ERR_NO_STORAGE_POOL: message("The hypervisor does not have this storage."),
+    libvirt.VIR_ERR_NO_NETWORK: message("The hypervisor does not have this network."),
 }
 
 AGENT_UNAVAILABLE_CODES = (
@@ -73,14 +74,14 @@ def to_node_error(error: libvirt.libvirtError, action_label: str, lost: bool) ->
     of the call is unknown."""
     code, detail = error.get_error_code(), str(error)
     if lost:
-        return Unreachable("The connection to the hypervisor was lost.", f"{action_label}: {detail}")
+        return Unreachable(message("The connection to the hypervisor was lost."), f"{action_label}: {detail}")
     if code in NOT_FOUND_MESSAGES:
         return Missing(NOT_FOUND_MESSAGES[code], f"{action_label}: {detail}")
     if code in AGENT_UNAVAILABLE_CODES:
-        return AgentSilent("The guest agent does not answer.", f"{action_label}: {detail}")
+        return AgentSilent(message("The guest agent does not answer."), f"{action_label}: {detail}")
     if is_full(error):
-        return Full(f"The hypervisor has not enough room to {action_label}.", detail)
-    return Refused(f"The hypervisor could not {action_label}.", detail)
+        return Full(message("The hypervisor does not have enough room to {action}.", action=action_label), detail)
+    return Refused(message("The hypervisor could not {action}.", action=action_label), detail)
 
 
 def is_full(error) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import libvirt
 
+from panel.core.messages import message
 from worker.nodes.base import MachineEventCallback, Power, Refused, Unreachable
 from worker.nodes.libvirt.connection import KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED, is_alive, runs_event_loop
 
@@ -31,7 +32,7 @@ class EventStream:
     def __init__(self, connection: libvirt.virConnect):
         if not runs_event_loop():
             detail = "this process was forked from one that used libvirt; watch from that one or from a new one"
-            raise Refused("Changes cannot be watched from here.", detail)
+            raise Refused(message("Changes cannot be watched from here."), detail)
         self.line = connection
         self.heard: queue.SimpleQueue = queue.SimpleQueue()
         connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self.on_event, None)
@@ -48,4 +49,4 @@ class EventStream:
             with contextlib.suppress(queue.Empty):
                 event(*self.heard.get(timeout=STOP_POLL_INTERVAL_SECONDS))
             if not is_alive(self.line):
-                raise Unreachable("The connection to the hypervisor was lost.", "lost while watching")
+                raise Unreachable(message("The connection to the hypervisor was lost."), "lost while watching")

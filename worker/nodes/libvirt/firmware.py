@@ -10,6 +10,7 @@ import libvirt
 from lxml import etree
 from lxml.builder import E
 
+from panel.core.messages import message
 from worker.nodes.base import Machine, Refused
 from worker.nodes.libvirt import chipset
 
@@ -37,7 +38,9 @@ def is_supported(connection: libvirt.virConnect) -> bool:
 
 def ensure_supported(machine: Machine, is_available: bool):
     if machine.secure_boot and not is_available:
-        raise Refused("The hypervisor cannot give the machine secure boot.", f"no firmware for machine {machine.id}")
+        raise Refused(
+            message("The hypervisor cannot give the machine secure boot."), f"no firmware for machine {machine.id}"
+        )
 
 
 def build_elements(machine: Machine, machine_type: str) -> list[etree._Element]:

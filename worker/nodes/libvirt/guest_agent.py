@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import libvirt
 import libvirt_qemu
 
+from panel.core.messages import message
 from worker.nodes.base import AgentSilent, CommandResult
 from worker.nodes.libvirt.machines import get_domain
 
@@ -61,7 +62,7 @@ def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadlin
     while not (status := send_command(domain, "guest-exec-status", pid=started["pid"]))["exited"]:
         if time.monotonic() + pause > limit:
             detail = f"{path} in machine {machine_id} took more than {deadline:g} seconds"
-            raise AgentSilent("The program in the guest did not finish in time.", detail)
+            raise AgentSilent(message("The program in the guest did not finish in time."), detail)
         time.sleep(pause)
         pause = min(pause * 1.5, 1.0)
     return CommandResult(status.get("exitcode", 128 + status.get("signal", 0)), command_output(status))
@@ -91,7 +92,7 @@ def translate_errors():
         yield
     except libvirt.libvirtError as error:
         if error.get_error_code() in NO_ANSWER_CODES:
-            raise AgentSilent("The guest agent does not answer.", str(error)) from error
+            raise AgentSilent(message("The guest agent does not answer."), str(error)) from error
         raise
 
 
@@ -99,5 +100,5 @@ def get_running_domain(connection, machine_id: str):
     """Return the machine; raise `AgentSilent` when it is not running."""
     domain = get_domain(connection, machine_id)
     if domain.state()[0] != libvirt.VIR_DOMAIN_RUNNING:
-        raise AgentSilent("The guest agent does not answer.", f"machine {machine_id} is not running")
+        raise AgentSilent(message("The guest agent does not answer."), f"machine {machine_id} is not running")
     return domain

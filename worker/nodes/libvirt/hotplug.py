@@ -5,6 +5,7 @@ import time
 import libvirt
 from lxml import etree
 
+from panel.core.messages import message
 from worker.nodes.base import Disk, Refused
 from worker.nodes.libvirt import pools, xml
 from worker.nodes.libvirt.errors import repeat_when_off
@@ -67,7 +68,7 @@ def wait_until_detached(domain, path: str):
     deadline = time.monotonic() + DETACH_TIMEOUT_SECONDS
     while domain.isActive() and path in drives_by_file(domain, LIVE_FLAG):
         if time.monotonic() > deadline:
-            raise Refused("The guest does not let the disk go. Unmount it first.", f"{path} is still there")
+            raise Refused(message("The guest does not release the disk. Unmount it first."), f"{path} is still there")
         time.sleep(DETACH_POLL_INTERVAL_SECONDS)
 
 

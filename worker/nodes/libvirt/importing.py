@@ -10,6 +10,7 @@ import libvirt
 from lxml import etree
 from lxml.builder import ElementMaker
 
+from panel.core.messages import message
 from worker.nodes.base import Machine, Refused
 from worker.nodes.libvirt import firewall, machines, nic_devices, unmanaged_machines
 from worker.nodes.libvirt.machines import get_domain
@@ -22,7 +23,7 @@ KEPT_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 def import_machine(connection, machine: Machine, kvm: bool, limits: bool, has_filters: bool):
     domain = get_domain(connection, machine.id)
     if domain.isActive():
-        raise Refused("The machine is on.", f"machine {machine.id}")
+        raise Refused(message("The machine is on."), f"machine {machine.id}")
     unmanaged_machines.refresh_pools(connection)  # its disks may have been placed there by hand
     note = find_note(domain)
     if note is None:

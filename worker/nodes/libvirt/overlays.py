@@ -11,6 +11,7 @@ import libvirt
 from lxml import etree
 from lxml.builder import E
 
+from panel.core.messages import message
 from worker.nodes.base import Disk, Missing, Progress, Refused, overlay_name
 from worker.nodes.libvirt import pools, xml
 from worker.nodes.libvirt.errors import ignore_missing
@@ -36,14 +37,14 @@ def find_overlay(connection, disk_pool: str, disk_name: str):
 def create_overlays(connection, machine_id: str, disks: list[Disk]):
     domain = get_domain(connection, machine_id)
     if not domain.isActive():
-        raise Refused("The machine is off.", f"machine {machine_id}")
+        raise Refused(message("The machine is off."), f"machine {machine_id}")
     used, requested = disk_targets(domain), {}
     for disk in disks:
         volume, overlay = pools.get_volume(connection, disk), find_overlay(connection, disk.pool, disk.name)
         if overlay is not None and overlay.path() in used:
             continue
         if volume.path() not in used:
-            raise Missing("The machine does not have this disk.", f"{volume.path()} in machine {machine_id}")
+            raise Missing(message("The machine does not have this disk."), f"{volume.path()} in machine {machine_id}")
         requested[used[volume.path()]] = disk, volume
     created = {}
     try:
@@ -110,7 +111,9 @@ def run_block_commit(domain, target: str, moved: Progress):
         while not is_commit_ready(domain, target):
             job = domain.blockJobInfo(target)
             if not job:
-                raise Refused("The changes could not be written into the disk.", f"the block job of {target} ended")
+                raise Refused(
+                    message("The changes could not be written into the disk."), f"the block job of {target} ended"
+                )
             moved(job["cur"], max(job["end"], job["cur"]))
             time.sleep(COMMIT_POLL_INTERVAL_SECONDS)
         domain.blockJobAbort(target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
@@ -131,7 +134,7 @@ def discard_overlay(connection, machine_id: str, pool: str, name: str):
         return
     domain = get_domain(connection, machine_id)
     if domain.isActive():
-        raise Refused("The machine is on.", f"machine {machine_id}")
+        raise Refused(message("The machine is on."), f"machine {machine_id}")
     path = connection.storagePoolLookupByName(pool).storageVolLookupByName(name).path()
     description = etree.fromstring(domain.XMLDesc(DEFINITION_XML_FLAGS))
     for disk in description.xpath("devices/disk[source/@file=$file]", file=volume.path()):

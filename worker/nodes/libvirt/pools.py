@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 import libvirt
 from lxml import etree
 
+from panel.core.messages import message
 from worker.nodes.base import Disk, Image, Pool, Progress, Refused, Seed
 from worker.nodes.libvirt import xml
 from worker.nodes.libvirt.errors import ignore_missing, repeat_when_off
@@ -93,7 +94,7 @@ def put_image(connection, pool: str, image: Image, moved: Progress):
         upload(create_volume(volume_pool, image.name, xml.qcow2(image.name, 0)), source, image.size, moved)
     if volume_file_size(volume_pool, image.name) < image.size:
         detail = f"{image.name} is shorter than {image.size} bytes: its file is, or another transfer replaced it"
-        raise Refused("The image did not arrive as a whole.", detail)
+        raise Refused(message("The image did not arrive as a whole."), detail)
     create_volume(volume_pool, image.name + COMPLETE_SUFFIX, xml.raw(image.name + COMPLETE_SUFFIX, 0))
 
 
@@ -114,7 +115,7 @@ def ensure_not_base(volume_pool, name: str):
     for volume in volume_pool.listAllVolumes() if image is not None else ():
         with ignore_missing():
             if etree.fromstring(volume.XMLDesc()).findtext("backingStore/path") == image.path():
-                raise Refused("Disks are based on the image.", f"{volume.name()} is based on {name}")
+                raise Refused(message("Disks are based on the image."), f"{volume.name()} is based on {name}")
 
 
 def create_disk(connection, disk: Disk, image: Image | None):

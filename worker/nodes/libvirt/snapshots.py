@@ -13,6 +13,7 @@ import libvirt_qemu
 from lxml import etree
 from lxml.builder import E
 
+from panel.core.messages import message
 from worker.nodes.base import Missing, Refused
 from worker.nodes.libvirt import xml
 from worker.nodes.libvirt.errors import ignore_missing
@@ -27,7 +28,7 @@ def create(connection, machine_id: str, name: str, memory: bool):
     if (
         etree.fromstring(domain.XMLDesc()).find("os").get("firmware") == "efi"
     ):  # libvirt checks this only while the machine runs
-        raise Refused("A machine with secure boot cannot take snapshots.", f"machine {machine_id}")
+        raise Refused(message("A machine with secure boot cannot take snapshots."), f"machine {machine_id}")
     if (old_snapshot := find_snapshot(domain, name)) is not None:
         old_snapshot.delete()
     if memory or not domain.isActive():
@@ -63,7 +64,7 @@ def run_monitor_command(domain, command: str, **arguments):
     reply = libvirt_qemu.qemuMonitorCommand(domain, json.dumps({"execute": command, "arguments": arguments}), 0)
     answer = json.loads(reply)
     if "error" in answer:
-        raise Refused("The hypervisor could not take the snapshot.", f"{command}: {answer['error']}")
+        raise Refused(message("The hypervisor could not take the snapshot."), f"{command}: {answer['error']}")
     return answer["return"]
 
 
@@ -102,7 +103,9 @@ def revert(connection, machine_id: str, name: str, memory: bool):
     domain = get_domain(connection, machine_id)
     snapshot = find_snapshot(domain, name)
     if snapshot is None:
-        raise Missing("The hypervisor does not have this snapshot.", f"snapshot {name} of machine {machine_id}")
+        raise Missing(
+            message("The hypervisor does not have this snapshot."), f"snapshot {name} of machine {machine_id}"
+        )
     power_off(connection, machine_id)
     if etree.fromstring(snapshot.getXMLDesc()).findtext("state") == "shutoff":
         domain.revertToSnapshot(snapshot, 0)

@@ -4,6 +4,7 @@ import libvirt
 from lxml import etree
 from lxml.builder import E
 
+from panel.core.messages import message
 from worker.nodes.base import Machine, Refused
 
 
@@ -23,7 +24,7 @@ def ensure_supported(machine: Machine, is_available: bool):
     """Raise `Refused` when the machine needs a TPM and the node has none: libvirt would notice only at the machine's
     start."""
     if machine.tpm and not is_available:
-        raise Refused("The hypervisor cannot give the machine a TPM.", f"no swtpm for machine {machine.id}")
+        raise Refused(message("The hypervisor cannot give the machine a TPM."), f"no swtpm for machine {machine.id}")
 
 
 def build_devices(machine: Machine) -> list[etree._Element]:

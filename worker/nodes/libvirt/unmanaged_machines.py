@@ -5,6 +5,7 @@ import contextlib
 import libvirt
 from lxml import etree
 
+from panel.core.messages import message
 from worker.nodes.base import DiskDescription, MachineDescription, Nic
 from worker.nodes.libvirt import domain_stats
 from worker.nodes.libvirt.errors import ignore_missing
@@ -85,16 +86,16 @@ def disk_import_error(device, volume_format) -> str | None:
     disk_format = volume_format.get("type") if disk_format == "qcow2" and volume_format is not None else disk_format
     bus = device.find("target").get("bus")
     if device.get("type") not in ("file", "volume"):
-        return f"is no file ({device.get('type')})"
+        return message("is no file ({type})", type=device.get("type"))
     if disk_format != "qcow2":
-        return f"is {disk_format}, and has to be qcow2"
+        return message("is {format}, and has to be qcow2", format=disk_format)
     if device.get("device") == "lun" or bus != "virtio":
-        return f"is on the bus {bus}, and has to be on virtio"
+        return message("is on the bus {bus}, and has to be on virtio", bus=bus)
     if device.find("encryption") is not None or device.find("source/encryption") is not None:
-        return "is encrypted by the host"
+        return message("is encrypted by the host")
     for shared in ("shareable", "readonly", "transient"):
         if device.find(shared) is not None:
-            return f"is {shared}"
+            return message("is {mode}", mode=shared)
     return None
 
 
@@ -107,31 +108,33 @@ def iter_definition_errors(tree):
     """Yield what the definition has that a machine of the panel cannot have."""
     kind, system = tree.find("os/type"), tree.find("os")
     if kind.text != "hvm" or kind.get("arch") != "x86_64":
-        yield f"Its processor is not x86_64 ({kind.get('arch')}, {kind.text})."
+        yield message(
+            "Its processor is not x86_64 ({architecture}, {type}).", architecture=kind.get("arch"), type=kind.text
+        )
     if system.get("firmware") == "efi" or tree.find("os/loader[@type='pflash']") is not None:
-        yield "Its firmware is UEFI, whose variables would be lost."
+        yield message("Its firmware is UEFI, whose variables would be lost.")
     if tree.find("os/kernel") is not None:
-        yield "It boots a kernel that lies on its host."
+        yield message("It boots a kernel that lies on its host.")
     for tag in PASSTHROUGH_DEVICES:
         if tree.find(f"devices/{tag}") is not None:
-            yield f"It has a device of its host passed through ({tag.partition('[')[0]})."
+            yield message("It has a device of its host passed through ({tag}).", tag=tag.partition("[")[0])
     backend = tree.find("devices/tpm/backend")
     if backend is not None and (backend.get("type"), backend.get("version", "2.0")) != ("emulator", "2.0"):
-        yield "Its TPM is not an emulated TPM 2.0."
+        yield message("Its TPM is not an emulated TPM 2.0.")
     if tree.find(QEMU_COMMANDLINE_TAG) is not None:
-        yield "It is given options of QEMU's own."
+        yield message("It is given options of QEMU's own.")
     if tree.find("launchSecurity") is not None:
-        yield "Its memory is encrypted by the host (launchSecurity)."
+        yield message("Its memory is encrypted by the host (launchSecurity).")
 
 
 def iter_host_state_errors(domain):
     """Yield what the host stores beside the definition and an import would lose."""
     if not domain.isPersistent():
-        yield "Its host does not keep it: it is gone once it stops."
+        yield message("Its host does not keep it: it is gone once it stops.")
         return
     if domain.hasManagedSaveImage():
-        yield "Its memory is saved on the host. Start it and shut it down first."
+        yield message("Its memory is saved on the host. Start it and shut it down first.")
     if domain.snapshotNum():
-        yield "It has snapshots. Delete them first."
+        yield message("It has snapshots. Delete them first.")
     if domain.listAllCheckpoints():
-        yield "It has checkpoints of backups. Delete them first."
+        yield message("It has checkpoints of backups. Delete them first.")

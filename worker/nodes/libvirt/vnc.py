@@ -5,6 +5,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import libvirt
 from lxml import etree
 
+from panel.core.messages import message
 from worker.nodes.base import Endpoint, Refused
 from worker.nodes.libvirt.machines import get_domain
 from worker.nodes.libvirt.xml import VNC_LENGTH, to_text
@@ -21,10 +22,12 @@ SSH_TRANSPORTS = ("ssh", "libssh", "libssh2")
 def open_console(connection, machine_id: str, password: str, uri: str) -> Endpoint:
     domain = get_domain(connection, machine_id)
     if not domain.isActive():
-        raise Refused("The machine is off.", f"machine {machine_id}")
+        raise Refused(message("The machine is off."), f"machine {machine_id}")
     graphics = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)).find("devices/graphics[@type='vnc']")
     if graphics is None or not graphics.get("passwd"):
-        raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC or its password")
+        raise Refused(
+            message("The machine has no screen."), f"machine {machine_id} is defined without VNC or its password"
+        )
     host, via = find_route(graphics.get("listen", ""), uri)
     graphics.set("passwd", password[:VNC_LENGTH])
     graphics.attrib.pop("passwdValidTo", None)
@@ -47,7 +50,7 @@ def find_route(listen: str, uri: str) -> tuple[str, str | None]:
             f"{address.hostname}: screens listen on {listen}; set vnc_listen in its qemu.conf to an address the panel "
             "reaches, or add the node by qemu+ssh://"
         )
-        raise Refused("The screen cannot be reached from the panel.", detail)
+        raise Refused(message("The screen cannot be reached from the panel."), detail)
     return (address.hostname if listen in WILDCARD_ADDRESSES else listen), None
 
 

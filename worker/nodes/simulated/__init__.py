@@ -4,6 +4,7 @@ It fulfils the whole contract, between processes and across restarts. Its machin
 computed on request.
 """
 
+from panel.core.messages import message
 from worker.nodes.base import Capabilities, GiB, NodeDriver
 from worker.nodes.simulated.fault_injection import Faults, InlineCircuitBreaker, inject_faults
 from worker.nodes.simulated.guests import Guests
@@ -56,7 +57,7 @@ class SimulatedNode(
             cpu_cores=self.options.cores,
             memory=self.options.memory_gb * GiB,
             accelerated=False,
-            acceleration_note="This hypervisor is simulated: its guests exist on paper only.",
+            acceleration_note=message("This hypervisor is simulated: its guests exist on paper only."),
             bandwidth_limits=True,
             address_filters=True,
             tpm=bool(self.options.tpm),

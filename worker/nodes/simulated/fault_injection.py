@@ -4,6 +4,7 @@ import functools
 import time
 from dataclasses import dataclass
 
+from panel.core.messages import message
 from worker.nodes.base import Full, NodeDriver, NoTicket, Refused, Unreachable
 from worker.nodes.circuit_breaker import CircuitBreaker
 
@@ -64,14 +65,14 @@ class Faults:
             if kind == "slow":
                 time.sleep(seconds)
             elif kind == "refuse":
-                raise Refused("The hypervisor refused this.", detail)
+                raise Refused(message("The hypervisor refused this."), detail)
             elif kind == "full":
-                raise Full("There is not enough room on the hypervisor.", detail)
+                raise Full(message("The hypervisor does not have enough space left."), detail)
             elif kind == "no-ticket":
-                raise NoTicket("The hypervisor's cluster issued no ticket for the screen.", detail)
+                raise NoTicket(message("The hypervisor's cluster issued no ticket for the screen."), detail)
             elif kind == "silent":
                 time.sleep(self.options.deadline)
-                raise Unreachable("The hypervisor does not answer.", detail)
+                raise Unreachable(message("The hypervisor does not answer."), detail)
             else:
                 lost = True
         return lost
@@ -122,7 +123,7 @@ def with_faults(operation, method):
         lost = self._apply_faults(operation)
         result = method(self, *args, **kwargs)
         if lost:
-            raise Unreachable("The hypervisor did not answer in time.", f"fault lost-answer on {operation}")
+            raise Unreachable(message("The hypervisor did not answer in time."), f"fault lost-answer on {operation}")
         return result
 
     return call

@@ -8,6 +8,7 @@ import orjson
 import yaml
 
 from panel.core import clock
+from panel.core.messages import message
 from worker.guest import ssh_keys
 from worker.nodes.base import AgentSilent, CommandResult, FileSystem, Refused
 from worker.nodes.simulated import docker, overlays
@@ -49,7 +50,7 @@ class Guests:
         if program == "sleep":
             return sleep(float(arguments[0]), deadline)
         if program not in GUEST_PROGRAMS:
-            raise Refused("The guest could not run the program.", f"{program} is not in machine {machine_id}")
+            raise Refused(message("The guest could not run the program."), f"{program} is not in machine {machine_id}")
         return GUEST_PROGRAMS[program](guest, arguments, stdin)
 
     def agent_set_password(self, machine_id, user, password):
@@ -65,7 +66,7 @@ class Guests:
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
         if not (self._is_booted(row) and row["agent"] == AGENT_ANSWERS):
-            raise AgentSilent("The guest agent does not answer.", f"machine {machine_id} is {row['power']}")
+            raise AgentSilent(message("The guest agent does not answer."), f"machine {machine_id} is {row['power']}")
         return Guest(self.state, row)
 
 
@@ -106,7 +107,9 @@ class Guest:
 def sleep(seconds, deadline):
     time.sleep(min(seconds, deadline))
     if seconds > deadline:
-        raise AgentSilent("The program in the guest did not finish in time.", f"sleep {seconds}, deadline {deadline}")
+        raise AgentSilent(
+            message("The program in the guest did not finish in time."), f"sleep {seconds}, deadline {deadline}"
+        )
     return CommandResult(0, "")
 
 

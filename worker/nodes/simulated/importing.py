@@ -2,6 +2,7 @@
 
 import orjson
 
+from panel.core.messages import message
 from worker.nodes.base import DiskDescription, MachineDescription, Nic, Power, Refused
 
 IMPORT_SCHEMA = """
@@ -42,7 +43,7 @@ class Importing:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine.id)
             if row["power"] != Power.off:
-                raise Refused("The machine is on.", f"machine {machine.id}")
+                raise Refused(message("The machine is on."), f"machine {machine.id}")
             stored = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine.id,)).fetchone()
             self._put(db, machine)
             earlier = tuple(stored) if stored else (machine.id, row["name"], row["definition"])

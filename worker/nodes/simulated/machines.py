@@ -6,6 +6,7 @@ from dataclasses import asdict
 import orjson
 
 from panel.core import clock
+from panel.core.messages import message
 from worker.nodes.base import Endpoint, Full, MachineStatus, Missing, Power, Refused
 from worker.nodes.simulated.counters import compute_counters
 from worker.nodes.simulated.vnc import get_vnc_address
@@ -40,15 +41,17 @@ class Machines:
     def _put(self, db, machine):
         if machine.cpu_cores < 1 or machine.memory_mb < 1:
             detail = f"{machine.name}: {machine.cpu_cores} cores, {machine.memory_mb} MB"
-            raise Refused("A machine needs at least one processor and some memory.", detail)
+            raise Refused(message("A machine needs at least one processor and some memory."), detail)
         if machine.tpm and not self.options.tpm:
-            raise Refused("The hypervisor cannot give the machine a TPM.", f"no TPM for machine {machine.id}")
+            raise Refused(message("The hypervisor cannot give the machine a TPM."), f"no TPM for machine {machine.id}")
         if machine.secure_boot and not self.options.secure_boot:
-            raise Refused("The hypervisor cannot give the machine secure boot.", f"no firmware for {machine.id}")
+            raise Refused(
+                message("The hypervisor cannot give the machine secure boot."), f"no firmware for {machine.id}"
+            )
         statement = """INSERT INTO machines (id, name, definition) VALUES (?, ?, ?)
                  ON CONFLICT (id) DO UPDATE SET name = excluded.name, definition = excluded.definition"""
         if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
-            raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
+            raise Refused(message("Another machine on the hypervisor has that name."), f"name {machine.name}")
         self._ensure_disks(db, asdict(machine))
         db.execute(statement, (machine.id, machine.name, orjson.dumps(machine)))
 
@@ -65,7 +68,7 @@ class Machines:
     def power(self, machine_id):
         rows = self.state.rows("SELECT power FROM machines WHERE id = ?", machine_id)
         if not rows:
-            raise Missing("The machine is not on the hypervisor.", f"machine {machine_id}")
+            raise Missing(message("The machine is not on the hypervisor."), f"machine {machine_id}")
         return Power(rows[0]["power"])
 
     def start(self, machine_id):
@@ -76,7 +79,9 @@ class Machines:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
             if row["power"] == Power.paused:
-                raise Refused("The machine is suspended, so its guest cannot be asked.", f"machine {machine_id}")
+                raise Refused(
+                    message("The machine is suspended, so its guest cannot be asked."), f"machine {machine_id}"
+                )
             if self._is_booted(row) and row["heeds_shutdown"]:
                 self._turn_off(db, machine_id)
 
@@ -114,20 +119,22 @@ class Machines:
         with self.state.transaction() as db:
             live = orjson.loads(self._get_running(db, machine_id)["live"])
             if not (live["vnc"] and live["vnc_password"]):
-                raise Refused("The machine has no screen.", f"machine {machine_id} is defined without VNC or password")
+                raise Refused(
+                    message("The machine has no screen."), f"machine {machine_id} is defined without VNC or password"
+                )
             self._change(db, machine_id, live=orjson.dumps({**live, "vnc_password": password}))
         return Endpoint(*get_vnc_address(), password)
 
     def _get_machine(self, db, machine_id):
         row = db.execute("SELECT * FROM machines WHERE id = ?", (machine_id,)).fetchone()
         if row is None:
-            raise Missing("The machine is not on the hypervisor.", f"machine {machine_id}")
+            raise Missing(message("The machine is not on the hypervisor."), f"machine {machine_id}")
         return row
 
     def _get_running(self, db, machine_id):
         row = self._get_machine(db, machine_id)
         if row["power"] == Power.off:
-            raise Refused("The machine is off.", f"machine {machine_id}")
+            raise Refused(message("The machine is off."), f"machine {machine_id}")
         return row
 
     def _change(self, db, machine_id, **values):
@@ -168,14 +175,14 @@ class Machines:
             row = db.execute(query, (disk["pool"], disk["name"])).fetchone()
             if row is None or (row["parent"] and not db.execute(query, (disk["pool"], row["parent"])).fetchone()):
                 detail = f"disk {disk['name']} in pool {disk['pool']}, or the image it is based on"
-                raise Missing("A disk of the machine is not on the hypervisor.", detail)
+                raise Missing(message("A disk of the machine is not on the hypervisor."), detail)
 
     def _ensure_memory(self, db, machine):
         used = db.execute("SELECT coalesce(sum(memory), 0) FROM machines WHERE memory > 0").fetchone()[0]
         free = self.options.memory_gb * 1024 - used
         if machine["memory_mb"] > free:
             detail = f"{machine['name']} needs {machine['memory_mb']} MB, {free} MB are free"
-            raise Full("There is not enough memory on the hypervisor.", detail)
+            raise Full(message("There is not enough memory on the hypervisor."), detail)
 
     def _has_system(self, db, machine):
         """Return whether the first disk was made from an image: a blank disk has no system, so no guest boots from

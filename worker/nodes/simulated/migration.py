@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 import orjson
 
+from panel.core.messages import message
 from worker.nodes.base import Missing, Power, Refused
 
 MIGRATED_COLUMNS = ("ran", "since", "boots", "booted_from", "guest", "agent", "heeds_shutdown")
@@ -12,7 +13,7 @@ MIGRATED_COLUMNS = ("ran", "since", "boots", "booted_from", "guest", "agent", "h
 class Migration:
     def move(self, machine, target, progress=None):
         if target is self:
-            raise Refused("The machine is on that hypervisor already.", f"machine {machine.id}")
+            raise Refused(message("The machine is on that hypervisor already."), f"machine {machine.id}")
         with self.state.transaction() as db:
             row = dict(self._get_machine(db, machine.id))
             query_template = "SELECT * FROM {} WHERE machine_id = ?"
@@ -27,7 +28,7 @@ class Migration:
         query = "SELECT kind, content FROM disks WHERE pool = ? AND name = ?"
         rows = self.state.rows(query, medium.pool, medium.name)
         if not rows:
-            raise Missing("The medium is not on the hypervisor.", f"{medium.name} in pool {medium.pool}")
+            raise Missing(message("The medium is not on the hypervisor."), f"{medium.name} in pool {medium.pool}")
         with target.state.transaction() as db:
             target._store(db, onto, rows[0]["kind"], content=rows[0]["content"])
 
@@ -47,7 +48,7 @@ class Migration:
         """Create the machine here, paused if it was on; `_take_over` sets its power state."""
         with self.state.transaction() as db:
             if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
-                raise Refused("Another machine on the hypervisor has that name.", f"name {machine.name}")
+                raise Refused(message("Another machine on the hypervisor has that name."), f"name {machine.name}")
             self._ensure_disks(db, asdict(machine))
             is_on = row["power"] != Power.off
             if is_on:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from urllib.parse import parse_qsl, urlsplit
 
+from panel.core.messages import message
 from worker.nodes.base import Refused
 
 
@@ -34,5 +35,5 @@ def parse_options(uri: str) -> Options:
             values[name] = option_types[name](text)
         except (KeyError, ValueError):
             detail = f"{name}={text} in {uri}; known are the numbers {', '.join(option_types)}"
-            raise Refused("The address of this simulated hypervisor is not valid.", detail) from None
+            raise Refused(message("The address of this simulated hypervisor is not valid."), detail) from None
     return Options(**values)

@@ -1,5 +1,6 @@
 """Overlays of a simulated node, and the files that its guests write: enough to show what a disk contains."""
 
+from panel.core.messages import message
 from worker.nodes.base import Power, Refused, overlay_name
 
 OVERLAY_SCHEMA = """
@@ -16,7 +17,7 @@ class Overlays:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
             if row["power"] == Power.off:
-                raise Refused("The machine is off.", f"machine {machine_id}")
+                raise Refused(message("The machine is off."), f"machine {machine_id}")
             for disk in disks:
                 self._ensure_disks(db, {"disks": [{"pool": disk.pool, "name": disk.name}], "media": {}})
                 statement = "INSERT OR IGNORE INTO disks VALUES (?, ?, 'overlay', ?, 0, NULL, NULL)"
@@ -40,7 +41,7 @@ class Overlays:
         with self.state.transaction() as db:
             if self._find_overlay(db, pool, name):
                 if self._get_machine(db, machine_id)["power"] != Power.off:
-                    raise Refused("The machine is on.", f"machine {machine_id}")
+                    raise Refused(message("The machine is on."), f"machine {machine_id}")
                 db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, overlay_name(name)))
 
     def _find_overlay(self, db, pool, name):

@@ -2,6 +2,7 @@
 
 import orjson
 
+from panel.core.messages import message
 from worker.nodes.base import Missing, Power, Refused
 
 SNAPSHOT_SCHEMA = """
@@ -19,7 +20,7 @@ class Snapshots:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
             if orjson.loads(row["definition"]).get("secure_boot"):
-                raise Refused("A machine with secure boot cannot take snapshots.", f"machine {machine_id}")
+                raise Refused(message("A machine with secure boot cannot take snapshots."), f"machine {machine_id}")
             files = [list(file) for disk in list_disk_keys(row) for file in db.execute(DISK_FILES_QUERY, disk)]
             statement = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
             db.execute(statement, (machine_id, name, row["power"], orjson.dumps(files)))
@@ -30,7 +31,9 @@ class Snapshots:
             query = "SELECT power, files FROM snapshots WHERE machine_id = ? AND name = ?"
             snapshot = db.execute(query, (machine_id, name)).fetchone()
             if snapshot is None:
-                raise Missing("The snapshot is not on the hypervisor.", f"snapshot {name} of machine {machine_id}")
+                raise Missing(
+                    message("The snapshot is not on the hypervisor."), f"snapshot {name} of machine {machine_id}"
+                )
             self._turn_off(db, machine_id)
             for disk in list_disk_keys(row):
                 db.execute("DELETE FROM written WHERE pool = ? AND disk = ?", disk)

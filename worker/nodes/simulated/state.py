@@ -11,6 +11,7 @@ import threading
 import weakref
 from contextlib import contextmanager
 
+from panel.core.messages import message
 from worker.nodes.base import Unreachable
 from worker.nodes.simulated.importing import IMPORT_SCHEMA
 from worker.nodes.simulated.overlays import OVERLAY_SCHEMA
@@ -121,7 +122,7 @@ def translate_errors(path):
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:
             raise
-        raise Unreachable("The hypervisor does not answer.", f"{path}: {error}") from error
+        raise Unreachable(message("The hypervisor does not answer."), f"{path}: {error}") from error
 
 
 def close_before_fork():

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import orjson
 
+from panel.core.messages import message
 from worker.nodes.base import Disk, Full, GiB, Missing, Pool, Refused, Seed
 
 SEED_BLOCK_BYTES = 2048
@@ -42,14 +43,14 @@ class Storage:
     def delete_image(self, pool, name):
         children = self.state.rows("SELECT name FROM disks WHERE pool = ? AND parent = ?", pool, name)
         if children:
-            raise Refused("Disks are based on the image.", f"{children[0]['name']} is based on {name}")
+            raise Refused(message("Disks are based on the image."), f"{children[0]['name']} is based on {name}")
         self._delete_stored(pool, name)
 
     def create_disk(self, disk, image=None, progress=None):
         self._delete_stored(disk.pool, disk.name)
         with self.state.transaction() as db:
             if image and not self._has_image(disk.pool, image):
-                raise Missing("The image is not on the hypervisor.", f"image {image.name} in pool {disk.pool}")
+                raise Missing(message("The image is not on the hypervisor."), f"image {image.name} in pool {disk.pool}")
             self._store(db, disk, "disk", parent=image and image.name)
 
     def grow_disk(self, disk, machine_id=None):
@@ -58,7 +59,7 @@ class Storage:
                 self._get_machine(db, machine_id)
             row = db.execute("SELECT size FROM disks WHERE pool = ? AND name = ?", (disk.pool, disk.name)).fetchone()
             if row is None:
-                raise Missing("The disk is not on the hypervisor.", f"disk {disk.name} in pool {disk.pool}")
+                raise Missing(message("The disk is not on the hypervisor."), f"disk {disk.name} in pool {disk.pool}")
             if disk.size > row["size"]:
                 self._ensure_capacity(db, disk, disk.size)
                 statement = "UPDATE disks SET size = :size, allocated = :size WHERE pool = :pool AND name = :name"
@@ -97,7 +98,7 @@ class Storage:
         size_query = "SELECT coalesce(sum(allocated), 0) FROM disks WHERE pool = ? AND name = ?"
         if allocated > free + db.execute(size_query, (disk.pool, disk.name)).fetchone()[0]:
             detail = f"{disk.name} needs {allocated} bytes in pool {disk.pool}, {free} are free"
-            raise Full("There is not enough storage on the hypervisor.", detail)
+            raise Full(message("There is not enough storage on the hypervisor."), detail)
 
     def _delete_stored(self, pool, name):
         self._get_pool_path(pool)
@@ -108,7 +109,7 @@ class Storage:
         """Return the path of the pool; raise `Missing` if it was never prepared."""
         for (path,) in self.state.rows("SELECT path FROM pools WHERE name = ?", name):
             return path
-        raise Missing("The storage pool is not on the hypervisor.", f"pool {name}")
+        raise Missing(message("The storage pool is not on the hypervisor."), f"pool {name}")
 
     def _describe_pool(self, db, name):
         path = self._get_pool_path(name)
@@ -130,5 +131,5 @@ def read_virtual_size(image):
         with image.path.open("rb") as file:
             header = file.read(32)
     except FileNotFoundError:
-        raise Missing("The image's file is gone.", f"no file {image.path}") from None
+        raise Missing(message("The image's file is gone."), f"no file {image.path}") from None
     return int.from_bytes(header[24:32], "big") if header.startswith(b"QFI\xfb") else image.size

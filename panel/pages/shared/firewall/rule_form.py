@@ -91,5 +91,5 @@ def validate_rule(values):
         messages = {field: flatten_errors(text) for field, text in error.normalized_messages().items()}
         ports = [messages.pop(field) for field in ("port_range_min", "port_range_max") if field in messages]
         if ports:
-            messages["ports"] = "Enter a port or port range." if ports[0] == "Say which ports." else ports[0]
+            messages["ports"] = "Enter a port or port range." if ports[0] == "Enter a port or port range." else ports[0]
         raise Invalid("Please correct the highlighted fields.", **messages) from None

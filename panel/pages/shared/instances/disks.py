@@ -21,5 +21,5 @@ def disk(instance_id, disk_id, action):
     instance = get_instance(instance_id)
     row = disks.get(instance, disk_id)
     task = getattr(disks, action)(row, actor=actor(), by_operator=is_operator_area())
-    message = DISK_ACTION_MESSAGES[action] if task else "It is so already."
+    message = DISK_ACTION_MESSAGES[action] if task else "No change needed."
     return action_done(message, tab_url(instance, "storage"))
