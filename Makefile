@@ -24,7 +24,7 @@ TEST_PACKAGES := chromium iputils-ping libvirt-clients openssh-client openssh-se
 # Keywords besides gettext's own. The catalogue has no line numbers and no dates, so that its diffs show changed texts only.
 MESSAGES := panel/translations/messages.pot
 EXTRACT := pybabel --quiet extract --mapping-file=pyproject.toml --keywords="lazy_gettext message plural_message:1,2" \
-	--no-location --omit-header --sort-output --width=120 panel templates
+	--no-location --omit-header --sort-output --width=120 panel worker consoles templates
 LIGHT := not guest and not browser and not processes
 SLOWEST := --durations=30 --durations-min=10
 

@@ -5,6 +5,7 @@ import pkgutil
 from pathlib import Path
 
 import pytest
+from babel.messages.pofile import read_po
 from marshmallow import ValidationError
 
 import api
@@ -12,7 +13,7 @@ import panel
 from api.docs import openapi_document
 from api.instances.actions import POWER_ACTIONS
 from panel.auth import permissions
-from panel.core import jobs
+from panel.core import jobs, languages
 from panel.core.errors import Problem
 from tests.support.product_code import (
     called_name,
@@ -174,3 +175,14 @@ def test_templates_of_messages_are_literals():
         if not (node.args and isinstance(node.args[0], ast.Constant))
     ]
     assert computed == []
+
+
+def test_messages_are_in_the_catalogue():
+    with open(languages.TRANSLATIONS_FOLDER / "messages.pot", "rb") as file:
+        catalogue = read_po(file)
+    known = {text for entry in catalogue for text in (entry.id if isinstance(entry.id, tuple) else (entry.id,))}
+    templates = {
+        call.args[0].value for name in ("message", "plural_message") for _, call in find_calls(name) if call.args
+    }
+    assert len(templates) > 500
+    assert templates - known == set()

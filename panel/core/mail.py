@@ -8,15 +8,14 @@ authoritative, as with tasks: after a lost notification or while the mail server
 lost.
 """
 
-import json
 import re
 from email.message import EmailMessage
 from email.utils import format_datetime
-from functools import cache
+from functools import cache, partial
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from panel.core import jobs
+from panel.core import jobs, messages
 from panel.core.config import ROOT, Config
 from panel.core.db import on_commit, session
 from panel.core.languages import DEFAULT_LANGUAGE, current_language, load_translations
@@ -38,7 +37,9 @@ def template_environment(language):
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.install_gettext_translations(load_translations(language), newstyle=True)
+    translations = load_translations(language)
+    environment.install_gettext_translations(translations, newstyle=True)
+    environment.finalize = partial(messages.translated, translations=translations)
     environment.policies["ext.i18n.trimmed"] = True
     environment.filters["exact"] = formatting.format_datetime
     return environment
@@ -62,7 +63,7 @@ def send(recipient, template, **facts):
     template_environment(language).get_template(f"{template}.txt")  # fail here, not in the worker, for a misspelt name
     if language != DEFAULT_LANGUAGE:
         facts["language"] = language
-    mail = Mail(recipient=recipient, template=template, sealed=json.dumps(facts))
+    mail = Mail(recipient=recipient, template=template, sealed=messages.dump_facts(facts))
     session.add(mail)
     session.flush()
     on_commit(lambda: jobs.enqueue_call("worker.tasks.mail.send", mail.id))

@@ -110,6 +110,22 @@ def from_dict(facts):
     return Message(facts["message"], parameters, facts.get("plural"))
 
 
+def dump_facts(facts) -> str:
+    """Return a dictionary as JSON that keeps the messages among its values."""
+    options = orjson.OPT_PASSTHROUGH_SUBCLASS
+    return orjson.dumps(facts, default=as_dict, option=options).decode()
+
+
+def load_facts(text):
+    """Return the dictionary that `dump_facts` wrote."""
+    facts = orjson.loads(text)
+    return {name: from_dict(fact) if is_stored_message(fact) else fact for name, fact in facts.items()}
+
+
+def is_stored_message(fact):
+    return isinstance(fact, dict) and fact.keys() <= {"message", "parameters", "plural"} and "message" in fact
+
+
 @lru_cache(maxsize=2048)
 def from_stored(text) -> Message | None:
     """Return the message of a column's text. Cached, because the same stages and errors are in many rows."""

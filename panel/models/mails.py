@@ -1,12 +1,11 @@
 """Mails that wait to be sent."""
 
-import json
 from datetime import datetime
 
 from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from panel.core import clock
+from panel.core import clock, messages
 from panel.core.db import EncryptedText, Model, TimestampMixin
 
 
@@ -27,4 +26,4 @@ class Mail(TimestampMixin, Model):
 
     @property
     def facts(self):
-        return json.loads(self.sealed)
+        return messages.load_facts(self.sealed)

@@ -16,6 +16,7 @@ from marshmallow import Schema, ValidationError, fields
 
 from panel.core.db import session
 from panel.core.errors import Problem, TooMany
+from panel.core.messages import join_messages
 
 NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
 
@@ -52,7 +53,7 @@ class Form:
                 self.status, self.reason = error.status, error.reason
                 if isinstance(error, TooMany):
                     after_this_request(partial(set_retry_after, error.seconds))
-                self.errors = {name: " ".join(texts) for name, texts in error.fields.items()}
+                self.errors = {name: join_messages(texts) for name, texts in error.fields.items()}
                 if not self.errors.keys() & self.fields.keys():
                     self.errors[""] = error.message
         if "_schema" in self.errors:
@@ -138,4 +139,4 @@ def flatten_errors(messages):
         messages = messages.values()
     if messages == "Missing data for required field.":
         return "Fill this in."
-    return messages if isinstance(messages, str) else " ".join(flatten_errors(nested) for nested in messages)
+    return messages if isinstance(messages, str) else join_messages(flatten_errors(nested) for nested in messages)

@@ -14,6 +14,7 @@ from werkzeug.exceptions import HTTPException
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Problem
+from panel.web.translation import translate
 
 log = structlog.get_logger()
 
@@ -46,7 +47,7 @@ def is_htmx_request():
 def flash_message(message, level=None):
     """Show a message with the next page or partial. `level` is `success`, `info`, `warning` or `danger`; the default is
     `info` when a task was enqueued, because the work is not done yet, else `success`."""
-    flash(message, level or ("info" if jobs.has_queued_tasks() else "success"))
+    flash(translate(message), level or ("info" if jobs.has_queued_tasks() else "success"))
 
 
 def render(template, block=None, *, status=200, **context):
@@ -93,7 +94,7 @@ def action_done(message, url, level=None):
     """Answer a completed action with a message. htmx stays on the page and its live parts reload; other requests are
     redirected to `url`."""
     if is_script_request():
-        return make_response({"message": message})
+        return make_response({"message": translate(message)})
     flash_message(message, level)
     if not is_partial():
         return redirect_to(url)
@@ -121,7 +122,9 @@ def redirect_to(url):
 
 def refused(status, message, reason=None):
     """Return an error as JSON, for a page's script."""
-    return make_response({"success": False, "message": message} | ({"reason": reason} if reason else {}), status)
+    return make_response(
+        {"success": False, "message": translate(message)} | ({"reason": reason} if reason else {}), status
+    )
 
 
 def answer_problem(error: Problem):

@@ -11,7 +11,8 @@ from flask import Flask, g, has_request_context, request
 from flask_babel import Babel, LazyString, get_translations
 from markupsafe import Markup
 
-from panel.core import languages
+from panel.core import languages, messages
+from panel.core.messages import Message
 
 
 def init_app(app: Flask):
@@ -22,6 +23,7 @@ def init_app(app: Flask):
     environment = app.jinja_env
     environment.add_extension("jinja2.ext.i18n")
     environment.newstyle_gettext = True
+    environment.finalize = translate  # messages of services and of rows, wherever a template shows them
     environment.policies["ext.i18n.trimmed"] = True
     environment.globals |= {"_": gettext_markup, "gettext": gettext_markup, "ngettext": ngettext_markup}
     environment.globals |= {"language": language, "translate": translate}
@@ -50,12 +52,17 @@ def translations():
 def gettext(text: str, **parameters) -> str:
     """Return the text in the request's language: `_("Group %(name)s created.", name=name)`."""
     translated = translations().gettext(text)
-    return translated % parameters if "%" in translated else translated
+    return translated % translate_values(parameters) if "%" in translated else translated
 
 
 def ngettext(singular: str, plural: str, number: int, **parameters) -> str:
     """Return the text for a number of things; `%(num)s` is the number with separators."""
-    return translations().ngettext(singular, plural, number) % {"num": f"{number:,}", **parameters}
+    return translations().ngettext(singular, plural, number) % {"num": f"{number:,}", **translate_values(parameters)}
+
+
+def translate_values(parameters):
+    """Return parameters with their messages in the request's language, because a sentence may quote another."""
+    return {name: translate(value) for name, value in parameters.items()}
 
 
 def lazy_gettext(text: str, **parameters) -> LazyString:
@@ -66,14 +73,16 @@ def lazy_gettext(text: str, **parameters) -> LazyString:
 def gettext_markup(text: str, **parameters) -> Markup:
     """Return the text as HTML, with its parameters escaped. Translators may use tags."""
     translated = Markup(translations().gettext(text))
-    return translated % parameters if "%" in translated else translated
+    return translated % translate_values(parameters) if "%" in translated else translated
 
 
 def ngettext_markup(singular: str, plural: str, number: int, **parameters) -> Markup:
-    return Markup(translations().ngettext(singular, plural, number)) % {"num": f"{number:,}", **parameters}
+    return Markup(translations().ngettext(singular, plural, number)) % {
+        "num": f"{number:,}",
+        **translate_values(parameters),
+    }
 
 
 def translate(text: str) -> str:
-    """Return a `Message` in the request's language. Other text is returned unchanged."""
-    template = getattr(text, "template", None)
-    return translations().gettext(template).format(**text.parameters) if template else text
+    """Return a `Message` in the request's language. Everything else is returned unchanged."""
+    return messages.translated(text, translations()) if isinstance(text, Message) else text
