@@ -208,6 +208,17 @@ def fernet_keys(secret_keys: str):
     return [urlsafe_b64encode(sha256(b"at rest:" + key.strip().encode()).digest()) for key in secret_keys.split(",")]
 
 
+def with_lock(query, **options):
+    """Lock the rows that the query finds, and read them again: they may have changed while it waited. `options` are
+    those of `with_for_update`."""
+    return query.with_for_update(**options).execution_options(populate_existing=True)
+
+
+def lock_row(model, row_id):
+    """Return the row with this id, locked and read again, or None. Rows that only refer to it can still be written."""
+    return session.get(model, row_id, with_for_update={"key_share": True}, populate_existing=True)
+
+
 def on_commit(call):
     """Run `call` after this transaction commits, and never if it rolls back. `call` must not use the session."""
     session.info.setdefault("on_commit", []).append(call)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import func, select
 
-from panel.core.db import session
+from panel.core.db import lock_row, session
 from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import Account, Certificate
@@ -34,7 +34,7 @@ def count_used(account_id, name):
 def ensure_one_more(account_id, name):
     """Raise when the account may not have one more of what the limit counts. The account stays locked until the
     transaction ends, so concurrent calls are counted one after the other."""
-    session.get(Account, account_id, with_for_update={"key_share": True}, populate_existing=True)
+    lock_row(Account, account_id)
     ensure_below_limit(account_id, name, count_used(account_id, name))
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from sqlalchemy import func, select
 from sqlalchemy.orm import joinedload
 
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Disk, HypervisorGroup, Instance, ResourcePack
@@ -104,7 +104,7 @@ def choose_pack(account, location_id, plan, pack_id=None):
     """
     query = select(ResourcePack).where(account.visible_rows(ResourcePack)).order_by(ResourcePack.id)
     query = query.where(ResourcePack.id == pack_id) if pack_id else query.where(ResourcePack.enabled)
-    packs = session.scalars(query.with_for_update().execution_options(populate_existing=True)).all()
+    packs = session.scalars(with_lock(query)).all()
     if not packs and pack_id:
         raise Invalid(message("No such resource pack."), pack_id=message("No such resource pack."))
     problems = [(pack, pack_error(pack, location_id, plan)) for pack in with_usage(packs)]
@@ -139,8 +139,7 @@ def ensure_capacity(instance, **additional):
     """Raise Invalid if the instance's pack lacks these additional amounts. Instances without a pack always pass."""
     if instance.pack_id is None:
         return
-    query = select(ResourcePack).where(ResourcePack.id == instance.pack_id).with_for_update()
-    pack = session.scalar(query.execution_options(populate_existing=True))
+    pack = session.scalar(with_lock(select(ResourcePack).where(ResourcePack.id == instance.pack_id)))
     problem = capacity_error(with_usage([pack])[0], additional)
     if problem:
         raise Invalid(problem[1], reason=problem[0])

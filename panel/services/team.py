@@ -7,7 +7,7 @@ and cannot change members who have more.
 from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import joinedload, selectinload
 
-from panel.core.db import session
+from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, Instance, LoginSession, Member, Project, ResourceGrant, Role, Token
@@ -58,7 +58,7 @@ def create_role(access, *, name, permissions, description=None):
 
 def get_or_create_role(access, *, name, permissions, description=None):
     """Return the role with this name; create it if the team has none. The lock on the account serialises requests."""
-    session.get(Account, access.id, with_for_update={"key_share": True}, populate_existing=True)
+    lock_row(Account, access.id)
     role = session.scalar(select_roles(access).where(Role.name == name))
     return role or create_role(access, name=name, permissions=permissions, description=description)
 

@@ -18,7 +18,7 @@ from itertools import takewhile
 from sqlalchemy import delete, exists, func, insert, select
 
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.core.errors import Forbidden
 from panel.core.messages import message
 from panel.models import Account, CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
@@ -104,7 +104,7 @@ def lock_latest(resource_id):
         .order_by(MeteringRecord.id.desc())
         .limit(1)
     )
-    return session.scalar(query.with_for_update().execution_options(populate_existing=True))
+    return session.scalar(with_lock(query))
 
 
 def ensure_billing_enabled(access):
@@ -147,7 +147,7 @@ def meter_hours():
         .where(~MeteringRecord.settled, MeteringRecord.counted_until < end)
         .order_by(MeteringRecord.counted_until, MeteringRecord.id)
     )
-    locked = due.limit(RECORDS_PER_BATCH).with_for_update().execution_options(populate_existing=True)
+    locked = with_lock(due.limit(RECORDS_PER_BATCH))
     records = session.scalars(locked).all()
     if not records:
         return 0
@@ -208,8 +208,7 @@ def add_to_months(hour_rows):
     ids = {record.resource_id for record, _ in hour_rows}
     months = {make_month_key(hour["hour"]) for _, hour in hour_rows}
     query = select(UsageMonth).where(UsageMonth.resource_id.in_(ids), UsageMonth.month.in_(months))
-    query = query.order_by(UsageMonth.resource_id, UsageMonth.month).with_for_update()
-    rows = session.scalars(query.execution_options(populate_existing=True))
+    rows = session.scalars(with_lock(query.order_by(UsageMonth.resource_id, UsageMonth.month)))
     existing = {(row.resource_id, row.month, row.account_id): row for row in rows}
     for record, hour in hour_rows:
         key = record.resource_id, make_month_key(hour["hour"]), record.account_id
@@ -260,7 +259,7 @@ def post_charges():
 def post_month(account_id, month):
     account = credits.lock_account(account_id)
     query = select(UsageMonth).where(UsageMonth.account_id == account_id, UsageMonth.month == month)
-    query = query.order_by(UsageMonth.resource_id).with_for_update().execution_options(populate_existing=True)
+    query = with_lock(query.order_by(UsageMonth.resource_id))
     rows = session.scalars(query).all()
     total = sum((row.charge for row in rows), Decimal(0)).quantize(CENT)
     difference = total - credits.charged_total(account_id, month)

@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, select, update
 
 from panel.core import clock, jobs
 from panel.core.database_errors import log_failure
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.core.messages import message
 from panel.models import Task, TaskLog
 from worker.engine import claiming
@@ -59,7 +59,7 @@ def claim(task_ids, worker):
 def select_under_way():
     resources = select(Task.resource_id).where(Task.id.in_(bindparam("task_ids", expanding=True)))
     query = select(Task).where(Task.resource_id.in_(resources), claiming.TASK_IS_UNDER_WAY).order_by(Task.id)
-    return query.with_for_update(key_share=True).execution_options(populate_existing=True)
+    return with_lock(query, key_share=True)
 
 
 def is_batchable(row):

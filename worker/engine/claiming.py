@@ -7,7 +7,7 @@ from sqlalchemy import and_, bindparam, exists, func, or_, select, text
 from sqlalchemy.orm import aliased
 
 from panel.core import clock, jobs
-from panel.core.db import session
+from panel.core.db import lock_row, session, with_lock
 from panel.models import Hypervisor, Task
 from worker.engine.registry import TASK_TYPES
 
@@ -44,7 +44,7 @@ def claim(task_id, worker):
 def select_under_way():
     resource = select(Task.resource_id).where(Task.id == bindparam("task_id")).scalar_subquery()
     query = select(Task).where(Task.resource_id == resource, TASK_IS_UNDER_WAY).order_by(Task.id)
-    return query.with_for_update(key_share=True).execution_options(populate_existing=True)
+    return with_lock(query, key_share=True)
 
 
 def can_begin(row, others):
@@ -73,7 +73,7 @@ def is_at_capacity(hypervisor_id):
 
 
 def lock_hypervisor(hypervisor_id):
-    return session.get(Hypervisor, hypervisor_id, with_for_update={"key_share": True}, populate_existing=True)
+    return lock_row(Hypervisor, hypervisor_id)
 
 
 def take_over_rollback(row, others):

@@ -13,7 +13,7 @@ from redis import RedisError
 from sqlalchemy import select
 
 from panel.core import jobs
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.core.messages import message
 from panel.models import Hypervisor, Task, TaskLog
 from worker.engine.claiming import ROLLBACK_IS_PENDING, TASK_IS_UNDER_WAY, select_runnable
@@ -91,7 +91,7 @@ def queue_length():
 def requeue_or_fail(task_id, worker, heartbeat):
     """Re-queue a task whose worker was lost. Fail one that lost too many workers."""
     query = select(Task).where(Task.id == task_id, Task.worker == worker, Task.heartbeat_at == heartbeat)
-    row = session.scalar(query.with_for_update(key_share=True).execution_options(populate_existing=True))
+    row = session.scalar(with_lock(query, key_share=True))
     if row is None:
         return session.rollback()
     log.warning("worker_lost", task_id=row.id, kind=row.kind, attempt=row.attempt, worker=worker)

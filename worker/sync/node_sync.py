@@ -6,7 +6,7 @@ import structlog
 from sqlalchemy import bindparam, select, update
 
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import lock_row, session
 from panel.core.messages import join_messages, message
 from panel.models import Hypervisor, Instance, Interface, Migration, Task
 from panel.models.tasks import OPEN_STATUSES
@@ -149,7 +149,7 @@ def mark_unreachable(hypervisor_id, asked_at, error):
 
 
 def lock_hypervisor(hypervisor_id):
-    return session.get(Hypervisor, hypervisor_id, with_for_update={"key_share": True}, populate_existing=True)
+    return lock_row(Hypervisor, hypervisor_id)
 
 
 def is_outdated(row, asked_at):

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from panel.core import clock, jobs
-from panel.core.db import on_commit, session
+from panel.core.db import lock_row, on_commit, session
 from panel.core.errors import NotFound, Problem
 from panel.core.messages import message
 from panel.models import MediaDownload
@@ -50,7 +50,7 @@ def fetch(work, row):
     work.step(message("Downloading {name:.100}", name=row.file.name), 5)
     arrive = store_on_node if row.storage else store_in_folder
     volume, size, *facts = arrive(work, row)
-    row = session.get(MediaDownload, row.id, with_for_update={"key_share": True}, populate_existing=True)
+    row = lock_row(MediaDownload, row.id)
     if row is None or row.task_id != work.task.id:
         raise Superseded(message("It was replaced by another attempt."))
     downloads.record_success(row, volume, size)

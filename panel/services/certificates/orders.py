@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import String, cast, delete, exists, func, or_, select
 
 from panel.core import clock, jobs, mail
-from panel.core.db import session
+from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Invalid, TooMany
 from panel.core.messages import message
 from panel.models import AcmeChallenge, Certificate, Task
@@ -98,7 +98,7 @@ def start_order(row, *, actor="system"):
 def lock_certificate(task):
     """Return the certificate of the task, read again and locked; None when it is gone or a later order replaced the
     task."""
-    row = session.get(Certificate, task.resource_id, with_for_update={"key_share": True}, populate_existing=True)
+    row = lock_row(Certificate, task.resource_id)
     return row if row and row.task_id == task.id else None
 
 

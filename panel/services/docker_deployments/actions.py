@@ -2,7 +2,7 @@
 
 from sqlalchemy import select
 
-from panel.core.db import session
+from panel.core.db import lock_row, session
 from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import DockerEngine, Task
@@ -78,7 +78,7 @@ def remove(row, *, actor, by_operator=False):
 def remember_leftover(instance_id, project, tries=0):
     """Record that the project has to be removed when the guest is reachable, unless that was tried `MAX_REMOVAL_TRIES`
     times."""
-    engine = session.get(DockerEngine, instance_id, with_for_update={"key_share": True}, populate_existing=True)
+    engine = lock_row(DockerEngine, instance_id)
     if engine and tries < MAX_REMOVAL_TRIES:
         engine.leftover, engine.has_leftover = {**engine.leftover, project: tries}, True
         session.flush()
@@ -86,7 +86,7 @@ def remember_leftover(instance_id, project, tries=0):
 
 def reconcile(instance):
     """Enqueue removals of leftover projects. A failed one is recorded again."""
-    engine = session.get(DockerEngine, instance.id, with_for_update={"key_share": True}, populate_existing=True)
+    engine = lock_row(DockerEngine, instance.id)
     leftovers, engine.leftover, engine.has_leftover = engine.leftover, {}, False
     for project, tries in leftovers.items():
         enqueue(instance, "remove", "system", project_name=project, tries=tries + 1)

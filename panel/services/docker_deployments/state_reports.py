@@ -3,7 +3,7 @@
 from sqlalchemy import delete, select, update
 
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import lock_row, session, with_lock
 from panel.core.messages import message
 from panel.models import DockerDeployment, DockerEngine, Instance
 from panel.services.docker_deployments.actions import remember_leftover
@@ -16,7 +16,7 @@ ENGINE_GONE_MESSAGE = message("Docker is not installed in the machine any more."
 def lock_deployment(deployment_id):
     """Return the app, read again and locked, or None."""
     query = select(DockerDeployment).where(DockerDeployment.id == deployment_id)
-    return session.scalar(query.with_for_update(key_share=True).execution_options(populate_existing=True))
+    return session.scalar(with_lock(query, key_share=True))
 
 
 def lock_deployment_of(task):
@@ -26,7 +26,7 @@ def lock_deployment_of(task):
 
 
 def lock_engine(instance_id):
-    return session.get(DockerEngine, instance_id, with_for_update={"key_share": True}, populate_existing=True)
+    return lock_row(DockerEngine, instance_id)
 
 
 def record_support(instance_id, supported):

@@ -4,7 +4,7 @@ import ipaddress
 
 from sqlalchemy import select
 
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import Address, Subnet
@@ -44,8 +44,7 @@ def get_free_address(hypervisor, ip):
         raise invalid_address(message("{ip} is in no subnet of the location.", ip=ip))
     if not hypervisor.group.public_networking_enabled and subnet.kind != "private":
         raise invalid_address(message("{ip} is public, and the location has private addresses only.", ip=ip))
-    query = select(Address).where(Address.ip == ip).with_for_update(of=Address)
-    row = session.scalar(query.execution_options(populate_existing=True))
+    row = session.scalar(with_lock(select(Address).where(Address.ip == ip), of=Address))
     if row is None:
         return create_address(subnet, ip)
     if row.interface_id:

@@ -3,7 +3,7 @@
 from sqlalchemy import select
 
 from panel.core import jobs
-from panel.core.db import session
+from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Invalid, NotFound, Unavailable
 from panel.core.messages import message
 from panel.models import Instance, Iso, Task
@@ -71,7 +71,7 @@ def enqueue_change(instance, slot, column, iso, kind, actor):
 def restore_drive(task):
     """Undo a failed change of the drive, unless it was changed again meanwhile."""
     column = DRIVE_COLUMNS[task.arguments["slot"]]
-    instance = session.get(Instance, task.resource_id, with_for_update={"key_share": True}, populate_existing=True)
+    instance = lock_row(Instance, task.resource_id)
     if instance and getattr(instance, column) == task.arguments["iso_id"]:
         before = get_previous_iso_id(task)
         setattr(instance, column, before if before and session.get(Iso, before) else None)

@@ -6,7 +6,7 @@ deploy; until the next one a further address has to be configured in the guest.
 
 from sqlalchemy import or_, select
 
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Address, Interface, Subnet
@@ -67,8 +67,8 @@ def allocate_next(instance, entitlement, count, by_operator):
 def get_named_addresses(instance, ips):
     """Return free addresses of the instance's location, given by id or by address."""
     query = select(Address).join(Subnet).where(Subnet.group_id == instance.group_id)
-    query = query.where(or_(Address.id.in_(ips), Address.ip.in_(ips))).with_for_update(of=Address)
-    addresses = session.scalars(query.execution_options(populate_existing=True)).all()
+    query = query.where(or_(Address.id.in_(ips), Address.ip.in_(ips)))
+    addresses = session.scalars(with_lock(query, of=Address)).all()
     if len(addresses) < len(set(ips)):
         raise Invalid(
             message("One of the addresses is not of this location."),

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, exists, select
 from sqlalchemy.orm import joinedload
 
 from panel.core import clock, events
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.core.messages import message
 from panel.models import Event, Instance
 from panel.services import security_groups, usage
@@ -29,8 +29,7 @@ def lock_instances(*instance_ids):
 @cache
 def select_locked():
     query = select(Instance).where(Instance.id.in_(bindparam("instance_ids", expanding=True))).order_by(Instance.id)
-    query = query.options(joinedload(Instance.group)).with_for_update(key_share=True, of=Instance)
-    return query.execution_options(populate_existing=True)
+    return with_lock(query.options(joinedload(Instance.group)), key_share=True, of=Instance)
 
 
 def report_power(instance, state, *, at, actor="system"):

@@ -3,7 +3,7 @@
 from sqlalchemy import select
 
 from panel.core import events
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.models import Instance
 from panel.services.instances.actions import enqueue, find_open_task
 from panel.services.state_machine import ensure_allowed
@@ -47,5 +47,5 @@ def unsuspend(instance, *, actor):
 
 def lock_instance(instance):
     """Return the instance, read again and locked, so that concurrent suspensions wait."""
-    query = select(Instance).where(Instance.id == instance.id).with_for_update(key_share=True, of=Instance)
-    return session.scalar(query.execution_options(populate_existing=True))
+    query = select(Instance).where(Instance.id == instance.id)
+    return session.scalar(with_lock(query, key_share=True, of=Instance))

@@ -14,7 +14,7 @@ Both end with the next month, a larger allowance, another policy, or when an ope
 from sqlalchemy import BigInteger, cast, func, select
 
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import Instance, Interface, MonthlyTraffic, Plan
@@ -30,10 +30,8 @@ def reset_month():
     """Start the new month for a batch of interfaces that still count an earlier one, whose bytes are added to the
     history. Return how many there were. Concurrent calls are safe."""
     month = usage.make_month_key(clock.now())
-    query = (
-        select(Interface).where(Interface.period < month).limit(TRAFFIC_BATCH_SIZE).with_for_update(skip_locked=True)
-    )
-    interfaces = session.scalars(query.execution_options(populate_existing=True)).all()
+    query = select(Interface).where(Interface.period < month).limit(TRAFFIC_BATCH_SIZE)
+    interfaces = session.scalars(with_lock(query, skip_locked=True)).all()
     for interface in interfaces:
         record_month(interface)
         interface.received = interface.sent = 0

@@ -6,7 +6,7 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import session, with_lock
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.schemas.webhooks import ALL_KINDS, CLUSTER_RESOURCE, INSTANCE_RESOURCE
 
@@ -53,7 +53,7 @@ def lock_subscriptions(account_ids):
     """Return the enabled subscriptions by account, locked against deletion until the transaction ends."""
     query = select(WebhookSubscription).where(WebhookSubscription.account_id.in_(account_ids))
     enabled = query.where(WebhookSubscription.enabled).order_by(WebhookSubscription.id)
-    locked = enabled.with_for_update(read=True, key_share=True).execution_options(populate_existing=True)
+    locked = with_lock(enabled, read=True, key_share=True)
     by_account = defaultdict(list)
     for subscription in session.scalars(locked):
         by_account[subscription.account_id].append(subscription)
