@@ -13,7 +13,7 @@ from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Interface
 from panel.services import subnets
-from panel.services.ids import generate_unique, random_mac
+from panel.services.ids import generate_mac
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,6 @@ def ensure_interface(instance, plan):
     """Add an interface to an instance that has none. A running machine gets it at its next start."""
     if find_interface(instance) is None:
         kind = "public" if has_public_interface(instance) else "private"
-        mac = generate_unique(Interface.mac, random_mac)
+        mac = generate_mac()
         instance.interfaces.append(Interface(mac=mac, port_speed=plan.port_speed, kind=kind))
         session.flush()

@@ -22,11 +22,13 @@ def select_locations(account=None):
     )
 
 
-def get_location(location_id, account):
-    """Return a location that the account may choose. Raise NotFound for any other, so that hidden ones cannot be
-    detected."""
+def get_location(location_id, account, field=None):
+    """Return a location that the account may choose. For any other raise Invalid for `field` when the id came from a
+    body, else NotFound: hidden ones cannot be told from unknown ones."""
     location = session.get(HypervisorGroup, location_id)
     if location is None or not location.enabled or not group_grants.can_choose(location, account):
+        if field:
+            raise Invalid(message("The location cannot be chosen."), **{field: message("No such location is open.")})
         raise NotFound(message("No such location."))
     return location
 
@@ -246,19 +248,3 @@ def register_image(*, name, **facts):
     session.add(image)
     session.flush()
     return image
-
-
-def select_open_hypervisors(*groups):
-    """Select the hypervisors of these locations on which a new machine may be placed."""
-    return (
-        select(Hypervisor)
-        .where(
-            Hypervisor.group_id.in_([group.id for group in groups]),
-            Hypervisor.status == "up",
-            Hypervisor.deploy_enabled,
-            ~Hypervisor.locked,
-            ~Hypervisor.maintenance,
-        )
-        .options(selectinload(Hypervisor.storages))
-        .order_by(Hypervisor.id)
-    )

@@ -6,10 +6,9 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Disk, Hypervisor, Storage, Task
+from panel.models import Disk, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
-from panel.services import forges, resource_packs, snapshots
-from panel.services.instances.create import Capacity
+from panel.services import forges, placement, resource_packs, snapshots
 from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
 
 MAX_DISKS_PER_INSTANCE = 16
@@ -48,13 +47,11 @@ def ensure_changeable(instance, *, by_operator=False):
 def choose_storage(instance, size, storage=None):
     """Return the storage of the instance's hypervisor with space for `size` GiB more, by default the emptiest one. The
     hypervisor is locked, so that concurrent requests cannot allocate the same space."""
-    query = select(Hypervisor).where(Hypervisor.id == instance.hypervisor_id).with_for_update(of=Hypervisor)
-    free = Capacity([session.scalar(query.execution_options(populate_existing=True))]).disk
-    candidates = [storage] if storage else sorted((s for s in free if s.enabled), key=free.get, reverse=True)
-    if not candidates or free[candidates[0]] < size:
-        sentence = message("Its hypervisor does not have enough storage left.")
-        raise Invalid(sentence, reason="storage_not_sufficient", size=sentence)
-    return candidates[0]
+    capacity = placement.lock_capacity(instance.hypervisor_id)
+    if storage is None:
+        return capacity.choose_storage(size, placement.HOST_STORAGE_FULL_MESSAGE, "size")
+    capacity.ensure_space(storage, size, placement.HOST_STORAGE_FULL_MESSAGE, "size")
+    return storage
 
 
 def add(instance, *, size, actor, storage_id=None, by_operator=True):

@@ -1,10 +1,11 @@
-"""Random values that are not used yet."""
+"""Random names and addresses that are not used yet."""
 
 import secrets
 
 from sqlalchemy import select
 
 from panel.core.db import session
+from panel.models import Instance, Interface, Volume
 
 
 def generate_unique(column, make):
@@ -15,6 +16,19 @@ def generate_unique(column, make):
     return value
 
 
-def random_mac():
+def generate_number():
+    """Return a number of eight digits."""
+    return secrets.randbelow(9 * 10**7) + 10**7
+
+
+def generate_instance_name():
+    return generate_unique(Instance.name, lambda: f"h{generate_number()}")
+
+
+def generate_volume_disk_name():
+    return generate_unique(Volume.disk_name, lambda: f"v{generate_number()}.qcow2")
+
+
+def generate_mac():
     """Return a MAC address of the locally administered range that libvirt also uses for its machines."""
-    return "52:54:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(4))
+    return generate_unique(Interface.mac, lambda: "52:54:" + ":".join(f"{byte:02x}" for byte in secrets.token_bytes(4)))

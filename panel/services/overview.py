@@ -8,7 +8,7 @@ from sqlalchemy import and_, case, func, or_, select
 from panel.core.db import session
 from panel.models import Address, Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task, Volume
 from panel.schemas.constants import INSTANCE_STATES
-from panel.services import hypervisors, instances, subnets, workers
+from panel.services import hypervisors, placement, subnets, workers
 
 NEARLY_FULL_PERCENT = 90
 SCARCE_PERCENT = 10
@@ -146,7 +146,7 @@ def select_unaccelerated_hypervisors():
 def list_full_locations(capacities):
     """Return the capacities of open locations in which no offered plan fits any more."""
     open_capacities = [capacity for capacity in capacities if capacity.group.enabled and capacity.nodes]
-    full_ids = instances.find_full_locations([capacity.group for capacity in open_capacities])
+    full_ids = placement.find_full_locations([capacity.group for capacity in open_capacities])
     return [capacity for capacity in open_capacities if capacity.group.id in full_ids]
 
 

@@ -4,7 +4,7 @@ from lxml import html
 
 from panel.core.db import session
 from panel.models import HypervisorGroup, PlanGroup
-from panel.services import hypervisors, instances
+from panel.services import hypervisors, placement
 from worker.sync import node_sync as nodes
 
 FULL = "This location is full at the moment."
@@ -49,16 +49,16 @@ def test_a_full_location_is_not_preselected_where_another_has_room(browser_as, c
 def test_a_location_without_plans_is_not_called_full(rolled_back_app, cast):
     cast.location.plan_groups = []
     fill_location(cast)
-    assert instances.find_full_locations([cast.location]) == set()
+    assert placement.find_full_locations([cast.location]) == set()
 
 
 def test_many_locations_cost_as_many_queries_as_one(rolled_back_app, cast, queries):
     queries.clear()
-    instances.find_full_locations(session.query(HypervisorGroup).all())
+    placement.find_full_locations(session.query(HypervisorGroup).all())
     one = len(queries)
     for number in range(5):
         second_location(f"more{number}")
     groups = session.query(HypervisorGroup).all()
     queries.clear()
-    instances.find_full_locations(groups)
+    placement.find_full_locations(groups)
     assert len(queries) <= one + 1

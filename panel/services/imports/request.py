@@ -1,17 +1,15 @@
 """Requesting an import of a machine that the latest discovery found."""
 
-import secrets
-
 from sqlalchemy import select
 
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, NotFound, Unavailable
 from panel.core.messages import message
-from panel.models import Instance, Interface, Task
+from panel.models import Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, unmanaged_machines
-from panel.services.ids import generate_unique, random_mac
+from panel.services.ids import generate_instance_name, generate_mac
 from panel.services.imports import addresses, validate
 from panel.services.state_machine import REASONS, TASK_RUNNING
 
@@ -51,12 +49,12 @@ def import_machine(hypervisor, name, *, owner, plan_id, actor, display_name=None
     validate.ensure_compatible(hypervisor, machine, plan)
     ips = addresses.list_reported_ips(hypervisor, machine, plan) if ips is None else list(dict.fromkeys(ips))
     addresses.get_free_addresses(hypervisor, ips)
-    instance_name = generate_unique(Instance.name, lambda: f"h{secrets.randbelow(9 * 10**7) + 10**7}")
+    instance_name = generate_instance_name()
     chosen = {
         "machine_id": machine["id"],
         "machine_name": machine["name"],
         "name": instance_name,
-        "mac": machine["nics"][0]["mac"] if machine["nics"] else generate_unique(Interface.mac, random_mac),
+        "mac": machine["nics"][0]["mac"] if machine["nics"] else generate_mac(),
         "account_id": owner.id,
         "plan_id": plan.id,
         "display_name": display_name or machine["name"],

@@ -5,9 +5,9 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import join_messages, message
-from panel.models import Disk, Hypervisor, Instance, Interface
+from panel.models import Disk, Instance, Interface
+from panel.services import placement
 from panel.services.disks import MAX_DISKS_PER_INSTANCE
-from panel.services.instances.create import Capacity
 
 MAX_DISK_NAME_LENGTH = Disk.name.type.length
 MACHINE_RUNS_MESSAGE = message(
@@ -81,16 +81,14 @@ def plan_error(machine, plan):
 
 
 def ensure_capacity(hypervisor, machine, plan):
-    query = select(Hypervisor).where(Hypervisor.id == hypervisor.id).with_for_update(of=Hypervisor)
-    host = session.scalar(query.execution_options(populate_existing=True))
-    capacity = Capacity([host])
-    if capacity.ram[host] < plan.ram or capacity.cores[host] < plan.cpu_cores:
+    capacity = placement.lock_capacity(hypervisor.id)
+    if not capacity.has_cores_and_ram(hypervisor, plan):
         raise Invalid(
             message("The hypervisor does not have enough memory or processors left."), reason="resources_not_sufficient"
         )
-    for storage in host.storages:
-        if capacity.disk[storage] < sum(disk["size"] for disk in machine["disks"] if disk["storage"] == storage.name):
-            sentence = message(
-                "The storage {storage} does not have enough room left to promise these disks.", storage=storage.name
-            )
-            raise Invalid(sentence, reason="storage_not_sufficient")
+    for storage in hypervisor.storages:
+        size = sum(disk["size"] for disk in machine["disks"] if disk["storage"] == storage.name)
+        sentence = message(
+            "The storage {storage} does not have enough room left to promise these disks.", storage=storage.name
+        )
+        capacity.ensure_space(storage, size, sentence)

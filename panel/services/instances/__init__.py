@@ -7,7 +7,7 @@ from panel.services.instances.bulk import REQUIRED_PERMISSION as BULK_NEEDS
 from panel.services.instances.bulk import count_results as bulk_counts
 from panel.services.instances.bulk import result_status as bulk_status
 from panel.services.instances.bulk import run_bulk, select_instances
-from panel.services.instances.create import capacity_errors, create, find_full_locations
+from panel.services.instances.create import create
 from panel.services.instances.drives import mount, unmount
 from panel.services.instances.first_boot import image_error
 from panel.services.instances.guest import find_guest_report, guest_access_error, push_keys, reset_password
@@ -41,14 +41,12 @@ __all__ = [
     "action_error",
     "bulk_counts",
     "bulk_status",
-    "capacity_errors",
     "change_plan",
     "create",
     "deploy",
     "destroy",
     "ensure_not_suspended",
     "find_by_id",
-    "find_full_locations",
     "find_guest_report",
     "find_last_deploy",
     "get",

@@ -1,21 +1,27 @@
 """Changing the plan of an instance (specification 4.11): disk and port speed change at once, cores and memory at the
 next start. Everything that the plan includes is allocated, or nothing is changed."""
 
-from sqlalchemy import select
-
 from panel.core.db import session
 from panel.core.errors import Conflict, Forbidden, Invalid
 from panel.core.messages import message
-from panel.models import Hypervisor
-from panel.services import address_allocation, catalog, firewall, forges, resource_packs, settings, snapshots, usage
+from panel.services import (
+    address_allocation,
+    catalog,
+    firewall,
+    forges,
+    placement,
+    resource_packs,
+    settings,
+    snapshots,
+    usage,
+)
 from panel.services.instances.actions import enqueue
-from panel.services.instances.create import Capacity
 from panel.services.state_machine import REASONS, action_error
 
 
 def list_offered(instance):
     """Return the other plans of its location, each with the reason why the instance cannot have it, or None."""
-    capacity = Capacity([instance.hypervisor])
+    capacity = placement.Capacity([instance.hypervisor])
     return [
         (plan, plan_error(instance, plan, capacity))
         for plan in session.scalars(catalog.select_plans(instance.group))
@@ -34,7 +40,7 @@ def plan_error(instance, plan, capacity):
     if (ram > 0 and capacity.ram[host] < ram) or (cores > 0 and capacity.cores[host] < cores):
         return "resources_not_sufficient", message("Its hypervisor does not have enough memory or processors left.")
     if plan.storage > first.size and capacity.disk[first.on] < plan.storage - first.size:
-        return "storage_not_sufficient", message("Its hypervisor does not have enough storage left.")
+        return "storage_not_sufficient", placement.HOST_STORAGE_FULL_MESSAGE
     return None
 
 
@@ -59,9 +65,7 @@ def change_plan(instance, *, plan_id, actor, by_operator=False):
         raise Invalid(
             message("The instance already has this plan."), plan_id=message("The instance already has this plan.")
         )
-    query = select(Hypervisor).where(Hypervisor.id == instance.hypervisor_id).with_for_update(of=Hypervisor)
-    host = session.scalar(query.execution_options(populate_existing=True))
-    if error := plan_error(instance, plan, Capacity([host])):
+    if error := plan_error(instance, plan, placement.lock_capacity(instance.hypervisor_id)):
         raise Invalid(error[1], reason=error[0], plan_id=error[1])
     if plan.storage > instance.disks[0].size:
         forges.ensure_not_active(instance)

@@ -5,7 +5,7 @@ from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Interface
 from panel.services import address_allocation, audit, subnets
-from panel.services.ids import generate_unique, random_mac
+from panel.services.ids import generate_mac
 from panel.services.state_machine import REASONS, TASK_RUNNING
 
 NOT_STOPPED_MESSAGE = message(
@@ -30,7 +30,7 @@ def enable(instance):
     if not addresses:
         raise Invalid(NO_FREE_ADDRESS_MESSAGE, reason="private_ipv4_not_available")
     interface = Interface(
-        mac=generate_unique(Interface.mac, random_mac),
+        mac=generate_mac(),
         kind="private",
         position=1,
         port_speed=instance.primary_interface.port_speed,

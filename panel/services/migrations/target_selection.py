@@ -1,16 +1,13 @@
 """Targets of migrations: which hypervisors a machine can move to, and why not to others. Reads only rows."""
 
-from types import SimpleNamespace
-
 from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Invalid, Problem
 from panel.core.messages import message
 from panel.models import Hypervisor
-from panel.services import catalog, state_machine
+from panel.services import placement, state_machine
 from panel.services.instances import blockers
-from panel.services.instances.create import Capacity, best_host
 
 UNKNOWN_STATUS_MESSAGE = message("It has not answered yet.")
 CLOSED_MESSAGES = {
@@ -21,10 +18,9 @@ CLOSED_MESSAGES = {
 }
 
 
-def get_needs(instance):
-    """Return what the machine needs, in the form of a plan."""
+def get_requirements(instance):
     storage = sum(disk.size for disk in instance.disks)
-    return SimpleNamespace(ram=instance.ram, cpu_cores=instance.cpu_cores, storage=storage)
+    return placement.Requirements(cpu_cores=instance.cpu_cores, ram=instance.ram, storage=storage)
 
 
 def select_target(instance, target=None):
@@ -32,13 +28,11 @@ def select_target(instance, target=None):
 
     Without a target, the one with most room.
     """
-    candidates = catalog.select_open_hypervisors(instance.group).with_for_update(of=Hypervisor)
-    candidates = candidates.where(Hypervisor.id != instance.hypervisor_id)
+    candidates = placement.select_open_hypervisors(instance.group).where(Hypervisor.id != instance.hypervisor_id)
     if target:
         candidates = candidates.where(Hypervisor.id == target.id)
-    hosts = session.scalars(candidates.execution_options(populate_existing=True)).all()
-    hosts = [host for host in hosts if target_error(instance, host) is None]
-    return best_host(Capacity(hosts), get_needs(instance))
+    hosts = [host for host in placement.lock_hosts(candidates) if target_error(instance, host) is None]
+    return placement.Capacity(hosts).choose_host(get_requirements(instance))
 
 
 def target_error(instance, target):
@@ -85,11 +79,7 @@ def blocking_error(instance):
 
 def capacity_error(instance, target):
     """Return which of memory, processors or storage the target lacks, as a sentence, or None."""
-    try:
-        best_host(Capacity([target]), get_needs(instance))
-    except Problem as error:
-        return error.message
-    return None
+    return placement.Capacity([target]).placement_error(get_requirements(instance))
 
 
 def list_targets(instance):

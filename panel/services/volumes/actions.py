@@ -4,27 +4,20 @@ Rows have at once the values that clients store (`status`, `instance_id`, the pl
 order in which they were requested, and do not start a task after a failed one. `size` changes when the disk has grown.
 """
 
-import secrets
-
 from sqlalchemy import exists, select
 
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Hypervisor, HypervisorGroup, Task, Volume, VolumePlan
+from panel.models import Task, Volume, VolumePlan
 from panel.models.tasks import OPEN_STATUSES
-from panel.services import catalog, disks, group_grants, instances, projects, usage, volume_plans
-from panel.services.instances.create import Capacity, generate_unique
+from panel.services import catalog, disks, ids, instances, placement, projects, usage, volume_plans
 
 
 def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project_id=None, storage=None):
     """Create a volume in the storage with the most free space. It may move to the hypervisor of its first instance."""
-    group = session.get(HypervisorGroup, hypervisor_group_id)
-    if group is None or not group.enabled or not group_grants.can_choose(group, account):
-        raise Invalid(
-            message("The location cannot be chosen."), hypervisor_group_id=message("No such location is open.")
-        )
+    group = catalog.get_location(hypervisor_group_id, account, "hypervisor_group_id")
     plan = get_offered_plan(volume_plan_id)
     project = projects.get(project_id, account, "project_id") if project_id else None
     volume = Volume(
@@ -34,7 +27,7 @@ def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project
         group=group,
         plan=plan,
         on=storage or choose_storage(group, plan),
-        disk_name=generate_unique(Volume.disk_name, lambda: f"v{secrets.randbelow(9 * 10**7) + 10**7}.qcow2"),
+        disk_name=ids.generate_volume_disk_name(),
         size=plan.size,
     )
     session.add(volume)
@@ -54,16 +47,8 @@ def get_offered_plan(plan_id):
 
 
 def choose_storage(group, plan):
-    hosts = session.scalars(
-        catalog.select_open_hypervisors(group).with_for_update(of=Hypervisor).execution_options(populate_existing=True)
-    ).all()
-    free_space = {
-        storage: free for storage, free in Capacity(hosts).disk.items() if storage.enabled and free >= plan.size
-    }
-    if not free_space:
-        sentence = message("The location does not have enough storage left.")
-        raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
-    return max(free_space, key=free_space.get)
+    capacity = placement.Capacity(placement.lock_hosts(placement.select_open_hypervisors(group)))
+    return capacity.choose_storage(plan.size, placement.LOCATION_STORAGE_FULL_MESSAGE, "volume_plan_id")
 
 
 def attach(volume, *, instance_id, account, actor):
@@ -152,11 +137,8 @@ def resize(volume, *, volume_plan_id, actor):
     if volume.instance:
         disks.ensure_changeable(volume.instance)
     if plan.size > volume.reserved_size:
-        query = select(Hypervisor).where(Hypervisor.id == volume.on.hypervisor_id).with_for_update(of=Hypervisor)
-        host = session.scalar(query.execution_options(populate_existing=True))
-        if Capacity([host]).disk[volume.on] < plan.size - volume.reserved_size:
-            sentence = message("The volume's hypervisor does not have enough storage left.")
-            raise Invalid(sentence, reason="storage_not_sufficient", volume_plan_id=sentence)
+        growth = plan.size - volume.reserved_size
+        placement.ensure_space(volume.on, growth, placement.VOLUME_STORAGE_FULL_MESSAGE, "volume_plan_id")
     cheaper, before = plan.price < volume.plan.price, {"plan_id": volume.plan_id}
     volume.plan, volume.growing_to = plan, plan.size if plan.size > volume.size else None
     session.flush()

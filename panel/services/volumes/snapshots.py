@@ -1,13 +1,10 @@
 """Snapshots of volumes: create, restore in place or to a new volume, delete."""
 
-from sqlalchemy import select
-
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Hypervisor, VolumeSnapshot
-from panel.services import disks
-from panel.services.instances.create import Capacity
+from panel.models import VolumeSnapshot
+from panel.services import disks, placement
 from panel.services.volumes.actions import create, enqueue
 
 MAX_SNAPSHOTS_PER_VOLUME = 20
@@ -48,12 +45,7 @@ def create_snapshot(volume, *, actor, name=None):
 
 
 def ensure_capacity(storage, size):
-    query = select(Hypervisor).where(Hypervisor.id == storage.hypervisor_id).with_for_update(of=Hypervisor)
-    host = session.scalar(query.execution_options(populate_existing=True))
-    if Capacity([host]).disk[storage] < size:
-        raise Invalid(
-            message("The volume's hypervisor does not have enough storage left."), reason="storage_not_sufficient"
-        )
+    placement.ensure_space(storage, size, placement.VOLUME_STORAGE_FULL_MESSAGE)
 
 
 def ensure_usable(snapshot):

@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.models import Plan
 from panel.pages.shared.area import has_permission, owner_of
 from panel.schemas.instances import TIME_ZONES
-from panel.services import catalog, instances, ssh_keys, user_scripts
+from panel.services import catalog, instances, placement, ssh_keys, user_scripts
 
 BRAND_ICONS = {
     "debian": "brand-debian",
@@ -26,10 +26,10 @@ def form_choices(form, instance=None):
     """Return the choices for the form as it is filled in. With an instance, location and plan are fixed."""
     owner = owner_of(instance) if instance else current_access()
     locations = session.scalars(catalog.select_locations(owner)).all()
-    full = set() if instance else instances.find_full_locations(locations)
+    full = set() if instance else placement.find_full_locations(locations)
     location = instance.group if instance else pick_location(locations, form.value("location_id"), full)
     plans = list_plans(location) if location and not instance else []
-    plan_errors = instances.capacity_errors(location, plans) if plans else {}
+    plan_errors = placement.list_capacity_errors(location, plans) if plans else {}
     plan = instance or pick_or_first(plans, form.value("plan_id"), lambda it: not plan_errors[it])
     images = session.scalars(catalog.select_images(owner)).unique().all()
     image_errors = {image: instances.image_error(plan, image) if plan else None for image in images}

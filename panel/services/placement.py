@@ -1,0 +1,158 @@
+"""Placement: the free capacity of hypervisors, and choosing one for a machine, or a storage for a disk.
+
+What allocates capacity locks the hypervisors (`choose_host`, `lock_capacity`, `ensure_space`), so that concurrent
+requests cannot allocate the same. What only shows capacity reads it without a lock.
+"""
+
+from copy import copy
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import selectinload
+
+from panel.core.db import session, with_lock
+from panel.core.errors import Invalid
+from panel.core.messages import message
+from panel.models import Hypervisor
+from panel.services import catalog, hypervisors
+
+LOCATION_STORAGE_FULL_MESSAGE = message("The location does not have enough storage left.")
+HOST_STORAGE_FULL_MESSAGE = message("Its hypervisor does not have enough storage left.")
+VOLUME_STORAGE_FULL_MESSAGE = message("The volume's hypervisor does not have enough storage left.")
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What a machine needs, where there is no plan that says it."""
+
+    cpu_cores: int
+    ram: int
+    storage: int
+
+
+class Capacity:
+    """Free capacity of hypervisors: `ram` in MiB and `cores` by hypervisor, `disk` in GiB by storage."""
+
+    def __init__(self, hosts):
+        allocations = hypervisors.get_allocations([host.id for host in hosts])
+        storage_allocations = hypervisors.get_storage_allocations(
+            [storage.id for host in hosts for storage in host.storages]
+        )
+        self.hosts = hosts
+        self.ram = {host: host.memory_mb * host.memory_overcommit - allocations[host.id]["ram"] for host in hosts}
+        self.cores = {host: host.cpu_cores * host.cpu_overcommit - allocations[host.id]["cpu_cores"] for host in hosts}
+        self.disk = {
+            storage: storage.capacity / hypervisors.BYTES_PER_GIB * storage.overcommit
+            - storage_allocations.get(storage.id, 0)
+            for host in hosts
+            for storage in host.storages
+        }
+
+    def within(self, group_id):
+        """Return the capacity of one location."""
+        part = copy(self)
+        part.hosts = [host for host in self.hosts if host.group_id == group_id]
+        return part
+
+    def has_cores_and_ram(self, host, needs):
+        return self.ram[host] >= needs.ram and self.cores[host] >= needs.cpu_cores
+
+    def choose_host(self, needs):
+        """Return the hypervisor with the most free memory on which a machine of this size (a plan or `Requirements`)
+        fits, and its storage. Raise when there is none."""
+        if not self.hosts:
+            raise Invalid(
+                message("No instance can be placed in this location at the moment."), reason="hypervisor_not_available"
+            )
+        suitable = [host for host in self.hosts if self.has_cores_and_ram(host, needs)]
+        if not suitable:
+            raise Invalid(
+                message("The location does not have enough memory or processors left."),
+                reason="resources_not_sufficient",
+            )
+        for host in sorted(suitable, key=self.ram.get, reverse=True):
+            for storage in host.storages:
+                if storage.enabled and self.disk[storage] >= needs.storage:
+                    return host, storage
+        raise Invalid(LOCATION_STORAGE_FULL_MESSAGE, reason="storage_not_sufficient")
+
+    def placement_error(self, needs):
+        """Return why no machine of this size can be placed, as a sentence, or None."""
+        try:
+            self.choose_host(needs)
+        except Invalid as error:
+            return error.message
+        return None
+
+    def choose_storage(self, size, sentence, field):
+        """Return the storage with the most free space, if that is enough for `size` GiB. Raise otherwise."""
+        storages = [storage for storage in self.disk if storage.enabled]
+        storage = max(storages, key=self.disk.get, default=None)
+        if storage is None or self.disk[storage] < size:
+            raise storage_full_error(sentence, field)
+        return storage
+
+    def ensure_space(self, storage, size, sentence, field=None):
+        """Raise when the storage has fewer than `size` GiB free."""
+        if self.disk[storage] < size:
+            raise storage_full_error(sentence, field)
+
+
+def storage_full_error(sentence, field=None):
+    return Invalid(sentence, reason="storage_not_sufficient", **({field: sentence} if field else {}))
+
+
+def select_open_hypervisors(*groups):
+    """Select the hypervisors of these locations on which a new machine may be placed."""
+    return (
+        select(Hypervisor)
+        .where(
+            Hypervisor.group_id.in_([group.id for group in groups]),
+            Hypervisor.status == "up",
+            Hypervisor.deploy_enabled,
+            ~Hypervisor.locked,
+            ~Hypervisor.maintenance,
+        )
+        .options(selectinload(Hypervisor.storages))
+        .order_by(Hypervisor.id)
+    )
+
+
+def lock_hosts(query):
+    """Return the selected hypervisors, read again and locked."""
+    return session.scalars(with_lock(query, of=Hypervisor)).all()
+
+
+def lock_capacity(hypervisor_id):
+    """Lock one hypervisor and return its capacity."""
+    return Capacity(lock_hosts(select(Hypervisor).where(Hypervisor.id == hypervisor_id)))
+
+
+def choose_host(group, plan, hypervisor=None):
+    """Lock the open hypervisors of the location, or only this one, and return one on which the plan fits, and its
+    storage."""
+    query = select_open_hypervisors(group)
+    return Capacity(lock_hosts(query.where(Hypervisor.id == hypervisor.id) if hypervisor else query)).choose_host(plan)
+
+
+def ensure_space(storage, size, sentence, field=None):
+    """Lock the storage's hypervisor. Raise when the storage has fewer than `size` GiB free."""
+    lock_capacity(storage.hypervisor_id).ensure_space(storage, size, sentence, field)
+
+
+def list_capacity_errors(group, plans):
+    """Return for each plan why no machine of that size can be placed in the location now, or None."""
+    capacity = Capacity(session.scalars(select_open_hypervisors(group)).all())
+    return {plan: capacity.placement_error(plan) for plan in plans}
+
+
+def find_full_locations(groups):
+    """Return the ids of the locations that offer plans, none of which fits any more. The number of queries is
+    constant."""
+    capacity = Capacity(session.scalars(select_open_hypervisors(*groups)).all())
+    full = set()
+    for group_id, plans in catalog.list_plans_by_location(groups).items():
+        local_capacity = capacity.within(group_id)
+        if local_capacity.hosts and plans and all(local_capacity.placement_error(plan) for plan in plans):
+            full.add(group_id)
+    return full
