@@ -11,10 +11,10 @@ from marshmallow import ValidationError
 import api
 import panel
 from api.docs import openapi_document
-from api.instances.actions import POWER_ACTIONS
 from panel.auth import permissions
 from panel.core import jobs, languages
 from panel.core.errors import Problem
+from panel.services.instances.action_catalog import POWER_ACTIONS
 from tests.support.product_code import (
     called_name,
     find_argument_strings,
@@ -67,7 +67,7 @@ def test_every_task_kind_that_is_enqueued_has_a_handler():
     kinds = find_argument_strings(jobs.enqueue, keyword="kind")
     assert {kind: place for kind, place in kinds.items() if kind not in TASK_TYPES} == {}
     assert {"instance_deploy", "volume_snapshot_delete", "forge_discard", "docker_control", "iso_mount"} <= kinds.keys()
-    computed = {f"instance_{action}" for action in POWER_ACTIONS} | {"migration_live", "migration_cold"}
+    computed = {f"instance_{action.name}" for action in POWER_ACTIONS} | {"migration_live", "migration_cold"}
     assert computed <= TASK_TYPES.keys()
 
 

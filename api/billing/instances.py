@@ -3,8 +3,8 @@
 from flask import url_for
 
 from api import kit
-from api.instances.actions import POWER_ACTIONS, TASK_ID
-from api.instances.suspension import OPTIONAL_TASK, SUSPENSION_MESSAGES
+from api.instances.actions import POWER_SUMMARIES, TASK_ID
+from api.instances.suspension import OPTIONAL_TASK
 from panel.auth import permissions
 from panel.schemas.billing import OrderIn, OrderOut, RentedInstanceOut, SsoIn, SsoOut, TerminateIn
 from panel.schemas.instances import PlanChange
@@ -44,18 +44,18 @@ def show(instance_id):
     return instances.get(instance_id)
 
 
-def add_power_route(action, summary, message):
+def add_power_route(action, summary):
     def act(instance_id):
         task = instances.run_power_action(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
-        kit.set_message(message if task else "No change needed.")
+        kit.set_message(instances.ACTIONS[action].result_message(task))
         return {"task_id": task and task.id}
 
     act.__doc__ = summary
     billing.post(f"/instance/<instance_id>/power/{action}", op=action, can=BILLING_PERMISSION, out=OPTIONAL_TASK)(act)
 
 
-for action, (summary, message) in POWER_ACTIONS.items():
-    add_power_route(action, summary, message)
+for action, summary in POWER_SUMMARIES.items():
+    add_power_route(action, summary)
 
 
 @billing.post(
@@ -86,7 +86,7 @@ def suspend(instance_id):
     `admin`.
     """
     task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.actor())
-    kit.set_message(SUSPENSION_MESSAGES["suspend"] if task else "It is suspended already.")
+    kit.set_message(instances.ACTIONS["suspend"].result_message(task))
     return {"task_id": task and task.id}
 
 
@@ -98,7 +98,7 @@ def unsuspend(instance_id):
     no task.
     """
     task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
-    kit.set_message(SUSPENSION_MESSAGES["resume"] if task else "It is not suspended.")
+    kit.set_message(instances.ACTIONS["unsuspend"].result_message(task))
     return {"task_id": task and task.id}
 
 
@@ -116,7 +116,7 @@ def terminate(body, instance_id):
     instances that have backups.
     """
     task = instances.destroy(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
-    kit.set_message("The instance is being destroyed.")
+    kit.set_message(instances.ACTIONS["destroy"].done_message)
     return {"task_id": task.id}
 
 

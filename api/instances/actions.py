@@ -34,10 +34,10 @@ def deploy(body, instance_id):
     return {**answer, "password": password} if password else answer
 
 
-def add_power_route(action, summary, message):
+def add_power_route(action, summary):
     def act(instance_id):
         task = instances.run_power_action(get_own_instance(instance_id), action, actor=kit.actor())
-        return {"message": message, "task_id": task.id} if task else {"message": "No change needed."}
+        return {"message": instances.ACTIONS[action].result_message(task), **({"task_id": task.id} if task else {})}
 
     act.__doc__ = summary
     path = f"/instance/<instance_id>/power/{action}"
@@ -45,24 +45,17 @@ def add_power_route(action, summary, message):
 
 
 POWER_REFUSALS = "Refused (409) with `not_deployed`, `suspended` or `task_running`."
-POWER_ACTIONS = {
-    "start": (f"Power on.\n\nDoes nothing to a running instance. {POWER_REFUSALS}", "The instance starts."),
+POWER_SUMMARIES = {
+    "start": f"Power on.\n\nDoes nothing to a running instance. {POWER_REFUSALS}",
     "stop": (
-        f"Stop.\n\nAsks the guest to shut down and powers off when it has not done so in two minutes. {POWER_REFUSALS}",
-        "The instance stops.",
+        f"Stop.\n\nAsks the guest to shut down and powers off when it has not done so in two minutes. {POWER_REFUSALS}"
     ),
-    "shutdown": (
-        f"Ask the guest to shut down.\n\nA guest that does not obey goes on running. {POWER_REFUSALS}",
-        "The guest is asked to shut down.",
-    ),
-    "restart": (f"Restart.\n\nRefused with `not_running` when it is off. {POWER_REFUSALS}", "The instance restarts."),
-    "poweroff": (
-        f"Power off at once.\n\nLike pulling the plug: unsaved data is lost. {POWER_REFUSALS}",
-        "The instance is powered off.",
-    ),
+    "shutdown": f"Ask the guest to shut down.\n\nA guest that does not obey goes on running. {POWER_REFUSALS}",
+    "restart": f"Restart.\n\nRefused with `not_running` when it is off. {POWER_REFUSALS}",
+    "poweroff": f"Power off at once.\n\nLike pulling the plug: unsaved data is lost. {POWER_REFUSALS}",
 }
-for action, (summary, message) in POWER_ACTIONS.items():
-    add_power_route(action, summary, message)
+for action, summary in POWER_SUMMARIES.items():
+    add_power_route(action, summary)
 
 
 @user.delete(
@@ -75,7 +68,7 @@ def destroy(instance_id):
     owner who suspended it.
     """
     task = instances.destroy(get_own_instance(instance_id, even_suspended=True), actor=kit.actor())
-    return {"message": "The instance is being destroyed.", "task_id": task.id}
+    return {"message": instances.ACTIONS["destroy"].done_message, "task_id": task.id}
 
 
 @user.get("/instance/<instance_id>/tasks", op="tasks", can="instances.view", query=TaskQuery, out=kit.page(TaskOut))

@@ -2,7 +2,7 @@
 
 from api import kit
 from api.instances import admin
-from api.instances.actions import PASSWORD, POWER_ACTIONS, TASK_ID
+from api.instances.actions import PASSWORD, POWER_SUMMARIES, TASK_ID
 from panel.core.errors import Invalid, NotFound
 from panel.schemas.instances import (
     AddressOut,
@@ -156,17 +156,17 @@ def deploy(body, instance_id):
     return {"task_id": task.id, **({"password": password} if password else {})}
 
 
-def add_power_route(action, summary, message):
+def add_power_route(action, summary):
     def act(instance_id):
         task = instances.run_power_action(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
-        kit.set_message(message if task else "No change needed.")
+        kit.set_message(instances.ACTIONS[action].result_message(task))
 
     act.__doc__ = summary
     admin.post(f"/instance/<instance_id>/power/{action}", op=action, can="admin:instances:write")(act)
 
 
-for action, (summary, message) in POWER_ACTIONS.items():
-    add_power_route(action, summary, message)
+for action, summary in POWER_SUMMARIES.items():
+    add_power_route(action, summary)
 
 
 @admin.delete(
@@ -183,7 +183,7 @@ def destroy(instance_id):
     hypervisor.
     """
     task = instances.destroy(instances.get(instance_id), actor=kit.actor(), by_operator=True)
-    kit.set_message("The instance is being destroyed.")
+    kit.set_message(instances.ACTIONS["destroy"].done_message)
     return {"task_id": task.id}
 
 

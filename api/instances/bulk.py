@@ -49,7 +49,7 @@ def run_bulk(body):
     (a later 503 wins); what was not refused is done all the same. Instances of others are left out. Each action needs
     the permission that it needs alone.
     """
-    needed = instances.BULK_NEEDS[body["action"]]
+    needed = instances.ACTIONS[body["action"]].permission
     if not kit.account().has_permission(needed):
         raise Forbidden(f"Your role in the team does not permit this action: it needs {needed}.")
     lines = instances.run_bulk(actor=kit.actor(), access=kit.account(), **body)

@@ -16,31 +16,25 @@ ITEM = "/instance/<instance_id>/disk/<disk_id>"
 DISK_REFUSALS = """
 
 Refused with 409: `suspended`, `task_running`, `not_deployed`, `already_active` (a live session), `primary_disk`."""
-DISK_ACTIONS = {
-    "attach": ("Attach a disk.\n\nA running guest sees it at once.", "The disk is being attached."),
-    "detach": (
-        "Detach a disk.\n\nIt stays, with what is on it. A running guest has to let it go: unmount it first.",
-        "The disk is being detached.",
-    ),
-    "delete": (
-        "Delete a disk.\n\nIt is detached and everything on it is lost. The first disk cannot be deleted.",
-        "The disk is being deleted.",
-    ),
+DISK_ACTION_SUMMARIES = {
+    "attach": "Attach a disk.\n\nA running guest sees it at once.",
+    "detach": "Detach a disk.\n\nIt stays, with what is on it. A running guest has to let it go: unmount it first.",
+    "delete": "Delete a disk.\n\nIt is detached and everything on it is lost. The first disk cannot be deleted.",
 }
 DISK_ANSWER = kit.Schema.from_dict(
     {"disk": fields.Nested(DiskOut, **about("The disk.")), "task_id": TASK_ID}, name="DiskWork"
 )
 
 
-def add_action_routes(action, summary, message):
+def add_action_routes(action, summary):
     def act(instance_id, disk_id):
         task = getattr(disks, action)(disks.get(get_own_instance(instance_id), disk_id), actor=kit.actor())
-        return {"message": message, "task_id": task.id} if task else {"message": "No change needed."}
+        return {"message": disks.result_message(action, task), **({"task_id": task.id} if task else {})}
 
     def admin_act(instance_id, disk_id):
         disk = disks.get(instances.get(instance_id), disk_id)
         task = getattr(disks, action)(disk, actor=kit.actor(), by_operator=True)
-        kit.set_message(message if task else "No change needed.")
+        kit.set_message(disks.result_message(action, task))
         return {"task_id": task and task.id}
 
     act.__doc__ = admin_act.__doc__ = summary + DISK_REFUSALS
@@ -50,8 +44,8 @@ def add_action_routes(action, summary, message):
     admin.post(path, op=op, can="admin:instances:write", out=OPTIONAL_TASK, also=also)(admin_act)
 
 
-for action, (summary, message) in DISK_ACTIONS.items():
-    add_action_routes(action, summary, message)
+for action, summary in DISK_ACTION_SUMMARIES.items():
+    add_action_routes(action, summary)
 
 
 @admin.post("/instance/<instance_id>/disks", op="disk_add", can="admin:instances:write", body=DiskIn, out=DISK_ANSWER)
@@ -85,5 +79,5 @@ def remove(instance_id, disk_id):
     `has_snapshots` or `already_active` while a snapshot or a live session needs it, with `suspended` or `task_running`.
     """
     task = disks.delete(disks.get(instances.get(instance_id), disk_id), actor=kit.actor(), by_operator=True)
-    kit.set_message(DISK_ACTIONS["delete"][1])
+    kit.set_message(disks.result_message("delete", task))
     return {"task_id": task.id}

@@ -8,7 +8,7 @@ from panel.schemas.instances import AdminInstanceOut
 from panel.services import accounts, instances
 from panel.services.instances import ownership
 
-NEW_OWNER_MESSAGE, SAME_OWNER_MESSAGE = "The instance has a new owner.", "No change needed."
+NEW_OWNER_MESSAGE, SAME_OWNER_MESSAGE = "The instance has a new owner.", "The instance has this owner already."
 OWNERSHIP_TEXT = """
 
 Disks, addresses, snapshots, notes and tags go along, and membership in the platform's security groups. The project and

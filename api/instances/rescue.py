@@ -17,8 +17,6 @@ STATE_FIELDS = {
     "password": fields.String(**about("With this password; only while it is active.", "kX2v…")),
 }
 SECRET_FIELDS = ("username", "password")
-RESCUE_STARTS_MESSAGE = "The instance boots the rescue system. Look here for the password once the task is completed."
-RESCUE_ENDS_MESSAGE = "The rescue ends. The instance's own system comes next."
 
 
 class RescueIn(In):
@@ -36,8 +34,7 @@ Asked.sometimes = SECRET_FIELDS
 
 def switch_rescue(instance, enable, by_operator=False):
     task = rescue.switch(instance, enable, actor=kit.actor(), by_operator=by_operator)
-    message = (RESCUE_STARTS_MESSAGE if enable else RESCUE_ENDS_MESSAGE) if task else "No change needed."
-    return task, message, rescue.describe_state(instance)
+    return task, rescue.result_message(enable, task), rescue.describe_state(instance)
 
 
 @user.get("/instance/<instance_id>/rescue", op="rescue_show", can="instances.manage", out=Shown)

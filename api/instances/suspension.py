@@ -8,10 +8,6 @@ from panel.schemas.base import about
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.services import instances
 
-SUSPENSION_MESSAGES = {
-    "suspend": "The instance is suspended: it is being turned off.",
-    "resume": "The instance is no longer suspended: it gets its power back.",
-}
 OPTIONAL_TASK = kit.Schema.from_dict(
     {
         "task_id": fields.String(
@@ -30,7 +26,7 @@ def suspend(instance_id):
     cannot start it. When it is suspended already there is no task; a suspension by the owner becomes the platform's.
     """
     task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.actor())
-    kit.set_message(SUSPENSION_MESSAGES["suspend"] if task else "It is suspended already.")
+    kit.set_message(instances.ACTIONS["suspend"].result_message(task))
     return {"task_id": task and task.id}
 
 
@@ -42,5 +38,5 @@ def resume(instance_id):
     on is started again by the task.
     """
     task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
-    kit.set_message(SUSPENSION_MESSAGES["resume"] if task else "It is not suspended.")
+    kit.set_message(instances.ACTIONS["unsuspend"].result_message(task))
     return {"task_id": task and task.id}

@@ -17,6 +17,18 @@ MAX_DISKS_PER_INSTANCE = 16
 PRIMARY_DISK_MESSAGE = message("The operating system is on this disk, so it cannot be removed.")
 SHRINK_MESSAGE = message("A disk cannot be made smaller.")
 
+DISK_ACTION_MESSAGES = {
+    "attach": (message("Attachment of the disk requested."), message("Already attached.")),
+    "detach": (message("Detachment of the disk requested."), message("Already detached.")),
+    "delete": (message("Deletion of the disk requested."), ""),
+}
+"""For each action the message after the request, and the one when nothing had to be done."""
+
+
+def result_message(action, task):
+    requested, unchanged = DISK_ACTION_MESSAGES[action]
+    return requested if task else unchanged
+
 
 def get(instance, disk_id):
     disk = next((row for row in instance.disks if row.id == disk_id), None)

@@ -122,7 +122,7 @@ def test_admin_page_power_actions(operator, cast, order, run_tasks, inline_worke
     assert power("poweroff").headers["HX-Trigger"] == "changed"
     run_tasks()
     assert instance.state == "stopped"
-    assert "is so already" in power("poweroff").text
+    assert "Already stopped." in power("poweroff").text
     assert "is not running" in power("restart").text
     power("start")
     run_tasks()

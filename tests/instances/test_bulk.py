@@ -73,7 +73,7 @@ def test_a_later_503_wins():
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)
 def test_what_is_so_already_is_no_failure(api_as, fleet, who, path):
     body = api_as(who, "POST", path, json={"ids": ids(fleet[0]), "action": "start"}).json
-    assert body["data"]["results"][0]["message"] == "No change needed."
+    assert body["data"]["results"][0]["message"] == "Already running."
     assert body["success"] is True
 
 
@@ -141,7 +141,7 @@ def test_each_action_needs_its_permission(api_as, fleet):
     for action in ("start", "destroy"):
         answer = api_as("viewer", "POST", BULK_PATHS[0][1], json={"ids": ids(*fleet), "action": action})
         assert answer.status_code == 403
-        assert instances.BULK_NEEDS[action] in answer.json["message"]
+        assert instances.ACTIONS[action].permission in answer.json["message"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from panel.schemas.base import Text
 from panel.schemas.constants import INSTANCE_STATES
 from panel.schemas.instances import AdminInstanceOut, InstanceIn
 from panel.services import accounts, catalog, hypervisors, instances, metrics
+from panel.services.instances.action_catalog import OPERATOR_BULK_BUTTONS, find_power_action
 from panel.web import charts
 from panel.web.formatting import label_choices
 from panel.web.forms import Form
@@ -24,24 +25,6 @@ from panel.workflows import deploy_dispatch
 bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
 register(bp, is_operator_area=True)
 READ, WRITE = "admin:instances:read", "admin:instances:write"
-POWER_MESSAGES = {
-    "start": "Start requested.",
-    "stop": "Stop requested.",
-    "shutdown": "Shut down requested.",
-    "restart": "Restart requested.",
-    "poweroff": "Power off requested.",
-}
-BULK_ACTIONS = (
-    ("start", "Start", "player-play"),
-    ("restart", "Restart", "rotate-clockwise"),
-    ("stop", "Stop", "player-stop"),
-    ("poweroff", "Power off", "plug"),
-    ("suspend", "Suspend", "player-pause"),
-    ("unsuspend", "Resume", "player-play"),
-    ("destroy", "Destroy", "trash"),
-)
-"""The actions for selected rows: name, label, icon."""
-SUSPENSION_MESSAGES = {"suspend": "{} is suspended. Power off requested.", "resume": "{} is no longer suspended."}
 UNSCHEDULABLE_MESSAGES = {
     "hypervisor_down": "{} does not answer",
     "hypervisor_maintenance": "{} is in maintenance",
@@ -69,13 +52,13 @@ def index():
     query, wrong = search_or_empty(**filters)
     page = Page(query)
     common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
-    common |= {"wrong": wrong, "actions": BULK_ACTIONS}
+    common |= {"wrong": wrong, "actions": OPERATOR_BULK_BUTTONS}
     context = common | {
         "filtered": any(filters.values()),
         "states": label_choices(INSTANCE_STATES),
         "nodes": hypervisor_options(),
     }
-    return render("admin/instances/index.html", "rows", page=page, may_do=instances.action_error, **context)
+    return render("admin/instances/index.html", "rows", page=page, **context)
 
 
 def hypervisor_options():
@@ -180,11 +163,10 @@ def unschedulable_error(node):
 @bp.post("/<instance_id>/power/<action>")
 @require_page_permission(WRITE)
 def power(instance_id, action):
-    done = POWER_MESSAGES.get(action) or abort(404)
+    chosen = find_power_action(action) or abort(404)
     instance = instances.get(instance_id)
     task = instances.run_power_action(instance, action, actor=actor(), by_operator=True)
-    message = done if task else f"{instance.display_name} is so already."
-    return action_done(message, url_for(".show", instance_id=instance.id))
+    return action_done(chosen.result_message(task), url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/<any(suspend, resume):action>")
@@ -195,10 +177,8 @@ def suspension(instance_id, action):
         task = instances.suspend(instance, reason="admin", actor=actor())
     else:
         task = instances.unsuspend(instance, actor=actor())
-    message = (
-        SUSPENSION_MESSAGES[action].format(instance.display_name) if task else f"{instance.display_name} is so already."
-    )
-    return action_done(message, url_for(".show", instance_id=instance.id))
+    chosen = instances.ACTIONS["suspend" if action == "suspend" else "unsuspend"]
+    return action_done(chosen.result_message(task), url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/destroy")

@@ -13,7 +13,7 @@ from panel.auth.browser_session import (
 from panel.core.errors import NotFound, Unauthenticated
 from panel.pages.shared import console_views
 from panel.pages.shared.area import get_instance
-from panel.pages.shared.instances.power_buttons import iter_controls
+from panel.pages.shared.instances.power_buttons import iter_power_buttons
 from panel.services import consoles, instances
 from panel.web.htmx import redirect_to, render
 from panel.workflows import vnc_console
@@ -86,16 +86,16 @@ def new_session_url(row):
 
 def power_buttons(instance):
     """Yield the power buttons as dicts, if the viewer has the permission."""
-    for control, _, question in iter_controls(instance):
-        if has_permission("instances.power"):
-            address = url_for("instances.power", instance_id=instance.id, action=control.action)
-            yield {
-                "action": control.action,
-                "label": control.label,
-                "address": address,
-                "question": question,
-                "danger": control.is_dangerous,
-            }
+    if not has_permission("instances.power"):
+        return
+    for action, _, question in iter_power_buttons(instance):
+        yield {
+            "action": action.name,
+            "label": action.label,
+            "address": url_for("instances.power", instance_id=instance.id, action=action.name),
+            "question": question,
+            "danger": action.is_dangerous,
+        }
 
 
 @bp.post("/console/<secret>/again")

@@ -6,9 +6,9 @@ from sqlalchemy import select
 from panel.auth.browser_session import current_access, permission_error, require_page_permission
 from panel.core.db import session
 from panel.models import Image, Instance, Iso, MediaDownload, Volume
-from panel.pages.shared.instances.power_buttons import POWER_CONTROLS
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
+from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
 from panel.web.htmx import action_done, render
 from panel.web.paging import Page
 
@@ -49,7 +49,7 @@ RESOURCE_LINKS = {
     "image": ("Images", "copy", "images.index", None, Image),
 }
 """{resource type: (label, icon, endpoint, name of its id argument, model)}"""
-POWER_ACTIONS = {f"instance_{control.action}": control.action for control in POWER_CONTROLS}
+POWER_ACTIONS = {f"instance_{action.name}": action.name for action in CUSTOMER_POWER_BUTTONS}
 
 
 def follow_up(task):

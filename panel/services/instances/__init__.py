@@ -2,8 +2,8 @@
 through its owner."""
 
 from panel.services.instances import rescue
+from panel.services.instances.action_catalog import ACTIONS
 from panel.services.instances.actions import deploy, destroy, find_last_deploy, run_power_action
-from panel.services.instances.bulk import REQUIRED_PERMISSION as BULK_NEEDS
 from panel.services.instances.bulk import count_results as bulk_counts
 from panel.services.instances.bulk import result_status as bulk_status
 from panel.services.instances.bulk import run_bulk, select_instances
@@ -35,8 +35,8 @@ from panel.services.instances.update import update
 from panel.services.state_machine import BLOCKED_IN_STATE, REASONS, action_error, ensure_not_suspended
 
 __all__ = [
+    "ACTIONS",
     "BLOCKED_IN_STATE",
-    "BULK_NEEDS",
     "REASONS",
     "action_error",
     "bulk_counts",

@@ -8,22 +8,16 @@ from panel.models import Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import tasks, usage
 from panel.services.instances import first_boot
+from panel.services.instances.action_catalog import ACTIONS
 from panel.services.state_machine import ensure_allowed
 
 INSTALL_TASK_KINDS = ("instance_deploy", "instance_reinstall")
-
-NOOP_POWER_STATE = {"start": "on", "stop": "off", "shutdown": "off", "poweroff": "off"}
-"""The power with which the action is not needed."""
 
 
 def run_power_action(instance, action, *, actor, by_operator=False):
     """Start, stop, shut down, restart or power off. Return the task, or None when the power is already as requested."""
     ensure_allowed(instance, action, by_operator=by_operator)
-    if (
-        instance.power == NOOP_POWER_STATE.get(action)
-        and not instance.frozen
-        and not find_open_task(instance, "instance_%")
-    ):
+    if ACTIONS[action].is_noop(instance) and not find_open_task(instance, "instance_%"):
         return None
     existing = find_open_task(instance, f"instance_{action}")
     return existing or enqueue(instance, action, "light", actor=actor)

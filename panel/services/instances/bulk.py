@@ -8,34 +8,11 @@ from panel.core.db import session
 from panel.core.errors import NotFound, Problem
 from panel.core.messages import message
 from panel.models import Instance
+from panel.services.instances.action_catalog import ACTIONS
 from panel.services.instances.actions import destroy, run_power_action
 from panel.services.instances.suspension import suspend, unsuspend
 from panel.services.instances.tags import add_tag, remove_tag
 from panel.services.state_machine import ensure_not_suspended
-
-REQUIRED_PERMISSION = {
-    **dict.fromkeys(("start", "stop", "shutdown", "restart", "poweroff"), "instances.power"),
-    "destroy": "instances.delete",
-    "add_tag": "instances.manage",
-    "remove_tag": "instances.manage",
-}
-"""Actions for customers, and the permission that each needs."""
-
-OPERATOR_ACTIONS = (*REQUIRED_PERMISSION, "suspend", "unsuspend")
-
-DONE_MESSAGES = {
-    "start": message("Start requested."),
-    "stop": message("Stop requested."),
-    "shutdown": message("Shut down requested."),
-    "restart": message("Restart requested."),
-    "poweroff": message("Power off requested."),
-    "destroy": message("Destroy requested."),
-    "suspend": message("Suspended. Power off requested."),
-    "unsuspend": message("No longer suspended."),
-    "add_tag": message("Tag added."),
-    "remove_tag": message("Tag removed."),
-}
-NOOP_MESSAGE = message("No change needed.")
 
 
 def run_bulk(ids, action, *, actor, access=None, tag=None):
@@ -72,7 +49,7 @@ def result_row(id_, instance, action, **options):
             **subject,
             "status": 200,
             "success": True,
-            "message": DONE_MESSAGES[action] if is_changed else NOOP_MESSAGE,
+            "message": ACTIONS[action].result_message(is_changed),
         }
     except Problem as error:
         failure = {"status": error.status, "success": False, "message": error.message}

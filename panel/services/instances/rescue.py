@@ -17,6 +17,11 @@ RESCUE_IMAGE_NAMES = ("rescue", "tiny", "simulated-linux")
 
 RESCUE_TASK_KINDS = ("instance_rescue_enable", "instance_rescue_disable")
 NOT_STOPPED_MESSAGE = message("The instance is running. Shut it down first.")
+RESCUE_MESSAGES = {
+    True: (message("Start of the rescue system requested."), message("The rescue system is already active.")),
+    False: (message("End of the rescue requested."), message("The rescue system is not active.")),
+}
+"""When it is switched on or off: the message after the request, and the one when nothing had to be done."""
 
 
 def describe_state(instance):
@@ -58,6 +63,11 @@ def switch(instance, enable, *, actor, by_operator=False):
     return enqueue(
         instance, "rescue_enable", "exclusive", actor=actor, arguments={"image_id": image.id}, secret=password
     )
+
+
+def result_message(enable, task):
+    requested, unchanged = RESCUE_MESSAGES[enable]
+    return requested if task else unchanged
 
 
 def ensure_switchable(instance, enable, by_operator, open_task):

@@ -6,19 +6,18 @@ from panel.auth.browser_session import actor, require_page_permission
 from panel.core.errors import Invalid
 from panel.pages.customer.instances import bp
 from panel.pages.shared.area import get_instance
-from panel.pages.shared.instances.power_buttons import POWER_CONTROLS
 from panel.services import instances
+from panel.services.instances.action_catalog import find_power_action
 from panel.web.htmx import action_done, flash_message, redirect_to
 
 
 @bp.post("/<instance_id>/power/<action>")
 @require_page_permission("instances.power")
 def power(instance_id, action):
-    control = next((button for button in POWER_CONTROLS if button.action == action), None) or abort(404)
+    chosen = find_power_action(action) or abort(404)
     instance = get_instance(instance_id)
     task = instances.run_power_action(instance, action, actor=actor())
-    message = control.requested_message if task else f"{instance.display_name} is already {control.noop_state}."
-    return action_done(message, url_for(".show", instance_id=instance.id))
+    return action_done(chosen.result_message(task), url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/destroy")
@@ -29,5 +28,5 @@ def destroy(instance_id):
         wrong = "That is not the name of this instance. Nothing was destroyed."
         raise Invalid(wrong, typed=wrong)
     instances.destroy(instance, actor=actor())
-    flash_message(f"{instance.display_name} is being destroyed.", "info")
+    flash_message(instances.ACTIONS["destroy"].done_message, "info")
     return redirect_to(url_for(".show", instance_id=instance_id))

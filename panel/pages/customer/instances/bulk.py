@@ -15,7 +15,7 @@ from panel.web.htmx import render
 def bulk():
     """Run the action. A destroy is shown for confirmation first and repeated with the typed text."""
     bulk_request = parse_bulk_request(BulkIn)
-    ensure_permission(instances.BULK_NEEDS[bulk_request["action"]])
+    ensure_permission(instances.ACTIONS[bulk_request["action"]].permission)
     where = {"back": url_for("instances.index"), "to": url_for("instances.bulk")}
     if bulk_request["action"] == "destroy" and not is_confirmed(bulk_request["ids"], request.form):
         chosen = instances.select_instances(bulk_request["ids"], current_access())

@@ -5,22 +5,14 @@ from flask import request
 from panel.auth.browser_session import current_access, has_permission, require_page_permission
 from panel.core.db import session
 from panel.pages.customer.instances import bp
-from panel.pages.shared.instances.power_buttons import iter_controls
+from panel.pages.shared.instances.power_buttons import iter_power_buttons
 from panel.schemas.constants import INSTANCE_STATES
 from panel.services import metrics, projects
+from panel.services.instances.action_catalog import CUSTOMER_BULK_BUTTONS
 from panel.web import charts
 from panel.web.htmx import render
 from panel.web.instance_search_form import search_or_empty
 from panel.web.paging import Page
-
-BULK_ACTIONS = (
-    ("start", "Start", "player-play"),
-    ("restart", "Restart", "rotate-clockwise"),
-    ("shutdown", "Shut down", "power"),
-    ("poweroff", "Power off", "plug"),
-    ("destroy", "Destroy", "trash"),
-)
-"""The actions for selected rows: name, label, icon."""
 
 
 @bp.get("")
@@ -35,6 +27,6 @@ def index():
     restless = any(instance.state in ("pending", "migrating") for instance in page)
     context = {"page": page, "state": state, "search": search, "states": INSTANCE_STATES, "restless": restless}
     context |= {"project": project, "projects": listed}
-    context |= {"wrong": wrong, "actions": BULK_ACTIONS}
+    context |= {"wrong": wrong, "actions": CUSTOMER_BULK_BUTTONS}
     context |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
-    return render("customer/instances/index.html", "rows", controls=iter_controls, **context)
+    return render("customer/instances/index.html", "rows", power_buttons=iter_power_buttons, **context)

@@ -7,19 +7,12 @@ from panel.pages.shared.area import get_instance, is_operator_area, route, tab_u
 from panel.services import disks
 from panel.web.htmx import action_done
 
-DISK_ACTION_MESSAGES = {
-    "attach": "Attachment of the disk requested.",
-    "detach": "Detachment of the disk requested.",
-    "delete": "Deletion of the disk requested.",
-}
-
 
 @route("POST", "/<instance_id>/disk/<disk_id>/<action>", can="instances.manage")
 def disk(instance_id, disk_id, action):
-    if action not in DISK_ACTION_MESSAGES:
+    if action not in disks.DISK_ACTION_MESSAGES:
         abort(404)
     instance = get_instance(instance_id)
     row = disks.get(instance, disk_id)
     task = getattr(disks, action)(row, actor=actor(), by_operator=is_operator_area())
-    message = DISK_ACTION_MESSAGES[action] if task else "No change needed."
-    return action_done(message, tab_url(instance, "storage"))
+    return action_done(disks.result_message(action, task), tab_url(instance, "storage"))

@@ -100,8 +100,7 @@ def install(instance_id):
 def rescue_it(instance_id, switch):
     instance = get_instance(instance_id)
     task = rescue.switch(instance, switch == "on", actor=actor(), by_operator=is_operator_area())
-    message = "Start of the rescue system requested." if switch == "on" else "End of the rescue requested."
-    return action_done(message if task else "No change needed.", media_tab_url(instance))
+    return action_done(rescue.result_message(switch == "on", task), media_tab_url(instance))
 
 
 @route("POST", "/<instance_id>/capture", can="images.manage")

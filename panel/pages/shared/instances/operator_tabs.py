@@ -29,7 +29,7 @@ class NewOwnerForm(In):
 
 def build_context(instance, tab):
     """Return the context of the operators' parts of a tab."""
-    context = {"may_do": instances.action_error}
+    context = {}
     if tab == "overview":
         context["work"] = session.scalars(tasks.listing(resource_id=instance.id).limit(MAX_RECENT_TASKS)).all()
     if tab == "metrics":

@@ -1,5 +1,7 @@
 """The page of an instance: the header, which every tab has, and the tabs."""
 
+from functools import partial
+
 from flask import abort, request, url_for
 
 from panel.auth.browser_session import current_access
@@ -19,7 +21,7 @@ from panel.pages.shared.area import (
 )
 from panel.pages.shared.console_views import console_refusals
 from panel.pages.shared.instances import docker_tab, media, network_tab, operator_tabs, snapshots_tab
-from panel.pages.shared.instances.power_buttons import iter_controls
+from panel.pages.shared.instances.power_buttons import iter_power_buttons, power_url
 from panel.schemas.constants import KEYMAPS
 from panel.schemas.guests import PushKeysIn
 from panel.schemas.instances import InstanceSettings
@@ -86,7 +88,8 @@ def build_context(instance_id, tab, **extra):
         "instance": instance,
         "tab": tab,
         "tabbed": [(name.capitalize(), tab_url(instance, name), name == tab) for name in TABS],
-        "controls": list(iter_controls(instance)),
+        "power_buttons": list(iter_power_buttons(instance)),
+        "power_url": partial(power_url, instance),
         "doors": console_refusals(instance, permission_error("instances.console"), is_operator_area()),
         "latest": latest,
         "running": next((task for task in latest if task.open), None),

@@ -1,0 +1,158 @@
+"""The actions on an instance: label, icon, confirmation and messages, for the API, pages and bulk alike.
+
+Whether an action is allowed is decided in `state_machine`; `disabled_reason` adds that it would change nothing.
+"""
+
+from dataclasses import dataclass
+
+from panel.core.messages import message
+from panel.services.state_machine import REASONS, action_error
+
+
+@dataclass(frozen=True)
+class Action:
+    name: str
+    """The action's name on the wire."""
+    label: str
+    icon: str
+    permission: str
+    """What a customer needs for it."""
+    done_message: str
+    """The message after the request. What a task does is queued then, not done."""
+    noop_message: str = ""
+    """The message when nothing had to be done."""
+    noop_power: str | None = None
+    """The power with which nothing has to be done."""
+    question: str | None = None
+    """The confirmation, with places for the instance's `name` and its `owner`'s address."""
+    is_dangerous: bool = False
+
+    def get_question(self, instance):
+        """Return the confirmation for this instance, or None when the action needs none."""
+        if not self.question:
+            return None
+        owner = {"owner": instance.account.email} if "{owner}" in self.question else {}
+        return self.question.format(name=instance.display_name, **owner)
+
+    def is_noop(self, instance):
+        """Return whether the power is already as the action would make it. A frozen guest can be started again."""
+        return self.noop_power is not None and instance.power == self.noop_power and not instance.frozen
+
+    def result_message(self, is_changed):
+        return self.done_message if is_changed else self.noop_message
+
+
+ALREADY_RUNNING_MESSAGE = message("Already running.")
+ALREADY_STOPPED_MESSAGE = message("Already stopped.")
+
+ACTIONS = {
+    action.name: action
+    for action in (
+        Action(
+            "start",
+            message("Start"),
+            "player-play",
+            "instances.power",
+            message("Start requested."),
+            ALREADY_RUNNING_MESSAGE,
+            "on",
+        ),
+        Action(
+            "restart",
+            message("Restart"),
+            "rotate-clockwise",
+            "instances.power",
+            message("Restart requested."),
+            question=message("Restart {name}? Its guest is asked to reboot."),
+        ),
+        Action(
+            "stop",
+            message("Stop"),
+            "player-stop",
+            "instances.power",
+            message("Stop requested."),
+            ALREADY_STOPPED_MESSAGE,
+            "off",
+            message("Stop {name}? It is asked to shut down, and powered off if it has not done so after two minutes."),
+        ),
+        Action(
+            "shutdown",
+            message("Shut down"),
+            "power",
+            "instances.power",
+            message("Shut down requested."),
+            ALREADY_STOPPED_MESSAGE,
+            "off",
+            message("Shut down {name}? Its guest is asked to shut down."),
+        ),
+        Action(
+            "poweroff",
+            message("Power off"),
+            "plug",
+            "instances.power",
+            message("Power off requested."),
+            ALREADY_STOPPED_MESSAGE,
+            "off",
+            message("Power off {name} at once? What its guest has not saved is lost."),
+            is_dangerous=True,
+        ),
+        Action(
+            "suspend",
+            message("Suspend"),
+            "player-pause",
+            "",
+            message("Suspended. Power off requested."),
+            message("Already suspended."),
+            question=message("Suspend {name}? It is turned off, and {owner} cannot start it until you resume it."),
+            is_dangerous=True,
+        ),
+        Action(
+            "unsuspend",
+            message("Resume"),
+            "player-play",
+            "",
+            message("No longer suspended."),
+            message("Not suspended."),
+        ),
+        Action(
+            "destroy", message("Destroy"), "trash", "instances.delete", message("Destroy requested."), is_dangerous=True
+        ),
+        Action(
+            "add_tag",
+            message("Add tag"),
+            "tag",
+            "instances.manage",
+            message("Tag added."),
+            message("It has this tag already."),
+        ),
+        Action(
+            "remove_tag",
+            message("Remove tag"),
+            "tag",
+            "instances.manage",
+            message("Tag removed."),
+            message("It does not have this tag."),
+        ),
+    )
+}
+
+
+def get_actions(*names):
+    return tuple(ACTIONS[name] for name in names)
+
+
+POWER_ACTIONS = get_actions("start", "stop", "shutdown", "restart", "poweroff")
+CUSTOMER_POWER_BUTTONS = get_actions("start", "restart", "shutdown", "poweroff")
+OPERATOR_POWER_BUTTONS = get_actions("start", "restart", "stop", "poweroff")
+CUSTOMER_BULK_BUTTONS = (*CUSTOMER_POWER_BUTTONS, ACTIONS["destroy"])
+OPERATOR_BULK_BUTTONS = (*OPERATOR_POWER_BUTTONS, *get_actions("suspend", "unsuspend", "destroy"))
+
+
+def find_power_action(name):
+    return next((action for action in POWER_ACTIONS if action.name == name), None)
+
+
+def disabled_reason(instance, action, *, by_operator=False):
+    """Return why the action is not offered now, as a sentence, or None."""
+    reason = action_error(instance, action.name, by_operator=by_operator)
+    return REASONS[reason] if reason else action.noop_message if action.is_noop(instance) else None

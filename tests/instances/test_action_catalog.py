@@ -1,0 +1,28 @@
+"""The catalogue of an instance's actions."""
+
+import pytest
+
+from panel.schemas import bulk
+from panel.schemas.team import PERMISSIONS
+from panel.services import instances
+from panel.services.instances import action_catalog
+from panel.services.instances.action_catalog import ACTIONS
+
+
+def test_catalog_has_every_bulk_action_with_the_permission_that_customers_need():
+    assert set(bulk.OPERATOR_ACTIONS) == ACTIONS.keys()
+    assert {ACTIONS[name].permission for name in bulk.CUSTOMER_ACTIONS} <= set(PERMISSIONS)
+
+
+@pytest.mark.parametrize("name", ["start", "stop", "shutdown", "poweroff"])
+def test_power_action_that_changes_nothing_is_disabled_and_answers_the_same_sentence(rolled_back_app, cast, name):
+    instance, action = cast.instance(), ACTIONS[name]
+    instance.deployed, instance.power = True, action.noop_power
+    assert action_catalog.disabled_reason(instance, action) == action.result_message(None) != ""
+    assert instances.run_power_action(instance, name, actor="somebody") is None
+
+
+def test_questions_name_the_instance_and_its_owner(rolled_back_app, cast):
+    instance = cast.instance()
+    assert instance.display_name in ACTIONS["restart"].get_question(instance)
+    assert instance.account.email in ACTIONS["suspend"].get_question(instance)
