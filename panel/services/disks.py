@@ -9,7 +9,7 @@ from panel.core.messages import message
 from panel.models import Disk, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, placement, resource_packs, snapshots
-from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
+from panel.services.state_machine import TASK_RUNNING, action_error, ensure_no_error
 
 MAX_DISKS_PER_INSTANCE = 16
 """Disks of one instance, the first one included."""
@@ -49,9 +49,7 @@ def change_error(instance, *, by_operator=False):
 
 
 def ensure_changeable(instance, *, by_operator=False):
-    reason = change_error(instance, by_operator=by_operator)
-    if reason:
-        raise Conflict(REASONS[reason], reason=reason)
+    ensure_no_error(change_error(instance, by_operator=by_operator))
     forges.ensure_not_active(instance)
     snapshots.ensure_no_snapshots(instance)
 

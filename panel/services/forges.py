@@ -9,19 +9,11 @@ from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Forge, Task
 from panel.models.tasks import OPEN_STATUSES
+from panel.services.state_machine import ensure_no_error, make_problem
 
 MAX_REMEMBERED_SESSIONS = 10
 """Sessions of an instance that are stored (specification 2.3)."""
 
-LIVE_SESSION_REASONS = {
-    "suspended": message("The instance is suspended. Unsuspend it first."),
-    "task_running": message("Another task is in progress. Try again when it has finished."),
-    "not_running": message("The instance is not running. Start it first."),
-    "already_active": message("A live session is active already. Commit or discard it first."),
-    "no_active_session": message("There is no live session. Enable one first."),
-    "session_creating": message("The live session is still being created. Wait until it is active."),
-    "session_failed": message("The live session failed, so there is nothing to commit or discard. Enable a new one."),
-}
 HALF_COMMITTED_MESSAGE = message("Part of the changes is in the disks already. Commit the session again.")
 
 
@@ -45,7 +37,7 @@ def is_active(instance):
 def ensure_not_active(instance):
     """Raise during a session, whose disks must not be changed otherwise."""
     if is_active(instance):
-        raise Conflict(message("A live session is active. Commit or discard it first."), reason="already_active")
+        raise make_problem("already_active")
 
 
 def action_error(instance, action):
@@ -73,9 +65,7 @@ def is_busy(instance):
 
 
 def ensure_allowed(instance, action):
-    reason = action_error(instance, action)
-    if reason:
-        raise Conflict(LIVE_SESSION_REASONS[reason], reason=reason)
+    ensure_no_error(action_error(instance, action))
 
 
 def enable(instance, *, actor, disk_ids=None):

@@ -10,7 +10,7 @@ from panel.core.messages import message
 from panel.models import Image, ImageCopy, Instance, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, tasks
-from panel.services.state_machine import REASONS, TASK_RUNNING
+from panel.services.state_machine import TASK_RUNNING, make_problem
 
 MAX_CAPTURED_IMAGES = 10
 
@@ -82,10 +82,10 @@ def retry(image, account, *, actor):
 
 def ensure_capturable(instance):
     if instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
     for reason, is_true in (("suspended", instance.suspended_reason), ("not_deployed", not instance.deployed)):
         if is_true:
-            raise Conflict(REASONS[reason], reason=reason)
+            raise make_problem(reason)
     forges.ensure_not_active(instance)
     if not instance.group.allows("image"):
         raise Conflict(message("No images are made of instances in this location."), reason="image_disabled")
@@ -97,7 +97,7 @@ def ensure_no_open_capture(instance):
         Task.resource_id == instance.id, Task.kind == "image_capture", Task.status.in_(OPEN_STATUSES)
     )
     if session.scalar(query.limit(1)):
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
 
 
 def enqueue_capture(instance, image, actor):

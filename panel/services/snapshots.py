@@ -9,7 +9,7 @@ from panel.core.messages import message
 from panel.models import Rescue, Snapshot, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges
-from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
+from panel.services.state_machine import TASK_RUNNING, action_error, ensure_no_error, make_problem
 
 MAX_SNAPSHOTS_PER_INSTANCE = 10
 """Maximum number of snapshots of an instance: each makes its disks slower and larger."""
@@ -66,9 +66,7 @@ def change_error(instance):
 
 
 def ensure_changeable(instance):
-    reason = change_error(instance)
-    if reason:
-        raise Conflict(REASONS[reason], reason=reason)
+    ensure_no_error(change_error(instance))
     forges.ensure_not_active(instance)
 
 
@@ -142,7 +140,7 @@ def ensure_usable(snapshot):
 def delete(snapshot, *, actor):
     ensure_changeable(snapshot.instance)
     if snapshot.status in ("restoring", "creating", "deleting"):
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
     snapshot.status = "deleting"
     return enqueue(snapshot, "delete", "storage", actor)
 

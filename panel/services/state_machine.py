@@ -1,6 +1,6 @@
 """Which action is allowed in which state of an instance, and the reason otherwise (API reference: actions by state)."""
 
-from panel.core.errors import Conflict
+from panel.core.errors import Conflict, Unavailable
 from panel.core.messages import message
 
 TASK_RUNNING = "task_running"
@@ -48,13 +48,31 @@ REASONS = {
     "hypervisor_unreachable": message("The instance's node does not answer. Try again when it is back."),
     "rescue_active": message("The rescue system is active. Turn it off first."),
     "protection_enabled": message("Delete protection is on. Turn it off first."),
+    "vnc_disabled": message("The screen of this instance is turned off. Turn VNC on in its settings."),
+    # live-snapshot sessions
+    "already_active": message("A live session is active. Commit or discard it first."),
+    "no_active_session": message("There is no live session. Enable one first."),
+    "session_creating": message("The live session is still being created. Wait until it is active."),
+    "session_failed": message("The live session failed, so there is nothing to commit or discard. Enable a new one."),
 }
+"""The sentence for each reason why an action on an instance is refused."""
+
+
+def make_problem(reason):
+    """Return the exception for a reason of `REASONS`."""
+    return (Unavailable if reason == "hypervisor_unreachable" else Conflict)(REASONS[reason], reason=reason)
+
+
+def ensure_no_error(reason):
+    """Raise for a reason; do nothing for None."""
+    if reason:
+        raise make_problem(reason)
 
 
 def ensure_not_suspended(instance):
     """Raise `suspended` for changes by the owner, which are all refused during a suspension."""
     if instance.suspended_reason:
-        raise Conflict(REASONS["suspended"], reason="suspended")
+        raise make_problem("suspended")
 
 
 def action_error(instance, action, *, by_operator=False):
@@ -73,6 +91,4 @@ def action_error(instance, action, *, by_operator=False):
 
 def ensure_allowed(instance, action, *, by_operator=False):
     """Raise when the action is refused now."""
-    reason = action_error(instance, action, by_operator=by_operator)
-    if reason:
-        raise Conflict(REASONS[reason], reason=reason)
+    ensure_no_error(action_error(instance, action, by_operator=by_operator))

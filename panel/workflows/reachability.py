@@ -8,10 +8,11 @@ from sqlalchemy import select
 
 from panel.core import clock, jobs
 from panel.core.db import session
-from panel.core.errors import Conflict, Unavailable
+from panel.core.errors import Unavailable
 from panel.core.messages import message
 from panel.models import GuestInfo, Hypervisor, Instance
 from panel.services import instances
+from panel.services.state_machine import make_problem
 
 REACHABILITY_TIMEOUT_SECONDS = 10
 """How long a request waits for the poll. Without a result by then, the node or agent counts as unreachable."""
@@ -77,7 +78,7 @@ def wait_for_poll(hypervisor, requested_at, instance=None):
     if instance:
         session.refresh(instance)
         if instance.agent_down or not is_since(instance.agent_checked_at, requested_at):
-            raise Conflict(instances.REASONS["agent_unavailable"], reason="agent_unavailable")
+            raise make_problem("agent_unavailable")
 
 
 def is_polled(hypervisor_id, instance_id, requested_at):

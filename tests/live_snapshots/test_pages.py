@@ -2,6 +2,7 @@
 
 from panel.core.db import session
 from panel.services import forges
+from panel.services.state_machine import REASONS
 
 
 def get_snapshots_tab(browse, machine, who="owner"):
@@ -31,11 +32,11 @@ def test_the_whole_way_without_javascript(browser_as, machine, run_tasks, guest)
 def test_what_cannot_be_done_says_why(browser_as, machine, run_tasks):
     machine.power = "off"
     session.commit()
-    assert forges.LIVE_SESSION_REASONS["not_running"] in get_snapshots_tab(browser_as, machine)
+    assert REASONS["not_running"] in get_snapshots_tab(browser_as, machine)
     assert "needs instances.manage" in get_snapshots_tab(browser_as, machine, "viewer")
     answer = browser_as("owner").post(f"/instances/{machine.id}/forge/enable")
     assert answer.status_code == 409
-    assert forges.LIVE_SESSION_REASONS["not_running"] in answer.text
+    assert REASONS["not_running"] in answer.text
     assert browser_as("owner").post(f"/instances/{machine.id}/forge/nonsense").status_code == 404
     assert browser_as("outsider").post(f"/instances/{machine.id}/forge/enable").status_code == 404
 

@@ -3,6 +3,7 @@
 from flask import jsonify, request, url_for
 
 from panel.services import consoles
+from panel.services.state_machine import REASONS
 from panel.web.htmx import render
 from panel.workflows import ssh_console
 
@@ -11,7 +12,7 @@ def console_refusals(instance, not_permitted, by_operator=False):
     """Return why screen and shell cannot be opened: for each a reason or None."""
     no_screen, no_shell = consoles.vnc_error(instance, by_operator), consoles.shell_error(instance)
     return {
-        "screen": not_permitted or (no_screen and consoles.VNC_REASONS[no_screen]),
+        "screen": not_permitted or REASONS.get(no_screen),
         "shell": not_permitted or (no_shell and no_shell.message),
     }
 

@@ -7,7 +7,6 @@ reported on by the console server (session_events.py) and closed when it is no l
 from panel.services.consoles.read import close, close_all, find, find_current, get, listing, select_open
 from panel.services.consoles.session_create import (
     SHELL_SESSION_TTL_SECONDS,
-    VNC_REASONS,
     VNC_SESSION_TTL_SECONDS,
     create_shell_session,
     create_vnc_session,
@@ -31,7 +30,6 @@ from panel.services.consoles.session_revocation import sessions_to_close
 
 __all__ = [
     "SHELL_SESSION_TTL_SECONDS",
-    "VNC_REASONS",
     "VNC_SESSION_TTL_SECONDS",
     "accept_host_key",
     "close",

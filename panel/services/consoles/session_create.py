@@ -11,7 +11,7 @@ from panel.core.db import new_id, on_commit, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import ConsoleSession
-from panel.services.instances import REASONS
+from panel.services.state_machine import REASONS, ensure_no_error, make_problem
 from panel.services.tokens import hash_secret
 
 VNC_SESSION_TTL_SECONDS = 60
@@ -24,17 +24,10 @@ VNC_PASSWORD_LENGTH = 8
 SHELL_PORT = 22
 SHELL_USER = "root"
 
-VNC_REASONS = {
-    "suspended": REASONS["suspended"],
-    "not_running": REASONS["not_running"],
-    "vnc_disabled": message("The screen of this instance is turned off. Turn VNC on in its settings."),
-}
-
 
 def create_vnc_session(instance, actor, *, by_operator=False, expires_in=VNC_SESSION_TTL_SECONDS):
     """Create a session for the instance's screen. Return the row and the secret that redeems it."""
-    if reason := vnc_error(instance, by_operator):
-        raise Conflict(VNC_REASONS[reason], reason=reason)
+    ensure_no_error(vnc_error(instance, by_operator))
     row, secret = create_session("screen", instance, actor, expires_in)
     row.password = secrets.token_urlsafe(6)[:VNC_PASSWORD_LENGTH]
     session.flush()
@@ -80,11 +73,11 @@ def create_shell_session(instance, actor):
 def shell_error(instance):
     """Return the exception to raise instead of opening a shell (specification 7.2), or None."""
     if instance.suspended_reason:
-        return Conflict(REASONS["suspended"], reason="suspended")
+        return make_problem("suspended")
     if instance.hypervisor_id is None:
         return Conflict(message("The instance is on no hypervisor."), reason="no_hypervisor")
     if instance.state != "running":
-        return Conflict(message("The instance is not running. Start it first."), reason="instance_not_running")
+        return Conflict(REASONS["not_running"], reason="instance_not_running")
     if instance.image and instance.image.type != "linux":
         return Invalid(message("A shell can be opened in Linux only. Use the screen."), reason="unsupported_os")
     if not (instance.ipv4 or instance.ipv6):

@@ -13,7 +13,6 @@ from panel.models import Instance, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import state_machine
 from panel.services.docker_deployments import read
-from panel.services.instances.blockers import RESCUE_ACTIVE_MESSAGE
 from panel.services.instances.guest import guest_access_error
 
 EXCLUSIVE_TASK_KINDS = ("docker_install", "docker_deploy", "docker_control")
@@ -35,7 +34,6 @@ UNSUPPORTED_SYSTEM_MESSAGE = message(
 )
 DOCKER_REASONS = {
     **state_machine.REASONS,
-    "rescue_active": RESCUE_ACTIVE_MESSAGE,
     DOCKER_TASK_RUNNING: message(
         "Another Docker task is in progress in this instance. Try again when it has finished."
     ),

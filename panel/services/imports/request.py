@@ -4,14 +4,14 @@ from sqlalchemy import select
 
 from panel.core import jobs
 from panel.core.db import session
-from panel.core.errors import Conflict, NotFound, Unavailable
+from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
 from panel.models import Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, unmanaged_machines
 from panel.services.ids import generate_instance_name, generate_mac
 from panel.services.imports import addresses, validate
-from panel.services.state_machine import REASONS, TASK_RUNNING
+from panel.services.state_machine import TASK_RUNNING, make_problem
 
 IMPORT_TASK_KIND = "hypervisor_adopt"
 
@@ -42,7 +42,7 @@ def import_machine(hypervisor, name, *, owner, plan_id, actor, display_name=None
     uses, by default the reported ones of the location. Return the task and the id that the instance will have."""
     machine = get_machine(hypervisor, name)
     if hypervisor.status != "up":
-        raise Unavailable(REASONS["hypervisor_unreachable"], reason="hypervisor_unreachable")
+        raise make_problem("hypervisor_unreachable")
     if is_import_running(hypervisor, machine["id"]):
         raise Conflict(message("The machine is already being imported."), reason=TASK_RUNNING)
     plan = catalog.get_offered_plan(hypervisor.group, plan_id)

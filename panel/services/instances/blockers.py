@@ -5,9 +5,8 @@ from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import Rescue
 from panel.services import forges, image_captures, snapshots
-from panel.services.state_machine import REASONS
+from panel.services.state_machine import make_problem
 
-RESCUE_ACTIVE_MESSAGE = REASONS["rescue_active"]
 VOLUMES_STAY_MESSAGE = message(
     "The instance has volumes or detached disks, which stay on their hypervisor. Detach or delete them first."
 )
@@ -21,7 +20,7 @@ def ensure_disks_free(instance):
     forges.ensure_not_active(instance)
     snapshots.ensure_no_snapshots(instance)
     if session.get(Rescue, instance.id):
-        raise Conflict(RESCUE_ACTIVE_MESSAGE, reason="rescue_active")
+        raise make_problem("rescue_active")
 
 
 def ensure_movable(instance):

@@ -4,10 +4,10 @@ from sqlalchemy import select
 
 from panel.core import jobs
 from panel.core.db import lock_row, session
-from panel.core.errors import Conflict, Invalid, NotFound, Unavailable
+from panel.core.errors import Invalid, NotFound, Unavailable
 from panel.core.messages import message
 from panel.models import Instance, Iso, Task
-from panel.services.state_machine import REASONS, TASK_RUNNING
+from panel.services.state_machine import TASK_RUNNING, make_problem
 
 DRIVE_COLUMNS = {"primary": "iso_id", "secondary": "secondary_iso_id"}
 """The column with the ISO of each drive."""
@@ -44,9 +44,9 @@ def get_drive_column(slot):
 
 def ensure_changeable(instance, by_operator):
     if instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
     if instance.suspended_reason and not by_operator:
-        raise Conflict(REASONS["suspended"], reason="suspended")
+        raise make_problem("suspended")
     if instance.hypervisor.status == "down":
         raise Unavailable(message("The hypervisor cannot be reached at the moment."), reason="hypervisor_unreachable")
 

@@ -5,13 +5,13 @@ import secrets
 from sqlalchemy import or_, select
 
 from panel.core.db import session
-from panel.core.errors import Conflict, Invalid, Unavailable
+from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import GuestInfo, Instance, Rescue, Task
 from panel.models.tasks import is_open
 from panel.services import ssh_keys
 from panel.services.instances.actions import enqueue
-from panel.services.state_machine import REASONS, TASK_RUNNING, action_error
+from panel.services.state_machine import TASK_RUNNING, action_error, ensure_no_error, make_problem
 
 
 def reset_password(instance, *, actor, since, password=None, by_operator=False):
@@ -21,7 +21,7 @@ def reset_password(instance, *, actor, since, password=None, by_operator=False):
     session.execute(select(Instance.id).where(Instance.id == instance.id).with_for_update(key_share=True))
     query = select(Task.id).where(Task.resource_id == instance.id, Task.kind == "instance_reset_password")
     if session.scalar(query.where(or_(is_open(Task.status), Task.created_at >= since)).limit(1)):
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
     password = password or secrets.token_urlsafe(12)
     return enqueue(instance, "reset_password", "light", actor=actor, secret=password), password
 
@@ -48,9 +48,7 @@ def guest_access_error(instance, action="reset_password", *, by_operator=False):
 
 def ensure_reachable(instance, action, *, by_operator):
     """Raise when no work in the guest is possible: 503 when the node does not answer, so that the state is unknown."""
-    reason = guest_access_error(instance, action, by_operator=by_operator)
-    if reason:
-        raise (Unavailable if reason == "hypervisor_unreachable" else Conflict)(REASONS[reason], reason=reason)
+    ensure_no_error(guest_access_error(instance, action, by_operator=by_operator))
 
 
 def find_guest_report(instance):

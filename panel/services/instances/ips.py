@@ -11,14 +11,14 @@ from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Address, Interface, Subnet
 from panel.services import address_allocation, audit, firewall
-from panel.services.state_machine import REASONS, TASK_RUNNING
+from panel.services.state_machine import TASK_RUNNING, make_problem
 
 
 def change_addresses(instance, *, action, actor, ips=(), family=4, kind="public", count=1, by_operator=False):
     """Run `add`, `remove` or `set-primary` and return the affected addresses. `kind` of a subnet and `family` select
     what is added; the family matters for `public` only."""
     if instance.migrating:
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
     interface = lock_interface(instance)
     if action == "add" and ips and by_operator:
         addresses = get_named_addresses(instance, ips)

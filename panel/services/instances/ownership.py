@@ -12,8 +12,8 @@ from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Image, Member, Rescue, ResourceGrant, SecurityGroup, SecurityGroupMember
 from panel.services import consoles, usage
-from panel.services.instances.blockers import MEDIA_MOUNTED_MESSAGE, RESCUE_ACTIVE_MESSAGE
-from panel.services.state_machine import REASONS, TASK_RUNNING
+from panel.services.instances.blockers import MEDIA_MOUNTED_MESSAGE
+from panel.services.state_machine import TASK_RUNNING, make_problem
 
 VOLUMES_ATTACHED_MESSAGE = message("Volumes of its owner are attached to it. Detach them first.")
 SECURITY_GROUPS_MESSAGE = message("It is in security groups of its owner: {groups}. Take it out of them first.")
@@ -58,13 +58,13 @@ def ensure_valid_owner(account, field):
 
 def ensure_transferable(instance):
     if instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
     if instance.pack_id:
         raise Conflict(RESOURCE_PACK_MESSAGE, reason="has_pack")
     if instance.volumes:
         raise Conflict(VOLUMES_ATTACHED_MESSAGE, reason="has_volumes")
     if session.get(Rescue, instance.id):
-        raise Conflict(RESCUE_ACTIVE_MESSAGE, reason="rescue_active")
+        raise make_problem("rescue_active")
     if any(iso and iso.account_id for iso in (instance.iso, instance.secondary_iso)):
         raise Conflict(MEDIA_MOUNTED_MESSAGE, reason="has_media")
     query = select(SecurityGroup.name).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)

@@ -2,7 +2,7 @@
 next start. Everything that the plan includes is allocated, or nothing is changed."""
 
 from panel.core.db import session
-from panel.core.errors import Conflict, Forbidden, Invalid
+from panel.core.errors import Forbidden, Invalid
 from panel.core.messages import message
 from panel.services import (
     address_allocation,
@@ -16,7 +16,7 @@ from panel.services import (
     usage,
 )
 from panel.services.instances.actions import enqueue
-from panel.services.state_machine import REASONS, action_error
+from panel.services.state_machine import action_error, make_problem
 
 
 def list_offered(instance):
@@ -57,7 +57,7 @@ def change_plan(instance, *, plan_id, actor, by_operator=False):
     """Change the plan. Return the task that grows the disk."""
     reason = action_error(instance, "change_plan", by_operator=by_operator)
     if reason and not (by_operator and reason == "suspended"):
-        raise Conflict(REASONS[reason], reason=reason)
+        raise make_problem(reason)
     if not by_operator and owner_change_error(instance):
         raise Forbidden(owner_change_error(instance))
     plan = catalog.get_offered_plan(instance.group, plan_id)

@@ -10,7 +10,7 @@ from panel.core.messages import message
 from panel.models import Image, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.instances.actions import enqueue
-from panel.services.state_machine import REASONS, TASK_RUNNING
+from panel.services.state_machine import TASK_RUNNING, make_problem
 
 RESCUE_IMAGE_NAMES = ("rescue", "tiny", "simulated-linux")
 """Names of images that can be used for rescue, the preferred one first."""
@@ -72,11 +72,11 @@ def result_message(enable, task):
 
 def ensure_switchable(instance, enable, by_operator, open_task):
     if open_task or instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
     if not instance.deployed:
-        raise Conflict(REASONS["not_deployed"], reason="not_deployed")
+        raise make_problem("not_deployed")
     if instance.suspended_reason and (enable or not by_operator):
-        raise Conflict(REASONS["suspended"], reason="suspended")
+        raise make_problem("suspended")
 
 
 def record_entered(instance, password, at):

@@ -6,7 +6,7 @@ from panel.core.messages import message
 from panel.models import Interface
 from panel.services import address_allocation, audit, subnets
 from panel.services.ids import generate_mac
-from panel.services.state_machine import REASONS, TASK_RUNNING
+from panel.services.state_machine import TASK_RUNNING, make_problem
 
 NOT_STOPPED_MESSAGE = message(
     "The instance is running. Shut it down first: cards are added and removed while it is off."
@@ -61,6 +61,6 @@ def disable(instance):
 
 def ensure_changeable(instance):
     if instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
     if instance.power == "on":
         raise Conflict(NOT_STOPPED_MESSAGE, reason="not_stopped")

@@ -1,11 +1,11 @@
 """Installation by the customer: a blank disk, and an ISO to boot from."""
 
-from panel.core.errors import Conflict, Invalid
+from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.services import isos
 from panel.services.instances.actions import enqueue
 from panel.services.instances.blockers import ensure_disks_free
-from panel.services.state_machine import REASONS, TASK_RUNNING
+from panel.services.state_machine import TASK_RUNNING, make_problem
 
 
 def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, field="iso_id"):
@@ -25,9 +25,9 @@ def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, field="
 
 def ensure_self_deployable(instance):
     if instance.suspended_reason:
-        raise Conflict(REASONS["suspended"], reason="suspended")
+        raise make_problem("suspended")
     if instance.state == "migrating" or instance.rebuilding:
-        raise Conflict(REASONS[TASK_RUNNING], reason=TASK_RUNNING)
+        raise make_problem(TASK_RUNNING)
     if instance.protection_enabled:
-        raise Conflict(REASONS["protection_enabled"], reason="protection_enabled")
+        raise make_problem("protection_enabled")
     ensure_disks_free(instance)

@@ -2,7 +2,7 @@
 effective from the next start."""
 
 from panel.core.db import session
-from panel.core.errors import Conflict, Invalid
+from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.services import state_machine
 from panel.services.instances import hardware_options
@@ -35,9 +35,7 @@ def change_error(instance):
 def modify(instance, chosen, *, actor):
     """Set the topology, whose product must be the instance's cores. Return the task, or None when nothing changes or
     before the deploy."""
-    reason = change_error(instance)
-    if reason:
-        raise Conflict(state_machine.REASONS[reason], reason=reason)
+    state_machine.ensure_no_error(change_error(instance))
     if count_cores(chosen) != instance.cpu_cores:
         sentence = message("Sockets, cores and threads have to make {cores} in all.", cores=instance.cpu_cores)
         raise Invalid(sentence, reason="topology_mismatch", **dict.fromkeys(TOPOLOGY_PARTS, sentence))

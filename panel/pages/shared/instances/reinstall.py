@@ -1,13 +1,14 @@
 """Reinstalling an instance, confirmed by typing its name."""
 
 from panel.auth.browser_session import actor
-from panel.core.errors import Conflict, Invalid
+from panel.core.errors import Invalid
 from panel.pages.shared.area import get_instance, route, scope_account, tab_url
 from panel.pages.shared.instances.create_form import form_choices
 from panel.pages.shared.instances.deploy import NewKeyForm, last_deploy_values, with_new_key
 from panel.schemas.base import In, Text
 from panel.schemas.instances import ReinstallIn
 from panel.services import instances
+from panel.services.state_machine import ensure_no_error
 from panel.web import flash_secrets
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
@@ -20,9 +21,7 @@ class ConfirmNameForm(In):
 @route("GET", "/<instance_id>/reinstall", can="instances.manage")
 def reinstalling(instance_id):
     instance = get_instance(instance_id)
-    reason = instances.action_error(instance, "reinstall")
-    if reason:
-        raise Conflict(instances.REASONS[reason], reason=reason)
+    ensure_no_error(instances.action_error(instance, "reinstall"))
     initial = {**last_deploy_values(instance), "image_id": instance.image_id, "hostname": instance.hostname}
     return form_page(instance, Form(ReinstallIn, NewKeyForm, ConfirmNameForm, initial=initial))
 
