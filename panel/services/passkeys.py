@@ -18,10 +18,10 @@ from webauthn.helpers.structs import (
 )
 
 from panel.core import clock
-from panel.core.db import EncryptedText, session
+from panel.core.db import EncryptedText, lock_row, session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Passkey
+from panel.models import Account, Passkey
 from panel.services import factors, security_notifications
 
 CHALLENGE_TTL = timedelta(minutes=5)
@@ -120,6 +120,7 @@ def list_descriptors(account):
 
 def register(account, *, name, credential, challenge: Challenge | None, site, source):
     """Store a new passkey. Return the recovery codes, if this is the account's first factor."""
+    lock_row(Account, account.id)  # concurrent calls are counted one after the other
     if session.scalar(select(func.count()).select_from(listing(account).subquery())) >= MAX_PASSKEYS:
         raise Invalid(
             message(

@@ -7,7 +7,7 @@ changed. Instances of the account may be put into both.
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import joinedload
 
-from panel.core.db import session
+from panel.core.db import lock_row, session
 from panel.core.errors import Forbidden, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Instance, SecurityGroup, SecurityGroupMember, SecurityRule
@@ -136,8 +136,9 @@ def add_rule(group, account=None, *, actor, **facts):
                 message("The set is of the other version."),
                 ip_set_id=message("It holds {ip_version} networks.", ip_version=ip_set.ip_version),
             )
+    lock_row(SecurityGroup, group.id)  # concurrent calls are counted one after the other
     existing = list_rules(group)
-    if has_rule(group, facts):
+    if any(is_same_rule(rule, facts) for rule in existing):
         raise Invalid(
             message("The group already has this rule."), direction=message("There is a rule like this already.")
         )
@@ -156,9 +157,11 @@ def add_rule(group, account=None, *, actor, **facts):
 
 def has_rule(group, facts):
     """Return whether the group has the same rule."""
-    return any(
-        all(getattr(rule, field) == facts.get(field) for field in RULE_IDENTITY_COLUMNS) for rule in list_rules(group)
-    )
+    return any(is_same_rule(rule, facts) for rule in list_rules(group))
+
+
+def is_same_rule(rule, facts):
+    return all(getattr(rule, field) == facts.get(field) for field in RULE_IDENTITY_COLUMNS)
 
 
 def list_cut_off_instances(group, instance_ids):

@@ -42,8 +42,13 @@ def start_metering(resource_type, resource, *, name, plan, price, billing_mode):
 
 
 def change_price(resource, *, plan, price):
-    """Charge another price for the resource from the next hour on."""
-    last = stop_metering(resource)
+    """Charge another price for the resource from the next hour on.
+
+    Return the new record, or None if the resource is not metered (any more).
+    """
+    last = end_open_record(resource.id)
+    if last is None:
+        return None
     counted_from = max(last.counted_until, next_hour(last.ended_at))
     details = last.resource_type, resource, last.resource_name, plan, price, last.billing_mode
     return open_record(*details, last.ended_at, last.first_hour, counted_from)
@@ -52,9 +57,9 @@ def change_price(resource, *, plan, price):
 def transfer(resource):
     """Charge the resource's new owner from the next hour on.
 
-    Return the new record, or None if the resource has none.
+    Return the new record, or None if the resource is not metered (any more).
     """
-    last = stop_metering(resource)
+    last = end_open_record(resource.id)
     if last is None:
         return None
     first_hour = max(last.counted_until, next_hour(last.ended_at))
@@ -81,11 +86,17 @@ def open_record(resource_type, resource, name, plan, price, billing_mode, starte
 
 
 def stop_metering(resource):
-    """End the metering of the resource and return its latest record. A second call changes nothing."""
-    record = lock_latest(resource.id)
-    if record and record.ended_at is None:
-        record.ended_at = clock.now()
-        session.flush()
+    """End the metering of the resource. A second call changes nothing."""
+    end_open_record(resource.id)
+
+
+def end_open_record(resource_id):
+    """End the resource's open record. Return it, or None if there is none."""
+    record = lock_latest(resource_id)
+    if record is None or record.ended_at is not None:
+        return None
+    record.ended_at = clock.now()
+    session.flush()
     return record
 
 

@@ -121,6 +121,14 @@ def test_a_change_of_price_counts_from_the_next_hour(set_clock, clock_at_start, 
     assert session.scalar(select(UsageMonth.plan).where(UsageMonth.account_id == customer.id)) == "L"
 
 
+def test_a_resource_whose_metering_ended_is_not_charged_by_a_later_change_of_price(clock_at_start, customer):
+    thing = start_metering(customer, "730")
+    usage.stop_metering(thing)
+    assert usage.change_price(thing, plan="M", price=Decimal(1460)) is None
+    assert usage.transfer(thing) is None
+    assert usage.lock_latest(thing.id).ended_at is not None
+
+
 @pytest.mark.parametrize("who", ["unbilled", "external", "off"])
 def test_what_nobody_charges_is_recorded_for_nothing(
     set_clock, clock_at_start, rolled_back_app, customer, request, who

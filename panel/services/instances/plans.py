@@ -100,8 +100,7 @@ def apply_plan(instance, plan, actor):
     if instance.primary_interface:
         instance.primary_interface.port_speed = plan.port_speed
     first.size = plan.storage
-    if usage.lock_latest(instance.id) is not None:
-        usage.change_price(instance, plan=plan.name, price=0 if instance.pack_id else plan.price)
+    usage.change_price(instance, plan=plan.name, price=0 if instance.pack_id else plan.price)
     session.flush()
     session.refresh(instance)
     return enqueue(instance, "change_plan", "exclusive", actor=actor, arguments={"plan": plan.name, "size": size})

@@ -30,7 +30,7 @@ def listing(account=None, *, search=None, project_id=None, deleting=False):
     return query.where(Volume.name.icontains(search, autoescape=True)) if search else query
 
 
-def get(volume_id, account=None, field=None):
+def get(volume_id, account=None):
     volume = session.scalar(listing(account).where(Volume.id == volume_id))
     if volume is None:
         raise NotFound(message("No such volume."))

@@ -1,0 +1,51 @@
+"""Passkeys that are registered at the same moment do not exceed the limit."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from panel.app import create_app
+from panel.core.db import session
+from panel.core.errors import Invalid
+from panel.models import Account, Passkey
+from panel.services import passkeys
+from panel.services.security_notifications import Source
+from tests.login.authenticator import ORIGIN, Authenticator
+from tests.support.isolated_app import isolated_installation
+
+COUNT = 4
+
+
+def test_parallel_registrations_do_not_exceed_the_limit_of_an_account(tmp_path, monkeypatch):
+    monkeypatch.setattr(passkeys, "MAX_PASSKEYS", 1)
+    site, start = passkeys.Site.of(ORIGIN), Barrier(COUNT)
+    with isolated_installation(tmp_path, create=create_app) as app:
+        with app.app_context():
+            account_id = app.cast.owner.id
+
+        def register(number):
+            with app.app_context():
+                account = session.get(Account, account_id)
+                options, challenge = passkeys.create_registration(account, site)
+                credential = Authenticator().create(options)
+                session.commit()
+                start.wait()
+                try:
+                    passkeys.register(
+                        account,
+                        name=str(number),
+                        credential=credential,
+                        challenge=challenge,
+                        site=site,
+                        source=Source("127.0.0.1"),
+                    )
+                    session.commit()
+                except Invalid as error:
+                    session.rollback()
+                    return error.message
+                return None
+
+        with ThreadPoolExecutor(COUNT) as customers:
+            errors = list(customers.map(register, range(COUNT)))
+        with app.app_context():
+            assert session.query(Passkey).count() == 1
+        assert sorted(map(bool, errors)) == [False] + [True] * (COUNT - 1)
