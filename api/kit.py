@@ -19,7 +19,7 @@ from marshmallow import Schema, fields
 
 from api import idempotency
 from api.errors import raise_on_failure
-from api.paging import Meta, Page, Rows, admin_page, page, paginate, paginate_list, schema_name, with_page
+from api.paging import Meta, RequestedPage, Rows, admin_page, page, paginate, paginate_list, schema_name, with_page
 from api.request_parsing import Parser
 from panel.auth import permissions
 from panel.auth import requires_permission as guard
@@ -30,8 +30,8 @@ __all__ = [
     "Admin",
     "Billing",
     "Meta",
-    "Page",
     "PageQuery",
+    "RequestedPage",
     "User",
     "account",
     "actor",

@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 from flask import g
 from marshmallow import Schema, fields
-from sqlalchemy import bindparam, func
 
-from panel.core.db import session
 from panel.schemas.base import PageQuery, about
+from panel.web.paging import Page
 
 
 class Meta(Schema):
@@ -55,29 +54,25 @@ MAX_UNPAGED_ROWS = 65536
 """Maximum of rows when a list is requested without `per_page`: the addresses of the largest subnet."""
 
 
-class Page(NamedTuple):
-    """The requested part of a list: page number from 1, rows per page, surface."""
+class RequestedPage(NamedTuple):
+    """Which part of a list is requested: page number from 1, rows per page, surface."""
 
     number: int
     size: int
     surface: str = "user"
 
-    @property
-    def skipped(self):
-        return (self.number - 1) * self.size
 
-    def of(self, rows, total):
-        """Return the response body with these rows. `total` counts the rows of all pages."""
-        first = self.skipped + 1 if rows else None
-        meta = {
-            "current_page": self.number,
-            "per_page": self.size,
-            "total": total,
-            "last_page": max(1, -(-total // self.size)),
-            "from": first,
-            "to": first + len(rows) - 1 if rows else None,
-        }
-        return {**meta, "data": rows} if self.surface == "user" else {"__rows__": rows, "meta": meta}
+def render_page(page, surface):
+    """Return the response body with the rows of the page."""
+    meta = {
+        "current_page": page.number,
+        "per_page": page.per_page,
+        "total": page.total,
+        "last_page": page.last,
+        "from": page.first or None,
+        "to": page.to or None,
+    }
+    return {**meta, "data": page.rows} if surface == "user" else {"__rows__": page.rows, "meta": meta}
 
 
 def with_page(view, query, surface):
@@ -87,29 +82,18 @@ def with_page(view, query, surface):
 
     @wraps(view)
     def paged(query_values, *args, **kwargs):
-        g.page = Page(query_values.pop("page"), query_values.pop("per_page", MAX_UNPAGED_ROWS), surface)
+        g.page = RequestedPage(query_values.pop("page"), query_values.pop("per_page", MAX_UNPAGED_ROWS), surface)
         return view(*args, **kwargs) if only_paging else view(query_values, *args, **kwargs)
 
     return paged
 
 
-def paginate(query, page=None):
-    """Return the requested page of a select as a response body. One query, two for a page beyond the end.
-
-    The limit is a literal, because PostgreSQL plans each query anew when the limit is a bound parameter."""
-    page = page or g.page
-    count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
-    statement = query.add_columns(count.scalar_subquery().label("total"))
-    statement = statement.limit(bindparam("per_page", page.size, literal_execute=True))
-    if page.skipped:
-        statement = statement.offset(page.skipped)
-    rows = session.execute(statement).all()
-    total = rows[0].total if rows else 0 if page.number == 1 else session.scalar(count)
-    if rows and len(rows[0]) == 2:
-        rows = [row[0] for row in rows]
-    return page.of(rows, total)
+def paginate(query, requested=None):
+    """Return the requested page of a select as a response body."""
+    requested = requested or g.page
+    return render_page(Page(query, requested.number, requested.size), requested.surface)
 
 
 def paginate_list(rows):
     """Return the requested page of a list of rows as a response body."""
-    return g.page.of(rows[g.page.skipped :][: g.page.size], len(rows))
+    return render_page(Page.of_list(rows, g.page.number, g.page.size), g.page.surface)

@@ -18,7 +18,7 @@ from panel.services import instances, projects
 
 user = kit.User("project", __name__, description="Projects")
 VIEW, MANAGE = "projects.view", "projects.manage"
-FIRST_PAGE = kit.Page(1, 100)
+FIRST_PAGE = kit.RequestedPage(1, 100)
 """Maximum of instances in the answer of a project."""
 
 

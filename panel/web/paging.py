@@ -1,8 +1,8 @@
-"""Pages of lists. The chosen page size is stored in the session cookie."""
+"""Pages of lists: `ui.pagination` shows their position to people, `api.paging` to programs."""
 
 from flask import request, url_for
 from flask import session as cookie
-from sqlalchemy import func
+from sqlalchemy import bindparam, func
 
 from panel.core.db import session
 
@@ -11,16 +11,40 @@ MAX_PAGE_NUMBER = 10**6
 
 
 class Page:
-    """The rows of the requested page, and the total from a second query. `columns`: the query selects several columns,
-    not objects."""
+    """One page of a list: the rows of a select, and the total of all pages. The rows of one entity are its objects.
 
-    def __init__(self, query, columns=False):
-        self.per_page = requested_page_size()
-        self.total = session.scalar(query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None))
-        self.last = max(1, -(-self.total // self.per_page))
-        self.number = min(parse_page_number(request.args.get("page")), self.last)
-        result = session.execute(query.limit(self.per_page).offset((self.number - 1) * self.per_page)).unique()
-        self.rows = result.all() if columns else result.scalars().all()
+    Without a number, the page that a request for an HTML page asks for, or the last one when there are fewer.
+    """
+
+    def __init__(self, query, number=None, per_page=None):
+        self.number = number or parse_page_number(request.args.get("page"))
+        self.per_page = per_page or requested_page_size()
+        self.rows, self.total = self._load(query)
+        if number is None and self.number > self.last:
+            self.number = self.last
+            self.rows, self.total = self._load(query)
+
+    def _load(self, query):
+        """Return rows and total. One query, two for a page beyond the end.
+
+        The limit is a literal, because PostgreSQL plans each query anew when the limit is a bound parameter.
+        """
+        count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
+        statement = query.add_columns(count.scalar_subquery().label("total"))
+        statement = statement.limit(bindparam("per_page", self.per_page, literal_execute=True))
+        if self.number > 1:
+            statement = statement.offset((self.number - 1) * self.per_page)
+        rows = session.execute(statement).all()
+        total = rows[0].total if rows else 0 if self.number == 1 else session.scalar(count)
+        return [row[0] for row in rows] if rows and len(rows[0]) == 2 else rows, total
+
+    @classmethod
+    def of_list(cls, rows, number, per_page):
+        """Return a page of rows that are in memory."""
+        page = cls.__new__(cls)
+        first = (number - 1) * per_page
+        page.number, page.per_page, page.rows, page.total = number, per_page, rows[first:][:per_page], len(rows)
+        return page
 
     def __iter__(self):
         return iter(self.rows)
@@ -30,11 +54,18 @@ class Page:
 
     @property
     def first(self):
+        """The number of the first row, 0 when there is none."""
         return (self.number - 1) * self.per_page + 1 if self.rows else 0
 
     @property
     def to(self):
+        """The number of the last row, 0 when there is none."""
         return self.first + len(self.rows) - 1 if self.rows else 0
+
+    @property
+    def last(self):
+        """The number of the last page."""
+        return max(1, -(-self.total // self.per_page))
 
     @property
     def near(self):
@@ -56,6 +87,7 @@ def parse_page_number(text):
 
 
 def requested_page_size():
+    """Return the page size that the request or, if it has none, the session cookie asks for; store a new choice."""
     requested = parse_page_number(request.args.get("per_page"))
     if requested in PAGE_SIZES:
         if cookie.get("per_page", PAGE_SIZES[0]) != requested:

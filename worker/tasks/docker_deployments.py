@@ -16,7 +16,7 @@ from panel.models import DockerDeployment
 from panel.services import docker_apps
 from panel.services.docker_deployments import compose_file, refusals, state_reports
 from panel.services.docker_deployments.ports import ensure_ports_free, list_published_ports
-from panel.services.instances.blockers import RESCUE_ACTIVE_MESSAGE
+from panel.services.state_machine import make_problem
 from worker.engine.registry import task_handler
 from worker.engine.runner import Cancelled
 from worker.guest import background_job, docker
@@ -37,7 +37,7 @@ def get_instance_outside_rescue(work):
     """Return the instance. Raise Conflict in rescue, because its own system does not run then."""
     instance = get_instance(work)
     if is_in_rescue(instance):
-        raise Conflict(RESCUE_ACTIVE_MESSAGE)
+        raise make_problem("rescue_active")
     return instance
 
 

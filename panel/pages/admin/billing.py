@@ -32,7 +32,7 @@ def index():
         month=month,
         months=month_picker.month_choices(),
         totals=usage.get_totals(month),
-        page=Page(usage.select_by_account(month), columns=True),
+        page=Page(usage.select_by_account(month)),
         on=settings.get().billing_enabled,
     )
 
