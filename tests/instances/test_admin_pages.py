@@ -148,7 +148,7 @@ def test_a_protected_instance_is_not_destroyed(operator, cast):
     instance = cast.instance()
     instances.update(instance, protection_enabled=True)
     session.commit()
-    assert "is protected" in operator.get(f"{INSTANCES}/{instance.id}/settings").text
+    assert "Delete protection is on" in operator.get(f"{INSTANCES}/{instance.id}/settings").text
     answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"typed": instance.name})
     assert (answer.status_code, "protected" in answer.text) == (409, True)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from sqlalchemy import select
 
 from panel.core.db import session
-from panel.core.errors import Conflict, NotFound
+from panel.core.errors import NotFound
 from panel.core.messages import message
 from panel.models import DockerDeployment
 from panel.services import docker_apps
