@@ -1,7 +1,10 @@
 """The rules of the architecture, as tests: what is easy to forget fails here."""
 
 import ast
+import json
 import pkgutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from api.docs import openapi_document
 from panel.auth import permissions
 from panel.core import jobs, languages
 from panel.core.errors import Problem
+from panel.core.task_kinds import TASK_LABELS
 from panel.services.instances.action_catalog import POWER_ACTIONS
 from tests.support.product_code import (
     called_name,
@@ -25,7 +29,7 @@ from tests.support.product_code import (
 )
 from worker import nodes
 from worker.engine import main
-from worker.engine.registry import TASK_TYPES
+from worker.engine.registry import PERIODIC_JOBS, TASK_TYPES
 from worker.nodes.base import NodeDriver, NodeError
 
 ROOT = Path(panel.__file__).parent.parent
@@ -63,12 +67,55 @@ def test_services_flush_and_never_commit():
 
 
 def test_every_task_kind_that_is_enqueued_has_a_handler():
-    assert main.TASK_MODULES
+    assert main.HANDLER_MODULES
     kinds = find_argument_strings(jobs.enqueue, keyword="kind")
     assert {kind: place for kind, place in kinds.items() if kind not in TASK_TYPES} == {}
     assert {"instance_deploy", "volume_snapshot_delete", "forge_discard", "docker_control", "iso_mount"} <= kinds.keys()
     computed = {f"instance_{action.name}" for action in POWER_ACTIONS} | {"migration_live", "migration_cold"}
     assert computed <= TASK_TYPES.keys()
+
+
+def find_decorated(name):
+    """Yield (module, function) for each function with the decorator `@name(…)`."""
+    for module in product_modules():
+        for node in ast.walk(module.tree):
+            for decorator in getattr(node, "decorator_list", ()):
+                if isinstance(decorator, ast.Call) and called_name(decorator) == name:
+                    yield module, node
+
+
+@pytest.mark.parametrize("decorator", ["task_handler", "periodic"])
+def test_workers_import_every_handler_and_periodic_job(decorator):
+    modules = {module.__name__ for module in main.HANDLER_MODULES}
+    decorated = list(find_decorated(decorator))
+    assert len(decorated) > 10
+    assert {module.place(function) for module, function in decorated if module.name not in modules} == set()
+
+
+def test_every_task_kind_with_a_handler_has_a_label():
+    assert TASK_LABELS.keys() == TASK_TYPES.keys()
+    assert all(label.strip() for label in TASK_LABELS.values())
+
+
+WEB_IMPORTS_SCRIPT = """
+import json, sys
+import panel.app
+from panel.core.task_kinds import TASK_LABELS
+print(json.dumps([sorted(TASK_LABELS), [name for name in sys.modules if name.partition(".")[0] == "worker"]]))
+"""
+
+
+def test_the_web_has_all_labels_of_task_kinds_and_imports_no_worker():
+    answer = subprocess.run([sys.executable, "-c", WEB_IMPORTS_SCRIPT], cwd=ROOT, capture_output=True, check=True)
+    kinds, worker_modules = json.loads(answer.stdout)
+    assert kinds == sorted(TASK_TYPES)
+    assert worker_modules == []
+
+
+def test_every_periodic_job_can_be_named_in_a_message():
+    assert [job.path for job in PERIODIC_JOBS if not is_callable_path(job.path)] == []
+    assert len({job.path for job in PERIODIC_JOBS}) == len(PERIODIC_JOBS)
+    assert all(job.seconds >= 1 for job in PERIODIC_JOBS)
 
 
 def is_callable_path(path):

@@ -6,10 +6,17 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Disk, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, placement, resource_packs, snapshots
 from panel.services.state_machine import TASK_RUNNING, action_error, ensure_no_error
+
+task_kind("disk_add", "New disk")
+task_kind("disk_attach", "Disk attach")
+task_kind("disk_detach", "Disk detach")
+task_kind("disk_resize", "Disk growth")
+task_kind("disk_delete", "Disk delete")
 
 MAX_DISKS_PER_INSTANCE = 16
 """Disks of one instance, the first one included."""

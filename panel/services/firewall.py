@@ -18,6 +18,7 @@ from sqlalchemy.orm import selectinload
 
 from panel.core import jobs
 from panel.core.db import session
+from panel.core.task_kinds import task_kind
 from panel.models import (
     Address,
     Instance,
@@ -29,7 +30,7 @@ from panel.models import (
     Task,
 )
 
-APPLY_TASK_KIND = "firewall_apply"
+APPLY_TASK_KIND = task_kind("firewall_apply", "Firewall update")
 WAITING_STATUSES = ("pending", "queued")
 
 

@@ -7,9 +7,14 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Forge, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.state_machine import ensure_no_error, make_problem
+
+task_kind("forge_enable", "Live session start")
+task_kind("forge_commit", "Live session commit")
+task_kind("forge_discard", "Live session discard")
 
 MAX_REMEMBERED_SESSIONS = 10
 """Sessions of an instance that are stored (specification 2.3)."""

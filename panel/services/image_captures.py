@@ -7,10 +7,14 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Image, ImageCopy, Instance, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, tasks
 from panel.services.state_machine import TASK_RUNNING, make_problem
+
+task_kind("image_capture", "Image capture")
+task_kind("image_delete", "Image delete")
 
 MAX_CAPTURED_IMAGES = 10
 

@@ -10,9 +10,12 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Hypervisor, Instance, Iso, MediaDownload, Storage
 from panel.services.crud import ensure_unique_name, update_fields
 from panel.services.media import downloads, remote_file
+
+task_kind("media_delete", "File removal")
 
 FILENAME_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,255}")
 MAX_OWN_ISOS = 20

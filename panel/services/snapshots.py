@@ -6,10 +6,15 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Rescue, Snapshot, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges
 from panel.services.state_machine import TASK_RUNNING, action_error, ensure_no_error, make_problem
+
+task_kind("snapshot_create", "New snapshot")
+task_kind("snapshot_rollback", "Snapshot rollback")
+task_kind("snapshot_delete", "Snapshot removal")
 
 MAX_SNAPSHOTS_PER_INSTANCE = 10
 """Maximum number of snapshots of an instance: each makes its disks slower and larger."""

@@ -6,10 +6,14 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Instance, Task
 from panel.services.instances import actions
 
-DISCOVER_TASK_KIND, REMOVE_TASK_KIND = "hypervisor_discover", "hypervisor_remove_orphan"
+task_kind("instance_repair", "Repair")
+
+DISCOVER_TASK_KIND = task_kind("hypervisor_discover", "Hypervisor discover")
+REMOVE_TASK_KIND = task_kind("hypervisor_remove_orphan", "Hypervisor remove orphan")
 
 
 def list_missing_instances(hypervisor):

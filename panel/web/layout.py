@@ -8,6 +8,7 @@ from flask import current_app, g, request, url_for
 from panel.auth import browser_session
 from panel.core import clock
 from panel.core.db import session
+from panel.core.task_kinds import task_label
 from panel.models import Account
 from panel.pages import admin, customer
 from panel.pages.customer.tasks import recent_tasks
@@ -48,6 +49,7 @@ def init_app(app):
         "second": lambda moment: formatting.format_time_seconds(moment, viewer_timezone()),
         "charged": are_prices_shown,
         "operator_area": area.is_operator_area,
+        "task_label": task_label,
         "money": lambda amount: formatting.money(amount, config.currency),
     }
     names = ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")

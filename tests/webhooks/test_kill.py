@@ -61,8 +61,9 @@ main.run_worker(load())
 SCHEDULER_SCRIPT = """
 from panel.core.config import load
 from worker.engine import main, scheduler
-scheduler.EVENT_FANOUT_INTERVAL_SECONDS = 2.0
-scheduler.Scheduler(main.prepare_app(load())).run()
+schedule = scheduler.Scheduler(main.prepare_app(load()))
+schedule.calls |= {job.start: 2.0 for job in scheduler.PERIODIC_JOBS if job.path == "worker.webhooks.fan_out"}
+schedule.run()
 """
 
 KILL_POINTS = {

@@ -16,7 +16,7 @@ from worker.nodes.base import Power
 from worker.sync import node_sync
 
 COUNT = 8
-assert main.TASK_MODULES  # what registers the tasks
+assert main.HANDLER_MODULES  # what registers the tasks
 
 
 @pytest.fixture(scope="module")

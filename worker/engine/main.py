@@ -14,64 +14,26 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from rq import SimpleWorker
 
+import worker.sync
+import worker.tasks
+import worker.webhooks
 from panel.core import jobs, mail
 from panel.core.config import Config, ConfigError
 from panel.core.db import create_worker_app, new_id
 from panel.core.logs import setup_logging
+from panel.core.modules import import_modules
 from panel.services import workers
 from panel.services.webhooks import url_policy
-from worker.engine import pool
+from worker.engine import pool, purge
+from worker.engine.registry import TASK_TYPES
 from worker.engine.scheduler import Scheduler
-from worker.sync import guest_agents, node_sync, unmanaged_machines
-from worker.tasks import (
-    certificates,
-    consoles,
-    disks,
-    docker_deployments,
-    firewall,
-    forges,
-    hardware_options,
-    image_captures,
-    imports,
-    instances,
-    media_downloads,
-    migrations,
-    optical_drives,
-    plans,
-    reinstall,
-    rescue,
-    self_deploy,
-    snapshots,
-    volumes,
-)
+from worker.sync import node_sync
 from worker.webhooks import dispatcher
 
 log = structlog.get_logger()
 
-TASK_MODULES = (
-    instances,
-    consoles,
-    unmanaged_machines,
-    imports,
-    reinstall,
-    guest_agents,
-    forges,
-    plans,
-    disks,
-    docker_deployments,
-    hardware_options,
-    firewall,
-    media_downloads,
-    optical_drives,
-    snapshots,
-    volumes,
-    rescue,
-    self_deploy,
-    image_captures,
-    certificates,
-    migrations,
-)
-"""Modules that register task handlers when they are imported."""
+HANDLER_MODULES = (*import_modules(worker.tasks), *import_modules(worker.sync), worker.webhooks, purge)
+"""Modules that register task handlers and periodic jobs when they are imported."""
 
 LISTENER_REDIS_TIMEOUT_SECONDS = 30
 """Seconds without an answer after which a listener reconnects to Redis."""
@@ -99,7 +61,7 @@ def run_worker(config: Config, check=lambda app: app):
     stopped = threading.Event()
     liveness = threading.Thread(target=publish_liveness, args=(task_pool.worker, stopped), name="alive", daemon=True)
     liveness.start()
-    log.info("worker_started", bodies=len(TASK_MODULES), threads=config.worker_threads)
+    log.info("worker_started", kinds=len(TASK_TYPES), threads=config.worker_threads)
     listen(config.redis_url)
     install_signal_handlers(lambda *_: os._exit(1))  # threads that wait for a node cannot be interrupted
     log.info("worker_finishes", tasks=len(task_pool.active_claims))

@@ -8,11 +8,13 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Event, LoginSession, WebhookDelivery
 from panel.services import consoles, idempotency, known_devices, one_time_tokens, tokens, usage
+from worker.engine.registry import periodic
 
 EVENT_RETENTION = timedelta(days=7)
 """How long events are stored (specification, section 8)."""
 
 
+@periodic(seconds=3600)
 def purge_expired():
     now = clock.now()
     session.execute(delete(LoginSession).where(LoginSession.expires_at < now))

@@ -1,7 +1,9 @@
-"""The registry of task types: which handler runs which task kind."""
+"""The registries of task types (which handler runs which task kind) and of periodic jobs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from panel.core import jobs
 
 
 @dataclass(frozen=True)
@@ -37,5 +39,40 @@ def task_handler(kind, *, on_failure=None, conflicts_with=(), batch=None):
     def register(body):
         TASK_TYPES[kind] = TaskType(body, on_failure, conflicts_with, batch)
         return body
+
+    return register
+
+
+@dataclass(frozen=True)
+class PeriodicJob:
+    function: Callable
+    seconds: float
+    in_scheduler: bool
+
+    @property
+    def path(self):
+        """The dotted path of the function, as in queue messages."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+    def start(self):
+        """Notify a worker, which calls the function, or call it here if it runs in the scheduler."""
+        if self.in_scheduler:
+            self.function()
+        else:
+            jobs.enqueue_call(self.path)
+
+
+PERIODIC_JOBS: list[PeriodicJob] = []
+
+
+def periodic(*, seconds, in_scheduler=False):
+    """Register a function without arguments that runs every so many seconds, in a worker.
+
+    `in_scheduler`: it runs in the scheduler itself. It must be quick then, because other jobs wait meanwhile.
+    """
+
+    def register(function):
+        PERIODIC_JOBS.append(PeriodicJob(function, seconds, in_scheduler))
+        return function
 
     return register

@@ -21,8 +21,9 @@ from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.models import Hypervisor
 from worker.engine.reaper import TASK_LEASE_SECONDS, Reaper
+from worker.engine.registry import PERIODIC_JOBS
 from worker.nodes.base import NodeError
-from worker.sync import guest_agents, node_sync
+from worker.sync import node_sync
 
 log = structlog.get_logger()
 
@@ -30,9 +31,6 @@ LEADER_LOCK_KEY = "panel:schedule"
 
 NODE_POLL_INTERVAL_SECONDS = 10.0
 """Seconds between two polls of all machines of a node."""
-
-EVENT_FANOUT_INTERVAL_SECONDS = 60.0
-"""Seconds between two searches for events without deliveries (specification 6.1)."""
 
 NODE_PROBE_INTERVAL_SECONDS = 600.0
 """Seconds between two probes of a node's capabilities and capacity."""
@@ -43,25 +41,8 @@ class Scheduler:
         self.app, self.stopped = app, threading.Event()
         self.lead = Lock(jobs.connection, LEADER_LOCK_KEY, timeout=20, blocking=False)
         self.watchers: dict[tuple, NodeWatcher] = {}
-        self.calls = {
-            Reaper(lease): lease / 8,
-            self.update_watchers: 5,
-            lambda: jobs.enqueue_call("worker.tasks.tokens.flush_last_used"): 15,
-            lambda: jobs.enqueue_call("worker.tasks.sessions.flush_last_seen"): 60,
-            lambda: jobs.enqueue_call("worker.tasks.mail.send_due"): 15,
-            lambda: jobs.enqueue_call("worker.tasks.consoles.sweep_sessions"): 60,
-            lambda: jobs.enqueue_call("worker.sync.guest_agents.poll_all"): 15,
-            guest_agents.poll_all_watched: 5,
-            lambda: jobs.enqueue_call("worker.tasks.docker_deployments.poll_all"): 60,
-            lambda: jobs.enqueue_call("worker.webhooks.fan_out"): EVENT_FANOUT_INTERVAL_SECONDS,
-            lambda: jobs.enqueue_call("worker.tasks.media_downloads.start_due"): 60,
-            lambda: jobs.enqueue_call("worker.tasks.volumes.retry_deletes"): 10,
-            lambda: jobs.enqueue_call("worker.tasks.certificates.renew_due"): 600,
-            lambda: jobs.enqueue_call("worker.tasks.image_catalog.refresh"): 3600,
-            lambda: jobs.enqueue_call("worker.sync.image_copies.sweep_all_nodes"): 3600,
-            lambda: jobs.enqueue_call("worker.tasks.usage.meter_and_post"): 300,
-            lambda: jobs.enqueue_call("worker.sync.traffic.enforce_quotas"): 60,
-            lambda: jobs.enqueue_call("worker.engine.purge.purge_expired"): 3600,
+        self.calls = {Reaper(lease): lease / 8, self.update_watchers: 5} | {
+            job.start: job.seconds for job in PERIODIC_JOBS
         }
         """Seconds between two calls. Each call is quick: longer work is enqueued or has its own thread."""
         self.due = dict.fromkeys(self.calls, 0.0)

@@ -13,6 +13,7 @@ from panel.core.messages import message_of
 from panel.models import DockerDeployment, DockerEngine, Hypervisor, Instance, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.docker_deployments import actions, refusals, state_reports
+from worker.engine.registry import periodic
 from worker.guest import docker, docker_detect
 from worker.nodes.base import NodeError, Refused
 from worker.sync.node_sync import connect_node
@@ -36,6 +37,7 @@ DOCKER_START_GRACE = timedelta(minutes=2)
 POLLED_STATUSES = ("running", "stopped", "error")
 
 
+@periodic(seconds=60)
 def poll_all():
     has_engine = exists().where(Instance.hypervisor_id == Hypervisor.id, DockerEngine.instance_id == Instance.id)
     for hypervisor_id in session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up", has_engine)).all():

@@ -17,7 +17,7 @@ from panel.core.db import begin_read_only, session
 from panel.core.messages import message
 from panel.models import GuestInfo, Hypervisor, Instance
 from panel.services import watched_instances
-from worker.engine.registry import task_handler
+from worker.engine.registry import periodic, task_handler
 from worker.guest import ssh_keys
 from worker.nodes.base import AgentSilent, Missing, NodeError, Refused, Unreachable
 from worker.sync.node_sync import connect_node, iter_batches
@@ -53,11 +53,13 @@ MAX_GUESTS_PER_POLL, GUEST_POLL_SECONDS = 200, 10.0
 """Guests that one poll asks for a report, and the seconds after which it stops."""
 
 
+@periodic(seconds=15)
 def poll_all():
     for hypervisor_id in session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up")).all():
         jobs.enqueue_call("worker.sync.guest_agents.poll", hypervisor_id)
 
 
+@periodic(seconds=5, in_scheduler=True)
 def poll_all_watched():
     """Enqueue pings of the agents of all instances that are open in a browser."""
     if watched := watched_instances.list_watched_ids():

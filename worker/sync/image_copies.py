@@ -12,6 +12,7 @@ from sqlalchemy import select
 from panel.core import jobs
 from panel.core.db import session
 from panel.models import Hypervisor, Image, Storage
+from worker.engine.registry import periodic
 from worker.nodes.base import NodeError, Refused, Unreachable
 from worker.sync.node_sync import connect_node
 
@@ -24,6 +25,7 @@ No other file of the panel has such a name.
 """
 
 
+@periodic(seconds=3600)
 def sweep_all_nodes():
     """Enqueue a sweep of each node that is up."""
     up = session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up")).all()

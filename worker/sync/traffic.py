@@ -2,8 +2,10 @@
 
 from panel.core.db import session
 from panel.services.instances import traffic
+from worker.engine.registry import periodic
 
 
+@periodic(seconds=60)
 def enforce_quotas():
     """Reset counters of past months and enforce the quotas.
 

@@ -15,7 +15,7 @@ from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import Certificate
 from panel.services.certificates import orders
-from worker.engine.registry import task_handler
+from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import Cancelled
 from worker.tasks import acme
 
@@ -108,6 +108,7 @@ def finalize(work, client, under_way, request):
     raise acme.Refused(ACME_TIMEOUT_MESSAGE)
 
 
+@periodic(seconds=600)
 def renew_due():
     """Start due renewals. Called by the scheduler."""
     for row in session.scalars(orders.select_due().limit(MAX_RENEWALS_PER_RUN)).all():

@@ -13,7 +13,7 @@ from panel.core.messages import message, message_of
 from panel.models import ConsoleSession
 from panel.services import consoles
 from panel.services.instances import state_reports
-from worker.engine.registry import task_handler
+from worker.engine.registry import periodic, task_handler
 from worker.guest import ssh_keys
 from worker.nodes.base import AgentSilent, Missing, NodeError, Refused
 from worker.sync.node_sync import connect_node
@@ -115,6 +115,7 @@ def remove_key(session_id):
     session.commit()
 
 
+@periodic(seconds=60)
 def sweep_sessions():
     """End sessions whose process was lost, and remove the keys of shells that ended or were never opened."""
     consoles.sweep_lost()

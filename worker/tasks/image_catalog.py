@@ -6,12 +6,14 @@ from panel.core.db import session
 from panel.core.errors import Problem
 from panel.services import image_catalog, settings
 from panel.services.media.remote_file import RemoteFile
+from worker.engine.registry import periodic
 
 log = structlog.get_logger()
 
 MAX_CATALOG_BYTES = 8 * 1024**2
 
 
+@periodic(seconds=3600)
 def refresh():
     """Replace the catalog by the one at the operators' URL; without a URL, use the panel's own.
 

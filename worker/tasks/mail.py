@@ -14,6 +14,7 @@ from panel.core import clock, jobs, mail
 from panel.core.db import session
 from panel.models import Mail
 from panel.services import passwords
+from worker.engine.registry import periodic
 
 log = structlog.get_logger()
 
@@ -35,6 +36,7 @@ When one returns None, no mail is sent.
 MAX_MAILS_PER_RUN = 200
 
 
+@periodic(seconds=15)
 def send_due():
     """Enqueue due mails: retries, and those whose notification was lost."""
     due = select(Mail.id).where(Mail.due_at <= clock.now()).order_by(Mail.due_at, Mail.id).limit(MAX_MAILS_PER_RUN)

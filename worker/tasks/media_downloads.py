@@ -15,7 +15,7 @@ from panel.core.messages import message
 from panel.models import MediaDownload
 from panel.services.media import downloads, image_files
 from panel.services.media.remote_file import RemoteFile
-from worker.engine.registry import task_handler
+from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.sync import node_sync
 
@@ -155,6 +155,7 @@ def delete(work):
     work.node.delete_disk(work.task.arguments["pool"], work.task.arguments["volume"])
 
 
+@periodic(seconds=60)
 def start_due():
     """Start due downloads. Called by the scheduler."""
     downloads.start_due()

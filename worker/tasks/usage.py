@@ -2,8 +2,10 @@
 
 from panel.core.db import session
 from panel.services import usage
+from worker.engine.registry import periodic
 
 
+@periodic(seconds=300)
 def meter_and_post():
     """Meter every complete hour, then post the charges to the ledgers, in batches."""
     for step in (usage.meter_hours, usage.post_charges):

@@ -14,7 +14,7 @@ from panel.models import Instance, Task, Volume, VolumePlan
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import usage, volumes
 from panel.services.volumes.read import find_by_id, find_snapshot_by_id
-from worker.engine.registry import task_handler
+from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.nodes import base
 from worker.nodes.base import GiB, Missing, NodeError
@@ -132,6 +132,7 @@ def on_delete_failed(row, error):
         volume.next_delete_at = clock.now() + timedelta(seconds=delay)
 
 
+@periodic(seconds=10)
 def retry_deletes():
     """Request due deletions again. Also finds volumes whose task was lost."""
     due = volumes.select_undeleted().where(or_(Volume.next_delete_at.is_(None), Volume.next_delete_at <= clock.now()))

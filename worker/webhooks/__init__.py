@@ -2,9 +2,14 @@
 
 from panel.core.db import session
 from panel.services.webhooks import fanout
+from worker.engine.registry import periodic
 from worker.webhooks import dispatcher
 
+EVENT_FANOUT_INTERVAL_SECONDS = 60.0
+"""Seconds between two searches for events without deliveries (specification 6.1)."""
 
+
+@periodic(seconds=EVENT_FANOUT_INTERVAL_SECONDS)
 def fan_out():
     """Make deliveries of new events and wake this process's dispatcher."""
     fanout.fan_out()

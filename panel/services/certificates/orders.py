@@ -12,13 +12,14 @@ from panel.core import clock, jobs, mail
 from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Invalid, TooMany
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import AcmeChallenge, Certificate, Task
 from panel.models.certificates import EXPIRY_WARNING
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import account_limits
 from panel.services.certificates import pem
 
-ORDER_TASK_KIND = "certificate_order"
+ORDER_TASK_KIND = task_kind("certificate_order", "Certificate order")
 MAX_ORDERS_PER_HOUR = 20
 """Orders of one account. Authorities limit those of the whole installation."""
 

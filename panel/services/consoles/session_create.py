@@ -10,9 +10,12 @@ from panel.core import clock, jobs
 from panel.core.db import new_id, on_commit, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import ConsoleSession
 from panel.services.state_machine import REASONS, ensure_no_error, make_problem
 from panel.services.tokens import hash_secret
+
+task_kind("instance_ssh_session", "Shell")
 
 VNC_SESSION_TTL_SECONDS = 60
 SHELL_SESSION_TTL_SECONDS = 900

@@ -9,11 +9,18 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, Unavailable
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Instance, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import state_machine
 from panel.services.docker_deployments import read
 from panel.services.instances.guest import guest_access_error
+
+task_kind("docker_install", "Docker installation")
+task_kind("docker_deploy", "App deploy")
+task_kind("docker_control", "Command to an app")
+task_kind("docker_remove", "App removal")
+task_kind("docker_probe", "Look at an app")
 
 EXCLUSIVE_TASK_KINDS = ("docker_install", "docker_deploy", "docker_control")
 """Only one of these runs on an instance at a time."""

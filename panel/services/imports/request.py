@@ -6,6 +6,7 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, unmanaged_machines
@@ -13,7 +14,7 @@ from panel.services.ids import generate_instance_name, generate_mac
 from panel.services.imports import addresses, validate
 from panel.services.state_machine import TASK_RUNNING, make_problem
 
-IMPORT_TASK_KIND = "hypervisor_adopt"
+IMPORT_TASK_KIND = task_kind("hypervisor_adopt", "Import of a machine")
 
 
 def get_discovered_machines(hypervisor):

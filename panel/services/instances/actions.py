@@ -4,12 +4,22 @@ from sqlalchemy import select
 
 from panel.core import jobs
 from panel.core.db import session
+from panel.core.task_kinds import task_kind
 from panel.models import Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import tasks, usage
 from panel.services.instances import first_boot
 from panel.services.instances.action_catalog import ACTIONS
 from panel.services.state_machine import ensure_allowed
+
+task_kind("instance_deploy", "Deploy")
+task_kind("instance_reinstall", "Reinstall")
+task_kind("instance_start", "Start")
+task_kind("instance_stop", "Stop")
+task_kind("instance_shutdown", "Shutdown")
+task_kind("instance_poweroff", "Power off")
+task_kind("instance_restart", "Restart")
+task_kind("instance_destroy", "Destroy")
 
 INSTALL_TASK_KINDS = ("instance_deploy", "instance_reinstall")
 

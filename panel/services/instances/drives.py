@@ -6,8 +6,12 @@ from panel.core import jobs
 from panel.core.db import lock_row, session
 from panel.core.errors import Invalid, NotFound, Unavailable
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Instance, Iso, Task
 from panel.services.state_machine import TASK_RUNNING, make_problem
+
+task_kind("iso_mount", "ISO insert")
+task_kind("iso_unmount", "ISO eject")
 
 DRIVE_COLUMNS = {"primary": "iso_id", "secondary": "secondary_iso_id"}
 """The column with the ISO of each drive."""

@@ -7,11 +7,15 @@ from sqlalchemy import or_, select
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import GuestInfo, Instance, Rescue, Task
 from panel.models.tasks import is_open
 from panel.services import ssh_keys
 from panel.services.instances.actions import enqueue
 from panel.services.state_machine import TASK_RUNNING, action_error, ensure_no_error, make_problem
+
+task_kind("instance_reset_password", "Reset password")
+task_kind("instance_ssh_key_inject", "SSH keys for the guest")
 
 
 def reset_password(instance, *, actor, since, password=None, by_operator=False):

@@ -7,8 +7,11 @@ is turned off is closed at once.
 from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.services import snapshots
 from panel.services.instances.actions import enqueue, find_open_task
+
+task_kind("instance_configure", "Change of the machine")
 
 TPM_STOP_FIRST_MESSAGE = message(
     "The instance is running. Stop it first: a TPM can only be built into a machine that is off."

@@ -4,6 +4,7 @@ next start. Everything that the plan includes is allocated, or nothing is change
 from panel.core.db import session
 from panel.core.errors import Forbidden, Invalid
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.services import (
     address_allocation,
     catalog,
@@ -17,6 +18,8 @@ from panel.services import (
 )
 from panel.services.instances.actions import enqueue
 from panel.services.state_machine import action_error, make_problem
+
+task_kind("instance_change_plan", "Change plan")
 
 
 def list_offered(instance):

@@ -7,10 +7,14 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Image, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.instances.actions import enqueue
 from panel.services.state_machine import TASK_RUNNING, make_problem
+
+task_kind("instance_rescue_enable", "Start of rescue")
+task_kind("instance_rescue_disable", "End of rescue")
 
 RESCUE_IMAGE_NAMES = ("rescue", "tiny", "simulated-linux")
 """Names of images that can be used for rescue, the preferred one first."""

@@ -2,10 +2,13 @@
 
 from panel.core.errors import Invalid
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.services import isos
 from panel.services.instances.actions import enqueue
 from panel.services.instances.blockers import ensure_disks_free
 from panel.services.state_machine import TASK_RUNNING, make_problem
+
+task_kind("instance_self_deploy", "Installation from an ISO")
 
 
 def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, field="iso_id"):

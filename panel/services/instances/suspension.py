@@ -4,9 +4,13 @@ from sqlalchemy import select
 
 from panel.core import events
 from panel.core.db import session, with_lock
+from panel.core.task_kinds import task_kind
 from panel.models import Instance
 from panel.services.instances.actions import enqueue, find_open_task
 from panel.services.state_machine import ensure_allowed
+
+task_kind("instance_suspend", "Suspend")
+task_kind("instance_unsuspend", "Unsuspend")
 
 POWER_ON_TASK_KINDS = (
     "instance_deploy",

@@ -10,7 +10,10 @@ from sqlalchemy.orm import joinedload
 
 from panel.core import clock, jobs
 from panel.core.db import session
+from panel.core.task_kinds import task_kind
 from panel.models import Hypervisor, Iso, MediaDownload, Storage, Task
+
+task_kind("media_download", "File download")
 
 FIRST_RETRY_DELAY, MAX_RETRY_DELAY = timedelta(minutes=10), timedelta(hours=24)
 DOWNLOAD_STALE_AFTER = timedelta(minutes=15)

@@ -5,9 +5,12 @@ from sqlalchemy import select
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Problem
+from panel.core.task_kinds import task_kind
 from panel.models import Instance, Migration
 from panel.services.migrations.start import start
 from panel.services.migrations.target_selection import select_target
+
+task_kind("hypervisor_evacuate", "Hypervisor evacuate")
 
 
 def evacuate(hypervisor, *, actor):

@@ -4,10 +4,15 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Unavailable
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Migration, Task
 from panel.services import hypervisors, state_machine, tasks
 from panel.services.instances import blockers, suspension
 from panel.services.migrations.target_selection import ensure_target_fits, select_target
+
+task_kind("migration_live", "Move while running")
+task_kind("migration_cold", "Move while off")
+task_kind("migration_cleanup", "Clean-up after a move")
 
 
 def start(instance, *, actor, target=None, live=None, parent_task_id=None):

@@ -10,9 +10,17 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import Task, Volume, VolumePlan
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, disks, ids, instances, placement, projects, usage, volume_plans
+
+task_kind("volume_create", "New volume")
+task_kind("volume_forget", "Volume forget")
+task_kind("volume_attach", "Volume attach")
+task_kind("volume_detach", "Volume detach")
+task_kind("volume_resize", "Volume growth")
+task_kind("volume_delete", "Volume removal")
 
 
 def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project_id=None, storage=None):

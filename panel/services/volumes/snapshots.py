@@ -3,9 +3,14 @@
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
+from panel.core.task_kinds import task_kind
 from panel.models import VolumeSnapshot
 from panel.services import disks, placement
 from panel.services.volumes.actions import create, enqueue
+
+task_kind("volume_snapshot", "New volume snapshot")
+task_kind("volume_snapshot_delete", "Volume snapshot removal")
+task_kind("volume_restore", "Volume rollback")
 
 MAX_SNAPSHOTS_PER_VOLUME = 20
 """Maximum number of snapshots of a volume."""

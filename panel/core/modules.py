@@ -1,0 +1,9 @@
+"""Importing all modules of a package, which fills the registries that they declare something in."""
+
+import pkgutil
+from importlib import import_module
+
+
+def import_modules(package):
+    """Import all direct modules and subpackages of a package. Return them, sorted by name."""
+    return [import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
