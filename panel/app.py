@@ -12,6 +12,8 @@ from werkzeug.exceptions import HTTPException
 
 import api
 import api.errors
+import panel.pages.admin
+import panel.pages.customer
 from consoles import routes as sockets
 from panel.auth import audit_context
 from panel.core import db, jobs, mail
@@ -19,76 +21,15 @@ from panel.core.config import ROOT, Config
 from panel.core.database_errors import find_outage
 from panel.core.db import may_have_committed, session
 from panel.core.errors import Conflict, Invalid, NotFound, Problem, TooMany
-from panel.pages import admin
-from panel.pages.customer import (
-    acme,
-    activity,
-    billing,
-    certificates,
-    consoles,
-    documentation,
-    images,
-    impersonation,
-    instances,
-    invitations,
-    ip_sets,
-    isos,
-    overview,
-    password_reset,
-    profile,
-    projects,
-    resource_packs,
-    search,
-    security,
-    security_groups,
-    sign_in,
-    ssh_keys,
-    sso,
-    tasks,
-    team,
-    tokens,
-    user_scripts,
-    volumes,
-    webhooks,
-)
+from panel.core.modules import import_modules
 from panel.ratelimit import api_budget, windows
 from panel.services.webhooks import url_policy
 from panel.web import assets, health, htmx, layout
+from panel.web.page_registry import AreaPages
 
-PAGE_MODULES = (
-    assets,
-    sign_in,
-    sso,
-    password_reset,
-    invitations,
-    overview,
-    instances,
-    consoles,
-    resource_packs,
-    images,
-    isos,
-    projects,
-    team,
-    ssh_keys,
-    user_scripts,
-    security_groups,
-    ip_sets,
-    certificates,
-    tokens,
-    volumes,
-    webhooks,
-    tasks,
-    acme,
-    activity,
-    billing,
-    documentation,
-    profile,
-    security,
-    impersonation,
-    search,
-    sockets,
-    *admin.pages(),
-)
+CUSTOMER_PAGES = AreaPages(import_modules(panel.pages.customer), panel.pages.customer.NAVIGATION_GROUPS)
+OPERATOR_PAGES = AreaPages(import_modules(panel.pages.admin), panel.pages.admin.NAVIGATION_GROUPS)
+PAGE_MODULES = (health, assets, sockets, *CUSTOMER_PAGES.modules, *OPERATOR_PAGES.modules)
 """All modules with a blueprint `bp` for pages, files of browsers or consoles."""
 
 log = structlog.get_logger()
@@ -145,7 +86,7 @@ def create_app(config: Config) -> Flask:
     mail.configure(config)
     url_policy.configure(config)
     app.extensions["openapi"] = api.register(app)
-    app.register_blueprint(health.bp)
+    app.extensions |= {"customer_pages": CUSTOMER_PAGES, "operator_pages": OPERATOR_PAGES}
     for pages in PAGE_MODULES:
         app.register_blueprint(pages.bp)
     app.before_request(before_request)

@@ -1,20 +1,20 @@
 """What holds for every page: who gets in, what is refused, what the browser is told."""
 
-import pkgutil
+import json
 import re
 from html.parser import HTMLParser
-from importlib import import_module
 
 import pytest
 
-from panel.app import PAGE_MODULES
+from panel.app import CUSTOMER_PAGES, OPERATOR_PAGES
 from panel.auth import permissions
 from panel.core import clock
+from panel.core.config import ROOT
 from panel.core.db import session
-from panel.pages import admin, customer
 from panel.services import settings
 
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
+AREAS = (CUSTOMER_PAGES, OPERATOR_PAGES)
 PARTIAL_HEADERS = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
 
@@ -34,11 +34,25 @@ def test_every_page_names_a_permission(app):
             assert app.view_functions[rule.endpoint].permission in permissions.ALL, rule.rule
 
 
-def test_every_module_with_pages_is_registered():
-    for package in (customer, admin):
-        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            module = import_module(found.name)
-            assert not hasattr(module, "bp") or module in PAGE_MODULES, found.name
+@pytest.mark.parametrize("area", AREAS, ids=["customer", "operator"])
+def test_every_navigation_entry_leads_to_a_page_with_its_permission(app, area):
+    assert len(area.entries) == sum(hasattr(module, "NAVIGATION") for module in area.modules) > 10  # no unknown group
+    for entry in area.entries:
+        assert app.view_functions[entry.endpoint].permission == entry.permission, entry
+
+
+@pytest.mark.parametrize("area", AREAS, ids=["customer", "operator"])
+def test_navigation_entries_have_known_icons_and_different_positions(area):
+    icons = json.loads((ROOT / "static" / "icons.json").read_text())
+    assert [entry for entry in area.entries if entry.icon not in icons] == []
+    assert len({(entry.group, entry.position) for entry in area.entries}) == len(area.entries)
+
+
+def test_every_list_of_a_customer_resource_is_in_the_navigation(app):
+    """So that nobody forgets the entry of a new resource. `search` and others have no list."""
+    named = {entry.endpoint for area in AREAS for entry in area.entries}
+    lists = {f"{module.bp.name}.index" for area in AREAS for module in area.modules} & app.view_functions.keys()
+    assert lists - named == set()
 
 
 def test_nobody_is_sent_to_sign_in(app, browser_as):

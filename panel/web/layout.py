@@ -10,11 +10,11 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.task_kinds import task_label
 from panel.models import Account
-from panel.pages import admin, customer
 from panel.pages.customer.tasks import recent_tasks
 from panel.pages.shared import area
 from panel.services import sessions, settings, usage
 from panel.web import assets, formatting, translation
+from panel.web.page_registry import customer_pages, operator_pages
 
 
 def init_app(app):
@@ -100,26 +100,24 @@ class PageLayout:
 
     @property
     def navigation(self):
-        """Yield (group, pages) with the pages that the viewer may open."""
-        table = admin.NAVIGATION if self.is_operator_area else customer.NAVIGATION
-        for group, *pages in table:
-            offered = [page for page in pages if self.is_offered(page)]
+        """Yield (label of the group, entries) with the pages that the viewer may open."""
+        pages = operator_pages() if self.is_operator_area else customer_pages()
+        for group, entries in pages.navigation:
+            offered = [entry for entry in entries if self.is_offered(entry)]
             if offered:
-                yield group, offered
+                yield group.label, offered
 
     def search_pages(self, text):
         """Yield (icon, label, area, URL) of the pages of both areas whose label contains the text."""
-        for table, area_label in ((customer.NAVIGATION, ""), (admin.NAVIGATION, "Admin")):
-            for label, symbol, endpoint, permission in (page for _, *pages in table for page in pages):
-                page = (label, symbol, endpoint, permission)
-                if text.lower() in label.lower() and self.is_offered(page):
-                    yield symbol, label, area_label, url_for(endpoint)
+        for pages, area_label in ((customer_pages(), ""), (operator_pages(), "Admin")):
+            for entry in pages.entries:
+                if text.lower() in entry.label.lower() and self.is_offered(entry):
+                    yield entry.icon, entry.label, area_label, url_for(entry.endpoint)
 
-    def is_offered(self, page):
+    def is_offered(self, entry):
         """Return whether the viewer may open the page and its feature is enabled."""
-        _, _, endpoint, permission = page
-        return browser_session.has_permission(permission) and (
-            endpoint not in customer.BILLED_PAGES or usage.is_billing_enabled(browser_session.current_access())
+        return browser_session.has_permission(entry.permission) and (
+            not entry.is_billed or usage.is_billing_enabled(browser_session.current_access())
         )
 
     @property

@@ -9,11 +9,10 @@ from playwright.sync_api import expect
 from sqlalchemy import select
 from waitress import create_server
 
-from panel.app import create_app
+from panel.app import OPERATOR_PAGES, create_app
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Task
-from panel.pages.admin import NAVIGATION
 from panel.ratelimit import windows
 from panel.services import (
     disks,
@@ -224,7 +223,7 @@ def test_every_page_can_be_read(site, open_page, size, theme):
 @pytest.mark.parametrize("size", SIZES)
 def test_operators_can_read_theirs(site, open_page, size, theme):
     with site.app.test_request_context():
-        lists = [url_for(page[2]) for _, *pages in NAVIGATION for page in pages]
+        lists = [url_for(entry.endpoint) for entry in OPERATOR_PAGES.entries]
     tabs = [f"/admin{site.thing['instance']}{tab}" for tab in ("", "/network", "/settings")]
     things = [f"/admin{site.thing[name]}" for name in ("group", "set", "pack")]
     paths = [*lists, *(f"/admin/{form}" for form in FORMS), *tabs, *things, "/admin/ip-sets?search=nothing"]

@@ -8,9 +8,13 @@ from panel.models import Account
 from panel.services import audit
 from panel.web import audit_view, csv_export
 from panel.web.htmx import render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_audit", __name__, url_prefix="/admin/audit")
+NAVIGATION = NavigationEntry(
+    "control", "Audit log", "admin_audit.index", icon="file-text", permission="admin:audit:read", position=20
+)
 READ = "admin:audit:read"
 
 

@@ -9,9 +9,13 @@ from panel.services import accounts, credits, settings, usage
 from panel.web import csv_export, month_picker
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_billing", __name__, url_prefix="/admin/billing")
+NAVIGATION = NavigationEntry(
+    "customers", "Billing", "admin_billing.index", icon="credit-card", permission="admin:billing:read", position=50
+)
 READ, WRITE = "admin:billing:read", "admin:billing:write"
 MAX_SHOWN_RESOURCES = 100
 """Maximum of resources of a customer on the page; the CSV file has all."""

@@ -7,10 +7,14 @@ from panel.auth.browser_session import require_page_permission
 from panel.pages.shared import console_views
 from panel.services import consoles, instances
 from panel.web.htmx import action_done, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.workflows import vnc_console
 
 bp = Blueprint("admin_consoles", __name__, url_prefix="/admin")
+NAVIGATION = NavigationEntry(
+    "customers", "Consoles", "admin_consoles.index", icon="terminal-2", permission="admin:instances:read", position=70
+)
 READ, WRITE = "admin:instances:read", "admin:instances:write"
 CLOSED_MESSAGE = "An operator closed the console."
 

@@ -11,9 +11,18 @@ from panel.schemas.hypervisors import HypervisorGroupIn, HypervisorGroupPatch
 from panel.services import catalog, hypervisors
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_hypervisor_groups", __name__, url_prefix="/admin/locations")
+NAVIGATION = NavigationEntry(
+    "platform",
+    "Locations",
+    "admin_hypervisor_groups.index",
+    icon="map-pin",
+    permission="admin:hypervisors:read",
+    position=30,
+)
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 SWITCHES = {
     "public_networking_enabled": "Public addresses of instances",

@@ -15,9 +15,18 @@ from panel.services import hypervisor_removal, hypervisors, instances, tasks
 from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_hypervisors", __name__, url_prefix="/admin/hypervisors")
+NAVIGATION = NavigationEntry(
+    "platform",
+    "Hypervisors",
+    "admin_hypervisors.index",
+    icon="server-2",
+    permission="admin:hypervisors:read",
+    position=10,
+)
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 TEST_TIMEOUT = timedelta(minutes=1)
 """How long a page waits for the result of a connection test."""

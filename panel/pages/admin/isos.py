@@ -8,9 +8,13 @@ from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_isos", __name__, url_prefix="/admin/isos")
+NAVIGATION = NavigationEntry(
+    "catalog", "ISOs", "admin_isos.index", icon="disc", permission="admin:images:read", position=50
+)
 READ, WRITE = "admin:images:read", "admin:images:write"
 
 

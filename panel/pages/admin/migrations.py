@@ -10,10 +10,19 @@ from panel.services import hypervisors, instances, migrations
 from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.workflows import reachability
 
 bp = Blueprint("admin_migrations", __name__, url_prefix="/admin")
+NAVIGATION = NavigationEntry(
+    "platform",
+    "Migrations",
+    "admin_migrations.index",
+    icon="switch-horizontal",
+    permission="admin:instances:read",
+    position=20,
+)
 READ, WRITE = "admin:instances:read", "admin:instances:write"
 FOLLOW_UP_ACTIONS = {
     "stop": (migrations.stop, "The move of {} is being stopped."),

@@ -14,8 +14,12 @@ from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
 from panel.services import hypervisors, overview, tasks
 from panel.web.formatting import plural
 from panel.web.htmx import render
+from panel.web.page_registry import NavigationEntry
 
 bp = Blueprint("admin", __name__, url_prefix="/admin")
+NAVIGATION = NavigationEntry(
+    "", "Overview", "admin.show", icon="layout-dashboard", permission="admin:system:read", position=10
+)
 SEVERITY_LEVELS = ("danger", "warning", "info")
 MAX_NAMED_ITEMS = 8
 """Maximum of items of a kind on the page; the lists have the rest."""

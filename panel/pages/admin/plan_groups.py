@@ -10,9 +10,13 @@ from panel.schemas.plans import PlanGroupIn, PlanGroupPatch
 from panel.services import catalog, hypervisors
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_plan_groups", __name__, url_prefix="/admin/plan-groups")
+NAVIGATION = NavigationEntry(
+    "catalog", "Plan groups", "admin_plan_groups.index", icon="stack-2", permission="admin:catalog:read", position=20
+)
 READ, WRITE = "admin:catalog:read", "admin:catalog:write"
 
 

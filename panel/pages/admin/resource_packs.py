@@ -10,9 +10,18 @@ from panel.schemas.resource_packs import PackIn, PackPatch
 from panel.services import billing_users, hypervisors, resource_packs
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_resource_packs", __name__, url_prefix="/admin/resource-packs")
+NAVIGATION = NavigationEntry(
+    "customers",
+    "Resource packs",
+    "admin_resource_packs.index",
+    icon="package",
+    permission="admin:billing:read",
+    position=60,
+)
 READ, WRITE = "admin:billing:read", "admin:billing:write"
 
 

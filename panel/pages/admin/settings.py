@@ -8,8 +8,12 @@ from panel.schemas.settings import SystemSettings
 from panel.services import settings
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 
 bp = Blueprint("admin_settings", __name__, url_prefix="/admin/settings")
+NAVIGATION = NavigationEntry(
+    "control", "Settings", "admin_settings.show", icon="settings", permission="admin:settings:read", position=30
+)
 READ, WRITE = "admin:settings:read", "admin:settings:write"
 SECOND_FACTOR_OPTIONS = (
     ("nobody", "Nobody has to"),

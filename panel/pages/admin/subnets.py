@@ -11,9 +11,13 @@ from panel.services import hypervisors, subnets
 from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_subnets", __name__, url_prefix="/admin/subnets")
+NAVIGATION = NavigationEntry(
+    "platform", "Subnets", "admin_subnets.index", icon="network", permission="admin:subnets:read", position=40
+)
 READ, WRITE = "admin:subnets:read", "admin:subnets:write"
 SUBNET_KIND_OPTIONS = (
     ("public", "Public addresses"),

@@ -11,9 +11,13 @@ from panel.core.db import session
 from panel.models import Account, Hypervisor, Instance
 from panel.services import failed_jobs, hypervisors, tasks
 from panel.web.htmx import action_done, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
+NAVIGATION = NavigationEntry(
+    "customers", "Tasks", "admin_tasks.index", icon="list-check", permission="admin:tasks:read", position=80
+)
 READ, WRITE = "admin:tasks:read", "admin:tasks:write"
 STATUS_FILTERS = {
     "failed": "Failed",

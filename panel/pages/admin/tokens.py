@@ -6,9 +6,13 @@ from panel.auth.browser_session import require_page_permission
 from panel.schemas.tokens import PLATFORM_TOKEN_KINDS
 from panel.services import accounts, tokens
 from panel.web.htmx import action_done, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_tokens", __name__, url_prefix="/admin")
+NAVIGATION = NavigationEntry(
+    "control", "API tokens", "admin_tokens.index", icon="api", permission="admin:tokens:read", position=10
+)
 READ, WRITE = "admin:tokens:read", "admin:tokens:write"
 
 

@@ -5,9 +5,18 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import require_page_permission
 from panel.services import user_scripts
 from panel.web.htmx import action_done, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_user_scripts", __name__, url_prefix="/admin/user-scripts")
+NAVIGATION = NavigationEntry(
+    "customers",
+    "User scripts",
+    "admin_user_scripts.index",
+    icon="file-text",
+    permission="admin:accounts:read",
+    position=40,
+)
 
 
 @bp.get("")

@@ -8,9 +8,13 @@ from panel.schemas.volumes import VolumePlanGroupIn, VolumePlanGroupPatch, Volum
 from panel.services import volume_plans
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_volume_plans", __name__, url_prefix="/admin/volume-plans")
+NAVIGATION = NavigationEntry(
+    "catalog", "Volume plans", "admin_volume_plans.index", icon="stack-2", permission="admin:catalog:read", position=30
+)
 READ, WRITE = "admin:catalog:read", "admin:catalog:write"
 PLAN_FIELDS = ("name", "size", "position", "enabled")
 CLASS_FIELDS = ("name", "display_name", "position", "enabled")

@@ -5,9 +5,13 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import actor, require_page_permission
 from panel.services import volumes
 from panel.web.htmx import action_done, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("admin_volumes", __name__, url_prefix="/admin/volumes")
+NAVIGATION = NavigationEntry(
+    "customers", "Volumes", "admin_volumes.index", icon="database", permission="admin:volumes:read", position=20
+)
 READ, WRITE = "admin:volumes:read", "admin:volumes:write"
 
 

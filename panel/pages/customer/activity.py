@@ -8,9 +8,13 @@ from panel.services import audit, events
 from panel.web import audit_view, csv_export
 from panel.web.activity_view import with_labels
 from panel.web.htmx import redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("activity", __name__)
+NAVIGATION = NavigationEntry(
+    "watch", "Activity", "activity.index", icon="history", permission=permissions.ANY_USER, position=20
+)
 
 
 @bp.get("/activity")

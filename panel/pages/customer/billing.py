@@ -7,9 +7,13 @@ from panel.core import clock
 from panel.services import credits, settings, usage
 from panel.web import csv_export, month_picker
 from panel.web.htmx import render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("billing", __name__, url_prefix="/billing")
+NAVIGATION = NavigationEntry(
+    "account", "Billing", "billing.show", icon="credit-card", permission="billing.view", position=60
+)
 
 
 @bp.get("")

@@ -7,9 +7,11 @@ from panel.schemas.image_captures import ImageRename
 from panel.services import image_captures
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("images", __name__, url_prefix="/images")
+NAVIGATION = NavigationEntry("storage", "Images", "images.index", icon="copy", permission="images.view", position=20)
 
 
 @bp.get("")

@@ -8,9 +8,11 @@ from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("isos", __name__, url_prefix="/isos")
+NAVIGATION = NavigationEntry("storage", "ISOs", "isos.index", icon="disc", permission="isos.view", position=30)
 
 
 @bp.get("")

@@ -10,8 +10,12 @@ from panel.pages.customer.activity import with_labels
 from panel.pages.customer.tasks import recent_tasks
 from panel.services import dashboard, events, instances
 from panel.web.htmx import render
+from panel.web.page_registry import NavigationEntry
 
 bp = Blueprint("overview", __name__)
+NAVIGATION = NavigationEntry(
+    "", "Overview", "overview.show", icon="layout-dashboard", permission=permissions.ANY_USER, position=10
+)
 MAX_RECENT = 6
 
 

@@ -10,8 +10,12 @@ from panel.schemas.instances import TIME_ZONES
 from panel.services import accounts
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 
 bp = Blueprint("profile", __name__, url_prefix="/profile")
+NAVIGATION = NavigationEntry(
+    "account", "Profile", "profile.show", icon="user-circle", permission=permissions.ANY_USER, position=80
+)
 
 
 class ProfileForm(In):

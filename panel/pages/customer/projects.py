@@ -8,9 +8,11 @@ from panel.schemas.projects import Assignment, ProjectIn, ProjectPatch
 from panel.services import instances, projects, volumes
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("projects", __name__, url_prefix="/projects")
+NAVIGATION = NavigationEntry("", "Projects", "projects.index", icon="folder", permission="projects.view", position=20)
 VIEW, MANAGE = "projects.view", "projects.manage"
 COLORS = ("#1c5fd4", "#2fb344", "#f59f00", "#d63939", "#ae3ec9", "#0ca678", "#667382")
 

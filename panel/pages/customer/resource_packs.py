@@ -5,9 +5,13 @@ from flask import Blueprint
 from panel.auth.browser_session import current_access, require_page_permission
 from panel.services import instances, resource_packs
 from panel.web.htmx import render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("resource_packs", __name__, url_prefix="/resource-packs")
+NAVIGATION = NavigationEntry(
+    "compute", "Resource packs", "resource_packs.index", icon="package", permission="instances.view", position=20
+)
 VIEW = "instances.view"
 
 

@@ -7,9 +7,13 @@ from panel.schemas.ssh_keys import SshKeyGenerate, SshKeyIn, SshKeyPatch
 from panel.services import ssh_keys
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("ssh_keys", __name__, url_prefix="/ssh-keys")
+NAVIGATION = NavigationEntry(
+    "account", "SSH keys", "ssh_keys.index", icon="key", permission="ssh_keys.view", position=20
+)
 
 
 @bp.get("")

@@ -10,9 +10,13 @@ from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
 from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
 from panel.web.htmx import action_done, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("tasks", __name__, url_prefix="/tasks")
+NAVIGATION = NavigationEntry(
+    "watch", "Tasks", "tasks.index", icon="list-check", permission="instances.view", position=10
+)
 MAX_TRAY_TASKS = 6
 """Maximum of tasks in the tray."""
 STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))

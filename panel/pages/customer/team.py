@@ -7,15 +7,16 @@ from panel.auth import permissions_in_use
 from panel.auth.browser_session import current_access, require_page_permission
 from panel.core.db import session
 from panel.models import Account, Instance, Project
-from panel.pages.customer import BILLED_FAMILIES
 from panel.schemas.constants import SCOPE_FAMILIES
 from panel.schemas.team import SPECIAL_PERMISSIONS, VERB_DESCRIPTIONS, Invitation, MemberPatch, RoleIn, RolePatch
 from panel.services import invitations, team, usage
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry, list_billed_families
 from panel.web.paging import Page
 
 bp = Blueprint("team", __name__, url_prefix="/team")
+NAVIGATION = NavigationEntry("account", "Team", "team.index", icon="users", permission="account.view", position=10)
 VIEW, MANAGE = "account.view", "team.manage"
 ROLE_PRESETS = {
     "Administrator": (
@@ -208,7 +209,7 @@ def change_role(role_id):
 
 
 def role_page(form, row=None, block=None):
-    closed = () if usage.is_billing_enabled(current_access()) else BILLED_FAMILIES
+    closed = () if usage.is_billing_enabled(current_access()) else list_billed_families()
     used = {name for name in permissions_in_use.used_permissions() if name.partition(".")[0] not in closed}
     families = [family for family in permissions_in_use.used_families() if family not in closed]
     context = {"used": used, "families": {family: SCOPE_FAMILIES[family] for family in families}}

@@ -17,9 +17,13 @@ from panel.services import tokens
 from panel.web import flash_secrets
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("tokens", __name__, url_prefix="/api-tokens")
+NAVIGATION = NavigationEntry(
+    "account", "API tokens", "tokens.index", icon="api", permission=permissions.ANY_USER, position=40
+)
 MANAGE = "api_tokens.manage"
 
 DEPLOY_FAMILIES = (

@@ -7,9 +7,13 @@ from panel.schemas.user_scripts import UserScriptIn, UserScriptPatch
 from panel.services import user_scripts
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("user_scripts", __name__, url_prefix="/user-scripts")
+NAVIGATION = NavigationEntry(
+    "account", "User scripts", "user_scripts.index", icon="file-text", permission="user_scripts.view", position=30
+)
 
 
 @bp.get("")

@@ -10,9 +10,13 @@ from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeResize, VolumeRe
 from panel.services import catalog, instances, projects, usage, volume_plans, volumes
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("volumes", __name__, url_prefix="/volumes")
+NAVIGATION = NavigationEntry(
+    "storage", "Volumes", "volumes.index", icon="database", permission="volumes.view", position=10, is_billed=True
+)
 VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
 
 

@@ -22,9 +22,13 @@ from panel.schemas.webhooks import (
 from panel.services.webhooks import rendering, subscriptions
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 
 bp = Blueprint("webhooks", __name__, url_prefix="/webhooks")
+NAVIGATION = NavigationEntry(
+    "account", "Webhooks", "webhooks.index", icon="webhook", permission="webhooks.view", position=50
+)
 
 RECEIVER_SAMPLES = {
     "python": ("Python", "receiver.py", "python3 receiver.py"),

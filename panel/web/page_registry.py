@@ -1,0 +1,92 @@
+"""What page modules declare beside their blueprint `bp`, and the registry of it for each area.
+
+A module may have `NAVIGATION` (a NavigationEntry), `PALETTE_ACTIONS` (a tuple of PaletteAction) and `SEARCH_RESULTS` (a
+tuple of SearchResults).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flask import current_app
+
+from panel.auth import permissions
+
+
+@dataclass(frozen=True)
+class NavigationGroup:
+    name: str
+    label: str
+
+
+@dataclass(frozen=True)
+class NavigationEntry:
+    group: str
+    label: str
+    endpoint: str
+    icon: str
+    permission: str
+    position: int
+    """The place within the group, from low to high. Positions have gaps for later entries."""
+    is_billed: bool = False
+    """Whether the page needs billing to be on, or an unbilled account (specification 7.2)."""
+
+
+@dataclass(frozen=True)
+class PaletteAction:
+    """An action that the command palette offers."""
+
+    label: str
+    endpoint: str
+    icon: str
+    permission: str
+    position: int
+
+
+@dataclass(frozen=True)
+class SearchResults:
+    """How pages show the results of one kind of panel.services.search_kinds."""
+
+    kind: str
+    label: str
+    icon: str
+    url: Callable
+    """The URL of a row, or of a row's id in the operator area."""
+
+
+class AreaPages:
+    """The page modules of an area and what they declare."""
+
+    def __init__(self, modules, groups):
+        self.modules = [module for module in modules if hasattr(module, "bp")]
+        entries = [module.NAVIGATION for module in modules if hasattr(module, "NAVIGATION")]
+        self.navigation = [
+            (group, sorted((entry for entry in entries if entry.group == group.name), key=lambda entry: entry.position))
+            for group in groups
+        ]
+        declared = [action for module in modules for action in getattr(module, "PALETTE_ACTIONS", ())]
+        self.palette_actions = sorted(declared, key=lambda action: action.position)
+        self.search_results = {
+            results.kind: results for module in modules for results in getattr(module, "SEARCH_RESULTS", ())
+        }
+        for entry in (*entries, *declared):
+            permissions.check(entry.permission)
+
+    @property
+    def entries(self):
+        """All entries of the navigation, in their order."""
+        return [entry for _, entries in self.navigation for entry in entries]
+
+
+def customer_pages():
+    return current_app.extensions["customer_pages"]
+
+
+def operator_pages():
+    return current_app.extensions["operator_pages"]
+
+
+def list_billed_families():
+    """Return the families of permissions that only billed pages need."""
+    entries = customer_pages().entries
+    unbilled = {entry.permission.partition(".")[0] for entry in entries if not entry.is_billed}
+    return {entry.permission.partition(".")[0] for entry in entries if entry.is_billed} - unbilled
