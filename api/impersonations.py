@@ -3,6 +3,7 @@
 from api import kit
 from panel.schemas.tokens import ImpersonationIn, ImpersonationOut
 from panel.services import impersonations
+from panel.web.audit_view import audit_label
 
 admin = kit.Admin("impersonation", __name__, description="Acting as a customer")
 
@@ -14,6 +15,7 @@ admin = kit.Admin("impersonation", __name__, description="Acting as a customer")
     body=ImpersonationIn,
     out=ImpersonationOut,
 )
+@audit_label("Begin to act as the person")
 def start(body, account_id):
     """Mint a token that acts as a customer.
 

@@ -19,6 +19,7 @@ from panel.schemas.tokens import (
     TokenQuery,
 )
 from panel.services import accounts, impersonations, tokens
+from panel.web.audit_view import audit_label
 
 user = kit.User("token", __name__, description="API tokens")
 admin = kit.Admin("token", __name__, description="API tokens")
@@ -116,6 +117,7 @@ def revoke(token_id):
     out=kit.result(),
 )
 @user.doc(responses={422: "Invalid"})
+@audit_label("Stop acting as the person")
 def stop():
     """End the impersonation that this token is.
 

@@ -14,8 +14,10 @@ from marshmallow import ValidationError
 import api
 import panel
 from api.docs import openapi_document
+from panel import models
 from panel.auth import permissions
 from panel.core import jobs, languages
+from panel.core.db import db
 from panel.core.errors import Problem
 from panel.core.task_kinds import TASK_LABELS
 from panel.services.instances.action_catalog import POWER_ACTIONS
@@ -233,3 +235,8 @@ def test_messages_are_in_the_catalogue():
     }
     assert len(templates) > 500
     assert templates - known == set()
+
+
+def test_every_table_can_be_imported_from_the_models_package():
+    tables = {mapper.class_ for mapper in db.Model.registry.mappers}
+    assert {model for model in tables if getattr(models, model.__name__, None) is not model} == set()

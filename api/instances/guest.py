@@ -11,6 +11,7 @@ from api.instances.customer import get_own_instance
 from panel.schemas.base import about
 from panel.schemas.guests import GuestAddressOut, GuestFilesystemOut, PushKeysIn, ResetPasswordIn
 from panel.services import instances, ssh_keys, watched_instances
+from panel.web.audit_view import audit_label
 from panel.workflows import reachability
 
 PASSWORD = fields.String(**about("The new password of root. Shown once.", "kX2v…"))
@@ -74,6 +75,7 @@ def admin_reset_password(body, instance_id):
     out=kit.result(task_id=TASK_ID),
 )
 @user.doc(**GUEST_FAILURES)
+@audit_label("Push SSH keys")
 def push_keys(body, instance_id):
     """Put SSH keys into a running guest.
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 from hashlib import sha256
+from typing import ClassVar
 
 import flask
 import orjson
@@ -123,6 +124,10 @@ class Base(DeclarativeBase):
         metadata=MetaData(naming_convention=NAMING_CONVENTION),
         type_annotation_map={datetime: UtcTime, str: String(255)},
     )
+
+    is_audit_part: ClassVar[bool] = False
+    """Whether a row is only a part or by-product of another object: an audit entry is about it only if nothing else was
+    changed."""
 
 
 class TimestampMixin:

@@ -83,6 +83,7 @@ class LoginSession(TimestampMixin, Model):
     """A browser session. The row allows to list and end it; the cookie holds a secret, never the id."""
 
     __tablename__ = "sessions"
+    is_audit_part = True
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
     impersonator_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)

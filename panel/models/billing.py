@@ -17,6 +17,7 @@ class MeteringRecord(TimestampMixin, Model):
     """A resource and its price, for as long as the price stays the same. A change of price starts another record."""
 
     __tablename__ = "rentals"
+    is_audit_part = True
     __table_args__ = (
         Index("ix_rentals_resource_id_id", "resource_id", "id"),
         Index(
@@ -51,6 +52,7 @@ class UsageHour(Model):
     """One hour of one resource. There is at most one such row, however often and late metering runs."""
 
     __tablename__ = "usage_hours"
+    is_audit_part = True
     __table_args__ = (Index("ix_usage_hours_hour", "hour"),)
 
     resource_id: Mapped[str] = mapped_column(String(36), primary_key=True)
@@ -70,6 +72,7 @@ class UsageMonth(Model):
     """
 
     __tablename__ = "usage_months"
+    is_audit_part = True
     __table_args__ = (
         Index("ix_usage_months_account_id_month", "account_id", "month", "resource_id"),
         Index("ix_usage_months_month_account_id", "month", "account_id"),

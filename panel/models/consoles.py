@@ -20,6 +20,7 @@ class ConsoleSession(TimestampMixin, Model):
     """
 
     __tablename__ = "console_sessions"
+    is_audit_part = True
     __table_args__ = (
         Index("ix_console_sessions_instance_id_id", "instance_id", "id"),
         Index(

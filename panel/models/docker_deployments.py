@@ -16,6 +16,7 @@ class DockerEngine(Model):
     """State of the container engine in a guest. The row exists once its installation was requested."""
 
     __tablename__ = "docker_engines"
+    is_audit_part = True
 
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"), primary_key=True)
     installed_at: Mapped[datetime | None]
@@ -41,6 +42,7 @@ class DockerDeployment(TimestampMixin, Model):
     """An app in a guest: a compose project there."""
 
     __tablename__ = "docker_deployments"
+    is_audit_part = True
     __table_args__ = (
         Index("ix_docker_deployments_instance_id_id", "instance_id", "id"),
         Index("ix_docker_deployments_status_checked_at", "status", "checked_at"),

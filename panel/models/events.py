@@ -15,6 +15,7 @@ class Event(Model):
     """One event of one resource (specification 6.1 lists the kinds)."""
 
     __tablename__ = "events"
+    is_audit_part = True
     __table_args__ = (
         Index("ix_events_account_id_id", "account_id", "id"),
         Index("ix_events_resource_id_id", "resource_id", "id"),

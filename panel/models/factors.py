@@ -30,6 +30,7 @@ class RecoveryCode(TimestampMixin, Model):
     """A code that replaces the second factor once. It is deleted when used."""
 
     __tablename__ = "recovery_codes"
+    is_audit_part = True
     __table_args__ = (Index("ix_recovery_codes_account_id_secret_hash", "account_id", "secret_hash", unique=True),)
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
@@ -40,6 +41,7 @@ class OneTimeToken(TimestampMixin, Model):
     """A link that works once, until it expires. The URL holds the secret, the row only its hash."""
 
     __tablename__ = "links"
+    is_audit_part = True
     __table_args__ = (Index("ix_links_account_id_purpose", "account_id", "purpose"),)
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
@@ -57,6 +59,7 @@ class KnownDevice(TimestampMixin, Model):
     """A browser in which somebody has signed in before. Its cookie holds one secret for all its users."""
 
     __tablename__ = "devices"
+    is_audit_part = True
     __table_args__ = (Index("ix_devices_account_id_secret_hash", "account_id", "secret_hash", unique=True),)
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))

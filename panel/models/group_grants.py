@@ -12,6 +12,7 @@ class LocationGrant(TimestampMixin, Model):
     """An account that may choose the group, with its team."""
 
     __tablename__ = "hypervisor_group_grants"
+    is_audit_part = True
     __table_args__ = (
         Index("ix_hypervisor_group_grants_group_id_account_id", "group_id", "account_id", unique=True),
         Index("ix_hypervisor_group_grants_account_id_group_id", "account_id", "group_id"),

@@ -95,6 +95,7 @@ class ImageCopy(Model):
     """A complete copy of an image in a storage."""
 
     __tablename__ = "image_copies"
+    is_audit_part = True
 
     image_id: Mapped[str] = mapped_column(ForeignKey("images.id", ondelete="cascade"), primary_key=True)
     storage_id: Mapped[str] = mapped_column(ForeignKey("storages.id", ondelete="cascade"), primary_key=True, index=True)

@@ -205,6 +205,7 @@ class Disk(TimestampMixin, Model):
     """A disk of an instance. On the node it is called `name`, in the pool of its storage."""
 
     __tablename__ = "disks"
+    is_audit_part = True
 
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"), index=True)
     storage_id: Mapped[str] = mapped_column(ForeignKey("storages.id"), index=True)
@@ -227,6 +228,7 @@ class Interface(TimestampMixin, Model):
     """A network interface of an instance. Counters are from the guest's point of view: received is its download."""
 
     __tablename__ = "interfaces"
+    is_audit_part = True
 
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"), index=True)
     mac: Mapped[str] = mapped_column(String(17), unique=True)

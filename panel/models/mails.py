@@ -13,6 +13,7 @@ class Mail(TimestampMixin, Model):
     """One mail to one address. The row is deleted when the mail is sent, so that its content is not stored longer."""
 
     __tablename__ = "mails"
+    is_audit_part = True
     __table_args__ = (Index("ix_mails_due_at_id", "due_at", "id"),)
 
     recipient: Mapped[str]

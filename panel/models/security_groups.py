@@ -79,6 +79,7 @@ class SecurityGroupMember(TimestampMixin, Model):
     """The membership of an instance in a group."""
 
     __tablename__ = "security_group_members"
+    is_audit_part = True
     __table_args__ = (Index("ix_security_group_members_group_id_instance_id", "group_id", "instance_id", unique=True),)
 
     group_id: Mapped[str] = mapped_column(ForeignKey("security_groups.id", ondelete="cascade"))

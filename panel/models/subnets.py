@@ -57,6 +57,7 @@ class Address(TimestampMixin, Model):
     """One address, or one prefix of a routed subnet. It is free while it has no interface and is not reserved."""
 
     __tablename__ = "addresses"
+    is_audit_part = True
     __table_args__ = (
         Index(
             "ix_addresses_subnet_id_interface_id_reserved_sort_key", "subnet_id", "interface_id", "reserved", "sort_key"

@@ -132,6 +132,7 @@ class TaskLog(Model):
     """One log line of a task, for everybody who may see the task."""
 
     __tablename__ = "task_logs"
+    is_audit_part = True
     __table_args__ = (Index("ix_task_logs_task_id_id", "task_id", "id"),)
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)

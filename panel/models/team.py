@@ -88,6 +88,7 @@ class ResourceGrant(Model):
     """One resource, or one project with its resources, that was granted to a member."""
 
     __tablename__ = "grants"
+    is_audit_part = True
 
     member_id: Mapped[str] = mapped_column(ForeignKey("members.id", ondelete="cascade"), primary_key=True)
     resource_id: Mapped[str] = mapped_column(String(36), primary_key=True)

@@ -3,33 +3,36 @@
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from flask import request
+from flask import current_app, request
 
 from panel.web.formatting import duration
 
-ACTION_LABELS = {
-    **dict.fromkeys(("consoles.new_screen", "consoles.again", "admin_consoles.new_screen"), "Ask for a screen"),
-    **dict.fromkeys(("consoles.open_shell", "admin_consoles.open_shell"), "Ask for a shell"),
-    **dict.fromkeys(("consoles.trust", "admin_consoles.trust"), "Accept a host key"),
-    **dict.fromkeys(("user.instance.push_ssh_keys", "instances.push_keys"), "Push SSH keys"),
-    **dict.fromkeys(("admin.impersonation.start", "admin_impersonations.start"), "Begin to act as the person"),
-    **dict.fromkeys(("user.token.stop", "impersonation.stop"), "Stop acting as the person"),
+COMMAND_LABELS = {
     "panel.token.admin": "Make an admin token",
     "panel.token.billing": "Make a billing token",
     "panel.token.user": "Make a token",
     "panel.user.password": "Set a password",
-    "password_reset.start": "Ask for a link to a new password",
-    "password_reset.finish": "Choose a new password",
-    "security.end": "End a session",
-    "security.end_others": "End all other sessions",
-    "sign_in.start": "Sign in",
-    "sign_in.finish": "Sign in, second step",
-    "sign_in.by_passkey": "Sign in with a passkey",
-    "sign_in.finish_by_passkey": "Sign in, second step with a passkey",
-    "sign_in.leave": "Sign out",
-    "sso.arrive": "Sign in from the billing system",
 }
-"""Labels of actions whose name is not clear enough."""
+"""Labels of actions of the command line."""
+
+
+def audit_label(label):
+    """Decorate a page's or an operation's view whose name is not clear enough in the audit log."""
+
+    def register(view):
+        view.audit_label = label
+        return view
+
+    return register
+
+
+def find_label(action):
+    """Return the declared label of an action, which is an endpoint, an operation of an API or a command, or None."""
+    surface, _, operation = action.partition(".")
+    resource, _, name = operation.partition(".")
+    endpoint = f"{surface}_{resource}.{name.replace('.', '_')}" if name else action
+    view = current_app.view_functions.get(endpoint)
+    return COMMAND_LABELS.get(action) or getattr(view, "audit_label", None)
 
 
 def describe_entry(entry):
@@ -38,7 +41,7 @@ def describe_entry(entry):
         return describe_console_entry(entry.changes)
     task = entry.changes.get("task", "").removeprefix(f"{entry.object_type}_")
     label = (task or entry.action.rpartition(".")[2]).replace("_", " ").replace("poweroff", "power off")
-    return ACTION_LABELS.get(entry.action) or label.capitalize().replace("Ssh", "SSH")
+    return find_label(entry.action) or label.capitalize().replace("Ssh", "SSH")
 
 
 def describe_console_entry(changes):

@@ -6,6 +6,7 @@ from panel.auth import audit_context
 from panel.auth.browser_session import require_page_permission
 from panel.pages.shared import console_views
 from panel.services import consoles, instances
+from panel.web.audit_view import audit_label
 from panel.web.htmx import action_done, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
@@ -35,6 +36,7 @@ def close(console_id):
 
 @bp.post("/instances/<instance_id>/console")
 @require_page_permission(WRITE)
+@audit_label("Ask for a screen")
 def new_screen(instance_id):
     _, secret = vnc_console.open_vnc_session(
         instances.get(instance_id), audit_context.session_owner(), by_operator=True
@@ -53,6 +55,7 @@ def shell(instance_id):
 
 @bp.post("/instances/<instance_id>/shell")
 @require_page_permission(WRITE)
+@audit_label("Ask for a shell")
 def open_shell(instance_id):
     return console_views.open_shell(instances.get(instance_id), audit_context.session_owner())
 
@@ -65,5 +68,6 @@ def host_key(instance_id):
 
 @bp.post("/instances/<instance_id>/shell/host-key")
 @require_page_permission(WRITE)
+@audit_label("Accept a host key")
 def trust(instance_id):
     return console_views.accept_host_key(instances.get(instance_id))

@@ -15,6 +15,7 @@ from panel.pages.shared import console_views
 from panel.pages.shared.area import get_instance
 from panel.pages.shared.instances.power_buttons import iter_power_buttons
 from panel.services import consoles, instances
+from panel.web.audit_view import audit_label
 from panel.web.htmx import redirect_to, render
 from panel.workflows import vnc_console
 
@@ -25,6 +26,7 @@ OPERATOR_CONSOLE_PERMISSION = "admin:instances:write"
 
 @bp.post("/instances/<instance_id>/console")
 @require_page_permission(CONSOLE_PERMISSION)
+@audit_label("Ask for a screen")
 def new_screen(instance_id):
     _, secret = vnc_console.open_vnc_session(get_instance(instance_id), audit_context.session_owner())
     return redirect_to(url_for(".screen", secret=secret))
@@ -100,6 +102,7 @@ def power_buttons(instance):
 
 @bp.post("/console/<secret>/again")
 @require_page_permission(permissions.PUBLIC)
+@audit_label("Ask for a screen")
 def again(secret):
     """Create a new session in place of a redeemed one, for a signed-in person with permission."""
     row = consoles.find("screen", secret)
@@ -140,6 +143,7 @@ def shell(instance_id):
 
 @bp.post("/instances/<instance_id>/shell")
 @require_page_permission(CONSOLE_PERMISSION)
+@audit_label("Ask for a shell")
 def open_shell(instance_id):
     return console_views.open_shell(get_instance(instance_id), audit_context.session_owner())
 
@@ -152,5 +156,6 @@ def host_key(instance_id):
 
 @bp.post("/instances/<instance_id>/shell/host-key")
 @require_page_permission(CONSOLE_PERMISSION)
+@audit_label("Accept a host key")
 def trust(instance_id):
     return console_views.accept_host_key(get_instance(instance_id))

@@ -5,6 +5,7 @@ from flask_login import current_user
 
 from panel.auth import impersonation, permissions
 from panel.auth.browser_session import find_impersonator, home_url, require_page_permission
+from panel.web.audit_view import audit_label
 from panel.web.htmx import flash_message, redirect_to
 
 bp = Blueprint("impersonation", __name__, url_prefix="/impersonation")
@@ -12,6 +13,7 @@ bp = Blueprint("impersonation", __name__, url_prefix="/impersonation")
 
 @bp.post("/stop")
 @require_page_permission(permissions.ANY_USER)
+@audit_label("Stop acting as the person")
 def stop():
     if find_impersonator() is None:
         flash_message("You are yourself: there is no impersonation to stop.", "info")

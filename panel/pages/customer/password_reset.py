@@ -11,6 +11,7 @@ from panel.ratelimit import sign_in
 from panel.schemas.accounts import AccountPassword, Email
 from panel.schemas.base import In
 from panel.services import passwords
+from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
 
@@ -39,6 +40,7 @@ def ask():
 
 @bp.post("/forgot-password")
 @require_page_permission(permissions.PUBLIC)
+@audit_label("Ask for a link to a new password")
 def start():
     """Request a reset mail. Text and duration of the response do not reveal whether the account exists."""
     form = Form(AskForm)
@@ -72,6 +74,7 @@ def choose(secret):
 
 @bp.post("/reset-password/<secret>")
 @require_page_permission(permissions.PUBLIC)
+@audit_label("Choose a new password")
 def finish(secret):
     try:
         email = passwords.get_account(secret).email

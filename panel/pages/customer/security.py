@@ -22,6 +22,7 @@ from panel.schemas.base import In, Name, Text
 from panel.schemas.constants import PASSWORD_MAX_LENGTH
 from panel.services import factors, known_devices, passkeys, passwords, sessions
 from panel.web import flash_secrets
+from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 
@@ -248,6 +249,7 @@ def remove_passkey(passkey_id):
 
 @bp.post("/sessions/<sign_in_id>/end")
 @require_page_permission(permissions.PERSONAL)
+@audit_label("End a session")
 def end(sign_in_id):
     sessions.revoke_one(current_account(), sign_in_id)
     return action_done("The session is ended.", url_for(".show"))
@@ -255,6 +257,7 @@ def end(sign_in_id):
 
 @bp.post("/sessions/end-others")
 @require_page_permission(permissions.PERSONAL)
+@audit_label("End all other sessions")
 def end_others():
     sessions.revoke_others(current_account(), current_user.sign_in)
     return action_done("Every other session is ended.", url_for(".show"))

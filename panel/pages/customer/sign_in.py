@@ -9,6 +9,7 @@ from panel.core.errors import Invalid, TooMany
 from panel.ratelimit import sign_in
 from panel.schemas.base import In, Text
 from panel.services import accounts, factors, passkeys, security_notifications
+from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import error_response, flash_message, is_local_url, redirect_to, render
 
@@ -38,6 +39,7 @@ def show():
 
 @bp.post("/sign-in")
 @require_page_permission(permissions.PUBLIC)
+@audit_label("Sign in")
 def start():
     """Sign in by password. Text and duration of a refusal do not reveal whether the address exists."""
     form = Form(SignInForm)
@@ -75,6 +77,7 @@ def second_step():
 
 @bp.post("/sign-in/second-step")
 @require_page_permission(permissions.PUBLIC)
+@audit_label("Sign in, second step")
 def finish():
     account = login.pending_second_factor()
     if account is None:
@@ -130,6 +133,7 @@ def passkey_options():
 
 @bp.post("/sign-in/passkey")
 @require_page_permission(permissions.PUBLIC)
+@audit_label("Sign in with a passkey")
 def by_passkey():
     form = Form(PasskeyForm)
     if form.submit(lambda credential: passkey_owner(credential, "sign in")):
@@ -140,6 +144,7 @@ def by_passkey():
 
 @bp.post("/sign-in/second-step/passkey")
 @require_page_permission(permissions.PUBLIC)
+@audit_label("Sign in, second step with a passkey")
 def finish_by_passkey():
     account = login.pending_second_factor()
     if account is None:
@@ -167,6 +172,7 @@ def refuse_passkey(form, step):
 
 @bp.post("/sign-out", endpoint="leave")
 @require_page_permission(permissions.ANY_USER)
+@audit_label("Sign out")
 def end():
     log_out()
     flash_message("You are signed out.")

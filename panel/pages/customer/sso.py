@@ -9,6 +9,7 @@ from panel.auth import login, permissions
 from panel.auth.browser_session import require_page_permission
 from panel.core.errors import NotFound
 from panel.services import sso
+from panel.web.audit_view import audit_label
 from panel.web.htmx import redirect_to, render
 
 bp = Blueprint("sso", __name__)
@@ -25,6 +26,7 @@ def show(secret):
 
 @bp.post("/sso/<secret>")
 @require_page_permission(permissions.PUBLIC)
+@audit_label("Sign in from the billing system")
 def arrive(secret):
     try:
         account, leads_to = sso.redeem(secret)

@@ -12,32 +12,6 @@ from panel.models import Account, AuditEntry, Setting, Task
 LABEL_ATTRIBUTES = ("display_name", "label", "email", "name", "ip")
 """Attributes that name a row for people; the first one that is set is used."""
 
-SECONDARY_TABLES = {
-    "addresses",
-    "console_sessions",
-    "devices",
-    "disks",
-    "docker_deployments",
-    "docker_engines",
-    "events",
-    "grants",
-    "hypervisor_group_grants",
-    "image_copies",
-    "interfaces",
-    "links",
-    "mails",
-    "recovery_codes",
-    "rentals",
-    "security_group_members",
-    "sessions",
-    "task_logs",
-    "traffic",
-    "usage_hours",
-    "usage_months",
-}
-"""Tables of parts and by-products of other objects. Such a row is the object of an entry only if nothing else was
-changed."""
-
 IGNORED_COLUMNS = ("created_at", "updated_at")
 RANK_CREATED, RANK_CHANGED, RANK_SECONDARY, RANK_BULK = range(4)
 """How likely a row is the object of the request: the lowest rank comes first."""
@@ -89,13 +63,7 @@ def track(row, *, created=False, removed=False, fields=()):
     mapper = inspect(type(row))
     ids = mapper.primary_key_from_instance(row)
     name = next((str(getattr(row, attribute)) for attribute in LABEL_ATTRIBUTES if getattr(row, attribute, None)), "")
-    rank = (
-        RANK_SECONDARY
-        if mapper.local_table.name in SECONDARY_TABLES or len(ids) > 1
-        else RANK_CHANGED
-        if did == "changed"
-        else RANK_CREATED
-    )
+    rank = RANK_SECONDARY if row.is_audit_part or len(ids) > 1 else RANK_CHANGED if did == "changed" else RANK_CREATED
     record_change(
         TrackedChange(snake_case_name(type(row)), str(ids[0]), name[:255], get_owner_id(row), rank, did, tuple(fields))
     )

@@ -6,6 +6,7 @@ from panel.pages.shared.instances.show import TEMPLATES, build_context
 from panel.schemas.guests import PushKeysIn
 from panel.services import instances
 from panel.web import flash_secrets
+from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
 from panel.workflows import reachability
@@ -22,6 +23,7 @@ def reset_password(instance_id):
 
 
 @route("POST", "/<instance_id>/ssh-keys", can="instances.manage")
+@audit_label("Push SSH keys")
 def push_keys(instance_id):
     instance = get_instance(instance_id)
     form = Form(PushKeysIn)
