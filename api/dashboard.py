@@ -32,12 +32,10 @@ class Dashboard(Schema):
     attention = fields.List(fields.Nested(InstanceRow), **about("Instances that need somebody."))
 
 
-class Counts(Schema):
-    instance = count_field("instances")
-    project = count_field("projects")
-    ssh_key = count_field("SSH keys")
-    member = count_field("members of the team")
-    sometimes = ("instance", "project", "ssh_key", "member")
+Counts = Schema.from_dict(
+    {name: count_field(kind.plural) for name, kind in dashboard.SEARCHABLE_KINDS.items()}, name="Counts"
+)
+Counts.sometimes = tuple(dashboard.SEARCHABLE_KINDS)
 
 
 class Found(Schema):
@@ -79,7 +77,7 @@ def summary():
 def search(query):
     """Find resources of every kind by their names."""
     results = [
-        {"type": kind, "id": row.id, **dict(zip(("name", "detail"), dashboard.describe_row(row), strict=True))}
+        {"type": kind.name, "id": row.id, **dict(zip(("name", "detail"), kind.describe(row), strict=True))}
         for kind, rows in dashboard.search(kit.account(), query["q"], MAX_ROWS)
         for row in rows
     ]

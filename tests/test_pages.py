@@ -11,7 +11,7 @@ from panel.auth import permissions
 from panel.core import clock
 from panel.core.config import ROOT
 from panel.core.db import session
-from panel.services import settings
+from panel.services import dashboard, platform_search, settings
 
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 AREAS = (CUSTOMER_PAGES, OPERATOR_PAGES)
@@ -44,8 +44,26 @@ def test_every_navigation_entry_leads_to_a_page_with_its_permission(app, area):
 @pytest.mark.parametrize("area", AREAS, ids=["customer", "operator"])
 def test_navigation_entries_have_known_icons_and_different_positions(area):
     icons = json.loads((ROOT / "static" / "icons.json").read_text())
-    assert [entry for entry in area.entries if entry.icon not in icons] == []
+    declared = (*area.entries, *area.palette_actions, *area.search_results.values())
+    assert [item for item in declared if item.icon not in icons] == []
     assert len({(entry.group, entry.position) for entry in area.entries}) == len(area.entries)
+
+
+@pytest.mark.parametrize(
+    ("area", "kinds"),
+    [(CUSTOMER_PAGES, dashboard.SEARCHABLE_KINDS), (OPERATOR_PAGES, platform_search.PLATFORM_KINDS)],
+    ids=["customer", "operator"],
+)
+def test_every_kind_of_search_result_is_shown_by_a_page(area, kinds):
+    assert area.search_results.keys() == kinds.keys()
+    assert len({kind.position for kind in kinds.values()}) == len(kinds)
+
+
+def test_every_palette_action_leads_to_a_page_with_its_permission(app):
+    actions = CUSTOMER_PAGES.palette_actions
+    assert len({action.position for action in actions}) == len(actions) > 5
+    for action in actions:
+        assert app.view_functions[action.endpoint].permission == action.permission, action
 
 
 def test_every_list_of_a_customer_resource_is_in_the_navigation(app):

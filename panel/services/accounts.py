@@ -15,6 +15,7 @@ from panel.models.accounts import LIMIT_COLUMNS
 from panel.services import one_time_tokens, operators
 from panel.services.crud import get_or_404, update_fields
 from panel.services.password_rules import ensure_strong_password
+from panel.services.search_kinds import contains_text, platform_search
 from panel.web.formatting import plural
 
 hasher = PasswordHasher()
@@ -181,3 +182,10 @@ def is_password_correct(account, password):
     except (VerificationError, InvalidHashError):
         return False
     return password_hash is not None
+
+
+@platform_search("customer", permission="admin:accounts:read", position=20)
+def select_by_any_name(text):
+    columns = (Account.email, Account.first_name, Account.last_name, Account.company_name)
+    conditions = [contains_text(column, text) for column in columns] + [Account.id == text.lower()]
+    return select(Account.id, Account.email, Account.company_name).where(or_(*conditions)).order_by(Account.id.desc())

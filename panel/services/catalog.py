@@ -10,6 +10,7 @@ from panel.models import Hypervisor, HypervisorGroup, Image, ImageCopy, Instance
 from panel.models.hypervisors import group_plan_groups
 from panel.services import group_grants
 from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
+from panel.services.search_kinds import contains_text, platform_search
 
 
 def select_locations(account=None):
@@ -248,3 +249,9 @@ def register_image(*, name, **facts):
     session.add(image)
     session.flush()
     return image
+
+
+@platform_search("plan", permission="admin:catalog:read", position=80)
+def select_plans_by_name(text):
+    query = select(Plan.id, Plan.name, PlanGroup.display_name).join(PlanGroup, PlanGroup.id == Plan.plan_group_id)
+    return query.where(or_(contains_text(Plan.name, text), Plan.id == text.lower())).order_by(Plan.name)

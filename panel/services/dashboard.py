@@ -2,19 +2,16 @@
 
 from sqlalchemy import func
 
+import panel.services
 from panel.core.db import session
 from panel.core.errors import Invalid
-from panel.models import Project, SshKey
+from panel.core.modules import import_modules
 from panel.schemas.constants import INSTANCE_STATES
-from panel.services import instances, projects, ssh_keys, tasks, team
+from panel.services import instances, search_kinds, tasks
 
-SEARCHABLE_KINDS = {
-    "instance": ("instances.view", instances.listing),
-    "project": ("projects.view", projects.listing),
-    "ssh_key": ("ssh_keys.view", ssh_keys.listing),
-    "member": ("account.view", team.listing),
-}
-"""Kinds that can be counted and searched: the permission that is needed, and the query."""
+import_modules(panel.services)
+SEARCHABLE_KINDS = search_kinds.sort_kinds(search_kinds.CUSTOMER_KINDS)
+"""Kinds that can be counted and searched, in the order of the results."""
 
 
 def summarize_instances(access):
@@ -37,9 +34,9 @@ def count_running_tasks(access):
 def count_resources(access):
     """Return the number of rows of each kind that the person may see."""
     return {
-        kind: count_rows(listing(access))
-        for kind, (needed, listing) in SEARCHABLE_KINDS.items()
-        if access.has_permission(needed)
+        name: count_rows(kind.select(access))
+        for name, kind in SEARCHABLE_KINDS.items()
+        if access.has_permission(kind.permission)
     }
 
 
@@ -49,21 +46,10 @@ def count_rows(query):
 
 def search(access, text, maximum):
     """Yield each kind that the person may see, with the first rows whose names match."""
-    for kind, (needed, listing) in SEARCHABLE_KINDS.items():
-        if access.has_permission(needed):
+    for kind in SEARCHABLE_KINDS.values():
+        if access.has_permission(kind.permission):
             try:
-                query = listing(access, search=text)
+                query = kind.select(access, search=text)
             except Invalid:  # the text is not valid in the instance search language
                 continue
             yield kind, session.scalars(query.limit(maximum)).unique().all()
-
-
-def describe_row(row):
-    """Return a row's name and its details."""
-    if isinstance(row, SshKey):
-        return row.name, row.fingerprint
-    if isinstance(row, Project):
-        return row.name, row.description or ""
-    if hasattr(row, "email"):
-        return row.email, row.role.name
-    return row.display_name, " · ".join(text for text in (row.hostname, row.ipv4, row.state) if text)

@@ -13,6 +13,7 @@ from panel.core.messages import message
 from panel.models import Disk, Hypervisor, HypervisorGroup, Instance, Migration, Storage, Subnet, Volume, VolumeSnapshot
 from panel.schemas.hypervisors import uri_error
 from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
+from panel.services.search_kinds import contains_text, platform_search
 
 BYTES_PER_GIB = 1024**3
 ALLOCATED_STORAGE = union_all(
@@ -331,3 +332,9 @@ def mark_up(hypervisor, capabilities=None, pools=()):
 def mark_down(hypervisor, error):
     """Record that the node does not answer. The state of its machines stays as it was."""
     hypervisor.status, hypervisor.status_detail = "down", error
+
+
+@platform_search("hypervisor", permission="admin:hypervisors:read", position=30)
+def select_by_any_name(text):
+    condition = or_(contains_text(Hypervisor.name, text), Hypervisor.id == text.lower())
+    return select(Hypervisor.id, Hypervisor.name, Hypervisor.status).where(condition).order_by(Hypervisor.name)

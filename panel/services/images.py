@@ -1,5 +1,7 @@
 """The platform's own images: added by URL, downloaded to the panel's folder, deleted."""
 
+from sqlalchemy import or_, select
+
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict
@@ -8,6 +10,7 @@ from panel.models import Image
 from panel.services import image_captures
 from panel.services.crud import ensure_unique_name
 from panel.services.media import downloads, remote_file
+from panel.services.search_kinds import contains_text, platform_search
 
 
 def create(*, name, url, actor, sha256=None, label=None, size=0, **facts):
@@ -52,3 +55,9 @@ def delete(image, *, actor):
     if image.status == "creating":
         raise Conflict(message("The image is being created. Try again when that has finished."), reason="task_running")
     image_captures.delete(image, actor=actor)
+
+
+@platform_search("image", permission="admin:images:read", position=70)
+def select_by_any_name(text):
+    condition = or_(contains_text(Image.label, text), contains_text(Image.name, text), Image.id == text.lower())
+    return select(Image.id, Image.label, Image.name).where(condition).order_by(Image.label)

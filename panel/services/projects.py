@@ -8,11 +8,19 @@ from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Instance, Project, ResourceGrant, Volume
 from panel.services.crud import ensure_unique_name, update_fields
+from panel.services.search_kinds import customer_search
 
 RESOURCE_MODELS = {"instance": Instance, "volume": Volume}
 """What can be in a project, by its type in the API."""
 
 
+@customer_search(
+    "project",
+    "projects",
+    permission="projects.view",
+    position=20,
+    describe=lambda project: (project.name, project.description or ""),
+)
 def listing(access, *, search=None):
     query = select(Project).where(access.visible_rows(Project)).order_by(Project.name, Project.id)
     return query.where(Project.name.icontains(search, autoescape=True)) if search else query

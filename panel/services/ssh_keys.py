@@ -12,8 +12,16 @@ from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.models import SshKey
+from panel.services.search_kinds import customer_search
 
 
+@customer_search(
+    "ssh_key",
+    "SSH keys",
+    permission="ssh_keys.view",
+    position=30,
+    describe=lambda key: (key.name, key.fingerprint),
+)
 def listing(account, *, search=None):
     query = select(SshKey).where(account.visible_rows(SshKey)).order_by(SshKey.name, SshKey.id)
     return query.where(SshKey.name.icontains(search, autoescape=True)) if search else query

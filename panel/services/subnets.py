@@ -3,7 +3,7 @@
 import ipaddress
 from types import SimpleNamespace
 
-from sqlalchemy import case, func, insert, select
+from sqlalchemy import case, func, insert, or_, select
 from sqlalchemy.orm import joinedload
 
 from panel.core.db import new_id, session
@@ -12,6 +12,7 @@ from panel.core.messages import message
 from panel.models import Address, Instance, Interface, Subnet
 from panel.services import ipv6_prefixes
 from panel.services.crud import ensure_unique_name, get_or_404, update_fields
+from panel.services.search_kinds import contains_text, is_address, list_networks, platform_search, starts_with
 
 MAX_IPV4_ADDRESSES = 65536
 """Maximum size of an IPv4 subnet, because each of its addresses has a row."""
@@ -266,3 +267,21 @@ def create_fresh_addresses(subnet, count):
     session.add_all(rows)
     session.flush()
     return rows
+
+
+@platform_search("subnet", permission="admin:subnets:read", position=50)
+def select_by_any_name(text):
+    """Select by name, the beginning of the network, or an address in it."""
+    conditions = (contains_text(Subnet.name, text), starts_with(Subnet.cidr, text.lower()))
+    condition = or_(*conditions, Subnet.cidr.in_(list_networks(text)))
+    return select(Subnet.id, Subnet.name, Subnet.cidr).where(condition).order_by(Subnet.name)
+
+
+@platform_search("address", permission="admin:subnets:read", position=60)
+def select_by_address(text):
+    """Select the subnet's id, the address, and the instance that has it."""
+    if not is_address(text):
+        return None
+    query = select(Address.subnet_id, Address.ip, Instance.display_name).where(starts_with(Address.ip, text.lower()))
+    query = query.outerjoin(Interface, Interface.id == Address.interface_id)
+    return query.outerjoin(Instance, Instance.id == Interface.instance_id).order_by(Address.ip)

@@ -10,6 +10,7 @@ from panel.core.messages import message
 from panel.models import Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import audit
+from panel.services.search_kinds import is_id, platform_search, starts_with
 
 MARKED_FAILED_MESSAGE = message("An operator marked it as failed.")
 
@@ -97,3 +98,12 @@ def forget(task):
             message("The task has not finished. Cancel it first, or wait until it has finished."), reason="task_running"
         )
     session.delete(task)
+
+
+@platform_search("task", permission="admin:tasks:read", position=40)
+def select_by_id(text):
+    """Select by the id or its beginning."""
+    if not is_id(text):
+        return None
+    query = select(Task.id, Task.kind, Task.resource_name).where(starts_with(Task.id, text.lower()))
+    return query.order_by(Task.id.desc())

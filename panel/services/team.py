@@ -13,6 +13,7 @@ from panel.core.messages import message
 from panel.models import Account, Instance, LoginSession, Member, Project, ResourceGrant, Role, Token
 from panel.services import accounts
 from panel.services.crud import ensure_unique_name, update_fields
+from panel.services.search_kinds import customer_search
 
 NOT_HELD_MESSAGE = message("You can only grant permissions that you have yourself. Your own role lacks {permissions}.")
 GRANTABLE_SCOPES = {"all": ("all", "projects", "chosen"), "projects": ("projects", "chosen"), "chosen": ("chosen",)}
@@ -119,6 +120,13 @@ def ensure_within_own_rights(access, permissions, sentence=None):
         raise Forbidden(sentence or NOT_HELD_MESSAGE.format(permissions=", ".join(missing)))
 
 
+@customer_search(
+    "member",
+    "members of the team",
+    permission="account.view",
+    position=40,
+    describe=lambda member: (member.email, member.role.name),
+)
 def listing(access, *, search=None):
     """Select the members, including invited ones, in the order of their creation."""
     load_options = (joinedload(Member.role), joinedload(Member.account), selectinload(Member.grants))

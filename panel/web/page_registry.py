@@ -50,7 +50,9 @@ class SearchResults:
     label: str
     icon: str
     url: Callable
-    """The URL of a row, or of a row's id in the operator area."""
+    """Returns the URL of a row, or of a row's id in the operator area."""
+    label_of: Callable = str
+    """Returns the label of a row from its name, in the operator area."""
 
 
 class AreaPages:

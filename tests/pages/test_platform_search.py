@@ -49,18 +49,16 @@ def test_the_palette_of_operators_pages_searches_the_platform(browser_as):
     assert browser_as("owner").get("/admin/search?q=a").status_code == 403
 
 
-@pytest.mark.parametrize("kind", platform_search.REQUIRED_PERMISSIONS)
+@pytest.mark.parametrize("kind", platform_search.PLATFORM_KINDS)
 def test_nothing_is_found_without_the_permission(browser_as, cast, instance, monkeypatch, kind):
-    needed = platform_search.REQUIRED_PERMISSIONS[kind]
+    needed = platform_search.PLATFORM_KINDS[kind].permission
     less = permissions.OPERATOR_ROLES["full"] - {needed}
     monkeypatch.setitem(permissions.OPERATOR_ROLES, "full", less)
     found = {
         found
         for found, _ in platform_search.search("e", 6, lambda name: permissions.has_operator_permission("full", name))
     }
-    assert (
-        not {each for each, permission in platform_search.REQUIRED_PERMISSIONS.items() if permission == needed} & found
-    )
+    assert not {kind.name for kind in platform_search.PLATFORM_KINDS.values() if kind.permission == needed} & found
     assert "instance" in found or kind == "instance"
 
 
@@ -73,7 +71,7 @@ def test_many_rows_cost_as_many_queries_as_few(rolled_back_app, cast, instance, 
     few = selects()
     for number in range(5):
         cast.instance(display_name=f"more-{number}")
-    assert selects() == few <= len(platform_search.REQUIRED_PERMISSIONS)
+    assert selects() == few <= len(platform_search.PLATFORM_KINDS)
 
 
 @pytest.mark.parametrize("words", ["%", "_", "'", "a\\", "1:2:3", "....", "ff" * 100])

@@ -12,12 +12,17 @@ from panel.schemas.base import Name
 from panel.services import account_limits, accounts, factors, instances, operators, passwords, sessions, team, tokens
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 
 bp = Blueprint("admin_accounts", __name__, url_prefix="/admin/customers")
 NAVIGATION = NavigationEntry(
     "customers", "Customers", "admin_accounts.index", icon="users", permission="admin:accounts:read", position=30
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "customer", "Customers", icon="users", url=lambda row_id: url_for("admin_accounts.show", account_id=row_id)
+    ),
 )
 READ, WRITE, WRITE_OPERATORS = "admin:accounts:read", "admin:accounts:write", "admin:operators:write"
 OPERATOR_ROLE_OPTIONS = (

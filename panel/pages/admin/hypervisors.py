@@ -15,7 +15,7 @@ from panel.services import hypervisor_removal, hypervisors, instances, tasks
 from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 
 bp = Blueprint("admin_hypervisors", __name__, url_prefix="/admin/hypervisors")
@@ -26,6 +26,14 @@ NAVIGATION = NavigationEntry(
     icon="server-2",
     permission="admin:hypervisors:read",
     position=10,
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "hypervisor",
+        "Hypervisors",
+        icon="server-2",
+        url=lambda row_id: url_for("admin_hypervisors.show", hypervisor_id=row_id),
+    ),
 )
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 TEST_TIMEOUT = timedelta(minutes=1)

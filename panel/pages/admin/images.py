@@ -9,12 +9,15 @@ from panel.services import catalog, image_catalog, images
 from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 
 bp = Blueprint("admin_images", __name__, url_prefix="/admin/images")
 NAVIGATION = NavigationEntry(
     "catalog", "Images", "admin_images.index", icon="copy", permission="admin:images:read", position=40
+)
+SEARCH_RESULTS = (
+    SearchResults("image", "Images", icon="copy", url=lambda row_id: url_for("admin_images.edit", image_id=row_id)),
 )
 READ, WRITE = "admin:images:read", "admin:images:write"
 

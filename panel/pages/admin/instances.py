@@ -19,13 +19,18 @@ from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, is_script_request, redirect_to, render
 from panel.web.instance_search_form import search_or_empty
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.workflows import deploy_dispatch
 
 bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
 NAVIGATION = NavigationEntry(
     "customers", "Instances", "admin_instances.index", icon="server", permission="admin:instances:read", position=10
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "instance", "Instances", icon="server", url=lambda row_id: url_for("admin_instances.show", instance_id=row_id)
+    ),
 )
 register(bp, is_operator_area=True)
 READ, WRITE = "admin:instances:read", "admin:instances:write"

@@ -8,12 +8,15 @@ from panel.schemas.plans import PlanIn, PlanPatch
 from panel.services import catalog
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 
 bp = Blueprint("admin_plans", __name__, url_prefix="/admin/plans")
 NAVIGATION = NavigationEntry(
     "catalog", "Plans", "admin_plans.index", icon="package", permission="admin:catalog:read", position=10
+)
+SEARCH_RESULTS = (
+    SearchResults("plan", "Plans", icon="package", url=lambda row_id: url_for("admin_plans.edit", plan_id=row_id)),
 )
 READ, WRITE = "admin:catalog:read", "admin:catalog:write"
 PLAN_DEFAULTS = {"enabled": True, "position": 0, "bandwidth": 0, "port_speed": 0, "ipv4": 1, "ipv6": 1, "price": 0}

@@ -11,12 +11,22 @@ from panel.services import hypervisors, subnets
 from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 
 bp = Blueprint("admin_subnets", __name__, url_prefix="/admin/subnets")
 NAVIGATION = NavigationEntry(
     "platform", "Subnets", "admin_subnets.index", icon="network", permission="admin:subnets:read", position=40
+)
+
+
+def subnet_url(subnet_id):
+    return url_for("admin_subnets.show", subnet_id=subnet_id)
+
+
+SEARCH_RESULTS = (
+    SearchResults("subnet", "Subnets", icon="network", url=subnet_url),
+    SearchResults("address", "Addresses", icon="map-pin", url=subnet_url),
 )
 READ, WRITE = "admin:subnets:read", "admin:subnets:write"
 SUBNET_KIND_OPTIONS = (

@@ -8,15 +8,25 @@ from sqlalchemy import select
 from panel.auth.browser_session import require_page_permission
 from panel.core import clock
 from panel.core.db import session
+from panel.core.task_kinds import task_label
 from panel.models import Account, Hypervisor, Instance
 from panel.services import failed_jobs, hypervisors, tasks
 from panel.web.htmx import action_done, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
 NAVIGATION = NavigationEntry(
     "customers", "Tasks", "admin_tasks.index", icon="list-check", permission="admin:tasks:read", position=80
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "task",
+        "Tasks",
+        icon="list-check",
+        url=lambda row_id: url_for("admin_tasks.show", task_id=row_id),
+        label_of=task_label,
+    ),
 )
 READ, WRITE = "admin:tasks:read", "admin:tasks:write"
 STATUS_FILTERS = {

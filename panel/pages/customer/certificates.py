@@ -9,12 +9,17 @@ from panel.schemas.certificates import CERTIFICATE_STATUSES, CERTIFICATE_TYPES, 
 from panel.services import account_limits, certificates
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
 
 bp = Blueprint("certificates", __name__, url_prefix="/certificates")
 NAVIGATION = NavigationEntry(
     "network", "Certificates", "certificates.index", icon="certificate", permission="certificates.view", position=30
+)
+PALETTE_ACTIONS = (
+    PaletteAction(
+        "Add certificate", "certificates.new", icon="certificate", permission="certificates.manage", position=60
+    ),
 )
 LIMIT_REACHED_MESSAGE = "Your account may have {} certificates at most. Remove one first, or ask support for more."
 VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates.delete"

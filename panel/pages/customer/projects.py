@@ -8,11 +8,17 @@ from panel.schemas.projects import Assignment, ProjectIn, ProjectPatch
 from panel.services import instances, projects, volumes
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 
 bp = Blueprint("projects", __name__, url_prefix="/projects")
 NAVIGATION = NavigationEntry("", "Projects", "projects.index", icon="folder", permission="projects.view", position=20)
+PALETTE_ACTIONS = (
+    PaletteAction("Add project", "projects.new", icon="folder", permission="projects.manage", position=20),
+)
+SEARCH_RESULTS = (
+    SearchResults("project", "Projects", icon="folder", url=lambda row: url_for("projects.show", project_id=row.id)),
+)
 VIEW, MANAGE = "projects.view", "projects.manage"
 COLORS = ("#1c5fd4", "#2fb344", "#f59f00", "#d63939", "#ae3ec9", "#0ca678", "#667382")
 

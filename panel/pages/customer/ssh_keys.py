@@ -7,13 +7,18 @@ from panel.schemas.ssh_keys import SshKeyGenerate, SshKeyIn, SshKeyPatch
 from panel.services import ssh_keys
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 
 bp = Blueprint("ssh_keys", __name__, url_prefix="/ssh-keys")
 NAVIGATION = NavigationEntry(
     "account", "SSH keys", "ssh_keys.index", icon="key", permission="ssh_keys.view", position=20
 )
+PALETTE_ACTIONS = (
+    PaletteAction("Add SSH key", "ssh_keys.new", icon="key", permission="ssh_keys.manage", position=30),
+    PaletteAction("Generate SSH key", "ssh_keys.new_pair", icon="wand", permission="ssh_keys.manage", position=40),
+)
+SEARCH_RESULTS = (SearchResults("ssh_key", "SSH keys", icon="key", url=lambda row: url_for("ssh_keys.index")),)
 
 
 @bp.get("")

@@ -12,11 +12,15 @@ from panel.schemas.team import SPECIAL_PERMISSIONS, VERB_DESCRIPTIONS, Invitatio
 from panel.services import invitations, team, usage
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, list_billed_families
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults, list_billed_families
 from panel.web.paging import Page
 
 bp = Blueprint("team", __name__, url_prefix="/team")
 NAVIGATION = NavigationEntry("account", "Team", "team.index", icon="users", permission="account.view", position=10)
+PALETTE_ACTIONS = (PaletteAction("Invite member", "team.new", icon="user-plus", permission="team.manage", position=70),)
+SEARCH_RESULTS = (
+    SearchResults("member", "Team", icon="users", url=lambda row: url_for("team.member", member_id=row.id)),
+)
 VIEW, MANAGE = "account.view", "team.manage"
 ROLE_PRESETS = {
     "Administrator": (

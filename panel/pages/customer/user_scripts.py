@@ -7,12 +7,17 @@ from panel.schemas.user_scripts import UserScriptIn, UserScriptPatch
 from panel.services import user_scripts
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
 
 bp = Blueprint("user_scripts", __name__, url_prefix="/user-scripts")
 NAVIGATION = NavigationEntry(
     "account", "User scripts", "user_scripts.index", icon="file-text", permission="user_scripts.view", position=30
+)
+PALETTE_ACTIONS = (
+    PaletteAction(
+        "Add user script", "user_scripts.new", icon="file-text", permission="user_scripts.manage", position=50
+    ),
 )
 
 

@@ -22,6 +22,7 @@ from panel.models import (
     Volume,
 )
 from panel.services.instances.search import build_conditions
+from panel.services.search_kinds import customer_search
 
 SIZE_COLUMNS = ("cpu_cores", "ram", "storage")
 
@@ -40,6 +41,13 @@ DISPLAY_LOAD_OPTIONS = (
 """What a page or payload of an instance reads, loaded with the list in a constant number of queries."""
 
 
+def describe_instance(instance):
+    """Return the name of an instance and what stands beside it in search results."""
+    details = (instance.hostname, instance.ipv4, instance.state)
+    return instance.display_name, " · ".join(text for text in details if text)
+
+
+@customer_search("instance", "instances", permission="instances.view", position=10, describe=describe_instance)
 def listing(account=None, **filters):
     """Select instances, newest first, as objects with everything that a page shows; with an account only its own."""
     return apply_filters(select(Instance).options(*DISPLAY_LOAD_OPTIONS), account, **filters)

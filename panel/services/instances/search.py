@@ -14,12 +14,13 @@ ignored, so that a list can be filtered while one types.
 import re
 from dataclasses import dataclass
 
-from sqlalchemy import String, and_, cast, or_
+from sqlalchemy import String, and_, cast, or_, select
 
 from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import Account, Address, Hypervisor, HypervisorGroup, Image, Instance, Interface, Plan, Project
 from panel.schemas.constants import INSTANCE_STATES
+from panel.services.search_kinds import contains_text, is_address, is_id, platform_search, starts_with
 
 TERM_PATTERN = re.compile(r'(?P<minus>-?)(?:(?P<key>[A-Za-z_]+):(?!:))?(?:"(?P<quoted>[^"]*)"?|(?P<plain>\S*))')
 ADDRESS_PATTERN = re.compile(r"-?[0-9A-Fa-f]*(:[0-9A-Fa-f]*){2,}\Z")
@@ -53,10 +54,6 @@ def parse(text):
 def split_words(text):
     """Return the words. Quotes keep spaces together; an unclosed quote reaches to the end."""
     return [word.group() for word in re.finditer(r'(?:[^\s"]|"[^"]*"?)+', text)]
-
-
-def contains_text(column, value):
-    return column.icontains(value, autoescape=True)
 
 
 def address_condition(value):
@@ -127,3 +124,22 @@ def build_conditions(text, *, by_operator=False):
 
 def invalid_search(sentence):
     return Invalid(sentence, search=sentence)
+
+
+@platform_search("instance", permission="admin:instances:read", position=10)
+def select_by_any_name(text):
+    """Select by name, host name, id, number, owner or the beginning of an address."""
+    conditions = [
+        starts_with(Instance.name, text.lower()),
+        contains_text(Instance.display_name, text),
+        contains_text(Instance.hostname, text),
+    ]
+    conditions.append(contains_text(Account.email, text))
+    if is_id(text):
+        conditions.append(starts_with(Instance.id, text.lower()))
+    if is_address(text):
+        instance_ids = select(Interface.instance_id).join(Address, Address.interface_id == Interface.id)
+        conditions.append(Instance.id.in_(instance_ids.where(starts_with(Address.ip, text.lower()))))
+    subtitle = Instance.name + " · " + Account.email
+    query = select(Instance.id, Instance.display_name, subtitle).join(Account, Account.id == Instance.account_id)
+    return query.where(or_(*conditions)).order_by(Instance.id.desc())

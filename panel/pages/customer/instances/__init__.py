@@ -1,13 +1,21 @@
 """Instances: the list, creating one, and the pages of one."""
 
-from flask import Blueprint
+from flask import Blueprint, url_for
 
 from panel.pages.shared import instances
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 
 bp = Blueprint("instances", __name__, url_prefix="/instances")
 NAVIGATION = NavigationEntry(
     "compute", "Instances", "instances.index", icon="server", permission="instances.view", position=10
+)
+PALETTE_ACTIONS = (
+    PaletteAction("Create instance", "instances.new", icon="plus", permission="instances.create", position=10),
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "instance", "Instances", icon="server", url=lambda row: url_for("instances.show", instance_id=row.id)
+    ),
 )
 instances.register(bp)
 
