@@ -34,7 +34,7 @@ apt = dpkg -s $(1) >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-g
 	DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(1) >/dev/null </dev/null; }
 
 help:  ## What can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: local installed browser-files  ## Install what is missing, set up what is new, and run the panel on this machine
 	@exec panel up --setup
@@ -117,7 +117,11 @@ migration: installed  ## Write a migration for changed models: make migration m=
 	@test -n "$(m)" || { echo 'Say what changed: make migration m="…"'; exit 1; }
 	@export PANEL_DATA_DIR=$$(mktemp -d) && trap 'rm -r "$$PANEL_DATA_DIR"' EXIT && panel db upgrade && panel db migrate "$(m)"
 
+new-resource: installed $(VENV)/developing  ## Write the skeleton of a resource: make new-resource name=load_tests [task=1] [singular=…] [family=…] [group=…]
+	@test -n "$(name)" || { echo 'Say which, in the plural: make new-resource name=load_tests'; exit 1; }
+	@$(PY) -m tests.support.new_resource $(name) $(if $(task),--task) $(foreach option,singular family group,$(if $($(option)),--$(option) $($(option))))
+
 bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
 	$(PY) -m tests.bench.run
 
-.PHONY: help run stop local installed browser-files test test-clean guest-tests node-tests other-tests postgres-tests check messages migration bench
+.PHONY: help run stop local installed browser-files test test-clean guest-tests node-tests other-tests postgres-tests check messages migration new-resource bench

@@ -27,6 +27,7 @@ from worker import nodes
 from worker.engine import batch, main, runner  # noqa: F401  (main registers the task handlers)
 from worker.sync import node_sync
 
+collect_ignore = ["support/skeleton"]
 pytest_plugins = [
     "tests.support.local_hypervisor",
     "tests.support.installation",

@@ -1,0 +1,135 @@
+"""Write the skeleton of a new customer resource into this checkout: `make new-resource name=load_tests`.
+
+The skeleton is the working resource `sample_things` below tests/support/skeleton. Its names are replaced, and the few
+existing places that a resource needs are completed: models, API modules, permissions, changelog, and the generated
+migration and OpenAPI documents. Run `git diff` afterwards, then fill it with life.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SKELETON = Path(__file__).parent / "skeleton"
+TASK_BLOCK_PATTERN = re.compile(r"^ *# if task\n(.*?)^ *# end if\n", re.MULTILINE | re.DOTALL)
+NAME_PATTERN = re.compile(r"[a-z]+(_[a-z0-9]+)*")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="make new-resource", description="Write the skeleton of a new resource.")
+    parser.add_argument("name", help="name of its modules, in the plural: load_tests")
+    parser.add_argument("--singular", help="name of one, when it is not the plural without s: policy")
+    parser.add_argument("--family", help="family of its permissions and scopes; default: its name")
+    parser.add_argument(
+        "--group", default="account", help="group of the navigation: compute, storage, network, account"
+    )
+    parser.add_argument("--task", action="store_true", help="with a task that a worker runs")
+    options = parser.parse_args()
+    if not NAME_PATTERN.fullmatch(options.name) or (ROOT / "panel" / "models" / f"{options.name}.py").exists():
+        parser.error(f"{options.name} is not a new name in snake case.")
+    write(options.name, options.singular or options.name.removesuffix("s"), options)
+
+
+def write(plural, singular, options):
+    family = options.family or plural
+    names = name_variants(plural, singular) | {"sample_family": family, "sample_group": options.group}
+    names |= dict(zip(("9001", "9002"), find_positions(options.group), strict=True))
+    paths = [write_file(path, names, options) for path in sorted(SKELETON.rglob("*")) if path.is_file()]
+    paths = [path for path in paths if path]
+    complete_existing_files(plural, singular, family, options)
+    run("ruff", "check", "--quiet", "--fix", "--select", "I", "panel/models/__init__.py", *paths)
+    run("ruff", "format", "--quiet", *paths)
+    with tempfile.TemporaryDirectory() as data_dir:
+        run("panel.cli", "db", "upgrade", PANEL_DATA_DIR=data_dir)
+        run("panel.cli", "db", "migrate", f"add {spaced(plural)}", PANEL_DATA_DIR=data_dir)
+    run("panel.cli", "openapi", "write")
+
+
+def spaced(name):
+    return name.replace("_", " ")
+
+
+def name_variants(plural, singular):
+    """Return {name in the skeleton: name of the resource}, in snake case, camel case and so on."""
+    replacements = {"SampleThing": "".join(part.capitalize() for part in singular.split("_"))}
+    for sample, name in (("sample_things", plural), ("sample_thing", singular)):
+        replacements |= {
+            sample: name,
+            sample.replace("_", "-"): name.replace("_", "-"),
+            spaced(sample): spaced(name),
+            spaced(sample).capitalize(): spaced(name).capitalize(),
+            sample.upper(): name.upper(),
+        }
+    return replacements
+
+
+def find_positions(group):
+    """Return the next free positions in a group of the navigation and in the command palette, as text."""
+    from panel.app import CUSTOMER_PAGES
+
+    entries = [entry.position for entry in CUSTOMER_PAGES.entries if entry.group == group]
+    if not entries:
+        sys.exit(f"There is no group {group} in the navigation of customers.")
+    return str(max(entries) + 10), str(CUSTOMER_PAGES.palette_actions[-1].position + 10)
+
+
+def replace_names(text, names):
+    """Replace all names, the longest first."""
+    return re.sub("|".join(sorted(map(re.escape, names), key=len, reverse=True)), lambda match: names[match[0]], text)
+
+
+def write_file(source, names, options):
+    """Write a file of the skeleton and return its path; None if it is not wanted."""
+    path = ROOT / replace_names(str(source.relative_to(SKELETON)), names)
+    if "__pycache__" in source.parts or ("worker" in source.parts and not options.task):
+        return None
+    text = TASK_BLOCK_PATTERN.sub(r"\1" if options.task else "", source.read_text())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(replace_names(text, names).rstrip("\n") + "\n")
+    return str(path.relative_to(ROOT)) if path.suffix == ".py" else None
+
+
+def complete_existing_files(plural, singular, family, options):
+    class_name = name_variants(plural, singular)["SampleThing"]
+    label, segments = spaced(plural).capitalize(), f"{plural} {singular}".replace("_", "-")
+    edit("panel/models/__init__.py", r"\Z", f"from panel.models.{plural} import {class_name}\n")
+    edit("api/__init__.py", r'(?="\n\)\nOPERATOR_MODULES)', f" {plural}")
+    from panel.auth.permissions import PATH_SEGMENTS_BY_FAMILY
+
+    if family in PATH_SEGMENTS_BY_FAMILY:
+        edit("panel/auth/permissions.py", rf'(?<=\n    "{family}": ")', f"{segments} ")
+    else:
+        edit(
+            "panel/schemas/constants.py", r"(?<=\n)(?=}\n\"\"\"The \d+ scope families)", f'    "{family}": "{label}",\n'
+        )
+        edit(
+            "panel/auth/permissions.py",
+            r"(?<=\n)(?=}\n\"\"\"The first path segments)",
+            f'    "{family}": "{segments}",\n',
+        )
+    edit("CHANGELOG.md", r"(?<=### Added\n\n)", f"- User API and pages: {spaced(plural)}.\n")
+    if options.task:
+        edit("tests/worker/test_fault_injection.py", r"(?<=KINDS_TESTED_ELSEWHERE = {\n)", f'    "{singular}_apply",\n')
+
+
+def edit(path, pattern, text):
+    """Insert the text at the only place of a file that the pattern matches, or at the first one."""
+    before = (ROOT / path).read_text()
+    after, count = re.subn(pattern, lambda _: text, before, count=1)
+    if not count:
+        sys.exit(f"{path} has changed: there is no place for {text.strip()}")
+    (ROOT / path).write_text(after)
+
+
+def run(module, *arguments, **environment):
+    """Run a module of this checkout as a command."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, env=variables, check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Customers' sample things."""
+
+from sqlalchemy import select
+
+# if task
+from panel.core import jobs
+
+# end if
+from panel.core.db import session
+from panel.core.errors import NotFound
+
+# if task
+from panel.core.task_kinds import task_kind
+
+# end if
+from panel.models import SampleThing
+
+# if task
+APPLY_TASK_KIND = task_kind("sample_thing_apply", "Sample thing")
+# end if
+
+
+def listing(account):
+    return select(SampleThing).where(account.visible_rows(SampleThing)).order_by(SampleThing.name, SampleThing.id)
+
+
+def get(sample_thing_id, account):
+    sample_thing = session.scalar(listing(account).where(SampleThing.id == sample_thing_id))
+    if sample_thing is None:
+        raise NotFound("No such sample thing.")
+    return sample_thing
+
+
+def create(account, **values):
+    sample_thing = SampleThing(account_id=account.id, **values)
+    session.add(sample_thing)
+    session.flush()
+    # if task
+    jobs.enqueue(APPLY_TASK_KIND, "sample_thing", sample_thing, lock="exclusive", actor=account.email)
+    # end if
+    return sample_thing
+
+
+def update(sample_thing, **changes):
+    for field, value in changes.items():
+        setattr(sample_thing, field, value)
+    session.flush()
+    return sample_thing
+
+
+def delete(sample_thing):
+    session.delete(sample_thing)
+    session.flush()
