@@ -23,7 +23,8 @@ LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(FIRMWARE_PACKAGES
 TEST_PACKAGES := chromium iputils-ping libvirt-clients openssh-client openssh-server openssl pebble postgresql postgresql-client
 # Keywords besides gettext's own. The catalogue has no line numbers and no dates, so that its diffs show changed texts only.
 MESSAGES := panel/translations/messages.pot
-EXTRACT := pybabel --quiet extract --mapping-file=pyproject.toml --keywords="lazy_gettext message plural_message:1,2" \
+EXTRACT := pybabel --quiet extract --mapping-file=pyproject.toml --keywords="lazy_gettext message plural_message:1,2 \
+	task_kind:2 NavigationGroup:2 NavigationEntry:2 PaletteAction:1 SearchResults:2 audit_label:1" \
 	--no-location --omit-header --sort-output --width=120 panel worker consoles templates
 LIGHT := not guest and not browser and not processes
 SLOWEST := --durations=30 --durations-min=10

@@ -27,7 +27,12 @@ def copy(tmp_path):
 @pytest.fixture
 def run_in(copy, tmp_path):
     def run(*command):
-        environment = {**os.environ, "PYTHONPATH": str(copy), "PANEL_DATA_DIR": str(tmp_path / "data")}
+        environment = {
+            **os.environ,
+            "PATH": f"{TOOLS}:{os.environ['PATH']}",
+            "PYTHONPATH": str(copy),
+            "PANEL_DATA_DIR": str(tmp_path / "data"),
+        }
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
@@ -49,6 +54,7 @@ def test_skeleton_of_a_resource_passes_the_checks_and_touches_few_existing_files
     run_in(TOOLS / "ruff", "format", "--no-cache", "--check", ".")
     run_in(TOOLS / "lint-imports", "--no-cache")
     run_in(TOOLS / "djlint", "--lint", "--quiet", "templates")
+    run_in("make", "--old-file=installed", "messages")
     for arguments in (("db", "upgrade"), ("db", "check"), ("openapi", "check")):
         run_in(sys.executable, "-m", "panel.cli", *arguments)
     run_in(

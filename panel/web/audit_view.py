@@ -6,12 +6,13 @@ from zoneinfo import ZoneInfo
 from flask import current_app, request
 
 from panel.web.formatting import duration
+from panel.web.translation import gettext, lazy_gettext
 
 COMMAND_LABELS = {
-    "panel.token.admin": "Make an admin token",
-    "panel.token.billing": "Make a billing token",
-    "panel.token.user": "Make a token",
-    "panel.user.password": "Set a password",
+    "panel.token.admin": lazy_gettext("Make an admin token"),
+    "panel.token.billing": lazy_gettext("Make a billing token"),
+    "panel.token.user": lazy_gettext("Make a token"),
+    "panel.user.password": lazy_gettext("Set a password"),
 }
 """Labels of actions of the command line."""
 
@@ -32,7 +33,8 @@ def find_label(action):
     resource, _, name = operation.partition(".")
     endpoint = f"{surface}_{resource}.{name.replace('.', '_')}" if name else action
     view = current_app.view_functions.get(endpoint)
-    return COMMAND_LABELS.get(action) or getattr(view, "audit_label", None)
+    label = getattr(view, "audit_label", None)
+    return COMMAND_LABELS.get(action) or (label and gettext(label))
 
 
 def describe_entry(entry):

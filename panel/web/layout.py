@@ -49,7 +49,7 @@ def init_app(app):
         "second": lambda moment: formatting.format_time_seconds(moment, viewer_timezone()),
         "charged": are_prices_shown,
         "operator_area": area.is_operator_area,
-        "task_label": task_label,
+        "task_label": lambda kind: translation.gettext(task_label(kind)),
         "money": lambda amount: formatting.money(amount, config.currency),
     }
     names = ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")
@@ -111,8 +111,9 @@ class PageLayout:
         """Yield (icon, label, area, URL) of the pages of both areas whose label contains the text."""
         for pages, area_label in ((customer_pages(), ""), (operator_pages(), "Admin")):
             for entry in pages.entries:
-                if text.lower() in entry.label.lower() and self.is_offered(entry):
-                    yield entry.icon, entry.label, area_label, url_for(entry.endpoint)
+                label = translation.gettext(entry.label)
+                if text.lower() in label.lower() and self.is_offered(entry):
+                    yield entry.icon, label, area_label, url_for(entry.endpoint)
 
     def is_offered(self, entry):
         """Return whether the viewer may open the page and its feature is enabled."""

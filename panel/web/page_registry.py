@@ -15,7 +15,7 @@ from panel.auth import permissions
 @dataclass(frozen=True)
 class NavigationGroup:
     name: str
-    label: str
+    label: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 The skeleton is the working resource `sample_things` below tests/support/skeleton. Its names are replaced, and the few
 existing places that a resource needs are completed: models, API modules, permissions, changelog, and the generated
-migration and OpenAPI documents. Run `git diff` afterwards, then fill it with life.
+migration, OpenAPI documents and catalogue of texts. Run `git diff` afterwards, then fill it with life.
 """
 
 import argparse
@@ -40,13 +40,14 @@ def write(plural, singular, options):
     names |= dict(zip(("9001", "9002"), find_positions(options.group), strict=True))
     paths = [write_file(path, names, options) for path in sorted(SKELETON.rglob("*")) if path.is_file()]
     paths = [path for path in paths if path]
-    complete_existing_files(plural, singular, family, options)
+    complete_existing_files(plural, singular, family)
     run("ruff", "check", "--quiet", "--fix", "--select", "I", "panel/models/__init__.py", *paths)
     run("ruff", "format", "--quiet", *paths)
     with tempfile.TemporaryDirectory() as data_dir:
         run("panel.cli", "db", "upgrade", PANEL_DATA_DIR=data_dir)
         run("panel.cli", "db", "migrate", f"add {spaced(plural)}", PANEL_DATA_DIR=data_dir)
     run("panel.cli", "openapi", "write")
+    subprocess.run(["make", "--old-file=installed", "messages"], cwd=ROOT, check=True)
 
 
 def spaced(name):
@@ -85,7 +86,8 @@ def replace_names(text, names):
 def write_file(source, names, options):
     """Write a file of the skeleton and return its path; None if it is not wanted."""
     path = ROOT / replace_names(str(source.relative_to(SKELETON)), names)
-    if "__pycache__" in source.parts or ("worker" in source.parts and not options.task):
+    is_of_task = "worker" in source.parts or source.stem == "task_cases"
+    if "__pycache__" in source.parts or (is_of_task and not options.task):
         return None
     text = TASK_BLOCK_PATTERN.sub(r"\1" if options.task else "", source.read_text())
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +95,7 @@ def write_file(source, names, options):
     return str(path.relative_to(ROOT)) if path.suffix == ".py" else None
 
 
-def complete_existing_files(plural, singular, family, options):
+def complete_existing_files(plural, singular, family):
     class_name = name_variants(plural, singular)["SampleThing"]
     label, segments = spaced(plural).capitalize(), f"{plural} {singular}".replace("_", "-")
     edit("panel/models/__init__.py", r"\Z", f"from panel.models.{plural} import {class_name}\n")
@@ -112,8 +114,6 @@ def complete_existing_files(plural, singular, family, options):
             f'    "{family}": "{segments}",\n',
         )
     edit("CHANGELOG.md", r"(?<=### Added\n\n)", f"- User API and pages: {spaced(plural)}.\n")
-    if options.task:
-        edit("tests/worker/test_fault_injection.py", r"(?<=KINDS_TESTED_ELSEWHERE = {\n)", f'    "{singular}_apply",\n')
 
 
 def edit(path, pattern, text):

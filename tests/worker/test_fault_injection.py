@@ -2,6 +2,9 @@
 or the worker is killed then. When the node is back and the sweep went by, the rows tell the truth, nothing lies on the
 node that no row knows, what the guest had written is there, and who asks once more gets what the task is for."""
 
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 from sqlalchemy import select
 
@@ -119,6 +122,9 @@ KINDS_TESTED_ELSEWHERE = {
     "docker_remove",
     "docker_probe",  # tests/docker_deployments
 }
+
+for path in sorted(Path(__file__).parents[1].glob("*/task_cases.py")):
+    KINDS_TESTED_ELSEWHERE |= import_module(f"tests.{path.parent.name}.task_cases").KINDS_TESTED_HERE
 
 
 class Site:

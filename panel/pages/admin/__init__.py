@@ -3,7 +3,7 @@
 from panel.web.page_registry import NavigationGroup
 
 NAVIGATION_GROUPS = (
-    NavigationGroup("", ""),
+    NavigationGroup(""),
     NavigationGroup("customers", "Customers"),
     NavigationGroup("platform", "Platform"),
     NavigationGroup("catalog", "Catalog"),

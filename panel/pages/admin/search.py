@@ -7,6 +7,7 @@ from panel.auth.browser_session import has_permission, require_page_permission
 from panel.services import platform_search
 from panel.web.htmx import render
 from panel.web.page_registry import operator_pages
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_search", __name__, url_prefix="/admin/search")
 MAX_RESULTS_PER_KIND = 6
@@ -29,6 +30,6 @@ def search_groups(query):
     for kind, rows in platform_search.search(query, MAX_RESULTS_PER_KIND, has_permission) if query else ():
         shown = operator_pages().search_results[kind]
         yield (
-            shown.label,
+            _(shown.label),
             [(shown.icon, shown.label_of(label), details or "", shown.url(row_id)) for row_id, label, details in rows],
         )

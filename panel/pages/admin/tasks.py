@@ -14,6 +14,7 @@ from panel.services import failed_jobs, hypervisors, tasks
 from panel.web.htmx import action_done, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
 NAVIGATION = NavigationEntry(
@@ -25,7 +26,7 @@ SEARCH_RESULTS = (
         "Tasks",
         icon="list-check",
         url=lambda row_id: url_for("admin_tasks.show", task_id=row_id),
-        label_of=task_label,
+        label_of=lambda kind: _(task_label(kind)),
     ),
 )
 READ, WRITE = "admin:tasks:read", "admin:tasks:write"

@@ -7,6 +7,7 @@ from panel.auth.browser_session import current_access, has_permission, require_p
 from panel.services import dashboard
 from panel.web.htmx import render
 from panel.web.page_registry import customer_pages
+from panel.web.translation import gettext as _
 
 bp = Blueprint("search", __name__)
 MAX_RESULTS_PER_KIND = 8
@@ -28,12 +29,13 @@ def search_groups(query):
     if query:
         for kind, rows in dashboard.search(current_access(), query, MAX_RESULTS_PER_KIND):
             shown = customer_pages().search_results[kind.name]
-            yield shown.label, [(shown.icon, *kind.describe(row), shown.url(row)) for row in rows]
-    yield "Actions", list(permitted_actions(query))
+            yield _(shown.label), [(shown.icon, *kind.describe(row), shown.url(row)) for row in rows]
+    yield _("Actions"), list(permitted_actions(query))
 
 
 def permitted_actions(query):
     """Yield (icon, label, details, URL) of the actions that the person may begin and whose label contains the text."""
     for action in customer_pages().palette_actions:
-        if has_permission(action.permission) and query.lower() in action.label.lower():
-            yield action.icon, action.label, "", url_for(action.endpoint)
+        label = _(action.label)
+        if has_permission(action.permission) and query.lower() in label.lower():
+            yield action.icon, label, "", url_for(action.endpoint)

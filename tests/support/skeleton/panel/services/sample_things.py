@@ -8,6 +8,7 @@ from panel.core import jobs
 # end if
 from panel.core.db import session
 from panel.core.errors import NotFound
+from panel.core.messages import message
 
 # if task
 from panel.core.task_kinds import task_kind
@@ -27,7 +28,7 @@ def listing(account):
 def get(sample_thing_id, account):
     sample_thing = session.scalar(listing(account).where(SampleThing.id == sample_thing_id))
     if sample_thing is None:
-        raise NotFound("No such sample thing.")
+        raise NotFound(message("No such sample thing."))
     return sample_thing
 
 

@@ -9,6 +9,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("sample_things", __name__, url_prefix="/sample-things")
 NAVIGATION = NavigationEntry(
@@ -34,13 +35,13 @@ PALETTE_ACTIONS = (
 @require_page_permission("sample_family.view")
 def index():
     page = Page(sample_things.listing(current_access()))
-    return render("user/sample_things/index.html", "rows", page=page)
+    return render("customer/sample_things/index.html", "rows", page=page)
 
 
 @bp.get("/new")
 @require_page_permission("sample_family.manage")
 def new():
-    return render("user/sample_things/new.html", form=Form(SampleThingIn))
+    return render("customer/sample_things/new.html", form=Form(SampleThingIn))
 
 
 @bp.post("/new")
@@ -48,9 +49,9 @@ def new():
 def create():
     form = Form(SampleThingIn)
     if form.submit(lambda **data: sample_things.create(current_access(), **data)):
-        flash_message(f"The sample thing {form.result.name} was created.")
+        flash_message(_("Sample thing %(name)s created.", name=form.result.name))
         return redirect_to(url_for(".index"))
-    return render("user/sample_things/new.html", "form", status=form.status, form=form)
+    return render("customer/sample_things/new.html", "form", status=form.status, form=form)
 
 
 @bp.get("/<sample_thing_id>")
@@ -58,7 +59,7 @@ def create():
 def edit(sample_thing_id):
     sample_thing = sample_things.get(sample_thing_id, current_access())
     form = Form(SampleThingPatch, initial=sample_thing)
-    return render("user/sample_things/edit.html", sample_thing=sample_thing, form=form)
+    return render("customer/sample_things/edit.html", sample_thing=sample_thing, form=form)
 
 
 @bp.post("/<sample_thing_id>")
@@ -67,9 +68,9 @@ def update(sample_thing_id):
     sample_thing = sample_things.get(sample_thing_id, current_access())
     form = Form(SampleThingPatch, initial=sample_thing)
     if form.submit(lambda **data: sample_things.update(sample_thing, **data)):
-        flash_message(f"The sample thing {form.result.name} was changed.")
+        flash_message(_("Sample thing %(name)s changed.", name=form.result.name))
         return redirect_to(url_for(".index"))
-    return render("user/sample_things/edit.html", "form", status=form.status, sample_thing=sample_thing, form=form)
+    return render("customer/sample_things/edit.html", "form", status=form.status, sample_thing=sample_thing, form=form)
 
 
 @bp.post("/<sample_thing_id>/delete")
@@ -77,4 +78,4 @@ def update(sample_thing_id):
 def delete(sample_thing_id):
     sample_thing = sample_things.get(sample_thing_id, current_access())
     sample_things.delete(sample_thing)
-    return action_done(f"The sample thing {sample_thing.name} was deleted.", url_for(".index"))
+    return action_done(_("Sample thing %(name)s deleted.", name=sample_thing.name), url_for(".index"))
