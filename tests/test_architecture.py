@@ -141,12 +141,12 @@ def test_every_function_that_is_enqueued_exists():
 
 
 def find_rollback_steps():
-    """Yield (driver method, place) of each `work.undo("method", …)` and each `work.update(undo=[["method", …]])`."""
+    """Yield (driver method, place) of each `work.undo("method", …)` and each `work.update(rollback_steps=[[…]])`."""
     for module, call in find_calls("undo"):
         for method in find_strings(module, call.args[0]):
             yield method, module.place(call)
     for module, call in find_calls("update"):
-        for step in getattr(get_argument(call, len(call.args), "undo"), "elts", ()):
+        for step in getattr(get_argument(call, len(call.args), "rollback_steps"), "elts", ()):
             for method in find_strings(module, getattr(step, "elts", [step])[0]):
                 yield method, module.place(call)
 

@@ -46,7 +46,7 @@ def test_an_order_that_is_sent_again_makes_no_second_instance(order):
 
 def test_the_kept_answer_is_encrypted(rolled_back_app, order):
     password = order().json["data"]["password"]
-    kept = session.connection().exec_driver_sql("select answer from repeats").scalars().all()
+    kept = session.connection().exec_driver_sql("select answer from idempotency_keys").scalars().all()
     assert len(kept) == 1
     assert password not in kept[0]
 

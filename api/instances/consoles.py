@@ -76,7 +76,7 @@ def describe_ssh_session(instance):
     row = consoles.find_current(instance, "shell")
     if row is None:
         return {"active": False, "session": None}
-    values = {"session_id": row.id, "by": row.who["person"]}
+    values = {"session_id": row.id, "by": row.opened_by["person"]}
     values |= {name: getattr(row, name) for name in ("state", "opened_at", "expires_at")}
     return {"active": True, "session": values}
 

@@ -31,7 +31,7 @@ def record(kind, resource_type, resource, *, actor, severity=None, message=None,
     if resource_type in PAYLOAD_BUILDERS and has_subscribers(event.account_id):
         on_commit(notify_dispatcher)
     else:
-        event.spread_at = event.created_at
+        event.fanned_out_at = event.created_at
     session.add(event)
     return event
 

@@ -63,7 +63,7 @@ def send(recipient, template, **facts):
     template_environment(language).get_template(f"{template}.txt")  # fail here, not in the worker, for a misspelt name
     if language != DEFAULT_LANGUAGE:
         facts["language"] = language
-    mail = Mail(recipient=recipient, template=template, sealed=messages.dump_facts(facts))
+    mail = Mail(recipient=recipient, template=template, encrypted_context=messages.dump_facts(facts))
     session.add(mail)
     session.flush()
     on_commit(lambda: jobs.enqueue_call("worker.tasks.mail.send", mail.id))

@@ -16,15 +16,15 @@ from panel.core.db import Model, Money, TimestampMixin, append_only, new_id
 class MeteringRecord(TimestampMixin, Model):
     """A resource and its price, for as long as the price stays the same. A change of price starts another record."""
 
-    __tablename__ = "rentals"
+    __tablename__ = "metering_records"
     is_audit_part = True
     __table_args__ = (
-        Index("ix_rentals_resource_id_id", "resource_id", "id"),
+        Index("ix_metering_records_resource_id_id", "resource_id", "id"),
         Index(
-            "ix_rentals_unsettled",
-            "counted_until",
-            sqlite_where=text("not settled"),
-            postgresql_where=text("not settled"),
+            "ix_metering_records_open",
+            "metered_until",
+            sqlite_where=text("not closed"),
+            postgresql_where=text("not closed"),
         ),
     )
 
@@ -42,9 +42,9 @@ class MeteringRecord(TimestampMixin, Model):
     """The first hour of the resource in all its records: the free hours of a month are counted from it."""
     started_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
-    counted_until: Mapped[datetime]
+    metered_until: Mapped[datetime]
     """The hours before this one are recorded."""
-    settled: Mapped[bool] = mapped_column(default=False)
+    closed: Mapped[bool] = mapped_column(default=False)
     """The record has ended and all its hours are recorded."""
 
 
@@ -77,7 +77,10 @@ class UsageMonth(Model):
         Index("ix_usage_months_account_id_month", "account_id", "month", "resource_id"),
         Index("ix_usage_months_month_account_id", "month", "account_id"),
         Index(
-            "ix_usage_months_unbooked", "account_id", sqlite_where=text("unbooked"), postgresql_where=text("unbooked")
+            "ix_usage_months_needs_posting",
+            "account_id",
+            sqlite_where=text("needs_posting"),
+            postgresql_where=text("needs_posting"),
         ),
     )
 
@@ -94,7 +97,7 @@ class UsageMonth(Model):
     last_hour: Mapped[datetime]
     hours: Mapped[int] = mapped_column(default=0)
     charge: Mapped[Decimal] = mapped_column(Money, default=Decimal(0))
-    unbooked: Mapped[bool] = mapped_column(default=False)
+    needs_posting: Mapped[bool] = mapped_column(default=False)
     """The charge has changed since the ledger was last written."""
 
 

@@ -9,7 +9,7 @@ from panel.core import clock
 from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
 from panel.models.instances import Instance
 
-OPEN_SESSION_SQL = "spent_at is not null and ended_at is null"
+OPEN_SESSION_SQL = "redeemed_at is not null and ended_at is null"
 """The condition of the partial indexes for open sessions, which are few."""
 
 
@@ -38,13 +38,13 @@ class ConsoleSession(TimestampMixin, Model):
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"))
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"), index=True)
     """The owner of the instance."""
-    who: Mapped[dict] = mapped_column(JSON)
+    opened_by: Mapped[dict] = mapped_column(JSON)
     """Who requested it: the actor's values of the audit log, and the `sign_in_id` of a browser.
 
     The console closes when they may no longer open it.
     """
     expires_at: Mapped[datetime]
-    spent_at: Mapped[datetime | None]
+    redeemed_at: Mapped[datetime | None]
     opened_at: Mapped[datetime | None]
     """When the connection to the machine was made."""
     seen_at: Mapped[datetime | None]
@@ -52,7 +52,7 @@ class ConsoleSession(TimestampMixin, Model):
     ended_at: Mapped[datetime | None]
     ended_reason: Mapped[str | None] = mapped_column(String(32))
     ended_message: Mapped[str | None] = mapped_column(MessageText)
-    close_because: Mapped[str | None] = mapped_column(MessageText)
+    close_reason: Mapped[str | None] = mapped_column(MessageText)
     """Set to close it: the reason, as a sentence."""
     ip: Mapped[str | None] = mapped_column(String(45))
     """The client's address."""
@@ -62,9 +62,9 @@ class ConsoleSession(TimestampMixin, Model):
 
     host: Mapped[str | None]
     port: Mapped[int | None]
-    via: Mapped[str | None]
+    ssh_jump: Mapped[str | None]
     """The SSH server for the tunnel to the screen, if it is not reached directly."""
-    problem: Mapped[str | None] = mapped_column(MessageText)
+    error: Mapped[str | None] = mapped_column(MessageText)
     """Why the machine's side could not be prepared."""
     password: Mapped[str | None] = mapped_column(EncryptedText)
     """The password that a VNC viewer needs."""
@@ -87,10 +87,10 @@ class ConsoleSession(TimestampMixin, Model):
         """`fresh`, `open`, `ended` or `expired`."""
         if self.ended_at:
             return "ended"
-        if self.spent_at:
+        if self.redeemed_at:
             return "open"
         return "fresh" if self.expires_at > clock.now() else "expired"
 
     @property
     def by_operator(self):
-        return self.who["person_kind"] in ("operator", "admin_token")
+        return self.opened_by["person_kind"] in ("operator", "admin_token")

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from panel.core import clock
 from panel.core.db import MessageText, Model, new_id
 
-NOT_FANNED_OUT_SQL = "spread_at is null"
+NOT_FANNED_OUT_SQL = "fanned_out_at is null"
 
 
 class Event(Model):
@@ -21,7 +21,7 @@ class Event(Model):
         Index("ix_events_resource_id_id", "resource_id", "id"),
         Index("ix_events_created_at", "created_at"),
         Index(
-            "ix_events_unspread",
+            "ix_events_not_fanned_out",
             "resource_type",
             "id",
             sqlite_where=text(NOT_FANNED_OUT_SQL),
@@ -42,5 +42,5 @@ class Event(Model):
     message: Mapped[str | None] = mapped_column(MessageText)
     actor: Mapped[str] = mapped_column(default="system")
     created_at: Mapped[datetime] = mapped_column(default=clock.now)
-    spread_at: Mapped[datetime | None]
+    fanned_out_at: Mapped[datetime | None]
     """When its deliveries to webhooks were created; empty until then."""

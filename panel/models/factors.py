@@ -40,16 +40,16 @@ class RecoveryCode(TimestampMixin, Model):
 class OneTimeToken(TimestampMixin, Model):
     """A link that works once, until it expires. The URL holds the secret, the row only its hash."""
 
-    __tablename__ = "links"
+    __tablename__ = "one_time_tokens"
     is_audit_part = True
-    __table_args__ = (Index("ix_links_account_id_purpose", "account_id", "purpose"),)
+    __table_args__ = (Index("ix_one_time_tokens_account_id_purpose", "account_id", "purpose"),)
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
     purpose: Mapped[str] = mapped_column(String(16))
     """`reset`, `sso`, …: the link works for this purpose only."""
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
     expires_at: Mapped[datetime] = mapped_column(index=True)
-    leads_to: Mapped[str | None]
+    redirect_to: Mapped[str | None]
     """The page to redirect to, where that varies."""
 
     account: Mapped[Account] = relationship(lazy="joined")
@@ -58,9 +58,9 @@ class OneTimeToken(TimestampMixin, Model):
 class KnownDevice(TimestampMixin, Model):
     """A browser in which somebody has signed in before. Its cookie holds one secret for all its users."""
 
-    __tablename__ = "devices"
+    __tablename__ = "known_devices"
     is_audit_part = True
-    __table_args__ = (Index("ix_devices_account_id_secret_hash", "account_id", "secret_hash", unique=True),)
+    __table_args__ = (Index("ix_known_devices_account_id_secret_hash", "account_id", "secret_hash", unique=True),)
 
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
     secret_hash: Mapped[str] = mapped_column(String(64))

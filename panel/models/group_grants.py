@@ -11,11 +11,11 @@ from panel.models.hypervisors import HypervisorGroup
 class LocationGrant(TimestampMixin, Model):
     """An account that may choose the group, with its team."""
 
-    __tablename__ = "hypervisor_group_grants"
+    __tablename__ = "location_grants"
     is_audit_part = True
     __table_args__ = (
-        Index("ix_hypervisor_group_grants_group_id_account_id", "group_id", "account_id", unique=True),
-        Index("ix_hypervisor_group_grants_account_id_group_id", "account_id", "group_id"),
+        Index("ix_location_grants_group_id_account_id", "group_id", "account_id", unique=True),
+        Index("ix_location_grants_account_id_group_id", "account_id", "group_id"),
     )
 
     group_id: Mapped[str] = mapped_column(ForeignKey("hypervisor_groups.id", ondelete="cascade"))

@@ -11,7 +11,7 @@ from panel.core.db import Model
 class GuestInfo(Model):
     """What the guest agent of an instance reported last."""
 
-    __tablename__ = "guest_reports"
+    __tablename__ = "guest_info"
 
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"), primary_key=True)
     at: Mapped[datetime]

@@ -75,7 +75,7 @@ class Hypervisor(TimestampMixin, Model):
     """Whether it can give machines a TPM (swtpm is installed)."""
     secure_boot: Mapped[bool] = mapped_column(default=False)
     """Whether it has firmware with secure boot for machines (ovmf is installed)."""
-    strangers: Mapped[list] = mapped_column(JSON, default=list)
+    unmanaged_machines: Mapped[list] = mapped_column(JSON, default=list)
     """Unmanaged machines on the node: name and id of each."""
 
     group: Mapped[HypervisorGroup] = relationship(back_populates="hypervisors")

@@ -12,8 +12,8 @@ from panel.core.db import EncryptedText, Model, new_id
 class IdempotencyKey(Model):
     """The answer to a request with an `Idempotency-Key`, for repeated requests with the same key."""
 
-    __tablename__ = "repeats"
-    __table_args__ = (Index("uq_repeats_token_id_key", "token_id", "key", unique=True),)
+    __tablename__ = "idempotency_keys"
+    __table_args__ = (Index("uq_idempotency_keys_token_id_key", "token_id", "key", unique=True),)
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
     token_id: Mapped[str] = mapped_column(ForeignKey("tokens.id", ondelete="cascade"))

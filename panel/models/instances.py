@@ -19,7 +19,8 @@ from panel.models.tasks import OPEN_STATUSES, REBUILD_TASK_KINDS, Task, is_open
 
 
 class Instance(TimestampMixin, Model):
-    """A virtual machine as its owner sees it. Workers write what the node reports (`power`, `lost`, `last_error`)."""
+    """A virtual machine as its owner sees it. Workers write what the node reports (`power`, `missing_on_node`,
+    `last_error`)."""
 
     __tablename__ = "instances"
     __table_args__ = (
@@ -64,7 +65,7 @@ class Instance(TimestampMixin, Model):
     vnc_password: Mapped[str | None] = mapped_column(EncryptedText)
     ssh_host_key: Mapped[str | None] = mapped_column(Text)
     """The host key of its SSH server at the first shell, "type base64". Others are refused until accepted."""
-    shown_host_key: Mapped[str | None] = mapped_column(Text)
+    presented_host_key: Mapped[str | None] = mapped_column(Text)
     """The other host key that it presented last."""
     billing_mode: Mapped[str] = mapped_column(String(16), default="cloud_service")
     """`external` when an external billing system charges for it, else `cloud_service`."""
@@ -83,15 +84,15 @@ class Instance(TimestampMixin, Model):
     """The running machine was started with another topology."""
     migrating: Mapped[bool] = mapped_column(default=False)
     power: Mapped[str] = mapped_column(String(8), default="off")
-    """`on` or `off`, as the node reported it at `power_at`."""
-    power_at: Mapped[datetime | None]
+    """`on` or `off`, as the node reported it at `power_reported_at`."""
+    power_reported_at: Mapped[datetime | None]
     agent_checked_at: Mapped[datetime | None]
     """When the guest agent was last polled."""
     agent_seen_at: Mapped[datetime | None]
     """When it last answered."""
-    lost: Mapped[bool] = mapped_column(default=False)
+    missing_on_node: Mapped[bool] = mapped_column(default=False)
     """Deployed, but missing on the node."""
-    frozen: Mapped[bool] = mapped_column(default=False)
+    paused: Mapped[bool] = mapped_column(default=False)
     """It counts as on, but the node has paused it, for example because a storage is full."""
     last_error: Mapped[str | None] = mapped_column(MessageText)
 
@@ -151,7 +152,7 @@ class Instance(TimestampMixin, Model):
         Observations from before the machine was turned on do not count.
         """
         looked = self.agent_checked_at
-        if looked is None or (self.power_at and looked < self.power_at):
+        if looked is None or (self.power_reported_at and looked < self.power_reported_at):
             return False
         return self.agent_seen_at is None or self.agent_seen_at < looked
 
@@ -217,7 +218,7 @@ class Disk(TimestampMixin, Model):
     """Whether the machine has it. A detached disk keeps its data."""
 
     instance: Mapped[Instance] = relationship(back_populates="disks")
-    on: Mapped[Storage] = relationship()
+    storage: Mapped[Storage] = relationship()
 
     @property
     def is_primary(self):
@@ -244,7 +245,7 @@ class Interface(TimestampMixin, Model):
     """The node's counters when they were last read; the node resets them when the machine starts."""
     period: Mapped[str] = mapped_column(String(7), default=lambda: f"{clock.now():%Y-%m}", index=True)
     """The billing period, a calendar month (UTC), of `received` and `sent`."""
-    off: Mapped[str | None] = mapped_column(String(8), index=True)
+    disconnect_reason: Mapped[str | None] = mapped_column(String(8), index=True)
     """Why the interface is disconnected: `traffic` when the quota is used up, `operator`; empty while connected."""
 
     instance: Mapped[Instance] = relationship(back_populates="interfaces")

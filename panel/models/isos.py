@@ -56,7 +56,7 @@ class MediaDownload(TimestampMixin, Model):
     """The storage's name of the finished file. Each attempt uses another name."""
     task_id: Mapped[str | None] = mapped_column(String(36), index=True)
     """The task of the current attempt. Other tasks that find this id give up."""
-    begun_at: Mapped[datetime | None]
+    started_at: Mapped[datetime | None]
     """When that attempt was requested."""
     bytes_done: Mapped[int | None] = mapped_column(BigInteger)
     bytes_total: Mapped[int | None] = mapped_column(BigInteger)

@@ -18,7 +18,7 @@ class Mail(TimestampMixin, Model):
 
     recipient: Mapped[str]
     template: Mapped[str] = mapped_column(String(64))
-    sealed: Mapped[str] = mapped_column(EncryptedText)
+    encrypted_context: Mapped[str] = mapped_column(EncryptedText)
     """The template's values as JSON. Encrypted, because there may be a link in them that gives access to an account."""
     attempts: Mapped[int] = mapped_column(default=0)
     due_at: Mapped[datetime] = mapped_column(default=clock.now)
@@ -27,4 +27,4 @@ class Mail(TimestampMixin, Model):
 
     @property
     def facts(self):
-        return messages.load_facts(self.sealed)
+        return messages.load_facts(self.encrypted_context)

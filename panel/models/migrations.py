@@ -36,7 +36,7 @@ class Migration(TimestampMixin, Model):
     task_id: Mapped[str | None] = mapped_column(String(36))
     parent_task_id: Mapped[str | None] = mapped_column(String(36))
     """The task of the evacuation that it belongs to."""
-    left_behind: Mapped[list] = mapped_column(JSON, default=list)
+    undeleted_source_disks: Mapped[list] = mapped_column(JSON, default=list)
     """Disks that are still on the source after the migration, as pool and name."""
     finished_at: Mapped[datetime | None]
 
@@ -75,4 +75,4 @@ class Migration(TimestampMixin, Model):
 
     @property
     def cleanup_pending(self):
-        return bool(self.left_behind)
+        return bool(self.undeleted_source_disks)

@@ -54,10 +54,10 @@ class Task(TimestampMixin, Model):
             postgresql_where=text("status in ('pending','queued','running')"),
         ),
         Index(
-            "ix_tasks_undo_left",
+            "ix_tasks_rollback_pending",
             "hypervisor_id",
-            sqlite_where=text("undo_left"),
-            postgresql_where=text("undo_left"),
+            sqlite_where=text("rollback_pending"),
+            postgresql_where=text("rollback_pending"),
         ),
         Index(
             "ix_tasks_failed",
@@ -94,10 +94,10 @@ class Task(TimestampMixin, Model):
     arguments: Mapped[dict] = mapped_column(JSON, default=dict)
     secret: Mapped[str | None] = mapped_column(EncryptedText)
     """A value that the task needs but nobody may read, such as a password; removed when the task ends."""
-    undo: Mapped[list] = mapped_column(JSON, default=list)
+    rollback_steps: Mapped[list] = mapped_column(JSON, default=list)
     """Rollback steps, newest last. Each is stored before the step that it reverts."""
-    undo_left: Mapped[bool] = mapped_column(default=False)
-    """The task ended, but some rollback steps in `undo` have not succeeded yet."""
+    rollback_pending: Mapped[bool] = mapped_column(default=False)
+    """The task ended, but some rollback steps have not succeeded yet."""
     attempt: Mapped[int] = mapped_column(default=0)
     worker: Mapped[str | None] = mapped_column(String(64))
     heartbeat_at: Mapped[datetime | None]

@@ -87,7 +87,7 @@ class Member(TimestampMixin, Model):
 class ResourceGrant(Model):
     """One resource, or one project with its resources, that was granted to a member."""
 
-    __tablename__ = "grants"
+    __tablename__ = "resource_grants"
     is_audit_part = True
 
     member_id: Mapped[str] = mapped_column(ForeignKey("members.id", ondelete="cascade"), primary_key=True)

@@ -9,9 +9,9 @@ from panel.core.db import Model, TimestampMixin
 class MonthlyTraffic(TimestampMixin, Model):
     """Traffic of one instance in one calendar month (UTC), from the guest's point of view."""
 
-    __tablename__ = "traffic"
+    __tablename__ = "monthly_traffic"
     is_audit_part = True
-    __table_args__ = (Index("ix_traffic_instance_id_month", "instance_id", "month", unique=True),)
+    __table_args__ = (Index("ix_monthly_traffic_instance_id_month", "instance_id", "month", unique=True),)
 
     instance_id: Mapped[str] = mapped_column(ForeignKey("instances.id", ondelete="cascade"))
     month: Mapped[str] = mapped_column(String(7))

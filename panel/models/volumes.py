@@ -75,7 +75,7 @@ class Volume(TimestampMixin, Model):
     """Failed attempts to delete it."""
     next_delete_at: Mapped[datetime | None]
     """When the next attempt to delete it is due."""
-    used: Mapped[bool] = mapped_column(default=False)
+    ever_attached: Mapped[bool] = mapped_column(default=False)
     """It was attached once, so it may have data."""
     error: Mapped[str | None] = mapped_column(MessageText)
     task_id: Mapped[str | None] = mapped_column(String(36))
@@ -87,7 +87,7 @@ class Volume(TimestampMixin, Model):
     account: Mapped[Account] = relationship()
     group: Mapped[HypervisorGroup] = relationship()
     plan: Mapped[VolumePlan] = relationship()
-    on: Mapped[Storage] = relationship()
+    storage: Mapped[Storage] = relationship()
     instance: Mapped[Instance | None] = relationship(back_populates="volumes")
     snapshots: Mapped[list["VolumeSnapshot"]] = relationship(
         back_populates="volume", cascade="all, delete-orphan", order_by="VolumeSnapshot.id", passive_deletes=True
@@ -134,7 +134,7 @@ class VolumeSnapshot(TimestampMixin, Model):
     taken_at: Mapped[datetime | None]
 
     volume: Mapped[Volume] = relationship(back_populates="snapshots")
-    on: Mapped[Storage] = relationship()
+    storage: Mapped[Storage] = relationship()
 
     @property
     def disk_name(self):

@@ -39,13 +39,13 @@ class WebhookSubscription(TimestampMixin, Model):
     last_delivery_status: Mapped[str | None] = mapped_column(String(16))
     disabled_at: Mapped[datetime | None]
     """When it was disabled because of too many failures; empty when a person disabled it."""
-    quick: Mapped[bool] = mapped_column(default=False)
+    is_fast: Mapped[bool] = mapped_column(default=False)
     """Its last attempt succeeded fast. Others are served by separate threads, so that they do not delay these."""
-    held_by: Mapped[str | None] = mapped_column(String(64))
-    held_until: Mapped[datetime | None]
+    leased_by: Mapped[str | None] = mapped_column(String(64))
+    leased_until: Mapped[datetime | None]
     """End of the dispatcher's lease: only one serves it at a time, which keeps the order.
 
-    Without `held_by`, when it was served last.
+    Without `leased_by`, when it was served last.
     """
 
     @validates("url")

@@ -157,7 +157,11 @@ class HypervisorRow(Out):
 
 class HypervisorOut(HypervisorRow):
     storages = fields.List(fields.Nested(StorageRow), **about("Its storages."))
-    strangers = fields.List(fields.Dict(), **about("Machines on it that no instance knows: id and name.", []))
+    strangers = fields.List(
+        fields.Dict(),
+        attribute="unmanaged_machines",
+        **about("Machines on it that no instance knows: id and name.", []),
+    )
 
 
 class HypervisorQuery(PageQuery):

@@ -51,6 +51,7 @@ class InterfaceOut(Out):
     port_speed = fields.Integer(**about("Mbit/s each way; 0 is unlimited.", 1000))
     used_bandwidth = fields.Float(**about("GB of the current billing period, both ways.", 1.25))
     off = fields.String(
+        attribute="disconnect_reason",
         allow_none=True,
         **about("Why it is cut off: `traffic` (the allowance is used up), `operator`; else null.", None),
     )
@@ -164,8 +165,12 @@ class AdminInstanceRow(InstanceRow):
     hypervisor_id = fields.String(**about("The node.", EXAMPLE_ID))
     hypervisor_name = fields.String(**about("The node's name.", "node-1"))
     power = fields.String(**about("`on` or `off`, as the node reported it.", "on"))
-    power_at = Time(allow_none=True, **about("When the node reported it.", "2026-01-02T03:04:05.678Z"))
-    lost = fields.Boolean(**about("Whether the node misses it.", False))
+    power_at = Time(
+        attribute="power_reported_at",
+        allow_none=True,
+        **about("When the node reported it.", "2026-01-02T03:04:05.678Z"),
+    )
+    lost = fields.Boolean(attribute="missing_on_node", **about("Whether the node misses it.", False))
 
 
 class AdminInstanceOut(AdminInstanceRow, InstanceOut):

@@ -89,7 +89,7 @@ def add(instance, *, size, actor, storage_id=None, by_operator=True):
     chosen = choose_storage(instance, size, chosen)
     resource_packs.ensure_capacity(instance, storage=size)
     number = 1 + max(disk.position for disk in instance.disks)
-    disk = Disk(instance=instance, on=chosen, name=f"{instance.name}-{number}.qcow2", position=number, size=size)
+    disk = Disk(instance=instance, storage=chosen, name=f"{instance.name}-{number}.qcow2", position=number, size=size)
     disk.attached = False
     session.add(disk)
     session.flush()
@@ -103,7 +103,7 @@ def resize(disk, *, size, actor, by_operator=True):
         raise Invalid(SHRINK_MESSAGE, size=SHRINK_MESSAGE)
     if size == disk.size:
         return None
-    choose_storage(disk.instance, size - disk.size, disk.on)
+    choose_storage(disk.instance, size - disk.size, disk.storage)
     resource_packs.ensure_capacity(disk.instance, storage=size - disk.size)
     before, disk.size = disk.size, size
     if disk.is_primary:

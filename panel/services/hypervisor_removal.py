@@ -53,8 +53,8 @@ def force_remove(hypervisor, *, name, actor):
 def fail_tasks(hypervisor):
     """Fail its open tasks. Their workers lose the lease and stop. Nothing is rolled back, because the node is gone."""
     now = clock.now()
-    released = {"worker": None, "undo": [], "undo_left": False, "updated_at": now}
+    released = {"worker": None, "rollback_steps": [], "rollback_pending": False, "updated_at": now}
     failed = {"status": "failed", "error": FORCE_REMOVED_MESSAGE, "finished_at": now}
     query = update(Task).where(Task.hypervisor_id == hypervisor.id).execution_options(synchronize_session="fetch")
     session.execute(query.where(Task.status.in_(OPEN_STATUSES)).values(**released, **failed))
-    session.execute(query.where(Task.undo_left).values(**released))
+    session.execute(query.where(Task.rollback_pending).values(**released))

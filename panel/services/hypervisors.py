@@ -114,7 +114,7 @@ def with_problems():
 
 def with_unmanaged_machines():
     """Select hypervisors with machines that belong to no instance."""
-    return listing().where(func.json_array_length(Hypervisor.strangers) > 0)
+    return listing().where(func.json_array_length(Hypervisor.unmanaged_machines) > 0)
 
 
 def get(hypervisor_id, field=None):

@@ -21,7 +21,7 @@ def create(account, purpose, lifetime, redirect_to=None):
         purpose=purpose,
         secret_hash=hash_secret(secret),
         expires_at=clock.now() + lifetime,
-        leads_to=redirect_to,
+        redirect_to=redirect_to,
     )
     session.add(link)
     session.flush()

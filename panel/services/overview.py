@@ -94,7 +94,7 @@ def select_undeleted_volumes():
 
 
 def select_missing_instances():
-    return select(Instance).where(Instance.lost).order_by(Instance.id.desc())
+    return select(Instance).where(Instance.missing_on_node).order_by(Instance.id.desc())
 
 
 def select_failed_since(moment):

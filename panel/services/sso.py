@@ -38,4 +38,4 @@ def redeem(secret):
     account = link and accounts.get(link.account_id)
     if account is None or account.is_admin:
         raise NotFound(LINK_CLOSED_MESSAGE)
-    return account, link.leads_to
+    return account, link.redirect_to

@@ -18,7 +18,7 @@ REMOVE_TASK_KIND = task_kind("hypervisor_remove_orphan", "Hypervisor remove orph
 
 def list_missing_instances(hypervisor):
     """Return the hypervisor's instances whose machine is missing."""
-    query = select(Instance).where(Instance.hypervisor_id == hypervisor.id, Instance.lost)
+    query = select(Instance).where(Instance.hypervisor_id == hypervisor.id, Instance.missing_on_node)
     return session.scalars(query.order_by(Instance.id)).all()
 
 
@@ -40,7 +40,7 @@ def get_discovery(hypervisor, task_id=None):
 
 def get_machine(hypervisor, machine_id):
     """Return the unmanaged machine as a dictionary of `id` and `name`, as it was observed last."""
-    for machine in hypervisor.strangers:
+    for machine in hypervisor.unmanaged_machines:
         if machine["id"] == machine_id:
             return machine
     raise NotFound(message("The hypervisor has no such unknown machine."))
@@ -63,7 +63,7 @@ def enqueue(hypervisor, kind, **options):
 
 def repair(instance, *, actor):
     """Enqueue the definition of a missing machine from its row and its existing disks. Return the task."""
-    if not instance.lost:
+    if not instance.missing_on_node:
         raise Conflict(message("The hypervisor has this machine: there is nothing to repair."))
     actions.ensure_allowed(instance, "repair", by_operator=True)
     return actions.enqueue(instance, "repair", "exclusive", actor=actor)

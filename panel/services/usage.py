@@ -49,7 +49,7 @@ def change_price(resource, *, plan, price):
     last = end_open_record(resource.id)
     if last is None:
         return None
-    counted_from = max(last.counted_until, next_hour(last.ended_at))
+    counted_from = max(last.metered_until, next_hour(last.ended_at))
     details = last.resource_type, resource, last.resource_name, plan, price, last.billing_mode
     return open_record(*details, last.ended_at, last.first_hour, counted_from)
 
@@ -62,12 +62,12 @@ def transfer(resource):
     last = end_open_record(resource.id)
     if last is None:
         return None
-    first_hour = max(last.counted_until, next_hour(last.ended_at))
+    first_hour = max(last.metered_until, next_hour(last.ended_at))
     details = last.resource_type, resource, last.resource_name, last.plan, last.price, last.billing_mode
     return open_record(*details, last.ended_at, first_hour, first_hour)
 
 
-def open_record(resource_type, resource, name, plan, price, billing_mode, started_at, first_hour, counted_until):
+def open_record(resource_type, resource, name, plan, price, billing_mode, started_at, first_hour, metered_until):
     record = MeteringRecord(
         account_id=resource.account_id,
         resource_type=resource_type,
@@ -78,7 +78,7 @@ def open_record(resource_type, resource, name, plan, price, billing_mode, starte
         billing_mode=billing_mode,
         first_hour=first_hour,
         started_at=started_at,
-        counted_until=counted_until,
+        metered_until=metered_until,
     )
     session.add(record)
     session.flush()
@@ -104,7 +104,7 @@ def resume_metering(resource_id):
     """Continue the metering after a deletion that was reverted, as if it had not been requested."""
     record = lock_latest(resource_id)
     if record and record.ended_at:
-        record.ended_at, record.settled = None, False
+        record.ended_at, record.closed = None, False
 
 
 def lock_latest(resource_id):
@@ -155,8 +155,8 @@ def meter_hours():
     end = truncate_to_hour(clock.now())
     due = (
         select(MeteringRecord)
-        .where(~MeteringRecord.settled, MeteringRecord.counted_until < end)
-        .order_by(MeteringRecord.counted_until, MeteringRecord.id)
+        .where(~MeteringRecord.closed, MeteringRecord.metered_until < end)
+        .order_by(MeteringRecord.metered_until, MeteringRecord.id)
     )
     locked = with_lock(due.limit(RECORDS_PER_BATCH))
     records = session.scalars(locked).all()
@@ -167,8 +167,8 @@ def meter_hours():
     for record in records:
         hours = list(iter_unrecorded_hours(record, end))
         hour_rows += [(record, make_hour_row(record, hour, modes.get(record.account_id))) for hour in hours]
-        record.counted_until += HOUR * len(hours)
-        record.settled = record.ended_at is not None and record.counted_until >= record.ended_at
+        record.metered_until += HOUR * len(hours)
+        record.closed = record.ended_at is not None and record.metered_until >= record.ended_at
     if hour_rows:
         session.execute(insert(UsageHour), [row for _, row in hour_rows])
         add_to_months(hour_rows)
@@ -179,7 +179,7 @@ def meter_hours():
 def iter_unrecorded_hours(record, end):
     """Yield the record's finished hours that are not recorded yet, oldest first, at most `HOURS_PER_BATCH`."""
     until = end if record.ended_at is None else min(end, next_hour(record.ended_at))
-    following = (record.counted_until + HOUR * number for number in range(HOURS_PER_BATCH))
+    following = (record.metered_until + HOUR * number for number in range(HOURS_PER_BATCH))
     return takewhile(lambda hour: hour < until, following)
 
 
@@ -226,7 +226,7 @@ def add_to_months(hour_rows):
         row = existing.get(key) or existing.setdefault(key, create_month_row(record, hour))
         row.hours += 1
         row.charge += hour["charge"]
-        row.unbooked = row.unbooked or hour["charge"] > 0
+        row.needs_posting = row.needs_posting or hour["charge"] > 0
         if row.last_hour <= hour["hour"]:
             row.plan, row.price, row.billing_mode = record.plan, hour["price"], hour["billing_mode"]
             row.last_hour = hour["hour"]
@@ -242,7 +242,7 @@ def create_month_row(record, hour):
         resource_name=record.resource_name,
         hours=0,
         charge=Decimal(0),
-        unbooked=False,
+        needs_posting=False,
         last_hour=hour["hour"],
     )
     session.add(row)
@@ -258,7 +258,7 @@ def post_charges():
     today = clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
     same_month = CreditLedgerEntry.account_id == UsageMonth.account_id, CreditLedgerEntry.month == UsageMonth.month
     booked_today = exists().where(*same_month, CreditLedgerEntry.created_at >= today)
-    query = select(UsageMonth.account_id, UsageMonth.month).where(UsageMonth.unbooked, ~booked_today)
+    query = select(UsageMonth.account_id, UsageMonth.month).where(UsageMonth.needs_posting, ~booked_today)
     due = session.execute(
         query.distinct().order_by(UsageMonth.account_id, UsageMonth.month).limit(RECORDS_PER_BATCH)
     ).all()
@@ -279,7 +279,7 @@ def post_month(account_id, month):
             account, "usage", -difference, actor="system", description=f"Usage of {month_label(month)}", month=month
         )
     for row in rows:
-        row.unbooked = False
+        row.needs_posting = False
     session.flush()
 
 

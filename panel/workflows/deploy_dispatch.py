@@ -25,4 +25,4 @@ def wait_until_dispatched(task):
 
 
 def was_acknowledged(task):
-    return task.progress >= ACKNOWLEDGED_PROGRESS_PERCENT and not task.undo_left
+    return task.progress >= ACKNOWLEDGED_PROGRESS_PERCENT and not task.rollback_pending

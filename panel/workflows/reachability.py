@@ -47,7 +47,9 @@ def check_source(migration):
 def wait_for_report(instance):
     """Poll a guest agent that has not reported since power-on, and wait for its report."""
     report = instances.find_guest_report(instance)
-    is_current = report is not None and instance.power_at is not None and report.at >= instance.power_at
+    is_current = (
+        report is not None and instance.power_reported_at is not None and report.at >= instance.power_reported_at
+    )
     if is_current or instances.guest_access_error(instance, by_operator=True) not in (None, "agent_unavailable"):
         return
     requested_at, instance_id = clock.now(), instance.id

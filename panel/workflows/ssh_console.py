@@ -24,11 +24,11 @@ def open_ssh_session(instance, session_owner):
     session.commit()
     session.refresh(row)
     reason = (
-        message("{problem} The machine may still be booting.", problem=row.problem)
-        if row.problem
+        message("{problem} The machine may still be booting.", problem=row.error)
+        if row.error
         else task.error or WORKERS_BUSY_MESSAGE
     )
     raise Unavailable(
         message("The shell cannot be opened. {reason}", reason=reason),
-        reason="ssh_key_injection_failed" if row.problem else None,
+        reason="ssh_key_injection_failed" if row.error else None,
     )

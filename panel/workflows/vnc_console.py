@@ -21,9 +21,9 @@ def open_vnc_session(instance, session_owner, **options):
 
 
 def ensure_ticket(row):
-    jobs.wait_for(row, lambda: row.port or row.problem, VNC_TICKET_TIMEOUT_SECONDS)
+    jobs.wait_for(row, lambda: row.port or row.error, VNC_TICKET_TIMEOUT_SECONDS)
     if row.port is None:
-        reason = row.problem or WORKERS_BUSY_MESSAGE
+        reason = row.error or WORKERS_BUSY_MESSAGE
         session.delete(row)
         session.commit()
         raise Unavailable(

@@ -24,7 +24,11 @@ TAKE = update(tasks).where(tasks.c.id == bindparam("task"), tasks.c.worker.is_(N
 TAKE = TAKE.values(status="running", worker="bare").returning(tasks.c.resource_id)
 READ = select(instances.c["id", "name", "cpu_cores", "ram", "account_id"], disks.c.name, storages.c.name, disks.c.size)
 READ = READ.join_from(instances, disks).join(storages).where(instances.c.id == bindparam("instance"))
-ON = update(instances).where(instances.c.id == bindparam("instance")).values(power="on", power_at=bindparam("now"))
+ON = (
+    update(instances)
+    .where(instances.c.id == bindparam("instance"))
+    .values(power="on", power_reported_at=bindparam("now"))
+)
 END = update(tasks).where(tasks.c.id == bindparam("task"))
 END = END.values(status="completed", progress=100, worker=None, finished_at=bindparam("now"))
 TOLD = insert(Event.__table__).values(kind="instance.status_changed", resource_type="instance", actor="bench", data={})
@@ -40,7 +44,7 @@ def carry(engine, node, task):
     now = clock.now()
     with engine.begin() as db:
         db.execute(ON, {"instance": instance, "now": now})
-        told = {"id": new_id(), "resource_id": instance, "account_id": account, "created_at": now, "spread_at": now}
+        told = {"id": new_id(), "resource_id": instance, "account_id": account, "created_at": now, "fanned_out_at": now}
         db.execute(TOLD, told)
         db.execute(END, {"task": task, "now": now})
 

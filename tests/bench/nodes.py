@@ -157,7 +157,7 @@ def bare(report, name, config, node):
 
 
 def all_off(node):
-    session.execute(update(Instance).values(power="off", power_at=None))
+    session.execute(update(Instance).values(power="off", power_reported_at=None))
     session.commit()
     with looks.connect_node(node.id).node.state.transaction() as state:
         state.execute("UPDATE machines SET power = 'off'")

@@ -91,7 +91,7 @@ class Site:
 
     def subscribe(self, url, **values):
         account = session.scalar(select(Instance.account_id).limit(1))
-        facts = {"name": "bench", "secret": SECRET, "event_kinds": ["*"], "quick": True, **values}
+        facts = {"name": "bench", "secret": SECRET, "event_kinds": ["*"], "is_fast": True, **values}
         row = WebhookSubscription(account_id=account, url=url, **facts)
         session.add(row)
         session.commit()
@@ -143,7 +143,7 @@ def run_dispatchers(site):
     """Deliveries a second, from the moment when all are due."""
     site.clear()
     event_ids = site.happened(DELIVERIES // SUBSCRIPTIONS)
-    session.execute(update(Event).values(spread_at=clock.now()))
+    session.execute(update(Event).values(fanned_out_at=clock.now()))
     for number in range(SUBSCRIPTIONS):
         site.waiting(site.subscribe(site.url(f"/{number}")), event_ids, clock.now() + LATER)
     before = site.told()["count"]
@@ -157,7 +157,7 @@ def run_bare_loops(site):
     """The same bodies, by as many processes."""
     site.clear()
     site.happened(DELIVERIES // PROCESSES)
-    session.execute(update(Event).values(spread_at=clock.now()))
+    session.execute(update(Event).values(fanned_out_at=clock.now()))
     bodies, go = site.directory / "bodies", site.directory / "go"
     bodies.write_bytes(b"\n".join(map(signing.make_body, session.scalars(select(Event)))))
     session.commit()
@@ -182,11 +182,11 @@ def beside_the_dead(report, site):
     """From an event to its first attempt, while deliveries wait for a port that is closed and for a silent one."""
     site.clear()
     with silent_port() as port:
-        dead = [site.subscribe(f"https://127.0.0.1:{each}/", quick=False) for each in (find_free_port(), port)]
+        dead = [site.subscribe(f"https://127.0.0.1:{each}/", is_fast=False) for each in (find_free_port(), port)]
         event_ids = site.happened(DEAD // 2)
         for each in dead:
             site.waiting(each, event_ids, clock.now())
-        session.execute(update(Event).values(spread_at=clock.now()))
+        session.execute(update(Event).values(fanned_out_at=clock.now()))
         site.subscribe(site.url("/late"))
         instance = session.scalars(select(Instance).limit(1)).one()
         for _ in range(EVENTS):

@@ -150,7 +150,7 @@ def as_before(site):
     yield
     site.carried.close({"instance": site.instance_id}, import_module("consoles.close_codes").CLIENT_CLOSED)
     wait_until(lambda: not site.carried.now(), "the consoles to close")
-    site.change(power="on", suspended_reason=None, ssh_host_key=None, shown_host_key=None)
+    site.change(power="on", suspended_reason=None, ssh_host_key=None, presented_host_key=None)
     with site.app.app_context():
         settings.update({"vnc_allowed_sources": "", "consoles_per_account": 20})
         session.commit()
@@ -344,7 +344,7 @@ def test_a_node_that_refuses_is_a_sentence(site):
     wait_until(lambda: site.row().port, "the endpoint")
     with site.app.app_context():
         row = session.get(ConsoleSession, site.session_id)
-        row.problem = "The machine is off."
+        row.error = "The machine is off."
         session.commit()
     seat, status = site.connect(f"/vnc/?session={secret}", "binary")
     assert status == 101

@@ -15,7 +15,7 @@ from worker.sync import docker_polling
 
 def poll_node(dock, on=timedelta(minutes=3)):
     """A look at everything of the node, when the machine has been on for so long."""
-    dock.row.power_at = clock.now() - on
+    dock.row.power_reported_at = clock.now() - on
     session.commit()
     dock.poll_agents()
     docker_polling.poll(dock.row.hypervisor_id)
@@ -88,7 +88,7 @@ def test_guests_that_are_not_to_be_looked_into(docker_ready, state):
     found = docker_ready.deploy()
     crash(docker_ready, found)
     make_stale()
-    docker_ready.row.power_at = clock.now() - timedelta(hours=2)
+    docker_ready.row.power_reported_at = clock.now() - timedelta(hours=2)
     session.commit()
     docker_ready.poll_agents()
     if state == "suspended":
@@ -125,7 +125,7 @@ def test_what_somebody_does_meanwhile_counts_for_more(docker_ready, monkeypatch)
 def test_a_silent_guest_keeps_what_is_known(docker_ready):
     found = docker_ready.deploy()
     make_stale()
-    docker_ready.row.power_at = clock.now() - timedelta(hours=2)
+    docker_ready.row.power_reported_at = clock.now() - timedelta(hours=2)
     session.commit()
     docker_ready.poll_agents()
     docker_ready.node.fault("agent_run", "refuse", 2)

@@ -20,7 +20,7 @@ def test_of_many_at_once_one_is_deployed(tmp_path, monkeypatch):
     with isolated_installation(tmp_path, create=create_app) as app, app.app_context():
         made = app.cast.instance()
         machine = session.get(Instance, made.id)
-        machine.deployed, machine.power, machine.power_at = True, "on", clock.now()
+        machine.deployed, machine.power, machine.power_reported_at = True, "on", clock.now()
         session.add(DockerEngine(instance_id=made.id, installed_at=clock.now()))
         session.commit()
         path, start = f"/api/instance/{made.id}/docker", Barrier(count)

@@ -138,7 +138,7 @@ def test_it_is_removed_only_when_it_is_empty(operator, cast, node):
 
 def test_why_guests_are_slow_and_who_else_is_there(operator, node):
     node.driver, node.acceleration_note = "libvirt", "/dev/kvm is broken here."
-    node.strangers = [{"id": "0199", "name": "old-build-server"}]
+    node.unmanaged_machines = [{"id": "0199", "name": "old-build-server"}]
     session.commit()
     page = operator.get(f"{NODES}/{node.id}").text
     assert "/dev/kvm is broken here." in page

@@ -105,9 +105,9 @@ def test_an_adopted_machine_is_an_instance_like_any_other(
     assert session.scalar(select(Event).where(Event.resource_id == UNMANAGED_ID)).kind == "instance.created"
     assert node.definition_of(UNMANAGED_ID)[0] == instance.name
     assert node.nics_of(UNMANAGED_ID)[0] == {**node.nics_of(UNMANAGED_ID)[0], "mac": MAC, "addresses": [IP]}
-    assert session.get(Hypervisor, cast.node.id, populate_existing=True).strangers == []
+    assert session.get(Hypervisor, cast.node.id, populate_existing=True).unmanaged_machines == []
     node_sync.reconcile(cast.node.id)
-    assert session.get(Hypervisor, cast.node.id, populate_existing=True).strangers == []
+    assert session.get(Hypervisor, cast.node.id, populate_existing=True).unmanaged_machines == []
     assert import_machine().status_code == 404  # it is not unknown any more
 
     own = f"/api/instance/{UNMANAGED_ID}"

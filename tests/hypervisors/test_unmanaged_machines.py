@@ -82,7 +82,7 @@ def test_a_machine_that_belongs_to_somebody_is_not_removed(api_as, path, cast, n
     instances.deploy(made, image_id=cast.image.id, actor="test")
     session.commit()
     run_tasks()
-    session.get(Hypervisor, cast.node.id).strangers = [{"id": made.id, "name": made.name}]
+    session.get(Hypervisor, cast.node.id).unmanaged_machines = [{"id": made.id, "name": made.name}]
     session.commit()
     asked = api_as("admin", "POST", f"{path}/{made.id}/remove", json={"name": made.name})
     assert wait_for_task(asked, run_tasks).status == "failed"
@@ -90,10 +90,10 @@ def test_a_machine_that_belongs_to_somebody_is_not_removed(api_as, path, cast, n
 
 
 def test_a_missing_machine_is_defined_anew_over_its_disks(api_as, missing_instance, node, run_tasks):
-    assert missing_instance.lost
+    assert missing_instance.missing_on_node
     task = wait_for_task(api_as("admin", "POST", f"/api/v1/instance/{missing_instance.id}/repair"), run_tasks)
     again = session.get(Instance, missing_instance.id, populate_existing=True)
-    assert (task.status, again.lost, again.last_error, again.state) == ("completed", False, None, "stopped")
+    assert (task.status, again.missing_on_node, again.last_error, again.state) == ("completed", False, None, "stopped")
     assert [machine.id for machine in node.machines()] == [missing_instance.id]
     assert api_as("admin", "POST", f"/api/v1/instance/{missing_instance.id}/repair").status_code == 409
 
@@ -102,7 +102,7 @@ def test_without_its_disk_it_stays_missing_and_says_so(api_as, missing_instance,
     node.delete_disk("default", missing_instance.disks[0].name)
     task = wait_for_task(api_as("admin", "POST", f"/api/v1/instance/{missing_instance.id}/repair"), run_tasks)
     assert (task.status, missing_instance.disks[0].name in task.error_detail) == ("failed", True)
-    assert session.get(Instance, missing_instance.id, populate_existing=True).lost
+    assert session.get(Instance, missing_instance.id, populate_existing=True).missing_on_node
     assert node.machines() == []
 
 
@@ -123,7 +123,7 @@ def test_unmanaged_machines_page(browser_as, cast, unmanaged_machine, missing_in
     assert operator.post(f"{page}/{UNMANAGED_ID}/remove", data={"typed": "old-web"}).status_code == 303
     assert operator.post(f"/admin/instances/{missing_instance.id}/repair").status_code == 303
     run_tasks()
-    assert session.get(Hypervisor, cast.node.id, populate_existing=True).strangers == []
+    assert session.get(Hypervisor, cast.node.id, populate_existing=True).unmanaged_machines == []
     shown = operator.get(page).text
     assert "Everything that runs there belongs to an instance" in shown
     assert "The host has every machine" in shown

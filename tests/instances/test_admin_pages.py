@@ -155,7 +155,7 @@ def test_a_protected_instance_is_not_destroyed(operator, cast):
 
 def test_a_machine_that_its_node_misses(operator, cast):
     instance = cast.instance()
-    instance.deployed, instance.lost = True, True
+    instance.deployed, instance.missing_on_node = True, True
     session.get(Hypervisor, cast.node.id).status = "down"
     session.commit()
     page = operator.get(f"{INSTANCES}/{instance.id}").text

@@ -193,7 +193,7 @@ def test_reset_password_refused_by_state(api_as, running, cast, run_tasks):
 def test_what_was_seen_earlier_does_not_count(api_as, running, cast, node):
     """An agent that came back since somebody looked is not refused for that."""
     row = session.get(Instance, running.id)
-    row.agent_seen_at, row.agent_checked_at = None, row.power_at + timedelta(microseconds=1)
+    row.agent_seen_at, row.agent_checked_at = None, row.power_reported_at + timedelta(microseconds=1)
     session.commit()
     assert row.agent_down
     assert reset_password(api_as, "owner", running).status_code == 200

@@ -132,7 +132,7 @@ def test_what_cannot_go_along_is_named(assign_owner, machine, cast):
         account_id=cast.owner.id,
         group=machine.group,
         plan=plan,
-        on=machine.disks[0].on,
+        storage=machine.disks[0].storage,
         disk_name="v1",
         size=1,
         instance=machine,

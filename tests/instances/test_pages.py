@@ -319,7 +319,7 @@ def test_what_is_not_known_for_sure_is_said(browser_as, cast, run_tasks):
     page = browser_as("owner").get(f"/instances/{made.id}").text
     assert "Its node does not answer" in page
     assert "as of" in browser_as("owner").get("/instances").text
-    cast.node.status, made.lost, made.suspended_reason = "up", True, "admin"
+    cast.node.status, made.missing_on_node, made.suspended_reason = "up", True, "admin"
     session.commit()
     page = browser_as("owner").get(f"/instances/{made.id}").text
     assert "The node misses this machine" in page

@@ -56,7 +56,7 @@ def test_it_is_pending_meanwhile_and_then_the_new_system_runs(api_as, running, r
 
 def test_nothing_of_the_earlier_first_boot_comes_back(api_as, running, run_tasks, node):
     """INS-59"""
-    running.ssh_host_key = running.shown_host_key = "ssh-ed25519 AAAA"
+    running.ssh_host_key = running.presented_host_key = "ssh-ed25519 AAAA"
     session.commit()
     before = json.loads(node.seed_of(running.id).meta_data)["instance-id"]
     assert "old" in node.seed_of(running.id).user_data
@@ -69,7 +69,7 @@ def test_nothing_of_the_earlier_first_boot_comes_back(api_as, running, run_tasks
     assert (made.get("timezone"), made.get("motd"), made.get("write_files")) == (None, None, None)
     assert made["users"][0]["ssh_authorized_keys"] == []
     row = session.get(Instance, running.id)
-    assert (row.ssh_host_key, row.shown_host_key, row.timezone) == (None, None, None)
+    assert (row.ssh_host_key, row.presented_host_key, row.timezone) == (None, None, None)
 
 
 def test_keys_without_a_password_make_none(api_as, running, run_tasks, node):

@@ -174,7 +174,7 @@ def test_the_pack_is_charged_and_its_instances_are_not(pack, create):
     made = pack(price=40)
     instance = create().json["instance"]["id"]
     for rental in session.scalars(select(MeteringRecord)):
-        rental.first_hour = rental.counted_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
+        rental.first_hour = rental.metered_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
     session.commit()
     usage.meter_hours()
     charged = {}

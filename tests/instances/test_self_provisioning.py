@@ -54,7 +54,7 @@ def test_it_is_charged_as_its_account_is(cast, created_instance, unbilled):
     settings.update({"billing_enabled": True})
     cast.owner.self_provisioning = unbilled
     rental = session.scalars(select(MeteringRecord)).one()
-    rental.first_hour = rental.counted_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
+    rental.first_hour = rental.metered_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
     session.commit()
     usage.meter_hours()
     hours = session.scalars(select(UsageHour)).all()

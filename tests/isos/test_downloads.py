@@ -288,7 +288,7 @@ def test_a_worker_that_died_leaves_no_half_of_a_file(iso, file_server, run_tasks
     task = session.get(Task, only_file().task_id)
     volume = f"iso-{task.id}.iso"
     node.upload_media("default", volume, remote_file.RemoteFile(file_server.url()), 4000)
-    task.undo = [["delete_disk", "default", volume]]
+    task.rollback_steps = [["delete_disk", "default", volume]]
     session.commit()
     run_tasks()
     assert [disk.name for disk in node.disks("default")] == [volume]

@@ -53,5 +53,5 @@ def second_disk(node, machine, run_tasks):
     disk = Disk(instance=machine, storage_id=first.storage_id, name=f"{machine.name}-1.qcow2", position=1, size=1)
     session.add(disk)
     session.commit()
-    node.create_disk(base.Disk(first.on.name, disk.name, base.GiB))
+    node.create_disk(base.Disk(first.storage.name, disk.name, base.GiB))
     return disk

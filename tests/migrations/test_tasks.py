@@ -33,14 +33,18 @@ def test_a_machine_moves_while_it_runs(machine, start_migration, node, second_no
     assert (reload(machine).state, row.kind) == ("migrating", "live")
     run_tasks()
     found = reload(machine)
-    assert (found.state, found.hypervisor_id, found.disks[0].on.hypervisor_id) == (
+    assert (found.state, found.hypervisor_id, found.disks[0].storage.hypervisor_id) == (
         "running",
         second_hypervisor.id,
         second_hypervisor.id,
     )
     assert (ids(node), ids(second_node), boots(second_node)) == (set(), {machine.id}, before)
     assert (disks(node), len(disks(second_node))) == (set(), 2)
-    assert (reload(row).status, reload(row).left_behind, reload(row).cleanup_pending) == ("completed", [], False)
+    assert (reload(row).status, reload(row).undeleted_source_disks, reload(row).cleanup_pending) == (
+        "completed",
+        [],
+        False,
+    )
     assert [address.ip for address in found.addresses] == addresses
 
 
@@ -63,7 +67,7 @@ def test_looks_at_the_nodes_say_nothing_of_a_machine_that_moves(
     second_node.prepare_pool("default", "/srv/b")
     node.delete(machine.id)
     sync_nodes(machine.hypervisor, second_hypervisor)
-    assert (reload(machine).lost, reload(machine).state) == (False, "migrating")
+    assert (reload(machine).missing_on_node, reload(machine).state) == (False, "migrating")
 
 
 def test_a_target_that_is_full_leaves_everything_as_it_was(machine, start_migration, node, second_node, run_tasks):
@@ -93,7 +97,7 @@ def test_a_target_that_goes_silent_before_it_leaves_the_machine_at_home(
     run_tasks()
     assert (reload(machine).state, ids(node), reload(row).status) == ("running", {machine.id}, "failed")
     second_node.clear()
-    for left in session.query(Task).filter(Task.undo_left):
+    for left in session.query(Task).filter(Task.rollback_pending):
         runner.run(left.id, "sweeper")
     assert disks(second_node) == set()
 
@@ -248,7 +252,7 @@ def test_an_evacuation_empties_a_hypervisor(machine, cast, node, second_node, se
         second_hypervisor.id,
         second_hypervisor.id,
     )
-    assert reload(never_made).disks[0].on.hypervisor_id == second_hypervisor.id
+    assert reload(never_made).disks[0].storage.hypervisor_id == second_hypervisor.id
     assert (reload(parent).status, session.get(Hypervisor, cast.node.id).maintenance) == ("completed", True)
     assert ids(node) == set()
 

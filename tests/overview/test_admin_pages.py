@@ -123,10 +123,10 @@ def test_a_quiet_platform_says_so(page, cast):
 
 def test_what_needs_attention_comes_worst_first(page, cast):
     node = session.get(Hypervisor, cast.node.id)
-    node.strangers = [{"id": "x", "name": "old-build-server"}]
+    node.unmanaged_machines = [{"id": "x", "name": "old-build-server"}]
     node.storages[0].free = node.storages[0].capacity // 50
     lost = cast.instance()
-    lost.lost, lost.last_error = True, "The machine is missing."
+    lost.missing_on_node, lost.last_error = True, "The machine is missing."
     node.status, node.status_detail = "down", "No route to host"
     session.commit()
     shown = attention_items(page())

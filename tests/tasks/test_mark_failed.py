@@ -38,7 +38,7 @@ def test_one_in_the_hands_of_a_worker_that_hangs_is_taken_away(close_task, order
     """What it had begun is taken back by the next worker, and the one that hung writes nothing more."""
     node.create_disk(Disk("default", "left.qcow2", 1024**3))
     order.status, order.worker, order.started_at, order.heartbeat_at = "running", "hangs", clock.now(), clock.now()
-    order.undo = [["delete_disk", "default", "left.qcow2"]]
+    order.rollback_steps = [["delete_disk", "default", "left.qcow2"]]
     session.commit()
     hung = tasks.TaskContext(session.get(Task, order.id), "hangs")
     close_task(order)

@@ -120,14 +120,14 @@ def test_an_unused_volume_comes_to_its_first_instance(
     made = call_storage_api("POST", "volumes", name="data", **place).json["volume"]["id"]
     run_tasks()
     volume = session.get(Volume, made)
-    assert volume.on.hypervisor_id == second_node.id  # there is more room
+    assert volume.storage.hypervisor_id == second_node.id  # there is more room
     assert call_storage_api("POST", f"volume/{made}/attach", instance_id=machine.id).status_code == 200
     run_tasks()
     assert volumes_on_node(machine) == ({volume.disk_name: 10}, [volume.disk_name])
     assert session.get(Storage, volume.storage_id).hypervisor_id == machine.hypervisor_id
     call_storage_api("POST", f"volume/{made}/detach")
     run_tasks()
-    volume.on = second_node.storages[0]
+    volume.storage = second_node.storages[0]
     session.commit()
     answer = call_storage_api("POST", f"volume/{made}/attach", instance_id=machine.id)
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["instance_id"])

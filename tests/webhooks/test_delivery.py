@@ -392,7 +392,7 @@ def test_a_turn_reads_on(cast, subscribe, receiver, run_deliveries, deliveries, 
     assert (len(told), receiver.connections) == (7, 2)
     assert [each.status for each in deliveries()] == ["delivered"] * 3 + ["pending_retry"] + ["delivered"] * 3
     session.refresh(row)
-    assert row.held_by is None
+    assert row.leased_by is None
 
 
 def test_a_turn_does_not_read_on_for_long(cast, subscribe, receiver, run_deliveries, monkeypatch):

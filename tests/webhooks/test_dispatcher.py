@@ -86,12 +86,12 @@ def test_a_stop_while_subscriptions_are_claimed_releases_them(site, receiver, mo
     shutdown.join(10)
     assert not shutdown.is_alive()
     assert not receiver.posts
-    assert session.get(WebhookSubscription, subscription_id, populate_existing=True).held_by is None
+    assert session.get(WebhookSubscription, subscription_id, populate_existing=True).leased_by is None
 
 
 def test_nobody_waits_for_the_slow_ones(site, receiver):
-    """Twelve receivers that never answer: the one that is quick notices nothing, and no account gets all threads."""
-    subscribe(site, receiver.url(), quick=True)
+    """Twelve receivers that never answer: the one that is is_fast notices nothing, and no account gets all threads."""
+    subscribe(site, receiver.url(), is_fast=True)
     silent = [SilentServer() for _ in range(12)]
     for each in silent:
         subscribe(site, f"https://127.0.0.1:{each.port}/")
@@ -103,19 +103,19 @@ def test_nobody_waits_for_the_slow_ones(site, receiver):
         record_events(site, 5)
         wait_until(lambda: len(receiver.posts) == 6, "the events")
         assert time.monotonic() - began < 3
-        assert len([run for run in sender.runs if not run.quick]) <= 3
+        assert len([run for run in sender.runs if not run.is_fast]) <= 3
         end_attempts(silent)
 
 
 def test_receivers_that_fall_silent_leave_their_threads_to_others(site, receiver):
-    """Requirement 8, for receivers that answered at once so far: they hold no thread of the quick ones for long."""
+    """Requirement 8, for receivers that answered at once so far: they hold no thread of the is_fast ones for long."""
     silent = [SilentServer() for _ in range(4)]
     for each in silent:
-        subscribe(site, f"https://127.0.0.1:{each.port}/", quick=True)
+        subscribe(site, f"https://127.0.0.1:{each.port}/", is_fast=True)
     with run_dispatchers(site, fast_threads=4):
         record_events(site)
         wait_until(lambda: all(each.connections for each in silent), "the silent ones to hold all threads")
-        subscribe(site, receiver.url(), quick=True)
+        subscribe(site, receiver.url(), is_fast=True)
         began = time.monotonic()
         record_events(site)
         wait_until(lambda: receiver.posts, "the event")
@@ -253,7 +253,7 @@ def test_a_lease_keeps_others_away_until_it_ends(site, receiver):
     assert claim("one") == [subscription_id]
     assert claim("two") == []
     assert delivery_queue.load_leased(subscription_id, "two") is None
-    ends = {"held_until": clock.now() - timedelta(seconds=1)}
+    ends = {"leased_until": clock.now() - timedelta(seconds=1)}
     session.execute(update(WebhookSubscription).values(ends))
     delivery_queue.renew_leases(["one"])  # too late
     assert claim("two") == [subscription_id]
@@ -278,7 +278,7 @@ def test_those_that_wait_longest_are_served_first(site, receiver):
     late, early, never = (subscribe(site, receiver.url(f"/{name}")) for name in ("late", "early", "never"))
     for each, minutes in ((late, 1), (early, 2)):
         served = update(WebhookSubscription).where(WebhookSubscription.id == each)
-        session.execute(served.values(held_until=clock.now() - timedelta(minutes=minutes)))
+        session.execute(served.values(leased_until=clock.now() - timedelta(minutes=minutes)))
     record_events(site)
     turns = [delivery_queue.claim_subscriptions("one", is_fast=False, maximum=1)[0].id for _ in range(3)]
     assert turns == [never, early, late]

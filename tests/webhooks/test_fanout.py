@@ -231,7 +231,7 @@ def test_what_was_before_is_not_told(cast, subscribe, received_bodies):
 def test_fanout_without_subscribers(cast):
     cast.instance()
     session.commit()
-    assert session.scalar(select(Event)).spread_at is not None
+    assert session.scalar(select(Event)).fanned_out_at is not None
     assert ("worker.webhooks.fan_out", ()) not in queued_calls
 
 
@@ -254,7 +254,7 @@ def test_nothing_is_made_twice(cast, subscribe, received_bodies, receiver, run_d
     cast.instance()
     assert len(received_bodies()) == 2
     run_deliveries()
-    session.execute(update(Event).values(spread_at=None))
+    session.execute(update(Event).values(fanned_out_at=None))
     run_deliveries()
     assert receiver.posts == []
 

@@ -144,7 +144,7 @@ class Site:
 
     def fanned_out(self):
         """Whether there are deliveries of all events."""
-        waiting = session.scalars(select(Event.id).where(Event.spread_at.is_(None))).all()
+        waiting = session.scalars(select(Event.id).where(Event.fanned_out_at.is_(None))).all()
         session.rollback()
         return not waiting
 
@@ -233,4 +233,4 @@ def test_a_worker_that_is_asked_to_end_writes_down_what_it_sent(site):
     assert worker.wait(20) == 0
     states = session.scalars(select(WebhookDelivery.status).order_by(WebhookDelivery.event_id)).all()
     assert states == ["delivered", "delivered", "pending", "pending"]
-    assert session.scalar(select(WebhookSubscription.held_by)) is None
+    assert session.scalar(select(WebhookSubscription.leased_by)) is None

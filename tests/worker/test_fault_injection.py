@@ -184,9 +184,11 @@ class Site:
         machine = session.get(Instance, self.machine.id, populate_existing=True)
         tasks = session.scalars(select(Task).where(Task.resource_id == machine.id)).all()
         assert not [
-            (task.kind, task.status, task.undo) for task in tasks if task.status in OPEN_STATUSES or task.undo_left
+            (task.kind, task.status, task.rollback_steps)
+            for task in tasks
+            if task.status in OPEN_STATUSES or task.rollback_pending
         ]
-        assert (machine.power == "on", machine.lost) == (self.node.power(machine.id) is Power.on, False)
+        assert (machine.power == "on", machine.missing_on_node) == (self.node.power(machine.id) is Power.on, False)
         there = {disk.name for disk in self.node.disks("default") if disk.name.startswith(machine.name)}
         known = {seed_name(machine)} | {disk.name for disk in machine.disks}
         known |= {part.name for part in rescue_disks(machine)} if is_in_rescue(machine) else set()

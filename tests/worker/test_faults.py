@@ -41,7 +41,7 @@ def test_a_create_that_fails_leaves_the_reason_and_nothing_else(
     node.ping()
     manual_reaper.advance(100)
     run_tasks()
-    assert not reload_task(asked).undo_left
+    assert not reload_task(asked).rollback_pending
 
     _, second = order(instance)
     run_tasks()
@@ -65,7 +65,7 @@ def test_a_node_that_dies_in_the_middle_is_cleaned_when_it_is_back(
     node.ping()
     manual_reaper.advance(50)
     run_tasks()
-    assert not reload_task(asked).undo_left
+    assert not reload_task(asked).rollback_pending
     if step != "start":
         assert names_on_node() == (set(), set())
         assert reload(instance).state == "pending"
@@ -84,7 +84,7 @@ def test_a_call_that_has_its_effect_after_it_was_given_up(
     manual_reaper.advance(50)
     run_tasks()
     assert names_on_node() == (set(), set())
-    assert not reload_task(asked).undo_left
+    assert not reload_task(asked).rollback_pending
 
 
 @pytest.mark.parametrize("step", ["delete", "delete_disk"])

@@ -36,7 +36,7 @@ def test_nothing_is_known_until_somebody_looked(machine):
 def test_an_agent_comes_and_goes(machine, poll_node, node, monkeypatch, fault):
     """INS-64, INS-96, E2: missing or hung, it is noticed within two minutes."""
     row = poll_node(machine)
-    assert row.agent_seen_at == row.agent_checked_at >= row.power_at
+    assert row.agent_seen_at == row.agent_checked_at >= row.power_reported_at
     seen = row.agent_seen_at
     node.set_guest(machine.id, **fault)
     advance_clock(monkeypatch, 80)

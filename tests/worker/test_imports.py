@@ -35,7 +35,7 @@ def assert_untouched(discovered_machine, node):
         assert imported_instance() is None
         found = node.definition_of(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
         assert found == before
-        assert session.scalar(select(func.count()).select_from(Task).where(Task.undo_left)) == 0
+        assert session.scalar(select(func.count()).select_from(Task).where(Task.rollback_pending)) == 0
 
     return check
 
@@ -94,7 +94,7 @@ def test_the_next_adoption_begins_with_what_the_last_one_left(import_machine, di
     assert name != "old-web"
     again = wait_for_task(import_machine(), run_tasks)
     assert (again.status, imported_instance().name) == ("completed", node.definition_of(UNMANAGED_ID)[0])
-    assert session.scalar(select(func.count()).select_from(Task).where(Task.undo_left)) == 0
+    assert session.scalar(select(func.count()).select_from(Task).where(Task.rollback_pending)) == 0
 
 
 def test_what_was_taken_meanwhile_is_found_out_before_the_machine_is_touched(
@@ -103,7 +103,7 @@ def test_what_was_taken_meanwhile_is_found_out_before_the_machine_is_touched(
     asked = import_machine()
     take_address()
     row = wait_for_task(asked, run_tasks)
-    assert (row.error, row.undo) == ("One of the addresses cannot be used.", [])
+    assert (row.error, row.rollback_steps) == ("One of the addresses cannot be used.", [])
     take_address(None)
     assert_untouched()
 

@@ -308,7 +308,7 @@ def test_a_guest_that_turns_itself_off_is_seen_without_being_looked_for(site):
     wait_until(lambda: site.state(first) == "stopped", "the event")
     site.node.external_delete(second)
     wait_until(lambda: site.state(second) == "stopped", "the event")
-    assert site.read(select(Instance.lost).where(Instance.id == second)).lost
+    assert site.read(select(Instance.missing_on_node).where(Instance.id == second)).missing_on_node
     session.execute(update(Hypervisor).values(uri="simulated://?deadline=1"))  # the node is reached in another way
     session.commit()
     site.node.external_start(first)

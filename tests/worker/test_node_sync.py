@@ -179,14 +179,19 @@ def test_a_machine_removed_behind_our_back_is_an_error_and_no_crash(
     node.external_delete(machine.id)
     event(machine, None) if told == "event" else poll_node()
     poll_node()
-    assert (machine.state, machine.lost) == ("stopped", True)
+    assert (machine.state, machine.missing_on_node) == ("stopped", True)
     assert "missing" in machine.last_error
     assert api_as("owner", "GET", f"/api/instance/{machine.id}").json["state"] == "stopped"
     assert event_kinds(machine).count("instance.status_changed") == 1
 
     asked = request_action(machine, "start")  # its disks are there, so it is defined anew
     run_tasks()
-    assert (asked.status, machine.state, machine.lost, machine.last_error) == ("completed", "running", False, None)
+    assert (asked.status, machine.state, machine.missing_on_node, machine.last_error) == (
+        "completed",
+        "running",
+        False,
+        None,
+    )
 
 
 @pytest.mark.parametrize("power", [None, Power.off])
@@ -194,7 +199,7 @@ def test_a_late_event_is_not_believed(machine, event, event_kinds, power):
     """A worker died in the middle of a create; what it had made was taken back and made anew, and only then was the
     node heard of that."""
     event(machine, power)
-    assert (machine.state, machine.lost) == ("running", False)
+    assert (machine.state, machine.missing_on_node) == ("running", False)
     assert "instance.status_changed" not in event_kinds(machine)
 
 
@@ -204,9 +209,9 @@ def test_a_machine_that_comes_back_is_well_again(machine, node, poll_node, event
 
     with fault_at("power", then=vanish):
         event(machine, None)
-    assert machine.lost
+    assert machine.missing_on_node
     poll_node()  # the node has it
-    assert (machine.state, machine.lost, machine.last_error) == ("running", False, None)
+    assert (machine.state, machine.missing_on_node, machine.last_error) == ("running", False, None)
 
 
 def test_a_machine_that_is_being_removed_is_not_missed(
@@ -217,7 +222,7 @@ def test_a_machine_that_is_being_removed_is_not_missed(
     def meanwhile():
         event(machine, None)
         poll_node()
-        missed.append(machine.lost)
+        missed.append(machine.missing_on_node)
 
     request_action(machine, "destroy")
     with fault_at("delete", then=meanwhile, after=True):
@@ -230,7 +235,7 @@ def test_a_machine_made_after_the_node_was_asked_is_not_missed(order, run_tasks,
     instance, _ = order()
     with fault_at("machines", then=run_tasks, after=True):
         poll_node()
-    assert (instance.state, instance.lost) == ("running", False)
+    assert (instance.state, instance.missing_on_node) == ("running", False)
 
 
 def test_a_machine_that_was_taken_back_is_off(order, run_tasks, node, event, poll_node):
@@ -240,7 +245,7 @@ def test_a_machine_that_was_taken_back_is_off(order, run_tasks, node, event, pol
     run_tasks()
     event(instance, Power.on)
     event(instance, None)
-    assert (instance.power, instance.lost, instance.state) == ("off", False, "pending")
+    assert (instance.power, instance.missing_on_node, instance.state) == ("off", False, "pending")
     event(instance, Power.on)
     poll_node()
     assert instance.power == "off"
@@ -257,10 +262,10 @@ def test_strangers_are_listed_and_left_alone(cast, machine, node, poll_node):
     stranger = Machine("6b0c6dd2-51a9-4d43-a1c5-3b6ab5a0f8a4", "theirs", 1, 512, (Disk("default", "theirs", GiB),))
     node.define(stranger)
     poll_node()
-    assert cast.node.strangers == [{"id": stranger.id, "name": "theirs"}]
+    assert cast.node.unmanaged_machines == [{"id": stranger.id, "name": "theirs"}]
     node.delete(stranger.id)
     poll_node()
-    assert cast.node.strangers == []
+    assert cast.node.unmanaged_machines == []
 
 
 # --- counters

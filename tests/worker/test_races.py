@@ -109,11 +109,14 @@ def test_what_was_left_is_taken_back_by_one(instance, add_task, run_in_parallel)
     left = add_task(made, "exclusive")
     claiming.claim(left, "first")
     work = runner.TaskContext(session.get(Task, left), "first")
-    runner.finish(work, "failed", undo=[["delete", made.id]], undo_left=True)
+    runner.finish(work, "failed", rollback_steps=[["delete", made.id]], rollback_pending=True)
     following = add_task(made, "exclusive")
     run_in_parallel(is_claimed, [left, following] * 3)
     rows = [session.get(Task, row, populate_existing=True) for row in (left, following)]
-    assert sorted((row.undo, bool(row.worker)) for row in rows) == [([], False), ([["delete", made.id]], True)]
+    assert sorted((row.rollback_steps, bool(row.worker)) for row in rows) == [
+        ([], False),
+        ([["delete", made.id]], True),
+    ]
 
 
 def test_a_change_that_many_tell_of_is_one_event(instance, run_in_parallel):

@@ -83,13 +83,17 @@ def test_a_task_that_loses_every_worker_fails(
         runner.TaskContext(asked, f"worker {attempt}").undo("delete_disk", "default", instance.disks[0].name)
         manual_reaper.advance(TASK_LEASE_SECONDS + 5)
     ended = reload_task(asked)
-    assert (ended.status, ended.attempt, ended.undo_left) == ("failed", MAX_TASK_ATTEMPTS, True)
+    assert (ended.status, ended.attempt, ended.rollback_pending) == ("failed", MAX_TASK_ATTEMPTS, True)
     assert "Try again" in ended.error
     assert reload(instance).last_error == ended.error
     queued_calls.clear()
     manual_reaper.advance(TASK_LEASE_SECONDS + 5)
     run_tasks()
-    assert (reload_task(asked).undo, reload_task(asked).undo_left, reload_task(asked).worker) == ([], False, None)
+    assert (reload_task(asked).rollback_steps, reload_task(asked).rollback_pending, reload_task(asked).worker) == (
+        [],
+        False,
+        None,
+    )
 
 
 def test_somebody_who_died_while_taking_back_is_followed_by_another(
@@ -99,12 +103,12 @@ def test_somebody_who_died_while_taking_back_is_followed_by_another(
     node.fault("start", "refuse")
     node.fault("delete", "refuse", 1)
     run_tasks()
-    assert reload_task(asked).undo_left
+    assert reload_task(asked).rollback_pending
     kill_worker_at(asked, "delete")
     assert reload_task(asked).worker
     manual_reaper.advance(2 * TASK_LEASE_SECONDS + 10)
     run_tasks()
-    assert (reload_task(asked).undo_left, reload_task(asked).worker) == (False, None)
+    assert (reload_task(asked).rollback_pending, reload_task(asked).worker) == (False, None)
     assert names_on_node() == (set(), set())
 
 
@@ -157,4 +161,4 @@ def test_nothing_is_asked_of_a_node_that_is_down(cast, order, manual_reaper, rel
     session.commit()
     manual_reaper.advance(100)
     assert queued_calls == []
-    assert reload_task(asked).undo_left
+    assert reload_task(asked).rollback_pending

@@ -77,7 +77,7 @@ def test_a_failure_before_the_new_disk_is_complete_leaves_the_old_system(
     run_tasks()
     assert (reload_task(reinstalling).status, reload_task(reinstalling).error) == ("failed", FAULT_MESSAGES[kind])
     repair_node(node, manual_reaper, run_tasks)
-    assert not reload_task(reinstalling).undo_left
+    assert not reload_task(reinstalling).rollback_pending
     instance = reload(machine)
     assert (instance.state, instance.last_error) == ("running", None)
     assert (instance.disks[0].name, instance.image_id, instance.hostname) == (disk, image, host)
@@ -105,7 +105,7 @@ def test_a_failure_after_it_leaves_the_new_system_stopped_with_the_reason(
     assert (reload_task(reinstalling).status, reload_task(reinstalling).error) == ("failed", FAULT_MESSAGES[kind])
     repair_node(node, manual_reaper, run_tasks)
     node_sync.reconcile(machine.hypervisor_id)
-    assert not reload_task(reinstalling).undo_left
+    assert not reload_task(reinstalling).rollback_pending
     instance = reload(machine)
     assert (instance.last_error, instance.image_id) == (FAULT_MESSAGES[kind], other_image.id)
     assert instance.state == ("running" if (step, kind) == ("start", "lost-answer") else "stopped")
@@ -125,10 +125,10 @@ def test_an_old_disk_that_cannot_be_removed_goes_later(
 ):
     node.fault("delete_disk", kind)
     run_tasks()
-    assert (reload_task(reinstalling).status, reload_task(reinstalling).undo_left) == ("failed", True)
+    assert (reload_task(reinstalling).status, reload_task(reinstalling).rollback_pending) == ("failed", True)
     assert (reload(machine).state, reload(machine).last_error) == ("running", None)
     repair_node(node, manual_reaper, run_tasks)
-    assert not reload_task(reinstalling).undo_left
+    assert not reload_task(reinstalling).rollback_pending
     assert names_on_node() == expected_names(reload(machine))
     assert event_kinds(machine)[-1] == "instance.reinstalled"
 
@@ -188,12 +188,12 @@ def test_a_machine_that_was_off_stays_off_when_it_fails_and_runs_when_it_works(
 def test_a_machine_that_its_node_lost_is_made_anew(machine, run_tasks, node, reload, names_on_node):
     node.external_delete(machine.id)
     node_sync.reconcile(machine.hypervisor_id)
-    assert reload(machine).lost
+    assert reload(machine).missing_on_node
     instances.reinstall(reload(machine), actor="owner@example.com")
     session.commit()
     run_tasks()
     instance = reload(machine)
-    assert (instance.state, instance.lost, instance.last_error) == ("running", False, None)
+    assert (instance.state, instance.missing_on_node, instance.last_error) == ("running", False, None)
     assert names_on_node() == expected_names(instance)
 
 

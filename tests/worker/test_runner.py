@@ -32,7 +32,13 @@ def test_a_deploy_leaves_a_true_record(order, run_tasks, node, names_on_node, ev
     run_tasks()
     done = reload_task(asked)
     assert (done.status, done.stage, done.progress, done.attempt) == ("completed", "Done", 100, 1)
-    assert (done.error, done.secret, done.undo, done.undo_left, done.worker) == (None, None, [], False, None)
+    assert (done.error, done.secret, done.rollback_steps, done.rollback_pending, done.worker) == (
+        None,
+        None,
+        [],
+        False,
+        None,
+    )
     assert done.started_at <= done.finished_at
     logs = session.scalars(select(TaskLog.message).where(TaskLog.task_id == asked.id).order_by(TaskLog.id)).all()
     assert logs[0] == "Preparing"
@@ -214,7 +220,7 @@ def test_a_worker_that_dies_loses_nothing_and_doubles_nothing(
         run_tasks()
     assert there == [set()]  # no disk is replaced below a machine that may run
     done = reload_task(asked)
-    assert (done.status, done.attempt, done.undo) == ("completed", 2, [])
+    assert (done.status, done.attempt, done.rollback_steps) == ("completed", 2, [])
     assert names_on_node() == ({instance.name}, {f"{instance.name}-0.qcow2", f"{instance.name}-seed.iso"})
     assert reload(instance).state == "running"
     assert event_kinds(instance) == ["instance.created", "instance.deployed"]
@@ -323,14 +329,14 @@ def test_an_undo_step_that_nobody_knows_stays_and_the_task_ends(order, run_tasks
     _, asked = order()
 
     def write():
-        reload_task(asked).undo = [["unmake", "x"], *asked.undo]
+        reload_task(asked).rollback_steps = [["unmake", "x"], *asked.rollback_steps]
         session.commit()
 
     node.fault("start", "refuse", 1)
     with fault_at("define", then=write):
         run_tasks()
     assert reload_task(asked).status == "failed"
-    assert (reload_task(asked).undo, reload_task(asked).undo_left) == ([["unmake", "x"]], True)
+    assert (reload_task(asked).rollback_steps, reload_task(asked).rollback_pending) == ([["unmake", "x"]], True)
 
 
 def test_the_next_try_takes_back_what_the_last_one_left(order, run_tasks, node, names_on_node, reload_task, reload):
@@ -340,15 +346,15 @@ def test_the_next_try_takes_back_what_the_last_one_left(order, run_tasks, node, 
     node.fault("delete", "refuse")
     run_tasks()
     assert names_on_node()[0] == {instance.name}
-    assert reload_task(asked).undo_left
+    assert reload_task(asked).rollback_pending
     node.clear()
     _, second = order(reload(instance))
     node.fault("has_image", "refuse", 1)
     run_tasks()
     assert reload_task(second).status == "failed"
     assert names_on_node() == (set(), set())
-    assert not reload_task(asked).undo_left
-    assert not reload_task(second).undo_left
+    assert not reload_task(asked).rollback_pending
+    assert not reload_task(second).rollback_pending
 
 
 def test_what_others_change_meanwhile_stays_changed(order, run_tasks, fault_at, reload):

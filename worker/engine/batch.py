@@ -63,7 +63,7 @@ def select_under_way():
 
 
 def is_batchable(row):
-    is_first_attempt = row.status == "queued" and not row.attempt and not row.worker and not row.undo
+    is_first_attempt = row.status == "queued" and not row.attempt and not row.worker and not row.rollback_steps
     has_batch_handler = row.kind in TASK_TYPES and TASK_TYPES[row.kind].batch is not None
     return has_batch_handler and is_first_attempt and row.lock == "light" and row.cancel_requested_at is None
 

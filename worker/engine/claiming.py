@@ -16,7 +16,7 @@ log = structlog.get_logger()
 EXCLUSIVE_LOCKS = ("exclusive", "final")
 
 TASK_IS_OPEN = text("tasks.status in ('pending','queued','running')")
-ROLLBACK_IS_PENDING = text("(tasks.undo_left and tasks.hypervisor_id > '')")
+ROLLBACK_IS_PENDING = text("(tasks.rollback_pending and tasks.hypervisor_id > '')")
 TASK_IS_UNDER_WAY = or_(TASK_IS_OPEN, ROLLBACK_IS_PENDING)
 """Written exactly like the condition of the partial indexes, so that the database uses them."""
 
@@ -53,7 +53,7 @@ def can_begin(row, others):
     if row.kind not in TASK_TYPES:
         log.error("unknown_kind", task_id=row.id, kind=row.kind)
         return False  # a newer worker may know it
-    if row.cancel_requested_at and not row.undo:
+    if row.cancel_requested_at and not row.rollback_steps:
         return True
     if any(other.worker and conflicts(row, other) for other in others):
         return False
@@ -79,8 +79,12 @@ def lock_hypervisor(hypervisor_id):
 def take_over_rollback(row, others):
     """Move the rollback steps of ended tasks of the resource to this task, which runs them before its own work."""
     for other in others:
-        if other.undo_left:
-            row.undo, other.undo, other.undo_left = [*other.undo, *row.undo], [], False
+        if other.rollback_pending:
+            row.rollback_steps, other.rollback_steps, other.rollback_pending = (
+                [*other.rollback_steps, *row.rollback_steps],
+                [],
+                False,
+            )
 
 
 @cache

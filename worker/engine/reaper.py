@@ -102,5 +102,11 @@ def requeue_or_fail(task_id, worker, heartbeat):
         session.add(TaskLog(task_id=row.id, message=message("The worker was lost. Another one starts again.")))
     else:
         error = message("The worker was lost in each of {attempts} attempts. Try again.", attempts=row.attempt)
-        finish_failed(TaskContext(row, worker), "failed", error, undo_left=bool(row.undo), error_class="WorkerLost")
+        finish_failed(
+            TaskContext(row, worker),
+            "failed",
+            error,
+            rollback_pending=bool(row.rollback_steps),
+            error_class="WorkerLost",
+        )
     session.commit()

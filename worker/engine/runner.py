@@ -112,7 +112,7 @@ class TaskContext:
 
     def undo(self, call, *args):
         """Store a rollback step for the next step: a method of the node driver and its arguments."""
-        self.update(undo=[*self.task.undo, [call, *args]])
+        self.update(rollback_steps=[*self.task.rollback_steps, [call, *args]])
         session.commit()
 
     def update(self, **values):
@@ -166,7 +166,7 @@ def execute(work):
         if work.task.cancel_requested_at:
             raise Cancelled
         TASK_TYPES[work.task.kind].body(work)
-        finish(work, "completed", stage=message("Done"), progress=100, undo=[])
+        finish(work, "completed", stage=message("Done"), progress=100, rollback_steps=[])
     except Cancelled:
         operator_error = work.task.error  # an operator gave the task up: that is a failure, with their reason
         fail(work, "failed" if operator_error else "cancelled", operator_error or message("The task was cancelled."))
@@ -206,11 +206,17 @@ def fail(work, status, error, detail=None, outcome_unknown=False, error_class=No
     """
     session.rollback()
     log.warning("task_given_up", error=error, detail=detail)
-    rollback_steps = work.task.undo
+    rollback_steps = work.task.rollback_steps
     try_roll_back(work)
-    remaining_steps = rollback_steps if outcome_unknown else work.task.undo
+    remaining_steps = rollback_steps if outcome_unknown else work.task.rollback_steps
     finish_failed(
-        work, status, error, detail, undo=remaining_steps, undo_left=bool(remaining_steps), error_class=error_class
+        work,
+        status,
+        error,
+        detail,
+        rollback_steps=remaining_steps,
+        rollback_pending=bool(remaining_steps),
+        error_class=error_class,
     )
 
 
@@ -229,12 +235,12 @@ def finish_failed(work, status, error, detail=None, **values):
 
 def roll_back(work):
     """Run the rollback steps, newest first, and remove each when it is done. A missing object counts as done."""
-    while work.task.undo:
+    while work.task.rollback_steps:
         work.update()
-        call, *args = work.task.undo[-1]
+        call, *args = work.task.rollback_steps[-1]
         with suppress(Missing):
             getattr(work.node, call)(*args)
-        work.update(undo=work.task.undo[:-1])
+        work.update(rollback_steps=work.task.rollback_steps[:-1])
         session.commit()
 
 
@@ -246,11 +252,11 @@ def try_roll_back(work):
         raise
     except Exception as error:
         session.rollback()
-        log.warning("undo_failed", step=work.task.undo[-1], error=getattr(error, "detail", repr(error)))
+        log.warning("undo_failed", step=work.task.rollback_steps[-1], error=getattr(error, "detail", repr(error)))
 
 
 def retry_rollback(work):
     """Run the rollback steps that an ended task has left."""
     try_roll_back(work)
-    work.update(worker=None, undo_left=bool(work.task.undo))
+    work.update(worker=None, rollback_pending=bool(work.task.rollback_steps))
     session.commit()

@@ -50,7 +50,7 @@ def select_reachable(hypervisor_id, *columns):
     query = query.where(Instance.deployed, Instance.suspended_reason.is_(None), ~Instance.migrating)
     agent_conditions = (
         Instance.agent_seen_at > clock.now() - AGENT_SEEN_MAX_AGE,
-        Instance.agent_seen_at >= Instance.power_at,
+        Instance.agent_seen_at >= Instance.power_reported_at,
     )
     in_rescue = exists().where(Rescue.instance_id == Instance.id)
     has_task = exists().where(
@@ -64,7 +64,7 @@ def poll(hypervisor_id):
     until = time.monotonic() + DOCKER_POLL_SECONDS
     oldest_allowed = clock.now() - APP_STATE_MAX_AGE
     reconcile_leftovers(hypervisor_id)
-    is_warm = Instance.power_at < clock.now() - DOCKER_START_GRACE
+    is_warm = Instance.power_reported_at < clock.now() - DOCKER_START_GRACE
     due = select_reachable(hypervisor_id, DockerEngine.instance_id).where(
         is_warm,
         DockerEngine.installed_at.is_not(None),

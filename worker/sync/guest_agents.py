@@ -84,7 +84,7 @@ def ping_watched(hypervisor_id):
     ping(hypervisor_id, session.execute(watched).all(), PING_WATCHED_SECONDS)
 
 
-PING_COLUMNS = Instance.power_at, Instance.agent_checked_at, Instance.agent_seen_at
+PING_COLUMNS = Instance.power_reported_at, Instance.agent_checked_at, Instance.agent_seen_at
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -101,7 +101,7 @@ def select_running(hypervisor_id, *columns):
 
 
 def is_due(row, now):
-    checked_at, on_since = row.agent_checked_at, row.power_at or LONG_AGO
+    checked_at, on_since = row.agent_checked_at, row.power_reported_at or LONG_AGO
     if checked_at is None or checked_at < on_since or now - checked_at >= PING_AGAIN_AFTER:
         return True
     return now - on_since < AGENT_BOOT_GRACE and (row.agent_seen_at is None or row.agent_seen_at < on_since)
@@ -146,7 +146,7 @@ def is_news(row, answered, asked_at):
     if (
         checked_at is None
         or asked_at - checked_at > AGENT_WRITE_INTERVAL
-        or (row.power_at and checked_at < row.power_at)
+        or (row.power_reported_at and checked_at < row.power_reported_at)
     ):
         return True
     return answered != (row.agent_seen_at is not None and row.agent_seen_at >= checked_at)
@@ -158,7 +158,9 @@ def poll_guests(hypervisor_id, answering_ids):
         return
     due = select_running(hypervisor_id).order_by(None).outerjoin(GuestInfo, GuestInfo.instance_id == Instance.id)
     is_stale = or_(
-        GuestInfo.at.is_(None), GuestInfo.at < clock.now() - GUEST_REPORT_MAX_AGE, GuestInfo.at < Instance.power_at
+        GuestInfo.at.is_(None),
+        GuestInfo.at < clock.now() - GUEST_REPORT_MAX_AGE,
+        GuestInfo.at < Instance.power_reported_at,
     )
     due = session.scalars(due.where(is_stale).order_by(GuestInfo.at.nulls_first(), Instance.id)).all()
     until = time.monotonic() + GUEST_POLL_SECONDS

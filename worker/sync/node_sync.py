@@ -118,13 +118,13 @@ def reconcile(hypervisor_id):
         hypervisors.mark_up(row)
     row.seen_at = clock.now()
     instances = select(
-        Instance.id, Instance.power, Instance.deployed, Instance.lost, Instance.migrating, Instance.frozen
+        Instance.id, Instance.power, Instance.deployed, Instance.missing_on_node, Instance.migrating, Instance.paused
     )
     instances = session.execute(instances.where(Instance.hypervisor_id == hypervisor_id)).all()
     unmanaged_ids = sorted(
         machines.keys() - {instance.id for instance in instances} - find_arriving_machines(hypervisor_id)
     )
-    row.strangers = [{"id": machine_id, "name": machines[machine_id].name} for machine_id in unmanaged_ids]
+    row.unmanaged_machines = [{"id": machine_id, "name": machines[machine_id].name} for machine_id in unmanaged_ids]
     interfaces = interface_counters(hypervisor_id)
     session.commit()
     reconcile_power(hypervisor_id, instances, machines, asked_at)
@@ -183,8 +183,8 @@ def reconcile_power(hypervisor_id, instances, machines, asked_at):
 def is_power_different(instance, power):
     """Return whether the row differs from this power; None stands for a machine that the node does not have."""
     if power:
-        return power != instance.power or instance.lost
-    return instance.power == "on" or (instance.deployed and not instance.lost)
+        return power != instance.power or instance.missing_on_node
+    return instance.power == "on" or (instance.deployed and not instance.missing_on_node)
 
 
 def is_paused(machine):
@@ -192,11 +192,11 @@ def is_paused(machine):
 
 
 def has_pause_changed(instance, machine, busy):
-    """Return whether the row's `frozen` is wrong.
+    """Return whether the row's `paused` is wrong.
 
     A machine that a task works on may be paused for a moment and is ignored.
     """
-    return instance.id not in busy and is_paused(machine) != instance.frozen
+    return instance.id not in busy and is_paused(machine) != instance.paused
 
 
 def power_state(power):
@@ -293,7 +293,7 @@ def on_power_event(hypervisor_id, instance_id, power):
 
     Events may be delayed and carry no timestamp, so an event that would change the row triggers a fresh query.
     """
-    row = select(Instance.power, Instance.deployed, Instance.lost)
+    row = select(Instance.power, Instance.deployed, Instance.missing_on_node)
     conditions = Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id, ~Instance.migrating
     row = session.execute(row.where(*conditions)).first()
     if row is None or not is_power_different(row, power and power_state(power)):

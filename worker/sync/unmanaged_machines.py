@@ -29,8 +29,10 @@ def discover(work):
     if row is None or row.status != "up":
         raise NodeError(message("The hypervisor does not answer."), (row and row.status_detail) or "")
     is_on_node = Instance.hypervisor_id == row.id
-    lost = session.execute(select(Instance.id, Instance.name).where(is_on_node, Instance.lost).order_by(Instance.id))
-    missing, machines = [{"id": instance_id, "name": name} for instance_id, name in lost], list(row.strangers)
+    lost = session.execute(
+        select(Instance.id, Instance.name).where(is_on_node, Instance.missing_on_node).order_by(Instance.id)
+    )
+    missing, machines = [{"id": instance_id, "name": name} for instance_id, name in lost], list(row.unmanaged_machines)
     previous = imports.get_discovered_machines(row)
     work.step(message("Inspecting unmanaged machines"), 50)
     described = list(iter_described(work.node, machines, previous))
@@ -50,7 +52,7 @@ def remove(work):
         raise Refused(message("An instance has this machine by now. It was not removed."))
     work.node.delete(machine_id)
     row = node_sync.lock_hypervisor(hypervisor_id)
-    row.strangers = [machine for machine in row.strangers if machine["id"] != machine_id]
+    row.unmanaged_machines = [machine for machine in row.unmanaged_machines if machine["id"] != machine_id]
 
 
 @task_handler("instance_repair")
@@ -58,9 +60,9 @@ def repair(work):
     """Define the machine again when all its disks exist. It is off afterwards."""
     instance = get_instance(work)
     work.step(message("Checking its disks"), 20)
-    for pool in {disk.on.name for disk in instance.disks}:
+    for pool in {disk.storage.name for disk in instance.disks}:
         existing = {disk.name for disk in work.node.disks(pool)}
-        missing = [disk.name for disk in instance.disks if disk.on.name == pool and disk.name not in existing]
+        missing = [disk.name for disk in instance.disks if disk.storage.name == pool and disk.name not in existing]
         if missing:
             raise Refused(
                 message("A disk of the machine is not there any more."), f"{pool} has no {', '.join(missing)}"

@@ -36,7 +36,7 @@ def open_vnc(session_id):
     # Locked, so that two workers use the same password for one machine.
     [instance] = state_reports.lock_instances(row.instance_id)
     session.refresh(row)
-    if row.port or row.problem:
+    if row.port or row.error:
         return session.rollback()
     password = row.node_password = row.node_password or find_pending_password(row) or secrets.token_urlsafe(6)[:8]
     instance_id, statement = instance.id, update(ConsoleSession).where(ConsoleSession.id == session_id)
@@ -44,9 +44,9 @@ def open_vnc(session_id):
         endpoint = connect_node(instance.hypervisor_id).console(instance_id, password)
     except NodeError as error:
         log.warning("screen_not_opened", instance=instance_id, detail=error.detail)
-        session.execute(statement.where(ConsoleSession.port.is_(None)).values(problem=message_of(error)))
+        session.execute(statement.where(ConsoleSession.port.is_(None)).values(error=message_of(error)))
     else:
-        session.execute(statement.values(host=endpoint.host, port=endpoint.port, via=endpoint.via, problem=None))
+        session.execute(statement.values(host=endpoint.host, port=endpoint.port, ssh_jump=endpoint.via, error=None))
     session.commit()
 
 
@@ -58,12 +58,12 @@ def find_pending_password(row):
         ConsoleSession.kind == "screen",
         ConsoleSession.id != row.id,
         ConsoleSession.node_password.is_not(None),
-        ConsoleSession.problem.is_(None),
+        ConsoleSession.error.is_(None),
         ConsoleSession.opened_at.is_(None),
         ConsoleSession.ended_at.is_(None),
         or_(
-            ConsoleSession.spent_at.is_(None) & (ConsoleSession.expires_at > now),
-            ConsoleSession.spent_at > now - CONNECT_GRACE,
+            ConsoleSession.redeemed_at.is_(None) & (ConsoleSession.expires_at > now),
+            ConsoleSession.redeemed_at > now - CONNECT_GRACE,
         ),
     )
     return session.scalar(others.order_by(ConsoleSession.id.desc()).limit(1))
@@ -89,7 +89,7 @@ def prepare_shell(work):
     try:
         ssh_keys.put(work.node, instance.id, public_key)
     except (AgentSilent, Refused) as error:
-        row.problem = message_of(error)  # only the guest's errors; that the node did not answer is the task's error
+        row.error = message_of(error)  # only the guest's errors; that the node did not answer is the task's error
         session.commit()
         raise
 

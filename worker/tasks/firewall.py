@@ -48,7 +48,7 @@ def build_nic(interface, instance, allowed):
         outbound_mbps=interface.port_speed,
         allowed=allowed,
         mail=instance.enable_smtp,
-        connected=interface.off is None,
+        connected=interface.disconnect_reason is None,
     )
 
 

@@ -82,7 +82,7 @@ def import_machine(work):
     work.step(message("Creating the instance"), 90)
     row = node_sync.lock_hypervisor(hypervisor_id)
     instance = imports.create_instance(hypervisor_id, machine, arguments)
-    row.strangers = [unmanaged for unmanaged in row.strangers if unmanaged["id"] != description.id]
+    row.unmanaged_machines = [unmanaged for unmanaged in row.unmanaged_machines if unmanaged["id"] != description.id]
     state_reports.report_power(instance, "off", at=clock.now(), actor=work.task.actor)
     imports.on_imported(instance, actor=work.task.actor)
 

@@ -38,7 +38,7 @@ def deploy(work):
     work.step(message("Preparing"), 2)
     image, scripts = get_image(work), user_scripts.get_scripts(work)
     disk = build_disk(instance.disks[0])
-    ensure_image(work, image, instance.disks[0].on)
+    ensure_image(work, image, instance.disks[0].storage)
 
     work.step(message("Creating the disk"), 50)
     work.undo("delete_disk", disk.pool, disk.name)
@@ -92,7 +92,7 @@ def record_power_after_calls(power, asked_at):
     contradicted = []
     for instance in state_reports.lock_instances(*works):
         work = works[instance.id]
-        reported = instance.power_at and asked_at[work] <= instance.power_at <= finished_at
+        reported = instance.power_reported_at and asked_at[work] <= instance.power_reported_at <= finished_at
         if reported and instance.power != power:
             contradicted.append(work)
         else:
@@ -114,7 +114,7 @@ def record_power(work, instance, power, at):
     """Write the power into a locked row. A paused machine counts as on."""
     state_reports.report_power(instance, "off" if power is Power.off else "on", at=at, actor=work.task.actor)
     if power is Power.on:
-        instance.last_error, instance.frozen = None, False
+        instance.last_error, instance.paused = None, False
 
 
 POWER_TASKS = ("instance_start", "instance_stop", "instance_shutdown", "instance_poweroff", "instance_restart")
@@ -129,7 +129,7 @@ def start_batch(works, until):
     with suppress(NodeError):
         for work in works:
             instance = simple.get(work.task.resource_id)
-            if instance and not instance.frozen and time.monotonic() < until:
+            if instance and not instance.paused and time.monotonic() < until:
                 work.node.define(base_spec(instance, firewall.build_nics_with(None, instance)))
                 called_at = clock.now()
                 work.node.start(instance.id)
@@ -156,7 +156,7 @@ def start(work):
     instance = get_instance(work)
     if instance.suspended_reason:
         raise Conflict(message("The instance was suspended in the meantime."))
-    if instance.frozen:
+    if instance.paused:
         return resume_paused(work)
     define_and_start(work, instance)
 
@@ -250,7 +250,7 @@ def request_shutdown(work):
 
 def was_reported_off(work, since):
     query = select(Instance.id).where(Instance.id == work.task.resource_id, Instance.power == "off")
-    return session.scalar(query.where(Instance.power_at >= since)) is not None
+    return session.scalar(query.where(Instance.power_reported_at >= since)) is not None
 
 
 @task_handler("instance_suspend", conflicts_with=(*POWER_TASKS, *SUSPENSION_TASKS))
@@ -303,7 +303,7 @@ def destroy(work):
     instance = instances.find_by_id(work.task.resource_id)
     if instance is None:
         return
-    disks = [(disk.on.name, disk.name) for disk in instance.disks]
+    disks = [(disk.storage.name, disk.name) for disk in instance.disks]
     overlays = [(pool, base.overlay_name(name)) for pool, name in disks] if instance.forges else []
     work.step(message("Removing the machine"), 20)
     work.node.delete(instance.id)

@@ -19,7 +19,7 @@ def build_spec(instance, medium=None):
 def base_spec(instance, nics, medium=None):
     first_disk = instance.disks[0]
     if is_panel_built(instance):
-        medium = medium or base.Disk(first_disk.on.name, seed_name(instance), 0)
+        medium = medium or base.Disk(first_disk.storage.name, seed_name(instance), 0)
     return Machine(
         id=instance.id,
         name=instance.name,
@@ -39,12 +39,12 @@ def base_spec(instance, nics, medium=None):
 
 def build_disk(disk):
     """Return the disk of a disk's row or a volume's."""
-    return base.Disk(disk.on.name, getattr(disk, "disk_name", disk.name), disk.size * GiB)
+    return base.Disk(disk.storage.name, getattr(disk, "disk_name", disk.name), disk.size * GiB)
 
 
 def is_disk_included(disk):
     """Return whether the spec has the disk. A volume that was never used is created when it is attached."""
-    return getattr(disk, "attached", True) and getattr(disk, "used", True)
+    return getattr(disk, "attached", True) and getattr(disk, "ever_attached", True)
 
 
 def is_panel_built(instance):

@@ -48,8 +48,8 @@ def migrate(work):
     if storage is None or migration.source_id is None:
         raise NotFound(message("The target was deleted in the meantime."))
     source = node_sync.connect_node(migration.source_id)
-    source_disks = [[disk.on.name, disk.name] for disk in instance.disks]
-    source_disks.append([instance.disks[0].on.name, seed_name(instance)])
+    source_disks = [[disk.storage.name, disk.name] for disk in instance.disks]
+    source_disks.append([instance.disks[0].storage.name, seed_name(instance)])
     target_spec = build_target_spec(instance, migration.target, storage.name)
     if not (work.task.attempt > 1 and has_arrived(work, source, instance.id, migration.kind)):
         prepare_target(work, source, instance, storage, target_spec)
@@ -59,7 +59,7 @@ def migrate(work):
         except (Unreachable, Cancelled):
             if not has_arrived(work, source, instance.id, migration.kind):
                 raise
-    migration.left_behind = delete_source_disks(work, source, source_disks)
+    migration.undeleted_source_disks = delete_source_disks(work, source, source_disks)
     for row in state_reports.lock_instances(instance.id):
         row.hypervisor_id, row.migrating = migration.target_id, False
         for disk in row.disks:
@@ -181,15 +181,15 @@ def delete_source_disks(work, source, disks):
 def cleanup_source(work):
     """Delete disks that a migration left on its source, once the source answers."""
     migration = session.get(Migration, work.task.arguments["migration_id"])
-    if migration is None or not migration.left_behind:
+    if migration is None or not migration.undeleted_source_disks:
         return
     instance = instances.find_by_id(migration.instance_id)
     if instance is not None and instance.hypervisor_id == migration.source_id:
         raise NodeError(message("The machine is back on this hypervisor, and uses these disks."))
-    remaining = delete_source_disks(work, work.node, migration.left_behind)
+    remaining = delete_source_disks(work, work.node, migration.undeleted_source_disks)
     if remaining:
         raise NodeError(message("The hypervisor did not delete all of it."))
-    migration.left_behind = []
+    migration.undeleted_source_disks = []
 
 
 @task_handler("hypervisor_evacuate")

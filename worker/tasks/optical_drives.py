@@ -49,7 +49,7 @@ def wanted_iso_id(work):
 
 
 def storage_for(instance):
-    return downloads.find_library_storage(instance.hypervisor_id) or instance.disks[0].on
+    return downloads.find_library_storage(instance.hypervisor_id) or instance.disks[0].storage
 
 
 def ensure_iso_on_node(work, iso, storage, is_needed=lambda: True):

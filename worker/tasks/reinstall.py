@@ -68,8 +68,8 @@ def prepare_new_system(work, instance):
     work.step(message("Preparing"), 2)
     image, scripts = get_image(work), user_scripts.get_scripts(work)
     first_disk = instance.disks[0]
-    disk = base.Disk(first_disk.on.name, new_disk_name(instance, work.task), first_disk.size * GiB)
-    ensure_image(work, image, first_disk.on)
+    disk = base.Disk(first_disk.storage.name, new_disk_name(instance, work.task), first_disk.size * GiB)
+    ensure_image(work, image, first_disk.storage)
 
     work.step(message("Creating the new disk"), 50)
     work.undo("delete_disk", disk.pool, disk.name)
@@ -101,8 +101,10 @@ def switch_over(work):
         arguments["hostname"],
         arguments["timezone"],
     )
-    instance.ssh_host_key = instance.shown_host_key = None
+    instance.ssh_host_key = instance.presented_host_key = None
     session.execute(delete(GuestInfo).where(GuestInfo.instance_id == instance.id))
     docker_deployments.forget(instance)
-    work.update(undo=[["delete_disk", old_disk.pool, old_seed], ["delete_disk", old_disk.pool, old_disk.name]])
+    work.update(
+        rollback_steps=[["delete_disk", old_disk.pool, old_seed], ["delete_disk", old_disk.pool, old_disk.name]]
+    )
     session.commit()

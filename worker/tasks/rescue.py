@@ -40,7 +40,7 @@ def enable(work):
     disk, seed = rescue_disks(instance)
     spec = build_spec(instance)
     work.step(message("Preparing the rescue system"), 5)
-    ensure_image(work, image, instance.disks[0].on)
+    ensure_image(work, image, instance.disks[0].storage)
     if work.node.power(instance.id) is not Power.off:
         raise Conflict(rescue.NOT_STOPPED_MESSAGE)
     work.step(message("Creating its disk"), 40)

@@ -38,7 +38,7 @@ def add_rescue_disk(instance, machine):
 
 def rescue_disks(instance):
     """Return the rescue system's disk and its seed."""
-    pool = instance.disks[0].on.name
+    pool = instance.disks[0].storage.name
     return base.Disk(pool, f"{instance.name}-rescue.qcow2", RESCUE_DISK_BYTES), base.Disk(
         pool, f"{instance.name}-rescue.iso", 0
     )

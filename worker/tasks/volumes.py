@@ -25,7 +25,7 @@ MAX_DELETES_PER_RUN = 100
 
 
 def build_volume_disk(row, name=None, size=None):
-    return base.Disk(row.on.name, name or row.disk_name, (size or row.size) * GiB)
+    return base.Disk(row.storage.name, name or row.disk_name, (size or row.size) * GiB)
 
 
 class NotBegun(Problem):
@@ -156,7 +156,7 @@ def create(work):
     """Create the volume's disk, blank or from a snapshot."""
     volume = get_volume_in_turn(work)
     work.step(message("Creating the disk"), 20)
-    work.undo("delete_disk", volume.on.name, volume.disk_name)
+    work.undo("delete_disk", volume.storage.name, volume.disk_name)
     if "snapshot_id" in work.task.arguments:
         work.node.copy_disk(build_volume_disk(get_snapshot(work)), build_volume_disk(volume))
         work.node.grow_disk(build_volume_disk(volume))
@@ -179,10 +179,10 @@ def attach(work):
     if volume.instance_id != instance_id:
         return  # a later request has detached or moved it
     disk = build_volume_disk(volume)
-    if not volume.used:
+    if not volume.ever_attached:
         work.step(message("Creating the disk"), 20)
         work.node.create_disk(disk)
-        volume.used = True
+        volume.ever_attached = True
     work.step(message("Attaching the volume"), 50)
     work.undo("detach_disk", instance_id, disk.pool, disk.name)
     work.node.attach_disk(instance_id, disk)
@@ -200,7 +200,7 @@ def detach_from_guest(work, volume, instance_id=None):
     instance = session.get(Instance, instance_id or work.task.arguments.get("instance_id") or "")
     if instance is not None and instance.deployed:
         with suppress(Missing):
-            work.node.detach_disk(instance.id, volume.on.name, volume.disk_name)
+            work.node.detach_disk(instance.id, volume.storage.name, volume.disk_name)
 
 
 @task_handler("volume_resize", on_failure=on_resize_failed)
@@ -228,8 +228,8 @@ def delete(work):
             detach_from_guest(work, volume, instance_id)
         work.step(message("Deleting the disk"), 60)
         for snapshot in volume.snapshots:
-            work.node.delete_disk(snapshot.on.name, snapshot.disk_name)
-        work.node.delete_disk(volume.on.name, volume.disk_name)
+            work.node.delete_disk(snapshot.storage.name, snapshot.disk_name)
+        work.node.delete_disk(volume.storage.name, volume.disk_name)
     except NodeError as error:
         raise type(error)(message("{error} It is tried again.", error=message_of(error)), error.detail) from error
     session.delete(volume)
@@ -259,7 +259,7 @@ def delete_snapshot(work):
     get_volume_in_turn(work)
     snapshot = get_snapshot(work)
     work.step(message("Deleting the copy"), 20)
-    work.node.delete_disk(snapshot.on.name, snapshot.disk_name)
+    work.node.delete_disk(snapshot.storage.name, snapshot.disk_name)
     session.delete(snapshot)
 
 
@@ -269,13 +269,13 @@ def restore(work):
     volume, snapshot, name = get_volume_in_turn(work), get_snapshot(work), work.task.arguments["copy_name"]
     old_name = volume.disk_name
     if old_name != name:
-        work.undo("delete_disk", volume.on.name, name)
+        work.undo("delete_disk", volume.storage.name, name)
         work.step(message("Copying the snapshot"), 20)
         work.node.copy_disk(build_volume_disk(snapshot), build_volume_disk(volume, name))
         work.node.grow_disk(build_volume_disk(volume, name))
-        volume.disk_name, volume.used = name, True
+        volume.disk_name, volume.ever_attached = name, True
     snapshot.status, snapshot.error = "available", None
     if old_name != name:
-        work.update(undo=[["delete_disk", volume.on.name, old_name]])
+        work.update(rollback_steps=[["delete_disk", volume.storage.name, old_name]])
         work.step(message("Removing what was there"), 90)
-        work.node.delete_disk(volume.on.name, old_name)
+        work.node.delete_disk(volume.storage.name, old_name)

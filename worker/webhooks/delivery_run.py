@@ -32,7 +32,7 @@ class DeliveryRun:
     def __init__(self, subscription, holder, context, is_fast=False):
         """`subscription` is a row that `delivery_queue.claim_subscriptions` returned."""
         self.subscription_id, self.account_id, self.host = subscription
-        self.holder, self.quick = holder, is_fast
+        self.holder, self.is_fast = holder, is_fast
         self.line = ReceiverConnection("", context)
         self.subscription, self.outcomes, self.last_written_at = None, [], 0.0
 
@@ -63,7 +63,7 @@ class DeliveryRun:
 
     def iter_due(self, until):
         """Yield the deliveries that are due, each with its event."""
-        size = MAX_DELIVERIES_FAST if self.quick else MAX_DELIVERIES_SLOW
+        size = MAX_DELIVERIES_FAST if self.is_fast else MAX_DELIVERIES_SLOW
         while batch := delivery_queue.load_batch(self.subscription_id, size):
             session.commit()
             yield from batch

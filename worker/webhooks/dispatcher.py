@@ -70,15 +70,15 @@ class Dispatcher:
             self.last_renewed_at = time.monotonic()
             delivery_queue.renew_leases([run.holder for run in self.current_runs()])
             session.commit()
-        for quick in (True, False):
-            free = self.free_threads(quick)
+        for is_fast in (True, False):
+            free = self.free_threads(is_fast)
             if free > 0 and not self.stopped.is_set():
-                self.start_runs(quick, free)
+                self.start_runs(is_fast, free)
 
     def free_threads(self, is_fast):
         """Return how many runs of this kind may begin."""
         running = self.current_runs()
-        slow = sum(run.is_stalled or not run.quick for run in running)
+        slow = sum(run.is_stalled or not run.is_fast for run in running)
         if not is_fast:
             return self.slow_threads - slow
         return min(self.fast_threads + slow, self.fast_threads + self.slow_threads) - len(running)

@@ -121,8 +121,8 @@ def iter_findings(failed, failures):
         if session.scalar(select(model.id).limit(1)) is None:
             yield AttentionItem("info", "plus", title, text, url_for(endpoint))
     for node in session.scalars(hypervisors.with_unmanaged_machines().limit(MAX_NAMED_ITEMS)):
-        title = f"{plural(len(node.strangers), 'unknown machine')} on {node.name}"
-        names = ", ".join(stranger["name"] for stranger in node.strangers[:3])
+        title = f"{plural(len(node.unmanaged_machines), 'unknown machine')} on {node.name}"
+        names = ", ".join(stranger["name"] for stranger in node.unmanaged_machines[:3])
         yield AttentionItem(
             "info", "help-circle", title, f"On the host, but no instance of this panel: {names}.", hypervisor_url(node)
         )

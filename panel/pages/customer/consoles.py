@@ -125,7 +125,7 @@ def state(secret):
     row = consoles.find("screen", secret)
     if row is None:
         raise NotFound("There is no such console.")
-    message = row.ended_message or row.problem
+    message = row.ended_message or row.error
     if row.state == "fresh" and (refused := consoles.redeem_error(row, source_address())):
         message = refused.message
     return jsonify(state=row.state, reason=row.ended_reason, message=message, power=row.instance.power)

@@ -60,17 +60,17 @@ def listing(search=None):
 def find_current(instance, kind):
     """Return the open session or, if there is none, one that can still be redeemed; or None."""
     query = select(ConsoleSession).where(ConsoleSession.instance_id == instance.id, ConsoleSession.kind == kind)
-    usable = and_(ConsoleSession.spent_at.is_(None), ConsoleSession.expires_at > clock.now())
+    usable = and_(ConsoleSession.redeemed_at.is_(None), ConsoleSession.expires_at > clock.now())
     newest = query.where(or_(is_connected(), usable)).order_by(
-        ConsoleSession.spent_at.is_(None), ConsoleSession.id.desc()
+        ConsoleSession.redeemed_at.is_(None), ConsoleSession.id.desc()
     )
     return session.scalar(newest.limit(1))
 
 
 def close(row, reason):
     """Close the session: an open one ends within seconds, another one can no longer be redeemed."""
-    row.close_because = reason
-    if row.spent_at is None:
+    row.close_reason = reason
+    if row.redeemed_at is None:
         row.expires_at = min(row.expires_at, clock.now())
     session.flush()
 
@@ -78,12 +78,12 @@ def close(row, reason):
 def close_all(instance, kind, reason):
     """Close all sessions of an instance. Return how many were open or could have been redeemed."""
     not_over = or_(
-        text(OPEN_SESSION_SQL), and_(ConsoleSession.spent_at.is_(None), ConsoleSession.expires_at > clock.now())
+        text(OPEN_SESSION_SQL), and_(ConsoleSession.redeemed_at.is_(None), ConsoleSession.expires_at > clock.now())
     )
     query = update(ConsoleSession).where(
         ConsoleSession.instance_id == instance.id, ConsoleSession.kind == kind, not_over
     )
     result = session.execute(
-        query.values(close_because=reason, expires_at=clock.now()), execution_options={"synchronize_session": False}
+        query.values(close_reason=reason, expires_at=clock.now()), execution_options={"synchronize_session": False}
     )
     return result.rowcount

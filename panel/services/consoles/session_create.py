@@ -96,7 +96,7 @@ def create_session(kind, instance, actor, expires_in):
         secret_hash=hash_secret(secret),
         instance=instance,
         account_id=instance.account_id,
-        who=actor,
+        opened_by=actor,
         expires_at=clock.now() + timedelta(seconds=expires_in),
     )
     session.add(row)

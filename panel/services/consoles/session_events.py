@@ -26,8 +26,8 @@ def find_target(session_id):
     """Return the host, port and credentials of the machine's side, or None while a worker prepares it. Raise
     `Unavailable` when that failed."""
     row = session.get(ConsoleSession, session_id, populate_existing=True)
-    if row is None or row.problem:
-        raise Unavailable((row and row.problem) or message("The machine was destroyed."))
+    if row is None or row.error:
+        raise Unavailable((row and row.error) or message("The machine was destroyed."))
     if row.kind == "shell":
         credentials = {"user": row.user, "private_key": row.private_key, "host_key": row.instance.ssh_host_key}
         return {"host": row.host, "port": row.port, **credentials}
@@ -36,7 +36,7 @@ def find_target(session_id):
     return {
         "host": row.host,
         "port": row.port,
-        "via": row.via,
+        "via": row.ssh_jump,
         "password": row.password,
         "node_password": row.node_password,
     }
@@ -61,8 +61,8 @@ def record_ended(session_id, *, reason, message, bytes_in=0, bytes_out=0, host_k
     row.ended_at, row.ended_reason, row.ended_message = clock.now(), reason, message
     row.bytes_in, row.bytes_out, row.private_key = bytes_in, bytes_out, None
     if reason == "host_key_changed" and host_key:
-        row.instance.shown_host_key = host_key
-    seconds = round((row.ended_at - (row.opened_at or row.spent_at)).total_seconds())
+        row.instance.presented_host_key = host_key
+    seconds = round((row.ended_at - (row.opened_at or row.redeemed_at)).total_seconds())
     add_audit_entry(row, "closed", seconds=seconds, reason=reason, bytes_in=bytes_in, bytes_out=bytes_out)
     if row.kind == "shell":
         on_commit(lambda: jobs.enqueue_call("worker.tasks.consoles.remove_key", row.id))
@@ -70,7 +70,7 @@ def record_ended(session_id, *, reason, message, bytes_in=0, bytes_out=0, host_k
 
 def add_audit_entry(row, operation, **facts):
     """Add an audit entry in the name of the person who created the session."""
-    opened_by = {name: value for name, value in row.who.items() if name != "sign_in_id"}
+    opened_by = {name: value for name, value in row.opened_by.items() if name != "sign_in_id"}
     audit.add(
         **opened_by | {"account_id": row.account_id},
         ip=row.ip or "",
@@ -90,7 +90,7 @@ def record_alive(session_ids):
 
 def sweep_lost():
     """End the sessions of a console server that died."""
-    query = select(ConsoleSession.id).where(ConsoleSession.spent_at.is_not(None), ConsoleSession.ended_at.is_(None))
+    query = select(ConsoleSession.id).where(ConsoleSession.redeemed_at.is_not(None), ConsoleSession.ended_at.is_(None))
     for session_id in session.scalars(query.where(ConsoleSession.seen_at < clock.now() - CONSOLE_LOST_AFTER)).all():
         record_ended(session_id, reason="lost", message=PROCESS_LOST_MESSAGE)
 
@@ -98,7 +98,7 @@ def sweep_lost():
 def stale_keys():
     """Return the sessions that have ended or expired and whose key is still in the guest."""
     row = ConsoleSession
-    is_over = or_(row.ended_at.is_not(None), and_(row.spent_at.is_(None), row.expires_at < clock.now()))
+    is_over = or_(row.ended_at.is_not(None), and_(row.redeemed_at.is_(None), row.expires_at < clock.now()))
     query = select(row.id).where(row.key_put_at.is_not(None), row.key_removed_at.is_(None), is_over)
     return session.scalars(query.order_by(row.id).limit(STALE_KEYS_BATCH_SIZE)).all()
 
@@ -111,7 +111,7 @@ def purge_expired():
 def describe_host_keys(instance):
     """Return the fingerprints of the known host key and of a different one that the instance presented; None where
     there is none."""
-    return {"known": fingerprint(instance.ssh_host_key), "shown": fingerprint(instance.shown_host_key)}
+    return {"known": fingerprint(instance.ssh_host_key), "shown": fingerprint(instance.presented_host_key)}
 
 
 def fingerprint(host_key):
@@ -124,7 +124,7 @@ def fingerprint(host_key):
 
 def accept_host_key(instance, fingerprint_shown):
     """Accept the host key that the instance presented last, if it has this fingerprint."""
-    if not instance.shown_host_key or fingerprint(instance.shown_host_key) != fingerprint_shown:
+    if not instance.presented_host_key or fingerprint(instance.presented_host_key) != fingerprint_shown:
         raise Conflict(message("The machine presented another key in the meantime. Check its fingerprint again."))
-    instance.ssh_host_key, instance.shown_host_key = instance.shown_host_key, None
+    instance.ssh_host_key, instance.presented_host_key = instance.presented_host_key, None
     session.flush()

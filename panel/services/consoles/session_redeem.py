@@ -28,7 +28,7 @@ def redeem(kind, secret, address, operator_may):
     usable = (
         ConsoleSession.kind == kind,
         ConsoleSession.secret_hash == digest,
-        ConsoleSession.spent_at.is_(None),
+        ConsoleSession.redeemed_at.is_(None),
         ConsoleSession.expires_at > now,
     )
     row = session.scalar(select(ConsoleSession).where(*usable))
@@ -38,7 +38,7 @@ def redeem(kind, secret, address, operator_may):
         raise Forbidden(close_reason)
     if error := redeem_error(row, address):
         raise error
-    claim = update(ConsoleSession).where(*usable).values(spent_at=now, seen_at=now, ip=str(address))
+    claim = update(ConsoleSession).where(*usable).values(redeemed_at=now, seen_at=now, ip=str(address))
     if session.execute(claim, execution_options={"synchronize_session": False}).rowcount != 1:
         raise Forbidden(SESSION_USED_MESSAGE)
     return row.id
@@ -47,7 +47,7 @@ def redeem(kind, secret, address, operator_may):
 def release(session_id):
     """Make a session that was not opened usable by another connection."""
     query = update(ConsoleSession).where(ConsoleSession.id == session_id, ConsoleSession.opened_at.is_(None))
-    session.execute(query.values(spent_at=None, seen_at=None, ip=None))
+    session.execute(query.values(redeemed_at=None, seen_at=None, ip=None))
 
 
 def redeem_error(row, address):

@@ -30,12 +30,12 @@ rebuilt_condition = exists().where(
     Task.lock.in_(("exclusive", "final")),
     Task.status.in_(OPEN_STATUSES),
     Task.kind.in_(REBUILD_TASK_KINDS),
-    Task.created_at > func.coalesce(ConsoleSession.spent_at, ConsoleSession.created_at),
+    Task.created_at > func.coalesce(ConsoleSession.redeemed_at, ConsoleSession.created_at),
 )
 
 
 LOAD_OPTIONS = (
-    load_only(ConsoleSession.kind, ConsoleSession.who, ConsoleSession.close_because, ConsoleSession.instance_id),
+    load_only(ConsoleSession.kind, ConsoleSession.opened_by, ConsoleSession.close_reason, ConsoleSession.instance_id),
     joinedload(ConsoleSession.instance).load_only(Instance.suspended_reason, Instance.power, Instance.enable_vnc),
 )
 """Only the columns that the check reads: the others include secrets, which would be decrypted each time."""
@@ -54,7 +54,7 @@ def sessions_to_close(session_ids, operator_may):
         if (
             message := MACHINE_DESTROYED_MESSAGE
             if row is None
-            else row.close_because or machine_error(row, is_rebuilt) or right_error(row)
+            else row.close_reason or machine_error(row, is_rebuilt) or right_error(row)
         ):
             messages[session_id] = message
     return messages
@@ -80,7 +80,7 @@ def make_right_check(rows, operator_may):
     reachable = get_reachable_pairs(rows, persons)
 
     def why(row):
-        opened_by = row.who
+        opened_by = row.opened_by
         if opened_by.get("sign_in_id") and opened_by["sign_in_id"] not in live_sessions:
             return SIGNED_OUT_MESSAGE
         if opened_by.get("token_id") and opened_by["token_id"] not in usable_tokens:
@@ -100,7 +100,7 @@ def make_right_check(rows, operator_may):
 
 
 def collect_ids(rows, name):
-    return {row.who[name] for row in rows if row.who.get(name)}
+    return {row.opened_by[name] for row in rows if row.opened_by.get(name)}
 
 
 def get_live_session_ids(ids):
@@ -121,8 +121,8 @@ def get_reachable_pairs(rows, persons):
     """Return the pairs of person and instance for which the person still has the permission."""
     ids_by_person = {}
     for row in rows:
-        if row.who["person_kind"] in ("owner", "member"):
-            ids_by_person.setdefault(row.who["person_id"], set()).add(row.instance_id)
+        if row.opened_by["person_kind"] in ("owner", "member"):
+            ids_by_person.setdefault(row.opened_by["person_id"], set()).add(row.instance_id)
     pairs = set()
     for person_id, instance_ids in ids_by_person.items():
         access = persons.get(person_id) and Access.of(persons[person_id])

@@ -41,7 +41,7 @@ def create_instance(hypervisor_id, machine, chosen):
     )
     storages = {storage.name: storage for storage in hypervisor.storages}
     instance.disks = [
-        Disk(on=storages[disk["storage"]], name=disk["name"], position=position, size=disk["size"])
+        Disk(storage=storages[disk["storage"]], name=disk["name"], position=position, size=disk["size"])
         for position, disk in enumerate(machine["disks"])
     ]
     public = hypervisor.group.public_networking_enabled

@@ -26,7 +26,7 @@ def get_discovered_machines(hypervisor):
 
 def get_machine(hypervisor, name):
     """Return the unmanaged machine of that name, as the latest discovery stored it."""
-    entry = next((row for row in hypervisor.strangers if row["name"] == name), None)
+    entry = next((row for row in hypervisor.unmanaged_machines if row["name"] == name), None)
     if entry is None:
         raise NotFound(message("The hypervisor has no unknown machine of that name."))
     machine = get_discovered_machines(hypervisor).get(entry["id"])

@@ -36,7 +36,7 @@ class Action:
 
     def is_noop(self, instance):
         """Return whether the power is already as the action would make it. A frozen guest can be started again."""
-        return self.noop_power is not None and instance.power == self.noop_power and not instance.frozen
+        return self.noop_power is not None and instance.power == self.noop_power and not instance.paused
 
     def result_message(self, is_changed):
         return self.done_message if is_changed else self.noop_message

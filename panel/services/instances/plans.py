@@ -42,7 +42,7 @@ def plan_error(instance, plan, capacity):
     cores, ram = plan.cpu_cores - instance.cpu_cores, plan.ram - instance.ram
     if (ram > 0 and capacity.ram[host] < ram) or (cores > 0 and capacity.cores[host] < cores):
         return "resources_not_sufficient", message("Its hypervisor does not have enough memory or processors left.")
-    if plan.storage > first.size and capacity.disk[first.on] < plan.storage - first.size:
+    if plan.storage > first.size and capacity.disk[first.storage] < plan.storage - first.size:
         return "storage_not_sufficient", placement.HOST_STORAGE_FULL_MESSAGE
     return None
 

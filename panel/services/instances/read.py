@@ -107,7 +107,9 @@ def with_problems(account):
     """Select instances that need attention: the last deploy failed, they are missing on the node, or the platform
     suspended them."""
     suspended_by_platform = Instance.suspended_reason.is_not(None) & (Instance.suspended_reason != "user")
-    return listing(account).where(or_(Instance.last_error.is_not(None), Instance.lost, suspended_by_platform))
+    return listing(account).where(
+        or_(Instance.last_error.is_not(None), Instance.missing_on_node, suspended_by_platform)
+    )
 
 
 def get_self_provisioned_totals(account):
@@ -130,8 +132,8 @@ WORKER_LOAD_OPTIONS = (
     joinedload(Instance.hypervisor),
     joinedload(Instance.interfaces).joinedload(Interface.addresses),
     joinedload(Instance.interfaces).joinedload(Interface.prefixes),
-    joinedload(Instance.disks).joinedload(Disk.on),
-    joinedload(Instance.volumes).joinedload(Volume.on),
+    joinedload(Instance.disks).joinedload(Disk.storage),
+    joinedload(Instance.volumes).joinedload(Volume.storage),
 )
 """What the machine spec is built from."""
 

@@ -36,15 +36,15 @@ def report_power(instance, state, *, at, actor="system"):
     """Record the machine's power as observed on the node at `at`. Return False for a report older than the last one, so
     a slow poll cannot overwrite a newer event. (A last report in the future comes from a clock that was set back and is
     ignored.) A change is recorded as an event."""
-    if instance.power_at and at < instance.power_at <= clock.now():
+    if instance.power_reported_at and at < instance.power_reported_at <= clock.now():
         return False
-    before, instance.power, instance.power_at = instance.power, state, at
+    before, instance.power, instance.power_reported_at = instance.power, state, at
     if state == "off":
         report_paused(instance, False)
         instance.started_cpu_cores = instance.started_ram = None
         instance.topology_pending = False
-    if instance.lost:
-        instance.lost, instance.last_error = False, None
+    if instance.missing_on_node:
+        instance.missing_on_node, instance.last_error = False, None
     if before != state and instance.deployed:
         statuses = {"status": events.POWER_STATUS[state], "previous": events.POWER_STATUS[before]}
         events.record("instance.status_changed", "instance", instance, actor=actor, **statuses)
@@ -54,12 +54,12 @@ def report_power(instance, state, *, at, actor="system"):
 def report_missing(instance, *, at):
     """Record that a deployed machine is missing on its node."""
     if report_power(instance, "off", at=at) and instance.deployed:
-        instance.lost, instance.last_error = True, MISSING_MESSAGE
+        instance.missing_on_node, instance.last_error = True, MISSING_MESSAGE
 
 
 def report_paused(instance, is_paused):
     """Record that the node has paused a machine that counts as on, or that it runs again."""
-    instance.frozen = is_paused
+    instance.paused = is_paused
     if is_paused:
         instance.last_error = PAUSED_MESSAGE
     elif instance.last_error == PAUSED_MESSAGE:
@@ -69,7 +69,7 @@ def report_paused(instance, is_paused):
 def on_deployed(instance, *, actor):
     """Record that the machine was created and is on. The event is `instance.reinstalled` when the history has an
     earlier deploy (specification 6.1)."""
-    instance.deployed, instance.last_error, instance.lost, instance.frozen = True, None, False, False
+    instance.deployed, instance.last_error, instance.missing_on_node, instance.paused = True, None, False, False
     kind = "instance.reinstalled" if was_deployed_lately(instance) else "instance.deployed"
     events.record(kind, "instance", instance, actor=actor)
 

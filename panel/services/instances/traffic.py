@@ -74,7 +74,7 @@ def describe_traffic(instance):
         "used_bandwidth": round((received + sent) / BYTES_PER_GB, 2),
         "bandwidth": instance.bandwidth,
         "overage": instance.plan.overage,
-        "off": next((interface.off for interface in interfaces if interface.off), None),
+        "off": next((interface.disconnect_reason for interface in interfaces if interface.disconnect_reason), None),
         "history": session.scalars(query).all(),
     }
 
@@ -97,8 +97,8 @@ def enforce_quota(*instance_ids):
     query = select(Instance).join(Plan, Instance.plan).limit(TRAFFIC_BATCH_SIZE)
     if instance_ids:
         query = query.where(Instance.id.in_(instance_ids))
-    is_disconnected = Instance.interfaces.any(Interface.off == OFF_BY_TRAFFIC)
-    is_connected = Instance.interfaces.any((Interface.kind == "public") & Interface.off.is_(None))
+    is_disconnected = Instance.interfaces.any(Interface.disconnect_reason == OFF_BY_TRAFFIC)
+    is_connected = Instance.interfaces.any((Interface.kind == "public") & Interface.disconnect_reason.is_(None))
     for instance in session.scalars(query.where(exceeded_condition(), is_connected, ~Instance.migrating)).all():
         disconnect_over_quota(instance)
     for instance in session.scalars(query.where(is_disconnected, ~exceeded_condition(), ~Instance.migrating)).all():
@@ -122,10 +122,12 @@ def reconnect(instance):
 def set_disconnected(instance, before, after):
     """Change the disconnect reason of public interfaces from `before` to `after`. Return whether there were any."""
     interfaces = [
-        interface for interface in instance.interfaces if interface.kind == "public" and interface.off == before
+        interface
+        for interface in instance.interfaces
+        if interface.kind == "public" and interface.disconnect_reason == before
     ]
     for interface in interfaces:
-        interface.off = after
+        interface.disconnect_reason = after
     session.flush()
     return bool(interfaces)
 
@@ -158,9 +160,9 @@ def connect(instance, *, actor, by_operator=False):
     interface = next((interface for interface in instance.interfaces if interface.kind == "public"), None)
     if interface is None:
         raise Conflict(message("The instance has no public network card."))
-    if interface.off == OFF_BY_TRAFFIC:
+    if interface.disconnect_reason == OFF_BY_TRAFFIC:
         raise Conflict(message("The traffic of this month is used up. The network comes back with the next month."))
-    if interface.off == OFF_BY_OPERATOR and not by_operator:
+    if interface.disconnect_reason == OFF_BY_OPERATOR and not by_operator:
         raise Conflict(message("An operator has cut off the network of this instance. Ask support."))
     if set_disconnected(instance, OFF_BY_OPERATOR, None):
         firewall.apply_to_affected(instances=[instance.id], actor=actor)

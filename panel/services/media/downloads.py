@@ -46,7 +46,7 @@ def is_in_flight(download):
         and task
         and task.open
         and download.updated_at > clock.now() - DOWNLOAD_STALE_AFTER
-        and (reset is None or download.begun_at >= reset)
+        and (reset is None or download.started_at >= reset)
     )
 
 
@@ -70,7 +70,7 @@ def start(download, *, actor="system"):
 
 def claim(download, task_id):
     """Make this task's attempt the current one; all others are ignored."""
-    download.status, download.task_id, download.begun_at = "running", task_id, clock.now()
+    download.status, download.task_id, download.started_at = "running", task_id, clock.now()
     download.updated_at = clock.now()
     download.bytes_done = download.bytes_total = download.next_attempt_at = None
     if download.image and download.image.status == "error":

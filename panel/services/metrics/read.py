@@ -70,7 +70,9 @@ def describe_now(instance):
         "status": instance.status,
         "state": instance.state,
         "measured_at": latest["at"],
-        "uptime": int((clock.now() - instance.power_at).total_seconds()) if is_on and instance.power_at else 0,
+        "uptime": int((clock.now() - instance.power_reported_at).total_seconds())
+        if is_on and instance.power_reported_at
+        else 0,
         "cpu": {"percent": latest["cpu_percent"], "cores": instance.cpu_cores},
         "ram": {"used": latest["memory_used"], "total": instance.ram, "percent": latest["memory_percent"]},
         "network": {"receive_mbps": latest["network_receive_mbps"], "transmit_mbps": latest["network_transmit_mbps"]},
@@ -85,7 +87,9 @@ def describe_agent(instance):
         return {"available": False, "reason": "not_running"}
     checked = instance.agent_checked_at
     is_current = (
-        checked and clock.now() - checked <= AGENT_STATE_TTL and not (instance.power_at and checked < instance.power_at)
+        checked
+        and clock.now() - checked <= AGENT_STATE_TTL
+        and not (instance.power_reported_at and checked < instance.power_reported_at)
     )
     available = bool(is_current) and not instance.agent_down
     return {"available": available, "reason": None if available else "agent_not_reporting"}

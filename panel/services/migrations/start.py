@@ -92,7 +92,7 @@ def get_instance(row):
 
 def enqueue_cleanup(row, *, actor):
     """Enqueue the deletion of what a migration left on the source. Return the task."""
-    if not row.left_behind:
+    if not row.undeleted_source_disks:
         raise Conflict(message("Nothing of this migration is left on the source."))
     source = hypervisors.get(row.source_id, "hypervisor_id")
     arguments = {"migration_id": row.id}

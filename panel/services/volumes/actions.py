@@ -34,7 +34,7 @@ def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project
         project_id=project and project.id,
         group=group,
         plan=plan,
-        on=storage or choose_storage(group, plan),
+        storage=storage or choose_storage(group, plan),
         disk_name=ids.generate_volume_disk_name(),
         size=plan.size,
     )
@@ -83,7 +83,7 @@ def attach(volume, *, instance_id, account, actor):
             message("The instance has no room for another disk."),
             instance_id=message("It already has the maximum number of disks."),
         )
-    if volume.on.hypervisor_id != instance.hypervisor_id:
+    if volume.storage.hypervisor_id != instance.hypervisor_id:
         recreate_at_instance(volume, instance, actor)
     volume.instance, volume.status, volume.error = instance, "attached", None
     enqueue(volume, "attach", actor, instance_id=instance.id)
@@ -103,20 +103,20 @@ def recreate_at_instance(volume, instance, actor):
         raise Conflict(
             message("Another task of the volume is in progress. Try again when it has finished."), reason="task_running"
         )
-    if volume.used or volume.snapshots:
+    if volume.ever_attached or volume.snapshots:
         sentence = message("The volume is on another hypervisor than the instance. Choose an instance there.")
         raise Invalid(sentence, instance_id=sentence)
-    arguments = {"pool": volume.on.name, "name": volume.disk_name}
+    arguments = {"pool": volume.storage.name, "name": volume.disk_name}
     jobs.enqueue(
         "volume_forget",
         "volume",
         volume,
         lock="light",
         actor=actor,
-        hypervisor_id=volume.on.hypervisor_id,
+        hypervisor_id=volume.storage.hypervisor_id,
         arguments=arguments,
     )
-    volume.on = disks.choose_storage(instance, volume.size)
+    volume.storage = disks.choose_storage(instance, volume.size)
 
 
 def detach(volume, *, actor, by_operator=False):
@@ -146,7 +146,7 @@ def resize(volume, *, volume_plan_id, actor):
         disks.ensure_changeable(volume.instance)
     if plan.size > volume.reserved_size:
         growth = plan.size - volume.reserved_size
-        placement.ensure_space(volume.on, growth, placement.VOLUME_STORAGE_FULL_MESSAGE, "volume_plan_id")
+        placement.ensure_space(volume.storage, growth, placement.VOLUME_STORAGE_FULL_MESSAGE, "volume_plan_id")
     cheaper, before = plan.price < volume.plan.price, {"plan_id": volume.plan_id}
     volume.plan, volume.growing_to = plan, plan.size if plan.size > volume.size else None
     session.flush()
@@ -207,7 +207,7 @@ def enqueue(volume, action, actor, **arguments):
         volume,
         lock="light",
         actor=actor,
-        hypervisor_id=volume.on.hypervisor_id,
+        hypervisor_id=volume.storage.hypervisor_id,
         arguments={"after": earlier and earlier.id, **arguments},
     )
     volume.task_id = task.id

@@ -42,8 +42,8 @@ def create_snapshot(volume, *, actor, name=None):
             "A volume has at most {maximum} snapshots. Delete one first.", maximum=MAX_SNAPSHOTS_PER_VOLUME
         )
         raise Invalid(sentence, reason="snapshot_limit", name=sentence)
-    ensure_capacity(volume.on, volume.reserved_size)
-    snapshot = VolumeSnapshot(volume=volume, on=volume.on, name=name, size=volume.reserved_size)
+    ensure_capacity(volume.storage, volume.reserved_size)
+    snapshot = VolumeSnapshot(volume=volume, storage=volume.storage, name=name, size=volume.reserved_size)
     session.add(snapshot)
     session.flush()
     return snapshot, enqueue(volume, "snapshot", actor, snapshot_id=snapshot.id, instance_id=volume.instance_id)
@@ -82,7 +82,7 @@ def restore(
                 message("The volume is in use. Detach it first."),
                 mode=message("Only a detached volume can be put back."),
             )
-        ensure_capacity(snapshot.on, snapshot.size)
+        ensure_capacity(snapshot.storage, snapshot.size)
         snapshot.status = "restoring"
         return enqueue(volume, "restore", actor, snapshot_id=snapshot.id, copy_name=make_copy_name(volume))
     for field, value in (("volume_plan_id", volume_plan_id), ("hypervisor_group_id", hypervisor_group_id)):
@@ -98,12 +98,12 @@ def restore(
         hypervisor_group_id=hypervisor_group_id,
         project_id=project_id,
         actor=actor,
-        storage=snapshot.on,
+        storage=snapshot.storage,
     )
     if new_volume.size < snapshot.size:
         raise Invalid(disks.SHRINK_MESSAGE, volume_plan_id=message("The plan is smaller than the snapshot."))
-    ensure_capacity(snapshot.on, 0)
-    new_volume.used, snapshot.status = True, "restoring"
+    ensure_capacity(snapshot.storage, 0)
+    new_volume.ever_attached, snapshot.status = True, "restoring"
     return enqueue(new_volume, "create", actor, snapshot_id=snapshot.id)
 
 

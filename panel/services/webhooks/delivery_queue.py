@@ -107,7 +107,7 @@ def claim_subscriptions(holder, *, is_fast, maximum, running=()):
     """
     now = clock.now()
     hosts = Counter(run.host for run in running if not run.is_stalled)
-    accounts = Counter(run.account_id for run in running if run.is_stalled or not run.quick)
+    accounts = Counter(run.account_id for run in running if run.is_stalled or not run.is_fast)
     chosen = []
     served = (
         []
@@ -126,11 +126,11 @@ def claim_subscriptions(holder, *, is_fast, maximum, running=()):
 
 def select_candidates(is_fast, hosts, served, maximum, now):
     """Select the subscriptions that may be served, of each account in turn, except the accounts in `served`."""
-    order = (WebhookSubscription.held_until.nulls_first(), WebhookSubscription.id)
+    order = (WebhookSubscription.leased_until.nulls_first(), WebhookSubscription.id)
     position = func.row_number().over(partition_by=WebhookSubscription.account_id, order_by=order)
     busy_hosts = [host for host, count in hosts.items() if count >= MAX_RUNS_PER_HOST]
     query = select(WebhookSubscription.id, WebhookSubscription.account_id, WebhookSubscription.host).where(
-        WebhookSubscription.quick.is_(is_fast),
+        WebhookSubscription.is_fast.is_(is_fast),
         is_free(now),
         WebhookSubscription.host.not_in(busy_hosts),
         WebhookSubscription.account_id.not_in(served),
@@ -140,7 +140,7 @@ def select_candidates(is_fast, hosts, served, maximum, now):
 
 
 def is_free(now):
-    return or_(WebhookSubscription.held_by.is_(None), WebhookSubscription.held_until <= now)
+    return or_(WebhookSubscription.leased_by.is_(None), WebhookSubscription.leased_until <= now)
 
 
 def is_due(now):
@@ -154,7 +154,7 @@ def lease_subscriptions(rows, holder, now):
     session.execute(
         update(WebhookSubscription)
         .where(WebhookSubscription.id.in_(ids))
-        .values(held_by=holder, held_until=now + LEASE_DURATION, updated_at=WebhookSubscription.updated_at)
+        .values(leased_by=holder, leased_until=now + LEASE_DURATION, updated_at=WebhookSubscription.updated_at)
         .execution_options(synchronize_session=False)
     )
     return [row for row in rows if row.id in ids]
@@ -164,25 +164,25 @@ def renew_leases(holders):
     """Renew the unexpired leases of these holders."""
     session.execute(
         update(WebhookSubscription)
-        .where(WebhookSubscription.held_by.in_(holders), WebhookSubscription.held_until > clock.now())
-        .values(held_until=clock.now() + LEASE_DURATION, updated_at=WebhookSubscription.updated_at)
+        .where(WebhookSubscription.leased_by.in_(holders), WebhookSubscription.leased_until > clock.now())
+        .values(leased_until=clock.now() + LEASE_DURATION, updated_at=WebhookSubscription.updated_at)
         .execution_options(synchronize_session=False)
     )
 
 
 def release(subscription_id, holder):
     """End the lease: any dispatcher may serve the subscription at once."""
-    end_lease(subscription_id, holder, held_by=None, held_until=clock.now())
+    end_lease(subscription_id, holder, leased_by=None, leased_until=clock.now())
 
 
 def back_off(subscription_id, holder):
     """Shorten the lease to `TURN_PAUSE`: after it any dispatcher may serve the subscription."""
-    end_lease(subscription_id, holder, held_until=clock.now() + TURN_PAUSE)
+    end_lease(subscription_id, holder, leased_until=clock.now() + TURN_PAUSE)
 
 
 def end_lease(subscription_id, holder, **values):
     query = update(WebhookSubscription).where(
-        WebhookSubscription.id == subscription_id, WebhookSubscription.held_by == holder
+        WebhookSubscription.id == subscription_id, WebhookSubscription.leased_by == holder
     )
     statement = query.values(**values, updated_at=WebhookSubscription.updated_at)
     session.execute(statement.execution_options(synchronize_session=False))
@@ -191,7 +191,7 @@ def end_lease(subscription_id, holder, **values):
 def load_leased(subscription_id, holder):
     """Return the current URL and secret; None if the subscription was deleted or the lease is lost."""
     columns = WebhookSubscription.id, WebhookSubscription.url, WebhookSubscription.secret
-    query = select(*columns).where(WebhookSubscription.id == subscription_id, WebhookSubscription.held_by == holder)
+    query = select(*columns).where(WebhookSubscription.id == subscription_id, WebhookSubscription.leased_by == holder)
     return session.execute(query).one_or_none()
 
 
@@ -251,7 +251,7 @@ def count_outcomes(outcomes):
     is_fast = outcomes[-1].arrived and outcomes[-1].duration_ms <= FAST_RESPONSE_MILLISECONDS
     outcomes = [outcome for outcome in outcomes if not outcome.delivery.test]
     if not outcomes:
-        return {"quick": is_fast}
+        return {"is_fast": is_fast}
     failures = WebhookSubscription.consecutive_failures
     for outcome in outcomes:
         if outcome.arrived:
@@ -262,7 +262,7 @@ def count_outcomes(outcomes):
     values = {
         "consecutive_failures": failures,
         "last_delivery_status": last.status,
-        "quick": is_fast,
+        "is_fast": is_fast,
     }
     if last.is_given_up:
         too_many = and_(WebhookSubscription.enabled, failures >= MAX_CONSECUTIVE_FAILURES)

@@ -40,12 +40,12 @@ def fan_out():
         table = INSERT_BY_DIALECT.get(session.get_bind().dialect.name, insert)(WebhookDelivery)
         session.execute(table.on_conflict_do_nothing(), rows)
     statement = update(Event).where(Event.id.in_([event.id for event in events]))
-    session.execute(statement.values(spread_at=clock.now()).execution_options(synchronize_session=False))
+    session.execute(statement.values(fanned_out_at=clock.now()).execution_options(synchronize_session=False))
     return len(events)
 
 
 def lock_waiting_events(resource_type):
-    query = select(*EVENT_COLUMNS).where(Event.spread_at.is_(None), Event.resource_type == resource_type)
+    query = select(*EVENT_COLUMNS).where(Event.fanned_out_at.is_(None), Event.resource_type == resource_type)
     return session.execute(query.order_by(Event.id).limit(MAX_EVENTS_PER_RUN).with_for_update()).all()
 
 

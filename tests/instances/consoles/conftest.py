@@ -68,7 +68,7 @@ def open_session(api_as, running, inline_workers):
                 api_as(who, "GET", f"/api{'/v1' if who == 'admin' else ''}/instance/{running.id}/{path}"), who
             )
             row = console_sessions()[-1]
-        row.spent_at = row.seen_at = row.opened_at = clock.now()
+        row.redeemed_at = row.seen_at = row.opened_at = clock.now()
         row.ip = "192.0.2.7"
         session.commit()
         return row

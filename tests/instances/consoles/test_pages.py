@@ -32,7 +32,7 @@ def test_an_address_that_is_no_good_any_more_is_404(browser_as, running, api_as,
     if state == "expired":
         row.expires_at = clock.now()
     if state == "spent":
-        row.spent_at = clock.now()
+        row.redeemed_at = clock.now()
     session.commit()
     path = path + "x" if state == "unknown" else path
     assert browser_as().get(path).status_code == 404
@@ -73,7 +73,7 @@ def test_the_buttons_open_a_screen_and_a_shell(browser_as, running, inline_worke
         opened = browser.post(f"{prefix}/instances/{running.id}/shell", headers={"Accept": "application/json"})
         assert opened.json["socket"].startswith("/ssh/")
         assert f"{prefix}/instances/{running.id}/shell" in browser.get(f"{prefix}/instances/{running.id}").text
-    kinds = {row.who["person_kind"] for row in console_sessions()}
+    kinds = {row.opened_by["person_kind"] for row in console_sessions()}
     assert kinds == {"owner", "operator"}
 
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_opened_has_a_button_that_says_why(browser_as, running):
 def test_a_changed_host_key_is_accepted_by_its_fingerprint(browser_as, running):
     first, second = (f"ssh-ed25519 {text}" for text in ("AAAA", "BBBB"))
     instance = session.get(Instance, running.id)
-    instance.ssh_host_key, instance.shown_host_key = first, second
+    instance.ssh_host_key, instance.presented_host_key = first, second
     session.commit()
     browser, path = browser_as("owner"), f"/instances/{running.id}/shell/host-key"
     found = browser.get(path).json

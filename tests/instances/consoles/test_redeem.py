@@ -44,7 +44,7 @@ def redeem_secret(kind, secret):
 
 
 def revoke_token(row, running):
-    session.delete(session.get(Token, row.who["token_id"]))
+    session.delete(session.get(Token, row.opened_by["token_id"]))
 
 
 def suspend_instance(row, running):
@@ -84,7 +84,7 @@ def test_an_unspent_session_is_refused_once_its_right_has_ended(mint_secret, run
     end(session.get(ConsoleSession, session_id), running)
     session.commit()
     assert redeem_secret(kind, secret) == because
-    assert session.get(ConsoleSession, session_id).spent_at is None
+    assert session.get(ConsoleSession, session_id).redeemed_at is None
 
 
 @pytest.mark.parametrize("end", [revoke_token, suspend_instance, suspend_account, turn_screen_off])

@@ -48,7 +48,7 @@ def test_what_happens_to_the_machine_closes_its_consoles(open_session, running, 
 
 def test_a_token_that_is_revoked_closes_what_it_opened(open_session, api_as):
     row = open_session()
-    token = session.scalar(select(Token).where(Token.id == row.who["token_id"]))
+    token = session.scalar(select(Token).where(Token.id == row.opened_by["token_id"]))
     session.delete(token)
     session.commit()
     assert close_reason_of(row) == "The token that opened this console is no longer valid."
@@ -70,7 +70,7 @@ def test_a_member_who_loses_the_right_or_the_reach_loses_the_console(open_sessio
     session.commit()
     browser_as("viewer").post(f"/instances/{running.id}/console")
     row = open_session(row=console_sessions()[-1])
-    assert (row.who["person_kind"], close_reason_of(row)) == ("member", None)
+    assert (row.opened_by["person_kind"], close_reason_of(row)) == ("member", None)
     session.scalar(select(Role).where(Role.name == "Viewer")).permissions = held
     session.commit()
     assert close_reason_of(row) == "You may no longer open consoles of this machine."

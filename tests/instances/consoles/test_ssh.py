@@ -112,7 +112,7 @@ def test_the_key_is_in_the_guest_for_as_long_as_the_shell(api_as, running, inlin
     public_key, kept = row.public_key, session.scalar(select(ConsoleSession.private_key))
     assert "OPENSSH PRIVATE KEY" in kept
     assert public_key in node.authorized_keys(running.id)
-    row.spent_at = clock.now()
+    row.redeemed_at = clock.now()
     consoles.record_ended(row.id, reason="left", message="The browser closed the console.")
     session.commit()
     run_tasks()

@@ -38,7 +38,7 @@ def test_a_screen_is_minted(api_as, running, run_tasks, who, method, path):
     assert answer.headers["Cache-Control"] == "no-store"
     run_tasks()
     [row] = console_sessions()
-    assert (row.host, row.via, row.problem) == ("127.0.0.1", None, None)
+    assert (row.host, row.ssh_jump, row.error) == ("127.0.0.1", None, None)
     assert row.port
     assert row.node_password != found["password"]
 
@@ -142,7 +142,7 @@ def test_a_node_that_opens_no_screen_is_told_of(api_as, running, run_tasks, node
     node.power_off(running.id)
     run_tasks()
     [row] = console_sessions()
-    assert (row.port, row.problem) == (None, "The machine is off.")
+    assert (row.port, row.error) == (None, "The machine is off.")
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_a_bell_that_rings_twice_opens_a_screen_once(api_as, running, run_tasks,
     consoles.enqueue_vnc_preparation(row.id)
     run_tasks()
     [row] = console_sessions()
-    assert ((row.port, row.node_password), row.problem) == (before, None)
+    assert ((row.port, row.node_password), row.error) == (before, None)
 
 
 def test_the_password_of_the_node_changes_but_not_under_somebody_who_is_on_the_way(api_as, running, run_tasks):
@@ -229,6 +229,6 @@ def test_the_password_of_the_node_changes_but_not_under_somebody_who_is_on_the_w
     assert first.node_password == second.node_password
     assert first.password != second.password
     for row in (first, second):
-        row.spent_at = row.opened_at = clock.now()
+        row.redeemed_at = row.opened_at = clock.now()
     session.commit()
     assert mint().node_password != first.node_password
