@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 from flask import g
-from sqlalchemy import event, inspect
+from sqlalchemy import create_engine, event, inspect, make_url, text
 
 from panel.app import create_app
 from panel.core import jobs
@@ -305,3 +305,19 @@ def browser_as(rolled_back_app, cast):
         return browser
 
     return open_browser
+
+
+@pytest.fixture
+def empty_database(tmp_path):
+    """The address of a database without tables."""
+    given = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL")
+    if not given:
+        yield f"sqlite:///{tmp_path / 'empty.db'}"
+        return
+    engine = create_engine(given, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("create database migrations"))
+    yield make_url(given).set(database="migrations").render_as_string(hide_password=False)
+    with engine.connect() as connection:
+        connection.execute(text("drop database migrations with (force)"))
+    engine.dispose()

@@ -37,7 +37,7 @@ def check_known(connection):
         raise ConfigError(
             f"This version cannot use the database: its tables are at revision {', '.join(sorted(unknown))}, which is"
             " not among this version's migrations. Nothing was changed. If a newer version made it, run that version."
-            " If a development version from before 22 November 2026 made it, there is no upgrade: start a fresh"
+            " If a development version from before 0.1.0 made it, there is no upgrade: start a fresh"
             " installation (another PANEL_DATA_DIR, or an empty database), and run the commit that made the database to"
             " look up or export what you need from it."
         )

@@ -4,7 +4,9 @@ import sqlite3
 from contextlib import contextmanager
 
 import pytest
+from click.testing import CliRunner
 
+from panel.cli import doctor, main
 from panel.core import schema_revision, startup_checks
 from panel.core.config import Config, ConfigError, load
 from panel.core.db import create_worker_app, db, init_migrate, session
@@ -97,11 +99,18 @@ def test_a_database_of_an_unknown_revision_is_explained(filled_database):
         database.execute("update alembic_version set version_num = '382ff56878d3'")
     with open_database(filled_database, "old" * 20) as app, pytest.raises(ConfigError, match=r"382ff56878d3.*fresh"):
         startup_checks.check_installation(app)
+    with open_database(filled_database, "old" * 20) as app, pytest.raises(doctor.CheckFailed, match="no upgrade"):
+        doctor.check_database(app.extensions["config"])
+    environ = {"PANEL_DATA_DIR": str(filled_database), "PANEL_SECRET_KEY": "old" * 20}
+    result = CliRunner(env=environ).invoke(main, ["db", "upgrade"])  # `panel up` runs this command
+    assert result.exit_code == 1
+    assert "382ff56878d3" in result.output
+    assert "start a fresh installation" in result.output
 
 
-def test_a_database_that_is_behind_or_empty_is_explained(filled_database, tmp_path):
-    with sqlite3.connect(filled_database / "panel.db") as database:
-        database.execute("update alembic_version set version_num = 'ec4a282d50b5'")
+def test_a_database_that_is_behind_or_empty_is_explained(filled_database, tmp_path, monkeypatch):
+    later = schema_revision.known_revisions()[0] | {"next"}, {"next"}
+    monkeypatch.setattr(schema_revision, "known_revisions", lambda: later)
     with open_database(filled_database, "old" * 20) as app, pytest.raises(ConfigError, match="panel db upgrade"):
         startup_checks.check_installation(app)
     (tmp_path / "empty").mkdir()

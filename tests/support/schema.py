@@ -1,0 +1,29 @@
+"""A database's schema, for comparisons: with triggers and conditions of indexes, which Alembic does not compare."""
+
+from sqlalchemy import text
+
+SQLITE_QUERY = "select sql from sqlite_master where sql is not null and tbl_name <> 'alembic_version'"
+
+POSTGRESQL_QUERIES = (
+    """select table_name, column_name, data_type, character_maximum_length, numeric_precision, numeric_scale,
+    is_nullable, column_default from information_schema.columns
+    where table_schema = 'public' and table_name <> 'alembic_version'""",
+    "select indexdef from pg_indexes where schemaname = 'public' and tablename <> 'alembic_version'",
+    """select conrelid::regclass::text, conname, pg_get_constraintdef(oid) from pg_constraint
+    where connamespace = 'public'::regnamespace and conrelid::regclass::text <> 'alembic_version'""",
+    "select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal",
+)
+
+
+def describe_schema(engine):
+    """Return a set of texts. Two databases with equal sets have the same tables, indexes, constraints and triggers."""
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            return {normalize(statement) for statement in connection.scalars(text(SQLITE_QUERY))}
+        return {str(tuple(row)) for query in POSTGRESQL_QUERIES for row in connection.execute(text(query))}
+
+
+def normalize(statement):
+    """Return the statement with the lines of a table sorted: their order does not matter."""
+    first, *lines = [line.strip().rstrip(",") for line in statement.splitlines()]
+    return "\n".join([first, *sorted(lines)])
