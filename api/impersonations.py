@@ -15,7 +15,7 @@ admin = kit.Admin("impersonation", __name__, description="Acting as a customer")
     body=ImpersonationIn,
     out=ImpersonationOut,
 )
-@audit_label("Begin to act as the person")
+@audit_label("Start acting as the customer")
 def start(body, account_id):
     """Mint a token that acts as a customer.
 

@@ -117,7 +117,7 @@ def revoke(token_id):
     out=kit.result(),
 )
 @user.doc(responses={422: "Invalid"})
-@audit_label("Stop acting as the person")
+@audit_label("Stop acting as the customer")
 def stop():
     """End the impersonation that this token is.
 

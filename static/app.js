@@ -11,7 +11,7 @@ document.addEventListener("htmx:confirm", (event) => {
   const { yes, danger } = ctx.sourceElement.dataset;
   const dialog = find("#confirm");
   find("#confirm-text").textContent = ctx.confirm;
-  find("#confirm-yes").textContent = yes || "Go on";
+  find("#confirm-yes").textContent = yes || find("#confirm-yes").dataset.text;
   find("#confirm-yes").className = `btn btn-${danger === undefined ? "primary" : "danger"}`;
   dialog.returnValue = "no";
   dialog.addEventListener("close", () => (dialog.returnValue === "yes" ? issueRequest() : dropRequest()), { once: true });

@@ -10,7 +10,7 @@ for (const form of document.querySelectorAll("form[data-passkey]")) {
 
 async function answer(form) {
   const asked = await fetch(form.dataset.options, { method: "POST", body: new FormData(form) });
-  if (!asked.ok) throw new Error("The panel did not answer. Load the page again and repeat it.");
+  if (!asked.ok) throw new Error(form.dataset.unreachable);
   const options = await asked.json();
   if (options.problem) throw new Error(options.problem);
   const making = form.dataset.passkey === "create";
@@ -19,11 +19,6 @@ async function answer(form) {
     : await navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options) });
   return JSON.stringify(credential.toJSON());
 }
-
-const WORDS = {
-  InvalidStateError: "This device has a passkey for your account already.",
-  NotAllowedError: "No passkey was chosen, or it took too long. Try again.",
-};
 
 document.addEventListener("submit", async (event) => {
   const form = event.target.closest("form[data-passkey]");
@@ -37,7 +32,7 @@ document.addEventListener("submit", async (event) => {
     form.elements.credential.value = await answer(form);
     form.submit();
   } catch (error) {
-    problem.textContent = WORDS[error.name] || error.message;
+    problem.textContent = { InvalidStateError: form.dataset.exists, NotAllowedError: form.dataset.cancelled }[error.name] || error.message;
     problem.hidden = false;
     button.disabled = false;
   }

@@ -188,7 +188,7 @@ def test_a_page_that_is_not_there_offers_search_and_the_way_back(browser_as):
     answer = browser_as("owner").get("/nothing")
     assert answer.status_code == 404
     assert 'action="/search"' in answer.text
-    assert "Back to the overview" in answer.text
+    assert "Back to overview" in answer.text
     assert browser_as().get("/nothing").status_code == 404
 
 
@@ -270,7 +270,7 @@ def test_search_finds_own_things_only(browser_as, cast):
     assert made.id in browser_as("owner").get("/search?q=shop").text
     assert made.id not in browser_as("outsider").get("/search?q=shop").text
     assert "/profile" in browser_as("owner").get("/search?q=prof", headers=PARTIAL_HEADERS).text
-    assert "Nothing found" in browser_as("owner").get("/search?q=zzzz").text
+    assert "No results" in browser_as("owner").get("/search?q=zzzz").text
 
 
 LIST_PAGE_PERMISSIONS = {

@@ -75,7 +75,7 @@ def admin_reset_password(body, instance_id):
     out=kit.result(task_id=TASK_ID),
 )
 @user.doc(**GUEST_FAILURES)
-@audit_label("Push SSH keys")
+@audit_label("Add SSH keys")
 def push_keys(body, instance_id):
     """Put SSH keys into a running guest.
 

@@ -4,14 +4,15 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Instance, Task
+from panel.web.translation import lazy_gettext
 
 EVENT_LABELS = {
-    "instance.created": ("plus", "was created"),
-    "instance.deployed": ("rocket", "was deployed"),
-    "instance.reinstalled": ("replace", "was reinstalled"),
-    "instance.suspended": ("player-pause", "was suspended"),
-    "instance.unsuspended": ("player-play", "was unsuspended"),
-    "instance.deleted": ("trash", "was destroyed"),
+    "instance.created": ("plus", lazy_gettext("was created")),
+    "instance.deployed": ("rocket", lazy_gettext("was deployed")),
+    "instance.reinstalled": ("replace", lazy_gettext("was reinstalled")),
+    "instance.suspended": ("player-pause", lazy_gettext("was suspended")),
+    "instance.unsuspended": ("player-play", lazy_gettext("was unsuspended")),
+    "instance.deleted": ("trash", lazy_gettext("was destroyed")),
 }
 
 
@@ -32,5 +33,9 @@ def describe_event(event):
     """Return the (icon, label) of an event."""
     if event.kind == "instance.status_changed":
         status = event.data.get("status")
-        return ("player-play", "started") if status == "running" else ("player-stop", "stopped")
+        return (
+            ("player-play", lazy_gettext("started"))
+            if status == "running"
+            else ("player-stop", lazy_gettext("stopped"))
+        )
     return EVENT_LABELS.get(event.kind, ("bell", event.kind.partition(".")[2].replace("_", " ")))

@@ -9,10 +9,10 @@ from panel.web.formatting import duration
 from panel.web.translation import gettext, lazy_gettext
 
 COMMAND_LABELS = {
-    "panel.token.admin": lazy_gettext("Make an admin token"),
-    "panel.token.billing": lazy_gettext("Make a billing token"),
-    "panel.token.user": lazy_gettext("Make a token"),
-    "panel.user.password": lazy_gettext("Set a password"),
+    "panel.token.admin": lazy_gettext("Create admin token"),
+    "panel.token.billing": lazy_gettext("Create billing token"),
+    "panel.token.user": lazy_gettext("Create token"),
+    "panel.user.password": lazy_gettext("Set password"),
 }
 """Labels of actions of the command line."""
 
@@ -43,7 +43,7 @@ def describe_entry(entry):
         return describe_console_entry(entry.changes)
     task = entry.changes.get("task", "").removeprefix(f"{entry.object_type}_")
     label = (task or entry.action.rpartition(".")[2]).replace("_", " ").replace("poweroff", "power off")
-    return find_label(entry.action) or label.capitalize().replace("Ssh", "SSH")
+    return find_label(entry.action) or gettext(label.capitalize().replace("Ssh", "SSH"))
 
 
 def describe_console_entry(changes):
@@ -54,7 +54,8 @@ def describe_console_entry(changes):
 
 def object_type_label(entry):
     """Return the label of an entry's object type, such as `SSH key` or `Instance`."""
-    return (entry.object_type or "").replace("_", " ").capitalize().replace("Ssh", "SSH")
+    label = (entry.object_type or "").replace("_", " ").capitalize().replace("Ssh", "SSH")
+    return gettext(label) if label else ""
 
 
 def parse_filters(zone, *names):

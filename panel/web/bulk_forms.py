@@ -5,6 +5,7 @@ from marshmallow import ValidationError
 
 from panel.core.errors import Invalid
 from panel.web.forms import flatten_errors
+from panel.web.translation import gettext as _
 
 
 def parse_bulk_request(schema):
@@ -17,7 +18,7 @@ def parse_bulk_request(schema):
         return schema().load(data)
     except ValidationError as error:
         messages = error.normalized_messages()
-        raise Invalid("Tick at least one instance." if not data["ids"] else flatten_errors(messages)) from None
+        raise Invalid(_("Select at least one instance.") if not data["ids"] else flatten_errors(messages)) from None
 
 
 def is_confirmed(ids, form):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from panel.web.formatting import format_number, size
+from panel.web.translation import lazy_gettext
 
 FINEST_STEP_SECONDS = 15
 """Step of the finest series. One missing point at this step is not a gap, because a poll may have been late."""
@@ -25,15 +26,33 @@ class Chart:
 
 
 CHARTS = (
-    Chart("Processor", "percent", (("cpu_percent", "Used"),)),
-    Chart("Memory", "mib", (("memory_used", "Used"),)),
-    Chart("Network", "mbps", (("network_receive_mbps", "Received"), ("network_transmit_mbps", "Sent"))),
-    Chart("Disk throughput", "bytes", (("disk_read_bytes", "Read"), ("disk_write_bytes", "Written"))),
-    Chart("Disk operations", "operations", (("disk_read_iops", "Read"), ("disk_write_iops", "Written"))),
+    Chart(lazy_gettext("CPU"), "percent", (("cpu_percent", lazy_gettext("Used")),)),
+    Chart(lazy_gettext("Memory"), "mib", (("memory_used", lazy_gettext("Used")),)),
+    Chart(
+        lazy_gettext("Network"),
+        "mbps",
+        (("network_receive_mbps", lazy_gettext("Received")), ("network_transmit_mbps", lazy_gettext("Sent"))),
+    ),
+    Chart(
+        lazy_gettext("Disk throughput"),
+        "bytes",
+        (("disk_read_bytes", lazy_gettext("Read")), ("disk_write_bytes", lazy_gettext("Written"))),
+    ),
+    Chart(
+        lazy_gettext("Disk operations"),
+        "operations",
+        (("disk_read_iops", lazy_gettext("Read")), ("disk_write_iops", lazy_gettext("Written"))),
+    ),
 )
 CHARTED_FIGURES = [(chart, name, label) for chart in CHARTS for name, label in chart.lines]
 NO_VALUE = "–"  # noqa: RUF001
-RANGES = (("30m", "30 min"), ("1h", "1 h"), ("12h", "12 h"), ("1d", "1 day"), ("1w", "1 week"))
+RANGES = (
+    ("30m", "30 min"),
+    ("1h", "1 h"),
+    ("12h", "12 h"),
+    ("1d", lazy_gettext("1 day")),
+    ("1w", lazy_gettext("1 week")),
+)
 
 
 def format_value(unit, value):

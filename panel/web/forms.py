@@ -16,9 +16,35 @@ from marshmallow import Schema, ValidationError, fields
 
 from panel.core.db import session
 from panel.core.errors import Problem, TooMany
-from panel.core.messages import join_messages
+from panel.web.translation import lazy_gettext, translate
 
 NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
+
+MARSHMALLOW_MESSAGES = [
+    (re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.*)", re.escape(source)), re.DOTALL), template)
+    for source, template in (
+        ("Missing data for required field.", lazy_gettext("This field is required.")),
+        ("Field may not be null.", lazy_gettext("This field is required.")),
+        ("Not a valid string.", lazy_gettext("Enter text.")),
+        ("Not a valid integer.", lazy_gettext("Enter a whole number.")),
+        ("Not a valid number.", lazy_gettext("Enter a number.")),
+        ("Not a valid boolean.", lazy_gettext("Must be true or false.")),
+        ("Not a valid datetime.", lazy_gettext("Enter a date and time.")),
+        ("Not a valid email address.", lazy_gettext("Enter an email address.")),
+        ("Unknown field.", lazy_gettext("Unknown field.")),
+        ("Length must be between {min} and {max}.", lazy_gettext("Length must be between {min} and {max}.")),
+        ("Shorter than minimum length {min}.", lazy_gettext("Shorter than minimum length {min}.")),
+        ("Longer than maximum length {max}.", lazy_gettext("Longer than maximum length {max}.")),
+        ("Must be one of: {choices}.", lazy_gettext("Must be one of: {choices}.")),
+        (
+            "Must be greater than or equal to {min} and less than or equal to {max}.",
+            lazy_gettext("Must be greater than or equal to {min} and less than or equal to {max}."),
+        ),
+        ("Must be greater than or equal to {min}.", lazy_gettext("Must be greater than or equal to {min}.")),
+        ("Must be less than or equal to {max}.", lazy_gettext("Must be less than or equal to {max}.")),
+    )
+]
+"""(pattern of marshmallow's English text, text for the page). Specific patterns stand before general ones."""
 
 
 class Form:
@@ -53,9 +79,9 @@ class Form:
                 self.status, self.reason = error.status, error.reason
                 if isinstance(error, TooMany):
                     after_this_request(partial(set_retry_after, error.seconds))
-                self.errors = {name: join_messages(texts) for name, texts in error.fields.items()}
+                self.errors = {name: " ".join(map(translate, texts)) for name, texts in error.fields.items()}
                 if not self.errors.keys() & self.fields.keys():
-                    self.errors[""] = error.message
+                    self.errors[""] = translate(error.message)
         if "_schema" in self.errors:
             self.errors[""] = self.errors.pop("_schema")
         if self.errors:
@@ -134,9 +160,15 @@ def parse_scalar(field, text):
 
 
 def flatten_errors(messages):
-    """Return the schema's messages, nested at any depth, as one text."""
+    """Return the schema's messages, nested at any depth, as one translated text."""
     if isinstance(messages, dict):
         messages = messages.values()
-    if messages == "Missing data for required field.":
-        return "Fill this in."
-    return messages if isinstance(messages, str) else join_messages(flatten_errors(nested) for nested in messages)
+    return translate_error(messages) if isinstance(messages, str) else " ".join(map(flatten_errors, messages))
+
+
+def translate_error(text):
+    """Return a schema's message in the request's language: marshmallow's own, or a `Message`."""
+    for pattern, template in MARSHMALLOW_MESSAGES:
+        if match := pattern.fullmatch(text):
+            return str(template).format(**match.groupdict())
+    return translate(text)

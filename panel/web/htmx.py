@@ -14,7 +14,8 @@ from werkzeug.exceptions import HTTPException
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Problem
-from panel.web.translation import translate
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext, translate
 
 log = structlog.get_logger()
 
@@ -25,14 +26,14 @@ CONFIRMATION_FIELD = "typed"
 """The form field in which a name is typed to confirm an irreversible action."""
 
 ERROR_TITLES = {
-    403: "You may not do this",
-    404: "There is nothing here",
-    405: "This cannot be done here",
-    409: "This cannot be done now",
-    413: "This is too large",
-    429: "Too many attempts",
-    500: "Something went wrong",
-    503: "Not available at the moment",
+    403: lazy_gettext("You don't have permission to do this"),
+    404: lazy_gettext("Page not found"),
+    405: lazy_gettext("Not possible here"),
+    409: lazy_gettext("Not possible at the moment"),
+    413: lazy_gettext("This is too large"),
+    429: lazy_gettext("Too many attempts"),
+    500: lazy_gettext("Something went wrong"),
+    503: lazy_gettext("Not available at the moment"),
 }
 
 
@@ -47,7 +48,7 @@ def is_htmx_request():
 def flash_message(message, level=None):
     """Show a message with the next page or partial. `level` is `success`, `info`, `warning` or `danger`; the default is
     `info` when a task was enqueued, because the work is not done yet, else `success`."""
-    flash(translate(message), level or ("info" if jobs.has_queued_tasks() else "success"))
+    flash(str(translate(message)), level or ("info" if jobs.has_queued_tasks() else "success"))
 
 
 def render(template, block=None, *, status=200, **context):
@@ -94,7 +95,7 @@ def action_done(message, url, level=None):
     """Answer a completed action with a message. htmx stays on the page and its live parts reload; other requests are
     redirected to `url`."""
     if is_script_request():
-        return make_response({"message": translate(message)})
+        return make_response({"message": str(translate(message))})
     flash_message(message, level)
     if not is_partial():
         return redirect_to(url)
@@ -122,28 +123,27 @@ def redirect_to(url):
 
 def refused(status, message, reason=None):
     """Return an error as JSON, for a page's script."""
-    return make_response(
-        {"success": False, "message": translate(message)} | ({"reason": reason} if reason else {}), status
-    )
+    answer = {"success": False, "message": str(translate(message))} | ({"reason": reason} if reason else {})
+    return make_response(answer, status)
 
 
 def answer_problem(error: Problem):
     session.rollback()
     if is_script_request():
-        return refused(error.status, error.message, error.reason)
+        return refused(error.status, translate(error.message), error.reason)
     if error.status == 401:
         return redirect_to(url_for("sign_in.show", next=next_url()))
     if error.reason == "second_factor_required" and not is_partial():
         return redirect_to(url_for("security.show"))
-    fields = dict(error.fields)
+    fields = {name: [translate(text) for text in texts] for name, texts in error.fields.items()}
     if "name" in fields and CONFIRMATION_FIELD in request.form:  # the API's field for the confirmation is `name`
         fields[CONFIRMATION_FIELD] = fields["name"]
-    return error_response(error.status, error.message, fields)
+    return error_response(error.status, translate(error.message), fields)
 
 
 def answer_http_error(error: HTTPException):
     session.rollback()
-    messages = {404: "There is nothing at this address.", 405: "This page does not take what was sent to it."}
+    messages = {404: _("This page does not exist."), 405: _("This page does not accept this request.")}
     if error.code and error.code < 400:
         return error.get_response()
     return error_response(error.code, messages.get(error.code, error.description))
@@ -152,14 +152,14 @@ def answer_http_error(error: HTTPException):
 def answer_crash(error: Exception):
     session.rollback()
     log.exception("request_crashed", page=request.endpoint)  # not the path, which may contain a secret
-    return error_response(500, "The fault is ours and it was noted. If it stays, tell support the id below.")
+    return error_response(500, _("An internal error occurred. If it happens again, send the ID below to support."))
 
 
 def answer_outage(status, message):
     """Answer a request that failed because the database is unavailable, full or busy. The page is rendered without the
     viewer's account, which cannot be queried."""
     g.is_database_unavailable = True
-    return error_response(status, message)
+    return error_response(status, translate(message))
 
 
 def error_response(status, message, fields=None):
@@ -178,7 +178,7 @@ def error_response(status, message, fields=None):
         answer = make_response(render_toasts(), swallow_4xx(status))
         answer.headers["HX-Reswap"] = "none"
         return answer
-    title = ERROR_TITLES.get(status, "This did not work")
+    title = ERROR_TITLES.get(status, _("Request failed"))
     return make_response(render_template("layout/error.html", status=status, title=title, message=message), status)
 
 

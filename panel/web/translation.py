@@ -7,8 +7,8 @@ A literal percent sign is written `%%`. Services do not translate: they raise an
 turns into the request's language.
 """
 
-from flask import Flask, g, has_request_context, request
-from flask_babel import Babel, LazyString, get_translations
+from flask import Flask, g, has_app_context, has_request_context, request
+from flask_babel import Babel, LazyString, get_locale
 from markupsafe import Markup
 
 from panel.core import languages, messages
@@ -16,8 +16,7 @@ from panel.core.messages import Message
 
 
 def init_app(app: Flask):
-    """Set up translation, and the functions `_`, `ngettext`, `translate` and `language` of templates."""
-    app.config["BABEL_TRANSLATION_DIRECTORIES"] = str(languages.TRANSLATIONS_FOLDER)
+    """Set up translation, and the functions `_`, `ngettext`, `translate` and `page_language` of templates."""
     Babel(app, default_locale=languages.DEFAULT_LANGUAGE, locale_selector=language, configure_jinja=False)
     app.before_request(set_language_of_mails)
     environment = app.jinja_env
@@ -26,7 +25,7 @@ def init_app(app: Flask):
     environment.finalize = translate  # messages of services and of rows, wherever a template shows them
     environment.policies["ext.i18n.trimmed"] = True
     environment.globals |= {"_": gettext_markup, "gettext": gettext_markup, "ngettext": ngettext_markup}
-    environment.globals |= {"language": language, "translate": translate}
+    environment.globals |= {"page_language": language, "translate": translate}
 
 
 def language() -> str:
@@ -43,9 +42,11 @@ def set_language_of_mails():
 
 
 def translations():
-    """Return the catalogue of the request's language, looked up once in each request."""
+    """Return the catalogue of the request's language, looked up once in each request; English outside of requests."""
+    if not has_app_context():
+        return languages.load_translations(languages.DEFAULT_LANGUAGE)
     if "translations" not in g:
-        g.translations = get_translations()
+        g.translations = languages.load_translations(str(get_locale()))
     return g.translations
 
 

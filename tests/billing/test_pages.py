@@ -76,15 +76,15 @@ def test_billing_pages_require_billing_view(browser_as, path):
 
 
 def test_who_is_not_charged_is_told_so(browser_as, cast):
-    assert "Billing is switched off" in browser_as("owner").get("/billing").text
+    assert "Billing is disabled" in browser_as("owner").get("/billing").text
     cast.owner.self_provisioning = True
     session.commit()
-    assert "This account is not charged" in browser_as("owner").get("/billing").text
+    assert "This account is not billed" in browser_as("owner").get("/billing").text
 
 
 def test_billing_pages_without_usage(browser_as, billing_enabled):
-    assert "Nothing was used" in browser_as("owner").get("/billing").text
-    assert "Nothing is booked yet" in browser_as("owner").get("/billing/entries").text
+    assert "No usage" in browser_as("owner").get("/billing").text
+    assert "No entries yet" in browser_as("owner").get("/billing/entries").text
 
 
 def test_the_files_have_everything_and_calculate_nothing(browser_as, cast, booked_usage):
@@ -103,7 +103,7 @@ def test_the_files_have_everything_and_calculate_nothing(browser_as, cast, booke
 def test_an_operator_books_an_amount(browser_as, cast):
     page = f"{ADMIN}/customers/{cast.owner.id}"
     browser = browser_as("admin")
-    assert "Nothing is booked yet" in browser.get(page).text
+    assert "No entries yet" in browser.get(page).text
     wrong = browser.post(page, data={"kind": "credit", "amount": "-5"})
     assert wrong.status_code == 422
     assert "Must be more than 0" in wrong.text

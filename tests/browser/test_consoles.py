@@ -52,7 +52,7 @@ def run_in_guest(lab, hypervisor, guest):
 def open_console(page, lab, guest, button):
     sign_in(page, lab)
     page.goto(f"{lab.at.url}/instances/{guest['id']}")
-    opener = page.get_by_role("button" if button == "Screen" else "link", name=button, exact=True)
+    opener = page.get_by_role("button" if button == "Console" else "link", name=button, exact=True)
     with page.context.expect_page() as opened:
         opener.click()
     return opened.value
@@ -81,7 +81,7 @@ def picture_similarity(one, other):
 
 def test_the_screen_shows_the_guest_and_takes_keys(page, lab, guest, run_in_guest, hypervisor, tmp_path, screenshot):
     """CON-06, CON-10: what the browser shows is what the node shows; what is typed arrives."""
-    screen = open_console(page, lab, guest, "Screen")
+    screen = open_console(page, lab, guest, "Console")
     expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
 
     def same():
@@ -127,7 +127,7 @@ def test_a_shell_of_the_guest(page, lab, guest, run_in_guest):
 
 
 def test_a_machine_that_is_turned_off_is_said_so(page, lab, guest):
-    screen = open_console(page, lab, guest, "Screen")
+    screen = open_console(page, lab, guest, "Console")
     expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
     lab.power(guest, "poweroff")
     expect(
@@ -137,7 +137,7 @@ def test_a_machine_that_is_turned_off_is_said_so(page, lab, guest):
 
 
 def test_operators_see_open_consoles_and_close_them(page, lab, guest):
-    screen = open_console(page, lab, guest, "Screen")
+    screen = open_console(page, lab, guest, "Console")
     expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
     operator = open_window(page.context.browser).new_page()
     sign_in(operator, lab, "operator@example.com")

@@ -26,7 +26,7 @@ def test_the_focus_stays(site, open_page):
     page.goto(f"{site.url}{site.thing['instance']}/settings")
     page.locator("#typed").fill("nonsense")
     page.locator("#typed").press("Enter")
-    expect(page.locator("#typed-error")).to_contain_text("That is not the name of this instance.")
+    expect(page.locator("#typed-error")).to_contain_text("The name does not match.")
     expect(page.locator("#typed")).to_be_focused()
     assert page.locator("#typed").get_attribute("aria-invalid") == "true"
     page.locator("#typed").press("x")

@@ -28,7 +28,7 @@ def test_a_customer_makes_a_machine_and_signs_in_to_it(page, lab, screenshot):
     expect(page.get_by_role("checkbox", name="lab")).to_be_checked()
     screenshot("create")
     page.get_by_role("button", name="Create instance").click()
-    expect(page.get_by_label("Name, click to change")).to_have_value("Shop front")
+    expect(page.get_by_label("Name, click to edit")).to_have_value("Shop front")
     screenshot("deploying")
     expect(page.get_by_text("Running", exact=True).first).to_be_visible(timeout=PAGE_TIMEOUT_MS)
     screenshot("running")

@@ -121,13 +121,13 @@ def test_a_long_text_shows_its_progress_and_can_be_stopped(screen, machine, scre
 
 
 def test_every_layout_of_instances_is_there_and_the_choice_is_kept(screen, panel):
-    chooser = screen.get_by_label("Keyboard layout of the machine")
+    chooser = screen.get_by_label("Keyboard layout of the guest")
     assert set(chooser.evaluate("select => [...select.options].map(({value}) => value)")) == set(KEYMAPS)
     assert len(KEYMAPS) == 33
     expect(chooser).to_have_value("de")
     chooser.select_option("fr-ch")
     screen.goto(panel.page())
-    expect(screen.get_by_label("Keyboard layout of the machine")).to_have_value("fr-ch")
+    expect(screen.get_by_label("Keyboard layout of the guest")).to_have_value("fr-ch")
 
 
 def test_latin_layouts_have_every_character_of_ascii(screen):
@@ -153,7 +153,9 @@ def test_what_my_keys_write_in_the_layout_of_the_machine(screen, machine):
     screen.keyboard.press("y")
     wait_until(lambda: machine.strokes == ["15"], "the key at its place")
     screen.get_by_role("button", name="Send keys").click()
-    wish = screen.get_by_role("menuitemcheckbox", name="Send what my keys write", include_hidden=True)
+    wish = screen.get_by_role(
+        "menuitemcheckbox", name="Type characters in the layout of the guest", include_hidden=True
+    )
     wish.click()
     expect(wish).to_have_attribute("aria-checked", "true")
     screen.keyboard.press("y")
@@ -270,10 +272,10 @@ def test_both_clipboards(screen, machine):
     screen.context.grant_permissions(["clipboard-read", "clipboard-write"])
     machine.copies(b"from the machine")
     screen.get_by_role("button", name="Clipboard").click()
-    expect(screen.get_by_label("Copied in the machine")).to_have_value("from the machine")
+    expect(screen.get_by_label("Copied in the guest")).to_have_value("from the machine")
     screen.get_by_role("button", name="Copy").click()
     wait_until(lambda: screen.evaluate("navigator.clipboard.readText()") == "from the machine", "the copy")
-    screen.get_by_label("For the machine").fill("to the machine")
+    screen.get_by_label("For the guest").fill("to the machine")
     screen.get_by_role("button", name="Send", exact=True).click()
     wait_until(lambda: machine.pasted == [b"to the machine"], "the text")
 
@@ -282,7 +284,7 @@ def test_a_picture_is_saved(screen, machine):
     assert machine.drawn.wait(20)
     screen.get_by_role("button", name="View").click()
     with screen.expect_download() as saved:
-        screen.get_by_role("menuitem", name="Save a picture").click()
+        screen.get_by_role("menuitem", name="Save screenshot").click()
     assert re.fullmatch(r"web-1 \d{4}-\d\d-\d\d \d\d\.\d\d\.\d\d\.png", saved.value.suggested_filename)
     head = saved.value.path().read_bytes()[:24]
     assert head[:4] == b"\x89PNG"
@@ -317,7 +319,7 @@ def test_a_phone_has_the_keys_it_lacks(browser, panel, machine):
     page = context.new_page()
     page.goto(panel.page())
     expect(page.locator("#status")).to_have_text("Connected")
-    keys = page.get_by_role("group", name="Keys of the machine")
+    keys = page.get_by_role("group", name="Guest keys")
     expect(keys).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     assert page.locator(".bar").bounding_box()["height"] < 96  # two lines

@@ -46,16 +46,16 @@ def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh_in
     page.get_by_role("button", name="Generate").click()
     expect(page.get_by_label("Secret", exact=True)).not_to_have_value("")
     secret = page.get_by_label("Secret", exact=True).input_value()
-    page.get_by_role("checkbox", name="Every event").check()
+    page.get_by_role("checkbox", name="All events").check()
     page.get_by_role("button", name="Create webhook").last.click()
     expect(page.get_by_text("10.0.0.1, which is not a public address")).to_be_visible()
     page.get_by_label("Address").fill(receiver.url("/hook?token=t0p"))
     expect(page.get_by_label("Secret", exact=True)).to_have_value(secret)
     screenshot("form")
     page.get_by_role("button", name="Create webhook").last.click()
-    expect(page.get_by_text("Nothing was sent yet")).to_be_visible()
+    expect(page.get_by_text("No deliveries yet")).to_be_visible()
 
-    page.get_by_label("Kind of the test event").select_option("instance.deployed")
+    page.get_by_label("Type of the test event").select_option("instance.deployed")
     page.get_by_role("button", name="Send test event").click()
     row = page.locator("#webhook tbody tr")
     expect(row).to_contain_text("Delivered", timeout=PAGE_TIMEOUT_MS)
@@ -70,12 +70,12 @@ def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh_in
     expect(page.get_by_text("POST /hook?token=•••")).to_be_visible()
     expect(page.get_by_text("X-Signature-256: sha256=•••")).to_be_visible()
     receiver.answer = 500
-    page.get_by_role("button", name="Send again").click()
+    page.get_by_role("button", name="Resend").click()
     expect(page.locator("#delivery")).to_contain_text("Failed", timeout=PAGE_TIMEOUT_MS)
     expect(page.locator("#delivery")).to_contain_text("The receiver answered 500")
     screenshot("failed")
     receiver.answer = 200
-    page.get_by_role("button", name="Send again").click()
+    page.get_by_role("button", name="Resend").click()
     expect(page.locator("#delivery")).to_contain_text("Delivered", timeout=PAGE_TIMEOUT_MS)
     assert len({post.headers["X-Hypervisor-Delivery"] for post in receiver.posts}) == 3
     assert len({post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts}) == 1

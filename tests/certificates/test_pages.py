@@ -91,7 +91,7 @@ def test_certificate_pages_check_permissions(browser_as, added_certificate, chai
 def test_an_ended_one_says_what_to_do(browser_as, added_certificate):
     path = added_certificate(issue_certificate(days=-3, before=100))
     page = browser_as("owner").get(path).text
-    assert "This certificate has ended" in page
+    assert "This certificate has expired" in page
     assert "Expired" in page
 
 
@@ -109,7 +109,7 @@ def test_one_is_ordered_and_its_progress_followed(browser_as, run_tasks):
     made = owner.post("/certificates/new", data={**order, "domains": "shop.example.com\r\nwww.example.com\r\n"})
     path = made.headers["Location"]
     page = owner.get(path).text
-    for words in ("Pending", "Queued", "every 2s", "shop.example.com", "What each domain needs"):
+    for words in ("Pending", "Queued", "every 2s", "shop.example.com", "Requirements for each domain"):
         assert words in page
     row = session.get(Certificate, path.rpartition("/")[2])
     assert row.domains == ["shop.example.com", "www.example.com"]

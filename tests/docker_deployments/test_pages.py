@@ -23,9 +23,9 @@ def pages(request, browser_as, docker_client):
 
 def test_docker_pages_install_to_remove(pages, docker_client):
     person, path = pages
-    assert "Run apps on this machine" in person.get(path).text
+    assert "Run apps on this instance" in person.get(path).text
     assert person.post(f"{path}/install").status_code == 303
-    assert "Docker is being installed" in person.get(path).text
+    assert "Installing Docker" in person.get(path).text
     docker_client.work()
     page = person.get(path).text
     assert "No app yet" in page
@@ -75,7 +75,7 @@ def test_what_is_wrong_stands_at_its_field(pages, docker_ready):
     docker_ready.deploy()
     taken = person.post(f"{path}/new/wordpress", data={"port_0": "80"})
     assert (taken.status_code, "Port 80 of the machine is taken by nginx" in taken.text) == (422, True)
-    assert "is taken by nginx: choose another one" in person.get(f"{path}/new/wordpress").text
+    assert "is used by nginx. Choose another one" in person.get(f"{path}/new/wordpress").text
     form = {"app_name": "Shop", "compose_url": "https://10.0.0.1/a.yaml"}
     for more, field in (
         ({}, "compose_url"),
@@ -115,7 +115,7 @@ def test_logs_are_read_when_somebody_asks(pages, docker_ready, inline_workers):
     person, path = pages
     found = docker_ready.deploy()
     logs = f"{path}/{found['id']}/logs"
-    assert "Not read yet" in person.get(logs).text
+    assert "No logs read yet" in person.get(logs).text
     assert "web | started from nginx" in person.post(logs).text
     assert "web | started from nginx" in person.get(logs).text
     docker_ready.node.set_guest(docker_ready.id, agent=False)
@@ -130,14 +130,14 @@ def test_ports_that_nobody_may_reach_are_told(pages, docker_ready, cast):
     group = security_groups.create(cast.owner, name="shut")
     session.add(SecurityGroupMember(group_id=group.id, instance_id=docker_ready.id))
     session.commit()
-    assert "No security group lets anybody reach port 80" in person.get(f"{path}/new/nginx").text
+    assert "No security group allows port 80" in person.get(f"{path}/new/nginx").text
     docker_ready.deploy()
-    assert "No security group lets anybody in here" in person.get(path).text
+    assert "No security group allows this port" in person.get(path).text
     rule = {"direction": "ingress", "ip_version": "ipv4", "protocol": "tcp", "port_range_min": 80, "port_range_max": 80}
     security_groups.add_rule(group, actor="owner@example.com", **rule)
     session.commit()
-    assert "No security group lets anybody in here" not in person.get(path).text
-    assert "No security group lets anybody reach" not in person.get(f"{path}/new/nginx").text
+    assert "No security group allows this port" not in person.get(path).text
+    assert "No security group allows port" not in person.get(f"{path}/new/nginx").text
 
 
 def test_databases_are_no_links(browser_as, docker_ready):
@@ -164,5 +164,5 @@ def test_a_machine_that_is_off_says_so(browser_as, docker_ready):
     docker_ready.power("poweroff")
     page = browser_as("owner").get(f"/instances/{docker_ready.id}/apps").text
     assert "The instance is not running. Start it first." in page
-    assert "Machine is off" in page
+    assert "Instance is off" in page
     assert f"http://{docker_ready.row.ipv4}" not in page

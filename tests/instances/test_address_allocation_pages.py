@@ -25,7 +25,7 @@ def test_the_network_tab_shows_them_and_gives_them_back(browser_as, instance):
     page = browser.get(tab).text
     assert HtmlOutline(page).open == []
     assert (PREFIX in page, PRIVATE in page, "Routed" in page, "Private" in page) == (True,) * 4
-    assert "that the plan comes with" not in page
+    assert "included in the plan" not in page
     for each in (PREFIX, PRIVATE):
         assert browser.post(change, data={"action": "remove", "ips": each}).headers["Location"] == tab
     page = browser.get(tab).text
@@ -35,7 +35,7 @@ def test_the_network_tab_shows_them_and_gives_them_back(browser_as, instance):
     browser.post(change, data={"action": "add", "kind": "private", "family": "4"})
     found = session.get(Instance, instance.id)
     assert ([each.ip for each in found.prefixes], found.private_ipv4) == ([PREFIX], PRIVATE)
-    assert "that the plan comes with" not in browser.get(tab).text
+    assert "included in the plan" not in browser.get(tab).text
 
 
 def test_the_overview_tells_of_them(browser_as, instance):

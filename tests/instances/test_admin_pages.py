@@ -49,10 +49,10 @@ def test_an_instance_is_created_and_its_password_shown_once(operator, cast, orde
     answer = operator.post(f"{INSTANCES}/new", data={**order, "image_id": cast.image.id}, headers=PARTIAL_HEADERS)
     instance = session.query(Instance).one()
     assert answer.status_code == 200
-    assert "it is shown this once" in answer.text
+    assert "It is shown only once" in answer.text
     assert instance.account_id == cast.owner.id
     assert session.get(Instance, instance.id).state == "running"
-    assert "it is shown this once" not in operator.get(f"{INSTANCES}/{instance.id}").text
+    assert "It is shown only once" not in operator.get(f"{INSTANCES}/{instance.id}").text
 
 
 def test_an_instance_without_a_system_waits_for_its_owner(operator, order):

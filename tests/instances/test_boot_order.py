@@ -14,7 +14,7 @@ def test_the_boot_order_stands_beside_the_drives_and_is_changed_there(browser_as
     answer = browser.post(address, data={"boot": "cdrom,disk"})
     assert (answer.status_code, answer.headers["Location"]) == (303, media)
     assert instance.boot == "cdrom,disk"
-    assert "The settings are changed." in (page := browser.get(media).text)
+    assert "Settings saved." in (page := browser.get(media).text)
     assert '<option value="cdrom,disk" selected>CD, then disk</option>' in page
 
 

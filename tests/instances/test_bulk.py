@@ -231,7 +231,7 @@ def test_destroying_many_needs_the_number(browser_as, fleet, run_tasks, who, pat
 def test_nothing_ticked_says_so(browser_as, fleet, who, path):
     answer = browser_as(who).post(f"{path}/bulk", data={"action": "start"})
     assert answer.status_code == 422
-    assert "Tick at least one" in answer.text
+    assert "Select at least one" in answer.text
 
 
 def test_the_bar_is_for_who_may(browser_as, fleet):

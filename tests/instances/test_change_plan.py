@@ -239,6 +239,6 @@ def test_change_plan_page(browser_as, plan, machine, run_tasks, node):
     assert (answer.status_code, "cannot be made smaller" in answer.text) == (422, True)
     assert owner.post(path, data={"plan_id": large.id}).status_code == 303
     run_tasks()
-    assert "Waits for a restart" in owner.get(f"/instances/{machine.id}").text
+    assert "Takes effect at next boot" in owner.get(f"/instances/{machine.id}").text
     assert size_of(node, machine) == 20
     assert browser_as("viewer").get(path).status_code == 403

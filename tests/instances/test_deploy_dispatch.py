@@ -76,7 +76,7 @@ def test_the_page_shows_the_ids_and_the_password(browser_as, order, no_workers):
     answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=order)
     instance, task = rows()
     assert answer.status_code == 503
-    for shown in (instance.id, task.id, "deploy_dispatch_unconfirmed", "The password of root"):
+    for shown in (instance.id, task.id, "deploy_dispatch_unconfirmed", "Root password"):
         assert shown in answer.text
 
 

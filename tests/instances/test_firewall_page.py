@@ -43,9 +43,9 @@ def test_in_no_group_everything_passes_but_mail(cast, firewall_page):
     session.commit()
     for who in ("owner", "viewer", "admin"):
         incoming, mail, rest = firewall_page(instance, who)
-        assert (incoming[:2], incoming[-1]) == (["Everything", "Inbound"], "Passes")
-        assert (mail[:3], mail[-1]) == (["TCP", "Outbound", "25"], "Shut")
-        assert (rest[:2], rest[-1]) == (["Everything", "Outbound"], "Passes")
+        assert (incoming[:2], incoming[-1]) == (["Everything", "Inbound"], "Allowed")
+        assert (mail[:3], mail[-1]) == (["TCP", "Outbound", "25"], "Blocked")
+        assert (rest[:2], rest[-1]) == (["Everything", "Outbound"], "Allowed")
 
 
 def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deployed, group, firewall_page):
@@ -53,10 +53,10 @@ def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deployed, g
     one, two = group(HTTP_RULE, instances=[instance]), group(HTTP_RULE, PING_RULE, instances=[instance])
     web, ping, rest, out = firewall_page(instance)
     assert web[0] == "TCP IPv4"
-    assert (web[4].count(","), web[5]) == (1, "Passes")
+    assert (web[4].count(","), web[5]) == (1, "Allowed")
     assert ping[0].startswith("ICMP")
-    assert (rest[0], rest[5]) == ("Everything else", "Shut")
-    assert (out[1], out[4], out[5]) == ("Outbound", "No group has an outbound rule", "Passes")
+    assert (rest[0], rest[5]) == ("Everything else", "Blocked")
+    assert (out[1], out[4], out[5]) == ("Outbound", "No group has outbound rules", "Allowed")
     answer = api_as("owner", "GET", f"/api/instance/{instance.id}/firewall").json["firewall"]
     found = [[each["id"] for each in rule["security_groups"]] for rule in answer["rules"]]
     assert sorted(map(sorted, found)) == sorted([sorted([one, two]), [two], [], []])
@@ -72,9 +72,9 @@ def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, firew
     group(out, instances=[instance])
     found = firewall_page(instance)
     assert [(row[0], row[1], row[5]) for row in found] == [
-        ("Everything else", "Inbound", "Shut"),
-        ("Everything IPv4", "Outbound", "Passes"),
-        ("Everything else", "Outbound", "Shut"),
+        ("Everything else", "Inbound", "Blocked"),
+        ("Everything IPv4", "Outbound", "Allowed"),
+        ("Everything else", "Outbound", "Blocked"),
     ]
     assert found[1][3].startswith("10.0.0.0/24, 10.2.0.0/24, 10.4.0.0/24, 10.6.0.0/24 and 2 more 10.8.0.0/24")
 

@@ -170,7 +170,7 @@ def test_operators_switch_on_the_page_of_an_instance(browser_as, machine):
 def test_mail_is_shut_and_opened_on_the_settings_tab(browser_as, machine, run_tasks, node, who, base):
     """INS-23"""
     browser, address = browser_as(who), f"{base}/instances/{machine.id}"
-    assert "Switch off: Mail by port 25" in browser.get(f"{address}/settings").text
+    assert "Switch off: Outgoing mail (SMTP, port 25)" in browser.get(f"{address}/settings").text
     assert browser.post(f"{address}/mail/disable").status_code == 303
     assert machine.enable_smtp is False
     run_tasks()

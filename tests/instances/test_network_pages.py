@@ -66,7 +66,7 @@ def test_traffic_and_why_the_network_is_cut_off(browser_as, instance):
     page = browser_as("owner").get(tab(instance)).text
     assert "12 GB of" in page
     assert re.search(r"February 2020</td><td[^>]*>5 GB</td>", page)
-    assert "The network is cut off" not in page
+    assert "The network is disconnected" not in page
     card.disconnect_reason = "traffic"
     session.commit()
     assert "The traffic of this period is used up" in browser_as("owner").get(tab(instance)).text
@@ -89,7 +89,7 @@ def test_an_operator_changes_the_network_of_any_instance(browser_as, instance):
     assert session.get(Instance, instance.id).interfaces[0].received == 0
     browser.post(f"{place}/disconnect")
     assert "By an operator." in browser.get(place).text
-    assert "An operator has cut it off." in browser_as("owner").get(tab(instance)).text
+    assert "An operator disconnected it." in browser_as("owner").get(tab(instance)).text
     browser.post(f"{place}/connect")
     assert session.get(Instance, instance.id).interfaces[0].disconnect_reason is None
     browser.post(f"/admin/instances/{instance.id}/ips", data={"action": "add", "family": "4", "ips": "10.9.0.77"})

@@ -109,8 +109,8 @@ def test_a_reinstall_is_the_operators_deed(operator, cast, machine, place, run_t
     assert (task.kind, task.actor) == ("instance_reinstall", "admin@example.com")
     entry = session.scalar(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1))
     assert "admin@example.com" in entry.person
-    assert "shown this once" in operator.get(place).text
-    assert "shown this once" not in operator.get(place).text
+    assert "shown only once" in operator.get(place).text
+    assert "shown only once" not in operator.get(place).text
     run_tasks()
     assert session.get(Instance, machine.id).state == "running"
 
@@ -135,7 +135,7 @@ def test_the_configuration_that_a_customer_typed_is_not_shown(operator, cast, br
 def test_the_password_of_root(operator, machine, place, run_tasks):
     assert operator.post(f"{place}/reset-password").headers["Location"] == place
     assert (last_task().kind, last_task().actor) == ("instance_reset_password", "admin@example.com")
-    assert "shown this once" in operator.get(place).text
+    assert "shown only once" in operator.get(place).text
     run_tasks()
 
 

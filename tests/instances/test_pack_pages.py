@@ -28,7 +28,7 @@ def selected_pack(page):
 
 def test_without_packs_it_says_what_they_are(browser_as, cast):
     browser = browser_as("owner")
-    assert "You get one from the platform" in assert_page_sound(browser.get(PACKS))
+    assert "The operators of the platform" in assert_page_sound(browser.get(PACKS))
     assert 'href="/resource-packs"' in browser.get("/").text
     assert "pack_id" not in browser.get(NEW_INSTANCE_PAGE).text
 
@@ -43,9 +43,9 @@ def test_what_is_in_a_pack_and_what_is_used(browser_as, pack, create):
     page = assert_page_sound(browser.get(f"{PACKS}/{made['id']}"))
     assert ("For the students" in page, "1 of 2 cores" in page, "10 GiB of 25 GiB" in page) == (True, True, True)
     assert f'href="/instances/{instance}"' in page
-    assert "Nothing was made from it yet" in assert_page_sound(browser.get(f"{PACKS}/{empty['id']}"))
+    assert "No instances yet" in assert_page_sound(browser.get(f"{PACKS}/{empty['id']}"))
     overview = browser.get(f"/instances/{instance}").text
-    assert (f'href="{PACKS}/{made["id"]}"' in overview, "a month" in overview.partition("Machine")[2][:400]) == (
+    assert (f'href="{PACKS}/{made["id"]}"' in overview, "per month" in overview.partition("Machine")[2][:400]) == (
         True,
         False,
     )

@@ -125,7 +125,7 @@ def test_what_cannot_be_had_is_shown_with_the_reason(browser_as, cast):
     assert "not enough memory or processors left." in browser_as("owner").get("/instances/new").text
     cast.node.maintenance = True
     session.commit()
-    assert "No machine can be placed here at the moment." in browser_as("owner").get("/instances/new").text
+    assert "No new instances can be created here at the moment." in browser_as("owner").get("/instances/new").text
 
 
 def test_the_choices_follow_without_making_anything(browser_as, cast):
@@ -317,13 +317,13 @@ def test_what_is_not_known_for_sure_is_said(browser_as, cast, run_tasks):
     cast.node.status = "down"
     session.commit()
     page = browser_as("owner").get(f"/instances/{made.id}").text
-    assert "Its node does not answer" in page
+    assert "The hypervisor does not respond" in page
     assert "as of" in browser_as("owner").get("/instances").text
     cast.node.status, made.missing_on_node, made.suspended_reason = "up", True, "admin"
     session.commit()
     page = browser_as("owner").get(f"/instances/{made.id}").text
-    assert "The node misses this machine" in page
-    assert "The platform suspended it." in page
+    assert "The hypervisor does not have this instance" in page
+    assert "Suspended by the platform." in page
 
 
 def test_running_work_shows_stage_percent_and_bytes(browser_as, cast):

@@ -202,7 +202,7 @@ def test_reinstall_pages(browser_as, running, run_tasks):
     assert f'value="{running.image_id}" checked' in browser.get(address).text
     refused = browser.post(address, data={"typed": "wrong"})
     assert refused.status_code == 422
-    assert "That is not the name of this instance." in refused.text
+    assert "The name does not match." in refused.text
     assert session.scalar(select(Task).where(Task.kind == "instance_reinstall")) is None
     answer = browser.post(address, data={"typed": running.display_name, "hostname": "web.example.com"})
     assert answer.headers["Location"] == f"/instances/{running.id}"

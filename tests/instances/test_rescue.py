@@ -292,7 +292,7 @@ def test_every_tab_says_that_it_is_the_rescue_system(browser_as, rescue, instanc
     rescue()
     run_tasks()
     page = browser.get(address).text
-    assert "The instance runs the rescue system" in page
+    assert "This instance runs the rescue system" in page
     assert f'href="{address}/media"' in page
-    assert browser.get(f"{address}/media").text.count("The instance runs the rescue system") == 1
+    assert browser.get(f"{address}/media").text.count("This instance runs the rescue system") == 1
     assert browser.get(f"{address}/snapshots").text.count("The rescue system is active. Turn it off first.</p>") == 1

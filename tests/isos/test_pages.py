@@ -109,7 +109,7 @@ def test_an_image_is_made_renamed_and_removed(browser_as, stopped, run_tasks):
     assert "No image yet" in browser.get("/images").text
     assert browser.post(f"/instances/{stopped.id}/capture", data={"name": ""}).status_code == 422
     assert browser.post(f"/instances/{stopped.id}/capture", data={"name": "golden"}).status_code == 303
-    assert "Being made" in browser.get("/images").text
+    assert "Creating" in browser.get("/images").text
     run_tasks()
     image = session.query(Image).filter_by(purpose="user").one()
     assert "Ready" in browser.get("/images").text

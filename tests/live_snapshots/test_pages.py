@@ -11,12 +11,12 @@ def get_snapshots_tab(browse, machine, who="owner"):
 
 def test_the_whole_way_without_javascript(browser_as, machine, run_tasks, guest):
     owner = browser_as("owner")
-    assert "Begin a live session" in get_snapshots_tab(browser_as, machine)
+    assert "Start a test session" in get_snapshots_tab(browser_as, machine)
     guest.write("before")
     answer = owner.post(f"/instances/{machine.id}/forge/enable")
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/instances/{machine.id}/snapshots")
     run_tasks()
-    assert "Throw away everything" in get_snapshots_tab(browser_as, machine)
+    assert "Discard all changes" in get_snapshots_tab(browser_as, machine)
     guest.write("after")
     owner.post(f"/instances/{machine.id}/forge/discard")
     run_tasks()

@@ -55,7 +55,7 @@ def test_a_refusal_does_not_say_what_was_wrong(browser_as, email, password):
 def test_sign_in_form_without_values(browser_as):
     answer = browser_as().post("/sign-in", data={"email": "", "password": ""})
     assert answer.status_code == 422
-    assert answer.text.count("Fill this in.") == 2
+    assert answer.text.count("This field is required.") == 2
 
 
 @pytest.mark.parametrize(

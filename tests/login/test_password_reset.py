@@ -40,7 +40,7 @@ def test_the_way_through_a_mail(browser_as, sign_in, cast, link, sent_mails):
     assert browser.get(address).status_code == 200
     answer = browser.post(address, data=CHOICE)
     assert answer.headers["Location"] == "/sign-in"
-    assert "Your password is set" in browser.get("/sign-in").text
+    assert "Password set" in browser.get("/sign-in").text
     assert browser.get("/").status_code == 303
     assert other.get("/").status_code == 303
     assert sign_in(browser_as()).status_code == 422
@@ -56,7 +56,7 @@ def test_a_link_works_once(browser_as, cast, link):
         browser_as().get(browser_as().post(address, data=CHOICE).headers["Location"]),
     ):
         assert answer.status_code == 404
-        assert "This link works no more" in answer.text
+        assert "This link is no longer valid" in answer.text
         assert "/forgot-password" in answer.text
 
 
@@ -155,8 +155,8 @@ def test_asking_is_throttled_by_address(browser_as):
     ("sent", "message"),
     [
         ({"new": "short", "again": "short"}, "Length must be between 12 and 1024."),
-        ({"new": NEW_PASSWORD, "again": NEW_PASSWORD + "x"}, "The two are not the same."),
-        ({}, "Fill this in."),
+        ({"new": NEW_PASSWORD, "again": NEW_PASSWORD + "x"}, "The passwords do not match."),
+        ({}, "This field is required."),
     ],
 )
 def test_a_password_that_is_refused_keeps_the_link(browser_as, cast, link, sent, message):

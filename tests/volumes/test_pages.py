@@ -10,7 +10,7 @@ def test_volume_pages_create_to_delete(browser_as, plans, place, run_tasks, mach
     assert "No volume yet" in owner.get("/volumes").text
     assert plans["large"].id in owner.get("/volumes/new").text
     wrong = owner.post("/volumes/new", data={"name": "", **place})
-    assert (wrong.status_code, "Fill this in." in wrong.text or "hort" in wrong.text) == (422, True)
+    assert (wrong.status_code, "This field is required." in wrong.text or "hort" in wrong.text) == (422, True)
     made = owner.post("/volumes/new", data={"name": "data", **place})
     assert made.status_code == 303
     run_tasks()
@@ -51,7 +51,7 @@ def test_volume_pages_check_permissions(browser_as, volume):
 def test_while_billing_is_off(browser_as, volume, place):
     settings.update({"billing_enabled": False})
     session.commit()
-    assert "Volumes cannot be used at the moment" in browser_as("owner").get("/volumes").text
+    assert "Volumes are not available at the moment" in browser_as("owner").get("/volumes").text
     assert browser_as("owner").post("/volumes/new", data={"name": "x", **place}).status_code == 403
 
 

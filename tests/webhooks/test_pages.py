@@ -51,7 +51,7 @@ def test_nothing_yet_says_what_to_do(browser_as, hook):
     assert "No webhook yet" in page
     assert "POST /api/webhook-subscriptions" in page
     assert 'href="/webhooks/new"' in page
-    assert "Nothing was sent yet" in browser_as("owner").get(f"/webhooks/{hook.id}").text
+    assert "No deliveries yet" in browser_as("owner").get(f"/webhooks/{hook.id}").text
 
 
 def test_webhook_page_creates_subscription(browser_as, cast):
@@ -122,7 +122,7 @@ def test_buttons_fill_the_form_in_and_keep_the_rest(browser_as):
     assert re.fullmatch("[0-9a-f]{64}", value(one))
     assert value(one) != value(two)
     assert ticked(two) == {"*"}
-    assert "it is not shown again" in two.text
+    assert "It will not be shown again" in two.text
     assert 'value="&lt;x&gt;"' in one.text
     instances = {kind for kind in EVENT_KINDS if kind.startswith("instance.")}
     assert ticked(fill("group:Instances", event_kinds=["pool.created"])) == instances | {"pool.created"}
@@ -159,7 +159,7 @@ def test_one_that_was_switched_off_says_so_and_is_enabled_by_one_click(browser_a
     page = browser_as("owner").get(f"/webhooks/{hook.id}").text
     assert 'id="disabled"' in page
     assert "20 failed deliveries in a row" in page
-    assert "Off after failures" in browser_as("owner").get("/webhooks").text
+    assert "Disabled after failures" in browser_as("owner").get("/webhooks").text
     assert browser_as("owner").post(f"/webhooks/{hook.id}/enable").status_code == 303
     found = session.get(WebhookSubscription, hook.id)
     assert (found.enabled, found.consecutive_failures, found.disabled_at) == (True, 0, None)
@@ -192,7 +192,7 @@ def test_a_test_event_is_sent_and_looked_at(browser_as, hook):
     assert "every 2s" in page
     assert f'href="/webhooks/{hook.id}/deliveries/{made.id}"' in page
     page = browser.get(f"/webhooks/{hook.id}/deliveries/{made.id}").text
-    assert "The first attempt has not been made yet." in page
+    assert "No attempt yet." in page
     assert "&#34;test&#34;: true" in page
     assert "&#34;cluster&#34;" in page
     assert browser.post(f"/webhooks/{hook.id}/test", data={"kind": "nosuch"}).status_code == 422

@@ -36,7 +36,7 @@ def close(console_id):
 
 @bp.post("/instances/<instance_id>/console")
 @require_page_permission(WRITE)
-@audit_label("Ask for a screen")
+@audit_label("Request console")
 def new_screen(instance_id):
     _, secret = vnc_console.open_vnc_session(
         instances.get(instance_id), audit_context.session_owner(), by_operator=True
@@ -55,7 +55,7 @@ def shell(instance_id):
 
 @bp.post("/instances/<instance_id>/shell")
 @require_page_permission(WRITE)
-@audit_label("Ask for a shell")
+@audit_label("Request shell")
 def open_shell(instance_id):
     return console_views.open_shell(instances.get(instance_id), audit_context.session_owner())
 
@@ -68,6 +68,6 @@ def host_key(instance_id):
 
 @bp.post("/instances/<instance_id>/shell/host-key")
 @require_page_permission(WRITE)
-@audit_label("Accept a host key")
+@audit_label("Accept host key")
 def trust(instance_id):
     return console_views.accept_host_key(instances.get(instance_id))

@@ -13,7 +13,7 @@ bp = Blueprint("admin_impersonations", __name__, url_prefix="/admin/customers")
 
 @bp.post("/<account_id>/impersonate")
 @require_page_permission(IMPERSONATE_PERMISSION)
-@audit_label("Begin to act as the person")
+@audit_label("Start acting as the customer")
 def start(account_id):
     impersonation.begin(impersonations.get_customer(account_id))
     return redirect_to(url_for("overview.show"))

@@ -7,6 +7,6 @@ NAVIGATION_GROUPS = (
     NavigationGroup("compute", "Compute"),
     NavigationGroup("storage", "Storage"),
     NavigationGroup("network", "Network"),
-    NavigationGroup("watch", "Watch"),
+    NavigationGroup("watch", "Monitoring"),
     NavigationGroup("account", "Account"),
 )

@@ -11,6 +11,8 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("certificates", __name__, url_prefix="/certificates")
 NAVIGATION = NavigationEntry(
@@ -21,7 +23,9 @@ PALETTE_ACTIONS = (
         "Add certificate", "certificates.new", icon="certificate", permission="certificates.manage", position=60
     ),
 )
-LIMIT_REACHED_MESSAGE = "Your account may have {} certificates at most. Remove one first, or ask support for more."
+LIMIT_REACHED_MESSAGE = lazy_gettext(
+    "Your account is limited to {} certificates. Delete one first, or contact support to raise the limit."
+)
 VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates.delete"
 
 
@@ -73,7 +77,8 @@ def create():
     form = Form(CertificateIn)
     if form.submit(lambda **values: certificates.create(current_access(), actor=actor(), **values)):
         certificate = form.result
-        flash_message(f"The certificate {certificate.name} is {'being ordered' if certificate.ordering else 'stored'}.")
+        message = _("Order of %(name)s requested.") if certificate.ordering else _("Certificate %(name)s added.")
+        flash_message(message % {"name": certificate.name})
         return redirect_to(url_for(".show", certificate_id=certificate.id))
     return new_page(form)
 
@@ -101,7 +106,7 @@ def show(certificate_id):
 @require_page_permission(MANAGE)
 def renew(certificate_id):
     row = certificates.renew(get_own(certificate_id), actor=actor())
-    return action_done(f"{row.name} is being ordered.", url_for(".show", certificate_id=row.id))
+    return action_done(_("Order of %(name)s requested.", name=row.name), url_for(".show", certificate_id=row.id))
 
 
 @bp.get("/<certificate_id>/edit")
@@ -118,7 +123,7 @@ def update(certificate_id):
     if form.submit(
         lambda **values: certificates.update(row, **{name: values[name] for name in values if values[name]})
     ):
-        flash_message(f"The certificate {row.name} is changed.")
+        flash_message(_("Certificate %(name)s saved.", name=row.name))
         return redirect_to(url_for(".show", certificate_id=row.id))
     return edit_page(get_own(certificate_id), form)
 
@@ -132,5 +137,5 @@ def edit_page(row, form):
 def delete(certificate_id):
     row = get_own(certificate_id)
     certificates.delete(row)
-    flash_message(f"The certificate {row.name} is removed.")
+    flash_message(_("Certificate %(name)s deleted.", name=row.name))
     return redirect_to(url_for(".index"))

@@ -17,6 +17,7 @@ from panel.pages.shared.instances.power_buttons import iter_power_buttons
 from panel.services import consoles, instances
 from panel.web.audit_view import audit_label
 from panel.web.htmx import redirect_to, render
+from panel.web.translation import gettext as _
 from panel.workflows import vnc_console
 
 bp = Blueprint("consoles", __name__)
@@ -26,7 +27,7 @@ OPERATOR_CONSOLE_PERMISSION = "admin:instances:write"
 
 @bp.post("/instances/<instance_id>/console")
 @require_page_permission(CONSOLE_PERMISSION)
-@audit_label("Ask for a screen")
+@audit_label("Request console")
 def new_screen(instance_id):
     _, secret = vnc_console.open_vnc_session(get_instance(instance_id), audit_context.session_owner())
     return redirect_to(url_for(".screen", secret=secret))
@@ -90,7 +91,7 @@ def power_buttons(instance):
     """Yield the power buttons as dicts, if the viewer has the permission."""
     if not has_permission("instances.power"):
         return
-    for action, _, question in iter_power_buttons(instance):
+    for action, _disabled_reason, question in iter_power_buttons(instance):
         yield {
             "action": action.name,
             "label": action.label,
@@ -102,14 +103,14 @@ def power_buttons(instance):
 
 @bp.post("/console/<secret>/again")
 @require_page_permission(permissions.PUBLIC)
-@audit_label("Ask for a screen")
+@audit_label("Request console")
 def again(secret):
     """Create a new session in place of a redeemed one, for a signed-in person with permission."""
     row = consoles.find("screen", secret)
     if current_account() is None:
-        raise Unauthenticated("Sign in to open the console again.")
+        raise Unauthenticated(_("Sign in to open the console again."))
     if row is None or (reached := find_console_role(row.instance)) is None:
-        raise NotFound("There is no such console.")
+        raise NotFound(_("No such console."))
     ensure_permission(CONSOLE_PERMISSION if reached == "mine" else OPERATOR_CONSOLE_PERMISSION)
     operator = reached == "operator"
     new_row, new_secret = vnc_console.open_vnc_session(
@@ -124,7 +125,7 @@ def state(secret):
     """Return the state of a session as JSON. Browsers do not report to pages why a WebSocket was refused or closed."""
     row = consoles.find("screen", secret)
     if row is None:
-        raise NotFound("There is no such console.")
+        raise NotFound(_("No such console."))
     message = row.ended_message or row.error
     if row.state == "fresh" and (refused := consoles.redeem_error(row, source_address())):
         message = refused.message
@@ -143,7 +144,7 @@ def shell(instance_id):
 
 @bp.post("/instances/<instance_id>/shell")
 @require_page_permission(CONSOLE_PERMISSION)
-@audit_label("Ask for a shell")
+@audit_label("Request shell")
 def open_shell(instance_id):
     return console_views.open_shell(get_instance(instance_id), audit_context.session_owner())
 
@@ -156,6 +157,6 @@ def host_key(instance_id):
 
 @bp.post("/instances/<instance_id>/shell/host-key")
 @require_page_permission(CONSOLE_PERMISSION)
-@audit_label("Accept a host key")
+@audit_label("Accept host key")
 def trust(instance_id):
     return console_views.accept_host_key(get_instance(instance_id))

@@ -9,6 +9,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("images", __name__, url_prefix="/images")
 NAVIGATION = NavigationEntry("storage", "Images", "images.index", icon="copy", permission="images.view", position=20)
@@ -35,7 +36,7 @@ def update(image_id):
     image = image_captures.get(image_id, current_access())
     form = Form(ImageRename, initial=image)
     if form.submit(lambda **data: image_captures.rename(image, data.get("name", image.name))):
-        flash_message("The image is changed.")
+        flash_message(_("Image saved."))
         return redirect_to(url_for(".index"))
     return render("customer/images/edit.html", "form", status=form.status, image=image, form=form)
 
@@ -45,4 +46,4 @@ def update(image_id):
 def delete(image_id):
     image = image_captures.get(image_id, current_access())
     image_captures.delete(image, actor=actor())
-    return action_done(f"{image.name} is removed.", url_for(".index"))
+    return action_done(_("%(name)s deleted.", name=image.name), url_for(".index"))

@@ -7,19 +7,20 @@ from panel.auth import impersonation, permissions
 from panel.auth.browser_session import find_impersonator, home_url, require_page_permission
 from panel.web.audit_view import audit_label
 from panel.web.htmx import flash_message, redirect_to
+from panel.web.translation import gettext as _
 
 bp = Blueprint("impersonation", __name__, url_prefix="/impersonation")
 
 
 @bp.post("/stop")
 @require_page_permission(permissions.ANY_USER)
-@audit_label("Stop acting as the person")
+@audit_label("Stop acting as the customer")
 def stop():
     if find_impersonator() is None:
-        flash_message("You are yourself: there is no impersonation to stop.", "info")
+        flash_message(_("You are not acting as a customer."), "info")
         return redirect_to(home_url())
     customer = current_user.account
     if not impersonation.end():
         return redirect_to(url_for("sign_in.show"))
-    flash_message(f"You are yourself again, and no longer {customer.email}.")
+    flash_message(_("You are no longer acting as %(email)s.", email=customer.email))
     return redirect_to(url_for("admin_accounts.show", account_id=customer.id))

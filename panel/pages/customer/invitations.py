@@ -12,6 +12,7 @@ from panel.schemas.instances import validate_time_zone
 from panel.services import accounts, invitations
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("invitations", __name__, url_prefix="/invitation")
 
@@ -26,7 +27,7 @@ class AcceptForm(In):
     @validates_schema(skip_on_field_errors=True)
     def same(self, data, **_):
         if data.pop("again") != data["password"]:
-            raise ValidationError("The two are not the same.", "again")
+            raise ValidationError(_("The passwords do not match."), "again")
 
 
 @bp.get("/<secret>")
@@ -55,7 +56,7 @@ def join(secret):
 
 
 def redirect_to_team():
-    flash_message("You are in the team.")
+    flash_message(_("You joined the team."))
     return redirect_to(url_for("overview.show"))
 
 

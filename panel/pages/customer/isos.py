@@ -10,6 +10,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("isos", __name__, url_prefix="/isos")
 NAVIGATION = NavigationEntry("storage", "ISOs", "isos.index", icon="disc", permission="isos.view", position=30)
@@ -34,7 +35,7 @@ def new():
 def create():
     form = Form(IsoIn)
     if form.submit(lambda **data: isos.create(current_access(), actor=actor(), **data)):
-        flash_message(f"{form.result.name} is being fetched.")
+        flash_message(_("Download of %(name)s requested.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return render("customer/isos/new.html", "form", status=form.status, form=form)
 
@@ -44,7 +45,7 @@ def create():
 def retry(iso_id):
     iso = isos.get(iso_id, current_access(), own=True)
     downloads.retry(iso, actor=actor())
-    return action_done(f"The download of {iso.name} begins anew.", url_for(".index"))
+    return action_done(_("Download of %(name)s requested again.", name=iso.name), url_for(".index"))
 
 
 @bp.post("/<iso_id>/delete")
@@ -52,4 +53,4 @@ def retry(iso_id):
 def delete(iso_id):
     iso = isos.get(iso_id, current_access(), own=True)
     isos.delete(iso, actor=actor())
-    return action_done(f"{iso.name} is removed.", url_for(".index"))
+    return action_done(_("%(name)s deleted.", name=iso.name), url_for(".index"))

@@ -11,6 +11,7 @@ from panel.pages.customer.tasks import recent_tasks
 from panel.services import dashboard, events, instances
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("overview", __name__)
 NAVIGATION = NavigationEntry(
@@ -47,9 +48,9 @@ def find_membership():
 
 
 COUNTED_RESOURCES = {
-    "project": ("Projects", "folder", "projects.index"),
-    "ssh_key": ("SSH keys", "key", "ssh_keys.index"),
-    "member": ("Members", "users", "team.index"),
+    "project": (lazy_gettext("Projects"), "folder", "projects.index"),
+    "ssh_key": (lazy_gettext("SSH keys"), "key", "ssh_keys.index"),
+    "member": (lazy_gettext("Members"), "users", "team.index"),
 }
 
 

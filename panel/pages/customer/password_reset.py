@@ -14,6 +14,7 @@ from panel.services import passwords
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("password_reset", __name__)
 
@@ -29,7 +30,7 @@ class NewPasswordForm(In):
     @validates_schema
     def same(self, data, **_):
         if data["new"] != data["again"]:
-            raise ValidationError("The two are not the same.", "again")
+            raise ValidationError(_("The passwords do not match."), "again")
 
 
 @bp.get("/forgot-password")
@@ -40,7 +41,7 @@ def ask():
 
 @bp.post("/forgot-password")
 @require_page_permission(permissions.PUBLIC)
-@audit_label("Ask for a link to a new password")
+@audit_label("Request password reset")
 def start():
     """Request a reset mail. Text and duration of the response do not reveal whether the account exists."""
     form = Form(AskForm)
@@ -74,7 +75,7 @@ def choose(secret):
 
 @bp.post("/reset-password/<secret>")
 @require_page_permission(permissions.PUBLIC)
-@audit_label("Choose a new password")
+@audit_label("Reset password")
 def finish(secret):
     try:
         email = passwords.get_account(secret).email
@@ -83,6 +84,6 @@ def finish(secret):
     form = Form(NewPasswordForm)
     if form.submit(lambda new, again: passwords.reset(secret, new, login.request_source(), field="new")):
         login.remember_device(form.result)  # the link came by the person's own mail
-        flash_message("Your password is set. Sign in with it.")
+        flash_message(_("Password set. Sign in with it."))
         return redirect_to(url_for("sign_in.show"))
     return render_form("customer/password_reset/new_password.html", form, secret=secret, email=email)

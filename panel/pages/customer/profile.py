@@ -11,6 +11,8 @@ from panel.services import accounts
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("profile", __name__, url_prefix="/profile")
 NAVIGATION = NavigationEntry(
@@ -23,7 +25,7 @@ class ProfileForm(In):
     last_name = Name(least=0, most=100, load_default="")
     company_name = Name(least=0, allow_none=True)
     timezone = fields.String(
-        required=True, validate=validate.OneOf(TIME_ZONES, error="Choose a time zone like Europe/Berlin.")
+        required=True, validate=validate.OneOf(TIME_ZONES, error=lazy_gettext("Choose a time zone like Europe/Berlin."))
     )
 
 
@@ -43,6 +45,6 @@ def show():
 def update():
     form = Form(ProfileForm, initial=current_account())
     if form.submit(lambda **data: accounts.update(current_account(), **data)):
-        flash_message("Your profile is changed.")
+        flash_message(_("Profile saved."))
         return redirect_to(url_for(".show"))
     return profile_page(form)

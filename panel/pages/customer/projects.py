@@ -10,6 +10,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("projects", __name__, url_prefix="/projects")
 NAVIGATION = NavigationEntry("", "Projects", "projects.index", icon="folder", permission="projects.view", position=20)
@@ -42,7 +43,7 @@ def new():
 def create():
     form = Form(ProjectIn)
     if form.submit(lambda **data: projects.create(current_access(), **data)):
-        flash_message(f"The project {form.result.name} is added.")
+        flash_message(_("Project %(name)s created.", name=form.result.name))
         return redirect_to(url_for(".show", project_id=form.result.id))
     return form_page(form, block="form")
 
@@ -86,7 +87,7 @@ def change(project_id):
     project = projects.get(project_id, current_access())
     form = Form(ProjectPatch)
     if form.submit(lambda **data: projects.update(project, **data)):
-        flash_message("The project is changed.")
+        flash_message(_("Project saved."))
         return redirect_to(url_for(".show", project_id=project_id))
     return form_page(form, projects.get(project_id, current_access()), "form")
 
@@ -100,7 +101,7 @@ def form_page(form, project=None, block=None):
 def delete(project_id):
     project = projects.get(project_id, current_access())
     projects.delete(project)
-    flash_message(f"The project {project.name} is removed. Its resources are in no project now.")
+    flash_message(_("Project %(name)s deleted. Its resources no longer have a project.", name=project.name))
     return redirect_to(url_for(".index"))
 
 
@@ -114,7 +115,8 @@ def add(project_id):
     ][:100]
     projects.assign(current_access(), chosen, project_id)
     flash_message(
-        f"{len(chosen)} added." if chosen else "Choose what to add first.", "success" if chosen else "warning"
+        _("%(count)s added.", count=len(chosen)) if chosen else _("Select resources first."),
+        "success" if chosen else "warning",
     )
     return redirect_to(url_for(".show", project_id=project_id))
 
@@ -129,7 +131,7 @@ def assign():
             current_access(), [(resource_type, resource_id)], project_id
         )
     )
-    message = "It is in the project now." if request.form.get("project_id") else "It is in no project now."
+    message = _("Added to the project.") if request.form.get("project_id") else _("Removed from the project.")
     return action_done(
         message if is_assigned else " ".join(form.errors.values()),
         url_for(".index"),

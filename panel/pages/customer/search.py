@@ -8,10 +8,11 @@ from panel.services import dashboard
 from panel.web.htmx import render
 from panel.web.page_registry import customer_pages
 from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("search", __name__)
 MAX_RESULTS_PER_KIND = 8
-SEARCH_HINT = "Names, host names and the start of an address are searched."
+SEARCH_HINT = lazy_gettext("You can search for names, host names and the start of an address.")
 
 
 @bp.get("/search")

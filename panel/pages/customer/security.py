@@ -25,6 +25,7 @@ from panel.web import flash_secrets
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("security", __name__, url_prefix="/profile")
 Password = fields.String(required=True, validate=validate.Length(1, PASSWORD_MAX_LENGTH))
@@ -38,7 +39,7 @@ class PasswordForm(In):
     @validates_schema
     def same(self, data, **_):
         if data["new"] != data["again"]:
-            raise ValidationError("The two are not the same.", "again")
+            raise ValidationError(_("The passwords do not match."), "again")
 
 
 class ConfirmForm(In):
@@ -92,7 +93,7 @@ def change_password():
     """Change the password and end other sessions, which somebody may have opened with the old one."""
     form = Form(PasswordForm)
     if form.submit(replace_password):
-        flash_message("The password is changed, and your other sessions are ended.")
+        flash_message(_("Password changed. All other sessions are signed out."))
         return redirect_to(url_for(".show"))
     return security_page("password_form", form)
 
@@ -114,9 +115,9 @@ def begin_two_factor():
     return confirm_with_password(
         lambda: factors.start_setup(current_account()),
         lambda _: redirect_to(url_for(".two_factor")),
-        title="Set up an authenticator",
-        text="From then on your password needs a code of it as well.",
-        button="Go on",
+        title=_("Set up an authenticator app"),
+        text=_("You will need a code from the app in addition to your password."),
+        button=_("Continue"),
     )
 
 
@@ -142,7 +143,7 @@ def two_factor_page(form):
 def confirm_two_factor():
     form = Form(CodeForm)
     if form.submit(lambda code: factors.confirm(current_account(), code, login.request_source())):
-        return show_codes(form.result, "Two-factor authentication is on.")
+        return show_codes(form.result, _("Two-factor authentication is on."))
     return two_factor_page(form) if current_account().totp_secret else redirect_to(url_for(".show"))
 
 
@@ -151,10 +152,10 @@ def confirm_two_factor():
 def disable_two_factor():
     return confirm_with_password(
         lambda: factors.disable(current_account(), login.request_source()),
-        lambda _: redirect_with_message("Two-factor authentication is off."),
-        title="Turn two-factor authentication off",
-        text="The codes of your authenticator count no more. You can set it up again at any time.",
-        button="Turn off",
+        lambda result: redirect_with_message(_("Two-factor authentication is off.")),
+        title=_("Turn off two-factor authentication"),
+        text=_("The codes of your authenticator app stop working. You can set it up again at any time."),
+        button=_("Turn off"),
         danger=True,
     )
 
@@ -165,9 +166,9 @@ def renew_codes():
     return confirm_with_password(
         lambda: factors.renew_codes(current_account(), login.request_source()),
         show_codes,
-        title="New recovery codes",
-        text="You get ten new codes. The ones that you have count no more.",
-        button="Make new codes",
+        title=_("New recovery codes"),
+        text=_("You get ten new codes. Your current codes stop working."),
+        button=_("Generate new codes"),
     )
 
 
@@ -222,8 +223,8 @@ def passkey_options():
 def add_passkey():
     form = Form(NewPasskey)
     if form.submit(register_passkey):
-        return show_codes(form.result, "The passkey is added.")
-    flash_message(form.errors.get("") or "The passkey could not be saved. Try again.", "danger")
+        return show_codes(form.result, _("Passkey added."))
+    flash_message(form.errors.get("") or _("The passkey could not be saved. Try again."), "danger")
     return redirect_to(url_for(".new_passkey"))
 
 
@@ -239,25 +240,25 @@ def remove_passkey(passkey_id):
     passkey = passkeys.get(current_account(), passkey_id)
     return confirm_with_password(
         lambda: passkeys.remove(passkey, login.request_source()),
-        lambda _: redirect_with_message("The passkey is removed."),
-        title=f"Remove the passkey {passkey.name}",
-        text="It opens your account no more. Delete it on the device as well, where it is still offered.",
-        button="Remove",
+        lambda result: redirect_with_message(_("Passkey deleted.")),
+        title=_("Delete passkey %(name)s", name=passkey.name),
+        text=_("You can no longer sign in with it. Delete it on your device as well."),
+        button=_("Remove"),
         danger=True,
     )
 
 
 @bp.post("/sessions/<sign_in_id>/end")
 @require_page_permission(permissions.PERSONAL)
-@audit_label("End a session")
+@audit_label("Revoke session")
 def end(sign_in_id):
     sessions.revoke_one(current_account(), sign_in_id)
-    return action_done("The session is ended.", url_for(".show"))
+    return action_done(_("Session revoked."), url_for(".show"))
 
 
 @bp.post("/sessions/end-others")
 @require_page_permission(permissions.PERSONAL)
-@audit_label("End all other sessions")
+@audit_label("Sign out all other sessions")
 def end_others():
     sessions.revoke_others(current_account(), current_user.sign_in)
-    return action_done("Every other session is ended.", url_for(".show"))
+    return action_done(_("All other sessions are signed out."), url_for(".show"))

@@ -12,6 +12,7 @@ from panel.services import accounts, factors, passkeys, security_notifications
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import error_response, flash_message, is_local_url, redirect_to, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("sign_in", __name__)
 Credential = fields.String(required=True, validate=validate.Length(1, 20_000))
@@ -57,7 +58,7 @@ def check_credentials(email, password):
     account = accounts.authenticate(email, password)
     if account is None:
         audit_context.log_failed_sign_in(email)
-        raise Invalid("The email address or the password is wrong.")
+        raise Invalid(_("The email address or the password is wrong."))
     return account
 
 
@@ -77,7 +78,7 @@ def second_step():
 
 @bp.post("/sign-in/second-step")
 @require_page_permission(permissions.PUBLIC)
-@audit_label("Sign in, second step")
+@audit_label("Sign in, two-factor code")
 def finish():
     account = login.pending_second_factor()
     if account is None:
@@ -97,11 +98,11 @@ def check_second_factor(account, code):
         sign_in.recovery_code_attempt(login.request_source())
     if not factors.verify_code(account, code):
         audit_context.log_failed_sign_in(account.email)
-        raise Invalid("The code is wrong.", code=factors.WRONG_CODE_MESSAGE)
+        raise Invalid(_("The code is wrong."), code=factors.WRONG_CODE_MESSAGE)
     if not usual:
         remaining = factors.count_codes(account)
         security_notifications.security_setting_changed(
-            account, f"A recovery code was used, {remaining} are left", login.request_source()
+            account, _("A recovery code was used, %(remaining)s are left", remaining=remaining), login.request_source()
         )
 
 
@@ -117,7 +118,7 @@ def second_step_page(form):
 
 
 def restart_sign_in():
-    flash_message("Sign in again: the second step took too long, or the password has changed.", "warning")
+    flash_message(_("Sign in again. Your sign-in expired, or the password has changed."), "warning")
     return redirect_to(url_for(".show", next=requested_next()))
 
 
@@ -144,7 +145,7 @@ def by_passkey():
 
 @bp.post("/sign-in/second-step/passkey")
 @require_page_permission(permissions.PUBLIC)
-@audit_label("Sign in, second step with a passkey")
+@audit_label("Sign in, passkey as second factor")
 def finish_by_passkey():
     account = login.pending_second_factor()
     if account is None:
@@ -175,7 +176,7 @@ def refuse_passkey(form, step):
 @audit_label("Sign out")
 def end():
     log_out()
-    flash_message("You are signed out.")
+    flash_message(_("You are signed out."))
     return redirect_to(url_for("sign_in.show"))
 
 

@@ -9,6 +9,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("ssh_keys", __name__, url_prefix="/ssh-keys")
 NAVIGATION = NavigationEntry(
@@ -38,7 +39,7 @@ def new():
 def create():
     form = Form(SshKeyIn)
     if form.submit(lambda **data: ssh_keys.create(current_access(), **data)):
-        flash_message(f"The key {form.result.name} is stored.")
+        flash_message(_("Key %(name)s added.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return render("customer/ssh_keys/new.html", "form", status=form.status, form=form)
 
@@ -73,7 +74,7 @@ def update(key_id):
     key = ssh_keys.get(key_id, current_access())
     form = Form(SshKeyPatch, initial=key)
     if form.submit(lambda **data: ssh_keys.update(key, **data)):
-        flash_message("The key is changed.")
+        flash_message(_("Key saved."))
         return redirect_to(url_for(".index"))
     return render("customer/ssh_keys/edit.html", "form", status=form.status, key=key, form=form)
 
@@ -83,4 +84,4 @@ def update(key_id):
 def delete(key_id):
     key = ssh_keys.get(key_id, current_access())
     ssh_keys.delete(key)
-    return action_done(f"The key {key.name} is removed.", url_for(".index"))
+    return action_done(_("Key %(name)s deleted.", name=key.name), url_for(".index"))

@@ -12,6 +12,8 @@ from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
 from panel.web.htmx import action_done, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("tasks", __name__, url_prefix="/tasks")
 NAVIGATION = NavigationEntry(
@@ -48,9 +50,9 @@ def show(task_id):
 
 
 RESOURCE_LINKS = {
-    "volume": ("Volume", "database", "volumes.show", "volume_id", Volume),
+    "volume": (lazy_gettext("Volume"), "database", "volumes.show", "volume_id", Volume),
     "iso": ("ISOs", "disc", "isos.index", None, Iso),
-    "image": ("Images", "copy", "images.index", None, Image),
+    "image": (lazy_gettext("Images"), "copy", "images.index", None, Image),
 }
 """{resource type: (label, icon, endpoint, name of its id argument, model)}"""
 POWER_ACTIONS = {f"instance_{action.name}": action.name for action in CUSTOMER_POWER_BUTTONS}
@@ -80,7 +82,7 @@ def follow_up(task):
 @require_page_permission("instances.manage")
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id, current_access()))
-    return action_done("Cancellation requested.", url_for(".show", task_id=task.id), "info")
+    return action_done(_("Cancellation requested."), url_for(".show", task_id=task.id), "info")
 
 
 @bp.get("/tray")

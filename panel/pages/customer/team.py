@@ -14,6 +14,8 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults, list_billed_families
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("team", __name__, url_prefix="/team")
 NAVIGATION = NavigationEntry("account", "Team", "team.index", icon="users", permission="account.view", position=10)
@@ -24,11 +26,17 @@ SEARCH_RESULTS = (
 VIEW, MANAGE = "account.view", "team.manage"
 ROLE_PRESETS = {
     "Administrator": (
-        "Everything except the team, billing and API tokens.",
+        lazy_gettext("Everything except the team, billing and API tokens."),
         lambda name: name not in OWNER_ONLY_PERMISSIONS,
     ),
-    "Operator": ("See, start, stop and open instances.", lambda name: name in OPERATOR_PRESET_PERMISSIONS),
-    "Read only": ("See everything, change nothing.", lambda name: name.endswith(".view") and name != "billing.view"),
+    "Operator": (
+        lazy_gettext("View, start, stop and connect to instances."),
+        lambda name: name in OPERATOR_PRESET_PERMISSIONS,
+    ),
+    "Read only": (
+        lazy_gettext("View everything, change nothing."),
+        lambda name: name.endswith(".view") and name != "billing.view",
+    ),
 }
 """Preset roles: {name: (description, filter of the permissions in use)}"""
 OWNER_ONLY_PERMISSIONS = ("team.manage", "billing.view", "api_tokens.manage")
@@ -36,9 +44,9 @@ OPERATOR_PRESET_PERMISSIONS = ("instances.view", "instances.power", "instances.c
 PRESET_PREFIX = "preset:"
 """Prefix of a preset role in the choice of roles, as long as the team has no such role."""
 REACH_OPTIONS = (
-    ("all", "Everything", "All resources of the account, those that come later too."),
-    ("projects", "Projects", "What is in the projects below, now and later."),
-    ("chosen", "Single instances", "The instances below, and those that the person makes."),
+    ("all", lazy_gettext("Everything"), lazy_gettext("All current and future resources of the account.")),
+    ("projects", lazy_gettext("Projects"), lazy_gettext("Current and future resources in the projects below.")),
+    ("chosen", lazy_gettext("Single instances"), lazy_gettext("The instances below, and those the member creates.")),
 )
 
 
@@ -72,7 +80,7 @@ def invite():
     if form.submit(
         lambda role_id, **data: invitations.invite(current_access(), role_id=ensure_role_id(role_id), **data)
     ):
-        flash_message(f"An invitation is on its way to {form.result.email}.")
+        flash_message(_("Invitation sent to %(email)s.", email=form.result.email))
         return redirect_to(url_for(".index"))
     return invite_page(form, "form")
 
@@ -146,7 +154,7 @@ def change(member_id):
     row = team.get_changeable(member_id, access)
     form = Form(MemberPatch)
     if form.submit(lambda **data: team.update(access, row, **data)):
-        flash_message(f"{row.email} is changed. It counts from now on.")
+        flash_message(_("Access of %(email)s saved. It applies immediately.", email=row.email))
         return redirect_to(url_for(".index"))
     return member_page(team.get(member_id, access), form, "form")
 
@@ -161,7 +169,7 @@ def member_page(membership, form, block=None):
 @require_page_permission(MANAGE)
 def resend(member_id):
     row = invitations.resend(current_access(), team.get_changeable(member_id, current_access()))
-    return action_done(f"A new invitation is on its way to {row.email}.", url_for(".index"))
+    return action_done(_("New invitation sent to %(email)s.", email=row.email), url_for(".index"))
 
 
 @bp.post("/members/<member_id>/remove")
@@ -170,7 +178,7 @@ def remove(member_id):
     row = team.get_changeable(member_id, current_access())
     email = row.email
     team.remove(row)
-    flash_message(f"{email} is no longer in the team.")
+    flash_message(_("%(email)s removed from the team.", email=email))
     return redirect_to(url_for(".index"))
 
 
@@ -189,7 +197,7 @@ def new_role():
 def create_role():
     form = Form(RoleIn)
     if form.submit(lambda **data: team.create_role(current_access(), **data)):
-        flash_message(f"The role {form.result.name} is added.")
+        flash_message(_("Role %(name)s created.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return role_page(form, block="form")
 
@@ -207,7 +215,7 @@ def change_role(role_id):
     row = team.get_role(role_id, current_access())
     form = Form(RolePatch)
     if form.submit(lambda **data: team.update_role(current_access(), row, **data)):
-        flash_message(f"The role {row.name} is changed. It counts from now on.")
+        flash_message(_("Role %(name)s saved. It applies immediately.", name=row.name))
         return redirect_to(url_for(".index"))
     return role_page(form, team.get_role(role_id, current_access()), "form")
 
@@ -230,5 +238,5 @@ def role_page(form, row=None, block=None):
 def delete_role(role_id):
     row = team.get_role(role_id, current_access())
     team.delete_role(current_access(), row)
-    flash_message(f"The role {row.name} is removed.")
+    flash_message(_("Role %(name)s deleted.", name=row.name))
     return redirect_to(url_for(".index"))

@@ -19,6 +19,8 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("tokens", __name__, url_prefix="/api-tokens")
 NAVIGATION = NavigationEntry(
@@ -37,21 +39,24 @@ DEPLOY_FAMILIES = (
     "projects",
 )
 SCOPE_PRESETS = {
-    "read": ("Read only", lambda family, verb: verb == "read"),
-    "metrics": ("Metrics only", lambda family, verb: (family, verb) == ("metrics", "read")),
-    "deploy": ("Deploy", lambda family, verb: family in DEPLOY_FAMILIES or (family, verb) == ("images", "read")),
-    "all": ("Everything", lambda family, verb: True),
+    "read": (lazy_gettext("Read only"), lambda family, verb: verb == "read"),
+    "metrics": (lazy_gettext("Metrics only"), lambda family, verb: (family, verb) == ("metrics", "read")),
+    "deploy": (
+        lazy_gettext("Deploy"),
+        lambda family, verb: family in DEPLOY_FAMILIES or (family, verb) == ("images", "read"),
+    ),
+    "all": (lazy_gettext("Everything"), lambda family, verb: True),
 }
 """The presets of scopes: {name: (label, filter of the scopes in use)}"""
 HOUR, DAY_HOURS = 1, 24
 TOKEN_LIFETIMES = (
-    (DAY_HOURS, "1 day"),
-    (7 * DAY_HOURS, "7 days"),
-    (30 * DAY_HOURS, "30 days"),
-    (90 * DAY_HOURS, "90 days"),
-    (365 * DAY_HOURS, "1 year"),
+    (DAY_HOURS, lazy_gettext("1 day")),
+    (7 * DAY_HOURS, lazy_gettext("7 days")),
+    (30 * DAY_HOURS, lazy_gettext("30 days")),
+    (90 * DAY_HOURS, lazy_gettext("90 days")),
+    (365 * DAY_HOURS, lazy_gettext("1 year")),
 )
-EDIT_LIFETIMES = ((HOUR, "1 hour"), *TOKEN_LIFETIMES)
+EDIT_LIFETIMES = ((HOUR, lazy_gettext("1 hour")), *TOKEN_LIFETIMES)
 
 
 class TokenForm(TokenIn):
@@ -172,7 +177,7 @@ def update(token_id):
     if "fill" in request.form:
         form.sent = fill_form(request.form)
     elif form.submit(lambda **changes: narrow_token(token, **changes)):
-        flash_message(f"The token {token.name} is changed.")
+        flash_message(_("Token %(name)s saved.", name=token.name))
         return redirect_to(url_for(".index"))
     return edit_page(token, form)
 
@@ -196,8 +201,8 @@ def revoke(token_id):
     token = tokens.get(token_id, current_access())
     tokens.revoke(token)
     if "leave" not in request.form:
-        return action_done(f"The token {token.name} is revoked.", url_for(".index"))
-    flash_message(f"The token {token.name} is revoked.")
+        return action_done(_("Token %(name)s revoked.", name=token.name), url_for(".index"))
+    flash_message(_("Token %(name)s revoked.", name=token.name))
     return redirect_to(url_for(".index"))
 
 

@@ -9,6 +9,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("user_scripts", __name__, url_prefix="/user-scripts")
 NAVIGATION = NavigationEntry(
@@ -38,7 +39,7 @@ def new():
 def create():
     form = Form(UserScriptIn)
     if form.submit(lambda **data: user_scripts.create(current_access(), **data)):
-        flash_message(f"The script {form.result.name} is stored.")
+        flash_message(_("Script %(name)s added.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return render("customer/user_scripts/new.html", "form", status=form.status, form=form)
 
@@ -56,7 +57,7 @@ def update(script_id):
     script = user_scripts.get(script_id, current_access())
     form = Form(UserScriptPatch, initial=script)
     if form.submit(lambda **data: user_scripts.update(script, **data)):
-        flash_message("The script is changed.")
+        flash_message(_("Script saved."))
         return redirect_to(url_for(".index"))
     return render("customer/user_scripts/edit.html", "form", status=form.status, script=script, form=form)
 
@@ -66,4 +67,4 @@ def update(script_id):
 def delete(script_id):
     script = user_scripts.get(script_id, current_access())
     user_scripts.delete(script)
-    return action_done(f"The script {script.name} is removed.", url_for(".index"))
+    return action_done(_("Script %(name)s deleted.", name=script.name), url_for(".index"))

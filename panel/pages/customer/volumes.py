@@ -12,6 +12,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("volumes", __name__, url_prefix="/volumes")
 NAVIGATION = NavigationEntry(
@@ -73,7 +74,7 @@ def create():
     usage.ensure_billing_enabled(current_access())
     form = Form(VolumeIn)
     if form.submit(lambda **values: volumes.create(current_access(), actor=actor(), **values)):
-        flash_message(f"The volume {form.result.name} is being created.")
+        flash_message(_("Creation of volume %(name)s requested.", name=form.result.name))
         return redirect_to(url_for(".show", volume_id=form.result.id))
     return form_page(form)
 
@@ -123,19 +124,19 @@ def attach(volume_id):
     def to(volume, **values):
         return volumes.attach(volume, account=current_access(), **values)
 
-    return submit_form(volume_id, "attaching", VolumeAttach, to, "Attachment of the volume requested.")
+    return submit_form(volume_id, "attaching", VolumeAttach, to, _("Attachment of the volume requested."))
 
 
 @bp.post("/<volume_id>/resize")
 @require_page_permission(MANAGE)
 def resize(volume_id):
-    return submit_form(volume_id, "resizing", VolumeResize, volumes.resize, "Growth of the volume requested.")
+    return submit_form(volume_id, "resizing", VolumeResize, volumes.resize, _("Growth of the volume requested."))
 
 
 @bp.post("/<volume_id>/snapshot")
 @require_page_permission(MANAGE)
 def snapshot(volume_id):
-    return submit_form(volume_id, "taking", VolumeSnapshotIn, volumes.create_snapshot, "Snapshot requested.")
+    return submit_form(volume_id, "taking", VolumeSnapshotIn, volumes.create_snapshot, _("Snapshot requested."))
 
 
 @bp.post("/<volume_id>/detach")
@@ -143,7 +144,7 @@ def snapshot(volume_id):
 def detach(volume_id):
     usage.ensure_billing_enabled(current_access())
     volumes.detach(get_own(volume_id), actor=actor())
-    return action_done("Detachment of the volume requested.", url_for(".show", volume_id=volume_id))
+    return action_done(_("Detachment of the volume requested."), url_for(".show", volume_id=volume_id))
 
 
 @bp.post("/<volume_id>/delete")
@@ -152,7 +153,7 @@ def delete(volume_id):
     usage.ensure_billing_enabled(current_access())
     volume = get_own(volume_id)
     volumes.delete(volume, actor=actor())
-    flash_message(f"The volume {volume.name} is being deleted.")
+    flash_message(_("Deletion of volume %(name)s requested.", name=volume.name))
     return redirect_to(url_for(".index"))
 
 
@@ -167,7 +168,7 @@ def use_snapshot(volume_id, snapshot_id, action):
         place = {"volume_plan_id": snapshot.volume.plan_id, "hypervisor_group_id": snapshot.volume.group_id}
         how = {"mode": "in_place"} if action == "restore" else {"mode": "new_volume", **place}
         volumes.restore(snapshot, account=current_access(), actor=actor(), **VolumeRestore().load(how))
-    messages = {"restore": "Restore requested.", "copy": "New volume from the snapshot requested."}
+    messages = {"restore": _("Restore requested."), "copy": _("New volume from the snapshot requested.")}
     return action_done(
         messages.get(action, "Deletion of the snapshot requested."), url_for(".show", volume_id=volume_id)
     )

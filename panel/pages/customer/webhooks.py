@@ -24,6 +24,8 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("webhooks", __name__, url_prefix="/webhooks")
 NAVIGATION = NavigationEntry(
@@ -31,10 +33,10 @@ NAVIGATION = NavigationEntry(
 )
 
 RECEIVER_SAMPLES = {
-    "python": ("Python", "receiver.py", "python3 receiver.py"),
-    "node": ("Node.js", "receiver.mjs", "node receiver.mjs"),
+    "python": (lazy_gettext("Python"), "receiver.py", "python3 receiver.py"),
+    "node": (lazy_gettext("Node.js"), "receiver.mjs", "node receiver.mjs"),
     "php": ("PHP", "receiver.php", "php -S 127.0.0.1:8080 receiver.php"),
-    "go": ("Go", "receiver.go", "go run receiver.go"),
+    "go": (lazy_gettext("Go"), "receiver.go", "go run receiver.go"),
 }
 """Samples of receivers that verify signatures: {key: (language, file, command)}"""
 
@@ -86,7 +88,7 @@ def create():
     if "fill" in request.form:
         form.sent = fill_form(request.form)
     elif form.submit(lambda **values: subscriptions.create(current_access(), **values)):
-        flash_message(f"{form.result.name} is told of events from now on. Send it a test event to see that it works.")
+        flash_message(_("Webhook %(name)s created. Send a test event to check that it works.", name=form.result.name))
         return redirect_to(url_for(".show", subscription_id=form.result.id))
     return form_page(form)
 
@@ -107,7 +109,7 @@ def update(subscription_id):
     if "fill" in request.form:
         form.sent = fill_form(request.form)
     elif form.submit(lambda **changes: subscriptions.update(subscription, current_access(), **changes)):
-        flash_message(f"{subscription.name} is changed.")
+        flash_message(_("%(name)s saved.", name=subscription.name))
         return redirect_to(url_for(".show", subscription_id=subscription.id))
     return form_page(form, subscription)
 
@@ -138,7 +140,7 @@ def verify():
     """Show how a receiver verifies the signature of a delivery."""
     language = request.args.get("language", "python")
     if language not in RECEIVER_SAMPLES:
-        raise NotFound("There is no sample in this language.")
+        raise NotFound(_("No example in this language."))
     context = {"language": language, "samples": RECEIVER_SAMPLES, "code": read_sample(language)}
     return render("customer/webhooks/verify.html", **context)
 
@@ -155,7 +157,7 @@ def send_test(subscription_id):
     subscription = subscriptions.get(subscription_id, current_access())
     form = Form(TestIn)
     if form.submit(lambda kind: subscriptions.send_test(subscription, kind)):
-        return action_done("Test event requested.", url_for(".show", subscription_id=subscription_id), "info")
+        return action_done(_("Test event requested."), url_for(".show", subscription_id=subscription_id), "info")
     return show_page(subscription_id, form)
 
 
@@ -176,13 +178,13 @@ def show_page(subscription_id, form):
 @bp.post("/<subscription_id>/enable")
 @require_page_permission("webhooks.manage")
 def enable(subscription_id):
-    return set_enabled(subscription_id, True, "{} is on again. What happened meanwhile is not sent.")
+    return set_enabled(subscription_id, True, _("{} enabled. Events that happened meanwhile are not sent."))
 
 
 @bp.post("/<subscription_id>/disable")
 @require_page_permission("webhooks.manage")
 def disable(subscription_id):
-    return set_enabled(subscription_id, False, "{} is off. What is under way is still sent.")
+    return set_enabled(subscription_id, False, _("{} disabled. Deliveries in progress are still sent."))
 
 
 def set_enabled(subscription_id, enabled, message):
@@ -197,8 +199,8 @@ def delete(subscription_id):
     subscription = subscriptions.get(subscription_id, current_access())
     subscriptions.delete(subscription)
     if "leave" not in request.form:
-        return action_done(f"{subscription.name} is deleted.", url_for(".index"))
-    flash_message(f"{subscription.name} is deleted.")
+        return action_done(_("%(name)s deleted.", name=subscription.name), url_for(".index"))
+    flash_message(_("%(name)s deleted.", name=subscription.name))
     return redirect_to(url_for(".index"))
 
 
@@ -218,4 +220,4 @@ def redeliver(subscription_id, delivery_id):
     subscription = subscriptions.get(subscription_id, current_access())
     subscriptions.redeliver(subscription, subscriptions.get_delivery(subscription, delivery_id))
     address = url_for(".delivery", subscription_id=subscription_id, delivery_id=delivery_id)
-    return action_done("Delivery requested.", address, "info")
+    return action_done(_("Delivery requested."), address, "info")

@@ -34,7 +34,7 @@ def test_shell_copies_selection(shell):
     assert read_clipboard(shell) == "nothing yet"
 
     shell.button("Options").click()
-    shell.page.get_by_label("Copy as soon as something is selected").check()
+    shell.page.get_by_label("Copy on selection").check()
     shell.page.keyboard.press("Escape")
     shell.page.mouse.dblclick(*spot)
     wait_until(lambda: read_clipboard(shell) == "somewhere_to_click", "the copy")
@@ -90,7 +90,7 @@ def test_shell_search_finds_output(shell, screenshot):
     shell.run("seq 1 300")
     shell.shows("^300$")
     shell.page.keyboard.press("Control+Shift+F")
-    box = shell.page.get_by_role("searchbox", name="Search the terminal")
+    box = shell.page.get_by_role("searchbox", name="Search in terminal")
     expect(box).to_be_focused()
     box.fill("299")
     expect(shell.page.locator("#find output")).to_have_text("1 of 1")

@@ -21,7 +21,7 @@ def test_the_keyboard_leaves_and_a_screen_reader_reads(shell):
     expect(shell.page.get_by_role("link", name="Back to web-1")).to_be_focused()
     shell.button("Options").focus()
     shell.page.keyboard.press("Enter")
-    shell.page.get_by_label("Read the output to a screen reader").check()
+    shell.page.get_by_label("Screen reader support").check()
     shell.page.keyboard.press("Escape")
     expect(shell.page.locator("#terminal textarea")).to_be_focused()
     shell.page.keyboard.type("echo to be read\n")

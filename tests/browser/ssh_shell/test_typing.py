@@ -63,7 +63,7 @@ def test_letters_and_colours_are_remembered(shell):
     shell.open()
     columns = shell.stage.guest.doors[0].sizes[-1][0]
     shell.page.keyboard.press("Control+=")
-    shell.button("Larger letters").click()
+    shell.button("Larger text").click()
     expect(shell.page.locator("#terminal textarea")).to_be_focused()
     wait_until(lambda: shell.stage.guest.doors[0].sizes[-1][0] < columns, "fewer columns")
     shell.button("Options").click()

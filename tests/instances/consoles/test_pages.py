@@ -39,8 +39,8 @@ def test_an_address_that_is_no_good_any_more_is_404(browser_as, running, api_as,
     assert row.password not in browser_as().get(path).text
     mine = browser_as("owner").get(path)
     assert mine.status_code == 404
-    assert ("Open a new one" in mine.text) == (state != "unknown")
-    assert "Open a new one" not in browser_as("outsider").get(path).text
+    assert ("Open a new console" in mine.text) == (state != "unknown")
+    assert "Open a new console" not in browser_as("outsider").get(path).text
     told = browser_as().get(f"{path}/state", headers={"Accept": "application/json"})
     assert told.json.get("state") == {"unknown": None, "expired": "expired", "spent": "open"}[state]
 

@@ -98,7 +98,7 @@ def test_the_page_of_an_unspent_session_is_closed_once_its_right_has_ended(mint_
     session.commit()
     page = browser_as().get(path)
     assert page.status_code == 404
-    assert "This console cannot be opened again" in page.text
+    assert "This console cannot be reopened" in page.text
     assert password not in page.text
     assert name not in page.text
 

@@ -9,6 +9,7 @@ from panel.pages.shared.area import get_instance
 from panel.services import instances
 from panel.services.instances.action_catalog import find_power_action
 from panel.web.htmx import action_done, flash_message, redirect_to
+from panel.web.translation import gettext as _
 
 
 @bp.post("/<instance_id>/power/<action>")
@@ -25,7 +26,7 @@ def power(instance_id, action):
 def destroy(instance_id):
     instance = get_instance(instance_id, is_suspended_allowed=True)
     if request.form.get("typed", "").strip() != instance.display_name:
-        wrong = "That is not the name of this instance. Nothing was destroyed."
+        wrong = _("The name does not match. Nothing was destroyed.")
         raise Invalid(wrong, typed=wrong)
     instances.destroy(instance, actor=actor())
     flash_message(instances.ACTIONS["destroy"].done_message, "info")

@@ -18,6 +18,7 @@ from panel.services.instances import self_provisioning
 from panel.web import flash_secrets
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 
 @bp.get("/new")
@@ -39,7 +40,7 @@ def create():
         instance, password = form.result
         if password:
             flash_secrets.store(instance.id, password)
-        flash_message(f"{instance.display_name} is being created.", "info")
+        flash_message(_("Creation of %(display_name)s requested.", display_name=instance.display_name), "info")
         return redirect_to(url_for("instances.show", instance_id=instance.id))
     return create_page(form, "form")
 

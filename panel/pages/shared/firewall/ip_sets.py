@@ -10,6 +10,7 @@ from panel.services import ip_sets, owner_emails
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 VIEWS = SharedViews()
 VIEW, MANAGE, DELETE = "ip_sets.view", "ip_sets.manage", "ip_sets.delete"
@@ -47,7 +48,7 @@ def new():
 def create():
     form = Form(OwnedIpSetForm if is_operator_area() else IpSetIn)
     if form.submit(create_set):
-        flash_message(f"The set {form.result.name} is made. Add networks to it.")
+        flash_message(_("IP set %(name)s created. Add networks to it.", name=form.result.name))
         return redirect_to(url_for(".show", set_id=form.result.id))
     return form_page(form)
 
@@ -79,8 +80,8 @@ def set_page(set_id, form, block):
 def change_error(ip_set):
     """Return why the viewer cannot change the set, or None."""
     if ip_set.is_global and not is_operator_area():
-        return "This set belongs to the platform."
-    return None if has_permission(MANAGE) else "You may look at IP sets, not change them."
+        return _("This set is managed by the platform.")
+    return None if has_permission(MANAGE) else _("You can view IP sets but not change them.")
 
 
 @VIEWS.page("GET", "/<set_id>/edit", can=VIEW)
@@ -93,7 +94,7 @@ def edit(set_id):
 def change(set_id):
     ip_set, form = get_own(set_id), Form(IpSetPatch)
     if form.submit(lambda **data: ip_sets.update(ip_set, **data)):
-        flash_message("The set is changed.")
+        flash_message(_("IP set saved."))
         return redirect_to(url_for(".show", set_id=set_id))
     return form_page(form, get_own(set_id))
 
@@ -103,7 +104,7 @@ def delete(set_id):
     ip_set = get_own(set_id)
     name = ip_set.name
     ip_sets.delete(ip_set)
-    flash_message(f"The set {name} is removed.")
+    flash_message(_("IP set %(name)s deleted.", name=name))
     return redirect_to(url_for(".index"))
 
 
@@ -121,4 +122,4 @@ def add(set_id):
 @VIEWS.page("POST", "/<set_id>/entry/<entry_id>/delete", can=MANAGE)
 def remove(set_id, entry_id):
     ip_sets.remove_entry(get_own(set_id), entry_id, actor=actor())
-    return action_done("The network is removed.", url_for(".show", set_id=set_id))
+    return action_done(_("Network removed."), url_for(".show", set_id=set_id))

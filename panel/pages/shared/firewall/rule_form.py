@@ -13,6 +13,8 @@ from panel.schemas.constants import IP_VERSIONS, RULE_DIRECTIONS, RULE_PROTOCOLS
 from panel.schemas.security_groups import SecurityRuleIn
 from panel.services import security_groups
 from panel.web.forms import flatten_errors
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 BOTH_VERSIONS = "both"
 PORT_RANGE_PATTERN = re.compile(r"(\d{1,5})(?:\s*[-–]\s*(\d{1,5}))?")  # noqa: RUF001  (people copy the long dash, too)
@@ -20,7 +22,7 @@ RULE_PRESETS = {
     "ssh": ("SSH", "tcp", 22),
     "http": ("HTTP", "tcp", 80),
     "https": ("HTTPS", "tcp", 443),
-    "ping": ("Ping", "icmp", None),
+    "ping": (lazy_gettext("Ping"), "icmp", None),
 }
 """Inbound rules for one click: {name: (label, protocol, port)}"""
 RULE_DEFAULTS = {"direction": "ingress", "protocol": "tcp", "ip_version": BOTH_VERSIONS}
@@ -63,7 +65,7 @@ def parse_ports(text):
         return None, None
     match = PORT_RANGE_PATTERN.fullmatch(text.strip())
     if match is None:
-        raise Invalid("Enter a port or port range.", ports="Enter a port or port range, like 22 or 80-90.")
+        raise Invalid(_("Enter a port or port range."), ports=_("Enter a port or port range, like 22 or 80-90."))
     low, high = int(match[1]), int(match[2] or match[1])
     return low, high
 
@@ -91,5 +93,5 @@ def validate_rule(values):
         messages = {field: flatten_errors(text) for field, text in error.normalized_messages().items()}
         ports = [messages.pop(field) for field in ("port_range_min", "port_range_max") if field in messages]
         if ports:
-            messages["ports"] = "Enter a port or port range." if ports[0] == "Enter a port or port range." else ports[0]
-        raise Invalid("Please correct the highlighted fields.", **messages) from None
+            messages["ports"] = ports[0]
+        raise Invalid(_("Please correct the highlighted fields."), **messages) from None

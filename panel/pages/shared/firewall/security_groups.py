@@ -14,6 +14,7 @@ from panel.services import ip_sets, owner_emails, security_groups
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 VIEWS = SharedViews()
 VIEW, MANAGE, DELETE = "security_groups.view", "security_groups.manage", "security_groups.delete"
@@ -53,7 +54,7 @@ def new():
 def create():
     form = Form(OwnedSecurityGroupForm if is_operator_area() else SecurityGroupIn)
     if form.submit(create_group):
-        flash_message(f"The group {form.result.name} is made. Add rules, then instances.")
+        flash_message(_("Security group %(name)s created. Add rules, then instances.", name=form.result.name))
         return redirect_to(url_for(".show", group_id=form.result.id))
     return form_page(form)
 
@@ -102,8 +103,8 @@ def group_page(group_id, form, block):
 def change_error(group):
     """Return why the viewer cannot change the group, or None."""
     if group.is_global and not is_operator_area():
-        return "This group belongs to the platform."
-    return None if has_permission(MANAGE) else "You may look at security groups, not change them."
+        return _("This group is managed by the platform.")
+    return None if has_permission(MANAGE) else _("You can view security groups but not change them.")
 
 
 @VIEWS.page("GET", "/<group_id>/edit", can=VIEW)
@@ -116,7 +117,7 @@ def edit(group_id):
 def change(group_id):
     group, form = get_own(group_id), Form(SecurityGroupPatch)
     if form.submit(lambda **data: security_groups.update(group, **data)):
-        flash_message("The group is changed.")
+        flash_message(_("Security group saved."))
         return redirect_to(url_for(".show", group_id=group_id))
     return form_page(form, get_own(group_id))
 
@@ -126,7 +127,7 @@ def delete(group_id):
     group = get_own(group_id)
     name = group.name
     security_groups.delete(group, actor=actor())
-    flash_message(f"The group {name} is removed.")
+    flash_message(_("Security group %(name)s deleted.", name=name))
     return redirect_to(url_for(".index"))
 
 
@@ -134,7 +135,7 @@ def delete(group_id):
 def add_rule(group_id):
     group, form = get_own(group_id), Form(RuleForm)
     if form.submit(lambda **data: add_rules(group, scope_account(), actor=actor(), **data)):
-        message = "Rule added." if len(form.result) == 1 else f"{len(form.result)} rules added."
+        message = _("Rule added.") if len(form.result) == 1 else _("%(count)s rules added.", count=len(form.result))
         return action_done(with_update_notice(message), url_for(".show", group_id=group_id))
     return group_page(group_id, form, "rule")
 
@@ -151,7 +152,7 @@ def add_preset(group_id, preset):
 @VIEWS.page("POST", "/<group_id>/rule/<rule_id>/delete", can=MANAGE)
 def remove_rule(group_id, rule_id):
     security_groups.remove_rule(get_own(group_id), rule_id, actor=actor())
-    return action_done(with_update_notice("Rule removed."), url_for(".show", group_id=group_id))
+    return action_done(with_update_notice(_("Rule deleted.")), url_for(".show", group_id=group_id))
 
 
 @VIEWS.page("POST", "/<group_id>/attach", can=MANAGE)
@@ -164,7 +165,7 @@ def attach(group_id):
         return redirect_to(
             url_for(".confirm_attach", group_id=group_id, instance_ids=ids, back=request.form.get("back"))
         )
-    return change_members(group_id, security_groups.attach, "Added to the security group.")
+    return change_members(group_id, security_groups.attach, _("Added to the security group."))
 
 
 @VIEWS.page("GET", "/<group_id>/attach", can=MANAGE)
@@ -182,12 +183,12 @@ def closed_instances(group, ids):
 
 @VIEWS.page("POST", "/<group_id>/detach", can=MANAGE)
 def detach(group_id):
-    return change_members(group_id, security_groups.detach, "Removed from the security group.")
+    return change_members(group_id, security_groups.detach, _("Removed from the security group."))
 
 
 def with_update_notice(sentence):
     """Return the message, with a notice when this request queued updates of firewalls."""
-    return f"{sentence} Firewall update requested." if jobs.has_queued_tasks() else sentence
+    return _("%(sentence)s Firewall update requested.", sentence=sentence) if jobs.has_queued_tasks() else sentence
 
 
 def change_members(group_id, change_membership, sentence):
@@ -197,7 +198,7 @@ def change_members(group_id, change_membership, sentence):
     back, group_url = request.form.get("back", ""), url_for(".show", group_id=group_id)
     address = url_for(f"{endpoint_prefix()}instances.tab", instance_id=back, tab="network") if back else group_url
     if not request.form.getlist("instance_ids"):
-        return action_done("Choose an instance first.", address, "warning")
+        return action_done(_("Select an instance first."), address, "warning")
     return action_done(
         with_update_notice(sentence) if moved else " ".join(form.errors.values()), address, None if moved else "danger"
     )

@@ -6,11 +6,13 @@ from panel.schemas.network import AddressesIn, ReverseNameIn
 from panel.services.instances import ips
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 ADDRESS_ACTION_MESSAGES = {
-    "add": "Address added. The guest has to be configured for it.",
-    "remove": "Address released.",
-    "set-primary": "Primary address changed.",
+    "add": lazy_gettext("Address added. Configure it in the guest as well."),
+    "remove": lazy_gettext("Address released."),
+    "set-primary": lazy_gettext("Primary address changed."),
 }
 
 
@@ -42,6 +44,6 @@ def name_address(instance_id, address_id):
     instance, form = get_instance(instance_id), Form(ReverseNameIn)
     address = ips.get(instance, address_id)
     if form.submit(lambda rdns=None: ips.set_reverse_name(address, rdns)):
-        flash_message("The name is noted." if form.result.rdns else "The name is taken back.")
+        flash_message(_("Reverse DNS name saved.") if form.result.rdns else _("Reverse DNS name removed."))
         return redirect_to(tab_url(instance, "network"))
     return address_page(instance_id, address_id, form, "form")

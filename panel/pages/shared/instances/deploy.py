@@ -20,6 +20,7 @@ from panel.services import instances, ssh_keys
 from panel.web import flash_secrets
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 
 class NewKeyForm(In):
@@ -53,14 +54,14 @@ def deploy(instance_id):
     if form.submit(lambda **data: start_deploy(instance, **data)):
         if form.result:
             flash_secrets.store(instance.id, form.result)
-        flash_message("Deployment requested.", "info")
+        flash_message(_("Deployment requested."), "info")
         return redirect_to(tab_url(instance, "overview"))
     return deploy_page(get_instance(instance_id), form, "form")
 
 
 def deploy_page(instance, form, block=None):
     if instance.deployed:
-        raise NotFound("This instance has an operating system already.")
+        raise NotFound(_("This instance already has an operating system."))
     offered = form_choices(form, instance)
     return render("customer/instances/deploy.html", block, status=form.status, form=form, instance=instance, **offered)
 

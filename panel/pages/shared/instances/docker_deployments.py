@@ -14,28 +14,28 @@ from panel.services.docker_deployments import firewall_ports
 from panel.web import flash_secrets
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 from panel.workflows import docker_logs, docker_support, reachability
 
 TEMPLATE_FOLDER = "customer/instances/docker"
-DEPLOY_MESSAGE = "Deployment of {} requested."
+DEPLOY_MESSAGE = lazy_gettext("Deployment of {} requested.")
 APP_ACTION_MESSAGES = {
-    "start": "Start of {} requested.",
-    "stop": "Stop of {} requested.",
-    "restart": "Restart of {} requested.",
+    "start": lazy_gettext("Start of {} requested."),
+    "stop": lazy_gettext("Stop of {} requested."),
+    "restart": lazy_gettext("Restart of {} requested."),
     "retry": DEPLOY_MESSAGE,
-    "check": "Check of {} requested.",
+    "check": lazy_gettext("Check of {} requested."),
 }
-REMOVED_MESSAGE = "Removal of {} requested. Data in its volumes stays on the instance."
-REMOVED_LATER_MESSAGE = (
-    "{} is removed. Its containers stay on the disk of the machine until that can be reached, and are removed then."
-)
+REMOVED_MESSAGE = lazy_gettext("Removal of {} requested. Data in its volumes stays on the instance.")
+REMOVED_LATER_MESSAGE = lazy_gettext("{} removed. Its containers are deleted when the instance is reachable again.")
 
 
 @route("POST", "/<instance_id>/apps/install", can=MANAGE)
 def install_docker(instance_id):
     instance = get_instance(instance_id)
     docker_support.install(instance, actor=actor(), by_operator=is_operator_area())
-    return action_done("Installation of Docker requested.", tab_url(instance, "apps"), "info")
+    return action_done(_("Installation of Docker requested."), tab_url(instance, "apps"), "info")
 
 
 @route("GET", "/<instance_id>/apps/catalog", can="instances.view")

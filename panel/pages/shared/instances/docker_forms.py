@@ -6,10 +6,11 @@ from marshmallow import ValidationError
 
 from panel.schemas.base import In, Int, Text
 from panel.schemas.docker_deployments import DeployComposeIn
+from panel.web.translation import lazy_gettext
 
 PORT_PATTERN = re.compile(r"(\d{1,5}):(\d{1,5})(?:/(tcp|udp))?")
-PORT_HINT = "Write it like 8080:80 or 5353:53/udp, the port of the machine first."
-ASSIGNMENT_HINT = "Write each as NAME=value."
+PORT_HINT = lazy_gettext("Use the form 8080:80 or 5353:53/udp, host port first.")
+ASSIGNMENT_HINT = lazy_gettext("Use the form NAME=value.")
 
 
 class PortsField(Text):

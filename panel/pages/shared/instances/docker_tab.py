@@ -7,6 +7,7 @@ from panel.pages.shared.area import is_operator_area
 from panel.pages.shared.area import permission_error as not_permitted
 from panel.services import docker_apps, docker_deployments
 from panel.services.docker_deployments import firewall_ports
+from panel.web.translation import gettext as _
 
 MANAGE = "instances.manage"
 NON_HTTP_PORTS = (22, 25, 53, 3306, 5432, 6379, 27017)
@@ -76,5 +77,10 @@ def list_apps(instance, search):
         text = f"{app.name} {app.slug} {app.category} {app.description}".lower()
         if all(term in text for term in terms):
             small = app.min_memory_mb > instance.ram
-            apps.append((app, f"It should have {app.min_memory_mb} MiB of memory." if small else None))
+            apps.append(
+                (
+                    app,
+                    _("It needs %(min_memory_mb)s MiB of memory.", min_memory_mb=app.min_memory_mb) if small else None,
+                )
+            )
     return apps

@@ -4,6 +4,8 @@ from panel.auth.browser_session import actor
 from panel.pages.shared.area import get_instance, route, tab_url
 from panel.services import instances
 from panel.web.htmx import action_done
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 
 def switch_mail(instance, on, *, actor):
@@ -11,10 +13,10 @@ def switch_mail(instance, on, *, actor):
 
 
 SWITCHES = {
-    "mail": ("Mail by port 25", switch_mail),
-    "vnc": ("The screen", instances.switch_vnc),
-    "tpm": ("The TPM", instances.switch_tpm),
-    "secure-boot": ("Secure boot", instances.switch_secure_boot),
+    "mail": (lazy_gettext("Outgoing mail"), switch_mail),
+    "vnc": (lazy_gettext("Console"), instances.switch_vnc),
+    "tpm": (lazy_gettext("TPM"), instances.switch_tpm),
+    "secure-boot": (lazy_gettext("Secure boot"), instances.switch_secure_boot),
 }
 
 
@@ -27,5 +29,5 @@ def switch(instance_id, part, action):
     label, change = SWITCHES[part]
     instance = get_instance(instance_id)
     change(instance, action == "enable", actor=actor())
-    message = f"{label} is switched {'on' if action == 'enable' else 'off'}."
+    message = _("%(label)s enabled.", label=label) if action == "enable" else _("%(label)s disabled.", label=label)
     return action_done(message, tab_url(instance, "settings"))

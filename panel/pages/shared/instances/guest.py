@@ -9,6 +9,7 @@ from panel.web import flash_secrets
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 from panel.workflows import reachability
 
 
@@ -18,12 +19,12 @@ def reset_password(instance_id):
     checked_at = reachability.check_guest(instance, by_operator=is_operator_area())
     _, password = instances.reset_password(instance, actor=actor(), since=checked_at, by_operator=is_operator_area())
     flash_secrets.store(instance.id, password)
-    flash_message("New root password requested.", "info")
+    flash_message(_("New root password requested."), "info")
     return redirect_to(tab_url(instance, "overview"))
 
 
 @route("POST", "/<instance_id>/ssh-keys", can="instances.manage")
-@audit_label("Push SSH keys")
+@audit_label("Add SSH keys")
 def push_keys(instance_id):
     instance = get_instance(instance_id)
     form = Form(PushKeysIn)
@@ -33,7 +34,7 @@ def push_keys(instance_id):
         return instances.push_keys(instance, account=scope_account(), actor=actor(), **data)
 
     if form.submit(push):
-        flash_message("Installation of the keys requested.", "info")
+        flash_message(_("Installation of the keys requested."), "info")
         return redirect_to(tab_url(instance, "overview"))
     tab = build_context(instance_id, "settings", pushing=form)
     return render(TEMPLATES[endpoint_prefix()], "settings", status=form.status, **tab)

@@ -21,6 +21,7 @@ from panel.services.instances import drives, rescue
 from panel.services.instances.self_deploy import ensure_self_deployable as may_self_deploy
 from panel.services.instances.self_deploy import self_deploy
 from panel.web.htmx import action_done
+from panel.web.translation import gettext as _
 from panel.workflows import reachability
 
 MAX_OFFERED_ISOS = 200
@@ -33,8 +34,8 @@ def build_context(instance):
     offered = isos.listing(owner_of(instance)).limit(MAX_OFFERED_ISOS) if has_permission("isos.view") else None
     return {
         "slots": [
-            ("primary", "First drive", instance.iso),
-            ("secondary", "Second drive", instance.secondary_iso),
+            ("primary", _("First drive"), instance.iso),
+            ("secondary", _("Second drive"), instance.secondary_iso),
         ],
         "isos": session.scalars(offered).all() if offered is not None else [],
         "rescue": state,
@@ -74,7 +75,7 @@ def mount(instance_id, slot):
     iso = get_requested_iso()
     reachability.check_node(instance.hypervisor)
     instances.mount(instance, slot, iso, actor=actor(), by_operator=is_operator_area())
-    return action_done(f"Insertion of {iso.name} requested.", media_tab_url(instance))
+    return action_done(_("Insertion of %(name)s requested.", name=iso.name), media_tab_url(instance))
 
 
 @route("POST", "/<instance_id>/drive/<slot>/unmount", can="instances.manage")
@@ -82,18 +83,18 @@ def unmount(instance_id, slot):
     instance = get_instance(instance_id)
     reachability.check_node(instance.hypervisor)
     task = instances.unmount(instance, slot, actor=actor(), by_operator=is_operator_area())
-    return action_done("Ejection requested." if task else "The drive is empty already.", media_tab_url(instance))
+    return action_done(_("Ejection requested.") if task else _("The drive is already empty."), media_tab_url(instance))
 
 
 @route("POST", "/<instance_id>/self-deploy", can="instances.manage")
 def install(instance_id):
     instance = get_instance(instance_id)
     if request.form.get("typed", "").strip() != instance.display_name and instance.deployed:
-        wrong = "That is not the name of this instance. Nothing was done."
+        wrong = _("The name does not match. Nothing was changed.")
         raise Invalid(wrong, typed=wrong)
     iso = get_requested_iso()
     self_deploy(instance, iso_id=iso.id, account=scope_account(), actor=actor())
-    return action_done(f"Installation from {iso.name} requested.", media_tab_url(instance))
+    return action_done(_("Installation from %(name)s requested.", name=iso.name), media_tab_url(instance))
 
 
 @route("POST", "/<instance_id>/rescue/<switch>", can="instances.manage")
@@ -109,6 +110,6 @@ def capture(instance_id):
     try:
         name = CaptureIn(only=["name"]).load({"name": request.form.get("name", "")})["name"]
     except ValidationError:
-        raise Invalid("Give the image a name.") from None
+        raise Invalid(_("Enter a name for the image.")) from None
     image = image_captures.capture(instance, name=name, actor=actor())
-    return action_done(f"Image {image.name} requested.", media_tab_url(instance))
+    return action_done(_("Image %(name)s requested.", name=image.name), media_tab_url(instance))

@@ -12,6 +12,7 @@ from panel.services.state_machine import ensure_no_error
 from panel.web import flash_secrets
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 
 class ConfirmNameForm(In):
@@ -33,7 +34,7 @@ def reinstall(instance_id):
     if form.submit(lambda **data: start_reinstall(instance, **data)):
         if form.result:
             flash_secrets.store(instance.id, form.result)
-        flash_message("Reinstall requested.", "info")
+        flash_message(_("Reinstall requested."), "info")
         return redirect_to(tab_url(instance, "overview"))
     return form_page(get_instance(instance_id), form, "form")
 
@@ -48,6 +49,6 @@ def form_page(instance, form, block=None):
 def start_reinstall(instance, *, typed, **values):
     """Store a new key, if given, and start the reinstall. Return the generated password or None."""
     if typed.strip() != instance.display_name:
-        raise Invalid("Nothing was done.", typed="That is not the name of this instance.")
+        raise Invalid(_("Nothing was changed."), typed=_("The name does not match."))
     values = with_new_key(instance, **values)
     return instances.reinstall(instance, actor=actor(), account=scope_account(), **values)[1]

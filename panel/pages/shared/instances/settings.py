@@ -10,6 +10,7 @@ from panel.schemas.instances import InstanceSettings, Rename
 from panel.services import instances
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 
 @route("POST", "/<instance_id>/rename", can="instances.manage")
@@ -18,7 +19,7 @@ def rename(instance_id):
     form = Form(Rename)
     if not form.submit(lambda display_name: instances.update(instance, display_name=display_name)):
         raise Invalid(form.errors.get("display_name") or form.errors[""])
-    return action_done("The name is changed.", tab_url(instance, "overview"))
+    return action_done(_("Name saved."), tab_url(instance, "overview"))
 
 
 @route("POST", "/<instance_id>/settings", can="instances.manage")
@@ -26,7 +27,7 @@ def change(instance_id):
     instance = get_instance(instance_id)
     form = Form(InstanceSettings, initial=instance)
     if form.submit(lambda **data: instances.update(instance, actor=actor(), **data)):
-        flash_message("The settings are changed.")
+        flash_message(_("Settings saved."))
         return redirect_to(tab_url(instance, "media" if request.args.get("tab") == "media" else "settings"))
     tab = build_context(instance_id, "settings", form=form)
     return render(TEMPLATES[endpoint_prefix()], "settings", status=form.status, **tab)

@@ -31,18 +31,20 @@ from panel.web.activity_view import with_labels
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, is_htmx_request, redirect_to, render
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 TEMPLATES = {"": "customer/instances/show.html", "admin_": "admin/instances/show.html"}
 """{prefix of the area: template}. The templates differ around the tabs."""
 TABS = ("overview", "metrics", "network", "storage", "media", "snapshots", "apps", "tasks", "activity", "settings")
 MAX_RECENT = 5
 BOOT_ORDERS = (
-    ("disk", "Disk"),
-    ("disk,cdrom", "Disk, then CD"),
-    ("cdrom,disk", "CD, then disk"),
-    ("disk,network", "Disk, then network"),
-    ("network,disk", "Network, then disk"),
-    ("cdrom,disk,network", "CD, disk, network"),
+    ("disk", lazy_gettext("Disk")),
+    ("disk,cdrom", lazy_gettext("Disk, then CD")),
+    ("cdrom,disk", lazy_gettext("CD, then disk")),
+    ("disk,network", lazy_gettext("Disk, then network")),
+    ("network,disk", lazy_gettext("Network, then disk")),
+    ("cdrom,disk,network", lazy_gettext("CD, disk, network")),
 )
 
 
@@ -74,8 +76,8 @@ def redirect_if_destroyed(instance_id):
     """Redirect the open page of a destroyed instance to the list. Raises NotFound otherwise."""
     ended = session.scalars(tasks.listing(scope_account(), resource_id=instance_id).limit(1)).first()
     if not is_htmx_request() or ended is None or (ended.kind, ended.status) != ("instance_destroy", "completed"):
-        raise NotFound("No such instance.")
-    flash_message("The instance is destroyed.")
+        raise NotFound(_("No such instance."))
+    flash_message(_("Instance destroyed."))
     return redirect_to(url_for(f"{endpoint_prefix()}instances.index"))
 
 
@@ -87,7 +89,7 @@ def build_context(instance_id, tab, **extra):
     context = {
         "instance": instance,
         "tab": tab,
-        "tabbed": [(name.capitalize(), tab_url(instance, name), name == tab) for name in TABS],
+        "tabbed": [(_(name.capitalize()), tab_url(instance, name), name == tab) for name in TABS],
         "power_buttons": list(iter_power_buttons(instance)),
         "power_url": partial(power_url, instance),
         "doors": console_refusals(instance, permission_error("instances.console"), is_operator_area()),

@@ -11,11 +11,13 @@ from panel.schemas.snapshots import SnapshotIn
 from panel.services import forges, snapshots
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 SESSION_ACTION_MESSAGES = {
-    "enable": "Start of the test session requested.",
-    "commit": "Commit of the changes requested.",
-    "discard": "Discard of the changes requested.",
+    "enable": lazy_gettext("Start of the test session requested."),
+    "commit": lazy_gettext("Commit of the changes requested."),
+    "discard": lazy_gettext("Discard of the changes requested."),
 }
 
 
@@ -33,7 +35,7 @@ def forge(instance_id, action):
 def take(instance_id):
     instance, form = get_instance(instance_id), Form(SnapshotIn)
     if form.submit(lambda **values: snapshots.create(instance, actor=actor(), **values)):
-        flash_message("Snapshot requested.")
+        flash_message(_("Snapshot requested."))
         return redirect_to(tab_url(instance, "snapshots"))
     tab = build_context(instance_id, "snapshots", form=form)
     return render(TEMPLATES[endpoint_prefix()], "live", status=form.status, **tab)
@@ -43,7 +45,7 @@ def take(instance_id):
 def delete_snapshot(instance_id, name):
     instance = get_instance(instance_id)
     snapshots.delete(snapshots.get(instance, name), actor=actor())
-    return action_done("Deletion of the snapshot requested.", tab_url(instance, "snapshots"))
+    return action_done(_("Deletion of the snapshot requested."), tab_url(instance, "snapshots"))
 
 
 class RollbackForm(In):
@@ -60,14 +62,14 @@ def rollback(instance_id, name):
     """Roll back. Requires the snapshot's name, because all later data is lost."""
     instance, form = get_instance(instance_id), Form(RollbackForm)
     if form.submit(lambda typed: rollback_confirmed(snapshots.get(instance, name), typed)):
-        flash_message("Rollback requested.")
+        flash_message(_("Rollback requested."))
         return redirect_to(tab_url(instance, "snapshots"))
     return rollback_page(instance, name, form, "form")
 
 
 def rollback_confirmed(snapshot, typed):
     if typed.strip() != snapshot.name:
-        raise Invalid("Nothing was done.", typed="That is not the name of this snapshot.")
+        raise Invalid(_("Nothing was changed."), typed=_("The name does not match."))
     return snapshots.rollback(snapshot, actor=actor())
 
 

@@ -6,6 +6,7 @@ from panel.schemas.bulk import TagsText
 from panel.services import instances
 from panel.web.forms import Form
 from panel.web.htmx import action_done
+from panel.web.translation import gettext as _
 
 
 @route("POST", "/<instance_id>/tags", can="instances.manage")
@@ -14,4 +15,4 @@ def tag(instance_id):
     form = Form(TagsText)
     if not form.submit(lambda tags: instances.set_tags(instance, tags or [])):
         raise Invalid(form.errors.get("tags") or form.errors[""])
-    return action_done("The tags are changed.", tab_url(instance, "settings"))
+    return action_done(_("Tags saved."), tab_url(instance, "settings"))

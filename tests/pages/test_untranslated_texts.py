@@ -1,0 +1,139 @@
+"""Every text that a customer reads passes through gettext, seen in a language that puts all of them in brackets."""
+
+import ast
+import re
+from zoneinfo import available_timezones
+
+import yaml
+from lxml import etree, html
+from sqlalchemy import String, select
+
+from panel.core.config import ROOT
+from panel.core.db import db, session
+from panel.services import settings
+from tests.instances.test_pages import create_deployed
+from tests.support.link_crawler import crawl_pages
+from tests.support.pseudo_language import pseudo_language  # noqa: F401
+
+APPS = ROOT / "panel" / "services" / "docker_apps"
+WORD_PATTERN = re.compile(r"[A-Za-z]{3,}")
+IDENTIFIER_PATTERN = re.compile(r"[a-z0-9_@:./!#-]+( [a-z0-9_@:./!#-]*[./:_-][a-z0-9_@:./!#-]*)*")
+UNIT_PATTERN = re.compile(r"\d[\d.,]* ?([kKMGT]i?B|[MG]bit/s|min|ms)\b")
+DATE_PATTERN = re.compile(r"((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(\d{1,2} )?[A-Z][a-z]{2,8} \d{4}(, \d\d:\d\d:\d\d \w+)?")
+PROPER_NAMES = {
+    "Panel",
+    "PHP",
+    "Deploy",
+    "IPv",
+    "ICMP",
+    "ICMPv",
+    "TCP",
+    "UDP",
+    "SSH",
+    "API",
+    "CSV",
+    "UTC",
+    "cloud",
+    "init",
+}
+EXAMPLES = {"packages: - nginx", "ssh-ed25519 AAAA…", "prod, web", "#!/bin/sh apt-get install -y nginx"}
+ROLE_PRESETS = {"Administrator", "Operator", "Read only"}
+"""Names of roles are rows, as soon as somebody chooses them."""
+TIME_ZONES = available_timezones()
+LABEL_ATTRIBUTES = ("aria-label", "title", "placeholder", "data-label", "hx-confirm", "data-yes")
+DATA_ELEMENTS = ("script", "style", "code", "pre", "kbd", "time", "svg", "textarea")
+"""Elements whose text is data: code, key names, times in short units."""
+
+
+def texts_outside_brackets(texts):
+    """Yield what stands outside of brackets. They may be nested and may span several texts of a page."""
+    depth = 0
+    for text in texts:
+        rest = ""
+        for part in re.split("([⟦⟧])", text):
+            depth += {"⟦": 1, "⟧": -1}.get(part, 0)
+            rest += part if depth == 0 and part != "⟧" else " "
+        yield " ".join(rest.split())
+
+
+def visible_texts(page):
+    """Yield the texts of a page outside of brackets, and those of its labels."""
+    tree = html.fromstring(page)
+    for element in tree.iter(etree.Element):
+        for name in LABEL_ATTRIBUTES:
+            yield from texts_outside_brackets([element.get(name, "")])
+    etree.strip_elements(tree, *DATA_ELEMENTS, with_tail=False)
+    yield from texts_outside_brackets(tree.itertext())
+
+
+def texts_in_rows():
+    """Return all texts in the database: names, addresses, and what services and workers wrote."""
+    texts = set()
+    for table in db.metadata.tables.values():
+        for column in table.columns:
+            if isinstance(column.type, String):
+                texts |= {text for text in session.scalars(select(column).distinct()) if text and text.isprintable()}
+    return sorted(texts, key=len, reverse=True)
+
+
+def yaml_texts(value):
+    """Yield all texts of a parsed file."""
+    if isinstance(value, str):
+        yield " ".join(value.split())
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from yaml_texts(part)
+
+
+def texts_of_other_layers():
+    """Return patterns of the texts that services, schemas and formatting write. Their sentences are translated where
+    they are messages; names of apps, scopes and units are data."""
+    folders = [ROOT / "panel" / name for name in ("auth", "core", "models", "schemas", "services")]
+    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    paths += [ROOT / "panel" / "web" / "formatting.py", *(ROOT / "panel").rglob("power_buttons.py")]
+    patterns = set()
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                patterns.add(".*".join(map(re.escape, re.split(r"\{[^}]*\}", node.value))))
+            elif isinstance(node, ast.JoinedStr):
+                parts = [re.escape(part.value) if isinstance(part, ast.Constant) else ".*" for part in node.values]
+                patterns.add("".join(parts))
+    patterns |= {f"[A-Z][a-z ]+: {pattern}" for pattern in patterns}  # a permission's verb and family
+    patterns |= {
+        re.escape(text) for path in APPS.glob("*.yaml") for text in yaml_texts(yaml.safe_load(path.read_text()))
+    }
+    patterns |= set(map(re.escape, ROLE_PRESETS))
+    return re.compile("|".join(pattern for pattern in sorted(patterns) if re.search("[A-Za-z]{3}", pattern)), re.DOTALL)
+
+
+def is_untranslated(text, data, known_texts):
+    """Return whether words are left when data is removed: rows, time zones, identifiers, numbers with units, dates."""
+    text = UNIT_PATTERN.sub(" ", text).strip()
+    if (
+        text in EXAMPLES
+        or known_texts.fullmatch(text)
+        or IDENTIFIER_PATTERN.fullmatch(text)
+        or text.replace(" ", "_") in TIME_ZONES
+    ):
+        return False
+    for value in data:
+        text = text.replace(value, " ")
+    text = DATE_PATTERN.sub(" ", text)
+    return any(word not in PROPER_NAMES for word in WORD_PATTERN.findall(text))
+
+
+def test_every_text_of_the_customers_pages_is_translated(browser_as, cast, run_tasks, pseudo_language):
+    settings.update({"billing_enabled": True})
+    create_deployed(cast, run_tasks)
+    browser = browser_as("owner")
+    browser.environ_base["HTTP_ACCEPT_LANGUAGE"] = pseudo_language["Accept-Language"]
+    pages = [(path, answer) for path, answer in crawl_pages(browser, "/") if answer.mimetype == "text/html"]
+    assert len(pages) > 40
+    data, known_texts = texts_in_rows(), texts_of_other_layers()
+    untranslated = {}
+    for path, answer in pages:
+        for text in visible_texts(answer.text):
+            if is_untranslated(text, data, known_texts):
+                untranslated.setdefault(text, path)
+    assert untranslated == {}
