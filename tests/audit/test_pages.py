@@ -36,7 +36,7 @@ def test_whoever_acts_as_a_customer_is_told_so_to_the_customer(browser_as, cast,
     operator.post(f"/admin/customers/{cast.owner.id}/impersonate")
     operator.post("/impersonation/stop")
     page = browser_as("owner").get(OWN_LOG_PAGE).text
-    assert page.count("Start acting as the customer") == page.count("Stop acting as the person") == 2
+    assert page.count("Start acting as the customer") == page.count("Stop acting as the customer") == 2
 
 
 def test_platform_s_deeds_without_their_address(browser_as, cast, api_as):

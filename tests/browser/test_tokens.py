@@ -66,7 +66,7 @@ def test_a_token_is_made_used_and_revoked(page, running, screenshot):
     page.get_by_role("button", name="Actions for CI of the shop").click()
     page.get_by_role("button", name="Revoke").click()
     page.locator("#confirm-yes").click()
-    expect(page.get_by_text("CI of the shop is revoked.")).to_be_visible()
+    expect(page.get_by_text("Token CI of the shop revoked.")).to_be_visible()
     expect(page.get_by_role("button", name="Actions for CI of the shop")).to_have_count(0)
     assert running.call("GET", "/api/connect", token=value)[0] == 401
 
@@ -82,7 +82,7 @@ def test_an_operator_sees_the_panel_as_a_customer(page, running, screenshot):
     page.get_by_role("link", name="API tokens").first.click()
     expect(banner).to_be_visible()
     expect(page.get_by_role("button", name="Create token").first).to_be_disabled()
-    banner.get_by_role("button", name="Stop").click()
+    banner.get_by_role("button", name="Return to admin").click()
     expect(page.get_by_text("You are no longer acting as")).to_be_visible()
     expect(banner).to_have_count(0)
     screenshot("back")

@@ -49,12 +49,12 @@ def test_it_waits_for_the_next_start(api_as, running, run_tasks, node):
 
 def test_it_is_shown_on_the_pages(api_as, browser_as, running):
     put_topology(api_as, running, sockets=1, cores=2, threads=2)
-    words = "1 socket with 2 cores of 2 threads, from the next start on"
+    words = "1 socket with 2 cores of 2 threads (takes effect at next boot)"
     assert words in browser_as("admin").get(f"/admin/instances/{running.id}").text
     assert words in browser_as("owner").get(f"/instances/{running.id}").text
     running.cpu_cores = 2
     session.commit()
-    assert "each core a processor of its own" in browser_as("owner").get(f"/instances/{running.id}").text
+    assert "one socket per core" in browser_as("owner").get(f"/instances/{running.id}").text
 
 
 def test_it_has_to_make_up_the_cores(api_as, running):
@@ -88,7 +88,7 @@ def test_operators_set_it_on_the_page(browser_as, running, run_tasks, node):
     """INS-82"""
     operator, place = browser_as("admin"), f"/admin/instances/{running.id}"
     page = operator.get(f"{place}/settings").text
-    assert "each core a processor of its own" in page
+    assert "one socket per core" in page
     assert re.search(r'name="sockets"[^>]* value="4"', page)
     wrong = operator.post(f"{place}/topology", data={"sockets": "3", "cores": "1", "threads": "1"})
     assert (wrong.status_code, wrong.text.count("have to make 4 in all")) == (422, 1)
@@ -98,7 +98,7 @@ def test_operators_set_it_on_the_page(browser_as, running, run_tasks, node):
     assert operator.post(f"{place}/topology", data=chosen).headers["Location"] == f"{place}/settings"
     page = operator.get(f"{place}/settings").text
     assert "The guest has it after its next start." in page
-    assert "1 socket with 2 cores of 2 threads, from the next start on" in page
+    assert "1 socket with 2 cores of 2 threads (takes effect at next boot)" in page
     run_tasks()
     assert live_topology(node, running) is None
     instances.run_power_action(running, "restart", actor="test")
