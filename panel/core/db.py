@@ -87,17 +87,6 @@ class MessageText(TypeDecorator):
         return messages.from_stored
 
 
-class ShortMessage(MessageText):
-    """A sentence in a column of limited length. One that is too long with its template is stored as English text."""
-
-    impl = String
-    cache_ok = True
-
-    def process_bind_param(self, value, dialect):
-        stored = super().process_bind_param(value, dialect)
-        return stored if stored is None or len(stored) <= self.impl.length else str(value)[: self.impl.length]
-
-
 def append_only(table):
     """Add triggers to the table that refuse updates and deletes of its rows."""
     message = f"Rows of {table.name} are only added."

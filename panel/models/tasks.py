@@ -6,7 +6,7 @@ from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, bindpa
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core import clock, messages
-from panel.core.db import EncryptedText, MessageText, Model, ShortMessage, TimestampMixin, UtcTime, new_id
+from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin, UtcTime, new_id
 
 OPEN_STATUSES = ("pending", "queued", "running")
 
@@ -84,7 +84,7 @@ class Task(TimestampMixin, Model):
     lock: Mapped[str] = mapped_column(String(16), default="light")
     status: Mapped[str] = mapped_column(String(16), default="queued")
     progress: Mapped[int] = mapped_column(default=0)
-    stage: Mapped[str] = mapped_column(ShortMessage(255), default=messages.message("Queued"))
+    stage: Mapped[str] = mapped_column(MessageText, default=messages.message("Queued"))
     bytes_done: Mapped[int | None] = mapped_column(BigInteger)
     bytes_total: Mapped[int | None] = mapped_column(BigInteger)
     error: Mapped[str | None] = mapped_column(MessageText)

@@ -9,7 +9,7 @@ from panel.schemas.base import In, Text, about
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 TAG_PATTERN = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}\Z")
-INVALID_TAG_MESSAGE = (
+INVALID_TAG_MESSAGE = message(
     "Must be 1 to 63 letters, digits, dots, slashes, hyphens and underscores, and begin with a letter or digit."
 )
 CUSTOMER_ACTIONS = ("start", "stop", "shutdown", "restart", "poweroff", "destroy", "add_tag", "remove_tag")

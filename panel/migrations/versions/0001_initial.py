@@ -1060,7 +1060,7 @@ def upgrade():
         sa.Column("lock", sa.String(length=16), nullable=False),
         sa.Column("status", sa.String(length=16), nullable=False),
         sa.Column("progress", sa.Integer(), nullable=False),
-        sa.Column("stage", sa.String(length=255), nullable=False),
+        sa.Column("stage", sa.Text(), nullable=False),
         sa.Column("bytes_done", sa.BigInteger(), nullable=True),
         sa.Column("bytes_total", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
