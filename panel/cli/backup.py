@@ -20,7 +20,7 @@ from panel.core.startup_checks import check_installation
 passphrase_file = click.option(
     "--passphrase-file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
-    help="File with the passphrase (- for standard input); without it you are asked.",
+    help="File with the passphrase (- for standard input). Without it you are prompted.",
 )
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 BACKUP_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -37,25 +37,25 @@ def reported_file_errors():
 
 @click.group()
 def command():
-    """Back up the installation, check a backup, and go on from one."""
+    """Create, verify and restore backups of the installation."""
 
 
 @command.command()
 @click.argument("file", type=NEW_FILE)
 @passphrase_file
 def create(file, passphrase_file):
-    """Write database, secret key and settings into FILE, encrypted. The panel may run meanwhile."""
+    """Write the database, secret key and settings to FILE, encrypted. The panel can keep running."""
     config = start.load_config()
     setup_logging(config.json_logs)
     passphrase = read_passphrase(passphrase_file, is_new=True)
     app = create_worker_app(config)
     if not check_installation(app):
-        raise Problem("The database does not answer, so there is nothing to back up.")
+        raise Problem("The database is not reachable. There is nothing to back up.")
     with app.app_context(), reported_file_errors():
         manifest = making.create(config, file.absolute(), passphrase)
         session.rollback()
     click.echo(f"{file}: {format_summary(manifest)}")
-    click.echo("Not in it, copy them by other means:")
+    click.echo("Not included; copy these files separately:")
     for image in manifest["images"]:
         click.echo(f"  {config.data_dir / 'images' / image['filename']}  sha256 {image['sha256']}")
 
@@ -64,20 +64,20 @@ def create(file, passphrase_file):
 @click.argument("file", type=BACKUP_FILE)
 @passphrase_file
 def verify(file, passphrase_file):
-    """Read FILE to its end and compare what is in it: seals, database, revision, rows."""
+    """Read all of FILE and check its encryption, database, schema revision and row counts."""
     passphrase = read_passphrase(passphrase_file)
     config = Config(**read_environment())
     with reported_file_errors(), making.working_directory(config) as directory:
         manifest = restoring.read(file, passphrase, directory).manifest
-    click.echo(f"{file} is whole: {format_summary(manifest)}")
+    click.echo(f"{file} is valid: {format_summary(manifest)}")
 
 
 @command.command()
 @click.argument("file", type=BACKUP_FILE)
 @passphrase_file
-@click.option("--force", is_flag=True, help="Take the place of an installation that is here.")
+@click.option("--force", is_flag=True, help="Overwrite the existing installation.")
 def restore(file, passphrase_file, force):
-    """Go on from FILE on this machine. The panel must not run."""
+    """Restore the installation from FILE on this machine. Stop the panel first."""
     passphrase = read_passphrase(passphrase_file)
     config = Config(**read_environment())
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,7 +87,8 @@ def restore(file, passphrase_file, force):
     click.echo(f"Restored: {format_summary(backup.manifest)}")
     if backup.settings:
         names = ", ".join(backup.settings)
-        click.echo(f"Set again, as {config.data_dir / restoring.RESTORED_SETTINGS} has them: {names}")
+        click.echo(f"Set these settings again. Their values are in {config.data_dir / restoring.RESTORED_SETTINGS}:")
+        click.echo(f"  {names}")
     for image in missing:
         click.echo(f"Copy to {config.data_dir / 'images' / image['filename']}: sha256 {image['sha256']}")
     click.echo("Then run: panel db upgrade, panel up, panel doctor")
@@ -104,4 +105,4 @@ def read_passphrase(file, is_new=False):
 def format_summary(manifest):
     rows, tables = sum(manifest["rows"].values()), len(manifest["rows"])
     revision = ", ".join(manifest["revisions"])
-    return f"{manifest['database']}, {rows} rows in {tables} tables, revision {revision}, of {manifest['made_at']}"
+    return f"{manifest['database']}, {rows} rows in {tables} tables, revision {revision}, created {manifest['made_at']}"

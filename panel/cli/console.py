@@ -10,6 +10,6 @@ from worker.engine.main import prepare_app
 
 @click.command()
 def command():
-    """Carry consoles until SIGTERM. One on each machine that serves the web, with the same data directory."""
+    """Run the console server until SIGTERM. Run one on each web server, with the same data directory."""
     config = start.load_config()
     run(config.console_socket, SessionStore(start.ensure_database_fits(prepare_app(config))))

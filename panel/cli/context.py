@@ -25,7 +25,7 @@ def app_context():
             yield config
             session.commit()
         except (OperationalError, ProgrammingError) as error:
-            hint = "Is the database up, and was `panel db upgrade` run? `panel doctor` tells."
+            hint = "Check that the database is running and that `panel db upgrade` was run. See `panel doctor`."
             raise click.ClickException(f"{error.orig}\n{hint}") from None
 
 

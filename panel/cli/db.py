@@ -39,7 +39,7 @@ def upgrade_tables(revision="head"):
 @command.command()
 @click.argument("revision", default="head")
 def upgrade(revision):
-    """Bring the tables up to this version. Without effect when they are."""
+    """Upgrade the tables to this version. Does nothing if they are up to date."""
     upgrade_tables(revision)
     click.echo("The tables are up to date.", err=True)
 
@@ -47,19 +47,19 @@ def upgrade(revision):
 @command.command()
 @click.argument("revision", default="-1")
 def downgrade(revision):
-    """Take the last migration back, or those after REVISION (`base` is before the first)."""
+    """Revert the last migration, or all after REVISION (`base` reverts all)."""
     flask_migrate.downgrade(revision=revision)
 
 
 @command.command()
 def check():
-    """Say whether the models and the migrations agree."""
+    """Check that the migrations match the models."""
     flask_migrate.check()
 
 
 @command.command()
 @click.argument("message")
 def migrate(message):
-    """Write a migration for what the models say beyond the tables. The database must be up to date."""
+    """Generate a migration for changes in the models. The database must be up to date."""
     with umask(0o022):  # a file of the checkout
         flask_migrate.migrate(message=message)

@@ -52,11 +52,11 @@ def check_data_directory(config):
         probe.unlink()
     except OSError as error:
         raise CheckFailed(
-            f"{config.data_dir} cannot be written: {error.strerror}. Give it to the panel's user."
+            f"{config.data_dir} is not writable: {error.strerror}. Make the panel's user its owner."
         ) from None
     free = shutil.disk_usage(config.data_dir).free
     if free < MIN_FREE_BYTES:
-        raise CheckFailed(f"{config.data_dir} has only {free // 1024**2} MiB left. Make room or set PANEL_DATA_DIR.")
+        raise CheckFailed(f"{config.data_dir} has only {free // 1024**2} MiB free. Make room or set PANEL_DATA_DIR.")
     return f"{config.data_dir}, {free // 1024**3} GiB free"
 
 
@@ -64,7 +64,7 @@ def check_data_files(config):
     """Check that only the panel's user can read its files."""
     if exposed := find_exposed(config.data_dir):
         names = ", ".join(str(path) for path in exposed[:5]) + (" …" if len(exposed) > 5 else "")
-        raise CheckFailed(f"Others may read {names}. Restart the panel, or run: chmod go-rwx on them, as their owner.")
+        raise CheckFailed(f"Other users can read {names}. Restart the panel, or run chmod go-rwx on them.")
     return "readable by the panel's user only"
 
 
@@ -72,7 +72,7 @@ def check_secret_key(config):
     """Check that the key is long enough and decrypts the values in the database."""
     if min(len(key) for key in config.secret_key.split(",")) < 32:
         raise CheckFailed(
-            "The secret key is short. Put 32 random characters into PANEL_SECRET_KEY, before the old one."
+            "The secret key is too short. Put at least 32 random characters before the old key in PANEL_SECRET_KEY."
         )
     try:
         check_secret_keys(config)
@@ -81,9 +81,9 @@ def check_secret_key(config):
     unreadable = [name for name, value in sample_encrypted_values() if not is_readable(value)]
     if unreadable:
         raise CheckFailed(
-            f"It does not open {', '.join(unreadable)}. Add the older keys to PANEL_SECRET_KEY, behind it."
+            f"It cannot decrypt {', '.join(unreadable)}. Add the older keys to PANEL_SECRET_KEY, after it."
         )
-    return "opens what the database has encrypted"
+    return "decrypts the values in the database"
 
 
 def check_database(config):
@@ -94,7 +94,7 @@ def check_database(config):
     except ConfigError as error:
         raise CheckFailed(str(error)) from None
     except SQLAlchemyError as error:
-        raise CheckFailed(f"The database does not answer ({error.__cause__}). Look at PANEL_DATABASE_URL.") from None
+        raise CheckFailed(f"The database is not reachable ({error.__cause__}). Check PANEL_DATABASE_URL.") from None
     return db.engine.dialect.name
 
 
@@ -102,11 +102,11 @@ def check_redis(config):
     try:
         seconds, _ = jobs.connection.time()
     except (RedisError, OSError) as error:
-        start = "Start it with `panel up`." if config.embedded_redis else "Look at PANEL_REDIS_URL."
-        raise CheckFailed(f"Redis does not answer ({error}). {start}") from None
+        start = "Start it with `panel up`." if config.embedded_redis else "Check PANEL_REDIS_URL."
+        raise CheckFailed(f"Redis is not reachable ({error}). {start}") from None
     ensure_same_time("Redis", seconds)
     version = jobs.connection.info("server")["redis_version"]
-    return f"{version}, of the panel's own, on a socket of its user" if config.embedded_redis else version
+    return f"{version}, embedded, on a private socket" if config.embedded_redis else version
 
 
 def check_clock(config):
@@ -120,7 +120,7 @@ def ensure_same_time(other, seconds):
     drift = abs(clock.now().timestamp() - seconds)
     if drift > MAX_CLOCK_DRIFT_SECONDS:
         raise CheckFailed(
-            f"The clock differs from that of {other} by {drift:.0f} s. Run a time service on both machines."
+            f"This clock differs from that of {other} by {drift:.0f} s. Synchronize both machines with NTP."
         )
 
 
@@ -128,23 +128,23 @@ def check_mail(config):
     """Check that the mail server answers and no mail has failed. Without a server, mails are written to files."""
     failed_count = session.scalar(select(func.count()).select_from(Mail).where(Mail.attempts > 0))
     if not config.mail_url:
-        return f"no server (PANEL_MAIL_URL): mails are written to {config.data_dir / 'mail'} and nobody gets them"
+        return f"no server (PANEL_MAIL_URL): mails are only written to {config.data_dir / 'mail'}"
     try:
         with sending.smtp_connection(config.mail_url) as connection:
             connection.noop()
     except (SMTPException, OSError) as error:
-        raise CheckFailed(f"The mail server does not answer ({error}). Look at PANEL_MAIL_URL.") from None
+        raise CheckFailed(f"The mail server is not reachable ({error}). Check PANEL_MAIL_URL.") from None
     if failed_count:
-        raise CheckFailed(f"{failed_count} mails could not be sent and are tried again. The worker's log says why.")
-    return f"{urlsplit(config.mail_url).hostname} answers"
+        raise CheckFailed(f"{failed_count} mails could not be sent and will be retried. See the worker's log.")
+    return f"{urlsplit(config.mail_url).hostname} is reachable"
 
 
 def check_processes(config):
     if not workers.count_alive():
-        raise CheckFailed("No worker is alive, so tasks wait. Run `panel up`, or `panel worker`.")
+        raise CheckFailed("No worker is running, so tasks stay queued. Run `panel up` or `panel worker`.")
     if not jobs.connection.exists(LEADER_LOCK_KEY):
-        raise CheckFailed("No schedule runs, so lost work is not found. Run `panel up`, or `panel schedule`.")
-    return f"{workers.count_alive()} workers, a schedule"
+        raise CheckFailed("No scheduler is running, so lost tasks stay lost. Run `panel up` or `panel schedule`.")
+    return f"{workers.count_alive()} workers, one scheduler"
 
 
 def check_consoles(config):
@@ -153,20 +153,20 @@ def check_consoles(config):
         open_consoles = ipc.request(config.console_socket, {"do": "list"})["open"]
     except (OSError, ValueError):
         raise CheckFailed(
-            "No console process answers, so screens and shells cannot be opened. Run `panel console`."
+            "No console server is running, so consoles and shells cannot be opened. Run `panel console`."
         ) from None
     return f"{len(open_consoles)} open"
 
 
 def check_web(config):
     if not is_ready(config.bind):
-        raise CheckFailed(f"Nothing is ready at {config.bind}. Run `panel up`, or `panel web`.")
+        raise CheckFailed(f"The web server is not ready at {config.bind}. Run `panel up` or `panel web`.")
     return f"ready at {config.bind}"
 
 
 def check_browser_files(config):
     if not (ROOT / "static" / "vendor" / "htmx.min.js").exists():
-        raise CheckFailed("The files for browsers are missing. Run: make browser-files")
+        raise CheckFailed("The browser files are missing. Run: make browser-files")
     return "installed"
 
 
@@ -176,10 +176,10 @@ def check_images(config):
     missing = [image.name for image in images if not (config.data_dir / "images" / image.filename).exists()]
     if missing:
         raise CheckFailed(
-            f"{config.data_dir / 'images'} lacks the files of {', '.join(missing)}. Put them back or build anew."
+            f"{config.data_dir / 'images'} lacks the files of {', '.join(missing)}. Restore or rebuild them."
         )
     if not images:
-        raise CheckFailed("There is no image, so no machine can be made. Run: panel image build tiny")
+        raise CheckFailed("There is no image, so no instance can be created. Run: panel image build tiny")
     return f"{len(images)} in the catalog"
 
 
@@ -192,11 +192,11 @@ def check_hypervisors(config):
         try:
             nodes.connect_node(row.id).ping()
         except NodeError as error:
-            messages.append(f"{row.name} does not answer ({error.detail}).")
+            messages.append(f"{row.name} is not reachable ({error.detail}).")
     if messages:
-        raise CheckFailed(" ".join(messages) + " Look at the host and its address (panel node list).")
+        raise CheckFailed(" ".join(messages) + " Check the host and its URI (panel node list).")
     if not rows:
-        raise CheckFailed("There is no hypervisor, so no machine can be made. Run: panel setup, or panel node add")
+        raise CheckFailed("There is no hypervisor, so no instance can be created. Run: panel setup, or panel node add")
     return ", ".join(row.name for row in rows)
 
 
@@ -205,7 +205,7 @@ def check_volumes(config):
     volumes = session.scalars(overview.select_undeleted_volumes()).all()
     if volumes:
         details = " ".join(f"{volume.name} ({volume.disk_name}): {volume.error}" for volume in volumes)
-        raise CheckFailed(f"Deleted volumes still exist. {details} Look at their hypervisors; the panel keeps trying.")
+        raise CheckFailed(f"Deleted volumes still exist. {details} Check their hypervisors; the panel keeps trying.")
     return "no deleted volume is left"
 
 
@@ -249,25 +249,25 @@ CHECKS = {
 @click.command()
 @click.pass_context
 def command(ctx):
-    """Check the whole installation. Fails when something is wrong."""
+    """Check the whole installation. Exits with status 1 if a check fails."""
     config = load()
     problem_count = 0
     with prepare_app(config).app_context():
         for name, check in CHECKS.items():
             try:
-                click.echo(f"  ok  {name}: {check(config)}")
+                click.echo(f"    ok  {name}: {check(config)}")
             except CheckFailed as error:
                 problem_count += 1
-                click.echo(f"WRONG {name}: {error}")
+                click.echo(f"FAILED  {name}: {error}")
             except (SQLAlchemyError, RedisError, OSError):
                 problem_count += 1
-                click.echo(f"WRONG {name}: could not be looked at. Mend what is wrong above first.")
+                click.echo(f"FAILED  {name}: could not be checked. Fix the failures above first.")
             session.rollback()
     click.echo(
-        "All is well."
+        "All checks passed."
         if not problem_count
-        else f"{problem_count} things are wrong."
+        else f"{problem_count} checks failed."
         if problem_count > 1
-        else "One thing is wrong."
+        else "1 check failed."
     )
     ctx.exit(1 if problem_count else 0)

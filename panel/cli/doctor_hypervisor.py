@@ -22,11 +22,11 @@ def confinement_report(directory: Path) -> tuple[list[str], list[str]]:
     have none."""
     saved = confinement.find_saved_confinement(directory)
     if saved is None:
-        return ["not started since the last start of this machine (run: panel setup)"], []
+        return ["not started since this machine booted (run: panel setup)"], []
     facts, problems = [], []
     if saved.user == "root":
         problems.append(
-            "QEMU runs as root. Install libvirt-daemon-system (which makes the user libvirt-qemu), then run: "
+            "QEMU runs as root. Install libvirt-daemon-system (it creates the user libvirt-qemu), then run: "
             "panel node stop && panel setup"
         )
     else:
@@ -44,7 +44,7 @@ def describe_security_driver(saved: confinement.Confinement) -> str:
         return f"confined by {saved.security_driver}"
     if module := confinement.security_module():
         return f"no security driver (libvirt cannot use this machine's {module}: load the profile of libvirtd)"
-    return "no security driver (this kernel has neither AppArmor nor SELinux: start one that has)"
+    return "no security driver (this kernel has neither AppArmor nor SELinux: boot a kernel that has one)"
 
 
 def storage_errors(directory: Path) -> list[str]:
@@ -54,13 +54,13 @@ def storage_errors(directory: Path) -> list[str]:
     problems = []
     for path in confinement.storage_paths(directory):
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
-            problems.append(f"Others may list or change {path}. Run: chmod 711 {path}")
+            problems.append(f"Other users can list or change {path}. Run: chmod 711 {path}")
     readable = [file for file in list_volume_files(directory) if file.stat().st_mode & 0o077]
     foreign = [file for file in list_volume_files(directory) if file.stat().st_uid not in owners]
     if readable:
-        problems.append(f"Others may read {join_names(readable)}. Run: chmod 600 on them.")
+        problems.append(f"Other users can read {join_names(readable)}. Run chmod 600 on them.")
     if foreign:
-        problems.append(f"{join_names(foreign)} belong to somebody else. Run: chown root:root on them.")
+        problems.append(f"{join_names(foreign)} have another owner. Run chown root:root on them.")
     return problems
 
 

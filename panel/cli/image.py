@@ -16,13 +16,13 @@ IMAGE_KINDS = ("tiny", "debian")
 
 @click.group()
 def command():
-    """Build images from Debian's packages and list the catalog."""
+    """Build images from Debian packages, and list the catalog."""
 
 
 @command.command()
 @click.argument("kind", type=click.Choice(IMAGE_KINDS))
 def build(kind):
-    """Build an image (as root, from Debian's packages) and put it into the catalog."""
+    """Build an image from Debian packages and add it to the catalog. Needs root."""
     with app_context() as config:
         try:
             image = build_image(kind, config.data_dir)
@@ -58,7 +58,7 @@ def build_image(kind, data_dir, log=click.echo):
 
 @command.command("list")
 def listing():
-    """Every image in the catalog."""
+    """List the images in the catalog."""
     with app_context():
         for row in session.scalars(catalog.select_images()).all():
             click.echo(f"{row.name:16} {row.label:28} {row.purpose:10} {row.size // 1024**2:6} MiB  {row.id}")

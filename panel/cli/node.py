@@ -16,18 +16,18 @@ from worker.sync import node_sync as nodes
 
 @click.group()
 def command():
-    """Add, look at and (for tests) disturb hypervisors."""
+    """Add, check, list and stop hypervisors. For tests, inject faults."""
 
 
 @command.command()
 @click.argument("name")
 @click.option("--driver", type=click.Choice(DRIVERS), default="libvirt")
 @click.option("--uri", required=True, help="qemu+tls://host/system, qemu+ssh://…, simulated://…")
-@click.option("--group", required=True, help="Name of the hypervisor group; made when there is none.")
-@click.option("--storage", default="/var/lib/libvirt/images", show_default=True, help="Where its disks lie.")
-@click.option("--network", default="public", show_default=True, help="Its name for the public network.")
+@click.option("--group", required=True, help="Name of the hypervisor group. Created if it does not exist.")
+@click.option("--storage", default="/var/lib/libvirt/images", show_default=True, help="Directory for disks.")
+@click.option("--network", default="public", show_default=True, help="Name of the public network on the host.")
 def add(name, driver, uri, group, storage, network):
-    """Add a hypervisor and look at it."""
+    """Add a hypervisor and test the connection."""
     with app_context():
         location = session.scalar(select(HypervisorGroup).where(HypervisorGroup.name == group))
         location = location or hypervisors.create_group(name=group)
@@ -41,7 +41,7 @@ def add(name, driver, uri, group, storage, network):
 @command.command()
 @click.argument("name")
 def check(name):
-    """Look at a hypervisor now, and say what it can do."""
+    """Test the connection to a hypervisor and show its capabilities."""
     with app_context():
         print_state(get_hypervisor(name))
 
@@ -55,7 +55,7 @@ def print_state(row):
 
 @command.command("list")
 def listing():
-    """Every hypervisor, as the workers last saw it."""
+    """List hypervisors with the last status that workers recorded."""
     with app_context():
         for row in session.scalars(hypervisors.listing()).all():
             click.echo(f"{row.name:20} {row.group.name:16} {row.status:8} {row.driver:10} {row.uri}")
@@ -63,10 +63,10 @@ def listing():
 
 @command.command()
 def stop():
-    """Stop this machine's own hypervisor and the machines on it. `panel setup` starts it again."""
+    """Stop the local hypervisor and all instances on it. `panel setup` starts it again."""
     directory = load().data_dir / "hypervisor"
     if not directory.exists():
-        raise Problem("This machine has no hypervisor of its own.")
+        raise Problem("This machine has no local hypervisor.")
     from worker.nodes.libvirt import private_daemon
 
     private_daemon.stop(directory)
@@ -76,10 +76,10 @@ def stop():
 @click.argument("name")
 @click.argument("operation")
 @click.argument("kind", type=click.Choice(FAULT_KINDS), required=False)
-@click.option("--count", type=int, help="How many calls meet it; all when not given.")
-@click.option("--seconds", type=float, help="For `slow`.")
+@click.option("--count", type=int, help="How many calls fail. Default: all.")
+@click.option("--seconds", type=float, help="Delay of `slow`.")
 def fault(name, operation, kind, count, seconds):
-    """Make an OPERATION of a simulated hypervisor (`*`: every one) go wrong, or `clear` all faults."""
+    """Inject a fault into an OPERATION of a simulated hypervisor (`*` for all), or `clear` all faults."""
     with app_context():
         row = get_hypervisor(name)
         if row.driver != "simulated":
@@ -88,7 +88,7 @@ def fault(name, operation, kind, count, seconds):
         if operation == "clear":
             node.clear()
         elif kind is None:
-            raise Problem(f"What shall go wrong? One of {', '.join(FAULT_KINDS)}.")
+            raise Problem(f"Choose a fault: {', '.join(FAULT_KINDS)}.")
         else:
             set_fault(node, operation, kind, count, seconds)
         for active_fault in node.faults():
@@ -105,5 +105,5 @@ def set_fault(node, operation, kind, count, seconds):
 def get_hypervisor(name):
     row = session.scalar(select(Hypervisor).where(Hypervisor.name == name))
     if row is None:
-        raise Problem(f"There is no hypervisor named {name}.")
+        raise Problem(f"Hypervisor {name} not found.")
     return row

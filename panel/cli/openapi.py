@@ -13,12 +13,12 @@ OPENAPI_FOLDER = ROOT / "api" / "openapi"
 
 @click.group()
 def command():
-    """Write the OpenAPI documents, or check the committed ones."""
+    """Generate the OpenAPI documents, or check the committed ones."""
 
 
 @command.command()
 def write():
-    """Generate the documents anew."""
+    """Generate the documents."""
     OPENAPI_FOLDER.mkdir(exist_ok=True)
     for file, text in build_documents():
         file.write_text(text)
@@ -27,7 +27,7 @@ def write():
 
 @command.command()
 def check():
-    """Fail when a committed document is not what the code says."""
+    """Fail if a committed document does not match the code."""
     for file, text in build_documents():
         if not file.exists() or file.read_text() != text:
             raise click.ClickException(f"{file.relative_to(ROOT)} is out of date: run `panel openapi write`.")

@@ -8,5 +8,5 @@ from worker.engine.main import run_and_exit, run_scheduler
 
 @click.command()
 def command():
-    """Ring what is due and listen to nodes. Run two for safety: one leads, the other waits."""
+    """Run periodic jobs and watch the hypervisors until SIGTERM. Of two, one is active and the other stands by."""
     run_and_exit(run_scheduler, start.load_config(), start.ensure_database_fits)

@@ -39,9 +39,9 @@ FALLBACK_RESOLVERS = {4: ["9.9.9.9"], 6: ["2620:fe::fe"]}
 
 
 @click.command()
-@click.option("--simulated", is_flag=True, help="Add a simulated hypervisor even where a local one could run.")
+@click.option("--simulated", is_flag=True, help="Add a simulated hypervisor even if a local one can run.")
 def command(simulated):
-    """Make what a new installation lacks: tables, a location with plans and a hypervisor, an image, two people."""
+    """Create what a new installation lacks: tables, a location with plans and a hypervisor, an image, two accounts."""
     with app_context() as config:
         init_migrate(current_app)
         check_known_revision()
@@ -112,7 +112,7 @@ def ensure_hypervisor(location, data_dir, simulated):
     try:
         start_local(data_dir, simulated)
     except Problem as reason:
-        print_progress(f"This machine is no hypervisor: {reason}")
+        print_progress(f"This machine cannot be a hypervisor: {reason}")
         return hypervisor or add_hypervisor(location, "simulated", "simulated", "simulated://", "/disks")
     return hypervisor or add_hypervisor(
         location, "this-machine", "libvirt", local_uri(data_dir), str(data_dir / "hypervisor" / "disks")
@@ -126,7 +126,7 @@ def local_uri(data_dir):
 def start_local(data_dir, simulated):
     """Start this machine's own hypervisor. Raise Problem with the reason when it cannot run."""
     if simulated:
-        raise Problem("a simulated one was asked for.")
+        raise Problem("a simulated one was requested.")
     if not find_spec("libvirt"):
         raise Problem("the Python package libvirt-python is missing (it needs gcc, pkg-config and libvirt-dev).")
     import libvirt
@@ -156,7 +156,7 @@ def offer_image(node, data_dir):
     try:
         image.build_image("tiny", data_dir, log=print_progress)
     except (Problem, BuildFailed) as error:
-        print_progress(f"There is no image yet, so no machine can be made: {error} Then: panel image build tiny.")
+        print_progress(f"No image yet, so no instance can be created: {error} Then run: panel image build tiny")
 
 
 def register_simulated(file):
@@ -181,6 +181,6 @@ def create_first_accounts():
     accounts.create(email="operator@example.com", password=operator, operator_role="full", first_name="Operator")
     accounts.create(email="customer@example.com", password=customer, first_name="Customer")
     session.commit()
-    click.echo("Sign in (shown this once):")
-    click.echo(f"  to run the platform   operator@example.com   {operator}")
-    click.echo(f"  as a customer         customer@example.com   {customer}")
+    click.echo("Sign in (these passwords are shown only once):")
+    click.echo(f"  as an operator   operator@example.com   {operator}")
+    click.echo(f"  as a customer    customer@example.com   {customer}")

@@ -22,22 +22,22 @@ class Address(click.ParamType):
         try:
             ip = ipaddress.ip_address(value.strip())
         except ValueError:
-            network = "/" in value and " A network will not do: the token is bound to one address."
-            self.fail(f"{value} is no IP address.{network or ''}", param, ctx)
+            network = "/" in value and " A token is bound to one address, not to a network."
+            self.fail(f"{value} is not an IP address.{network or ''}", param, ctx)
         return str(getattr(ip, "ipv4_mapped", None) or ip)
 
 
 def validate_name(ctx, param, value):
     """Return the stripped name. Raise click.BadParameter when it is empty, because tokens are listed by name."""
     if not value.strip():
-        raise click.BadParameter("Say what the token is called.")
+        raise click.BadParameter("Enter a name.")
     return value.strip()
 
 
 def platform_token_options(function):
     """Add the options of platform tokens to a command. Each is prompted for at a terminal."""
-    ip_help = "The only address that may use it; by default, where nobody can be asked, this machine."
-    ip_options = {"prompt": "IP address that may use it", "type": Address(), "otherwise": "127.0.0.1", "help": ip_help}
+    ip_help = "The only IP address that can use the token. Without a terminal it defaults to this machine."
+    ip_options = {"prompt": "IP address that can use it", "type": Address(), "otherwise": "127.0.0.1", "help": ip_help}
     for option in (
         click.option("--description", cls=PromptedOption, default="", otherwise=""),
         click.option("--name", cls=PromptedOption, otherwise="command line", callback=validate_name),
@@ -49,20 +49,20 @@ def platform_token_options(function):
 
 @click.group()
 def command():
-    """Make, list and revoke API tokens."""
+    """Create, list and revoke API tokens."""
 
 
 @command.command()
 @platform_token_options
 def admin(**facts):
-    """A token for the admin API, bound to an address."""
+    """Create a token for the admin API, bound to one IP address."""
     issue_platform_token("admin", **facts)
 
 
 @command.command()
 @platform_token_options
 def billing(**facts):
-    """A token for the billing system, bound to an address."""
+    """Create a token for the billing API, bound to one IP address."""
     issue_platform_token("billing", **facts)
 
 
@@ -72,27 +72,27 @@ def issue_platform_token(kind, ip, name, description):
 
 
 @command.command()
-@click.option("--email", required=True, help="Whose token.")
-@click.option("--scopes", help="Comma-separated; every scope when not given.")
+@click.option("--email", required=True, help="Email address of the customer.")
+@click.option("--scopes", help="Comma-separated. Default: all scopes.")
 @click.option("--name", default="command line", callback=validate_name)
 def user(email, scopes, name):
-    """A token that acts for a customer in the user API."""
+    """Create a token for the user API that acts for a customer."""
     requested = scopes.split(",") if scopes else permissions.USER
     if unknown := set(requested) - set(permissions.USER):
-        raise Problem(f"No such scope: {', '.join(sorted(unknown))}. There are: {', '.join(permissions.USER)}.")
+        raise Problem(f"Unknown scope: {', '.join(sorted(unknown))}. Available: {', '.join(permissions.USER)}.")
     with audited_context():
         print_token(tokens.issue("user", name=name, account=get_account(email), scopes=requested)[1])
 
 
 def print_token(value):
     """Print a token's value. Only the value goes to standard output, so that a script can store it."""
-    click.echo("The token, shown this once:", err=True)
+    click.echo("The token (shown only once):", err=True)
     click.echo(value)
 
 
 @command.command("list")
 def show_all():
-    """The tokens of the admin and billing APIs."""
+    """List the tokens of the admin and billing APIs."""
     with app_context():
         for token in tokens.refresh_last_used(session.scalars(tokens.select_platform()).all()):
             last_used = f"last used {token.last_used_at:%Y-%m-%d %H:%M} UTC" if token.last_used_at else "never used"
@@ -103,8 +103,8 @@ def show_all():
 @command.command()
 @click.argument("token_id")
 def revoke(token_id):
-    """End a token of any kind, by its id. It is dead from the next request on."""
+    """Revoke a token of any kind by its id. It stops working at once."""
     with audited_context():
         token = tokens.get_any_owner(token_id)
         tokens.revoke(token)
-    click.echo(f"The token {token.name} is revoked.")
+    click.echo(f"Token {token.name} revoked.")

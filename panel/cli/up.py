@@ -16,9 +16,9 @@ from panel.supervisor import ChildProcess, StepFailed, Supervisor
 
 
 @click.command()
-@click.option("--setup", is_flag=True, help="First make what a new installation lacks, as `panel setup` does.")
+@click.option("--setup", is_flag=True, help="First run `panel setup`, which creates what a new installation lacks.")
 def command(setup):
-    """Run all parts, restart those that end, and stop them in order on SIGTERM or Ctrl-C."""
+    """Run all processes, restart those that exit, and stop them in order on SIGTERM or Ctrl-C."""
     config = start.load_config()
     setup_logs(config.json_logs)
     with single_instance_lock(config):
@@ -40,9 +40,9 @@ def run_all(config: Config, preparation):
         supervisor.keep(*workers, schedule, console, web)
         supervisor.until(lambda: is_ready(config.bind))
         if not supervisor.asked:
-            click.echo(f"\nThe panel is ready: {config.public_url}\n{greeting}Ctrl-C stops it.\n")
+            click.echo(f"\nThe panel is ready: {config.public_url}\n{greeting}Press Ctrl-C to stop it.\n")
         supervisor.until(lambda: False)
-        click.echo("Stopping. Requests and tasks in hand are finished first; once more Ctrl-C drops them.")
+        click.echo("Stopping after running requests and tasks have finished. Press Ctrl-C again to stop at once.")
     except StepFailed as error:
         raise click.ClickException(str(error)) from None
     finally:
@@ -72,19 +72,19 @@ def single_instance_lock(config):
     """Lock the data directory. Raise ConfigError when another `panel up` uses it, because they would share the path of
     Redis's socket."""
     if len(str(config.console_socket)) > 100:
-        raise ConfigError("PANEL_DATA_DIR is too long for the address of a socket: choose a path below 90 characters.")
+        raise ConfigError("PANEL_DATA_DIR is too long for a socket address: choose a path below 90 characters.")
     with (config.data_dir / "up.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(f"The panel runs already with {config.data_dir}.") from None
+            raise ConfigError(f"A panel is already running with {config.data_dir}.") from None
         yield
 
 
 def ensure_port_free(bind):
     """Raise ConfigError when the address is in use. Otherwise every restart of the web server would fail."""
     if is_listening(connect_address(bind)):
-        raise ConfigError(f"Something listens on {bind} already. Stop it, or set PANEL_BIND and PANEL_PUBLIC_URL.")
+        raise ConfigError(f"{bind} is already in use. Stop the other process, or set PANEL_BIND and PANEL_PUBLIC_URL.")
 
 
 def connect_address(bind):

@@ -14,7 +14,7 @@ LOCAL_SOURCE = Source("the panel's own machine")
 
 @click.group()
 def command():
-    """Make accounts and set passwords."""
+    """Create accounts, set passwords and reset second factors."""
 
 
 @command.command()
@@ -25,10 +25,10 @@ def command():
     is_flag=False,
     flag_value="full",
     type=click.Choice(OPERATOR_ROLES),
-    help="May also run the platform: everything (if you name no role), support, or only looking.",
+    help="Make the account an operator with this role (full if you give none).",
 )
 def create(email, password, operator):
-    """Make an account that can sign in."""
+    """Create an account."""
     with audited_context():
         account = accounts.create(email=email, password=password, operator_role=operator)
     click.echo(f"{account.email} can sign in.")
@@ -38,24 +38,24 @@ def create(email, password, operator):
 @click.option("--email", cls=PromptedOption)
 @click.option("--password", prompt=True, hide_input=True, confirmation_prompt=True)
 def password(email, password):
-    """Set the password of somebody who lost it. Ends the sessions."""
+    """Set a new password for an account and end its sessions."""
     with audited_context():
         passwords.change(get_account(email), password, LOCAL_SOURCE)
-    click.echo("The password was set.")
+    click.echo("Password set.")
 
 
 @command.command("reset-factors")
 @click.option("--email", cls=PromptedOption)
 def reset_factors(email):
-    """Let in by the password alone somebody who lost every second factor."""
+    """Remove all second factors of an account, so that its password is enough to sign in."""
     with audited_context():
         factors.reset(get_account(email), LOCAL_SOURCE)
-    click.echo("Authenticator, passkeys and recovery codes are removed.")
+    click.echo("Authenticator, passkeys and recovery codes removed.")
 
 
 def get_account(email):
     account = accounts.find_by_email(email)
     if account is None:
-        raise Problem(f"Nobody has the email address {email}.")
+        raise Problem(f"No account has the email address {email}.")
     audit.track(account)  # audited as the command's object, also when only related rows change
     return account

@@ -32,7 +32,7 @@ def run_worker(config, is_checked, listener, heartbeat):
 
 @click.command()
 def command():
-    """Serve the panel until SIGTERM; requests under way are finished."""
+    """Serve pages, APIs and consoles until SIGTERM. Running requests are finished first."""
     config = start.load_config()
     setup_logging(config.json_logs)
     raise_file_limit()

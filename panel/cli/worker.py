@@ -8,5 +8,5 @@ from worker.engine.main import run_and_exit, run_worker
 
 @click.command()
 def command():
-    """Carry out tasks until SIGTERM, then finish those in hand. Any number may run, on any machine."""
+    """Run tasks until SIGTERM; running tasks are finished first. You can run any number of workers, on any machine."""
     run_and_exit(run_worker, start.load_config(), start.ensure_database_fits)

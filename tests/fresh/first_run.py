@@ -90,7 +90,7 @@ def main():
     try:
         output = Output(process)
         url = output.wait_for(r"The panel is ready: (http://\S+)")[1]
-        if any("This machine is no hypervisor" in line for line in output.lines):
+        if any("This machine cannot be a hypervisor" in line for line in output.lines):
             sys.exit("make run made no local hypervisor.")
         use(url)
         os.killpg(process.pid, signal.SIGINT)

@@ -95,7 +95,7 @@ def test_the_doctor_finds_storage_that_others_can_read(installed):
     (installed / "disks/disk").chmod(0o644)
     os.chown(installed / "disks/disk", 1234, 1234)
     _, wrong = doctor_hypervisor.inspect_hypervisor(installed)
-    assert [sentence.partition(" Run: ")[2] for sentence in wrong] == ["chmod 600 on them.", "chown root:root on them."]
+    assert [sentence.partition(". Run ")[2] for sentence in wrong] == ["chmod 600 on them.", "chown root:root on them."]
     installed.chmod(0o755)
     assert f"chmod 711 {installed}" in doctor_hypervisor.inspect_hypervisor(installed)[1][0]
 

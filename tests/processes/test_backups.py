@@ -31,8 +31,8 @@ def test_the_move_to_another_machine(installation, customer, backup_arguments, t
     assert file.stat().st_mode & 0o777 == 0o600
     secret_key = (installation.data_dir / "secret_key").read_bytes()
     assert secret_key not in file.read_bytes()
-    assert "is whole" in installation.run_panel("backup", "verify", str(file), *passphrase)
-    assert "runs already" in installation.run_panel("backup", "restore", str(file), *passphrase, status=1)
+    assert "is valid" in installation.run_panel("backup", "verify", str(file), *passphrase)
+    assert "is already running" in installation.run_panel("backup", "restore", str(file), *passphrase, status=1)
     installation.end()
 
     other = Installation(tmp_path_factory.mktemp("other"), PANEL_WEB_WORKERS="1", PANEL_WORKERS="1")
@@ -46,7 +46,7 @@ def test_the_move_to_another_machine(installation, customer, backup_arguments, t
         wait_until(other.answers, "the web server")
         assert moved.call("GET", f"/api/instance/{instance}")["id"] == instance
         assert moved.call("POST", "/api/projects", {"name": "After the move"})["success"]
-        assert "Secret key: opens what the database has encrypted" in other.run_panel("doctor", status=1)
+        assert "Secret key: decrypts the values in the database" in other.run_panel("doctor", status=1)
     finally:
         other.end()
 
@@ -86,7 +86,7 @@ def test_the_same_on_postgresql(backup_arguments, tmp_path):
         source.run_panel("setup", "--simulated")
         made = source.run_panel("backup", "create", str(file), *passphrase)
         assert "postgresql" in made
-        assert "is whole" in source.run_panel("backup", "verify", str(file), *passphrase)
+        assert "is valid" in source.run_panel("backup", "verify", str(file), *passphrase)
         images = source.run_panel("image", "list")
     with postgres.run_server() as second:
         target = Installation(tmp_path / "second", PANEL_DATABASE_URL=second)
@@ -109,7 +109,7 @@ def test_a_key_that_is_lost_is_noticed_everywhere(installation):
     key.write_text("another key that is as long as it must be for a panel")
     for command in ("up", "web", "worker", "schedule", "console"):
         assert "The secret key is wrong" in installation.run_panel(command, status=1), command
-    assert "WRONG Secret key: The secret key is wrong" in installation.run_panel("doctor", status=1)
+    assert "FAILED  Secret key: The secret key is wrong" in installation.run_panel("doctor", status=1)
     key.write_text(words)
     installation.run_panel("db", "upgrade")
 
@@ -129,10 +129,10 @@ def test_files_are_the_users_alone(installation):
     (installation.data_dir / "panel.db").chmod(0o644)
     (installation.data_dir / "images").chmod(0o755)
     installation.data_dir.chmod(0o755)
-    assert "WRONG Files" in installation.run_panel("doctor", status=1)
+    assert "FAILED  Files" in installation.run_panel("doctor", status=1)
     installation.up()
     assert find_exposed(installation.data_dir) == []
     for name in ("panel.db", "panel.db-wal", "secret_key", "redis.sock", "consoles.sock", "images", "simulated"):
         assert (installation.data_dir / name).stat().st_mode & 0o077 == 0, name
     assert installation.data_dir.stat().st_mode & 0o777 == 0o700
-    assert "All is well." in installation.run_panel("doctor")
+    assert "All checks passed." in installation.run_panel("doctor")

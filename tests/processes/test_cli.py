@@ -46,15 +46,15 @@ def test_at_a_terminal_it_asks(installation):
     told = asking.communicate(timeout=WAIT_TIMEOUT_SECONDS)[0].decode()
     os.close(ours)
     os.close(theirs)
-    assert (asking.returncode, "IP address that may use it" in told) == (0, True)
+    assert (asking.returncode, "IP address that can use it" in told) == (0, True)
     assert "203.0.113.7  never used  mine: for tests" in installation.run_panel("token", "list")
 
 
 def test_what_cannot_be_is_said_in_a_sentence(installation):
     refused = {
         "not-an-address": ("token", "admin", "--ip", "not-an-address", "--name", "x", "--description", ""),
-        "No such scope: x": ("token", "user", "--email", "customer@example.com", "--scopes", "x"),
-        "Nobody has the email address": ("token", "user", "--email", "nobody@example.com"),
+        "Unknown scope: x": ("token", "user", "--email", "customer@example.com", "--scopes", "x"),
+        "No account has the email address": ("token", "user", "--email", "nobody@example.com"),
         "An account with this email": (
             "user",
             "create",
@@ -63,10 +63,10 @@ def test_what_cannot_be_is_said_in_a_sentence(installation):
             "--password",
             "a long password",
         ),
-        "There is no hypervisor named x": ("node", "check", "x"),
+        "Hypervisor x not found": ("node", "check", "x"),
         "no operation of a node": ("node", "fault", "simulated", "dance", "slow"),
-        "What shall go wrong?": ("node", "fault", "simulated", "start"),
-        "no hypervisor of its own": ("node", "stop"),
+        "Choose a fault:": ("node", "fault", "simulated", "start"),
+        "no local hypervisor": ("node", "stop"),
     }
     for sentence, words in refused.items():
         status = 2 if sentence == "not-an-address" else 1
@@ -128,5 +128,5 @@ def test_the_doctor_finds_what_is_missing(installation):
     (installation.data_dir / "secret_key").chmod(0o644)
     found = installation.run_panel("doctor", status=1)
     for name in ("Files", "Secret key", "Database", "Redis", "Processes", "Web", "Images", "Hypervisors"):
-        assert f"WRONG {name}: " in found, name
+        assert f"FAILED  {name}: " in found, name
     assert "panel db upgrade" in found

@@ -39,7 +39,7 @@ def test_a_mail_is_sent_by_a_worker(installation, mail_server):
     request_reset(installation)
     (mail,) = wait_until(lambda: mail_server.mails, "the mail")
     assert re.search(rf"{installation.url}/reset-password/\S+", mail.get_body(("plain",)).get_content())
-    assert "Mail: 127.0.0.1 answers" in installation.run_panel("doctor")
+    assert "Mail: 127.0.0.1 is reachable" in installation.run_panel("doctor")
 
 
 def test_a_mail_that_was_asked_for_while_there_was_no_redis_and_no_worker_is_sent_later(installation, mail_server):
@@ -57,4 +57,4 @@ def test_the_doctor_says_that_mails_reach_nobody(installation, mail_server):
     del installation.env["PANEL_MAIL_URL"]
     assert "no server (PANEL_MAIL_URL)" in installation.run_panel("doctor", status=1)
     installation.env["PANEL_MAIL_URL"] = f"smtp://127.0.0.1:{find_free_port()}"
-    assert "WRONG Mail: The mail server does not answer" in installation.run_panel("doctor", status=1)
+    assert "FAILED  Mail: The mail server is not reachable" in installation.run_panel("doctor", status=1)

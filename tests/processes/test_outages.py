@@ -132,7 +132,7 @@ def try_a_full_disk(directory):
         assert all("Nothing was changed" in answer["message"] for answer in refused)
         time.sleep(database_probe.PROBE_INTERVAL_SECONDS + 2)
         assert "disk full" in installation.call("GET", "/readyz")[1]["parts"]["database"]
-        assert "WRONG Data" in installation.run_panel("doctor", status=1)
+        assert "FAILED  Data" in installation.run_panel("doctor", status=1)
         (directory / "filler").unlink()
         assert write()[0] == 200
         wait_until(lambda: installation.call("GET", "/readyz")[1]["parts"]["database"] == "ok", "the truth")

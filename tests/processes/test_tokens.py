@@ -78,9 +78,7 @@ def test_the_command_prints_the_token_once(installation):
         line = next(line for line in listed.splitlines() if f"  {kind}  " in line)
         assert "active  127.0.0.1  " in line
         assert line.endswith(f"{kind} of the lab: for this test")
-        assert (
-            installation.run_panel("token", "revoke", line.split()[0]) == f"The token {kind} of the lab is revoked.\n"
-        )
+        assert installation.run_panel("token", "revoke", line.split()[0]) == f"Token {kind} of the lab revoked.\n"
         assert installation.call("GET", path, token=value)[0] == 401
     assert installation.run_panel("token", "list") == ""
 
@@ -99,5 +97,5 @@ def test_a_token_has_a_name(installation):
     """IDT-10"""
     for kind in ("admin", "billing"):
         mine = ("--ip", "127.0.0.1", "--name", " ", "--description", "")
-        assert "Say what the token is called." in installation.run_panel("token", kind, *mine, status=2)
+        assert "Enter a name." in installation.run_panel("token", kind, *mine, status=2)
     assert installation.run_panel("token", "list") == ""

@@ -36,10 +36,10 @@ def test_it_serves_works_and_stops(installation, customer):
 
 def test_a_second_one_is_refused(installation):
     installation.up()
-    assert "All is well." in installation.run_panel("doctor")
-    assert "runs already" in installation.run_panel("up", status=1)
+    assert "All checks passed." in installation.run_panel("doctor")
+    assert "is already running" in installation.run_panel("up", status=1)
     installation.env["PANEL_DATA_DIR"] += "/other"
-    assert f"Something listens on {installation.bind} already" in installation.run_panel("up", status=1)
+    assert f"{installation.bind} is already in use" in installation.run_panel("up", status=1)
 
 
 def test_a_stop_finishes_the_request_under_way(installation, customer):

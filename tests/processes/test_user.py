@@ -60,4 +60,4 @@ def test_what_is_done_there_stands_in_the_audit_log(installation, query_database
 
 def test_nobody_is_told(installation):
     said = installation.run_panel("user", "reset-factors", "--email", "nobody@example.com", status=1)
-    assert "Nobody has the email address" in said
+    assert "No account has the email address" in said
