@@ -115,8 +115,3 @@ def format_number(number):
 
 def plural(count, one, many=None):
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def label_choices(values):
-    """Return (value, label) pairs for a select field, with labels derived from the values."""
-    return [(value, value.replace("_", " ").capitalize()) for value in values]

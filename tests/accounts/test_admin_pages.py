@@ -125,5 +125,5 @@ def test_removing_needs_the_address(operator, cast):
 def test_a_customer_s_team(operator, cast):
     page = operator.get(f"{CUSTOMERS}/{cast.owner.id}/team").text
     assert "viewer@example.com" in page
-    assert "No team" in operator.get(f"{CUSTOMERS}/{cast.outsider.id}/team").text
+    assert "No team members" in operator.get(f"{CUSTOMERS}/{cast.outsider.id}/team").text
     assert "Olga Owner" in operator.get(f"{CUSTOMERS}/{cast.viewer.id}").text

@@ -75,7 +75,7 @@ def test_an_operator_sees_the_panel_as_a_customer(page, running, screenshot):
     sign_in(page, running, OPERATOR)
     page.goto(f"{running.url}/admin/customers?search={CUSTOMER}")
     page.locator("#rows").get_by_role("link").first.click()
-    page.get_by_role("button", name="See as this person").click()
+    page.get_by_role("button", name="Sign in as customer").click()
     banner = page.locator("#impersonating")
     expect(banner).to_contain_text(f"You are acting as {CUSTOMER}")
     screenshot("banner")

@@ -16,14 +16,14 @@ def test_a_location_is_closed_granted_and_opened_again(browser_as, cast):
     assert "1 instance" in page.text
     operator.post(f"{place}/close")
     assert session.get(HypervisorGroup, cast.location.id).public is False
-    assert "for chosen customers" in operator.get("/admin/locations").text
+    assert "restricted access" in operator.get("/admin/locations").text
     assert "Laboratory" not in browser_as("owner").get("/instances/new").text
     refused = operator.post(f"{place}/grant", data={"owner": "nobody@example.com"}, headers=PARTIAL_HEADERS)
     assert ('id="wrong-owner"' in refused.text, "<html" in refused.text) == (True, False)
     assert operator.post(f"{place}/grant", data={"owner": "member@example.com"}).status_code == 422
     operator.post(f"{place}/grant", data={"owner": "owner@example.com"})
     assert "owner@example.com" in operator.get(place).text
-    assert "No grant matches" in operator.get(f"{place}?search=zzz").text
+    assert "No matching grants" in operator.get(f"{place}?search=zzz").text
     assert "Laboratory" in browser_as("owner").get("/instances/new").text
     assert "Laboratory" not in browser_as("outsider").get("/instances/new").text
     operator.post(f"{place}/{cast.owner.id}/revoke")

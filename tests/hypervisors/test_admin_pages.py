@@ -57,7 +57,7 @@ def test_a_node_that_does_not_answer_says_why(operator, cast, run_tasks):
     answer = operator.post(f"{NODES}/new", data=form(cast, uri="simulated://?cores=many"))
     run_tasks()
     page = operator.get(answer.headers["Location"]).text
-    assert "It does not answer" in page
+    assert "Not reachable" in page
     assert "cores=many" in page
     assert "cores=many" in operator.get(NODES).text
 
@@ -82,11 +82,11 @@ def test_a_test_waits_for_a_newer_answer(operator, cast, run_tasks, monkeypatch)
     assert "Testing the connection" in operator.get(watched).text
     run_tasks()
     done = operator.get(watched).text
-    assert "It answers" in done
+    assert "Connection successful" in done
     assert "every 15s" in done
     much_later = clock.now() + timedelta(minutes=5)
     monkeypatch.setattr(clock, "now", lambda: much_later)
-    assert "Nobody looked at it for a while" in operator.get(watched).text
+    assert "Status is out of date" in operator.get(watched).text
 
 
 @pytest.mark.parametrize("since", ["x", "nan", "1e400", "-1e30"])
@@ -126,7 +126,7 @@ def test_settings_are_changed_together(operator, node):
 def test_it_is_removed_only_when_it_is_empty(operator, cast, node):
     instance = cast.instance()
     page = operator.get(f"{NODES}/{node.id}").text
-    assert "1 instance here. Destroy or move them first." in page
+    assert "1 instance is on it. Destroy or migrate it first." in page
     refused = operator.post(f"{NODES}/{node.id}/delete")
     assert refused.status_code == 409
     assert "Destroy or move them first" in refused.text
@@ -142,7 +142,7 @@ def test_why_guests_are_slow_and_who_else_is_there(operator, node):
     session.commit()
     page = operator.get(f"{NODES}/{node.id}").text
     assert "/dev/kvm is broken here." in page
-    assert "1 machine that nobody knows" in page
+    assert "1 unmanaged VM" in page
     assert "old-build-server" in page
 
 

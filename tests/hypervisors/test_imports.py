@@ -313,7 +313,7 @@ def test_the_page_shows_what_it_is_and_imports_it(browser_as, cast, discovered_m
     assert "fe80::1" not in form.partition('id="form"')[2]  # it is no address of the location
     wanted = {"owner": "nobody@example.com", "plan_id": cast.plan.id, "display_name": "Shop", "ips": IP}
     refused = operator.post(f"{page}/{UNMANAGED_ID}/import", data=wanted)
-    assert (refused.status_code, "Nobody has this email address" in refused.text) == (422, True)
+    assert (refused.status_code, "No account has this email address" in refused.text) == (422, True)
     sent = operator.post(f"{page}/{UNMANAGED_ID}/import", data={**wanted, "owner": cast.owner.email})
     assert (sent.status_code, "/admin/tasks/" in sent.location) == (303, True)
     run_tasks()
@@ -324,7 +324,7 @@ def test_the_page_shows_what_it_is_and_imports_it(browser_as, cast, discovered_m
 def test_the_page_says_what_keeps_it_from_being_imported(browser_as, cast, unmanaged_machine, node, discover):
     operator, page = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
     node_sync.reconcile(cast.node.id)
-    assert "Discover the hypervisor's machines first." in operator.get(page).text
+    assert "Refresh first." in operator.get(page).text
     assert operator.get(f"{page}/{UNMANAGED_ID}/import").status_code == 409
     node.make_unimportable(UNMANAGED_ID, "It has snapshots. Delete them first.")
     discover()

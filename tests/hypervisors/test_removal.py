@@ -77,7 +77,7 @@ def test_it_is_refused_while_there_is_hope(api_as, path, unreachable_node, cast,
 
 def test_by_page_its_name_is_typed(browser_as, unreachable_node, cast, machine):
     browser, address = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}"
-    assert "Give up" not in browser.get(f"{address}/edit").text
+    assert "Force remove" not in browser.get(f"{address}/edit").text
     name = unreachable_node().name
     page = browser.get(f"{address}/edit").text
     assert "1 instance and 0 volumes on it are removed" in page

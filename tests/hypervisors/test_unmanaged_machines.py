@@ -117,7 +117,7 @@ def test_unmanaged_machines_page(browser_as, cast, unmanaged_machine, missing_in
     operator.post(f"{page}/discover")
     run_tasks()
     shown = operator.get(page).text
-    for word in ("old-web", missing_instance.display_name, "Define anew"):
+    for word in ("old-web", missing_instance.display_name, "Redefine VM"):
         assert word in shown
     assert operator.post(f"{page}/{UNMANAGED_ID}/remove", data={"typed": "x"}).status_code == 422
     assert operator.post(f"{page}/{UNMANAGED_ID}/remove", data={"typed": "old-web"}).status_code == 303
@@ -125,5 +125,5 @@ def test_unmanaged_machines_page(browser_as, cast, unmanaged_machine, missing_in
     run_tasks()
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).unmanaged_machines == []
     shown = operator.get(page).text
-    assert "Everything that runs there belongs to an instance" in shown
+    assert "Every VM on this host belongs to an instance" in shown
     assert "The host has every machine" in shown

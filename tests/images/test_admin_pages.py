@@ -46,7 +46,7 @@ def test_mistakes_stand_beside_their_fields(operator, image):
 def test_a_captured_image_keeps_its_purpose(operator, image, cast):
     image.purpose, image.account_id = "user", cast.owner.id
     session.commit()
-    assert "captured images keep theirs" in operator.get(f"{IMAGES}/{image.id}").text
+    assert "not available for captured images" in operator.get(f"{IMAGES}/{image.id}").text
     answer = operator.post(f"{IMAGES}/{image.id}", data={"purpose": "general"})
     assert (answer.status_code, 'id="wrong-purpose"' in answer.text) == (422, True)
 

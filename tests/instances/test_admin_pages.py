@@ -159,8 +159,8 @@ def test_a_machine_that_its_node_misses(operator, cast):
     session.get(Hypervisor, cast.node.id).status = "down"
     session.commit()
     page = operator.get(f"{INSTANCES}/{instance.id}").text
-    assert "The hypervisor misses this machine" in page
-    assert "node-1 does not answer" in page
+    assert "VM is missing on the hypervisor" in page
+    assert "node-1 is not reachable" in page
 
 
 def test_the_list_costs_the_same_for_many(operator, cast, queries):

@@ -88,7 +88,7 @@ def test_an_operator_changes_the_network_of_any_instance(browser_as, instance):
     assert browser.post(f"{place}/reset").headers["Location"] == place
     assert session.get(Instance, instance.id).interfaces[0].received == 0
     browser.post(f"{place}/disconnect")
-    assert "By an operator." in browser.get(place).text
+    assert "Disconnected by an operator." in browser.get(place).text
     assert "An operator disconnected it." in browser_as("owner").get(tab(instance)).text
     browser.post(f"{place}/connect")
     assert session.get(Instance, instance.id).interfaces[0].disconnect_reason is None

@@ -153,7 +153,7 @@ def test_the_rescue_systems_password_is_for_who_may_act(operator, browser_as, ca
 
 def test_disks_are_added_and_grown(operator, machine, place, run_tasks):
     page = operator.get(f"{place}/storage").text
-    assert "Add a disk" in page
+    assert "Add disk" in page
     answer = operator.post(f"{place}/disks/add", data={"size": "5"})
     assert answer.headers["Location"] == f"{place}/storage"
     run_tasks()

@@ -97,7 +97,7 @@ def test_operators_set_it_on_the_page(browser_as, running, run_tasks, node):
     chosen = {"sockets": "1", "cores": "2", "threads": "2"}
     assert operator.post(f"{place}/topology", data=chosen).headers["Location"] == f"{place}/settings"
     page = operator.get(f"{place}/settings").text
-    assert "The guest has it after its next start." in page
+    assert "It takes effect at next boot." in page
     assert "1 socket with 2 cores of 2 threads (takes effect at next boot)" in page
     run_tasks()
     assert live_topology(node, running) is None

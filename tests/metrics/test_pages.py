@@ -66,7 +66,7 @@ def test_figures_are_for_who_may_see_the_instance(browser_as, machine_with_metri
 
 def test_operators_see_what_it_uses_now(browser_as, machine_with_metrics):
     page = browser_as("admin").get(f"/admin/instances/{machine_with_metrics.id}/metrics").text
-    assert "Silent" in page
+    assert "Not responding" in page
     assert re.search(r"[0-9.]+ % of 1 core", page)
 
 

@@ -118,7 +118,7 @@ def test_every_list_opens_when_it_is_empty(app, browser_as, cast):
 def test_a_quiet_platform_says_so(page, cast):
     session.get(Hypervisor, cast.node.id).seen_at = clock.now()  # the cast was seen when the tests began
     session.commit()
-    assert "Every hypervisor answers, and nothing failed today." in attention_items(page())
+    assert "All hypervisors are up, and no task failed today." in attention_items(page())
 
 
 def test_what_needs_attention_comes_worst_first(page, cast):
@@ -130,20 +130,20 @@ def test_what_needs_attention_comes_worst_first(page, cast):
     node.status, node.status_detail = "down", "No route to host"
     session.commit()
     shown = attention_items(page())
-    order = ["node-1 is down", f"{lost.name} is missing", "is nearly full", "1 unknown machine on node-1"]
+    order = ["node-1 is down", f"VM of {lost.name} is missing", "is nearly full", "1 unmanaged VM on node-1"]
     assert sorted(order, key=shown.index) == order
     assert "No route to host" in shown
     assert "old-build-server" in shown
-    assert "Every hypervisor answers" not in shown
+    assert "All hypervisors are up" not in shown
 
 
 def test_a_node_that_nobody_looks_at_is_stale(page, cast, monkeypatch):
     later = clock.now() + timedelta(minutes=2)
     monkeypatch.setattr(clock, "now", lambda: later)
-    assert "node-1 was not looked at for a while" in attention_items(page())
+    assert "Status of node-1 is out of date" in attention_items(page())
 
 
-@pytest.mark.parametrize(("alive", "words"), [(0, "Tasks wait until one runs"), (None, "Redis does not answer")])
+@pytest.mark.parametrize(("alive", "words"), [(0, "Tasks wait until a worker runs"), (None, "Redis is not reachable")])
 def test_no_worker_is_the_worst(page, monkeypatch, alive, words):
     monkeypatch.setattr(overview, "count_workers", lambda: alive)
     assert words in attention_items(page())

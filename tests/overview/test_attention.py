@@ -56,9 +56,9 @@ def test_customers_errors_are_counted_apart(shown_attention, cast):
     for _ in range(61):
         add_failed_task(cast, "instance_ssh_session", "The guest agent does not answer.", "AgentSilent")
     text = shown_attention()
-    assert "61 failed tasks in customers&#39; guests today" in text
+    assert "61 tasks failed in customers&#39; instances today" in text
     assert "The guest agent does not answer. (61)" in text
-    assert "failed today" not in text
+    assert "61 tasks failed today" not in text
     add_failed_task(cast, "instance_start", "The hypervisor refused.", "Refused")
     assert "1 task failed today" in shown_attention()
 
@@ -68,7 +68,7 @@ def test_one_sentence_appears_once_whatever_kinds_of_task_it_ended(shown_attenti
     for kind in ("instance_ssh_session", "instance_password", "instance_password"):
         add_failed_task(cast, kind, silent, "AgentSilent")
     text = shown_attention()
-    assert "3 failed tasks in customers&#39; guests today" in text
+    assert "3 tasks failed in customers&#39; instances today" in text
     assert text.count(silent) == 1
     assert f"{silent} (3)" in text
 
@@ -78,9 +78,9 @@ def test_failed_downloads_and_certificates_are_not_told_as_in_guests(shown_atten
     add_failed_task(cast, "media_download", "It was replaced by another attempt.", "Superseded")
     add_failed_task(cast, "certificate_order", "The name is unknown.", "Refused", resource_type="certificate")
     text = shown_attention()
-    assert "2 failed downloads of customers today" in text
+    assert "2 downloads of customers failed today" in text
     assert "The server answers 404. (1)" in text
-    assert "1 failed order of customers&#39; certificates today" in text
+    assert "1 certificate order of a customer failed today" in text
     assert "guests" not in text
 
 

@@ -43,7 +43,7 @@ def test_mistakes_stand_beside_their_fields(operator, cast):
 
 def test_a_plan_in_use_is_turned_off_instead(operator, cast):
     cast.instance()
-    assert "Instances have it. Turn it off instead." in operator.get(PLANS).text
+    assert "In use by instances. Turn it off instead." in operator.get(PLANS).text
     refused = operator.post(f"{PLANS}/{cast.plan.id}/delete")
     assert (refused.status_code, "Turn it off" in refused.text) == (409, True)
     assert operator.post(f"{PLANS}/{cast.plan.id}/off").status_code == 303

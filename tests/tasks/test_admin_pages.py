@@ -46,7 +46,7 @@ def test_the_list_and_its_filters(operator, cast, task):
     assert (task.id in shown("status=failed"), other.id in shown("status=failed")) == (False, True)
     assert (task.id in shown("status=open"), other.id in shown("status=open")) == (True, False)
     assert task.id in shown(f"search={task.resource_name}")
-    assert "No failed task" in shown("status=failed&search=zzz")
+    assert "No failed tasks" in shown("status=failed&search=zzz")
     assert operator.get(TASKS).text.index(">Failed<") < operator.get(TASKS).text.index(">Completed<")
 
 

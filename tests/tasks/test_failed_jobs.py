@@ -99,7 +99,7 @@ def test_the_groups_are_counted_in_one_query(api_as, fail_deploy, queries):
 
 def test_the_page_shows_them_and_leads_to_the_tasks(browser_as, fail_deploy, monkeypatch):
     operator = browser_as("admin")
-    assert "Nothing failed" in operator.get("/admin/tasks/failed").text
+    assert "No failed tasks" in operator.get("/admin/tasks/failed").text
     task = fail_deploy(Refused("no room for it"))
     page = operator.get("/admin/tasks/failed").text
     assert "Refused" in page
@@ -109,7 +109,7 @@ def test_the_page_shows_them_and_leads_to_the_tasks(browser_as, fail_deploy, mon
     assert f"task-{task.id}" not in operator.get("/admin/tasks?kind=instance_start").text
     real = clock.now
     monkeypatch.setattr(clock, "now", lambda: real() + timedelta(hours=2))
-    assert "Nothing failed" in operator.get("/admin/tasks/failed?since=hour").text
+    assert "No failed tasks" in operator.get("/admin/tasks/failed?since=hour").text
     assert "Refused" in operator.get("/admin/tasks/failed?since=ever").text
 
 

@@ -50,7 +50,7 @@ def test_tokens_of_one_customer(browser_as, api_as, cast):
     answer = browser.post(f"/admin/tokens/{token.id}/revoke")
     assert answer.headers["Location"] == f"/admin/customers/{cast.owner.id}/tokens"
     assert api_as("owner", "GET", "/api/connect").status_code == 401
-    assert "This person has none." in browser.get(f"/admin/customers/{cast.owner.id}/tokens").text
+    assert "This customer has no API tokens." in browser.get(f"/admin/customers/{cast.owner.id}/tokens").text
 
 
 def test_an_operator_sees_the_panel_as_a_customer_and_comes_back(browser_as, cast):

@@ -163,7 +163,7 @@ def test_operators_see_what_cannot_be_deleted(call_storage_api, api_as, browser_
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
     run_tasks()
     operator = browser_as("admin")
-    assert f"The deleted volume {attached_volume.name} still exists" in operator.get("/admin").text
+    assert f"Deleted volume {attached_volume.name} still exists" in operator.get("/admin").text
     page = operator.get("/admin/volumes").text
     assert "Deleting" in page
     assert "1 failed attempt" in page

@@ -65,7 +65,7 @@ def test_operator_volume_pages(browser_as, volume, machine, call_storage_api, ru
     assert volume.instance_id is None
     assert admin.post(f"/admin/volumes/{volume.id}/delete").status_code == 303
     run_tasks()
-    assert "No volume yet" in admin.get("/admin/volumes").text
+    assert "No volumes yet" in admin.get("/admin/volumes").text
 
 
 def test_the_storage_tab_leads_to_volumes(browser_as, cast):

@@ -35,7 +35,7 @@ def test_a_plan_and_its_class_from_their_making_to_their_end(operator):
     plan = session.query(VolumePlan).one()
     assert (plan.size, float(plan.price), plan.group) == (10, 1.5, group)
     assert "10 GB" in assert_page_sound(operator.get(f"{PLANS}?search=10"))
-    assert "No volume plan matches" in operator.get(f"{PLANS}?search=zzz").text
+    assert "No matching volume plans" in operator.get(f"{PLANS}?search=zzz").text
     assert_page_sound(operator.get(f"{PLANS}/{plan.id}"))
     operator.post(f"{PLANS}/{plan.id}", data={"size": "20", "price": "2", "enabled": "true"})
     operator.post(f"{PLANS}/{plan.id}/off")
@@ -56,7 +56,7 @@ def test_scripts_are_listed_without_what_they_say(operator, cast, queries):
     assert ("outsider@example.com" in page, "s3cret-token" in page, "install <b>" in page) == (True, False, False)
     found = operator.get(f"{SCRIPTS}?search=outsider@").text
     assert ("outsider@example.com" in found, "owner@example.com" in found) == (True, False)
-    assert "No user script matches" in operator.get(f"{SCRIPTS}?search=zzz").text
+    assert "No matching user scripts" in operator.get(f"{SCRIPTS}?search=zzz").text
     script = session.query(UserScript).first()
     assert operator.post(f"{SCRIPTS}/{script.id}/delete").status_code == 303
     assert session.query(UserScript).count() == 1

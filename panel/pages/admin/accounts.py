@@ -7,6 +7,7 @@ from flask import Blueprint, request, url_for
 from panel.auth import login
 from panel.auth.browser_session import current_account, ensure_permission, require_page_permission
 from panel.core.errors import Invalid
+from panel.pages.admin import labels
 from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspension
 from panel.schemas.base import Name
 from panel.services import account_limits, accounts, factors, instances, operators, passwords, sessions, team, tokens
@@ -14,6 +15,8 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_accounts", __name__, url_prefix="/admin/customers")
 NAVIGATION = NavigationEntry(
@@ -26,9 +29,13 @@ SEARCH_RESULTS = (
 )
 READ, WRITE, WRITE_OPERATORS = "admin:accounts:read", "admin:accounts:write", "admin:operators:write"
 OPERATOR_ROLE_OPTIONS = (
-    ("full", "Full", "May do everything."),
-    ("support", "Support", "Sees everything; looks after customers, their instances and tasks."),
-    ("read_only", "Read only", "Sees everything, changes nothing."),
+    ("full", lazy_gettext("Full access"), lazy_gettext("Can do everything.")),
+    (
+        "support",
+        lazy_gettext("Support"),
+        lazy_gettext("Can view everything and manage customers, their instances and tasks."),
+    ),
+    ("read_only", lazy_gettext("Read only"), lazy_gettext("Can view everything but change nothing.")),
 )
 
 
@@ -62,7 +69,7 @@ def new():
 def create():
     form = Form(AccountIn)
     if form.submit(accounts.create):
-        flash_message(f"{form.result.email} is added.")
+        flash_message(_("Customer %(email)s added.", email=form.result.email))
         return redirect_to(url_for(".show", account_id=form.result.id))
     return render("admin/accounts/new.html", "form", status=form.status, form=form)
 
@@ -99,7 +106,12 @@ def members(account_id):
 def settings(account_id):
     account = get_with_counts(account_id)
     form = Form(AccountSettingsForm, initial=account)
-    return render("admin/accounts/settings.html", account=account, form=form, limits=account_limits.COUNTED_MODELS)
+    return render("admin/accounts/settings.html", account=account, form=form, limits=limit_options())
+
+
+def limit_options():
+    """Return (name, label) of the limits whose resources this panel counts."""
+    return [(name, labels.ACCOUNT_LIMITS[name]) for name in account_limits.COUNTED_MODELS]
 
 
 @bp.post("/<account_id>/settings")
@@ -108,9 +120,9 @@ def change(account_id):
     account = get_changeable(account_id)
     form = Form(AccountSettingsForm)
     if form.submit(lambda **data: accounts.update(account, **data)):
-        flash_message("The customer is changed.")
+        flash_message(_("Customer saved."))
         return redirect_to(url_for(".settings", account_id=account_id))
-    context = {"account": get_with_counts(account_id), "form": form, "limits": account_limits.COUNTED_MODELS}
+    context = {"account": get_with_counts(account_id), "form": form, "limits": limit_options()}
     return render("admin/accounts/settings.html", "form", status=form.status, **context)
 
 
@@ -137,10 +149,10 @@ def access_page(account, form, block=None):
 def suspend(account_id):
     account = get_changeable(account_id)
     if account == current_account():
-        raise Invalid("You cannot suspend yourself: you could not end it.")
+        raise Invalid(_("You cannot suspend your own account."))
     form = Form(Suspension)
     if form.submit(lambda reason: accounts.suspend(account, reason)):
-        flash_message(f"{account.email} is suspended.")
+        flash_message(_("%(email)s suspended.", email=account.email))
         return redirect_to(url_for(".access", account_id=account_id))
     return access_page(get_with_counts(account_id), form, "form")
 
@@ -149,7 +161,7 @@ def suspend(account_id):
 @require_page_permission(WRITE)
 def unsuspend(account_id):
     account = accounts.unsuspend(get_changeable(account_id))
-    flash_message(f"{account.email} is no longer suspended.")
+    flash_message(_("%(email)s unsuspended.", email=account.email))
     return redirect_to(url_for(".access", account_id=account_id))
 
 
@@ -167,7 +179,9 @@ def reset_password(account_id):
 def reset_factors(account_id):
     account = get_changeable(account_id)
     factors.reset(account, login.request_source())
-    return action_done(f"Every second factor of {account.email} is removed.", url_for(".access", account_id=account_id))
+    return action_done(
+        _("All second factors of %(email)s removed.", email=account.email), url_for(".access", account_id=account_id)
+    )
 
 
 @bp.post("/<account_id>/sessions")
@@ -175,7 +189,9 @@ def reset_factors(account_id):
 def end_sessions(account_id):
     account = get_changeable(account_id)
     sessions.revoke_others(account)
-    return action_done(f"{account.email} is signed out everywhere.", url_for(".access", account_id=account_id))
+    return action_done(
+        _("All sessions of %(email)s ended.", email=account.email), url_for(".access", account_id=account_id)
+    )
 
 
 @bp.post("/<account_id>/role")
@@ -184,7 +200,7 @@ def promote(account_id):
     form = Form(Promotion)
     if not form.submit(lambda role: operators.promote(accounts.get(account_id), role)):
         raise Invalid(" ".join(form.errors.values()))
-    flash_message("The role is changed. It counts from now on.")
+    flash_message(_("Role changed. It takes effect immediately."))
     return redirect_to(url_for(".access", account_id=account_id))
 
 
@@ -193,10 +209,10 @@ def promote(account_id):
 def delete(account_id):
     account = get_changeable(account_id)
     if request.form.get("typed", "").strip().lower() != account.email:
-        wrong = f"Type {account.email} to confirm. Nothing was removed."
+        wrong = _("Type %(name)s to confirm. Nothing was removed.", name=account.email)
         raise Invalid(wrong, typed=wrong)
     if account == current_account():
-        raise Invalid("You cannot remove yourself.")
+        raise Invalid(_("You cannot remove your own account."))
     accounts.remove(account)
-    flash_message(f"{account.email} is removed.")
+    flash_message(_("%(email)s removed.", email=account.email))
     return redirect_to(url_for(".index"))

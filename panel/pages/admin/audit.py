@@ -5,6 +5,7 @@ from flask import Blueprint
 from panel.auth.browser_session import current_account, require_page_permission
 from panel.core.db import session
 from panel.models import Account
+from panel.pages.admin import labels
 from panel.services import audit
 from panel.web import audit_view, csv_export
 from panel.web.htmx import render
@@ -28,6 +29,7 @@ def index():
         "owner": owner,
         "words": audit_view.describe_entry,
         "thing": audit_view.object_type_label,
+        "person_kinds": labels.PERSON_KINDS,
     }
     return render("admin/audit/index.html", "rows", page=Page(audit.listing(**filters)), **context)
 
@@ -51,6 +53,7 @@ def show(entry_id):
         owner=owner,
         words=audit_view.describe_entry,
         thing=audit_view.object_type_label,
+        person_kinds=labels.PERSON_KINDS,
     )
 
 

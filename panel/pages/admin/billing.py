@@ -11,6 +11,8 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_billing", __name__, url_prefix="/admin/billing")
 NAVIGATION = NavigationEntry(
@@ -20,9 +22,9 @@ READ, WRITE = "admin:billing:read", "admin:billing:write"
 MAX_SHOWN_RESOURCES = 100
 """Maximum of resources of a customer on the page; the CSV file has all."""
 ENTRY_KIND_OPTIONS = (
-    ("credit", "Credit that was paid"),
-    ("refund", "Something paid back"),
-    ("adjustment", "An adjustment, either way"),
+    ("credit", lazy_gettext("Credit (payment received)")),
+    ("refund", lazy_gettext("Refund")),
+    ("adjustment", lazy_gettext("Adjustment (positive or negative)")),
 )
 
 
@@ -83,7 +85,7 @@ def give(account_id):
     account = accounts.get(account_id)
     form = Form(CreditIn)
     if form.submit(lambda **data: credits.grant(account, actor=actor(), **data)):
-        flash_message("The amount is booked.")
+        flash_message(_("Ledger entry added."))
         return redirect_to(url_for(".customer", account_id=account.id))
     return customer_page(account, form, "form")
 
@@ -93,4 +95,4 @@ def give(account_id):
 def take_back(account_id, entry_id):
     """Revoke a credit entry by adding an adjustment. The ledger keeps both."""
     credits.correct(credits.get(entry_id, account_id), amount=0, actor=actor(), description="Taken back")
-    return action_done("The entry is taken back.", url_for(".customer", account_id=account_id))
+    return action_done(_("Ledger entry reverted."), url_for(".customer", account_id=account_id))

@@ -4,12 +4,14 @@ from flask import Blueprint, jsonify, request, url_for
 
 from panel.auth import audit_context
 from panel.auth.browser_session import require_page_permission
+from panel.pages.admin import labels
 from panel.pages.shared import console_views
 from panel.services import consoles, instances
 from panel.web.audit_view import audit_label
 from panel.web.htmx import action_done, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 from panel.workflows import vnc_console
 
 bp = Blueprint("admin_consoles", __name__, url_prefix="/admin")
@@ -24,21 +26,27 @@ CLOSED_MESSAGE = "An operator closed the console."
 @require_page_permission(READ)
 def index():
     search = request.args.get("search", "")[:255]
-    return render("admin/consoles/index.html", "rows", page=Page(consoles.listing(search)), filtered=bool(search))
+    return render(
+        "admin/consoles/index.html",
+        "rows",
+        page=Page(consoles.listing(search)),
+        filtered=bool(search),
+        person_kinds=labels.PERSON_KINDS,
+    )
 
 
 @bp.post("/consoles/<console_id>/close")
 @require_page_permission(WRITE)
 def close(console_id):
     consoles.close(consoles.get(console_id), CLOSED_MESSAGE)
-    return action_done("The console is being closed.", url_for(".index"), "info")
+    return action_done(_("Closing the console."), url_for(".index"), "info")
 
 
 @bp.post("/instances/<instance_id>/console")
 @require_page_permission(WRITE)
 @audit_label("Request console")
 def new_screen(instance_id):
-    _, secret = vnc_console.open_vnc_session(
+    _session, secret = vnc_console.open_vnc_session(
         instances.get(instance_id), audit_context.session_owner(), by_operator=True
     )
     return redirect_to(url_for("consoles.screen", secret=secret))

@@ -9,6 +9,7 @@ from panel.services import accounts, group_grants, hypervisors, owner_emails
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_group_grants", __name__, url_prefix="/admin/locations/<group_id>/access")
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
@@ -35,8 +36,10 @@ def grants_page(group_id, form, block):
 @require_page_permission(WRITE)
 def switch(group_id, way):
     group = group_grants.set_access(hypervisors.get_group(group_id), public=way == "open")
-    change = "Every customer may choose" if group.public else "Only customers with a grant may choose"
-    flash_message(f"{change} {group.display_name}.")
+    if group.public:
+        flash_message(_("All customers can choose %(name)s.", name=group.display_name))
+    else:
+        flash_message(_("Only customers with a grant can choose %(name)s.", name=group.display_name))
     return redirect_to(url_for(".show", group_id=group_id))
 
 
@@ -45,7 +48,7 @@ def switch(group_id, way):
 def grant(group_id):
     group, form = hypervisors.get_group(group_id), Form(GrantForm)
     if form.submit(lambda owner: group_grants.grant(group, owner_emails.account_by_email(owner), "owner")):
-        flash_message(f"{form.value('owner')} may choose {group.display_name}.")
+        flash_message(_("%(email)s can choose %(name)s.", email=form.value("owner"), name=group.display_name))
         return redirect_to(url_for(".show", group_id=group_id))
     return grants_page(group_id, form, "form")
 
@@ -55,4 +58,4 @@ def grant(group_id):
 def revoke(group_id, account_id):
     account = accounts.get(account_id)
     group_grants.revoke(hypervisors.get_group(group_id), account)
-    return action_done(f"The grant of {account.email} is taken back.", url_for(".show", group_id=group_id))
+    return action_done(_("Grant of %(email)s revoked.", email=account.email), url_for(".show", group_id=group_id))

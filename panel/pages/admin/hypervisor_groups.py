@@ -13,6 +13,8 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_hypervisor_groups", __name__, url_prefix="/admin/locations")
 NAVIGATION = NavigationEntry(
@@ -25,16 +27,16 @@ NAVIGATION = NavigationEntry(
 )
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 SWITCHES = {
-    "public_networking_enabled": "Public addresses of instances",
-    "vpc_enabled": "Private networks",
-    "natgw_enabled": "NAT gateways",
-    "lb_enabled": "Load balancers",
-    "db_enabled": "Managed databases",
-    "microvm_enabled": "Micro VMs",
-    "image_enabled": "Images of instances",
-    "autoscaling_enabled": "Scaling groups",
-    "static_ip_enabled": "Static addresses",
-    "vpngw_enabled": "VPN gateways",
+    "public_networking_enabled": lazy_gettext("Public IP addresses"),
+    "vpc_enabled": lazy_gettext("Private networks"),
+    "natgw_enabled": lazy_gettext("NAT gateways"),
+    "lb_enabled": lazy_gettext("Load balancers"),
+    "db_enabled": lazy_gettext("Managed databases"),
+    "microvm_enabled": lazy_gettext("Micro VMs"),
+    "image_enabled": lazy_gettext("Custom images"),
+    "autoscaling_enabled": lazy_gettext("Scaling groups"),
+    "static_ip_enabled": lazy_gettext("Static IPs"),
+    "vpngw_enabled": lazy_gettext("VPN gateways"),
 }
 """{switch of a location: its label on the page}"""
 FAMILY_OF_SWITCH = {
@@ -77,7 +79,7 @@ def new():
 def create():
     form = Form(HypervisorGroupIn)
     if form.submit(lambda **data: hypervisors.create_group(**resolve_plan_groups(data))):
-        flash_message(f"The location {form.result.display_name} is added. Add hypervisors and a subnet to it next.")
+        flash_message(_("Location %(name)s added. Now add hypervisors and a subnet.", name=form.result.display_name))
         return redirect_to(url_for(".index"))
     return form_page(form)
 
@@ -98,7 +100,7 @@ def update(group_id):
     group = hypervisors.get_group(group_id)
     form = Form(HypervisorGroupPatch)
     if form.submit(lambda **data: hypervisors.update_group(group, **resolve_plan_groups(data))):
-        flash_message(f"The location {group.display_name} is changed.")
+        flash_message(_("Location %(name)s saved.", name=group.display_name))
         return redirect_to(url_for(".index"))
     return form_page(form, group)
 
@@ -134,4 +136,4 @@ def available_switches():
 def delete(group_id):
     group = hypervisors.get_group(group_id)
     hypervisors.delete_group(group)
-    return action_done(f"The location {group.display_name} is removed.", url_for(".index"))
+    return action_done(_("Location %(name)s removed.", name=group.display_name), url_for(".index"))

@@ -9,14 +9,15 @@ from panel.auth.browser_session import actor, require_page_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor
+from panel.pages.admin import labels
 from panel.schemas.constants import HYPERVISOR_STATUSES
 from panel.schemas.hypervisors import HypervisorIn, HypervisorPatch
 from panel.services import hypervisor_removal, hypervisors, instances, tasks
-from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_hypervisors", __name__, url_prefix="/admin/hypervisors")
 NAVIGATION = NavigationEntry(
@@ -48,12 +49,14 @@ HYPERVISOR_DEFAULTS = {
     "memory_overcommit": 1,
 }
 SWITCH_MESSAGES = {
-    ("maintenance", "on"): "{} is in maintenance: it gets no new machines.",
-    ("maintenance", "off"): "{} is out of maintenance.",
-    ("locked", "on"): "{} is locked: it gets no new machines.",
-    ("locked", "off"): "{} is unlocked.",
-    ("deploy_enabled", "off"): "{} gets no new machines.",
-    ("deploy_enabled", "on"): "{} gets new machines again.",
+    ("maintenance", "on"): lambda name: _(
+        "Maintenance of %(name)s started. No new instances are placed there.", name=name
+    ),
+    ("maintenance", "off"): lambda name: _("Maintenance of %(name)s ended.", name=name),
+    ("locked", "on"): lambda name: _("%(name)s locked. No new instances are placed there.", name=name),
+    ("locked", "off"): lambda name: _("%(name)s unlocked.", name=name),
+    ("deploy_enabled", "off"): lambda name: _("New placements on %(name)s disabled.", name=name),
+    ("deploy_enabled", "on"): lambda name: _("New placements on %(name)s enabled.", name=name),
 }
 
 
@@ -68,7 +71,7 @@ def index():
     context = {
         "condition": hypervisors.get_condition,
         "groups": group_options(),
-        "statuses": label_choices(HYPERVISOR_STATUSES),
+        "statuses": labels.HYPERVISOR_STATUSES.items(),
     }
     return render("admin/hypervisors/index.html", "rows", page=page, filtered=any(filters.values()), **context)
 
@@ -158,7 +161,7 @@ def update(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     form = Form(HypervisorPatch)
     if form.submit(lambda **data: hypervisors.update(hypervisor, **data)):
-        flash_message(f"{hypervisor.name} is changed.")
+        flash_message(_("Hypervisor %(name)s saved.", name=hypervisor.name))
         return redirect_to(url_for(".show", hypervisor_id=hypervisor.id))
     return edit_page(hypervisor, form)
 
@@ -187,7 +190,7 @@ def test(hypervisor_id):
 def switch(hypervisor_id, flag, to):
     message = SWITCH_MESSAGES.get((flag, to)) or abort(404)
     hypervisor = hypervisors.update(hypervisors.get(hypervisor_id), **{flag: to == "on"})
-    return action_done(message.format(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
+    return action_done(message(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
 
 
 @bp.post("/<hypervisor_id>/delete")
@@ -195,7 +198,7 @@ def switch(hypervisor_id, flag, to):
 def delete(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.delete(hypervisor)
-    flash_message(f"{hypervisor.name} is removed from the panel. Nothing was changed on the host.")
+    flash_message(_("%(name)s removed from the panel. Nothing was changed on the host.", name=hypervisor.name))
     return redirect_to(url_for(".index"))
 
 
@@ -205,5 +208,5 @@ def give_up(hypervisor_id):
     """Remove a lost hypervisor. Requires its name, because its machines are lost for their owners, too."""
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisor_removal.force_remove(hypervisor, name=request.form.get("typed", "").strip(), actor=actor())
-    flash_message(f"{hypervisor.name} and everything that was on it are removed from the panel.")
+    flash_message(_("%(name)s and everything on it removed from the panel.", name=hypervisor.name))
     return redirect_to(url_for(".index"))

@@ -7,6 +7,7 @@ from panel.schemas.images import ImageIn
 from panel.services import image_catalog, images
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_image_browser", __name__, url_prefix="/admin/image-browser")
 READ, WRITE = "admin:images:read", "admin:images:write"
@@ -28,7 +29,7 @@ def index():
 @require_page_permission(WRITE)
 def add(key):
     image = image_catalog.add(catalog_id=key, actor=actor())
-    flash_message(f"{image.label} is being fetched.")
+    flash_message(_("Download of %(name)s started.", name=image.label))
     return redirect_to(url_for("admin_images.edit", image_id=image.id))
 
 
@@ -43,6 +44,6 @@ def new():
 def create():
     form = Form(ImageIn)
     if form.submit(lambda **data: images.create(actor=actor(), **data)):
-        flash_message(f"{form.result.label} is being fetched.")
+        flash_message(_("Download of %(name)s started.", name=form.result.label))
         return redirect_to(url_for("admin_images.edit", image_id=form.result.id))
     return render("admin/image_browser/new.html", "form", status=form.status, form=form)

@@ -3,14 +3,15 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import actor, require_page_permission
+from panel.pages.admin import labels
 from panel.schemas.constants import IMAGE_PURPOSES
 from panel.schemas.images import ImagePatch
 from panel.services import catalog, image_catalog, images
-from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_images", __name__, url_prefix="/admin/images")
 NAVIGATION = NavigationEntry(
@@ -36,7 +37,8 @@ def index():
         "rows",
         page=page,
         filtered=any(filters.values()),
-        purposes=label_choices(IMAGE_PURPOSES),
+        purposes=labels.IMAGE_PURPOSES.items(),
+        image_statuses=labels.IMAGE_STATUSES,
     )
 
 
@@ -53,24 +55,29 @@ def update(image_id):
     image = catalog.get_image(image_id)
     form = Form(ImagePatch)
     if form.submit(lambda **data: catalog.update_image(image, **data)):
-        flash_message(f"{image.label} is changed.")
+        flash_message(_("Image %(name)s saved.", name=image.label))
         return redirect_to(url_for(".index"))
     return form_page(form, image)
 
 
 def form_page(form, image):
-    context = {"image": image, "holders": catalog.list_image_holders(image), "purposes": list(iter_purposes(image))}
+    context = {
+        "image": image,
+        "image_statuses": labels.IMAGE_STATUSES,
+        "holders": catalog.list_image_holders(image),
+        "purposes": list(iter_purposes(image)),
+    }
     return render("admin/images/edit.html", "form", status=form.status, form=form, **context)
 
 
 def iter_purposes(image):
     """Yield the purposes for the form. The purpose of a captured image is fixed, and no other image can get it."""
     captured = image.account_id is not None
-    for purpose, label in label_choices(IMAGE_PURPOSES):
+    for purpose, label in labels.IMAGE_PURPOSES.items():
         if purpose == "user" and (captured or image.purpose == "user"):
             yield purpose, label
         elif purpose != "user":
-            yield purpose, label, "captured images keep theirs" if captured else ""
+            yield purpose, label, _("not available for captured images") if captured else ""
 
 
 @bp.post("/<image_id>/on")
@@ -87,22 +94,24 @@ def turn_off(image_id):
 
 def set_enabled(image_id, on):
     image = catalog.update_image(catalog.get_image(image_id), enabled=on)
-    change = "can be chosen" if image.enabled else "cannot be chosen any more"
-    return action_done(f"{image.label} {change}.", url_for(".index"))
+    message = _("Image %(name)s turned on.", name=image.label)
+    if not image.enabled:
+        message = _("Image %(name)s turned off.", name=image.label)
+    return action_done(message, url_for(".index"))
 
 
 @bp.post("/<image_id>/retry")
 @require_page_permission(WRITE)
 def retry(image_id):
     images.retry(catalog.get_image(image_id), actor=actor())
-    return action_done("The download begins anew.", url_for(".edit", image_id=image_id))
+    return action_done(_("Download restarted."), url_for(".edit", image_id=image_id))
 
 
 @bp.post("/<image_id>/release")
 @require_page_permission(WRITE)
 def release(image_id):
     image = image_catalog.update_to_release(catalog.get_image(image_id), actor=actor())
-    flash_message(f"{image.label} is brought up to date.")
+    flash_message(_("Update of %(name)s started.", name=image.label))
     return redirect_to(url_for(".edit", image_id=image_id))
 
 
@@ -111,5 +120,5 @@ def release(image_id):
 def delete(image_id):
     image = catalog.get_image(image_id)
     images.delete(image, actor=actor())
-    flash_message(f"{image.label} is removed.")
+    flash_message(_("Image %(name)s removed.", name=image.label))
     return redirect_to(url_for(".index"))

@@ -10,6 +10,7 @@ from panel.schemas.disks import DiskIn
 from panel.services import disks, instances
 from panel.web.forms import Form
 from panel.web.htmx import action_done, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_instance_disks", __name__, url_prefix="/admin/instances/<instance_id>/disks")
 WRITE = "admin:instances:write"
@@ -20,7 +21,7 @@ WRITE = "admin:instances:write"
 def add(instance_id):
     instance, form = instances.get(instance_id), Form(DiskIn)
     if form.submit(lambda **values: disks.add(instance, actor=actor(), **values)):
-        return action_done("New disk requested.", tab_url(instance, "storage"))
+        return action_done(_("New disk requested."), tab_url(instance, "storage"))
     return storage_page(instance_id, form, adding=form)
 
 
@@ -30,7 +31,7 @@ def grow(instance_id):
     instance, form = instances.get(instance_id), Form(DiskGrowthForm)
     if form.submit(lambda disk_id, new_size: disks.resize(disks.get(instance, disk_id), size=new_size, actor=actor())):
         return action_done(
-            "Growth of the disk requested." if form.result else "It has that size already.",
+            _("Resize requested.") if form.result else _("The disk already has this size."),
             tab_url(instance, "storage"),
         )
     return storage_page(instance_id, form, growing=form)

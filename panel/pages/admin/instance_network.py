@@ -10,6 +10,7 @@ from panel.services import instances
 from panel.services.instances import traffic
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_instance_network", __name__, url_prefix="/admin/instances/<instance_id>/network")
 WRITE = "admin:instances:write"
@@ -20,7 +21,7 @@ WRITE = "admin:instances:write"
 def limit(instance_id):
     instance, form = instances.get(instance_id), Form(BandwidthIn)
     if form.submit(lambda **data: traffic.set_allowance(instance, actor=actor(), **data)):
-        flash_message("The limits are changed.")
+        flash_message(_("Limits saved."))
         return redirect_to(tab_url(instance, "network"))
     context = build_context(instance_id, "network", limits=form)
     return render("admin/instances/show.html", "limits", status=form.status, **context)
@@ -31,7 +32,7 @@ def limit(instance_id):
 def reset(instance_id):
     instance = instances.get(instance_id)
     traffic.reset(instance)
-    return action_done("The counter begins anew.", tab_url(instance, "network"))
+    return action_done(_("Traffic counter reset."), tab_url(instance, "network"))
 
 
 @bp.post("/<any(connect, disconnect):way>")
@@ -40,6 +41,6 @@ def cable(instance_id, way):
     instance = instances.get(instance_id)
     if way == "connect":
         traffic.connect(instance, actor=actor(), by_operator=True)
-        return action_done("The network is connected.", tab_url(instance, "network"))
+        return action_done(_("Network connected."), tab_url(instance, "network"))
     traffic.disconnect(instance, actor=actor())
-    return action_done("The network is cut off. The instance goes on running.", tab_url(instance, "network"))
+    return action_done(_("Network disconnected. The instance keeps running."), tab_url(instance, "network"))

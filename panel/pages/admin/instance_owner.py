@@ -10,6 +10,7 @@ from panel.services import instances, owner_emails
 from panel.services.instances import ownership
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_instance_owner", __name__, url_prefix="/admin/instances/<instance_id>/owner")
 
@@ -19,7 +20,7 @@ bp = Blueprint("admin_instance_owner", __name__, url_prefix="/admin/instances/<i
 def assign(instance_id):
     instance, form = instances.get(instance_id), Form(NewOwnerForm)
     if form.submit(lambda owner: ownership.assign(instance, owner_emails.account_by_email(owner), field="owner")):
-        flash_message(f"{instance.display_name} belongs to {instance.account.email} now.")
+        flash_message(_("%(name)s now belongs to %(email)s.", name=instance.display_name, email=instance.account.email))
         return redirect_to(tab_url(instance, "settings"))
     context = build_context(instance_id, "settings", giving=form)
     return render("admin/instances/show.html", "settings", status=form.status, **context)

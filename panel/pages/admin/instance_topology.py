@@ -10,6 +10,7 @@ from panel.services import instances
 from panel.services.instances import topology
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_instance_topology", __name__, url_prefix="/admin/instances/<instance_id>/topology")
 
@@ -19,9 +20,8 @@ bp = Blueprint("admin_instance_topology", __name__, url_prefix="/admin/instances
 def modify(instance_id):
     instance, form = instances.get(instance_id), Form(TopologyIn)
     if form.submit(lambda **chosen: topology.modify(instance, chosen, actor=actor())):
-        flash_message(
-            "The topology is set." + (" The guest has it after its next start." if instance.topology_pending else "")
-        )
+        is_pending = instance.topology_pending
+        flash_message(_("Topology saved. It takes effect at next boot.") if is_pending else _("Topology saved."))
         return redirect_to(tab_url(instance, "settings"))
     if form.reason == "topology_mismatch":  # the error is about the three fields together, so it is shown once
         form.errors = {"": form.errors["sockets"]}

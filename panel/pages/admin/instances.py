@@ -8,6 +8,7 @@ from panel.auth.browser_session import actor, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.models import Hypervisor, Plan
+from panel.pages.admin import labels
 from panel.pages.shared.instances import register
 from panel.schemas.base import Text
 from panel.schemas.constants import INSTANCE_STATES
@@ -15,12 +16,13 @@ from panel.schemas.instances import AdminInstanceOut, InstanceIn
 from panel.services import accounts, catalog, hypervisors, instances, metrics
 from panel.services.instances.action_catalog import OPERATOR_BULK_BUTTONS, find_power_action
 from panel.web import charts
-from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, is_script_request, redirect_to, render
 from panel.web.instance_search_form import search_or_empty
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 from panel.workflows import deploy_dispatch
 
 bp = Blueprint("admin_instances", __name__, url_prefix="/admin/instances")
@@ -35,10 +37,10 @@ SEARCH_RESULTS = (
 register(bp, is_operator_area=True)
 READ, WRITE = "admin:instances:read", "admin:instances:write"
 UNSCHEDULABLE_MESSAGES = {
-    "hypervisor_down": "{} does not answer",
-    "hypervisor_maintenance": "{} is in maintenance",
-    "hypervisor_locked": "{} is locked",
-    "hypervisor_deploy_disabled": "{} takes no new machines",
+    "hypervisor_down": lazy_gettext("not reachable"),
+    "hypervisor_maintenance": lazy_gettext("in maintenance"),
+    "hypervisor_locked": lazy_gettext("locked"),
+    "hypervisor_deploy_disabled": lazy_gettext("new placements disabled"),
 }
 UNCONFIRMED_REASON = "deploy_dispatch_unconfirmed"
 
@@ -64,7 +66,7 @@ def index():
     common |= {"wrong": wrong, "actions": OPERATOR_BULK_BUTTONS}
     context = common | {
         "filtered": any(filters.values()),
-        "states": label_choices(INSTANCE_STATES),
+        "states": labels.INSTANCE_STATES.items(),
         "nodes": hypervisor_options(),
     }
     return render("admin/instances/index.html", "rows", page=page, **context)
@@ -94,7 +96,7 @@ def create():
         return created_answer(instance, task, password)
     if password:
         return render("admin/instances/created.html", "once", instance=instance, password=password)
-    flash_message(f"The instance {instance.name} is created for {instance.account.email}.")
+    flash_message(_("Instance %(name)s created for %(email)s.", name=instance.name, email=instance.account.email))
     return redirect_to(url_for(".show", instance_id=instance.id))
 
 
@@ -102,7 +104,7 @@ def create_order(owner, image_id, password, hypervisor_id=None, **values):
     """Return the instance, its deploy task or None, and the generated password or None."""
     account = accounts.find_by_email(owner)
     if account is None:
-        raise Invalid("There is no such customer.", owner="Nobody has this email address.")
+        raise Invalid(_("Customer not found."), owner=_("No account has this email address."))
     node = get_schedulable(hypervisor_id, values["location_id"]) if hypervisor_id else None
     instance = instances.create(account, actor=actor(), node=node, **values)
     if image_id is None:
@@ -113,7 +115,7 @@ def create_order(owner, image_id, password, hypervisor_id=None, **values):
 
 def form_error_answer(form):
     """Return the form's errors as JSON, for scripts that submit the page's form."""
-    message = form.errors.get("") or "Some fields need another look."
+    message = form.errors.get("") or _("Please correct the highlighted fields.")
     reason = {"reason": form.reason} if form.reason else {}
     return {"success": False, "message": message, **reason, "errors": form.errors}, max(form.status, 400)
 
@@ -125,7 +127,11 @@ def created_answer(instance, task, password, **extra):
 
 def unconfirmed_answer(instance, task, password):
     """Answer 503 when the start of the deploy was not confirmed. Row and task exist; the task shows the outcome."""
-    warning = f"It is not known whether {instance.hypervisor.name} began to deploy {instance.display_name}."
+    warning = _(
+        "%(hypervisor)s has not confirmed the deployment of %(name)s.",
+        hypervisor=instance.hypervisor.name,
+        name=instance.display_name,
+    )
     if is_script_request():
         return created_answer(instance, task, password, success=False, message=warning, reason=UNCONFIRMED_REASON), 503
     context = {"instance": instance, "task": task, "password": password, "why": warning, "reason": UNCONFIRMED_REASON}
@@ -136,10 +142,16 @@ def get_schedulable(hypervisor_id, location_id):
     """Return the requested hypervisor. Raises Invalid with the reason when it is closed (specification 7.2)."""
     node = hypervisors.get(hypervisor_id, "hypervisor_id")
     if node.group_id != location_id:
-        raise Invalid("The hypervisor is in another location.", hypervisor_id="It belongs to another location.")
+        raise Invalid(
+            _("The hypervisor is in another location."), hypervisor_id=_("The hypervisor is in another location.")
+        )
     if node.closed:
-        sentence = (
-            f"{UNSCHEDULABLE_MESSAGES[node.closed].format(node.name)}. Choose another or open it first ({node.closed})."
+        state = UNSCHEDULABLE_MESSAGES[node.closed]
+        sentence = _(
+            "%(name)s is not available: %(state)s (%(reason)s). Choose another hypervisor.",
+            name=node.name,
+            state=state,
+            reason=node.closed,
         )
         raise Conflict(sentence, reason=node.closed, hypervisor_id=sentence)
     return node
@@ -165,8 +177,8 @@ def form_page(form, location_id):
 
 def unschedulable_error(node):
     if node.status == "unknown":
-        return "it has not answered yet"
-    return UNSCHEDULABLE_MESSAGES[node.closed].format("it") if node.closed else None
+        return _("no report yet")
+    return UNSCHEDULABLE_MESSAGES[node.closed] if node.closed else None
 
 
 @bp.post("/<instance_id>/power/<action>")
@@ -196,7 +208,7 @@ def destroy(instance_id):
     """Destroy the instance. Requires its name, because the data on its disks is lost."""
     instance = instances.get(instance_id)
     if request.form.get("typed", "").strip() != instance.name:
-        wrong = f"Type {instance.name} to confirm. Nothing was destroyed."
+        wrong = _("Type %(name)s to confirm. Nothing was destroyed.", name=instance.name)
         raise Invalid(wrong, typed=wrong)
     task = instances.destroy(instance, actor=actor(), by_operator=True)
     return redirect_to(url_for("admin_tasks.show", task_id=task.id))

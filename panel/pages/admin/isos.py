@@ -10,6 +10,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_isos", __name__, url_prefix="/admin/isos")
 NAVIGATION = NavigationEntry(
@@ -37,7 +38,7 @@ def new():
 def create():
     form = Form(AdminIsoIn)
     if form.submit(lambda **data: isos.create(actor=actor(), **data)):
-        flash_message(f"{form.result.name} is being fetched.")
+        flash_message(_("Download of %(name)s started.", name=form.result.name))
         return redirect_to(url_for(".show", iso_id=form.result.id))
     return render("admin/isos/new.html", "form", status=form.status, form=form)
 
@@ -55,7 +56,7 @@ def update(iso_id):
     iso = isos.get(iso_id)
     form = Form(IsoPatch, initial=iso)
     if form.submit(lambda **data: isos.update(iso, **data)):
-        flash_message(f"{iso.name} is changed.")
+        flash_message(_("ISO %(name)s saved.", name=iso.name))
         return redirect_to(url_for(".show", iso_id=iso_id))
     return render("admin/isos/show.html", "form", status=form.status, iso=isos.get(iso_id), form=form)
 
@@ -65,7 +66,7 @@ def update(iso_id):
 def retry(iso_id):
     iso = isos.get(iso_id)
     downloads.retry(iso, actor=actor())
-    return action_done("The download begins anew where the file is missing.", url_for(".show", iso_id=iso_id))
+    return action_done(_("Download restarted on hypervisors without the file."), url_for(".show", iso_id=iso_id))
 
 
 @bp.post("/<iso_id>/delete")
@@ -73,5 +74,5 @@ def retry(iso_id):
 def delete(iso_id):
     iso = isos.get(iso_id)
     isos.delete(iso, actor=actor())
-    flash_message(f"{iso.name} is removed.")
+    flash_message(_("ISO %(name)s removed.", name=iso.name))
     return redirect_to(url_for(".index"))

@@ -4,14 +4,15 @@ from flask import Blueprint, abort, request, url_for
 
 from panel.auth.browser_session import actor, require_page_permission
 from panel.core.errors import Invalid
+from panel.pages.admin import labels
 from panel.schemas.base import In, Text
 from panel.schemas.migrations import MIGRATION_STATUSES
 from panel.services import hypervisors, instances, migrations
-from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 from panel.workflows import reachability
 
 bp = Blueprint("admin_migrations", __name__, url_prefix="/admin")
@@ -25,10 +26,10 @@ NAVIGATION = NavigationEntry(
 )
 READ, WRITE = "admin:instances:read", "admin:instances:write"
 FOLLOW_UP_ACTIONS = {
-    "stop": (migrations.stop, "The move of {} is being stopped."),
-    "restart": (migrations.restart, "{} is being moved again."),
-    "rollback": (migrations.rollback, "{} is being moved back."),
-    "complete": (migrations.enqueue_cleanup, "What was left of {} is being removed."),
+    "stop": (migrations.stop, lambda name: _("Stop of the migration of %(name)s requested.", name=name)),
+    "restart": (migrations.restart, lambda name: _("Migration of %(name)s requested again.", name=name)),
+    "rollback": (migrations.rollback, lambda name: _("Migration of %(name)s back requested.", name=name)),
+    "complete": (migrations.enqueue_cleanup, lambda name: _("Deletion of old disks of %(name)s requested.", name=name)),
 }
 
 
@@ -46,7 +47,7 @@ def index():
         "rows",
         page=page,
         filtered=bool(status),
-        statuses=label_choices(MIGRATION_STATUSES),
+        statuses=labels.MIGRATION_STATUSES.items(),
     )
 
 
@@ -58,7 +59,7 @@ def afterwards(migration_id, action):
     if action in ("restart", "rollback"):
         reachability.check_source(row)
     act(row) if action == "stop" else act(row, actor=actor())
-    return action_done(message.format(row.instance_name), url_for(".index"))
+    return action_done(message(row.instance_name), url_for(".index"))
 
 
 @bp.get("/instances/<instance_id>/move")
@@ -100,7 +101,7 @@ def evacuate(hypervisor_id):
     """Evacuate a hypervisor. Requires its name, because all its machines move."""
     hypervisor = hypervisors.get(hypervisor_id)
     if request.form.get("typed", "").strip() != hypervisor.name:
-        wrong = f"Type {hypervisor.name} to confirm. Nothing was moved."
+        wrong = _("Type %(name)s to confirm. Nothing was migrated.", name=hypervisor.name)
         raise Invalid(wrong, typed=wrong)
     task = migrations.evacuate(hypervisor, actor=actor())
     return redirect_to(url_for("admin_tasks.show", task_id=task.id))

@@ -12,9 +12,10 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
 from panel.services import hypervisors, overview, tasks
-from panel.web.formatting import plural
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext, ngettext, translate
 
 bp = Blueprint("admin", __name__, url_prefix="/admin")
 NAVIGATION = NavigationEntry(
@@ -24,17 +25,37 @@ SEVERITY_LEVELS = ("danger", "warning", "info")
 MAX_NAMED_ITEMS = 8
 """Maximum of items of a kind on the page; the lists have the rest."""
 SETUP_STEPS = (
-    (HypervisorGroup, "Add a location", "Customers choose one first.", "admin_hypervisor_groups.new"),
-    (Hypervisor, "Add a hypervisor", "Without a host no machine can run.", "admin_hypervisors.new"),
-    (Subnet, "Add a subnet", "Machines get their addresses from it.", "admin_subnets.new"),
-    (Plan, "Add a plan", "It says how large a machine is and what it costs.", "admin_plans.index"),
-    (Image, "Build an image", "Machines are made from it.", "admin_images.index"),
+    (
+        HypervisorGroup,
+        lazy_gettext("Add a location"),
+        lazy_gettext("Customers need it to create instances."),
+        "admin_hypervisor_groups.new",
+    ),
+    (Hypervisor, lazy_gettext("Add a hypervisor"), lazy_gettext("Instances need a host."), "admin_hypervisors.new"),
+    (Subnet, lazy_gettext("Add a subnet"), lazy_gettext("Instances get their addresses from it."), "admin_subnets.new"),
+    (
+        Plan,
+        lazy_gettext("Add a plan"),
+        lazy_gettext("It defines the size and price of an instance."),
+        "admin_plans.index",
+    ),
+    (Image, lazy_gettext("Build an image"), lazy_gettext("Instances are created from it."), "admin_images.index"),
 )
 """The setup steps of a new installation, in order: model, title, text, endpoint."""
-CUSTOMERS_FAILURES = {
-    "guests": ("failed task", "in customers' guests"),
-    "downloads": ("failed download", "of customers"),
-    "certificates": ("failed order", "of customers' certificates"),
+CUSTOMER_FAILURE_TITLES = {
+    "guests": lambda count: ngettext(
+        "%(num)s task failed in a customer's instance today",
+        "%(num)s tasks failed in customers' instances today",
+        count,
+    ),
+    "downloads": lambda count: ngettext(
+        "%(num)s download of a customer failed today", "%(num)s downloads of customers failed today", count
+    ),
+    "certificates": lambda count: ngettext(
+        "%(num)s certificate order of a customer failed today",
+        "%(num)s certificate orders of customers failed today",
+        count,
+    ),
 }
 
 
@@ -90,51 +111,62 @@ def sort_findings(failed, failures, rooms):
 def iter_findings(failed, failures):
     alive = overview.count_workers()
     if not alive:
-        reason = (
-            "Redis does not answer, so workers hear of tasks late." if alive is None else "Tasks wait until one runs."
-        )
+        reason = _("Tasks wait until a worker runs.")
+        if alive is None:
+            reason = _("Redis is not reachable, so tasks start late.")
         address = url_for("admin_tasks.index", status="open")
-        yield AttentionItem("danger", "plug-connected-x", "No worker is known to run", reason, address)
+        yield AttentionItem("danger", "plug-connected-x", _("No worker is running"), reason, address)
     yield from (silent_node_item(node) for node in session.scalars(hypervisors.with_problems().limit(MAX_NAMED_ITEMS)))
     if failed:
-        text = f"The last one: {failures[0].resource_name}: {failures[0].error}"
-        title = f"{plural(failed, 'task')} failed today"
+        text = _("Last: %(name)s: %(error)s", name=failures[0].resource_name, error=failures[0].error)
+        title = ngettext("%(num)s task failed today", "%(num)s tasks failed today", failed)
         yield AttentionItem("danger", "circle-x", title, text, url_for("admin_tasks.index", status="failed"))
     yield from iter_customer_failures()
     for instance in session.scalars(overview.select_missing_instances().limit(MAX_NAMED_ITEMS)):
         address = url_for("admin_instances.show", instance_id=instance.id)
-        title = f"{instance.name} is missing on its hypervisor"
+        title = _("VM of %(name)s is missing on its hypervisor", name=instance.name)
         yield AttentionItem("danger", "zoom-question", title, instance.last_error, address)
     for volume in session.scalars(overview.select_undeleted_volumes().limit(MAX_NAMED_ITEMS)):
-        title = f"The deleted volume {volume.name} still exists"
-        text = f"{plural(volume.delete_attempts, 'attempt')} to remove it failed. The last one: {volume.error}"
+        title = _("Deleted volume %(name)s still exists", name=volume.name)
+        text = ngettext(
+            "%(num)s attempt failed. Last error: %(error)s",
+            "%(num)s attempts failed. Last error: %(error)s",
+            volume.delete_attempts,
+            error=volume.error,
+        )
         yield AttentionItem("danger", "database", title, text, url_for("admin_volumes.index", search=volume.name))
     for storage in overview.list_full_storages():
-        title = f"Storage {storage.name} on {storage.hypervisor.name} is nearly full"
-        remaining = f"{storage.free * 100 // storage.capacity} % of the disk is free."
+        title = _(
+            "Storage %(name)s on %(hypervisor)s is nearly full", name=storage.name, hypervisor=storage.hypervisor.name
+        )
+        remaining = _("%(percent)d %% of the disk space is free.", percent=storage.free * 100 // storage.capacity)
         yield AttentionItem("warning", "database", title, remaining, hypervisor_url(storage.hypervisor))
     for group, free in overview.list_scarce_locations():
-        title = f"{group.display_name} is running out of IPv4 addresses"
-        remaining = f"{plural(free, 'address', 'addresses')} left. Add a subnet."
+        title = _("%(name)s is running out of IPv4 addresses", name=group.display_name)
+        remaining = ngettext("%(num)s address left. Add a subnet.", "%(num)s addresses left. Add a subnet.", free)
         yield AttentionItem("warning", "network", title, remaining, url_for("admin_subnets.index"))
     for model, title, text, endpoint in SETUP_STEPS:
         if session.scalar(select(model.id).limit(1)) is None:
             yield AttentionItem("info", "plus", title, text, url_for(endpoint))
     for node in session.scalars(hypervisors.with_unmanaged_machines().limit(MAX_NAMED_ITEMS)):
-        title = f"{plural(len(node.unmanaged_machines), 'unknown machine')} on {node.name}"
-        names = ", ".join(stranger["name"] for stranger in node.unmanaged_machines[:3])
-        yield AttentionItem(
-            "info", "help-circle", title, f"On the host, but no instance of this panel: {names}.", hypervisor_url(node)
+        title = ngettext(
+            "%(num)s unmanaged VM on %(hypervisor)s",
+            "%(num)s unmanaged VMs on %(hypervisor)s",
+            len(node.unmanaged_machines),
+            hypervisor=node.name,
         )
+        names = ", ".join(machine["name"] for machine in node.unmanaged_machines[:3])
+        text = _("Not an instance of this panel: %(names)s.", names=names)
+        yield AttentionItem("info", "help-circle", title, text, hypervisor_url(node))
 
 
 def iter_customer_failures():
-    """Yield one item for each kind in CUSTOMERS_FAILURES: failures in guests or because of customers' input."""
+    """Yield one item for each kind in CUSTOMER_FAILURE_TITLES: failures in guests or because of customers' input."""
     failures = overview.list_customer_failures(start_of_day())
-    for kind, (noun, cause) in CUSTOMERS_FAILURES.items():
+    for kind, format_title in CUSTOMER_FAILURE_TITLES.items():
         if groups := failures.get(kind):
-            title = f"{plural(sum(count for _, count in groups), noun)} {cause} today"
-            text = " · ".join(f"{error} ({count})" for error, count in groups[:3])
+            title = format_title(sum(count for _error, count in groups))
+            text = " · ".join(f"{translate(error)} ({count})" for error, count in groups[:3])
             yield AttentionItem("info", "users", title, text, url_for("admin_tasks.failed"))
 
 
@@ -143,18 +175,26 @@ def iter_capacity_findings(rooms):
     full = overview.list_full_locations(rooms)
     for room in full:
         resource, percent = overview.get_fullest_resource(room)
-        text = f"No plan fits any more: {percent:.0f} % of the {resource} is allocated. Add a hypervisor."
-        yield AttentionItem("danger", "server-off", f"{room.group.display_name} is full", text, location_url(room))
+        title = _("%(name)s is full", name=room.group.display_name)
+        text = _("No plan fits. %(usage)s Add a hypervisor.", usage=format_allocation(resource, percent))
+        yield AttentionItem("danger", "server-off", title, text, location_url(room))
     for room in rooms:
         resource, percent = overview.get_fullest_resource(room)
         if room not in full and room.group.enabled and percent >= overview.NEARLY_FULL_PERCENT:
-            title = f"{room.group.display_name} is nearly full"
-            text = f"{percent:.0f} % of the {resource} is allocated."
-            yield AttentionItem("warning", "server", title, text, location_url(room))
+            title = _("%(name)s is nearly full", name=room.group.display_name)
+            yield AttentionItem("warning", "server", title, format_allocation(resource, percent), location_url(room))
     for node in session.scalars(overview.select_unaccelerated_hypervisors().limit(MAX_NAMED_ITEMS)):
-        yield AttentionItem(
-            "warning", "server", f"{node.name} runs without KVM", node.acceleration_note, hypervisor_url(node)
-        )
+        title = _("%(name)s runs without KVM", name=node.name)
+        yield AttentionItem("warning", "server", title, node.acceleration_note, hypervisor_url(node))
+
+
+def format_allocation(resource, percent):
+    """Return the sentence that says how much of a location's fullest resource is allocated."""
+    if resource == "memory":
+        return _("%(percent)d %% of the memory is allocated.", percent=percent)
+    if resource == "storage":
+        return _("%(percent)d %% of the storage is allocated.", percent=percent)
+    return _("%(percent)d %% of the CPU cores are allocated.", percent=percent)
 
 
 def location_url(room):
@@ -164,13 +204,13 @@ def location_url(room):
 def silent_node_item(node):
     condition = hypervisors.get_condition(node)
     if condition == "down":
-        return AttentionItem("danger", "server-off", f"{node.name} is down", node.status_detail, hypervisor_url(node))
+        title = _("%(name)s is down", name=node.name)
+        return AttentionItem("danger", "server-off", title, node.status_detail, hypervisor_url(node))
     if condition == "unknown":
-        return AttentionItem(
-            "info", "server", f"{node.name} has not answered yet", "A worker looks at it.", hypervisor_url(node)
-        )
-    title = f"{node.name} was not looked at for a while"
-    return AttentionItem("warning", "clock", title, "Its figures may be old.", hypervisor_url(node))
+        title = _("No report from %(name)s yet", name=node.name)
+        return AttentionItem("info", "server", title, _("A worker is testing the connection."), hypervisor_url(node))
+    title = _("Status of %(name)s is out of date", name=node.name)
+    return AttentionItem("warning", "clock", title, _("Its data may be old."), hypervisor_url(node))
 
 
 def hypervisor_url(node):

@@ -12,6 +12,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_plan_groups", __name__, url_prefix="/admin/plan-groups")
 NAVIGATION = NavigationEntry(
@@ -38,7 +39,7 @@ def new():
 def create():
     form = Form(PlanGroupIn)
     if form.submit(lambda **data: catalog.create_plan_group(**resolve_locations(data))):
-        flash_message(f"The plan group {form.result.display_name} is added. Add plans to it next.")
+        flash_message(_("Plan group %(name)s added. Now add plans to it.", name=form.result.display_name))
         return redirect_to(url_for(".index"))
     return form_page(form)
 
@@ -58,7 +59,7 @@ def update(plan_group_id):
     group = catalog.get_plan_group(plan_group_id)
     form = Form(PlanGroupPatch)
     if form.submit(lambda **data: catalog.update_plan_group(group, **resolve_locations(data))):
-        flash_message(f"The plan group {group.display_name} is changed.")
+        flash_message(_("Plan group %(name)s saved.", name=group.display_name))
         return redirect_to(url_for(".index"))
     return form_page(form, group)
 
@@ -79,4 +80,4 @@ def form_page(form, group=None):
 def delete(plan_group_id):
     group = catalog.get_plan_group(plan_group_id)
     catalog.delete_plan_group(group)
-    return action_done(f"The plan group {group.display_name} is removed.", url_for(".index"))
+    return action_done(_("Plan group %(name)s removed.", name=group.display_name), url_for(".index"))

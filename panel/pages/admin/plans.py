@@ -10,6 +10,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_plans", __name__, url_prefix="/admin/plans")
 NAVIGATION = NavigationEntry(
@@ -44,7 +45,7 @@ def new():
 def create():
     form = Form(PlanIn)
     if form.submit(create_in_group):
-        flash_message(f"The plan {form.result.name} is added.")
+        flash_message(_("Plan %(name)s added.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return form_page(form)
 
@@ -67,7 +68,7 @@ def update(plan_id):
     plan = catalog.get_plan(plan_id)
     form = Form(PlanPatch)
     if form.submit(lambda **data: catalog.update_plan(plan, **data)):
-        flash_message(f"The plan {plan.name} is changed. Machines keep the size they were made with.")
+        flash_message(_("Plan %(name)s saved. Existing instances are not affected.", name=plan.name))
         return redirect_to(url_for(".index"))
     return form_page(form, plan)
 
@@ -94,8 +95,10 @@ def turn_off(plan_id):
 
 def set_enabled(plan_id, on):
     plan = catalog.update_plan(catalog.get_plan(plan_id), enabled=on)
-    change = "can be chosen" if plan.enabled else "cannot be chosen any more"
-    return action_done(f"The plan {plan.name} {change}.", url_for(".index"))
+    message = _("Plan %(name)s turned on.", name=plan.name)
+    if not plan.enabled:
+        message = _("Plan %(name)s turned off.", name=plan.name)
+    return action_done(message, url_for(".index"))
 
 
 @bp.post("/<plan_id>/delete")
@@ -103,4 +106,4 @@ def set_enabled(plan_id, on):
 def delete(plan_id):
     plan = catalog.get_plan(plan_id)
     catalog.delete_plan(plan)
-    return action_done(f"The plan {plan.name} is removed.", url_for(".index"))
+    return action_done(_("Plan %(name)s removed.", name=plan.name), url_for(".index"))

@@ -12,6 +12,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_resource_packs", __name__, url_prefix="/admin/resource-packs")
 NAVIGATION = NavigationEntry(
@@ -50,7 +51,9 @@ def new():
 def create():
     form = Form(PackForm)
     if form.submit(create_pack):
-        flash_message(f"{form.result.owner_email} has the resource pack {form.result.name}.")
+        flash_message(
+            _("Resource pack %(name)s added for %(email)s.", name=form.result.name, email=form.result.owner_email)
+        )
         return redirect_to(url_for(".index"))
     return form_page(form)
 
@@ -59,7 +62,7 @@ def create_pack(user_id, **values):
     if "@" in user_id:
         customer = session.scalar(billing_users.listing(email=user_id))
         if customer is None:
-            raise Invalid("No such customer.", user_id="No customer has this email address.")
+            raise Invalid(_("Customer not found."), user_id=_("No customer has this email address."))
         user_id = customer.id
     return resource_packs.create(user_id=user_id, **values)
 
@@ -79,7 +82,7 @@ def edit(pack_id):
 def update(pack_id):
     form = Form(PackPatch)
     if form.submit(lambda **data: resource_packs.update(resource_packs.get(pack_id), **data)):
-        flash_message("The resource pack is changed.")
+        flash_message(_("Resource pack saved."))
         return redirect_to(url_for(".index"))
     return form_page(form, resource_packs.get(pack_id))
 
@@ -95,4 +98,4 @@ def form_page(form, pack=None):
 def delete(pack_id):
     pack = resource_packs.get(pack_id)
     resource_packs.delete(pack)
-    return action_done(f"The resource pack {pack.name} is removed.", url_for(".index"))
+    return action_done(_("Resource pack %(name)s removed.", name=pack.name), url_for(".index"))

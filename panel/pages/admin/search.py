@@ -8,12 +8,13 @@ from panel.services import platform_search
 from panel.web.htmx import render
 from panel.web.page_registry import operator_pages
 from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_search", __name__, url_prefix="/admin/search")
 MAX_RESULTS_PER_KIND = 6
-SEARCH_HINT = (
-    "Customers, instances (name, id, IP address, host name, owner), hypervisors, tasks by id, "
-    "subnets, addresses, images and plans are searched."
+SEARCH_HINT = lazy_gettext(
+    "The search covers customers, instances (name, ID, IP address, host name, owner), hypervisors, tasks by ID, "
+    "subnets, addresses, images and plans."
 )
 
 

@@ -9,6 +9,8 @@ from panel.services import settings
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_settings", __name__, url_prefix="/admin/settings")
 NAVIGATION = NavigationEntry(
@@ -16,15 +18,15 @@ NAVIGATION = NavigationEntry(
 )
 READ, WRITE = "admin:settings:read", "admin:settings:write"
 SECOND_FACTOR_OPTIONS = (
-    ("nobody", "Nobody has to"),
-    ("operators", "Operators have to"),
-    ("everybody", "Everybody has to"),
+    ("nobody", lazy_gettext("Optional")),
+    ("operators", lazy_gettext("Required for operators")),
+    ("everybody", lazy_gettext("Required for everyone")),
 )
 BUDGET_LABELS = {
-    "requests": "Requests",
-    "polls": "Looks at tasks",
-    "metrics": "Metrics",
-    "consoles": "Console and shell sessions",
+    "requests": lazy_gettext("Requests"),
+    "polls": lazy_gettext("Task polling"),
+    "metrics": lazy_gettext("Metrics"),
+    "consoles": lazy_gettext("Console and shell sessions"),
 }
 
 
@@ -39,7 +41,7 @@ def show():
 def update():
     form = Form(SystemSettings)
     if form.submit(lambda **values: settings.update({name: values[name] for name in values if name in request.form})):
-        flash_message("The settings are changed.")
+        flash_message(_("Settings saved."))
         return redirect_to(url_for(".show"))
     return settings_page(form)
 

@@ -7,6 +7,7 @@ from panel.schemas.hypervisors import StorageIn, StoragePatch
 from panel.services import hypervisors
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_storages", __name__, url_prefix="/admin/hypervisors")
 WRITE = "admin:hypervisors:write"
@@ -26,7 +27,7 @@ def create(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     form = Form(StorageIn)
     if form.submit(lambda hypervisor_id, **data: hypervisors.create_storage(hypervisor, **data)):
-        flash_message(f"The storage {form.result.name} is added. A worker makes its folder.")
+        flash_message(_("Storage %(name)s added. A worker creates its directory.", name=form.result.name))
         return redirect_to(hypervisor_url(form.result))
     return render("admin/storages/new.html", "form", status=form.status, form=form, hypervisor=hypervisor)
 
@@ -44,7 +45,7 @@ def update(storage_id):
     storage = hypervisors.get_storage(storage_id)
     form = Form(StoragePatch)
     if form.submit(lambda **data: hypervisors.update_storage(storage, **data)):
-        flash_message(f"The storage {storage.name} is changed.")
+        flash_message(_("Storage %(name)s saved.", name=storage.name))
         return redirect_to(hypervisor_url(storage))
     return render("admin/storages/edit.html", "form", status=form.status, storage=storage, form=form)
 
@@ -55,7 +56,8 @@ def delete(storage_id):
     storage = hypervisors.get_storage(storage_id)
     address = hypervisor_url(storage)
     hypervisors.delete_storage(storage)
-    return action_done(f"The storage {storage.name} is removed from the panel. Its files stay on the host.", address)
+    message = _("Storage %(name)s removed from the panel. Its files stay on the host.", name=storage.name)
+    return action_done(message, address)
 
 
 def hypervisor_url(storage):

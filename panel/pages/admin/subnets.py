@@ -5,14 +5,16 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import require_page_permission
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.pages.admin import labels
 from panel.schemas.constants import ADDRESS_USES
 from panel.schemas.subnets import AddressPatch, SubnetIn, SubnetPatch
 from panel.services import hypervisors, subnets
-from panel.web.formatting import label_choices
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_subnets", __name__, url_prefix="/admin/subnets")
 NAVIGATION = NavigationEntry(
@@ -30,9 +32,9 @@ SEARCH_RESULTS = (
 )
 READ, WRITE = "admin:subnets:read", "admin:subnets:write"
 SUBNET_KIND_OPTIONS = (
-    ("public", "Public addresses"),
-    ("private", "Private IPv4 addresses"),
-    ("routed", "Routed IPv6 prefixes"),
+    ("public", lazy_gettext("Public addresses")),
+    ("private", lazy_gettext("Private IPv4 addresses")),
+    ("routed", lazy_gettext("Routed IPv6 prefixes")),
 )
 
 
@@ -57,7 +59,7 @@ def new():
 def create():
     form = Form(SubnetIn)
     if form.submit(create_in_group):
-        flash_message(f"The subnet {form.result.name} is added.")
+        flash_message(_("Subnet %(name)s added.", name=form.result.name))
         return redirect_to(url_for(".show", subnet_id=form.result.id))
     return render(
         "admin/subnets/new.html",
@@ -85,7 +87,7 @@ def show(subnet_id):
     filters = {"search": request.args.get("search", "")[:45], "use": use if use in ADDRESS_USES else None}
     page = Page(subnets.select_addresses(subnet, **filters))
     subnets.with_statistics([subnet])
-    context = {"filtered": any(filters.values()), "uses": label_choices(ADDRESS_USES)}
+    context = {"filtered": any(filters.values()), "uses": labels.ADDRESS_USES.items()}
     return render("admin/subnets/show.html", "rows", subnet=subnet, page=page, **context)
 
 
@@ -102,7 +104,7 @@ def update(subnet_id):
     subnet = subnets.get(subnet_id)
     form = Form(SubnetPatch)
     if form.submit(lambda **data: subnets.update(subnet, **data)):
-        flash_message(f"The subnet {subnet.name} is changed.")
+        flash_message(_("Subnet %(name)s saved.", name=subnet.name))
         return redirect_to(url_for(".show", subnet_id=subnet.id))
     return render("admin/subnets/edit.html", "form", status=form.status, subnet=subnet, form=form)
 
@@ -112,7 +114,7 @@ def update(subnet_id):
 def delete(subnet_id):
     subnet = subnets.get(subnet_id)
     subnets.delete(subnet)
-    flash_message(f"The subnet {subnet.name} is removed.")
+    flash_message(_("Subnet %(name)s removed.", name=subnet.name))
     return redirect_to(url_for(".index"))
 
 
@@ -125,5 +127,7 @@ def reserve(address_id):
     now = {"reserved": address.reserved, "note": address.note}
     if not form.submit(lambda **data: subnets.set_reserved(address, **now | data)):
         raise Invalid(" ".join(form.errors.values()))
-    change = "is reserved: no machine gets it." if address.reserved else "may be given out again."
-    return action_done(f"{address.ip} {change}", url_for(".show", subnet_id=address.subnet_id))
+    message = _("%(address)s released.", address=address.ip)
+    if address.reserved:
+        message = _("%(address)s reserved. It is not assigned to instances.", address=address.ip)
+    return action_done(message, url_for(".show", subnet_id=address.subnet_id))

@@ -15,6 +15,7 @@ from panel.web.htmx import action_done, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
 
 bp = Blueprint("admin_tasks", __name__, url_prefix="/admin/tasks")
 NAVIGATION = NavigationEntry(
@@ -31,19 +32,19 @@ SEARCH_RESULTS = (
 )
 READ, WRITE = "admin:tasks:read", "admin:tasks:write"
 STATUS_FILTERS = {
-    "failed": "Failed",
-    "open": "Not ended",
-    "running": "Running",
-    "completed": "Completed",
-    "cancelled": "Cancelled",
+    "failed": lazy_gettext("Failed"),
+    "open": lazy_gettext("In progress"),
+    "running": lazy_gettext("Running"),
+    "completed": lazy_gettext("Completed"),
+    "cancelled": lazy_gettext("Cancelled"),
 }
 
 DEFAULT_SINCE = "day"
 SINCE_OPTIONS = {
-    "hour": (timedelta(hours=1), "In the last hour"),
-    DEFAULT_SINCE: (timedelta(days=1), "In the last day"),
-    "week": (timedelta(days=7), "In the last week"),
-    "ever": (None, "As long as is on record"),
+    "hour": (timedelta(hours=1), lazy_gettext("Last hour")),
+    DEFAULT_SINCE: (timedelta(days=1), lazy_gettext("Last day")),
+    "week": (timedelta(days=7), lazy_gettext("Last week")),
+    "ever": (None, lazy_gettext("All time")),
 }
 
 
@@ -70,10 +71,10 @@ def hypervisor_names(rows):
 def failed():
     """Show failed tasks, grouped by error and counted."""
     choice = request.args.get("since") if request.args.get("since") in SINCE_OPTIONS else DEFAULT_SINCE
-    since, period = SINCE_OPTIONS[choice]
+    since, _label = SINCE_OPTIONS[choice]
     groups = failed_jobs.list_groups(since and clock.now() - since)
-    offered = [(period_name, label) for period_name, (_, label) in SINCE_OPTIONS.items()]
-    context = {"groups": groups, "offered": offered, "words": period, "since": choice}
+    offered = [(name, label) for name, (_period, label) in SINCE_OPTIONS.items()]
+    context = {"groups": groups, "offered": offered, "since": choice}
     return render("admin/tasks/failed.html", "rows", total=sum(group.count for group in groups), **context)
 
 
@@ -95,11 +96,11 @@ def show(task_id):
 @require_page_permission(WRITE)
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id))
-    return action_done("Cancellation requested.", url_for(".show", task_id=task.id), "info")
+    return action_done(_("Cancellation requested."), url_for(".show", task_id=task.id), "info")
 
 
 @bp.post("/<task_id>/mark-failed")
 @require_page_permission(WRITE)
 def mark_failed(task_id):
     task = tasks.mark_failed(tasks.get(task_id))
-    return action_done("The task ends as failed at its next step.", url_for(".show", task_id=task.id), "info")
+    return action_done(_("The task will end as failed at its next step."), url_for(".show", task_id=task.id), "info")

@@ -8,6 +8,7 @@ from panel.services import accounts, tokens
 from panel.web.htmx import action_done, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_tokens", __name__, url_prefix="/admin")
 NAVIGATION = NavigationEntry(
@@ -38,7 +39,10 @@ def of_account(account_id):
 @require_page_permission(WRITE)
 def switch(token_id, way):
     token = tokens.set_enabled(tokens.get_any_owner(token_id), way == "on")
-    return action_done(f"The token {token.name} is {way}.", list_url(token))
+    message = _("Token %(name)s enabled.", name=token.name)
+    if way == "off":
+        message = _("Token %(name)s disabled.", name=token.name)
+    return action_done(message, list_url(token))
 
 
 @bp.post("/tokens/<token_id>/revoke")
@@ -46,7 +50,7 @@ def switch(token_id, way):
 def revoke(token_id):
     token = tokens.get_any_owner(token_id)
     tokens.revoke(token)
-    return action_done(f"The token {token.name} is revoked.", list_url(token))
+    return action_done(_("Token %(name)s revoked.", name=token.name), list_url(token))
 
 
 def list_url(token):

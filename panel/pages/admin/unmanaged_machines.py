@@ -12,6 +12,7 @@ from panel.schemas.unmanaged_machines import AdoptionIn
 from panel.services import accounts, catalog, hypervisors, imports, instances, unmanaged_machines
 from panel.web.forms import Form
 from panel.web.htmx import action_done, redirect_to, render
+from panel.web.translation import gettext as _
 from panel.workflows import reachability
 
 bp = Blueprint("admin_orphans", __name__, url_prefix="/admin")
@@ -38,7 +39,8 @@ def index(hypervisor_id):
 def discover(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     unmanaged_machines.discover(hypervisor, actor=actor())
-    return action_done(f"{hypervisor.name} is being looked at.", url_for(".index", hypervisor_id=hypervisor.id), "info")
+    message = _("Refresh of %(name)s requested.", name=hypervisor.name)
+    return action_done(message, url_for(".index", hypervisor_id=hypervisor.id), "info")
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/remove")
@@ -71,7 +73,7 @@ def adopt(hypervisor_id, machine_id):
         return imports.import_machine(hypervisor, machine["name"], owner=get_customer(owner), actor=actor(), **chosen)
 
     if form.submit(ask):
-        task, _ = form.result
+        task, _instance = form.result
         return redirect_to(url_for("admin_tasks.show", task_id=task.id))
     return form_page(hypervisor, machine, form)
 
@@ -84,7 +86,7 @@ def get_machine(hypervisor, machine_id):
 def get_customer(email):
     customer = accounts.find_by_email(email)
     if customer is None:
-        raise Invalid("There is no such customer.", owner="Nobody has this email address.")
+        raise Invalid(_("Customer not found."), owner=_("No account has this email address."))
     return customer
 
 

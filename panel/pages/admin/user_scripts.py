@@ -7,6 +7,7 @@ from panel.services import user_scripts
 from panel.web.htmx import action_done, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_user_scripts", __name__, url_prefix="/admin/user-scripts")
 NAVIGATION = NavigationEntry(
@@ -32,4 +33,4 @@ def index():
 def delete(script_id):
     script = user_scripts.get(script_id)
     user_scripts.delete(script)
-    return action_done(f"The script {script.name} is removed.", url_for(".index"))
+    return action_done(_("User script %(name)s deleted.", name=script.name), url_for(".index"))

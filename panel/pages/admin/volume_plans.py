@@ -10,6 +10,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_volume_plans", __name__, url_prefix="/admin/volume-plans")
 NAVIGATION = NavigationEntry(
@@ -45,7 +46,7 @@ def new():
 def create():
     form = Form(VolumePlanIn)
     if form.submit(create_in_class):
-        flash_message(f"The volume plan {form.result.name} is added.")
+        flash_message(_("Volume plan %(name)s added.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return plan_page(form)
 
@@ -67,7 +68,7 @@ def edit(plan_id):
 def update(plan_id):
     plan, form = volume_plans.get(plan_id), Form(VolumePlanPatch)
     if form.submit(lambda **data: volume_plans.update(plan, **data)):
-        flash_message(f"The volume plan {plan.name} is changed. Volumes keep the size they were made with.")
+        flash_message(_("Volume plan %(name)s saved. Existing volumes are not affected.", name=plan.name))
         return redirect_to(url_for(".index"))
     return plan_page(form, volume_plans.get(plan_id))
 
@@ -82,8 +83,10 @@ def plan_page(form, plan=None):
 @require_page_permission(WRITE)
 def switch(plan_id, way):
     plan = volume_plans.update(volume_plans.get(plan_id), enabled=way == "on")
-    change = "can be chosen" if plan.enabled else "cannot be chosen any more"
-    return action_done(f"The volume plan {plan.name} {change}.", url_for(".index"))
+    message = _("Volume plan %(name)s turned on.", name=plan.name)
+    if not plan.enabled:
+        message = _("Volume plan %(name)s turned off.", name=plan.name)
+    return action_done(message, url_for(".index"))
 
 
 @bp.post("/<plan_id>/delete")
@@ -91,7 +94,7 @@ def switch(plan_id, way):
 def delete(plan_id):
     plan = volume_plans.get(plan_id)
     volume_plans.delete(plan)
-    return action_done(f"The volume plan {plan.name} is removed.", url_for(".index"))
+    return action_done(_("Volume plan %(name)s removed.", name=plan.name), url_for(".index"))
 
 
 # --- classes
@@ -108,7 +111,7 @@ def new_class():
 def create_class():
     form = Form(VolumePlanGroupIn)
     if form.submit(lambda **data: volume_plans.create_group(**data)):
-        flash_message(f"The class {form.result.display_name} is added. Add plans to it next.")
+        flash_message(_("Class %(name)s added. Now add plans to it.", name=form.result.display_name))
         return redirect_to(url_for(".index"))
     return class_page(form)
 
@@ -125,7 +128,7 @@ def edit_class(group_id):
 def update_class(group_id):
     group, form = volume_plans.get_group(group_id), Form(VolumePlanGroupPatch)
     if form.submit(lambda **data: volume_plans.update_group(group, **data)):
-        flash_message(f"The class {group.display_name} is changed.")
+        flash_message(_("Class %(name)s saved.", name=group.display_name))
         return redirect_to(url_for(".index"))
     return class_page(form, volume_plans.get_group(group_id))
 
@@ -139,4 +142,4 @@ def class_page(form, plan_class=None):
 def delete_class(group_id):
     group = volume_plans.get_group(group_id)
     volume_plans.delete_group(group)
-    return action_done(f"The class {group.display_name} is removed.", url_for(".index"))
+    return action_done(_("Class %(name)s removed.", name=group.display_name), url_for(".index"))

@@ -7,6 +7,7 @@ from panel.services import volumes
 from panel.web.htmx import action_done, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
+from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_volumes", __name__, url_prefix="/admin/volumes")
 NAVIGATION = NavigationEntry(
@@ -31,4 +32,4 @@ def index():
 @require_page_permission(WRITE)
 def act(volume_id, action):
     getattr(volumes, action)(volumes.get(volume_id), actor=actor(), by_operator=True)
-    return action_done(f"The volume is being {action.removesuffix('e')}ed.", url_for(".index"))
+    return action_done(_("Detach requested.") if action == "detach" else _("Deletion requested."), url_for(".index"))

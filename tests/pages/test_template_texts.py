@@ -1,0 +1,56 @@
+"""The sources of templates: every text of a page passes gettext."""
+
+import re
+
+import pytest
+from jinja2 import Environment, nodes
+from lxml import html
+
+from panel.core.config import ROOT
+
+FOLDERS = ("admin",)
+JINJA_TOKENS = re.compile(r"\{#.*?#\}|\{% trans .*?\{% endtrans %\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+VISIBLE_ATTRIBUTES = ("aria-label", "data-label", "placeholder", "title")
+TEXT_PATTERN = re.compile(r"[A-Z][a-z]{2}|[a-z] [a-z]")
+OPAQUE_FUNCTIONS = {"_", "gettext", "ngettext", "url_for", "refusal", "may"}
+OPAQUE_ARGUMENTS = {"api", "body", "class", "disable", "placeholder", "variant"}
+UNTRANSLATED = {"Mbit/s", "panel token admin", "panel token billing"}
+ENVIRONMENT = Environment(extensions=["jinja2.ext.i18n"])
+
+
+def template_paths():
+    return [path for folder in FOLDERS for path in sorted((ROOT / "templates" / folder).rglob("*.html"))]
+
+
+def find_plain_texts(source):
+    """Return the text and the visible attributes that stand outside of Jinja's expressions."""
+    tree = html.fromstring(f"<div>{JINJA_TOKENS.sub('', source)}</div>")
+    texts = [*tree.itertext(), *(node.get(name, "") for node in tree.iter() for name in VISIBLE_ATTRIBUTES)]
+    return [text.strip() for text in texts if re.search("[a-z]{2}", text)]
+
+
+def find_plain_strings(node):
+    """Yield the sentences and labels in expressions below the node that bypass gettext."""
+    for child in node.iter_child_nodes():
+        if isinstance(child, nodes.Keyword) and child.key in OPAQUE_ARGUMENTS:
+            continue
+        if isinstance(child, nodes.Call) and getattr(child.node, "name", "") in OPAQUE_FUNCTIONS:
+            continue
+        if isinstance(child, nodes.Const) and isinstance(child.value, str) and TEXT_PATTERN.search(child.value):
+            yield child.value
+        yield from find_plain_strings(child)
+
+
+@pytest.mark.parametrize("path", template_paths(), ids=lambda path: str(path.relative_to(ROOT / "templates")))
+def test_every_text_passes_gettext(path):
+    source = path.read_text()
+    strings = set(find_plain_strings(ENVIRONMENT.parse(source))) - UNTRANSLATED
+    assert [*find_plain_texts(source), *sorted(strings)] == []
+
+
+def test_plain_texts_are_found():
+    source = """{% set no = "Not now" %}{{ ui.field(form, "name", "Name", hint="a b c", placeholder="Ada") }}
+    <p title="Hint {{ _("Save") }}">Plain{% if x %} {{ _("More") }}{% endif %}</p>
+    {% trans name=x %}By {{ name }}{% endtrans %}"""
+    assert find_plain_texts(source) == ["Plain", "Hint"]
+    assert list(find_plain_strings(ENVIRONMENT.parse(source))) == ["Not now", "Name", "a b c"]
