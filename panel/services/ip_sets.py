@@ -10,7 +10,7 @@ from sqlalchemy import func, or_, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
-from panel.core.messages import message
+from panel.core.messages import join_messages, message
 from panel.models import IpSet, IpSetEntry, SecurityRule
 from panel.services import firewall
 from panel.services.crud import update_fields
@@ -98,7 +98,7 @@ def add_entries(ip_set, cidrs, *, actor):
         try:
             entries += create_entries(ip_set, [(cidr, None)])
         except Invalid as error:
-            errors.append((cidr, " ".join(error.fields["cidr"])))
+            errors.append((cidr, join_messages(error.fields["cidr"])))
     if entries:
         firewall.apply_to_affected(ip_sets=[ip_set.id], actor=actor)
     return entries, errors

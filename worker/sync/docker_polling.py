@@ -135,7 +135,7 @@ def poll_apps(node, instance_id):
     try:
         statuses = docker.statuses(node, instance_id, [project for project, _ in previous.values()])
     except Refused as refused:
-        statuses = {project: docker.AppStatus("error", str(refused)) for project, _ in previous.values()}
+        statuses = {project: docker.AppStatus("error", message_of(refused)) for project, _ in previous.values()}
     for deployment_id, (project, previous_state) in previous.items():
         row = state_reports.lock_deployment(deployment_id)
         if row and state_key(row) == previous_state:

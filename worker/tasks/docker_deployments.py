@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import NotFound
-from panel.core.messages import message
+from panel.core.messages import message, message_of
 from panel.models import DockerDeployment
 from panel.services import docker_apps
 from panel.services.docker_deployments import compose_file, refusals, state_reports
@@ -143,7 +143,7 @@ def control(work):
         docker.control(work.node, instance.id, project, action, name=work.task.id, check=work.check)
         state = docker.status(work.node, instance.id, project)
     except Refused as refused:
-        state_reports.record_state(get_instance_and_deployment(work)[1], "error", str(refused))
+        state_reports.record_state(get_instance_and_deployment(work)[1], "error", message_of(refused))
         session.commit()
         raise
     state_reports.record_state(get_instance_and_deployment(work)[1], state.status, state.sentence)

@@ -10,7 +10,7 @@ from http.client import HTTPException
 
 from urllib3.exceptions import HTTPError
 
-from panel.core.messages import message
+from panel.core.messages import message, message_of
 from panel.services.webhooks.pinned_connection import CONNECT_TIMEOUT_SECONDS, PinnedConnection, create_ssl_context
 from panel.services.webhooks.url_policy import UrlRefused, resolve_target
 
@@ -68,7 +68,7 @@ class ReceiverConnection:
             self.connection.connect()
             self.connection.sock.settimeout(ANSWER_TIMEOUT_SECONDS)
         except UrlRefused as refusal:
-            raise AttemptFailed(str(refusal)) from None
+            raise AttemptFailed(message_of(refusal)) from None
         except (OSError, HTTPError, ValueError) as error:
             raise AttemptFailed(
                 self.describe_error(

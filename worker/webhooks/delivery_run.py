@@ -5,7 +5,7 @@ from functools import partial
 
 from panel.core import clock
 from panel.core.db import new_id, session
-from panel.core.messages import message
+from panel.core.messages import message, message_of
 from panel.services.webhooks import delivery_queue, signing
 from worker.webhooks.connection import AttemptFailed, ReceiverConnection
 
@@ -106,6 +106,6 @@ def attempt_delivery(connection, subscription, delivery, event):
         if not 200 <= code < 300:
             error = message("The receiver answered {code} and not with a status from 200 to 299.", code=code)
     except AttemptFailed as failure:
-        error = str(failure)
+        error = message_of(failure)
     duration = round((time.monotonic() - start) * 1000)
     return delivery_queue.AttemptOutcome(delivery, attempt_id, started_at, duration, code, error, body)

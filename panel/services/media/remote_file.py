@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 from urllib3.exceptions import HTTPError
 
 from panel.core.errors import Invalid, Problem
-from panel.core.messages import message
+from panel.core.messages import message, message_of
 from panel.services.webhooks import url_policy
 from panel.services.webhooks.pinned_connection import PinnedConnection, create_ssl_context
 
@@ -40,7 +40,7 @@ def ensure_allowed_url(url, field="url"):
         if try_resolve(host):
             url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
-        raise Invalid(str(refused), **{field: str(refused)}) from None
+        raise Invalid(message_of(refused), **{field: message_of(refused)}) from None
 
 
 def try_resolve(host):
@@ -139,7 +139,7 @@ def send_request(url, method):
     try:
         target, addresses = url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
-        raise Unfetched(str(refused)) from None
+        raise Unfetched(message_of(refused)) from None
     connection = PinnedConnection(target, addresses, create_ssl_context(url_policy.extra_ca_certificates))
     try:
         connection.connect()

@@ -14,7 +14,7 @@ import dns.exception
 import dns.resolver
 
 from panel.core.errors import Invalid
-from panel.core.messages import message
+from panel.core.messages import message, message_of
 
 DNS_TIMEOUT_SECONDS = 4.0
 """Time limit for resolving a name."""
@@ -71,7 +71,7 @@ def ensure_allowed(url):
     try:
         resolve_target(url)
     except UrlRefused as refused:
-        raise Invalid(str(refused), url=str(refused)) from None
+        raise Invalid(message_of(refused), url=message_of(refused)) from None
 
 
 def resolve_target(url):
