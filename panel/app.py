@@ -15,16 +15,18 @@ import api.errors
 import panel.pages.admin
 import panel.pages.customer
 from consoles import routes as sockets
-from panel.auth import audit_context
+from panel import bootstrap
+from panel.auth import audit_context, permissions
 from panel.core import db, jobs, mail
 from panel.core.config import ROOT, Config
 from panel.core.database_errors import find_outage
-from panel.core.db import may_have_committed, session
+from panel.core.db import is_read_only_request, may_have_committed, session
 from panel.core.errors import Conflict, Invalid, NotFound, Problem, TooMany
 from panel.core.modules import import_modules
+from panel.pages import layout
 from panel.ratelimit import api_budget, windows
 from panel.services.webhooks import url_policy
-from panel.web import assets, health, htmx, layout
+from panel.web import assets, health, htmx
 from panel.web.page_registry import AreaPages
 
 CUSTOMER_PAGES = AreaPages(import_modules(panel.pages.customer), panel.pages.customer.NAVIGATION_GROUPS)
@@ -69,7 +71,6 @@ def create_app(config: Config) -> Flask:
     app.json = OrjsonProvider(app)
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
-    app.extensions["config"] = config
     app.config |= {
         "SECRET_KEY": config.secret_key.split(",")[0],
         "SECRET_KEY_FALLBACKS": config.secret_key.split(",")[1:],
@@ -80,7 +81,7 @@ def create_app(config: Config) -> Flask:
         "COMPRESS_LEVEL": 1,
         "COMPRESS_STREAMS": False,
     }
-    db.init_db(app, config)
+    bootstrap.init_app(app, config)
     jobs.connect(config.redis_url)
     windows.connect(config.redis_url)
     mail.configure(config)
@@ -91,6 +92,7 @@ def create_app(config: Config) -> Flask:
         app.register_blueprint(pages.bp)
     app.before_request(before_request)
     app.after_request(commit_or_rollback)
+    app.teardown_request(lambda _: db.end_request())
     layout.init_app(app)
     Compress(app)
     app.register_error_handler(Problem, handle_exception)
@@ -100,6 +102,7 @@ def create_app(config: Config) -> Flask:
 
 
 def before_request():
+    db.begin_request(is_read_only=request.method in permissions.READ_METHODS)
     g.request_id = secrets.token_hex(8)
     audit_context.start_tracking()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
@@ -125,7 +128,7 @@ def commit_or_rollback(response):
         response.headers["X-Api-Envelope"] = "v1"
     if api_dialect:
         api_budget.set_headers(response)
-        is_repeatable = request.method == "GET" and not g.get("writes")
+        is_repeatable = request.method == "GET" and is_read_only_request()
         if is_repeatable and response.status_code == 200 and not response.is_streamed:
             response.headers["Cache-Control"] = "private, no-cache"
             response.add_etag()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.web import formatting
+from panel.core import formatting
 
 
 @pytest.mark.parametrize(

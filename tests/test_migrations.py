@@ -4,8 +4,9 @@ import flask_migrate
 from sqlalchemy import inspect
 
 import panel.models  # noqa: F401
+from panel.bootstrap import create_worker_app, init_migrate
 from panel.core.config import Config
-from panel.core.db import create_worker_app, db, init_migrate
+from panel.core.db import db
 from tests.support.schema import describe_schema
 
 

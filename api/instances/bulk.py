@@ -8,11 +8,11 @@ from api.instances.customer import get_own_instance
 from panel.auth import audit_context
 from panel.core.db import session
 from panel.core.errors import Forbidden, Problem
+from panel.core.formatting import plural
 from panel.schemas.base import about
 from panel.schemas.bulk import AdminBulkIn, BulkIn, BulkOut, BulkRefused, TagsIn
 from panel.schemas.instances import InstanceOut
 from panel.services import instances
-from panel.web.formatting import plural
 
 DONE = kit.Done.from_dict({"data": fields.Nested(BulkOut, **about("What became of each."))}, name="BulkDone")()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flask import current_app, g, request
 
 from panel.auth import permissions
+from panel.core.db import begin_request
 from panel.core.errors import Forbidden, Unauthenticated
 from panel.core.messages import message
 from panel.ratelimit import api_budget, windows
@@ -66,7 +67,8 @@ def requires_permission(
     def guard(view):
         @functools.wraps(view)
         def guarded(*args, **kwargs):
-            g.writes = is_writing
+            if is_writing:
+                begin_request(is_read_only=False)
             if permission == permissions.PUBLIC:
                 api_budget.consume(budget, anonymous_key())
             else:

@@ -8,11 +8,12 @@ import click
 from panel.backups import create as making
 from panel.backups import restore as restoring
 from panel.backups.archive import MIN_PASSPHRASE_LENGTH
+from panel.bootstrap import create_worker_app
 from panel.cli import start
 from panel.cli.up import single_instance_lock
 from panel.core.config import Config, read_environment
 from panel.core.data_files import protect
-from panel.core.db import create_worker_app, session
+from panel.core.db import session
 from panel.core.errors import Problem
 from panel.core.logs import setup_logging
 from panel.core.startup_checks import check_installation

@@ -5,10 +5,11 @@ import flask_migrate
 from flask import current_app
 
 import panel.models  # noqa: F401  (Alembic compares with every table)
+from panel.bootstrap import create_worker_app, init_migrate
 from panel.cli import start
 from panel.core import schema_revision, startup_checks
 from panel.core.data_files import umask
-from panel.core.db import create_worker_app, init_migrate, session
+from panel.core.db import session
 from panel.core.logs import setup_logging
 
 

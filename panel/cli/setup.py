@@ -15,10 +15,11 @@ import click
 from flask import current_app
 from sqlalchemy import select
 
+from panel.bootstrap import init_migrate
 from panel.cli import image
 from panel.cli.context import app_context
 from panel.cli.db import check_known_revision, upgrade_tables
-from panel.core.db import init_migrate, session
+from panel.core.db import session
 from panel.core.errors import Problem
 from panel.models import Account, Hypervisor, HypervisorGroup, Image, PlanGroup, Subnet
 from panel.services import accounts, catalog, hypervisors, subnets

@@ -3,9 +3,10 @@
 import click
 
 from panel.app import MAX_BODY_BYTES, create_app
+from panel.bootstrap import create_worker_app
 from panel.cli import start
 from panel.core.database_probe import get_probe
-from panel.core.db import create_worker_app, db
+from panel.core.db import db
 from panel.core.logs import setup_logging
 from panel.core.startup_checks import check_installation
 from panel.server.connection_limits import ConnectionLimits

@@ -3,13 +3,14 @@
 import json
 from base64 import urlsafe_b64encode
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 from hashlib import sha256
 from typing import ClassVar
 
-import flask
 import orjson
 from cryptography.fernet import Fernet, MultiFernet
 from flask_sqlalchemy import SQLAlchemy
@@ -20,7 +21,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, regi
 from uuid_utils import uuid7
 
 from panel.core import clock, messages
-from panel.core.config import ROOT, Config
+from panel.core.config import Config
 
 NAMING_CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -127,6 +128,35 @@ class TimestampMixin:
     updated_at: Mapped[datetime] = mapped_column(default=clock.now, onupdate=clock.now, sort_order=91)
 
 
+@dataclass(slots=True)
+class RequestTransactions:
+    """What the web layer states about a request, and the commits of a writing one."""
+
+    is_read_only: bool
+    commits_begun: int = 0
+    """Commits that were sent. Until the database answers, it is unknown whether the changes were saved."""
+    commits_done: int = 0
+
+
+current_request: ContextVar[RequestTransactions | None] = ContextVar("current_request", default=None)
+"""Set by `begin_request`; None outside requests."""
+
+
+def begin_request(*, is_read_only):
+    """State whether the request that begins here only reads. Called by the web layer before any query."""
+    current_request.set(RequestTransactions(is_read_only))
+
+
+def end_request():
+    current_request.set(None)
+
+
+def is_read_only_request():
+    """Return whether this is a request that only reads."""
+    request = current_request.get()
+    return request is not None and request.is_read_only
+
+
 class RequestSession(BoundSession):
     """A session that uses autocommit on PostgreSQL for read-only requests, which saves the round trips of BEGIN and
     COMMIT."""
@@ -171,7 +201,7 @@ def parse_json(text):
         return json.loads(text)
 
 
-def init_db(app: flask.Flask, config: Config):
+def init_db(app, config: Config):
     """Connect a Flask application to the configured database and set the encryption keys."""
     app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
@@ -179,22 +209,6 @@ def init_db(app: flask.Flask, config: Config):
     ) | {"hide_parameters": True, "json_deserializer": parse_json}  # keeps values out of logs
     EncryptedText.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
     db.init_app(app)
-
-
-def create_worker_app(config: Config) -> flask.Flask:
-    """Return an application with only the database, for processes that serve no requests."""
-    app = flask.Flask("panel")
-    app.extensions["config"] = config
-    init_db(app, config)
-    return app
-
-
-def init_migrate(app: flask.Flask):
-    """Set up flask_migrate. Only commands that change tables call this, because importing Alembic makes the start of a
-    process about a tenth slower."""
-    from flask_migrate import Migrate
-
-    Migrate(app, db, directory=str(ROOT / "panel" / "migrations"), render_as_batch=True)
 
 
 def fernet_keys(secret_keys: str):
@@ -220,16 +234,15 @@ def on_commit(call):
 
 @event.listens_for(Engine, "commit")
 def note_commit_begun(_):
-    """Count commits that were sent: until the database answers, it is unknown whether the changes were saved."""
-    if flask.has_request_context() and not is_read_only_request():
-        flask.g.commits_begun = flask.g.get("commits_begun", 0) + 1
+    if (request := current_request.get()) and not request.is_read_only:
+        request.commits_begun += 1
 
 
 @event.listens_for(Session, "after_commit")
 def _on_commit(current):
     if not current.in_nested_transaction():
-        if flask.has_request_context() and not is_read_only_request():
-            flask.g.commits_done = flask.g.get("commits_begun", 0)
+        if (request := current_request.get()) and not request.is_read_only:
+            request.commits_done = request.commits_begun
         for call in current.info.pop("on_commit", []):
             call()
 
@@ -268,8 +281,9 @@ def begin_sqlite(connection):
 
 def may_have_committed(outage):
     """Return whether changes of this request were or may have been committed, so that it is not safe to repeat it."""
-    begun, done = flask.g.get("commits_begun", 0), flask.g.get("commits_done", 0)
-    return done > 0 or (begun > done and not outage.is_commit_refused)
+    request = current_request.get()
+    is_outcome_unknown = request.commits_begun > request.commits_done and not outage.is_commit_refused
+    return request.commits_done > 0 or is_outcome_unknown
 
 
 def begin_read_only():
@@ -280,15 +294,9 @@ def begin_read_only():
 @contextmanager
 def allow_writes():
     """Allow writes inside the block in a request with a reading method. The block must commit them."""
-    flask.g.writes = True
+    request = current_request.get()
+    before, request.is_read_only = request.is_read_only, False
     try:
         yield
     finally:
-        flask.g.writes = False
-
-
-def is_read_only_request():
-    """Return whether this is a request with a reading method. A GET that writes (for example one that creates a console
-    session) sets `g.writes`."""
-    has_reading_method = flask.has_request_context() and flask.request.method in ("GET", "HEAD", "OPTIONS")
-    return has_reading_method and not flask.g.get("writes")
+        request.is_read_only = before

@@ -15,12 +15,11 @@ from functools import cache, partial
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from panel.core import jobs, messages
+from panel.core import formatting, jobs, messages
 from panel.core.config import ROOT, Config
 from panel.core.db import on_commit, session
 from panel.core.languages import DEFAULT_LANGUAGE, current_language, load_translations
 from panel.models import Mail
-from panel.web import formatting
 
 config: Config | None = None
 BUTTON_PATTERN = re.compile(r"(?P<label>[^\n]+): (?P<url>https?://\S+)")

@@ -8,10 +8,10 @@ import ipaddress
 from hashlib import sha256
 
 from panel.core.errors import TooMany
+from panel.core.formatting import duration
 from panel.core.messages import message
 from panel.ratelimit import windows
 from panel.services import settings
-from panel.web.formatting import duration
 
 CODES_PER_MINUTE, CODES_PER_DAY = 5, 50
 """A code has six digits, and three codes are valid at a time. An attacker who knows the password and uses the whole

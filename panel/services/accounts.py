@@ -9,6 +9,7 @@ from sqlalchemy import case, func, or_, select
 from panel.core import clock
 from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
+from panel.core.formatting import plural
 from panel.core.messages import message
 from panel.models import Account, Image, Instance, Member
 from panel.models.accounts import LIMIT_COLUMNS
@@ -16,7 +17,6 @@ from panel.services import one_time_tokens, operators
 from panel.services.crud import get_or_404, update_fields
 from panel.services.password_rules import ensure_strong_password
 from panel.services.search_kinds import contains_text, platform_search
-from panel.web.formatting import plural
 
 hasher = PasswordHasher()
 DUMMY_PASSWORD_HASH = "$argon2id$v=19$m={0.memory_cost},t={0.time_cost},p={0.parallelism}${1:A<22}${1:A<43}".format(

@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from panel.core import clock, mail
+from panel.core import clock, formatting, mail
 from panel.services.known_devices import describe_user_agent
-from panel.web import formatting
 
 
 class Source(NamedTuple):

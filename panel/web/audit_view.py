@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 from flask import current_app, request
 
-from panel.web.formatting import duration
+from panel.core.formatting import duration
 from panel.web.translation import gettext, lazy_gettext
 
 COMMAND_LABELS = {

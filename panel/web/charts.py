@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from panel.web.formatting import format_number, size
+from panel.core.formatting import format_number, size
 from panel.web.translation import lazy_gettext
 
 FINEST_STEP_SECONDS = 15

@@ -5,8 +5,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from panel.bootstrap import create_worker_app, init_migrate
 from panel.core.config import Config
-from panel.core.db import create_worker_app, db, init_migrate, session
+from panel.core.db import db, session
 from panel.services import audit
 from tests.test_migrations import empty_database  # noqa: F401  (a fixture)
 

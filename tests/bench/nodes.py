@@ -17,9 +17,10 @@ from pathlib import Path
 import psutil
 from sqlalchemy import func, select, update
 
+from panel.bootstrap import create_worker_app
 from panel.core import jobs
 from panel.core.config import Config
-from panel.core.db import begin_read_only, create_worker_app, db, session
+from panel.core.db import begin_read_only, db, session
 from panel.models import Disk, Instance, Plan, Subnet, Task
 from panel.services import accounts, catalog, hypervisors, instances, settings, subnets, tokens
 from tests.bench import rows

@@ -13,7 +13,8 @@ from consoles.event_loop import EventLoop
 from consoles.server import ConsoleServer
 from panel.core.config import ROOT, Config
 from panel.core.errors import Problem
-from panel.web import assets, layout
+from panel.pages import layout
+from panel.web import assets
 
 POWER = [
     {"action": "start", "label": "Start", "address": "/power/start", "question": None, "danger": False},

@@ -4,12 +4,12 @@ import sqlite3
 
 import psycopg
 import pytest
-from flask import g
 from sqlalchemy.exc import OperationalError
 
 from panel import app as product
-from panel.core.database_errors import find_outage
-from panel.core.db import RequestSession
+from panel.core import db
+from panel.core.database_errors import Outage, find_outage
+from panel.core.db import RequestSession, may_have_committed, session
 
 
 def sqlite_error(code):
@@ -104,21 +104,18 @@ def test_a_commit_without_an_answer_is_not_to_be_repeated(api_as, break_commits,
 
 
 def test_when_a_commit_may_have_been_done(rolled_back_app):
-    from panel.core.database_errors import Outage
-    from panel.core.db import may_have_committed, note_commit_begun
-
     lost, refused = Outage("away", ""), Outage("disk full", "")
-    with rolled_back_app.test_request_context(method="POST"):
-        assert not may_have_committed(lost)
-        note_commit_begun(None)
-        assert may_have_committed(lost)
-        assert not may_have_committed(refused)
-        g.commits_done = 1
-        assert may_have_committed(refused)
-    vars(g).clear()
-    with rolled_back_app.test_request_context(method="GET"):
-        note_commit_begun(None)
-        assert not may_have_committed(lost)
+    db.begin_request(is_read_only=False)
+    assert not may_have_committed(lost)
+    db.note_commit_begun(None)
+    assert may_have_committed(lost)
+    assert not may_have_committed(refused)
+    session.commit()
+    assert may_have_committed(refused)
+    db.begin_request(is_read_only=True)
+    db.note_commit_begun(None)
+    assert not may_have_committed(lost)
+    db.end_request()
 
 
 def test_pages_say_it_without_the_database(browser_as, break_commits):

@@ -6,10 +6,11 @@ from contextlib import contextmanager
 import pytest
 from click.testing import CliRunner
 
+from panel.bootstrap import create_worker_app, init_migrate
 from panel.cli import doctor, main
 from panel.core import schema_revision, startup_checks
 from panel.core.config import Config, ConfigError, load
-from panel.core.db import create_worker_app, db, init_migrate, session
+from panel.core.db import db, session
 from panel.models import Account, InstallationValue
 
 

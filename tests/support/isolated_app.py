@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 import sqlalchemy
 
+from panel.bootstrap import create_worker_app
 from panel.core import jobs, mail
 from panel.core.config import Config
-from panel.core.db import create_worker_app, db, new_id, session
+from panel.core.db import db, new_id, session
 from tests.conftest import PANEL_ENVIRONMENT
 from tests.support import cast as people
 from worker.sync import node_sync

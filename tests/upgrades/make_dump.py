@@ -17,8 +17,9 @@ from sqlalchemy import JSON, TypeDecorator, insert
 
 import panel.models  # noqa: F401  (declares the tables)
 from panel import __version__
+from panel.bootstrap import create_worker_app, init_migrate
 from panel.core.config import Config
-from panel.core.db import Money, create_worker_app, db, init_migrate
+from panel.core.db import Money, db
 
 FOLDER = Path(__file__).parent
 SECRET_KEY = "test"

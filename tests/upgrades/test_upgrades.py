@@ -13,9 +13,10 @@ import flask_migrate
 import pytest
 from sqlalchemy import MetaData, create_engine, func, insert, select
 
+from panel.bootstrap import create_worker_app, init_migrate
 from panel.core import schema_revision
 from panel.core.config import ROOT, Config
-from panel.core.db import Model, create_worker_app, db, init_migrate, session
+from panel.core.db import Model, db, session
 from tests.support.schema import describe_schema
 from tests.upgrades.make_dump import FOLDER, SECRET_KEY
 

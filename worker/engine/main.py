@@ -17,9 +17,10 @@ from rq import SimpleWorker
 import worker.sync
 import worker.tasks
 import worker.webhooks
+from panel.bootstrap import create_worker_app
 from panel.core import jobs, mail
 from panel.core.config import Config, ConfigError
-from panel.core.db import create_worker_app, new_id
+from panel.core.db import new_id
 from panel.core.logs import setup_logging
 from panel.core.modules import import_modules
 from panel.services import workers

@@ -1,6 +1,7 @@
 """The operators' parts of an instance's tabs: placement, node messages, operators' settings."""
 
 from panel.core.db import session
+from panel.core.formatting import gib
 from panel.schemas.accounts import Email
 from panel.schemas.base import In, Int, Text
 from panel.schemas.disks import DiskIn
@@ -8,7 +9,6 @@ from panel.schemas.network import AddressesIn, BandwidthIn
 from panel.schemas.topology import TopologyIn
 from panel.services import instances, metrics, tasks
 from panel.services.instances import topology
-from panel.web.formatting import gib
 from panel.web.forms import Form
 
 MAX_RECENT_TASKS = 10

@@ -6,14 +6,14 @@ from datetime import timedelta
 from flask import current_app, g, request, url_for
 
 from panel.auth import browser_session
-from panel.core import clock
+from panel.core import clock, formatting
 from panel.core.db import session
 from panel.core.task_kinds import task_label
 from panel.models import Account
 from panel.pages.customer.tasks import recent_tasks
 from panel.pages.shared import area
 from panel.services import sessions, settings, usage
-from panel.web import assets, formatting, translation
+from panel.web import assets, translation
 from panel.web.page_registry import customer_pages, operator_pages
 
 
