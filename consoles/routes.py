@@ -6,9 +6,7 @@ from flask import Blueprint, Response, current_app, request
 from consoles import fd_passing
 from panel.auth import permissions, source_address
 from panel.auth.browser_session import require_page_permission
-from panel.core.db import allow_writes, session
-from panel.core.errors import Problem
-from panel.services import consoles
+from panel.workflows import console_handoff
 
 bp = Blueprint("sockets", __name__)
 PLAIN_HTTP = {
@@ -46,14 +44,6 @@ def hand_to_console_server(kind, secret):
     config = current_app.extensions["config"]
     fd_passing.ensure_websocket_handshake(request.environ)
     fd_passing.ensure_same_origin(request.environ, config.public_url)
-    with allow_writes():
-        session_id = consoles.redeem(kind, secret, source_address(), permissions.may_open_consoles)
-        note = consoles.describe_session(consoles.get(session_id))
-        session.commit()
-        try:
-            fd_passing.pass_socket(request.environ, config.console_socket, note)
-        except Problem:
-            consoles.release(session_id)
-            session.commit()
-            raise
+    with console_handoff.redeemed_session(kind, secret, source_address(), permissions.may_open_consoles) as note:
+        fd_passing.pass_socket(request.environ, config.console_socket, note)
     return fd_passing.SocketPassed()

@@ -21,7 +21,7 @@ from panel.core import db, jobs, mail
 from panel.core.config import ROOT, Config
 from panel.core.database_errors import find_outage
 from panel.core.db import is_read_only_request, may_have_committed, session
-from panel.core.errors import Conflict, Invalid, NotFound, Problem, TooMany
+from panel.core.errors import Conflict, Invalid, NotFound, PartlyRefused, Problem, TooMany
 from panel.core.modules import import_modules
 from panel.pages import layout
 from panel.ratelimit import api_budget, windows
@@ -116,10 +116,12 @@ def before_request():
 def commit_or_rollback(response):
     """Commit after a successful answer, roll back after an error, and set the APIs' headers. When the commit fails,
     Flask answers with `handle_exception` and calls this again."""
-    audit_context.write_failed_sign_in()
-    if response.status_code < 400:
-        audit_context.write_entry()
+    if audit_context.has_failed_sign_in():
+        session.rollback()
+        audit_context.write_failed_sign_in()
         session.commit()
+    if response.status_code < 400:
+        save_changes()
     else:
         session.rollback()
     response.headers["X-Request-Id"] = g.get("request_id", "")
@@ -139,6 +141,11 @@ def commit_or_rollback(response):
     return response
 
 
+def save_changes():
+    audit_context.write_entry()
+    session.commit()
+
+
 def handle_exception(error):
     """Answer an exception in the dialect of the requested path: a page, or the error format of an API."""
     surface = api.errors if api.errors.dialect(request.path) else htmx
@@ -146,6 +153,8 @@ def handle_exception(error):
     if isinstance(error, IntegrityError):  # two requests collided, and a constraint refused one
         log.warning("request_collided")
         error = Conflict("Something else was done at the same moment. Look again, and repeat it if it is still needed.")
+    if isinstance(error, PartlyRefused):
+        save_changes()
     if isinstance(error, Problem):
         answer = make_response(surface.answer_problem(error))
         if isinstance(error, TooMany):

@@ -61,11 +61,51 @@ def test_every_resource_is_registered():
     assert found == {module.__name__.removeprefix("api.") for module in api.import_resources()}
 
 
-def test_services_flush_and_never_commit():
-    for path in (ROOT / "panel" / "services").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr
-            assert called not in ("commit", "rollback"), path
+COMMITTING_MODULES = (
+    "panel.app",  # the end of a request
+    "panel.workflows",
+    "worker",
+    "panel.cli",  # a command and the start of a process are no requests
+    "panel.core.startup_checks",
+    "panel.core.database_probe",
+    "consoles.session_store",  # of the console server
+)
+ERROR_RENDERING_MODULES = ("api.errors", "panel.web.htmx", "panel.web.forms")
+WAITING_MODULES = (
+    "panel.workflows",
+    "worker",
+    "panel.cli",
+    "panel.core.database_probe",
+    "panel.server",
+    "panel.supervisor",
+    "consoles",
+)
+WAITS = {"sleep", "wait", "wait_for", "wait_until", "wait_for_task"}
+
+
+def is_within(module, names):
+    return any(f"{module.name}.".startswith(f"{name}.") for name in names)
+
+
+def places_of(names, *, outside):
+    return [module.place(call) for name in names for module, call in find_calls(name) if not is_within(module, outside)]
+
+
+def test_only_workflows_commit_before_the_end_of_a_request():
+    assert places_of(["commit"], outside=COMMITTING_MODULES) == []
+    assert len(places_of(["commit"], outside=())) > 50
+    rollbacks = [
+        module.place(call)
+        for module, call in find_calls("rollback")
+        if not is_within(module, COMMITTING_MODULES + ERROR_RENDERING_MODULES)
+        and getattr(getattr(call.func, "value", None), "id", None) == "session"
+    ]
+    assert rollbacks == []
+
+
+def test_only_workflows_wait_in_a_request():
+    assert places_of(WAITS, outside=WAITING_MODULES) == []
+    assert any("panel/workflows/" in place for place in places_of(WAITS, outside=()))
 
 
 def test_every_task_kind_that_is_enqueued_has_a_handler():

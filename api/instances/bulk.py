@@ -5,9 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.instances import admin, user
 from api.instances.customer import get_own_instance
-from panel.auth import audit_context
-from panel.core.db import session
-from panel.core.errors import Forbidden, Problem
+from panel.core.errors import Forbidden, PartlyRefused
 from panel.core.formatting import plural
 from panel.schemas.base import about
 from panel.schemas.bulk import AdminBulkIn, BulkIn, BulkOut, BulkRefused, TagsIn
@@ -54,7 +52,7 @@ def run_bulk(body):
         raise Forbidden(f"Your role in the team does not permit this action: it needs {needed}.")
     lines = instances.run_bulk(actor=kit.actor(), access=kit.account(), **body)
     answer, sentence = summarize(lines)
-    return {"message": commit_or_raise(lines, sentence, {"data": answer}), "data": answer}
+    return {"message": raise_if_refused(lines, sentence, {"data": answer}), "data": answer}
 
 
 @admin.post("/instances/bulk", op="bulk", can="admin:instances:write", body=AdminBulkIn, out=BulkOut)
@@ -67,7 +65,7 @@ def admin_run_bulk(body):
     """
     lines = instances.run_bulk(actor=kit.actor(), **body)
     answer, sentence = summarize(lines)
-    kit.set_message(commit_or_raise(lines, sentence, answer))
+    kit.set_message(raise_if_refused(lines, sentence, answer))
     return answer
 
 
@@ -77,11 +75,9 @@ def summarize(lines):
     return answer, f"{plural(answer['queued'], 'instance')} done, {answer['refused']} refused."
 
 
-def commit_or_raise(lines, sentence, answer):
-    """Return the message when nothing was refused. Otherwise commit what was done and raise Problem."""
+def raise_if_refused(lines, sentence, answer):
+    """Return the message when nothing was refused. Otherwise raise PartlyRefused, which keeps what was done."""
     status = instances.bulk_status(lines)
     if status == 200:
         return sentence
-    audit_context.write_entry()
-    session.commit()
-    raise Problem(sentence, status=status, extra=answer)
+    raise PartlyRefused(sentence, status=status, extra=answer)

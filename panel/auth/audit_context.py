@@ -4,7 +4,7 @@ from flask import g, request
 
 from panel.auth import browser_session
 from panel.auth.tokens import source_address
-from panel.core.db import is_read_only_request, session
+from panel.core.db import is_read_only_request
 from panel.services import audit
 
 
@@ -25,13 +25,14 @@ def log_failed_sign_in(email):
     g.refused_sign_in = email, request_facts()
 
 
+def has_failed_sign_in():
+    return "refused_sign_in" in g
+
+
 def write_failed_sign_in():
-    """Write the failed sign-in of this request, if there is one, in a separate transaction."""
-    if failure := g.pop("refused_sign_in", None):
-        email, facts = failure
-        session.rollback()
-        audit.add_failed_sign_in(email, **facts)
-        session.commit()
+    """Write the failed sign-in of this request, in a transaction of its own."""
+    email, facts = g.pop("refused_sign_in")
+    audit.add_failed_sign_in(email, **facts)
 
 
 def address_ids():

@@ -48,6 +48,10 @@ class Unavailable(Problem):
     status = 503
 
 
+class PartlyRefused(Problem):
+    """Some of what was asked for was refused, and the rest was done: the request's changes are saved all the same."""
+
+
 class TooMany(Problem):
     """A rate limit is exceeded; the next attempt is allowed in `seconds`."""
 

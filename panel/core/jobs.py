@@ -4,7 +4,6 @@ The row is authoritative. If a notification is lost (Redis down or emptied), no 
 for unclaimed rows. Two notifications for one row are harmless, because a worker claims the row first.
 """
 
-import time
 from math import ceil
 
 import structlog
@@ -27,9 +26,6 @@ can_be_heard = True
 NOTIFY_BATCH_SIZE = 16
 """The most task ids in one notification, and the number of notifications up to which each has only one id. One worker
 thread handles a whole notification, so small numbers of tasks are spread over threads."""
-
-WAIT_POLL_INTERVAL_SECONDS = 0.05
-"""Pause between two queries while a request waits for a task."""
 
 
 def connect(redis_url):
@@ -112,33 +108,3 @@ def notify_after_commit(task_id):
 def has_queued_tasks():
     """Return whether this transaction has enqueued a task, so that the requested change is not done yet."""
     return any(isinstance(call, PendingNotifications) and call.task_ids for call in session.info.get("on_commit", []))
-
-
-def wait_for_task(task, seconds):
-    """Commit and wait up to `seconds` for the end of a task. Return it, refreshed; it may still be open."""
-    return wait_for(task, lambda: not task.open, seconds)
-
-
-def wait_for(row, is_done, seconds):
-    """Commit, so that the work can begin, and wait up to `seconds` until `is_done()`, refreshing the row before each
-    call. Return the row; it may not be done. Use only for short work whose result the request needs."""
-
-    def refreshed():
-        session.refresh(row)
-        session.commit()
-        return is_done()
-
-    session.commit()
-    wait_until(refreshed, seconds)
-    return row
-
-
-def wait_until(is_done, seconds):
-    """Wait up to `seconds` until `is_done()`, which must only read. Return its last result."""
-    deadline = time.monotonic() + seconds
-    while True:
-        result = is_done()
-        session.commit()
-        if result or time.monotonic() > deadline:
-            return result
-        time.sleep(WAIT_POLL_INTERVAL_SECONDS)

@@ -3,7 +3,7 @@
 The instance and its task are committed first, so neither depends on the answer.
 """
 
-from panel.core import jobs
+from panel.workflows import waiting
 
 QUICK_DEPLOY_SECONDS = 3
 """Most deploys complete or fail within this time."""
@@ -16,9 +16,9 @@ ACKNOWLEDGED_PROGRESS_PERCENT = 10
 def wait_until_dispatched(task):
     """Commit and wait until the node acknowledges the deploy. Return False when no worker claimed the task, the node
     did not answer, or the outcome on the node is unknown."""
-    jobs.wait_for_task(task, QUICK_DEPLOY_SECONDS)
+    waiting.wait_for_task(task, QUICK_DEPLOY_SECONDS)
     if not was_acknowledged(task):
-        jobs.wait_for(
+        waiting.wait_for(
             task, lambda: not task.open or was_acknowledged(task), DISPATCH_TIMEOUT_SECONDS - QUICK_DEPLOY_SECONDS
         )
     return was_acknowledged(task)

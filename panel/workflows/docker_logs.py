@@ -4,6 +4,7 @@ from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.messages import message
 from panel.services.docker_deployments import DOCKER_REASONS, guest_error
+from panel.workflows import waiting
 
 WORKERS_BUSY_MESSAGE = message("All workers are busy. Try again in a minute.")
 LOGS_TIMEOUT_SECONDS = 8
@@ -18,7 +19,7 @@ def fetch_logs(row):
     if reason is None:
         row.logs_error = None
         on_commit(lambda: jobs.enqueue_call("worker.tasks.docker_deployments.read_logs", row.id))
-        jobs.wait_for(row, lambda: row.logs_error or is_fresh(row, requested_at), LOGS_TIMEOUT_SECONDS)
+        waiting.wait_for(row, lambda: row.logs_error or is_fresh(row, requested_at), LOGS_TIMEOUT_SECONDS)
         reason = None if row.logs_error or is_fresh(row, requested_at) else "nobody"
     if reason:
         row.logs_error = DOCKER_REASONS.get(reason, WORKERS_BUSY_MESSAGE)

@@ -7,7 +7,7 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.models import DockerEngine
 from panel.services import docker_deployments
-from panel.workflows import reachability
+from panel.workflows import reachability, waiting
 
 SUPPORT_CHECK_TIMEOUT_SECONDS = 10
 """How long a request waits for the check. Without its result, the installation task checks."""
@@ -31,6 +31,6 @@ def wait_for_check(instance, requested_at):
 
     session.commit()  # releases locks while a worker checks
     jobs.enqueue_call("worker.tasks.docker_deployments.check_support", instance.id)
-    jobs.wait_until(is_checked, SUPPORT_CHECK_TIMEOUT_SECONDS)
+    waiting.wait_until(is_checked, SUPPORT_CHECK_TIMEOUT_SECONDS)
     if found := session.get(DockerEngine, instance.id):
         session.refresh(found)

@@ -13,6 +13,7 @@ from panel.core.messages import message
 from panel.models import GuestInfo, Hypervisor, Instance
 from panel.services import instances
 from panel.services.state_machine import make_problem
+from panel.workflows import waiting
 
 REACHABILITY_TIMEOUT_SECONDS = 10
 """How long a request waits for the poll. Without a result by then, the node or agent counts as unreachable."""
@@ -61,7 +62,7 @@ def wait_for_report(instance):
 
     session.commit()
     jobs.enqueue_call("worker.sync.guest_agents.poll_report", instance.hypervisor_id, instance_id)
-    jobs.wait_until(is_asked, GUEST_REPORT_TIMEOUT_SECONDS)
+    waiting.wait_until(is_asked, GUEST_REPORT_TIMEOUT_SECONDS)
     if report:
         session.refresh(report)
 
@@ -71,7 +72,7 @@ def wait_for_poll(hypervisor, requested_at, instance=None):
     instance_id = instance and instance.id
     session.commit()  # releases locks while a worker polls
     jobs.enqueue_call("worker.sync.reachability.poll", hypervisor.id, instance_id)
-    jobs.wait_until(lambda: is_polled(hypervisor.id, instance_id, requested_at), REACHABILITY_TIMEOUT_SECONDS)
+    waiting.wait_until(lambda: is_polled(hypervisor.id, instance_id, requested_at), REACHABILITY_TIMEOUT_SECONDS)
     session.refresh(hypervisor)
     if hypervisor.status != "up":
         raise Unavailable(instances.REASONS["hypervisor_unreachable"], reason="hypervisor_unreachable")

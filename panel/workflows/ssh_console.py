@@ -1,10 +1,10 @@
 """Open a shell: a worker puts a key into the guest while the request waits. Used by both APIs and the pages."""
 
-from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Unavailable
 from panel.core.messages import message
 from panel.services import consoles, tasks
+from panel.workflows import waiting
 
 WORKERS_BUSY_MESSAGE = message("All workers are busy. Try again in a minute.")
 SSH_SESSION_TIMEOUT_SECONDS = 20
@@ -15,7 +15,7 @@ def open_ssh_session(instance, session_owner):
     """Create a console session whose key is in the guest. Return (row, secret, task). Raise Unavailable when this
     failed, with `ssh_key_injection_failed` when the guest refused the key; the session is closed then."""
     row, secret, task = consoles.create_shell_session(instance, session_owner)
-    jobs.wait_for_task(task, SSH_SESSION_TIMEOUT_SECONDS)
+    waiting.wait_for_task(task, SSH_SESSION_TIMEOUT_SECONDS)
     if task.status == "completed":
         return row, secret, task
     if task.open:

@@ -1,10 +1,10 @@
 """Open a VNC screen, for both APIs and the pages. The request waits only on nodes whose cluster must issue a ticket."""
 
-from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Unavailable
 from panel.core.messages import message
 from panel.services import consoles
+from panel.workflows import waiting
 
 WORKERS_BUSY_MESSAGE = message("All workers are busy. Try again in a minute.")
 VNC_TICKET_TIMEOUT_SECONDS = 10
@@ -21,7 +21,7 @@ def open_vnc_session(instance, session_owner, **options):
 
 
 def ensure_ticket(row):
-    jobs.wait_for(row, lambda: row.port or row.error, VNC_TICKET_TIMEOUT_SECONDS)
+    waiting.wait_for(row, lambda: row.port or row.error, VNC_TICKET_TIMEOUT_SECONDS)
     if row.port is None:
         reason = row.error or WORKERS_BUSY_MESSAGE
         session.delete(row)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from panel.core import jobs
 from panel.core.db import session
 from panel.models import Instance
+from panel.workflows import waiting
 from tests.conftest import queued_calls, run_queued_calls
 from tests.worker.conftest import fault_at, manual_reaper  # noqa: F401  (fixtures)
 from worker.nodes.simulated.docker import Docker
@@ -99,7 +99,7 @@ def docker_ready(docker_client):
 @pytest.fixture
 def inline_workers(monkeypatch):
     """Somebody works while a request waits."""
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_queued_calls())
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
 
 
 def queued_tasks():

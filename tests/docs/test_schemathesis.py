@@ -22,12 +22,12 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from api.docs import openapi_document
-from panel.core import jobs
 from panel.core.config import ROOT
 from panel.core.db import db, session
 from panel.services import instances, ssh_keys
 from panel.services import settings as platform
 from panel.services.webhooks import subscriptions, url_policy
+from panel.workflows import waiting
 from tests.conftest import connect_simulated_node, run_queued_calls
 from tests.support import cast as people
 from worker.engine import runner
@@ -110,7 +110,7 @@ def isolated_api(shared_rolled_back_app, ids, monkeypatch):
     )
     monkeypatch.setattr(node, "options", replace(node.options, boot_seconds=0))
     monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("1.1.1.1")])
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_queued_calls())
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
     session.remove()
     before = db.engine.begin_nested()
 

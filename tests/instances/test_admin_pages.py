@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from panel.core import jobs
 from panel.core.db import session
 from panel.models import Hypervisor, Instance
 from panel.services import hypervisors, instances
+from panel.workflows import waiting
 from tests.conftest import run_queued_calls
 from tests.test_pages import PARTIAL_HEADERS
 
@@ -28,7 +28,7 @@ def order(cast):
 @pytest.fixture
 def inline_workers(monkeypatch):
     """Somebody works while a request waits."""
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_queued_calls())
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
 
 
 def test_the_list_has_everybodys_with_owner_and_node(operator, cast):

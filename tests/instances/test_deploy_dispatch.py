@@ -2,9 +2,9 @@
 
 import pytest
 
-from panel.core import jobs
 from panel.core.db import session
 from panel.models import Instance, Task
+from panel.workflows import waiting
 from tests.conftest import queued_calls, run_queued_calls
 
 NEW_INSTANCE_PAGE = "/admin/instances/new"
@@ -20,15 +20,15 @@ def order(cast):
 @pytest.fixture
 def inline_workers(monkeypatch):
     """Somebody works while a request waits."""
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_queued_calls())
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
 
 
 @pytest.fixture
 def no_workers(monkeypatch):
     """No worker runs, and the time of a request that waits passes quickly."""
     times = iter(range(1000))
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: None)
-    monkeypatch.setattr(jobs.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: None)
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(times))
 
 
 @pytest.fixture

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from panel.core import clock, jobs
+from panel.core import clock
 from panel.core.db import session
 from panel.models import ConsoleSession
 from panel.services import instances
+from panel.workflows import waiting
 from tests.conftest import run_queued_calls
 
 URL = "http://panel.example.com:8000"
@@ -43,7 +44,7 @@ def running(cast, run_tasks, node, set_public_url):
 @pytest.fixture
 def inline_workers(monkeypatch):
     """Somebody works while a request waits."""
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: run_queued_calls())
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
 
 
 def minted_session(answer, who="owner"):

@@ -10,6 +10,7 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.models import ConsoleSession, Image, Instance
 from panel.services import consoles
+from panel.workflows import waiting
 from tests.conftest import run_queued_calls
 from tests.instances.consoles.conftest import console_sessions, minted_session
 
@@ -94,9 +95,9 @@ def test_a_shell_needs_a_node(running):
 
 def test_without_a_worker_a_shell_is_refused_in_the_end(api_as, running, monkeypatch):
     """SSH-20. The task that was not begun is cancelled, so that no key appears later."""
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: None)
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: None)
     times = iter(range(0, 1000, 10))
-    monkeypatch.setattr(jobs.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(times))
     answer = api_as("owner", "POST", f"/api/instance/{running.id}/ssh-session")
     assert (answer.status_code, "reason" in answer.json) == (503, False)
     [row] = console_sessions()

@@ -9,6 +9,7 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.models import Hypervisor, Instance
 from panel.services import consoles, settings
+from panel.workflows import waiting
 from tests.conftest import run_queued_calls
 from tests.instances.consoles.conftest import URL, console_sessions, minted_session
 from worker.nodes import NodeSpec, connect
@@ -188,9 +189,9 @@ def test_the_pages_say_that_there_is_no_ticket(browser_as, running, cluster_node
 
 def test_a_cluster_that_is_silent_issues_no_ticket_either(api_as, running, cluster_node, monkeypatch):
     """CON-23: also when nobody says so. A worker that is late finds nothing to open."""
-    monkeypatch.setattr(jobs.time, "sleep", lambda _: None)
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: None)
     times = iter(range(0, 1000, 10))
-    monkeypatch.setattr(jobs.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(times))
     answer = api_as("owner", "GET", f"/api/instance/{running.id}/novnc")
     assert (answer.status_code, answer.json["reason"]) == (503, "cluster_console_unavailable")
     run_queued_calls()
@@ -200,7 +201,7 @@ def test_a_cluster_that_is_silent_issues_no_ticket_either(api_as, running, clust
 
 def test_nobody_waits_where_no_ticket_is_needed(api_as, running, monkeypatch):
     """CON-23: the session is there before any worker has heard of it."""
-    monkeypatch.setattr(jobs, "wait_for", None)
+    monkeypatch.setattr(waiting, "wait_for", None)
     minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
     [row] = console_sessions()
     assert row.port is None
