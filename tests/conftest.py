@@ -113,6 +113,7 @@ def queue_or_run(function, *args):
 
 
 def run_call(function, *args):
+    session.commit()  # another process would see nothing else
     module, name = function.rsplit(".", 1)
     getattr(import_module(module), name)(*args)
 

@@ -237,6 +237,7 @@ def roll_back(work):
     """Run the rollback steps, newest first, and remove each when it is done. A missing object counts as done."""
     while work.task.rollback_steps:
         work.update()
+        session.commit()
         call, *args = work.task.rollback_steps[-1]
         with suppress(Missing):
             getattr(work.node, call)(*args)

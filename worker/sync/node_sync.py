@@ -1,7 +1,5 @@
 """Polling nodes: whether they are reachable, what they can do, and which machines run on them."""
 
-from functools import wraps
-
 import structlog
 from sqlalchemy import bindparam, select, update
 
@@ -15,6 +13,7 @@ from panel.services.instances import state_reports
 from worker import nodes
 from worker.nodes.base import Missing, NodeError, NodeSpec, Pool, Power, Unreachable
 from worker.sync import metrics
+from worker.sync.committing_node import CommittingNode
 
 log = structlog.get_logger()
 data_dir = None
@@ -22,26 +21,6 @@ data_dir = None
 
 MAX_ROWS_PER_TRANSACTION = 500
 """Rows changed in one transaction."""
-
-
-class CommittingNode:
-    """Proxy that commits the session before every node call, so that no row locks are held during slow I/O.
-
-    Changes that the caller has pending are committed, too.
-    """
-
-    def __init__(self, node):
-        self.node = node
-
-    def __getattr__(self, name):
-        method = getattr(self.node, name)
-
-        @wraps(method)
-        def call(*args, **kwargs):
-            session.commit()
-            return method(*args, **kwargs)
-
-        return call
 
 
 def connect_node(hypervisor_id) -> nodes.NodeDriver:

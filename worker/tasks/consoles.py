@@ -40,6 +40,7 @@ def open_vnc(session_id):
         return session.rollback()
     password = row.node_password = row.node_password or find_pending_password(row) or secrets.token_urlsafe(6)[:8]
     instance_id, statement = instance.id, update(ConsoleSession).where(ConsoleSession.id == session_id)
+    session.commit()
     try:
         endpoint = connect_node(instance.hypervisor_id).console(instance_id, password)
     except NodeError as error:
@@ -86,6 +87,7 @@ def prepare_shell(work):
     public_key = row.public_key
     work.step(message("Installing a key in the guest"), 20)
     row.key_put_at = clock.now()  # before it is there, so that it is removed even if this worker is lost
+    session.commit()
     try:
         ssh_keys.put(work.node, instance.id, public_key)
     except (AgentSilent, Refused) as error:

@@ -74,6 +74,7 @@ def ensure_image(work, image, storage):
         work.step_exclusive(message("Copying the image {image:.100}", image=image.label), 10)
         work.node.put_image(*image_args, work.report_progress)
         session.merge(ImageCopy(image_id=image.id, storage_id=storage.id))
+        session.commit()
 
 
 def record_power_after_call(work, power, asked_at):
@@ -97,16 +98,19 @@ def record_power_after_calls(power, asked_at):
             contradicted.append(work)
         else:
             record_power(work, instance, Power(power), finished_at)
+    if contradicted:
+        session.commit()
     for work in contradicted:
         with suppress(NodeError):  # the next reconciliation comes soon
             observe_power(work)
 
 
 def observe_power(work):
-    """Ask the node for the machine's power, record it and return it."""
+    """Ask the node for the machine's power, record it, commit and return it."""
     asked_at, power = clock.now(), work.node.power(work.task.resource_id)
     for instance in state_reports.lock_instances(work.task.resource_id):
         record_power(work, instance, power, asked_at)
+    session.commit()
     return power
 
 
@@ -190,6 +194,7 @@ def power_off(work, stage, progress):
     asked_at = clock.now()
     work.node.power_off(work.task.resource_id)
     record_power_after_call(work, "off", asked_at)
+    session.commit()
 
 
 @task_handler("instance_shutdown")
