@@ -17,15 +17,14 @@ import panel.pages.customer
 from consoles import routes as sockets
 from panel import bootstrap
 from panel.auth import audit_context, permissions
-from panel.core import db, jobs, mail
+from panel.core import db
 from panel.core.config import ROOT, Config
 from panel.core.database_errors import find_outage
 from panel.core.db import is_read_only_request, may_have_committed, session
 from panel.core.errors import Conflict, Invalid, NotFound, PartlyRefused, Problem, TooMany
 from panel.core.modules import import_modules
 from panel.pages import layout
-from panel.ratelimit import api_budget, windows
-from panel.services.webhooks import url_policy
+from panel.ratelimit import api_budget
 from panel.web import assets, health, htmx
 from panel.web.page_registry import AreaPages
 
@@ -82,10 +81,6 @@ def create_app(config: Config) -> Flask:
         "COMPRESS_STREAMS": False,
     }
     bootstrap.init_app(app, config)
-    jobs.connect(config.redis_url)
-    windows.connect(config.redis_url)
-    mail.configure(config)
-    url_policy.configure(config)
     app.extensions["openapi"] = api.register(app)
     app.extensions |= {"customer_pages": CUSTOMER_PAGES, "operator_pages": OPERATOR_PAGES}
     for pages in PAGE_MODULES:

@@ -1,13 +1,27 @@
-"""Making the Flask application of a process: its configuration and database."""
+"""Making the Flask application of a process, its context and its database."""
 
+from cryptography.fernet import Fernet, MultiFernet
 from flask import Flask
 
+from panel.core import context, jobs
 from panel.core.config import ROOT, Config
-from panel.core.db import db, init_db
+from panel.core.context import Context
+from panel.core.db import db, fernet_keys, init_db
+from panel.ratelimit import windows
+
+
+def create_context(config: Config) -> Context:
+    return Context(
+        config,
+        encryption=MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)]),
+        redis=jobs.create_client(config.redis_url),
+        rate_limits=windows.RateLimits(config.redis_url),
+    )
 
 
 def init_app(app: Flask, config: Config):
-    """Connect an application to the installation."""
+    """Connect an application to the installation, and make this process's context."""
+    context.set_current(create_context(config))
     app.extensions["config"] = config
     init_db(app, config)
 

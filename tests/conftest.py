@@ -16,7 +16,8 @@ from flask import g
 from sqlalchemy import create_engine, event, inspect, make_url, text
 
 from panel.app import create_app
-from panel.core import jobs
+from panel.bootstrap import create_context
+from panel.core import context, jobs
 from panel.core.config import Config
 from panel.core.db import db, new_id, session
 from panel.ratelimit import windows
@@ -25,7 +26,6 @@ from tests.support import audit_assertions, response_assertions
 from tests.support import cast as people
 from worker import nodes
 from worker.engine import batch, main, runner  # noqa: F401  (main registers the task handlers)
-from worker.sync import node_sync
 
 collect_ignore = ["support/skeleton"]
 pytest_plugins = [
@@ -37,6 +37,8 @@ pytest_plugins = [
 
 PANEL_ENVIRONMENT = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
 
+
+context.set_current(create_context(Config(secret_key="test", redis_url="redis://")))  # for tests without `app`
 
 PRODUCTION_HASHER, PRODUCTION_NOBODY_HASH = accounts.hasher, accounts.DUMMY_PASSWORD_HASH
 FAST_HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
@@ -52,14 +54,31 @@ def config(tmp_path_factory):
     )
 
 
+@pytest.fixture(autouse=True)
+def _process_context():
+    """Take back the context that a test made with an application of its own."""
+    before = context.current()
+    yield
+    context.set_current(before)
+
+
+@pytest.fixture
+def change_config(monkeypatch):
+    """Return a function that changes the configuration until the end of the test: `change_config(mail_url="")`."""
+
+    def change(**settings):
+        process = context.current()
+        monkeypatch.setattr(process, "config", replace(process.config, **settings))
+
+    return change
+
+
 @pytest.fixture(scope="session")
 def app(config):
     """The application, with a database that has only the cast."""
-    node_sync.data_dir = config.data_dir
     jobs.enqueue_call = queue_or_run
     app = create_app(config)
-    windows.local_window.now = fake_clock.time
-    windows.connect("")
+    connect_rate_limits("")
     app.testing = True
     app.test_client_class = response_assertions.CheckingClient
     with app.app_context():
@@ -91,6 +110,14 @@ class FakeClock:
 
 
 fake_clock = FakeClock()
+
+
+def connect_rate_limits(redis_url):
+    """Forget all hits, and count in this Redis; without a URL in this process, by the fake clock."""
+    limits = context.current().rate_limits = windows.RateLimits(redis_url)
+    limits.local.now = fake_clock.time
+
+
 queued_calls = []
 """Calls given to jobs.enqueue_call, which wait here instead of in Redis: (dotted function, arguments)."""
 
@@ -142,7 +169,7 @@ def rollback_context(app):
         settings.invalidate()
         settings.get()  # cached, so that tests can count queries
         fake_clock.begin()
-        windows.connect("")
+        connect_rate_limits("")
         try:
             yield app
         finally:

@@ -7,7 +7,7 @@ import click
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from panel.cli import start
-from panel.core import jobs
+from panel.core import context
 from panel.core.db import session
 from panel.services import audit
 from worker.engine.main import prepare_app
@@ -20,7 +20,7 @@ def app_context():
     config = start.load_config()
     with prepare_app(config).app_context():
         if config.embedded_redis and not Path(config.redis_url.removeprefix("unix://")).exists():
-            jobs.can_be_heard = False  # `panel up` is not running; its reaper finds the rows later
+            context.current().can_notify = False  # `panel up` is not running; its reaper finds the rows later
         try:
             yield config
             session.commit()

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 import panel
 from consoles import ipc
 from panel.cli.up import is_ready
-from panel.core import clock, jobs, schema_revision
+from panel.core import clock, context, schema_revision
 from panel.core.config import ROOT, ConfigError, load
 from panel.core.data_files import find_exposed
 from panel.core.database_probe import write_probe_row
@@ -100,12 +100,12 @@ def check_database(config):
 
 def check_redis(config):
     try:
-        seconds, _ = jobs.connection.time()
+        seconds, _ = context.current().redis.time()
     except (RedisError, OSError) as error:
         start = "Start it with `panel up`." if config.embedded_redis else "Check PANEL_REDIS_URL."
         raise CheckFailed(f"Redis is not reachable ({error}). {start}") from None
     ensure_same_time("Redis", seconds)
-    version = jobs.connection.info("server")["redis_version"]
+    version = context.current().redis.info("server")["redis_version"]
     return f"{version}, embedded, on a private socket" if config.embedded_redis else version
 
 
@@ -142,7 +142,7 @@ def check_mail(config):
 def check_processes(config):
     if not workers.count_alive():
         raise CheckFailed("No worker is running, so tasks stay queued. Run `panel up` or `panel worker`.")
-    if not jobs.connection.exists(LEADER_LOCK_KEY):
+    if not context.current().redis.exists(LEADER_LOCK_KEY):
         raise CheckFailed("No scheduler is running, so lost tasks stay lost. Run `panel up` or `panel schedule`.")
     return f"{workers.count_alive()} workers, one scheduler"
 

@@ -12,7 +12,6 @@ from hashlib import sha256
 from typing import ClassVar
 
 import orjson
-from cryptography.fernet import Fernet, MultiFernet
 from flask_sqlalchemy import SQLAlchemy
 from flask_sqlalchemy.session import Session as BoundSession
 from sqlalchemy import DDL, BigInteger, DateTime, MetaData, String, Text, TypeDecorator, event
@@ -20,7 +19,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
 from uuid_utils import uuid7
 
-from panel.core import clock, messages
+from panel.core import clock, context, messages
 from panel.core.config import Config
 
 NAMING_CONVENTION = {
@@ -65,13 +64,12 @@ class EncryptedText(TypeDecorator):
 
     impl = Text
     cache_ok = True
-    keys: MultiFernet | None = None
 
     def process_bind_param(self, value, dialect):
-        return None if value is None else self.keys.encrypt(value.encode()).decode()
+        return None if value is None else context.current().encryption.encrypt(value.encode()).decode()
 
     def process_result_value(self, value, dialect):
-        return None if value is None else self.keys.decrypt(value.encode()).decode()
+        return None if value is None else context.current().encryption.decrypt(value.encode()).decode()
 
 
 class MessageText(TypeDecorator):
@@ -202,12 +200,11 @@ def parse_json(text):
 
 
 def init_db(app, config: Config):
-    """Connect a Flask application to the configured database and set the encryption keys."""
+    """Connect a Flask application to the configured database."""
     app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
         {"connect_args": {"timeout": 15}} if config.is_sqlite else POSTGRESQL_OPTIONS
     ) | {"hide_parameters": True, "json_deserializer": parse_json}  # keeps values out of logs
-    EncryptedText.keys = MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)])
     db.init_app(app)
 
 

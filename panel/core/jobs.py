@@ -13,32 +13,26 @@ from redis.retry import Retry
 from rq import Queue
 from sqlalchemy.exc import IntegrityError
 
+from panel.core import context
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import Task
 
 log = structlog.get_logger()
-connection: Redis | None = None
-can_be_heard = True
-"""False in commands during which no worker can run; notifications are then skipped."""
 
 NOTIFY_BATCH_SIZE = 16
 """The most task ids in one notification, and the number of notifications up to which each has only one id. One worker
 thread handles a whole notification, so small numbers of tasks are spread over threads."""
 
 
-def connect(redis_url):
-    """Set and return the Redis client for notifications. No retries and short timeouts, so that a dead Redis does not
-    delay requests."""
-    global connection, can_be_heard
-    can_be_heard = True
-    connection = Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
-    return connection
+def create_client(redis_url) -> Redis:
+    """Return a Redis client without retries and with short timeouts, so that a dead Redis does not delay requests."""
+    return Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
 
 
 def queue():
-    return Queue("tasks", connection=connection, serializer="json")
+    return Queue("tasks", connection=context.current().redis, serializer="json")
 
 
 def notify(*task_ids):
@@ -47,7 +41,7 @@ def notify(*task_ids):
 
 
 def enqueue_call(function, *args):
-    if not can_be_heard:
+    if not context.current().can_notify:
         return
     try:
         queue().enqueue(

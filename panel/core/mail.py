@@ -15,13 +15,12 @@ from functools import cache, partial
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from panel.core import formatting, jobs, messages
-from panel.core.config import ROOT, Config
+from panel.core import context, formatting, jobs, messages
+from panel.core.config import ROOT
 from panel.core.db import on_commit, session
 from panel.core.languages import DEFAULT_LANGUAGE, current_language, load_translations
 from panel.models import Mail
 
-config: Config | None = None
 BUTTON_PATTERN = re.compile(r"(?P<label>[^\n]+): (?P<url>https?://\S+)")
 
 
@@ -44,15 +43,9 @@ def template_environment(language):
     return environment
 
 
-def configure(settings: Config):
-    """Set the configuration of the installation that sends the mails."""
-    global config
-    config = settings
-
-
 def page_url(path):
     """Return the public URL of a page. Never built from the request, whose Host header the client controls."""
-    return config.public_url.rstrip("/") + path
+    return context.current().config.public_url.rstrip("/") + path
 
 
 def send(recipient, template, **facts):
@@ -71,7 +64,7 @@ def send(recipient, template, **facts):
 
 def compose(mail: Mail, facts) -> EmailMessage:
     """Return the message to send. Its Message-ID comes from the row, so that receivers can detect duplicates."""
-    language = mail.facts.get("language", DEFAULT_LANGUAGE)
+    config, language = context.current().config, mail.facts.get("language", DEFAULT_LANGUAGE)
     environment = template_environment(language)
     text = environment.get_template(f"{mail.template}.txt").render(config=config, **facts)
     subject, _, body = text.strip().partition("\n")

@@ -5,7 +5,7 @@ from cryptography.fernet import InvalidToken
 from sqlalchemy import Text, select, type_coerce
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from panel.core import schema_revision, secret_keys
+from panel.core import context, schema_revision, secret_keys
 from panel.core.config import Config, ConfigError
 from panel.core.database_errors import find_outage
 from panel.core.db import EncryptedText, db, session
@@ -64,7 +64,9 @@ def check_secret_keys(config: Config):
 def record_key(name):
     try:
         with session.begin_nested():
-            session.add(InstallationValue(name=name, value=EncryptedText.keys.encrypt(KEY_ROW_TEXT.encode()).decode()))
+            session.add(
+                InstallationValue(name=name, value=context.current().encryption.encrypt(KEY_ROW_TEXT.encode()).decode())
+            )
     except IntegrityError:
         pass  # another process that starts at the same time recorded it
 
@@ -86,7 +88,7 @@ def sample_encrypted_values():
 
 def is_readable(value):
     try:
-        EncryptedText.keys.decrypt(value.encode())
+        context.current().encryption.decrypt(value.encode())
     except InvalidToken:
         return False
     return True

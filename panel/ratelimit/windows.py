@@ -18,6 +18,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
+from panel.core import context
+
 log = structlog.get_logger()
 
 MINUTE_SECONDS = 60
@@ -96,26 +98,36 @@ class LocalWindow:
         active = {key: window for key, window in self.windows.items() if window[3] > now}
         self.windows = active if len(active) < MAX_LOCAL_WINDOWS / 2 else {}
 
-    def reset(self):
-        self.windows.clear()
+
+class RateLimits:
+    """The windows of one process: those in Redis, and its own while Redis is unavailable. Without a URL, only its
+    own."""
+
+    def __init__(self, redis_url):
+        self.redis = RedisWindow(redis_url, **redis_options()) if redis_url else None
+        self.local = LocalWindow()
+        self.circuit_open_until = self.last_warning_at = -math.inf
+
+    def try_redis(self, operation):
+        """Return the result of a call of the Redis window, or None while Redis is unavailable."""
+        if self.redis and time.monotonic() >= self.circuit_open_until:
+            try:
+                return operation(self.redis)
+            except (RedisError, OSError) as error:
+                self.circuit_open_until = time.monotonic() + REDIS_RETRY_SECONDS
+                self.log_once_a_minute(error)
+        return None
+
+    def log_once_a_minute(self, error):
+        """Log that Redis is unavailable, at most once a minute."""
+        if time.monotonic() - self.last_warning_at >= MINUTE_SECONDS:
+            self.last_warning_at = time.monotonic()
+            log.warning("limits_counted_here", error=str(error))
 
 
-redis_window: RedisWindow | None = None
-local_window = LocalWindow()
-circuit_open_until = last_warning_at = -math.inf
-
-
-def connect(redis_url):
-    """Set the Redis that counts; with an empty URL this process counts on its own. Clears the local windows."""
-    global redis_window, circuit_open_until
-    circuit_open_until = -math.inf
-    local_window.reset()
-    options = {
-        "socket_timeout": REDIS_TIMEOUT_SECONDS,
-        "socket_connect_timeout": REDIS_TIMEOUT_SECONDS,
-        "retry": Retry(NoBackoff(), 0),
-    }
-    redis_window = RedisWindow(redis_url, **options) if redis_url else None
+def redis_options():
+    timeouts = {"socket_timeout": REDIS_TIMEOUT_SECONDS, "socket_connect_timeout": REDIS_TIMEOUT_SECONDS}
+    return timeouts | {"retry": Retry(NoBackoff(), 0)}
 
 
 def hit(name, key, maximum, seconds=MINUTE_SECONDS, read_key=None) -> WindowState:
@@ -131,38 +143,20 @@ def hit(name, key, maximum, seconds=MINUTE_SECONDS, read_key=None) -> WindowStat
 
 
 def acquire(key, maximum, seconds, read_key):
-    result = try_redis(lambda: redis_window.take(key, maximum, seconds, read_key))
-    return result or local_window.take(key, maximum, seconds)
+    limits = context.current().rate_limits
+    result = limits.try_redis(lambda redis: redis.take(key, maximum, seconds, read_key))
+    return result or limits.local.take(key, maximum, seconds)
 
 
 def get(key, default=None):
     """Return the value of a key in Redis, or None while Redis is unavailable. With a `default`, a missing key is set to
     it first."""
+    limits = context.current().rate_limits
     if default:
-        try_redis(lambda: redis_window.storage.set(key, default, nx=True))
-    return try_redis(lambda: redis_window.storage.get(key))
-
-
-def try_redis(operation):
-    """Return the result of a Redis call, or None while Redis is unavailable."""
-    global circuit_open_until
-    if redis_window and time.monotonic() >= circuit_open_until:
-        try:
-            return operation()
-        except (RedisError, OSError) as error:
-            circuit_open_until = time.monotonic() + REDIS_RETRY_SECONDS
-            log_once_a_minute(error)
-    return None
+        limits.try_redis(lambda redis: redis.storage.set(key, default, nx=True))
+    return limits.try_redis(lambda redis: redis.storage.get(key))
 
 
 def rate_limit_network(address):
     """Return the key by which an IP address is counted: for IPv6 its /64 network, which one customer usually has."""
     return str(address) if address.version == 4 else str(ipaddress.IPv6Address(int(address) >> 64 << 64))
-
-
-def log_once_a_minute(error):
-    """Log that Redis is unavailable, at most once a minute."""
-    global last_warning_at
-    if time.monotonic() - last_warning_at >= MINUTE_SECONDS:
-        last_warning_at = time.monotonic()
-        log.warning("limits_counted_here", error=str(error))

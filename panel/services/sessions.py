@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from redis import RedisError
 from sqlalchemy import delete, or_, select, update
 
-from panel.core import clock, jobs
+from panel.core import clock, context
 from panel.core.db import session
 from panel.core.messages import message
 from panel.models import Account, LoginSession
@@ -18,8 +18,6 @@ SESSION_LIFETIME = timedelta(days=14)
 LAST_SEEN_RESOLUTION = timedelta(minutes=5)
 """Precision of `last_seen_at`."""
 LAST_SEEN_KEY = "panel:sessions:seen"
-last_noted_at = {}
-"""By session id: when this process last recorded a use."""
 MAX_NOTED_SESSIONS = 10_000
 
 
@@ -92,21 +90,22 @@ def record_use(row):
     Requests must not write to the database for this: the time is stored in Redis until a worker writes it to the row.
     """
     now = clock.now()
-    last = max(row.last_seen_at or row.created_at, last_noted_at.get(row.id, row.created_at))
+    noted_uses = context.current().noted_session_uses
+    last = max(row.last_seen_at or row.created_at, noted_uses.get(row.id, row.created_at))
     if now - last < LAST_SEEN_RESOLUTION:
         return
-    if len(last_noted_at) >= MAX_NOTED_SESSIONS:
-        last_noted_at.clear()
-    last_noted_at[row.id] = now
+    if len(noted_uses) >= MAX_NOTED_SESSIONS:
+        noted_uses.clear()
+    noted_uses[row.id] = now
     with contextlib.suppress(RedisError, OSError):  # without Redis this use is not noted
-        jobs.connection.hset(LAST_SEEN_KEY, row.id, now.isoformat())
+        context.current().redis.hset(LAST_SEEN_KEY, row.id, now.isoformat())
 
 
 def write_last_seen():
     """Write the times that are recorded in Redis to the rows."""
-    pending = jobs.connection.hgetall(LAST_SEEN_KEY)
+    pending = context.current().redis.hgetall(LAST_SEEN_KEY)
     for row_id, seen_at in pending.items():
         statement = update(LoginSession).where(LoginSession.id == row_id.decode())
         session.execute(statement.values(last_seen_at=datetime.fromisoformat(seen_at.decode())))
     if pending:
-        jobs.connection.hdel(LAST_SEEN_KEY, *pending)
+        context.current().redis.hdel(LAST_SEEN_KEY, *pending)

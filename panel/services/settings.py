@@ -5,24 +5,23 @@ from types import SimpleNamespace
 
 from sqlalchemy import select
 
+from panel.core import context
 from panel.core.db import on_commit, session
 from panel.models import Setting
 from panel.schemas.settings import SystemSettings
 
 SETTINGS_CACHE_SECONDS = 5
 """Seconds until a change is visible in every process."""
-cached_settings = (0, None)
-"""Expiry (monotonic) and settings. Replaced as one tuple, because threads read it concurrently."""
 
 
 def get():
     """Return all settings as attributes, with defaults. They are at most `SETTINGS_CACHE_SECONDS` seconds old."""
-    global cached_settings
-    expires_at, settings = cached_settings
+    process = context.current()
+    expires_at, settings = process.cached_settings
     now = time.monotonic()
     if settings is None or expires_at < now:
         settings = load()
-        cached_settings = now + SETTINGS_CACHE_SECONDS, settings
+        process.cached_settings = now + SETTINGS_CACHE_SECONDS, settings
     return settings
 
 
@@ -43,5 +42,4 @@ def update(changes):
 
 
 def invalidate():
-    global cached_settings
-    cached_settings = 0, None
+    context.current().cached_settings = 0, None

@@ -14,7 +14,7 @@ from redis import RedisError
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from panel.core import jobs
+from panel.core import context
 from panel.models import Account, Member, Role, Token
 from panel.ratelimit import windows
 
@@ -26,7 +26,6 @@ CACHE_TTL_SECONDS = 5
 MAX_CACHED_TOKENS = 10_000
 INVALIDATING_MODELS = (Token, Account, Member, Role)
 """The models that access depends on."""
-cached_tokens = {}
 
 
 class CachedToken(NamedTuple):
@@ -37,7 +36,7 @@ class CachedToken(NamedTuple):
 
 def find(digest):
     """Return the cached entry of this hash, or None. It may be used only if its `word` is the version in Redis."""
-    entry = cached_tokens.get(digest)
+    entry = context.current().cached_tokens.get(digest)
     return entry if entry and entry.until > time.monotonic() else None
 
 
@@ -45,6 +44,7 @@ def put(digest, token, version):
     """Cache a token that was looked up after `version` was read."""
     if token is None or version is None:
         return
+    cached_tokens = context.current().cached_tokens
     if len(cached_tokens) >= MAX_CACHED_TOKENS:
         cached_tokens.clear()
     cached_tokens[digest] = CachedToken(token, version, time.monotonic() + CACHE_TTL_SECONDS)
@@ -57,9 +57,9 @@ def cache_version():
 
 def invalidate():
     """Invalidate the entries of all processes."""
-    cached_tokens.clear()
+    context.current().cached_tokens.clear()
     try:
-        jobs.connection.set(VERSION_KEY, secrets.token_hex(8))
+        context.current().redis.set(VERSION_KEY, secrets.token_hex(8))
     except (RedisError, OSError) as error:
         log.warning("access_change_not_told", error=str(error), seen_in=CACHE_TTL_SECONDS)
 

@@ -1,8 +1,6 @@
 """Bearer tokens. Only the hash of a value is stored. The value has 256 random bits, so a fast hash is enough."""
 
-import math
 import secrets
-import time
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -15,7 +13,7 @@ from sqlalchemy import bindparam, delete, or_, select
 from sqlalchemy.orm import joinedload
 from sqlalchemy.orm.attributes import set_committed_value
 
-from panel.core import clock, jobs
+from panel.core import clock, context
 from panel.core.db import on_commit, session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
@@ -40,11 +38,6 @@ for i = 1, #ARGV, 2 do
 end
 """
 """Deletes pairs of a Redis hash, except those whose value has changed meanwhile."""
-last_noted_at = {}
-"""By token id: when this process last recorded a use."""
-REDIS_PAUSE_SECONDS = 5
-"""How long Redis is not asked again after an error."""
-redis_away_until = -math.inf
 
 
 def hash_secret(value):
@@ -250,26 +243,27 @@ def record_use(token_id, ip):
     process, until a worker writes it to the row.
     """
     now = clock.now()
-    if now - last_noted_at.get(token_id, now - LAST_USE_RESOLUTION) < LAST_USE_RESOLUTION:
+    noted_uses = context.current().noted_token_uses
+    if now - noted_uses.get(token_id, now - LAST_USE_RESOLUTION) < LAST_USE_RESOLUTION:
         return
-    if len(last_noted_at) >= MAX_NOTED_TOKENS:
-        last_noted_at.clear()
-    last_noted_at[token_id] = now
+    if len(noted_uses) >= MAX_NOTED_TOKENS:
+        noted_uses.clear()
+    noted_uses[token_id] = now
     call_redis("hset", token_id, orjson.dumps([now, ip]))  # without Redis this use is not noted
 
 
 def call_redis(command, *arguments):
     """Run a command on the hash of recorded uses and return the answer; None while Redis is unreachable.
 
-    Only one request waits for the timeout; later ones skip Redis for `REDIS_PAUSE_SECONDS`.
+    Only one request waits for the timeout; later ones skip Redis for `context.REDIS_PAUSE_SECONDS`.
     """
-    global redis_away_until
-    if time.monotonic() < redis_away_until:
+    process = context.current()
+    if process.is_redis_paused():
         return None
     try:
-        return getattr(jobs.connection, command)(LAST_USE_KEY, *arguments)
+        return getattr(process.redis, command)(LAST_USE_KEY, *arguments)
     except (RedisError, OSError):
-        redis_away_until = time.monotonic() + REDIS_PAUSE_SECONDS
+        process.pause_redis()
         return None
 
 
@@ -278,7 +272,7 @@ def write_last_use():
 
     It bypasses the session's events, because no change affects access (see panel.services.token_cache).
     """
-    pending = jobs.connection.hgetall(LAST_USE_KEY)
+    pending = context.current().redis.hgetall(LAST_USE_KEY)
     for token_id, noted_use in pending.items():
         used_at, ip = orjson.loads(noted_use)
         statement = Token.__table__.update().where(Token.id == token_id.decode())
@@ -286,7 +280,11 @@ def write_last_use():
     if pending:  # until the commit, refresh_last_used reads these uses from Redis
         on_commit(
             partial(
-                jobs.connection.eval, DELETE_IF_UNCHANGED_SCRIPT, 1, LAST_USE_KEY, *chain.from_iterable(pending.items())
+                context.current().redis.eval,
+                DELETE_IF_UNCHANGED_SCRIPT,
+                1,
+                LAST_USE_KEY,
+                *chain.from_iterable(pending.items()),
             )
         )
 

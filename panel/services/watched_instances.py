@@ -8,7 +8,7 @@ import time
 
 from redis import RedisError
 
-from panel.core import clock, jobs
+from panel.core import clock, context
 
 WATCHED_KEY = "panel:watched-instances"
 
@@ -18,40 +18,31 @@ WATCH_TTL_SECONDS = 60
 RENEWAL_SECONDS = 20
 """Minimum interval at which a process marks the same instance again."""
 
-REDIS_PAUSE_SECONDS = 5
-"""How long Redis is not asked again after an error."""
-
 MAX_MARKED_INSTANCES = 10_000
 """Maximum number of instances whose last mark a process remembers."""
-
-last_marked_at: dict[str, float] = {}
-"""By instance id: when this process last marked it (monotonic)."""
-
-redis_away_until = 0.0
 
 
 def mark(instance):
     """Mark the instance as watched."""
-    global redis_away_until
-    now = time.monotonic()
+    process, now = context.current(), time.monotonic()
     if (
         instance.power != "on"
-        or now < redis_away_until
-        or now - last_marked_at.get(instance.id, -RENEWAL_SECONDS) < RENEWAL_SECONDS
+        or process.is_redis_paused()
+        or now - process.marked_instances.get(instance.id, -RENEWAL_SECONDS) < RENEWAL_SECONDS
     ):
         return
-    if len(last_marked_at) >= MAX_MARKED_INSTANCES:
-        last_marked_at.clear()
-    last_marked_at[instance.id] = now
+    if len(process.marked_instances) >= MAX_MARKED_INSTANCES:
+        process.marked_instances.clear()
+    process.marked_instances[instance.id] = now
     try:
-        jobs.connection.zadd(WATCHED_KEY, {instance.id: clock.now().timestamp() + WATCH_TTL_SECONDS})
+        process.redis.zadd(WATCHED_KEY, {instance.id: clock.now().timestamp() + WATCH_TTL_SECONDS})
     except (RedisError, OSError):
-        redis_away_until = time.monotonic() + REDIS_PAUSE_SECONDS
-        del last_marked_at[instance.id]
+        process.pause_redis()
+        del process.marked_instances[instance.id]
 
 
 def list_watched_ids():
     """Return the ids of the watched instances."""
     now = clock.now().timestamp()
-    jobs.connection.zremrangebyscore(WATCHED_KEY, "-inf", now)
-    return [instance_id.decode() for instance_id in jobs.connection.zrange(WATCHED_KEY, 0, -1)]
+    context.current().redis.zremrangebyscore(WATCHED_KEY, "-inf", now)
+    return [instance_id.decode() for instance_id in context.current().redis.zrange(WATCHED_KEY, 0, -1)]

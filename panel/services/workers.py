@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from panel.core import clock, jobs
+from panel.core import clock, context
 
 HEARTBEAT_INTERVAL = timedelta(seconds=5)
 WORKER_LOST_AFTER = 4 * HEARTBEAT_INTERVAL
@@ -14,7 +14,7 @@ LIVENESS_KEY = "panel:workers"
 def record_heartbeat(name):
     """Record that the worker is alive, and remove lost ones."""
     now = clock.now()
-    with jobs.connection.pipeline() as pipeline:
+    with context.current().redis.pipeline() as pipeline:
         pipeline.zadd(LIVENESS_KEY, {name: now.timestamp()})
         pipeline.zremrangebyscore(LIVENESS_KEY, "-inf", (now - WORKER_LOST_AFTER).timestamp())
         pipeline.execute()
@@ -22,9 +22,9 @@ def record_heartbeat(name):
 
 def remove(name):
     """Remove a worker that ended regularly."""
-    jobs.connection.zrem(LIVENESS_KEY, name)
+    context.current().redis.zrem(LIVENESS_KEY, name)
 
 
 def count_alive():
     """Return the number of workers that are alive."""
-    return jobs.connection.zcount(LIVENESS_KEY, (clock.now() - WORKER_LOST_AFTER).timestamp(), "+inf")
+    return context.current().redis.zcount(LIVENESS_KEY, (clock.now() - WORKER_LOST_AFTER).timestamp(), "+inf")

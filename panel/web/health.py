@@ -3,7 +3,7 @@
 from flask import Blueprint, current_app
 from redis import RedisError
 
-from panel.core import jobs
+from panel.core import context
 from panel.core.database_probe import get_probe
 from panel.services import workers
 
@@ -32,7 +32,7 @@ def database_state():
 
 def redis_state():
     try:
-        jobs.connection.ping()
+        context.current().redis.ping()
     except (RedisError, OSError):
         return "does not answer"
     return OK

@@ -18,7 +18,6 @@ import psutil
 from sqlalchemy import func, select, update
 
 from panel.bootstrap import create_worker_app
-from panel.core import jobs
 from panel.core.config import Config
 from panel.core.db import begin_read_only, db, session
 from panel.models import Disk, Instance, Plan, Subnet, Task
@@ -48,8 +47,6 @@ def bench(report):
             directory = Path(tempfile.mkdtemp(prefix="bench"))
             with redis_server.RedisServer(directory) as redis_url:
                 config = Config(data_dir=directory, database_url=url, secret_key="bench", redis_url=redis_url)
-                jobs.connect(redis_url)
-                looks.data_dir = directory
                 with create_worker_app(config).app_context():
                     run(report, name, config)
                     db.engine.dispose()

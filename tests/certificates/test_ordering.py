@@ -1,12 +1,11 @@
 """What may be ordered, and who may order it. The orders themselves: test_orders.py."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 
-from panel.core import clock, mail
+from panel.core import clock
 from panel.core.db import session
 from panel.models import Account, Certificate, Task
 from panel.services import settings
@@ -98,8 +97,8 @@ def test_each_type_has_fields_of_its_own(api_as, order, chain):
         assert (answer.status_code, answer.json["errors"].keys()) == (422, wrong), body
 
 
-def test_nobody_orders_the_panel_s_own_name(order, monkeypatch):
-    monkeypatch.setattr(mail, "config", replace(mail.config, public_url="https://panel.example.com"))
+def test_nobody_orders_the_panel_s_own_name(order, change_config):
+    change_config(public_url="https://panel.example.com")
     answer = order("shop.example.com", "panel.example.com")
     assert (answer.status_code, answer.json["errors"]) == (422, {"domains": ["This is the panel's own name."]})
 

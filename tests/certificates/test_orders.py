@@ -16,7 +16,6 @@ from panel.core.db import new_id, session
 from panel.models import AcmeAccount, AcmeChallenge, Certificate, Task
 from panel.services import settings
 from panel.services.certificates import orders
-from panel.services.webhooks import url_policy
 from tests.certificates import acme_server
 from tests.support.isolated_app import isolated_installation
 from worker.engine import runner
@@ -74,12 +73,12 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path, pebble, monkeypatch):
+def site(tmp_path, pebble, change_config, monkeypatch):
     bells = []
     monkeypatch.setattr(certificates, "ACME_POLL_INTERVAL_SECONDS", 0.05)
     ring = lambda function, *args: bells.append((function, args))  # noqa: E731
     with isolated_installation(tmp_path, create=create_app, on_call=ring) as app:
-        monkeypatch.setattr(url_policy, "extra_ca_certificates", pebble.pem)
+        change_config(webhook_ca=pebble.pem)
         server = make_server(acme_server.PANEL_ADDRESS, pebble.port, app, threaded=True)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
@@ -360,8 +359,8 @@ def test_an_authority_that_cannot_be_asked(site, directory, words):
     assert (shown["status"], words in shown["error"]) == ("failed", True)
 
 
-def test_an_authority_with_an_unknown_certificate_is_not_talked_to(site, monkeypatch):
-    monkeypatch.setattr(url_policy, "extra_ca_certificates", "")
+def test_an_authority_with_an_unknown_certificate_is_not_talked_to(site, change_config):
+    change_config(webhook_ca="")
     made = site.order("shop.example.com")
     site.work()
     assert "SSLError" in site.show(made)["error"]

@@ -2,10 +2,10 @@
 
 import pytest
 
+from panel.core import context
 from panel.core.db import session
 from panel.models import Image, Instance, Task
 from panel.services import image_captures
-from worker.sync import node_sync
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def capture_image(api_as, instance):
 
 
 def image_files(image):
-    return [path.name for path in (node_sync.data_dir / "images").glob(f"{image}*")]
+    return [path.name for path in (context.current().config.data_dir / "images").glob(f"{image}*")]
 
 
 def test_an_image_is_made_listed_deployed_and_removed(api_as, cast, capture_image, node, instance, run_tasks):
@@ -133,7 +133,8 @@ def test_of_a_capture_that_fails_nothing_is_left(api_as, capture_image, node, ru
     run_tasks()
     assert api_as("owner", "GET", f"/api/image/{image}").json["image"]["status"] == "error"
     assert image_files(image) == []
-    assert not [path for path in (node_sync.data_dir / "images").iterdir() if path.name.endswith(".part")]
+    folder = context.current().config.data_dir / "images"
+    assert not [path for path in folder.iterdir() if path.name.endswith(".part")]
     assert api_as("owner", "DELETE", f"/api/image/{image}").status_code == 200
     node.clear()
     left = session.query(Task).filter_by(kind="image_capture").one()

@@ -5,11 +5,10 @@ from datetime import date, timedelta
 
 import pytest
 
-from panel.core import clock
+from panel.core import clock, context
 from panel.core.db import session
 from panel.models import CatalogImage, Image, MediaDownload
 from panel.services import image_catalog
-from worker.sync import node_sync
 from worker.tasks import media_downloads
 
 QCOW2 = b"QFI\xfb" + bytes(20) + (3 * 1024**3).to_bytes(8, "big") + bytes(400)
@@ -85,7 +84,7 @@ def test_a_row_is_taken_over_and_deployed(api_as, cast, add_image, shown_catalog
     image = shown_catalog(made)
     assert (image["status"], image["size"], image["min_disk"]) == ("available", len(QCOW2), 3)
     assert image["sha256"] == catalog_row.sha256
-    assert (node_sync.data_dir / "images" / image["filename"]).read_bytes() == QCOW2
+    assert (context.current().config.data_dir / "images" / image["filename"]).read_bytes() == QCOW2
     assert api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).status_code == 200
     run_tasks()
     assert [node["name"] for node in shown_catalog(made)["hypervisors"]] == ["node-1"]
@@ -180,7 +179,7 @@ def test_an_operator_adds_an_image_by_address(api_as, cast, shown_catalog, file_
     run_tasks()
     assert shown_catalog(made)["status"] == "available"
     assert api_as("admin", "POST", "/api/v1/images", json=body).json["errors"].keys() == {"name"}
-    path = node_sync.data_dir / "images" / shown_catalog(made)["filename"]
+    path = context.current().config.data_dir / "images" / shown_catalog(made)["filename"]
     assert path.exists()
     assert api_as("admin", "DELETE", f"/api/v1/image/{made['id']}").status_code == 200
     run_tasks()
@@ -209,7 +208,7 @@ def test_a_download_that_fails_pauses_and_is_retried(
     image = shown_catalog(made)
     assert (image["status"], words in image["download_error"]) == ("error", True)
     assert image["download_error_at"]
-    assert not list((node_sync.data_dir / "images").glob("*.part"))
+    assert not list((context.current().config.data_dir / "images").glob("*.part"))
     real, passed = clock.now, [timedelta()]
     monkeypatch.setattr(clock, "now", lambda: real() + passed[0])
     pause = timedelta(minutes=10)
@@ -241,7 +240,7 @@ def test_deleting_an_image_that_instances_have_leaves_them(api_as, cast, run_tas
     api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
     assert api_as("admin", "DELETE", f"/api/v1/image/{cast.image.id}").status_code == 200
-    path = node_sync.data_dir / "images" / "tiny.qcow2"
+    path = context.current().config.data_dir / "images" / "tiny.qcow2"
     content = path.read_bytes()
     run_tasks()
     path.write_bytes(content)  # other tests need it

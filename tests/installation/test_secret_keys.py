@@ -25,15 +25,6 @@ def open_database(tmp_path, keys):
         db.engine.dispose()
 
 
-@pytest.fixture(autouse=True)
-def keys_of_the_cast(app):
-    from panel.core.db import EncryptedText
-
-    before = EncryptedText.keys
-    yield
-    EncryptedText.keys = before
-
-
 @pytest.fixture
 def filled_database(tmp_path):
     import flask_migrate

@@ -258,9 +258,9 @@ def test_a_server_may_send_us_on_but_not_inside(iso, file_server, run_tasks, run
     assert only_file().status == "ready"
 
 
-def test_a_certificate_that_is_not_trusted_is_refused(iso, file_server, run_tasks, monkeypatch):
+def test_a_certificate_that_is_not_trusted_is_refused(iso, file_server, run_tasks, change_config):
     file_server.put()
-    monkeypatch.setattr("panel.services.webhooks.url_policy.extra_ca_certificates", "")
+    change_config(webhook_ca="")
     run_tasks()
     assert "certificate" in only_file().error
     assert file_server.asked == []

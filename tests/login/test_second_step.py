@@ -5,8 +5,8 @@ from sqlalchemy import select, text
 
 from panel.core.db import session
 from panel.models import LoginSession, RecoveryCode
-from panel.ratelimit import windows
 from panel.services import accounts, factors
+from tests.conftest import connect_rate_limits
 from tests.login.conftest import LOCAL_SOURCE
 
 STEP = "/sign-in/second-step"
@@ -128,7 +128,7 @@ def test_codes_are_limited_by_the_day_and_nobody_is_shut_out_by_it(
     sign_in(mine)
     assert mine.post(STEP, data={"code": totp_code(cast.owner)}).status_code == 303
     mine.post("/sign-out")
-    windows.connect("")
+    connect_rate_limits("")
     thief = browser_as()
     thief.environ_base |= {"REMOTE_ADDR": "203.0.113.6"}
     sign_in(thief)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from panel.core import clock
+from panel.core import clock, context
 from panel.core.db import session
 from panel.models import LoginSession, RecoveryCode
 from panel.services import accounts, factors, sessions, settings
@@ -255,11 +255,11 @@ class FakeRedis:
 
 
 def test_when_a_session_was_last_seen_is_noted_every_few_minutes(browser_as, cast, monkeypatch, advance_clock):
-    monkeypatch.setattr(sessions.jobs, "connection", FakeRedis())
+    monkeypatch.setattr(context.current(), "redis", FakeRedis())
     browser = browser_as("owner")
     row = session.scalars(select(LoginSession)).one()
     began = row.last_seen_at
-    waiting = sessions.jobs.connection.kept
+    waiting = context.current().redis.kept
     browser.get("/")
     assert waiting == {}
     advance_clock(minutes=6)

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from panel.auth import permissions
+from panel.core import context
 from panel.core.db import session
 from panel.ratelimit import api_budget, windows
 from panel.services import settings, tokens
@@ -136,4 +137,4 @@ def test_counting_here_starts_no_thread_and_forgets(rolled_back_app, advance_tim
         windows.hit("a", number, 2)
     advance_time(120)
     assert windows.hit("a", "x", 2).allowed
-    assert (len(windows.local_window.windows), threading.active_count()) == (1, threads)
+    assert (len(context.current().rate_limits.local.windows), threading.active_count()) == (1, threads)

@@ -5,8 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from panel.core import context
 from panel.ratelimit import windows
 from panel.services import settings
+from tests.conftest import connect_rate_limits
 from tests.support.redis_server import RedisServer
 
 pytestmark = pytest.mark.processes
@@ -16,9 +18,9 @@ pytestmark = pytest.mark.processes
 def redis(tmp_path, rolled_back_app, monkeypatch):
     monkeypatch.setattr(windows, "REDIS_TIMEOUT_SECONDS", 60)  # however slow this machine is
     server = RedisServer(tmp_path)
-    windows.connect(server.url)
+    connect_rate_limits(server.url)
     yield server
-    windows.connect("")
+    connect_rate_limits("")
     server.kill()
 
 
@@ -28,7 +30,7 @@ def count_hits(count, most=3):
 
 def test_processes_count_together(redis):
     assert count_hits(2) == [True, True]
-    windows.connect(redis.url)  # as another process would
+    connect_rate_limits(redis.url)  # as another process would
     window = windows.hit("test", "key", 3)
     assert window[:2] == (True, 0)
     assert 1 <= window.reset <= 61
@@ -47,17 +49,17 @@ def test_many_at_once_never_get_more_than_the_limit(redis):
 def test_requests_go_on_without_redis_and_are_counted_here(redis, api_as, monkeypatch):
     told = []
     monkeypatch.setattr(windows, "log", type("Log", (), {"warning": lambda *words, **facts: told.append(words[1])})())
-    monkeypatch.setattr(windows, "last_warning_at", float("-inf"))
+    context.current().rate_limits.last_warning_at = float("-inf")
     settings.update({"rate_limit_requests": 3})
     assert api_as("owner", "GET", "/api/connect").status_code == 200
     redis.kill()
     assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(4)] == [200, 200, 200, 429]
-    monkeypatch.setattr(windows, "circuit_open_until", 0)  # it is asked again, and still away
+    context.current().rate_limits.circuit_open_until = 0  # it is asked again, and still away
     assert api_as("owner", "GET", "/api/connect").status_code == 429
     assert told == ["limits_counted_here"]
 
     redis.start()
-    monkeypatch.setattr(windows, "circuit_open_until", 0)
+    context.current().rate_limits.circuit_open_until = 0
     answers = [api_as("owner", "GET", "/api/connect") for _ in range(4)]  # a Redis that lost all, its scripts too
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
 
@@ -68,7 +70,7 @@ def test_a_silent_redis_holds_a_request_up_only_once(rolled_back_app, monkeypatc
     monkeypatch.setattr(windows.RedisWindow, "take", lambda *facts: asked.append(facts) or take(*facts))
     monkeypatch.setattr(windows, "REDIS_RETRY_SECONDS", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        windows.connect(f"redis://127.0.0.1:{silent.getsockname()[1]}")
+        connect_rate_limits(f"redis://127.0.0.1:{silent.getsockname()[1]}")
         assert count_hits(4) == [True, True, True, False]
     assert len(asked) == 1
-    windows.connect("")
+    connect_rate_limits("")

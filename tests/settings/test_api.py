@@ -2,6 +2,7 @@
 
 import pytest
 
+from panel.core import context
 from panel.core.db import session
 from panel.models import AuditEntry, Setting
 from panel.schemas.settings import SystemSettings
@@ -99,7 +100,7 @@ def test_another_process_follows_within_seconds(rolled_back_app, monkeypatch):
     session.merge(Setting(name="rate_limit_polls", value=7))
     session.flush()
     assert settings.get().rate_limit_polls == 1200
-    until, _ = settings.cached_settings
+    until, _ = context.current().cached_settings
     monkeypatch.setattr("panel.services.settings.time.monotonic", lambda: until + 1)
     assert settings.get().rate_limit_polls == 7
     settings.invalidate()

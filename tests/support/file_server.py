@@ -3,11 +3,9 @@
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_network
 
 import pytest
 
-from panel.services.webhooks import url_policy
 from tests.support.webhook_receiver import CertificateAuthority
 
 
@@ -89,10 +87,9 @@ def standalone_file_server(file_server_certificate):
 
 
 @pytest.fixture
-def file_server(file_server_certificate, file_server_authority, monkeypatch):
+def file_server(file_server_certificate, file_server_authority, change_config):
     """A file server for the panel in this process, which accepts its loopback address and trusts its certificate."""
-    monkeypatch.setattr(url_policy, "allowed_networks", (ip_network("127.0.0.0/8"),))
-    monkeypatch.setattr(url_policy, "extra_ca_certificates", file_server_authority.pem)
+    change_config(webhook_allowed_networks="127.0.0.0/8", webhook_ca=file_server_authority.pem)
     server = FileServer(file_server_certificate)
     yield server
     server.close()

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 import sqlalchemy
 
 from panel.bootstrap import create_worker_app
-from panel.core import jobs, mail
+from panel.core import context, jobs
 from panel.core.config import Config
 from panel.core.db import db, new_id, session
 from tests.conftest import PANEL_ENVIRONMENT
 from tests.support import cast as people
-from worker.sync import node_sync
 
 PRODUCTION_JOBS_CALL = jobs.enqueue_call
 """The product's function, which the test suite replaces."""
@@ -23,13 +22,12 @@ PRODUCTION_JOBS_CALL = jobs.enqueue_call
 def isolated_installation(directory, *, create=create_worker_app, on_call=lambda *_: None, **settings):
     """Yield the application, built by `create`, with its `cast`. `on_call` replaces jobs.enqueue_call."""
     (directory / "data").mkdir(exist_ok=True)
-    before = jobs.enqueue_call, jobs.connection, node_sync.data_dir, mail.config
+    before = jobs.enqueue_call, context.current()
+    inherited = {name: getattr(before[1].config, name) for name in ("webhook_allowed_networks", "webhook_ca")}
     with create_database(directory) as address:
-        config = Config(data_dir=directory / "data", database_url=address, secret_key="test", **settings)
+        config = Config(data_dir=directory / "data", database_url=address, secret_key="test", **(inherited | settings))
         app = create(config)
-        jobs.enqueue_call, node_sync.data_dir = on_call, config.data_dir
-        mail.configure(config)
-        jobs.connect(config.redis_url)
+        jobs.enqueue_call = on_call
         try:
             with app.app_context():
                 db.create_all()
@@ -39,7 +37,8 @@ def isolated_installation(directory, *, create=create_worker_app, on_call=lambda
             with app.app_context():
                 session.remove()
                 db.engine.dispose()
-            jobs.enqueue_call, jobs.connection, node_sync.data_dir, mail.config = before
+            jobs.enqueue_call = before[0]
+            context.set_current(before[1])
 
 
 @contextmanager

@@ -6,12 +6,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select, text
 
-from panel.core import clock, jobs
+from panel.core import clock, context, jobs
 from panel.core.db import session
 from panel.core.prepared_query import PreparedQuery
 from panel.models import Member, Token
 from panel.ratelimit import windows
 from panel.services import token_cache, tokens
+from tests.conftest import connect_rate_limits
 from tests.support.redis_server import RedisServer
 from worker.tasks.tokens import flush_last_used
 
@@ -21,24 +22,23 @@ pytestmark = pytest.mark.processes
 @pytest.fixture
 def redis(tmp_path, rolled_back_app, monkeypatch):
     with RedisServer(tmp_path) as url:
-        monkeypatch.setattr(jobs, "connection", jobs.connection)
         monkeypatch.setattr(windows, "REDIS_TIMEOUT_SECONDS", 60)  # however slow this machine is
         monkeypatch.setattr(token_cache, "CACHE_TTL_SECONDS", 600)
-        monkeypatch.setattr(tokens, "redis_away_until", -math.inf)  # whatever tests before have seen
-        tokens.last_noted_at.clear()
-        jobs.connect(url)
-        windows.connect(url)
-        token_cache.cached_tokens.clear()
+        monkeypatch.setattr(context.current(), "redis_paused_until", -math.inf)  # whatever tests before have seen
+        context.current().noted_token_uses.clear()
+        monkeypatch.setattr(context.current(), "redis", jobs.create_client(url))
+        connect_rate_limits(url)
+        context.current().cached_tokens.clear()
         yield url
-        windows.connect("")
-        token_cache.cached_tokens.clear()
+        connect_rate_limits("")
+        context.current().cached_tokens.clear()
 
 
 @pytest.fixture
 def database_lookups(redis, api_as, monkeypatch):
     """How often the database was asked whose token it is, from when the making of the cast has settled."""
     api_as("owner", "GET", "/api/connect")
-    token_cache.cached_tokens.clear()
+    context.current().cached_tokens.clear()
     asked = []
     one = PreparedQuery.one
     monkeypatch.setattr(PreparedQuery, "one", lambda self, value: asked.append(value) or one(self, value))
@@ -95,10 +95,10 @@ def test_a_change_of_the_token_counts_at_once(redis, api_as, cast, database_look
 def test_a_change_made_by_another_process_counts_at_once(redis, api_as, cast, database_lookups):
     """There only the word in Redis changes: this process hears of nothing else."""
     assert request_status(api_as) == 200
-    remembered = dict(token_cache.cached_tokens)
+    remembered = dict(context.current().cached_tokens)
     disable_token(cast)
     session.commit()
-    token_cache.cached_tokens.update(remembered)
+    context.current().cached_tokens.update(remembered)
     assert request_status(api_as) == 401
 
 
@@ -144,14 +144,14 @@ def test_an_expiry_is_looked_at_each_time(redis, api_as, cast, monkeypatch):
 
 
 def test_without_redis_nothing_is_remembered(redis, api_as, cast, database_lookups):
-    windows.connect("")
+    connect_rate_limits("")
     assert [request_status(api_as) for _ in range(3)] == [200] * 3
     assert len(database_lookups) == 3
 
 
 def test_a_redis_that_lost_everything_gets_a_new_word(redis, api_as, cast, database_lookups):
     assert request_status(api_as) == 200
-    jobs.connection.flushall()
+    context.current().redis.flushall()
     assert [request_status(api_as) for _ in range(3)] == [200] * 3
     assert len(database_lookups) == 2
     disable_token(cast)

@@ -6,7 +6,7 @@ import pytest
 from redis import ConnectionError as Away
 from sqlalchemy import select
 
-from panel.core import clock, jobs
+from panel.core import clock, context
 from panel.core.db import session
 from panel.models import Token
 from panel.services import tokens
@@ -48,9 +48,9 @@ class FakeRedisHash:
 @pytest.fixture
 def redis(monkeypatch):
     made = FakeRedisHash()
-    monkeypatch.setattr(jobs, "connection", made)
-    monkeypatch.setattr(tokens, "redis_away_until", -math.inf)
-    tokens.last_noted_at.clear()
+    monkeypatch.setattr(context.current(), "redis", made)
+    monkeypatch.setattr(context.current(), "redis_paused_until", -math.inf)
+    context.current().noted_token_uses.clear()
     return made
 
 
@@ -111,7 +111,7 @@ def test_a_use_while_others_are_written_down_is_kept(api_as, redis, watched_toke
     api_as("watched", "GET", "/api/connect")
     tokens.write_last_use()
     assert watched_token.encode() in redis.held
-    tokens.last_noted_at.clear()
+    context.current().noted_token_uses.clear()
     api_as("watched", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "203.0.113.9"})
     session.commit()
     assert shown() == "203.0.113.9"

@@ -1,14 +1,13 @@
 """Receivers that trust is given to, and a sender that works when it is told to."""
 
 from datetime import timedelta
-from ipaddress import ip_network
 
 import pytest
 
 from panel.core import clock, events
 from panel.core.db import session
 from panel.models import WebhookDelivery, WebhookSubscription
-from panel.services.webhooks import delivery_queue, url_policy
+from panel.services.webhooks import delivery_queue
 from tests.conftest import queued_calls
 from tests.support.webhook_receiver import CertificateAuthority, Receiver
 from worker import webhooks
@@ -29,9 +28,9 @@ def certificate(authority, tmp_path_factory):
 
 
 @pytest.fixture
-def allow_loopback(monkeypatch):
+def allow_loopback(change_config):
     """This machine is taken for public."""
-    monkeypatch.setattr(url_policy, "allowed_networks", (ip_network("127.0.0.0/8"),))
+    change_config(webhook_allowed_networks="127.0.0.0/8")
 
 
 @pytest.fixture

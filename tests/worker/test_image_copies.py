@@ -2,11 +2,12 @@
 
 import pytest
 
+from panel.core import context
 from panel.core.db import session
 from panel.models import Image, ImageCopy
 from panel.services import images, instances
 from worker.nodes import base
-from worker.sync import image_copies, node_sync
+from worker.sync import image_copies
 
 MISSING_IMAGE_FILE = "ef" * 16 + ".qcow2"
 
@@ -22,7 +23,7 @@ def stray(cast, node, tmp_path):
 @pytest.fixture(autouse=True)
 def file(cast):
     """The panel's own file of the image outlives the tests that remove it."""
-    path = node_sync.data_dir / "images" / cast.image.filename
+    path = context.current().config.data_dir / "images" / cast.image.filename
     content = path.read_bytes()
     yield
     path.write_bytes(content)

@@ -18,17 +18,15 @@ import worker.sync
 import worker.tasks
 import worker.webhooks
 from panel.bootstrap import create_worker_app
-from panel.core import jobs, mail
+from panel.core import context, jobs
 from panel.core.config import Config, ConfigError
 from panel.core.db import new_id
 from panel.core.logs import setup_logging
 from panel.core.modules import import_modules
 from panel.services import workers
-from panel.services.webhooks import url_policy
 from worker.engine import pool, purge
 from worker.engine.registry import TASK_TYPES
 from worker.engine.scheduler import Scheduler
-from worker.sync import node_sync
 from worker.webhooks import dispatcher
 
 log = structlog.get_logger()
@@ -41,12 +39,8 @@ LISTENER_REDIS_TIMEOUT_SECONDS = 30
 
 
 def prepare_app(config: Config):
-    """Set up what every process that talks to nodes needs: logging, queue, mail, data directory, database."""
+    """Set up what every process that talks to nodes needs: logging, context, database."""
     setup_logging(config.json_logs)
-    jobs.connect(config.redis_url)
-    mail.configure(config)
-    url_policy.configure(config)
-    node_sync.data_dir = config.data_dir
     return create_worker_app(config)
 
 
@@ -57,8 +51,8 @@ def run_worker(config: Config, check=lambda app: app):
     database.
     """
     app = check(prepare_app(config))
-    task_pool = pool.pool = pool.TaskPool(app, config.worker_threads)
-    dispatcher.dispatcher = dispatcher.Dispatcher(app).start()
+    task_pool = context.current().task_pool = pool.TaskPool(app, config.worker_threads)
+    webhooks = context.current().dispatcher = dispatcher.Dispatcher(app).start()
     stopped = threading.Event()
     liveness = threading.Thread(target=publish_liveness, args=(task_pool.worker, stopped), name="alive", daemon=True)
     liveness.start()
@@ -66,7 +60,7 @@ def run_worker(config: Config, check=lambda app: app):
     listen(config.redis_url)
     install_signal_handlers(lambda *_: os._exit(1))  # threads that wait for a node cannot be interrupted
     log.info("worker_finishes", tasks=len(task_pool.active_claims))
-    dispatcher.dispatcher.shutdown()
+    webhooks.shutdown()
     task_pool.shutdown()
     stopped.set()
     liveness.join()
@@ -81,12 +75,8 @@ class Listener(SimpleWorker):
         request_stop()
 
 
-stop_requested = False
-
-
 def request_stop(*_):
-    global stop_requested
-    stop_requested = True
+    context.current().is_stopping = True
 
 
 def listen(redis_url):
@@ -97,13 +87,13 @@ def listen(redis_url):
     """
     connection = Redis.from_url(redis_url, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
     options = {"connection": connection, "serializer": "json", "worker_ttl": LISTENER_REDIS_TIMEOUT_SECONDS}
-    while not stop_requested:
+    while not context.current().is_stopping:
         install_signal_handlers(request_stop)
         try:
             Listener([jobs.queue().name], name=f"panel-{new_id()}", **options).work(logging_level="WARNING")
         except (RedisError, OSError) as error:
             log.warning("worker_waits_for_redis", error=str(error))
-        if not stop_requested:
+        if not context.current().is_stopping:
             time.sleep(1)
 
 

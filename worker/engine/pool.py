@@ -12,7 +12,7 @@ from itertools import count as numbers
 import structlog
 from sqlalchemy import update
 
-from panel.core import clock
+from panel.core import clock, context
 from panel.core.database_errors import log_failure
 from panel.core.db import new_id, session
 from panel.models import Task
@@ -79,9 +79,6 @@ class TaskPool:
         self.stopped.set()
 
 
-pool: TaskPool | None = None
-
-
 def on_message(function, *args):
     """Submit a notification to the pool. Called by RQ."""
-    pool.give(function, *args)
+    context.current().task_pool.give(function, *args)

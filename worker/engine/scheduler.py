@@ -16,7 +16,7 @@ from redis import RedisError
 from redis.lock import Lock
 from sqlalchemy import select
 
-from panel.core import jobs
+from panel.core import context
 from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.models import Hypervisor
@@ -39,7 +39,7 @@ NODE_PROBE_INTERVAL_SECONDS = 600.0
 class Scheduler:
     def __init__(self, app, lease=TASK_LEASE_SECONDS):
         self.app, self.stopped = app, threading.Event()
-        self.lead = Lock(jobs.connection, LEADER_LOCK_KEY, timeout=20, blocking=False)
+        self.lead = Lock(context.current().redis, LEADER_LOCK_KEY, timeout=20, blocking=False)
         self.watchers: dict[tuple, NodeWatcher] = {}
         self.calls = {Reaper(lease): lease / 8, self.update_watchers: 5} | {
             job.start: job.seconds for job in PERIODIC_JOBS

@@ -3,7 +3,7 @@
 import structlog
 from sqlalchemy import bindparam, select, update
 
-from panel.core import clock
+from panel.core import clock, context
 from panel.core.db import lock_row, session
 from panel.core.messages import join_messages, message
 from panel.models import Hypervisor, Instance, Interface, Migration, Task
@@ -16,8 +16,6 @@ from worker.sync import metrics
 from worker.sync.committing_node import CommittingNode
 
 log = structlog.get_logger()
-data_dir = None
-"""Directory in which drivers may store files; set when the process starts."""
 
 MAX_ROWS_PER_TRANSACTION = 500
 """Rows changed in one transaction."""
@@ -28,7 +26,8 @@ def connect_node(hypervisor_id) -> nodes.NodeDriver:
     row = session.get(Hypervisor, hypervisor_id)
     if row is None:
         raise NodeError(message("The hypervisor was removed."))
-    return CommittingNode(nodes.connect(NodeSpec(row.id, row.name, row.driver, row.uri), data_dir))
+    spec = NodeSpec(row.id, row.name, row.driver, row.uri)
+    return CommittingNode(nodes.connect(spec, context.current().config.data_dir))
 
 
 def probe(hypervisor_id):

@@ -15,12 +15,12 @@ from requests.adapters import HTTPAdapter
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
+from panel.core import context
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.core.messages import message
 from panel.models import AcmeAccount
 from panel.services import settings
-from panel.services.webhooks import url_policy
 from panel.services.webhooks.pinned_connection import create_ssl_context
 
 log = structlog.get_logger()
@@ -39,7 +39,7 @@ class CustomCAAdapter(HTTPAdapter):
     """HTTPS that also trusts the CA certificates of PANEL_WEBHOOK_CA, for authorities in test installations."""
 
     def init_poolmanager(self, *args, **options):
-        super().init_poolmanager(*args, ssl_context=create_ssl_context(url_policy.extra_ca_certificates), **options)
+        super().init_poolmanager(*args, ssl_context=create_ssl_context(context.current().config.webhook_ca), **options)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from panel.core import context
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
@@ -12,7 +13,6 @@ from panel.models import Image
 from panel.services.media import image_files
 from worker.engine.registry import task_handler
 from worker.nodes.base import Power, Refused
-from worker.sync import node_sync
 from worker.tasks.instances import POWER_TASKS, SUSPENSION_TASKS, get_instance
 from worker.tasks.machine_spec import build_disk
 from worker.tasks.media_downloads import temporary_file
@@ -77,7 +77,7 @@ def overlay_if_running(work, instance, disk):
 
 def store_image(work, copy):
     """Read the copy from the node into the panel's data directory, as the image's file."""
-    folder = node_sync.data_dir / "images"
+    folder = context.current().config.data_dir / "images"
     folder.mkdir(parents=True, exist_ok=True)
     with temporary_file(folder) as (path, file):
         target = HashingWriter(file)
@@ -105,7 +105,8 @@ def delete(work):
     arguments = work.task.arguments
     if "filename" in arguments:
         work.step(message("Removing the file"), 50)
-        (node_sync.data_dir / "images" / PurePosixPath(arguments["filename"]).name).unlink(missing_ok=True)
+        folder = context.current().config.data_dir / "images"
+        (folder / PurePosixPath(arguments["filename"]).name).unlink(missing_ok=True)
         return
     work.step(message("Removing the copy"), 50)
     try:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from panel.core import context
 from panel.services.instances import topology
 from worker.nodes import base
 from worker.nodes.base import GiB, Machine
-from worker.sync import node_sync
 from worker.tasks import firewall
 from worker.tasks.spec_media import with_media
 from worker.tasks.spec_rescue import with_rescue_disk
@@ -74,4 +74,4 @@ def node_image(image):
 
 
 def image_path(image) -> Path:
-    return node_sync.data_dir / "images" / image.filename
+    return context.current().config.data_dir / "images" / image.filename

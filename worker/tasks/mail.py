@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import structlog
 from sqlalchemy import delete, select, update
 
-from panel.core import clock, jobs, mail
+from panel.core import clock, context, jobs, mail
 from panel.core.db import session
 from panel.models import Mail
 from panel.services import passwords
@@ -53,7 +53,7 @@ def send(mail_id):
     session.commit()
     if facts is not None:
         try:
-            submit_message(mail.compose(row, facts), mail.config)
+            submit_message(mail.compose(row, facts), context.current().config)
         except Exception as error:  # any error: the mail must not be lost
             return back_off(row, error)
         log.info("mail_sent", template=row.template, mail_id=row.id)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from panel.core import clock, jobs
+from panel.core import clock, context, jobs
 from panel.core.db import lock_row, on_commit, session
 from panel.core.errors import NotFound, Problem
 from panel.core.messages import message
@@ -17,7 +17,6 @@ from panel.services.media import downloads, image_files
 from panel.services.media.remote_file import RemoteFile
 from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
-from worker.sync import node_sync
 
 
 class Superseded(Problem):
@@ -72,7 +71,7 @@ def store_on_node(work, row):
 
 def store_in_folder(work, row):
     """Write the file under a temporary name and move it to its place when it is complete."""
-    folder = node_sync.data_dir / "images"
+    folder = context.current().config.data_dir / "images"
     folder.mkdir(parents=True, exist_ok=True)
     image, report = row.image, progress_reporter(work, row.id)
     session.commit()

@@ -1,9 +1,9 @@
 """Webhooks: the fan-out of events into deliveries, and the dispatcher that sends them."""
 
+from panel.core import context
 from panel.core.db import session
 from panel.services.webhooks import fanout
 from worker.engine.registry import periodic
-from worker.webhooks import dispatcher
 
 EVENT_FANOUT_INTERVAL_SECONDS = 60.0
 """Seconds between two searches for events without deliveries (specification 6.1)."""
@@ -19,5 +19,5 @@ def fan_out():
 
 def wake_dispatcher():
     """Wake the dispatcher, so that it sends due deliveries now."""
-    if dispatcher.dispatcher:
-        dispatcher.dispatcher.woken.set()
+    if dispatcher := context.current().dispatcher:
+        dispatcher.woken.set()

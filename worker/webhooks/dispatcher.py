@@ -105,6 +105,3 @@ class Dispatcher:
 
     def current_runs(self):
         return list(self.runs)
-
-
-dispatcher: Dispatcher | None = None

@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import String, cast, delete, exists, func, or_, select
 
-from panel.core import clock, jobs, mail
+from panel.core import clock, context, jobs
 from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Invalid, TooMany
 from panel.core.messages import message
@@ -48,7 +48,7 @@ def order_certificate(account, *, domains, actor, name=None):
 def ensure_domains_available(account, domains):
     """Raise for the panel's own name and for domains of other accounts. They also lead to the panel, so HTTP-01 proves
     nothing about this account."""
-    own_name = urlsplit(mail.config.public_url).hostname
+    own_name = urlsplit(context.current().config.public_url).hostname
     foreign = next(iter(set(domains) & list_foreign_domains(account, domains)), None)
     if own_name in domains or foreign:
         sentence = OWN_NAME_MESSAGE if own_name in domains else DOMAIN_TAKEN_MESSAGE.format(domain=foreign)

@@ -11,6 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 from urllib3.exceptions import HTTPError
 
+from panel.core import context
 from panel.core.errors import Invalid, Problem
 from panel.core.messages import message, message_of
 from panel.services.webhooks import url_policy
@@ -140,7 +141,7 @@ def send_request(url, method):
         target, addresses = url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
         raise Unfetched(message_of(refused)) from None
-    connection = PinnedConnection(target, addresses, create_ssl_context(url_policy.extra_ca_certificates))
+    connection = PinnedConnection(target, addresses, create_ssl_context(context.current().config.webhook_ca))
     try:
         connection.connect()
         connection.sock.settimeout(READ_TIMEOUT_SECONDS)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import dns.exception
 import dns.resolver
 
+from panel.core import context
 from panel.core.errors import Invalid
 from panel.core.messages import message, message_of
 
@@ -52,18 +53,6 @@ class Target(NamedTuple):
     port: int
     path: str
     """With the query string."""
-
-
-allowed_networks = ()
-"""Networks that count as public, for test environments (PANEL_WEBHOOK_ALLOWED_NETWORKS)."""
-
-extra_ca_certificates = ""
-"""Additional trusted certificates, PEM (PANEL_WEBHOOK_CA)."""
-
-
-def configure(config):
-    global allowed_networks, extra_ca_certificates
-    allowed_networks, extra_ca_certificates = config.webhook_networks, config.webhook_ca
 
 
 def ensure_allowed(url):
@@ -146,7 +135,8 @@ def is_permitted(ip):
 
 
 def is_in_allowed_networks(ip):
-    return any(ip in network for network in allowed_networks)
+    """Return whether the installation counts the address as public, for test environments."""
+    return any(ip in network for network in context.current().config.webhook_networks)
 
 
 def is_public(ip):
