@@ -3,9 +3,11 @@
 import ast
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
+from string import Formatter
 
 import pytest
 from babel.messages.pofile import read_po
@@ -254,26 +256,45 @@ def test_sentences_for_people_are_messages():
     assert bare == []
 
 
-def test_templates_of_messages_are_literals():
-    """`make messages` reads the literals from the code."""
-    computed = [
-        module.place(node)
+def find_message_calls():
+    """Return (module, call) for each call of `message` and `plural_message` of panel.core.messages."""
+    imports = {
+        module.name
         for module in product_modules()
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and called_name(node) in ("message", "plural_message")
-        if not (node.args and isinstance(node.args[0], ast.Constant))
-    ]
-    assert computed == []
+        if isinstance(node, ast.ImportFrom)
+        and re.match("from panel.core(.messages)? import .*message", ast.unparse(node))
+    }
+    calls = [*find_calls("message"), *find_calls("plural_message")]
+    return [(module, call) for module, call in calls if module.name in imports and module.name != "panel.core.messages"]
+
+
+def test_templates_of_messages_are_literals():
+    """`make messages` reads the literals from the code."""
+    calls = find_message_calls()
+    assert len(calls) > 500
+    literal = ast.Constant
+    assert [
+        module.place(call) for module, call in calls if not all(isinstance(text, literal) for text in call.args)
+    ] == []
+
+
+def test_messages_have_the_parameters_of_their_templates():
+    """A message without parameters may be a template that gets them later, by `format`."""
+    wrong = []
+    for module, call in find_message_calls():
+        parameters = {item.arg for item in call.keywords}
+        templates = [text.value for text in call.args]
+        fields = {field for text in templates for _, field, _, _ in Formatter().parse(text) if field is not None}
+        wrong += [module.place(call)] if parameters and fields != parameters else []
+    assert wrong == []
 
 
 def test_messages_are_in_the_catalogue():
     with open(languages.TRANSLATIONS_FOLDER / "messages.pot", "rb") as file:
         catalogue = read_po(file)
     known = {text for entry in catalogue for text in (entry.id if isinstance(entry.id, tuple) else (entry.id,))}
-    templates = {
-        call.args[0].value for name in ("message", "plural_message") for _, call in find_calls(name) if call.args
-    }
-    assert len(templates) > 500
+    templates = {text.value for _, call in find_message_calls() for text in call.args}
     assert templates - known == set()
 
 

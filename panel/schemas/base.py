@@ -20,17 +20,13 @@ NOT_IN_NAMES_PATTERN = re.compile(
 QUERY_INTEGER_PATTERN = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 HOST_LABEL_PATTERN = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_]|-(?!-))*", re.ASCII)
 
-LENGTH_MESSAGE = message("Length must be between {min} and {max}.")
-RANGE_MESSAGE = message("Must be greater than or equal to {min} and less than or equal to {max}.")
-"""The texts of marshmallow, which pages translate."""
-
 
 class Text(fields.String):
     """One line of text: no control characters, at most `most` characters."""
 
     def __init__(self, *, most=255, least=0, lines=False, **options):
         self.pattern = CONTROL_IN_TEXT_PATTERN if lines else CONTROL_PATTERN
-        rules = [validate.Length(min=least, max=most, error=LENGTH_MESSAGE), *options.pop("rules", [])]
+        rules = [validate.Length(min=least, max=most), *options.pop("rules", [])]
         super().__init__(validate=rules, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
@@ -76,7 +72,7 @@ class Int(fields.Integer):
     """A JSON integer in a range."""
 
     def __init__(self, least=0, most=2**31 - 1, **options):
-        super().__init__(strict=True, validate=validate.Range(least, most, error=RANGE_MESSAGE), **options)
+        super().__init__(strict=True, validate=validate.Range(least, most), **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | str):
@@ -88,7 +84,7 @@ class Number(fields.Float):
     """A JSON number in a range."""
 
     def __init__(self, least=0, most=10**9, **options):
-        super().__init__(validate=validate.Range(least, most, error=RANGE_MESSAGE), **options)
+        super().__init__(validate=validate.Range(least, most), **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | str):
