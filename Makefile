@@ -74,20 +74,37 @@ static/node_modules/installed: static/package.json static/package-lock.json stat
 	@node static/vendor.mjs
 	@touch $@
 
-test: local installed browser-files $(VENV)/developing  ## Run every test, on SQLite and on PostgreSQL
+ifndef T
+test: local installed browser-files $(VENV)/developing  ## Run every test, on SQLite and on PostgreSQL; with T=volumes those of one resource
 	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
 	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
-	pytest -n auto -m "$(LIGHT)"
 	@$(PY) -m tests.support.prefetch_packages
-	@$(MAKE) --no-print-directory -j3 --output-sync=target guest-tests other-tests node-tests postgres-tests
+	@$(MAKE) --no-print-directory -j3 --output-sync=target \
+		guest-tests other-tests light-tests debian-tests node-tests postgres-tests
+else
+# T names folders and files: T=volumes means tests/volumes and every test_volumes.py, T=tests/worker/test_kill.py that file.
+TESTED := $(foreach name,$(T),$(if $(findstring /,$(name)),$(name),$(wildcard \
+	tests/$(name) tests/test_$(name).py tests/*/test_$(name).py)))
+test: local installed browser-files $(VENV)/developing
+	@test -n "$(TESTED)" || { echo 'There are no tests of "$(T)". Name a folder of tests, such as T=volumes.'; exit 1; }
+	@$(call apt,$(TEST_PACKAGES)) || echo "Some tests cannot run here: as root, apt install $(TEST_PACKAGES)"
+	pytest $(TESTED)
+endif
 
-# These wait a good deal, so three run side by side. Each one's output appears when it has ended. Hypervisors of one network
-# undo each other's firewalls, and browsers drop their requests whenever an interface comes or goes, as those of guests
-# do: so each has a network of its own, in which nothing can be fetched.
+# Each lane waits a good deal, so three run side by side, the longest first. Each one's output appears when it has ended.
+# Hypervisors of one network undo each other's firewalls, and browsers drop their requests whenever an interface comes or
+# goes, as those of guests do: so lanes with either have a network of their own, in which nothing can be fetched. Only
+# the Debian image is built from the network.
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
+light-tests:
+	pytest -n auto -m "$(LIGHT)"
+
 guest-tests:
-	pytest -m guest --ignore=tests/nodes $(SLOWEST)
+	$(APART) pytest -m "guest and not debian" --ignore=tests/nodes $(SLOWEST)
+
+debian-tests:
+	pytest -m debian $(SLOWEST)
 
 node-tests:
 	$(APART) pytest -m guest tests/nodes $(SLOWEST)
@@ -125,4 +142,5 @@ new-resource: installed $(VENV)/developing  ## Write the skeleton of a resource:
 bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
 	$(PY) -m tests.bench.run
 
-.PHONY: help run stop local installed browser-files test test-clean guest-tests node-tests other-tests postgres-tests check messages migration new-resource bench
+.PHONY: help run stop local installed browser-files test test-clean light-tests guest-tests debian-tests node-tests other-tests \
+	postgres-tests check messages migration new-resource bench

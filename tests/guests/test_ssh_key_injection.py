@@ -140,7 +140,9 @@ def is_password_valid(run, user, password):
 
 
 @pytest.mark.guest
-@pytest.mark.parametrize(("name", "memory", "patience"), [("tiny", 256, 120), ("debian", 768, 1200)])
+@pytest.mark.parametrize(
+    ("name", "memory", "patience"), [("tiny", 256, 120), pytest.param("debian", 768, 1200, marks=pytest.mark.debian)]
+)
 def test_the_key_opens_a_login_shell_until_it_is_taken_out(name, memory, patience, hypervisor, tmp_path, request):
     image = tmp_path / f"{name}.qcow2"
     shutil.copy(request.getfixturevalue(f"{name}_image"), image)
