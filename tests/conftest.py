@@ -4,6 +4,7 @@
 Set PANEL_TEST_DATABASE_URL to run the same tests on PostgreSQL.
 """
 
+import gc
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -36,6 +37,9 @@ pytest_plugins = [
 ]
 
 PANEL_ENVIRONMENT = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
+TEST_DATABASE_URL = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL", "")
+ISOLATED_APP_NAMES = {"isolated_app", "isolated_installation"}
+"""Names under which modules import tests/support/isolated_app.py."""
 
 
 context.set_current(create_context(Config(secret_key="test", redis_url="redis://")))  # for tests without `app`
@@ -46,11 +50,40 @@ FAST_HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 accounts.hasher, accounts.DUMMY_PASSWORD_HASH = FAST_HASHER, FAST_HASHER.hash("nobody has this password")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Pause the garbage collector: what is collected stays to the end, and need not be looked at again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_collection_modifyitems(config, items):
+    """On PostgreSQL, leave out the tests that cannot know which database it is. They do the same on SQLite."""
+    if TEST_DATABASE_URL:
+        left_out = [item for item in items if not uses_database(item)]
+        items[:] = [item for item in items if uses_database(item)]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def uses_database(item):
+    """Return whether a test gets the address of the database: by a fixture, or by an application of its own."""
+    return "database_url" in item.fixturenames or not ISOLATED_APP_NAMES.isdisjoint(vars(item.module))
+
+
 @pytest.fixture(scope="session")
-def config(tmp_path_factory):
-    address = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL", "")
+def database_url():
+    """The address of the database under test; empty for SQLite files."""
+    return TEST_DATABASE_URL
+
+
+@pytest.fixture(scope="session")
+def config(tmp_path_factory, database_url):
     return Config(
-        data_dir=tmp_path_factory.mktemp("data"), database_url=address, secret_key="test", redis_url="redis://"
+        data_dir=tmp_path_factory.mktemp("data"), database_url=database_url, secret_key="test", redis_url="redis://"
     )
 
 
@@ -336,16 +369,15 @@ def browser_as(rolled_back_app, cast):
 
 
 @pytest.fixture
-def empty_database(tmp_path):
+def empty_database(tmp_path, database_url):
     """The address of a database without tables."""
-    given = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL")
-    if not given:
+    if not database_url:
         yield f"sqlite:///{tmp_path / 'empty.db'}"
         return
-    engine = create_engine(given, isolation_level="AUTOCOMMIT")
+    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text("create database migrations"))
-    yield make_url(given).set(database="migrations").render_as_string(hide_password=False)
+    yield make_url(database_url).set(database="migrations").render_as_string(hide_password=False)
     with engine.connect() as connection:
         connection.execute(text("drop database migrations with (force)"))
     engine.dispose()
