@@ -17,12 +17,13 @@ from worker.images import commands, packages
 
 DOCKER_PACKAGES = ["docker.io", "docker-compose", "apparmor", "iptables", "ca-certificates"]
 ARCHIVES = "/var/cache/apt/archives"
+LARGE_PACKAGE_BYTES = 5 * 1024**2
 
 
 def build_archive(wanted, *, cache):
     """A directory that apt takes for an archive, with these packages and all that they need. It is kept in the cache,
     for a week as what images are built from."""
-    kept = cache / f"{packages.SUITE}-archive-{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:12]}"
+    kept = cache / f"{packages.SUITE}-archive-zstd-{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:12]}"
     with packages.lock_cache(cache, ".lock-archive"):
         if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < packages.CACHE_MAX_AGE_SECONDS:
             return kept
@@ -32,9 +33,19 @@ def build_archive(wanted, *, cache):
             take = f"--extract-hook=sync-out {ARCHIVES} {shlex.quote(str(fresh))}"
             words = ["--quiet", "--variant=extract", f"--include={','.join(wanted)}", "--skip=download/empty", take]
             commands.run("mmdebstrap", *words, packages.SUITE, Path(work, "tree"))
+            recompress_large_packages(fresh)
             write_index(fresh)
             shutil.rmtree(kept, ignore_errors=True)
             return fresh.replace(kept)
+
+
+def recompress_large_packages(directory):
+    """Pack them with zstd, because an emulated processor takes a minute to unpack Debian's own xz."""
+    for path in directory.glob("*.deb"):
+        if path.stat().st_size > LARGE_PACKAGE_BYTES:
+            with TemporaryDirectory(dir=directory.parent) as tree:
+                commands.run("dpkg-deb", "--raw-extract", path, tree)
+                commands.run("dpkg-deb", "-Zzstd", "-z1", "--build", tree, path)
 
 
 def write_index(directory):
