@@ -9,7 +9,6 @@ from panel.bootstrap import create_worker_app, init_migrate
 from panel.core.config import Config
 from panel.core.db import db, session
 from panel.services import audit
-from tests.test_migrations import empty_database  # noqa: F401  (a fixture)
 
 FORBIDDEN = ("update audit set person = 'nobody'", "delete from audit")
 ENTRY = {"person": "x", "person_kind": "nobody", "ip": "192.0.2.1", "action": "x"}
