@@ -225,11 +225,11 @@ def test_every_table_has_a_name_for_entries_or_is_a_part():
 @pytest.mark.parametrize(
     ("action", "label"),
     [
-        ("instances.push_keys", "Push SSH keys"),
-        ("admin_instances.push_keys", "Push SSH keys"),
-        ("user.instance.push_ssh_keys", "Push SSH keys"),
-        ("admin.impersonation.start", "Begin to act as the person"),
-        ("panel.token.admin", "Make an admin token"),
+        ("instances.push_keys", "Add SSH keys"),
+        ("admin_instances.push_keys", "Add SSH keys"),
+        ("user.instance.push_ssh_keys", "Add SSH keys"),
+        ("admin.impersonation.start", "Start acting as the customer"),
+        ("panel.token.admin", "Create admin token"),
         ("volumes.create", None),
         ("user.nothing.known", None),
     ],
