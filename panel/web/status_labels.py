@@ -5,6 +5,7 @@ from panel.web.translation import lazy_gettext
 STATUS_LABELS = (
     lazy_gettext("Active"),
     lazy_gettext("Activity"),
+    lazy_gettext("Add tag"),
     lazy_gettext("Adjustment"),
     lazy_gettext("All"),
     lazy_gettext("Apps"),
@@ -41,6 +42,7 @@ STATUS_LABELS = (
     lazy_gettext("Public"),
     lazy_gettext("Queued"),
     lazy_gettext("Read"),
+    lazy_gettext("Remove tag"),
     lazy_gettext("Running"),
     lazy_gettext("Settings"),
     lazy_gettext("Snapshots"),

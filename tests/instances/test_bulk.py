@@ -220,7 +220,7 @@ def test_destroying_many_needs_the_number(browser_as, fleet, run_tasks, who, pat
     run_tasks()
     assert {instance.state for instance in fleet} == {"running"}
     page = browser.post(f"{path}/bulk", data={**data, "typed": "3"}).text
-    assert "Destroy requested for 2 instances, 1 refused." in page
+    assert "Destroy requested for 2 instances. 1 refused." in page
     assert "protected" in page
     run_tasks()
     assert "m2" in browser.get(path).text
