@@ -176,9 +176,9 @@ def test_a_plan_that_is_too_small_is_refused(import_machine, discovered_machine,
 @pytest.mark.parametrize(
     ("ip", "why"),
     [
-        ("192.0.2.9", "lies in no subnet"),
-        ("10.9.0.1", "is never given out"),
-        ("fd99::1", "is never given out"),
+        ("192.0.2.9", "is in no subnet"),
+        ("10.9.0.1", "is never assigned"),
+        ("fd99::1", "is never assigned"),
         ("10.9.0.50", "is reserved"),
     ],
 )
@@ -278,7 +278,7 @@ def test_what_the_panel_has_already_is_not_had_twice(import_machine, discovered_
     other.disks[0].name = "old-web.qcow2"
     session.commit()
     [found] = discover()["unknown"]
-    assert "is called like a disk that the panel has" in found["obstacles"][0]
+    assert "has the name of a disk that the panel has" in found["obstacles"][0]
     assert MAC in found["obstacles"][1]
     assert import_machine().status_code == 409
 

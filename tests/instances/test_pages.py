@@ -122,7 +122,7 @@ def test_what_cannot_be_had_is_shown_with_the_reason(browser_as, cast):
     assert "The image needs 4096 MiB of memory." in browser_as("owner").get("/instances/new").text
     cast.node.memory_mb = 256
     session.commit()
-    assert "not enough memory or processors left." in browser_as("owner").get("/instances/new").text
+    assert "not have enough memory or processors left." in browser_as("owner").get("/instances/new").text
     cast.node.maintenance = True
     session.commit()
     assert "No new instances can be created here at the moment." in browser_as("owner").get("/instances/new").text

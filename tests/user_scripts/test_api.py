@@ -129,7 +129,7 @@ def test_a_script_that_is_removed_meanwhile_fails_the_deploy(api_as, cast, run_t
     api_as("owner", "DELETE", f"/api/user-script/{script['id']}")
     run_tasks()
     shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json
-    assert (shown["state"], "script was removed" in shown["last_error"]) == ("pending", True)
+    assert (shown["state"], "script was deleted" in shown["last_error"]) == ("pending", True)
 
 
 def test_the_list_takes_the_same_queries_for_many(api_as, queries):
