@@ -107,7 +107,7 @@ def test_signing_somebody_out(operator, cast, browser_as):
 def test_roles_on_the_page(operator, cast):
     place = f"{CUSTOMERS}/{cast.outsider.id}/role"
     assert operator.post(place, data={"role": "support"}).status_code == 303
-    assert "Operator, support" in operator.get(f"{CUSTOMERS}?kind=operator").text
+    assert "Operator: Support" in operator.get(f"{CUSTOMERS}?kind=operator").text
     assert operator.post(place, data={"role": ""}).status_code == 303
     assert session.get(Account, cast.outsider.id).operator_role is None
     refused = operator.post(f"{CUSTOMERS}/{cast.admin.id}/role", data={"role": ""})

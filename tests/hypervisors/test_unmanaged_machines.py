@@ -126,4 +126,4 @@ def test_unmanaged_machines_page(browser_as, cast, unmanaged_machine, missing_in
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).unmanaged_machines == []
     shown = operator.get(page).text
     assert "Every VM on this host belongs to an instance" in shown
-    assert "The host has every machine" in shown
+    assert "Every instance has its VM on this host" in shown
