@@ -170,10 +170,12 @@ def error_response(status, message, fields=None):
     if is_partial() and CONFIRMATION_FIELD in (fields or {}):
         answer = make_response("", swallow_4xx(status))
         answer.headers["HX-Reswap"] = "none"
-        answer.headers["HX-Trigger"] = json.dumps({"field-error": {CONFIRMATION_FIELD: fields[CONFIRMATION_FIELD][0]}})
+        answer.headers["HX-Trigger"] = json.dumps(
+            {"field-error": {CONFIRMATION_FIELD: translate(fields[CONFIRMATION_FIELD][0])}}
+        )
         return answer
     if is_partial():
-        text = f"{message} ({g.get('request_id')})" if status >= 500 else message
+        text = f"{translate(message)} ({g.get('request_id')})" if status >= 500 else message
         flash_message(text, "danger")
         answer = make_response(render_toasts(), swallow_4xx(status))
         answer.headers["HX-Reswap"] = "none"

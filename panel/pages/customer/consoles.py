@@ -18,6 +18,7 @@ from panel.services import consoles, instances
 from panel.web.audit_view import audit_label
 from panel.web.htmx import redirect_to, render
 from panel.web.translation import gettext as _
+from panel.web.translation import translate
 from panel.workflows import vnc_console
 
 bp = Blueprint("consoles", __name__)
@@ -129,7 +130,7 @@ def state(secret):
     message = row.ended_message or row.error
     if row.state == "fresh" and (refused := consoles.redeem_error(row, source_address())):
         message = refused.message
-    return jsonify(state=row.state, reason=row.ended_reason, message=message, power=row.instance.power)
+    return jsonify(state=row.state, reason=row.ended_reason, message=translate(message), power=row.instance.power)
 
 
 # --- shells

@@ -11,6 +11,7 @@ from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
+from panel.web.translation import ngettext, translate
 
 VIEWS = SharedViews()
 VIEW, MANAGE, DELETE = "ip_sets.view", "ip_sets.manage", "ip_sets.delete"
@@ -115,8 +116,9 @@ def add(set_id):
     if not form.submit(lambda cidrs: ip_sets.add_entries(ip_set, cidrs, actor=actor())):
         return set_page(set_id, form, "entries")
     entries, failures = form.result
-    sentence = f"{len(entries)} added." + "".join(f" {cidr}: {message}" for cidr, message in failures[:5])
-    return action_done(sentence, url_for(".show", set_id=set_id), "warning" if failures else None)
+    added = ngettext("%(num)s network added.", "%(num)s networks added.", len(entries))
+    refused = [f"{cidr}: {translate(error)}" for cidr, error in failures[:5]]
+    return action_done(" ".join([added, *refused]), url_for(".show", set_id=set_id), "warning" if failures else None)
 
 
 @VIEWS.page("POST", "/<set_id>/entry/<entry_id>/delete", can=MANAGE)
