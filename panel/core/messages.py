@@ -36,8 +36,13 @@ class Message(str):
     def format(self, **values):
         """Return the message with these parameters. The names that its template lacks are ignored, because marshmallow
         offers more of them to every error text."""
-        names = {name for _, name, _, _ in Formatter().parse(self.template) if name}
-        return Message(self.template, {name: value for name, value in values.items() if name in names})
+        names = field_names(self.template)
+        return Message(self.template, {name: values[name] for name in names if name in values})
+
+
+@lru_cache(maxsize=2048)
+def field_names(template):
+    return tuple({name for _, name, _, _ in Formatter().parse(template) if name})
 
 
 def message(template, /, **parameters) -> Message:
@@ -60,7 +65,7 @@ def join_messages(sentences) -> str:
 
 
 def as_parameter(value):
-    return value if isinstance(value, str | int | float) else str(value)
+    return value if isinstance(value, (str, int, float)) else str(value)
 
 
 def message_of(error) -> str:
