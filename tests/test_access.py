@@ -319,8 +319,10 @@ def create_deployed_app(instance):
     return row
 
 
-ACCESS_MODULES = [f"tests.{path.parent.name}.access" for path in sorted(Path(__file__).parent.glob("*/access.py"))]
-"""Modules `access` of resources: `create_ids` returns ids of what belongs to the whole team."""
+ACCESS_MODULES = [
+    f"tests.{path.parent.name}.access_ids" for path in sorted(Path(__file__).parent.glob("*/access_ids.py"))
+]
+"""Modules `access_ids` of resources: `create_ids` returns ids of what belongs to the whole team."""
 
 
 @pytest.fixture

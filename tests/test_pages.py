@@ -238,7 +238,7 @@ class HtmlOutline(HTMLParser):
         assert self.open.pop() == tag, self.getpos()
 
 
-CUSTOMER_PAGES = [
+WELL_FORMED_PAGES = [
     "/",
     "/instances",
     "/instances/new",
@@ -252,7 +252,7 @@ CUSTOMER_PAGES = [
 ]
 
 
-@pytest.mark.parametrize("address", CUSTOMER_PAGES)
+@pytest.mark.parametrize("address", WELL_FORMED_PAGES)
 def test_pages_are_well_formed(browser_as, cast, address):
     for who in ("owner", "outsider"):
         if who == "owner":
