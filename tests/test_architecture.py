@@ -196,7 +196,7 @@ def find_rollback_steps():
 def test_every_rollback_step_is_a_method_of_the_node_driver():
     steps = list(find_rollback_steps())
     assert [step for step in steps if not callable(getattr(NodeDriver, step[0], None))] == []
-    assert {"delete_disk", "merge_overlay", "thaw_guest"} <= {method for method, _ in steps}
+    assert {"delete_disk", "commit_overlay", "thaw_guest"} <= {method for method, _ in steps}
 
 
 @pytest.mark.parametrize("name", nodes.DRIVERS)

@@ -114,7 +114,7 @@ def test_an_adopted_machine_is_an_instance_like_any_other(
     for doing in ("power/start", "reset-password", "power/stop"):
         assert api_as("owner", "POST", f"{own}/{doing}").status_code in (200, 202), doing
         run_tasks()
-    node.give_back(UNMANAGED_ID)  # since it was defined anew this does nothing
+    node.revert_import(UNMANAGED_ID)  # since it was defined anew this does nothing
     assert node.definition_of(UNMANAGED_ID)[0] == instance.name
     kept = api_as("owner", "POST", f"{own}/snapshot", json={"snapname": "one"})
     assert kept.status_code in (200, 202), kept.text

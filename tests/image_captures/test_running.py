@@ -13,7 +13,7 @@ from worker.nodes.base import Power, overlay_name
 from worker.nodes.simulated import overlays
 from worker.sync import node_sync
 
-NODE_CALLS = ["create_overlays", "copy_disk", "merge_overlay", "read_disk", "delete_disk"]
+NODE_CALLS = ["create_overlays", "copy_disk", "commit_overlay", "read_disk", "delete_disk"]
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_capture_is_retried_after_worker_death(
     assert guest.read() == "meanwhile"
 
 
-@pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "merge_overlay", "read_disk"])
+@pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "commit_overlay", "read_disk"])
 def test_it_is_powered_off_in_between(api_as, request_capture, node, machine, guest, run_tasks, fault_at, step):
     guest.write("before")
     answer, _ = request_capture()
@@ -128,7 +128,7 @@ def test_merging_does_not_count_as_running(api_as, request_capture, node, machin
         node_sync.reconcile(machine.hypervisor_id)
 
     request_capture()
-    with fault_at("copy_disk", powered_off), fault_at("merge_overlay", merging):
+    with fault_at("copy_disk", powered_off), fault_at("commit_overlay", merging):
         run_tasks()
     events = session.query(Event).filter_by(kind="instance.status_changed", resource_id=machine.id).order_by(Event.id)
     assert [event.data["status"] for event in events][-1:] == ["stopped"]

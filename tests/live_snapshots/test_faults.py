@@ -10,8 +10,8 @@ from worker.engine import runner
 from worker.nodes.base import overlay_name
 
 NODE_CALLS_BY_ACTION = {
-    "commit": ("merge_overlay",),
-    "discard": ("power_off", "drop_overlay", "define", "start"),
+    "commit": ("commit_overlay",),
+    "discard": ("power_off", "discard_overlay", "define", "start"),
 }
 
 
@@ -103,7 +103,7 @@ def test_a_node_fails_and_it_can_be_tried_again(machine, node, guest, run_tasks,
     request_session_action("enable")
     run_tasks()
     guest.write("after")
-    step = {"commit": "merge_overlay", "discard": "drop_overlay"}[action]
+    step = {"commit": "commit_overlay", "discard": "discard_overlay"}[action]
     node.fault(step, kind, 1, 0.01)
     made = request_session_action(action)
     run_tasks()
@@ -124,7 +124,7 @@ def test_a_node_fails_and_it_can_be_tried_again(machine, node, guest, run_tasks,
 def test_half_a_commit_is_not_discarded(machine, node, run_tasks, request_session_action, api_as):
     request_session_action("enable")
     run_tasks()
-    node.fault("merge_overlay", "refuse", 1)
+    node.fault("commit_overlay", "refuse", 1)
     request_session_action("commit")
     run_tasks()
     answer = api_as("owner", "POST", f"/api/instance/{machine.id}/forge/discard")

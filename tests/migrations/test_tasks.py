@@ -86,12 +86,12 @@ def test_a_target_that_is_full_leaves_everything_as_it_was(machine, start_migrat
     assert len(disks(node)) == 2
 
 
-@pytest.mark.parametrize("operation", ["has_image", "create_disk", "ping", "drop_arrival"])
+@pytest.mark.parametrize("operation", ["has_image", "create_disk", "ping", "clean_up_target"])
 def test_a_target_that_goes_silent_before_it_leaves_the_machine_at_home(
     machine, start_migration, node, second_node, run_tasks, operation
 ):
     second_node.fault(operation, "silent", count=1)
-    if operation == "drop_arrival":
+    if operation == "clean_up_target":
         second_node.fault("create_disk", "refuse", count=1)
     row = start_migration()
     run_tasks()
@@ -103,7 +103,7 @@ def test_a_target_that_goes_silent_before_it_leaves_the_machine_at_home(
 
 
 def test_a_move_that_is_refused_is_rolled_back(machine, start_migration, node, second_node, run_tasks):
-    node.fault("move", "refuse")
+    node.fault("migrate", "refuse")
     row = start_migration()
     run_tasks()
     assert (reload(machine).state, node.power(machine.id), reload(row).status) == ("running", Power.on, "failed")
@@ -113,7 +113,7 @@ def test_a_move_that_is_refused_is_rolled_back(machine, start_migration, node, s
 def test_an_answer_that_was_lost_is_found_out(
     machine, start_migration, node, second_node, second_hypervisor, run_tasks
 ):
-    node.fault("move", "lost-answer", count=1)
+    node.fault("migrate", "lost-answer", count=1)
     row = start_migration()
     run_tasks()
     assert (reload(row).status, reload(machine).hypervisor_id, reload(machine).state) == (
@@ -126,7 +126,7 @@ def test_an_answer_that_was_lost_is_found_out(
 
 def test_silence_is_waited_out(machine, start_migration, node, second_node, second_hypervisor, run_tasks, monkeypatch):
     """The move is done, its answer lost, and then nobody answers for a while."""
-    node.fault("move", "lost-answer", count=1)
+    node.fault("migrate", "lost-answer", count=1)
     node.fault("power", "silent", count=2)
     second_node.fault("power", "silent", count=2)
     row = start_migration()
@@ -174,14 +174,14 @@ def test_once_it_has_arrived_it_is_too_late_to_stop_it(
 ):
     """Otherwise the row would say that it is where it is not."""
     row = start_migration()
-    real = SimulatedNode.move
+    real = SimulatedNode.migrate
 
     def moved(self, *args):
         real(self, *args)
         tasks.cancel(session.get(Task, row.task_id))
         session.commit()
 
-    monkeypatch.setattr(SimulatedNode, "move", moved)
+    monkeypatch.setattr(SimulatedNode, "migrate", moved)
     run_tasks()
     assert (reload(row).status, reload(machine).hypervisor_id, ids(second_node)) == (
         "completed",
@@ -198,10 +198,10 @@ KILL_POINTS = [
     ("create_disk", "before"),
     ("create_disk", "after"),
     ("copy_media", "after"),
-    ("move", "before"),
+    ("migrate", "before"),
     ("_receive", "after"),
     ("_take_over", "before"),
-    ("move", "after"),
+    ("migrate", "after"),
     ("delete_disk", "after"),
 ]
 

@@ -565,7 +565,7 @@ def test_a_reset_machine_boots_anew(node, blank):
 def test_a_watcher_hears_what_anybody_does(lab, blank, new_machine):
     heard, stop, removed = queue.SimpleQueue(), threading.Event(), new_machine()
     watched = lab.reach()
-    watcher = threading.Thread(target=watched.watch, args=(lambda *event: heard.put(event), stop.is_set))
+    watcher = threading.Thread(target=watched.watch_events, args=(lambda *event: heard.put(event), stop.is_set))
     watcher.start()
 
     def listening():

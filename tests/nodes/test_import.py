@@ -29,7 +29,7 @@ def unmanaged_machine(lab, new_disk, new_machine):
 
 def test_a_machine_is_described(node, unmanaged_machine):
     made, _ = unmanaged_machine
-    found = node.describe(made.id)
+    found = node.describe_machine(made.id)
     assert (found.id, found.name, found.power) == (made.id, made.name, Power.off)
     assert (found.cpu_cores, found.memory_mb, found.tpm, found.secure_boot) == (1, 96, False, False)
     assert [(disk.device, disk.pool, disk.name, disk.size, disk.fault) for disk in found.disks] == [
@@ -39,18 +39,18 @@ def test_a_machine_is_described(node, unmanaged_machine):
     assert [(nic.mac, nic.network) for nic in found.nics] == [(made.nics[0].mac, made.nics[0].network)]
     assert found.faults == ()
     node.start(made.id)
-    assert node.describe(made.id) == replace(found, power=Power.on)
+    assert node.describe_machine(made.id) == replace(found, power=Power.on)
 
 
 def test_an_adopted_machine_is_as_the_panel_has_it(node, unmanaged_machine):
     made, ours = unmanaged_machine
-    before = node.describe(made.id)
-    node.adopt(ours)
-    found = node.describe(made.id)
+    before = node.describe_machine(made.id)
+    node.import_machine(ours)
+    found = node.describe_machine(made.id)
     assert (found.name, found.memory_mb, found.disks) == (ours.name, 128, before.disks)
     node.define(ours)  # from now on it is the panel's
-    node.give_back(made.id)
-    assert node.describe(made.id) == found
+    node.revert_import(made.id)
+    assert node.describe_machine(made.id) == found
     node.start(made.id)
     assert node.power(made.id) is Power.on
 
@@ -58,41 +58,41 @@ def test_an_adopted_machine_is_as_the_panel_has_it(node, unmanaged_machine):
 def test_what_was_adopted_can_be_given_back(node, unmanaged_machine):
     """However often the one or the other was asked for."""
     made, ours = unmanaged_machine
-    before = node.describe(made.id)
-    node.give_back(made.id)
-    assert node.describe(made.id) == before
+    before = node.describe_machine(made.id)
+    node.revert_import(made.id)
+    assert node.describe_machine(made.id) == before
     for times in (1, 2):
         for _ in range(times):
-            node.adopt(ours)
+            node.import_machine(ours)
         for _ in range(times):
-            node.give_back(made.id)
-        assert node.describe(made.id) == before
+            node.revert_import(made.id)
+        assert node.describe_machine(made.id) == before
 
 
 def test_a_machine_that_is_on_is_not_adopted(node, unmanaged_machine):
     made, ours = unmanaged_machine
     node.start(made.id)
-    before = node.describe(made.id)
+    before = node.describe_machine(made.id)
     with pytest.raises(Refused):
-        node.adopt(ours)
-    assert node.describe(made.id) == before
+        node.import_machine(ours)
+    assert node.describe_machine(made.id) == before
 
 
 def test_without_a_disk_it_stays_what_it_was(node, unmanaged_machine):
     made, ours = unmanaged_machine
-    before = node.describe(made.id)
+    before = node.describe_machine(made.id)
     with pytest.raises(Missing):
-        node.adopt(replace(ours, disks=(*ours.disks, Disk(made.disks[0].pool, "nothing", GiB))))
-    assert node.describe(made.id) == before
+        node.import_machine(replace(ours, disks=(*ours.disks, Disk(made.disks[0].pool, "nothing", GiB))))
+    assert node.describe_machine(made.id) == before
 
 
 def test_what_is_not_there_is_missing(node, unmanaged_machine):
     _, ours = unmanaged_machine
     stranger = replace(ours, id=str(uuid.uuid4()))
     for call in (
-        lambda: node.describe(stranger.id),
-        lambda: node.adopt(stranger),
-        lambda: node.give_back(stranger.id),
+        lambda: node.describe_machine(stranger.id),
+        lambda: node.import_machine(stranger),
+        lambda: node.revert_import(stranger.id),
     ):
         with pytest.raises(Missing):
             call()

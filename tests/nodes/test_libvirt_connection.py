@@ -111,7 +111,7 @@ def test_a_watcher_learns_that_the_node_is_lost(node, cuttable_proxy, short_time
 
     def watch():
         try:
-            node.watch(lambda *event: None, lambda: False)
+            node.watch_events(lambda *event: None, lambda: False)
         except Unreachable as error:
             lost.put(error)
 
@@ -134,7 +134,7 @@ def test_nobody_listens_there(tmp_path):
 
 def test_a_child_of_a_fork_has_its_own_line(node, machine):
     heard, stop = queue.SimpleQueue(), threading.Event()
-    watcher = threading.Thread(target=node.watch, args=(lambda *event: heard.put(event), stop.is_set))
+    watcher = threading.Thread(target=node.watch_events, args=(lambda *event: heard.put(event), stop.is_set))
     watcher.start()
     while heard.empty():
         node.start(machine.id)
@@ -160,7 +160,7 @@ def in_the_child(node, machine) -> int:
         retry_call(lambda: node.start(machine.id))
         node.close()
         retry_call(node.ping)
-        node.watch(lambda *event: None, lambda: True)
+        node.watch_events(lambda *event: None, lambda: True)
     except Refused:
         return 0 if any(seen.id == machine.id for seen in node.machines()) else 2
     except BaseException:

@@ -84,7 +84,7 @@ def kept_definition(line, machine_id):
 
 
 def test_what_was_put_into_the_folder_is_found(node, by_hand):
-    found = node.describe(machine_id := by_hand())
+    found = node.describe_machine(machine_id := by_hand())
     assert (found.name, found.power, found.memory_mb, found.faults) == ("by-hand", Power.off, 64, ())
     assert [(disk.name, disk.pool, disk.fault) for disk in found.disks] == [(f"{machine_id}.qcow2", POOL, None)]
     assert found.nics == (Nic(MAC, "public"),)
@@ -97,11 +97,11 @@ def test_it_comes_back_to_the_letter(node, by_hand, line):
     before = kept_definition(line, machine_id)
     wanted = panel_spec(machine_id)
     for _ in range(2):
-        node.adopt(wanted)
+        node.import_machine(wanted)
         described, autostart = kept_definition(line, machine_id)
         assert (etree.fromstring(described).findtext("name"), autostart) == (wanted.name, 0)
         assert "letmein" in described
-    node.give_back(machine_id)
+    node.revert_import(machine_id)
     assert kept_definition(line, machine_id) == before
     assert f"panel-{MAC.replace(':', '')}" not in {each.name() for each in line.listAllNWFilters()}
 
@@ -113,11 +113,11 @@ def test_a_definition_that_libvirt_refuses_changes_nothing(node, by_hand, line):
     wanted = panel_spec(machine_id)
     twice = Machine(**{**vars(wanted), "topology": (3, 1, 1)})  # more sockets than processors
     with pytest.raises(Refused):
-        node.adopt(twice)
+        node.import_machine(twice)
     assert kept_definition(line, machine_id) == before
     taken = by_hand_named(line, wanted.name)
     with pytest.raises(Refused):
-        node.adopt(wanted)
+        node.import_machine(wanted)
     assert kept_definition(line, machine_id) == before
     taken.undefine()
 
@@ -131,11 +131,11 @@ def by_hand_named(line, name):
 def test_once_defined_anew_it_stays_the_panel_s(node, by_hand, line):
     machine_id = by_hand()
     wanted = panel_spec(machine_id)
-    node.adopt(wanted)
+    node.import_machine(wanted)
     node.define(wanted)
     assert "before:definition" not in kept_definition(line, machine_id)[0]
-    node.give_back(machine_id)
-    assert node.describe(machine_id).name == wanted.name
+    node.revert_import(machine_id)
+    assert node.describe_machine(machine_id).name == wanted.name
 
 
 ODD_DISKS = {
@@ -151,13 +151,13 @@ ODD_DISKS = {
 
 @pytest.mark.parametrize("why", ODD_DISKS)
 def test_a_disk_that_an_instance_cannot_have(node, by_hand, why):
-    [disk] = node.describe(by_hand(ODD_DISKS[why])).disks
+    [disk] = node.describe_machine(by_hand(ODD_DISKS[why])).disks
     assert disk.fault.startswith(why)
 
 
 def test_a_disk_outside_of_the_pools(node, by_hand, tmp_path, tiny_image):
     shutil.copy(tiny_image, tmp_path / "far.qcow2")
-    [disk] = node.describe(by_hand(DISK.format(path=tmp_path / "far.qcow2"))).disks
+    [disk] = node.describe_machine(by_hand(DISK.format(path=tmp_path / "far.qcow2"))).disks
     assert (disk.pool, disk.name, disk.fault) == (None, str(tmp_path / "far.qcow2"), None)
 
 
@@ -166,7 +166,7 @@ def test_the_disk_that_it_boots_from_comes_first(node, by_hand, folder, tiny_ima
     second = (
         DISK.format(path=folder / "second.qcow2").replace("vda'", "vdb'").replace("</disk>", "<boot order='1'/></disk>")
     )
-    found = node.describe(by_hand(DISK + second))
+    found = node.describe_machine(by_hand(DISK + second))
     assert [disk.device for disk in found.disks] == ["vdb", "vda"]
     (folder / "second.qcow2").unlink()
 
@@ -186,12 +186,12 @@ ODD = {
 
 @pytest.mark.parametrize("word", ODD)
 def test_what_an_instance_cannot_have(node, by_hand, word):
-    [sentence] = node.describe(by_hand(**ODD[word])).faults
+    [sentence] = node.describe_machine(by_hand(**ODD[word])).faults
     assert word in sentence
 
 
 def test_snapshots_of_somebody_else_are_in_the_way(node, by_hand, line):
     machine_id = by_hand()
     line.lookupByUUIDString(machine_id).snapshotCreateXML("<domainsnapshot><name>old</name></domainsnapshot>")
-    [sentence] = node.describe(machine_id).faults
+    [sentence] = node.describe_machine(machine_id).faults
     assert "snapshots" in sentence

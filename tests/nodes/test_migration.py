@@ -107,7 +107,7 @@ def test_a_machine_that_runs_goes_on_at_the_other_node(pair, machine):
     is_running(pair.here, machine)
     pair.here.agent_set_password(machine.id, "root", "kept-in-the-guest")
     told = []
-    pair.here.move(machine, pair.there, lambda done, total: told.append((done, total)))
+    pair.here.migrate(machine, pair.there, lambda done, total: told.append((done, total)))
     assert (machine.id in ids(pair.here), pair.there.power(machine.id)) == (False, Power.on)
     pair.there.agent_ping(machine.id)  # at once: it did not boot
     assert all(0 <= done <= total for done, total in told)
@@ -117,7 +117,7 @@ def test_a_machine_that_runs_goes_on_at_the_other_node(pair, machine):
 
 
 def test_a_machine_that_is_off_stays_off(pair, machine):
-    pair.here.move(machine, pair.there)
+    pair.here.migrate(machine, pair.there)
     assert (machine.id in ids(pair.here), pair.there.power(machine.id)) == (False, Power.off)
     pair.there.start(machine.id)
     is_running(pair.there, machine)
@@ -128,7 +128,7 @@ def test_it_is_as_fast_as_it_was_where_the_node_can_limit_speeds(pair, machine):
     limited = replace(machine, nics=(replace(machine.nics[0], inbound_mbps=8, outbound_mbps=4),))
     pair.here.define(limited)
     for source, target in ((pair.here, pair.there), (pair.there, pair.here)):
-        source.move(limited, target)
+        source.migrate(limited, target)
         assert speeds(target, machine) == ((8, 4) if target.capabilities().bandwidth_limits else (0, 0))
 
 
@@ -148,7 +148,7 @@ def test_a_move_that_is_refused_leaves_it_as_it_was(pair, machine):
     pair.here.start(machine.id)
     pair.there.delete_disk(POOL, machine.disks[1].name)
     with pytest.raises((Refused, Missing)):
-        pair.here.move(machine, pair.there)
+        pair.here.migrate(machine, pair.there)
     assert (pair.here.power(machine.id), machine.id in ids(pair.there)) == (Power.on, False)
 
 
@@ -162,7 +162,7 @@ def test_who_wants_to_know_may_stop_it(pair, machine):
     pair.here.start(machine.id)
     is_running(pair.here, machine)
     with pytest.raises(Stop):
-        pair.here.move(machine, pair.there, stop)
+        pair.here.migrate(machine, pair.there, stop)
     assert (pair.here.power(machine.id), machine.id in ids(pair.there)) == (Power.on, False)
     pair.here.agent_ping(machine.id)
 
@@ -170,22 +170,22 @@ def test_who_wants_to_know_may_stop_it(pair, machine):
 def test_what_was_made_for_an_arrival_is_dropped(pair, machine):
     names = [(disk.pool, disk.name) for disk in machine.disks]
     left = lambda: {disk.name for disk in pair.there.disks(POOL)} & {name for _, name in names}  # noqa: E731
-    pair.there.drop_arrival(machine.id, names)
-    pair.there.drop_arrival(machine.id, names)
+    pair.there.clean_up_target(machine.id, names)
+    pair.there.clean_up_target(machine.id, names)
     assert left() == set()
 
 
 def test_the_disks_of_a_machine_that_came_are_not_dropped(pair, machine):
     names = [(disk.pool, disk.name) for disk in machine.disks]
-    pair.here.move(machine, pair.there)
-    pair.there.drop_arrival(machine.id, names)
+    pair.here.migrate(machine, pair.there)
+    pair.there.clean_up_target(machine.id, names)
     assert {name for _, name in names} <= {disk.name for disk in pair.there.disks(POOL)}
 
 
 def test_what_is_not_there_cannot_move(pair, machine):
     stranger = replace(machine, id=str(uuid.uuid4()))
     with pytest.raises(Missing):
-        pair.here.move(stranger, pair.there)
+        pair.here.migrate(stranger, pair.there)
     with pytest.raises(Missing):
         pair.here.copy_media(Disk(POOL, "nothing", 0), pair.there, Disk(POOL, "nothing", 0))
     assert "nothing" not in {disk.name for disk in pair.there.disks(POOL)}

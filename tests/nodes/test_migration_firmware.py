@@ -110,7 +110,7 @@ KINDS = pytest.mark.parametrize("secure_boot", [True, False], ids=["secure boot 
 def test_a_machine_that_is_off_takes_both_with_it(pair, machine):
     here, there = pair
     before = switch_off(here, machine)
-    here.node.move(machine, there.node)
+    here.node.migrate(machine, there.node)
     assert there.node.power(machine.id) is Power.off
     assert [a == b for a, b in zip(firmware_state(there, machine), before, strict=True)] == [True] * len(before)
     assert here.left(machine) == []
@@ -124,7 +124,7 @@ def test_a_machine_that_is_off_takes_both_with_it(pair, machine):
 def test_a_machine_that_runs_takes_its_tpm_with_it(pair, machine):
     here, there = pair
     before = settled_state(here, machine)
-    here.node.move(machine, there.node)
+    here.node.migrate(machine, there.node)
     assert there.node.power(machine.id) is Power.on
     assert settled_state(there, machine) == before
     assert here.left(machine) == []
@@ -139,7 +139,7 @@ def test_after_a_failure_both_are_at_home_and_only_there(pair, machine, on):
     before = settled_state(here, machine) if on else switch_off(here, machine)
     there.node.create_disk(replace(machine.disks[0], size=SIZE // 2))
     with pytest.raises(Refused):
-        here.node.move(machine, there.node)
+        here.node.migrate(machine, there.node)
     assert here.node.power(machine.id) is (Power.on if on else Power.off)
     tpm, variables = firmware_state(here, machine)
     assert (tpm, len(variables)) == (before[0], len(before[1]))
@@ -156,11 +156,11 @@ def test_what_came_of_a_machine_that_did_not_is_dropped(pair, machine):
     there.node.start(machine.id)
     settled_state(there, machine)
     there.node.power_off(machine.id)
-    there.node.drop_arrival(machine.id, [(POOL, machine.disks[0].name)], machine.name)
+    there.node.clean_up_target(machine.id, [(POOL, machine.disks[0].name)], machine.name)
     assert there.left(machine) != []  # the node has the machine: it is the machine's own
     with contextlib.closing(libvirt.open(there.uri)) as line:
         line.lookupByUUIDString(machine.id).undefineFlags(KEEPING)
     assert there.left(machine) != []
-    there.node.drop_arrival(machine.id, [(POOL, machine.disks[0].name)], machine.name)
+    there.node.clean_up_target(machine.id, [(POOL, machine.disks[0].name)], machine.name)
     assert there.left(machine) == []
     assert [disk for disk in there.node.disks(POOL) if disk.name == machine.disks[0].name] == []

@@ -22,7 +22,7 @@ def test_a_machine_that_runs_takes_the_variables_of_its_firmware_with_it(pair, m
     here.node.start(machine.id)
     tpm, variables = settled_state(here, machine)
     assert variables.endswith(MARK)
-    here.node.move(machine, there.node)
+    here.node.migrate(machine, there.node)
     assert there.node.power(machine.id) is Power.on
     moved_tpm, moved = settled_state(there, machine)
     assert (moved_tpm == tpm, moved.endswith(MARK)) == (True, True)

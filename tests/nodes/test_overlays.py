@@ -41,7 +41,7 @@ def test_a_dropped_overlay_takes_its_changes_with_it(lab, node, guest):
     write(node, guest, "/root/kept", "after")
     write(node, guest, "/root/new", "after")
     with pytest.raises(Refused):
-        node.drop_overlay(guest.id, disk.pool, disk.name)
+        node.discard_overlay(guest.id, disk.pool, disk.name)
     node.power_off(guest.id)
     node.define(guest)
     node.start(guest.id)
@@ -49,7 +49,7 @@ def test_a_dropped_overlay_takes_its_changes_with_it(lab, node, guest):
     assert read(node, guest, "/root/new") == "after"
     node.power_off(guest.id)
     for _ in range(2):
-        lab.reach().drop_overlay(guest.id, disk.pool, disk.name)
+        lab.reach().discard_overlay(guest.id, disk.pool, disk.name)
         assert overlay_name(disk.name) not in disk_sizes(node)
     node.start(guest.id)
     wait_until(lambda: agent_answers(node, guest.id))
@@ -65,8 +65,8 @@ def test_a_merged_overlay_leaves_its_changes_in_the_disk(lab, node, guest):
         write(node, guest, "/root/merged", text)
         if off:
             node.power_off(guest.id)
-        lab.reach().merge_overlay(guest.id, disk.pool, disk.name, lambda done, total: None)
-        node.merge_overlay(guest.id, disk.pool, disk.name)
+        lab.reach().commit_overlay(guest.id, disk.pool, disk.name, lambda done, total: None)
+        node.commit_overlay(guest.id, disk.pool, disk.name)
         assert overlay_name(disk.name) not in disk_sizes(node)
         assert assert_same_power(node, guest.id) == (Power.off if off else Power.on)
     node.define(guest)
@@ -96,5 +96,5 @@ def test_overlays_of_several_disks_are_laid_together_or_not_at_all(node, new_mac
     node.create_overlays(machine.id, disks)
     for disk in disks:
         assert overlay_name(disk.name) in disk_sizes(node)
-        node.merge_overlay(machine.id, POOL, disk.name)
+        node.commit_overlay(machine.id, POOL, disk.name)
     assert assert_same_power(node, machine.id) == Power.on

@@ -63,7 +63,7 @@ def test_one_that_could_not_grow(call_storage_api, attached_volume, run_tasks, n
     assert attached_volume.growing_to is None
 
 
-@pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "merge_overlay"])
+@pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "commit_overlay"])
 def test_a_copy_that_failed_leaves_the_volume_alone(
     call_storage_api, attached_volume, run_tasks, node, volumes_on_node, step
 ):
@@ -79,7 +79,7 @@ def test_a_copy_that_failed_leaves_the_volume_alone(
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "merge_overlay"])
+@pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "commit_overlay"])
 def test_a_worker_dies_while_copying(call_storage_api, attached_volume, kill_worker_at, volumes_on_node, step, after):
     call_storage_api("POST", f"volume/{attached_volume.id}/snapshot", name="s")
     kill_worker_at(latest_task(attached_volume), step, after=after)

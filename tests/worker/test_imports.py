@@ -52,7 +52,7 @@ def take_address(cast):
     return give
 
 
-@pytest.mark.parametrize("call", ["describe", "adopt"])
+@pytest.mark.parametrize("call", ["describe_machine", "import_machine"])
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
 def test_a_call_that_fails_leaves_it_as_it_was(
     import_machine, assert_untouched, node, run_tasks, call, kind, cast, manual_reaper
@@ -73,8 +73,8 @@ def test_a_call_that_fails_leaves_it_as_it_was(
 
 def test_what_cannot_be_given_back_at_once_is_later(import_machine, assert_untouched, node, run_tasks, manual_reaper):
     before, asked = node.definition_of(UNMANAGED_ID), import_machine()
-    node.fault("adopt", "lost-answer", count=1)
-    node.fault("give_back", "refuse", count=1)
+    node.fault("import_machine", "lost-answer", count=1)
+    node.fault("revert_import", "refuse", count=1)
     assert wait_for_task(asked, run_tasks).status == "failed"
     assert node.definition_of(UNMANAGED_ID) != before
     node.ping()
@@ -86,8 +86,8 @@ def test_what_cannot_be_given_back_at_once_is_later(import_machine, assert_untou
 def test_the_next_adoption_begins_with_what_the_last_one_left(import_machine, discovered_machine, node, run_tasks):
     """And nothing of the last one happens after it."""
     asked = import_machine()
-    node.fault("adopt", "lost-answer", count=1)
-    node.fault("give_back", "refuse", count=1)
+    node.fault("import_machine", "lost-answer", count=1)
+    node.fault("revert_import", "refuse", count=1)
     assert wait_for_task(asked, run_tasks).status == "failed"
     node.ping()
     name = node.definition_of(UNMANAGED_ID)[0]
@@ -113,13 +113,13 @@ def test_what_was_taken_in_the_last_moment_gives_it_back(
 ):
     """The rows could be made, the machine was defined, and then somebody had the address."""
     asked = import_machine()
-    with fault_at("adopt", take_address, after=True):
+    with fault_at("import_machine", take_address, after=True):
         assert wait_for_task(asked, run_tasks).error == "One of the addresses cannot be used."
     take_address(None)
     assert_untouched()
 
 
-@pytest.mark.parametrize("operation", ["describe", "adopt"])
+@pytest.mark.parametrize("operation", ["describe_machine", "import_machine"])
 def test_whoever_takes_over_from_a_dead_worker_begins_anew(
     import_machine, discovered_machine, node, kill_worker_at, reload_task, run_tasks, manual_reaper, operation
 ):
@@ -136,7 +136,7 @@ def test_a_worker_that_died_too_often_leaves_it_as_it_was(
 ):
     asked = session.get(Task, import_machine().json["data"]["task_id"])
     for _ in range(3):
-        kill_worker_at(reload_task(asked), "adopt")
+        kill_worker_at(reload_task(asked), "import_machine")
         manual_reaper.advance(60)
     assert reload_task(asked).status == "failed"
     run_tasks()
@@ -153,7 +153,7 @@ def test_a_cancelled_adoption_leaves_it_as_it_was(import_machine, assert_untouch
         row.cancel_requested_at = row.queued_at
         session.commit()
 
-    with fault_at("adopt", cancel, after=True):
+    with fault_at("import_machine", cancel, after=True):
         run_tasks()
     assert session.get(Task, asked, populate_existing=True).status == "cancelled"
     assert_untouched()

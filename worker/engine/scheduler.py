@@ -134,7 +134,7 @@ class NodeWatcher:
     def listen(self):
         node = node_sync.connect_node(self.hypervisor_id)
         self.due.set()
-        node.watch(self.on_power_event, self.closed.is_set)
+        node.watch_events(self.on_power_event, self.closed.is_set)
 
     def on_power_event(self, instance_id, power):
         with self.app.app_context():

@@ -284,7 +284,7 @@ class MachineDescription:
     tpm: bool = False
     secure_boot: bool = False
     faults: tuple[str, ...] = ()
-    """What `adopt` would not preserve, in sentences for operators."""
+    """What `import_machine` would not preserve, in sentences for operators."""
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ class NodeDriver(ABC):
         """Return every machine on the node, unmanaged ones included, in one bulk call however many there are."""
 
     @abstractmethod
-    def watch(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:
+    def watch_events(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:
         """Call `event` for each change of power state and each removal, within a second or two, until `stop()` is true.
         Raises `Unreachable` when the connection to the node is lost; the caller then calls again. Events may repeat and
         may be lost: the caller also polls `machines`."""
@@ -475,7 +475,7 @@ class NodeDriver(ABC):
         deletes them by name."""
 
     @abstractmethod
-    def move(self, machine: Machine, target: NodeDriver, progress: Progress | None = None) -> None:
+    def migrate(self, machine: Machine, target: NodeDriver, progress: Progress | None = None) -> None:
         """Move a machine with its memory and disks to another node of the same driver while its guest runs; a machine
         that is off is moved without its guest running. `machine` is the definition for the target: the same id, and its
         disks, media and NICs in the same order as here. Its disks have been created there, its media copied.
@@ -491,23 +491,23 @@ class NodeDriver(ABC):
         """After success the target has a volume `onto` with the same bytes. After failure it has none."""
 
     @abstractmethod
-    def drop_arrival(self, machine_id: str, disks: Iterable[tuple[str, str]], name: str = "") -> None:
+    def clean_up_target(self, machine_id: str, disks: Iterable[tuple[str, str]], name: str = "") -> None:
         """Clean up a move that did not complete. After success these disks (pool and name), created for a machine that
         was to be moved here, are deleted, and so is any state of the TPM and firmware of the machine of that name. If
         the node has the machine, they belong to it and nothing is changed."""
 
     @abstractmethod
-    def describe(self, machine_id: str) -> MachineDescription:
+    def describe_machine(self, machine_id: str) -> MachineDescription:
         """Return the definition of a machine, which may be unmanaged. Changes nothing."""
 
     @abstractmethod
-    def adopt(self, machine: Machine) -> None:
+    def import_machine(self, machine: Machine) -> None:
         """Import an unmanaged machine: `define`, for one that exists under its id and is off (`Refused` when it is on).
         Its disks stay as they are. The node no longer starts it by itself. Until it is defined again the node stores
         its earlier definition. After failure it is unchanged."""
 
     @abstractmethod
-    def give_back(self, machine_id: str) -> None:
+    def revert_import(self, machine_id: str) -> None:
         """After success a machine that was adopted, and not defined since, has its earlier definition again. Does
         nothing for any other machine."""
 
@@ -546,14 +546,14 @@ class NodeDriver(ABC):
         does this itself: this is for callers that do not know whether that call was interrupted."""
 
     @abstractmethod
-    def merge_overlay(self, machine_id: str, pool: str, name: str, progress: Progress | None = None) -> None:
+    def commit_overlay(self, machine_id: str, pool: str, name: str, progress: Progress | None = None) -> None:
         """After success everything that was written to the overlay is in the disk, the machine uses the disk, and the
         overlay is gone; a running guest is not disturbed. Without an overlay nothing is done. After failure or an
         interruption the machine still has all its data, and the merge can be repeated; but part of the data may be in
         the disk already."""
 
     @abstractmethod
-    def drop_overlay(self, machine_id: str, pool: str, name: str) -> None:
+    def discard_overlay(self, machine_id: str, pool: str, name: str) -> None:
         """After success the disk has the content from when its overlay was created, and the overlay is gone. The
         machine must be off: `Refused` when it is on. Without an overlay nothing is done."""
 

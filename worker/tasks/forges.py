@@ -42,7 +42,7 @@ def record_failure(row, status, error):
 def enable(work):
     instance, forge, disks = get_session(work)
     for disk in disks:
-        work.undo("merge_overlay", instance.id, disk.pool, disk.name)
+        work.undo("commit_overlay", instance.id, disk.pool, disk.name)
     work.step(message("Creating overlays for the disks"), 20)
     work.node.create_overlays(instance.id, disks)
     forges.record_outcome(forge, "active")
@@ -54,7 +54,7 @@ def commit(work):
     forge.merging = True
     for number, disk in enumerate(disks):
         work.step(message("Writing the changes into {disk}", disk=disk.name), 10 + 80 * number // len(disks))
-        work.node.merge_overlay(instance.id, disk.pool, disk.name, work.report_progress)
+        work.node.commit_overlay(instance.id, disk.pool, disk.name, work.report_progress)
     forges.record_outcome(forge, "committed")
 
 
@@ -68,7 +68,7 @@ def discard(work):
     record_power_after_call(work, "off", asked_at)
     work.step(message("Discarding the changes"), 40)
     for disk in disks:
-        work.node.drop_overlay(instance.id, disk.pool, disk.name)
+        work.node.discard_overlay(instance.id, disk.pool, disk.name)
     work.step(message("Starting"), DISCARD_POINT_OF_NO_RETURN_PERCENT)
     instance = get_instance(work)
     if not instance.suspended_reason:

@@ -49,7 +49,7 @@ def capture(work):
     work.node.copy_disk(disk, copy, work.report_progress)
     if overlaid:
         work.step(message("Writing later changes into the disk"), 40)
-        work.node.merge_overlay(instance.id, disk.pool, disk.name)
+        work.node.commit_overlay(instance.id, disk.pool, disk.name)
     work.step(message("Storing the image"), 50)
     store_image(work, copy)
 
@@ -63,7 +63,7 @@ def overlay_if_running(work, instance, disk):
     """
     if work.node.power(instance.id) is Power.off:
         return False
-    work.undo("merge_overlay", instance.id, disk.pool, disk.name)
+    work.undo("commit_overlay", instance.id, disk.pool, disk.name)
     work.undo("thaw_guest", instance.id)
     work.step(message("Pausing writes to the disk"), 5)
     try:

@@ -18,7 +18,7 @@ def iter_described(node, machines, previous):
     answering = node.ping_agents([item["id"] for item in machines]) if machines else {}
     for machine in machines:
         with suppress(Missing):
-            description = node.describe(machine["id"])
+            description = node.describe_machine(machine["id"])
             addresses = find_addresses(node, description.id) if answering.get(description.id) else None
             if addresses is None:
                 addresses = {nic["mac"]: nic["addresses"] for nic in previous.get(description.id, {}).get("nics", ())}
@@ -69,16 +69,16 @@ def import_machine(work):
     """
     arguments, hypervisor_id = work.task.arguments, work.task.resource_id
     work.step(message("Inspecting the machine"), 10)
-    description = work.node.describe(arguments["machine_id"])
+    description = work.node.describe_machine(arguments["machine_id"])
     if description.name != arguments["machine_name"]:
         raise Refused(
             message("The machine has another name by now. Look at the hypervisor again."), f"it is {description.name}"
         )
     machine = to_dict(description, {})
     spec = plan_spec(hypervisor_id, machine, arguments)
-    work.undo("give_back", description.id)
+    work.undo("revert_import", description.id)
     work.step(message("Defining the machine"), 50)
-    work.node.adopt(spec)
+    work.node.import_machine(spec)
     work.step(message("Creating the instance"), 90)
     row = node_sync.lock_hypervisor(hypervisor_id)
     instance = imports.create_instance(hypervisor_id, machine, arguments)

@@ -55,7 +55,7 @@ def migrate(work):
         prepare_target(work, source, instance, storage, target_spec)
         work.step(message("Migrating the machine"), 30)
         try:
-            source.move(target_spec, work.node.node, work.report_progress)
+            source.migrate(target_spec, work.node.node, work.report_progress)
         except (Unreachable, Cancelled):
             if not has_arrived(work, source, instance.id, migration.kind):
                 raise
@@ -95,7 +95,7 @@ def prepare_target(work, source, instance, storage, target_spec):
         raise Missing(message("A disk of the machine is not on its hypervisor."), ", ".join(missing))
     ensure_no_disk_replaced(work, instance, storage.name)
     names = [[disk.pool, disk.name] for disk in (*target_spec.disks, *target_spec.media.values())]
-    work.undo("drop_arrival", instance.id, names, instance.name)
+    work.undo("clean_up_target", instance.id, names, instance.name)
     if instance.image:
         ensure_image(work, instance.image, storage)
     work.step(message("Preparing its disks"), 20)

@@ -243,14 +243,14 @@ def create_snapshot(work):
     running = instance_id and work.node.power(instance_id) is not base.Power.off
     work.undo("delete_disk", disk.pool, snapshot.disk_name)
     if running:
-        work.undo("merge_overlay", instance_id, disk.pool, disk.name)
+        work.undo("commit_overlay", instance_id, disk.pool, disk.name)
         work.step(message("Pausing writes to the volume"), 10)
         work.node.create_overlays(instance_id, [disk])
     work.step(message("Copying the volume"), 30)
     work.node.copy_disk(disk, build_volume_disk(snapshot))
     if running:
         work.step(message("Resuming the volume"), 90)
-        work.node.merge_overlay(instance_id, disk.pool, disk.name)
+        work.node.commit_overlay(instance_id, disk.pool, disk.name)
     snapshot.status, snapshot.error, snapshot.taken_at = "available", None, clock.now()
 
 

@@ -140,9 +140,9 @@ def test_only_a_screen_of_a_cluster_lacks_a_ticket(node, tmp_path):
 
 def test_a_watcher_is_told_that_the_node_is_lost(node):
     node.fault("*", "refuse", count=1)
-    node.fault("watch", "silent", count=1)
+    node.fault("watch_events", "silent", count=1)
     with pytest.raises(Unreachable):
-        node.watch(lambda *event: None, lambda: False)
+        node.watch_events(lambda *event: None, lambda: False)
     with pytest.raises(Refused):
         node.ping()
 

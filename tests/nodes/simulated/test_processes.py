@@ -22,7 +22,7 @@ def test_what_one_process_leaves_behind_another_finds(node, define_machine, run_
 
 def test_a_watcher_hears_of_other_processes(node, define_machine, run_in_other_process):
     machine, heard, stop = define_machine(), queue.SimpleQueue(), threading.Event()
-    watcher = threading.Thread(target=node.watch, args=(lambda *event: heard.put(event), stop.is_set))
+    watcher = threading.Thread(target=node.watch_events, args=(lambda *event: heard.put(event), stop.is_set))
     watcher.start()
     while heard.empty():
         node.start(machine.id)

@@ -104,7 +104,7 @@ class LibvirtNode(NodeDriver):
             message("list its machines"), QUERY_TIMEOUT_SECONDS, domain_stats.list_machines, self.interface_macs
         )
 
-    def watch(self, event, stop):
+    def watch_events(self, event, stop):
         watch = self.circuit.run(self._watch, QUERY_TIMEOUT_SECONDS)
         try:
             watch.run(event, stop)
@@ -260,7 +260,7 @@ class LibvirtNode(NodeDriver):
         if self.filters_neighbours:
             neighbours.delete_rules(macs)
 
-    def move(self, machine, target, progress=None):
+    def migrate(self, machine, target, progress=None):
         """Move the machine. The deadline counts from the last answer to a poll of the migration's progress."""
         watch = None
 
@@ -299,22 +299,22 @@ class LibvirtNode(NodeDriver):
 
         self.call(message("copy the medium"), LONG_CHANGE_TIMEOUT_SECONDS, carry)
 
-    def drop_arrival(self, machine_id, disks, name=""):
+    def clean_up_target(self, machine_id, disks, name=""):
         self.call(
             message("take back the move"), CHANGE_TIMEOUT_SECONDS, migration.clean_up_target, machine_id, disks, name
         )
 
-    def describe(self, machine_id):
+    def describe_machine(self, machine_id):
         return self.call(
             message("describe the machine"), CHANGE_TIMEOUT_SECONDS, unmanaged_machines.inspect, machine_id
         )
 
-    def adopt(self, machine):
+    def import_machine(self, machine):
         self.call(
             message("adopt the machine"), LONG_CHANGE_TIMEOUT_SECONDS, self._define, machine, importing.import_machine
         )
 
-    def give_back(self, machine_id):
+    def revert_import(self, machine_id):
         self.call(message("give the machine back"), CHANGE_TIMEOUT_SECONDS, importing.revert_import, machine_id)
 
     def console(self, machine_id, password):
@@ -344,7 +344,7 @@ class LibvirtNode(NodeDriver):
     def thaw_guest(self, machine_id):
         self.call(message("let the guest's file systems go on"), CHANGE_TIMEOUT_SECONDS, freezing.thaw, machine_id)
 
-    def merge_overlay(self, machine_id, pool, name, progress=None):
+    def commit_overlay(self, machine_id, pool, name, progress=None):
         """Merge the overlay. The deadline counts from the last progress."""
         moved, last = media.track_progress(progress)
         self.call(
@@ -358,7 +358,7 @@ class LibvirtNode(NodeDriver):
             last_activity=last,
         )
 
-    def drop_overlay(self, machine_id, pool, name):
+    def discard_overlay(self, machine_id, pool, name):
         self.call(message("drop the overlay"), CHANGE_TIMEOUT_SECONDS, overlays.discard_overlay, machine_id, pool, name)
 
     # --- snapshots

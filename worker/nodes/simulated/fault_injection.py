@@ -87,7 +87,8 @@ class Faults:
 
 MATCHING_FAULTS_QUERY = """
 SELECT id, kind, seconds FROM faults
-WHERE (operation = ? OR operation = '*' AND (remaining IS NULL OR ? <> 'watch')) AND (kind <> 'full' OR ?) ORDER BY id
+WHERE (operation = ? OR operation = '*' AND (remaining IS NULL OR ? <> 'watch_events')) AND (kind <> 'full' OR ?) ORDER
+BY id
 """
 """A watcher polls all the time and would use up faults meant for other calls, so it ignores `*` faults with a count."""
 
@@ -102,9 +103,9 @@ class InlineCircuitBreaker(CircuitBreaker):
 def inject_faults(driver):
     """Class decorator: every operation of the contract goes through the circuit breaker and meets the node's faults. A
     watcher meets them with each poll."""
-    for name in NODE_OPERATIONS - {"watch"}:
+    for name in NODE_OPERATIONS - {"watch_events"}:
         setattr(driver, name, with_circuit_breaker(name, with_faults(name, getattr(driver, name))))
-    driver.changes = with_faults("watch", driver.changes)
+    driver.changes = with_faults("watch_events", driver.changes)
     return driver
 
 

@@ -17,7 +17,7 @@ CREATE TRIGGER IF NOT EXISTS gone AFTER DELETE ON machines
 
 
 class Importing:
-    def describe(self, machine_id):
+    def describe_machine(self, machine_id):
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
             oddities = db.execute(
@@ -39,7 +39,7 @@ class Importing:
             faults=tuple(oddity["sentence"] for oddity in oddities if not oddity["device"]),
         )
 
-    def adopt(self, machine):
+    def import_machine(self, machine):
         with self.state.transaction() as db:
             row = self._get_machine(db, machine.id)
             if row["power"] != Power.off:
@@ -49,7 +49,7 @@ class Importing:
             earlier = tuple(stored) if stored else (machine.id, row["name"], row["definition"])
             db.execute("INSERT INTO before VALUES (?, ?, ?)", earlier)
 
-    def give_back(self, machine_id):
+    def revert_import(self, machine_id):
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
             earlier = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine_id,)).fetchone()

@@ -23,7 +23,7 @@ class Machines:
             for row in self.state.rows("SELECT id, name, power, live, ran, since FROM machines")
         ]
 
-    def watch(self, event, stop):
+    def watch_events(self, event, stop):
         last_id = self.state.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
         while not stop():
             for change in self.changes(last_id):

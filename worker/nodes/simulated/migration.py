@@ -11,7 +11,7 @@ MIGRATED_COLUMNS = ("ran", "since", "boots", "booted_from", "guest", "agent", "h
 
 
 class Migration:
-    def move(self, machine, target, progress=None):
+    def migrate(self, machine, target, progress=None):
         if target is self:
             raise Refused(message("The machine is on that hypervisor already."), f"machine {machine.id}")
         with self.state.transaction() as db:
@@ -32,7 +32,7 @@ class Migration:
         with target.state.transaction() as db:
             target._store(db, onto, rows[0]["kind"], content=rows[0]["content"])
 
-    def drop_arrival(self, machine_id, disks, name=""):
+    def clean_up_target(self, machine_id, disks, name=""):
         with self.state.transaction() as db:
             if db.execute("SELECT 1 FROM machines WHERE id = ?", (machine_id,)).fetchone():
                 return

@@ -27,7 +27,7 @@ class Overlays:
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
 
-    def merge_overlay(self, machine_id, pool, name, progress=None):
+    def commit_overlay(self, machine_id, pool, name, progress=None):
         with self.state.transaction() as db:
             if self._find_overlay(db, pool, name):
                 self._get_machine(db, machine_id)
@@ -37,7 +37,7 @@ class Overlays:
                 db.execute(copy_statement, (name, pool, overlay_name(name)))
                 db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, overlay_name(name)))
 
-    def drop_overlay(self, machine_id, pool, name):
+    def discard_overlay(self, machine_id, pool, name):
         with self.state.transaction() as db:
             if self._find_overlay(db, pool, name):
                 if self._get_machine(db, machine_id)["power"] != Power.off:
