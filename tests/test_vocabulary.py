@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+import panel.models  # noqa: F401  (declares the tables)
+from panel.core.db import Model
 from tests.support.product_code import ROOT, SourceModule, product_modules
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -62,6 +64,51 @@ def find_retired_names(modules):
         for word in retired
         if contains(name, word)
     ]
+
+
+RETIRED_COLUMNS = {
+    "lost",
+    "frozen",
+    "power_at",
+    "shown_host_key",
+    "off",
+    "used",
+    "undo",
+    "undo_left",
+    "left_behind",
+    "strangers",
+    "who",
+    "spent_at",
+    "problem",
+    "close_because",
+    "via",
+    "sealed",
+    "quick",
+    "held_by",
+    "held_until",
+    "spread_at",
+    "settled",
+    "counted_until",
+    "unbooked",
+    "leads_to",
+    "begun_at",
+}
+RETIRED_TABLES = {
+    "rentals",
+    "links",
+    "devices",
+    "repeats",
+    "grants",
+    "hypervisor_group_grants",
+    "guest_reports",
+    "traffic",
+}
+
+
+def test_no_table_or_column_is_retired():
+    assert Model.metadata.tables.keys() & RETIRED_TABLES == set()
+    for table in Model.metadata.tables.values():
+        assert set(table.c.keys()) & RETIRED_COLUMNS == set()
 
 
 def test_no_name_of_the_product_is_retired():

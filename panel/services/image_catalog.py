@@ -122,7 +122,7 @@ def add(*, actor, catalog_id=None, url=None, size=None, **values):
 def find_remote_size(url):
     try:
         return remote_file.find_size(url)
-    except remote_file.Unfetched:
+    except remote_file.FetchError:
         return None
 
 

@@ -106,8 +106,8 @@ def select_failed_since(moment):
     return query.where(~CAUSED_BY_CUSTOMER).order_by(Task.id.desc())
 
 
-DOWNLOAD_ERROR_CLASSES = ("Unfetched", "Superseded")
-CUSTOMER_ERROR_CLASSES = ("AgentSilent", *DOWNLOAD_ERROR_CLASSES)
+DOWNLOAD_ERROR_CLASSES = ("FetchError", "Superseded")
+CUSTOMER_ERROR_CLASSES = ("AgentUnavailable", *DOWNLOAD_ERROR_CLASSES)
 """Failures whose cause is in a customer's guest or in a customer's input."""
 CAUSED_BY_CUSTOMER = and_(
     Task.account_id.is_not(None),

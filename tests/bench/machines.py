@@ -20,7 +20,7 @@ from lxml.builder import E
 from panel.core.config import ROOT
 from tests.support.local_hypervisor import claim_network
 from worker.images import tiny
-from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Nic, NodeSpec, Seed
+from worker.nodes.base import AgentUnavailable, Disk, GiB, Image, Machine, Nic, NodeSpec, Seed
 from worker.nodes.libvirt import LibvirtNode, chipset, private_daemon, xml
 
 SEED = Seed('{"instance-id": "one", "local-hostname": "bench"}', "#cloud-config\n{}", '{"version": 2}')
@@ -88,7 +88,7 @@ def measure(node, kind, driver, clock):
 
 
 def is_answering(node, machine_id):
-    with contextlib.suppress(AgentSilent):
+    with contextlib.suppress(AgentUnavailable):
         node.agent_ping(machine_id)
         return True
     return False

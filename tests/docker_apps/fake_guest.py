@@ -5,7 +5,7 @@ import os
 import stat
 import subprocess
 
-from worker.nodes.base import AgentSilent, CommandResult
+from worker.nodes.base import AgentUnavailable, CommandResult
 
 GUEST_PATHS = (
     "/run/panel",
@@ -78,14 +78,14 @@ class FakeGuest:
     def agent_run(self, machine_id, command, stdin="", deadline=30):
         if self.silent:
             self.silent -= 1
-            raise AgentSilent("The guest agent does not answer.")
+            raise AgentUnavailable("The guest agent does not answer.")
         self.calls.append(command)
         self.given.append(stdin.encode())
         command = [self.elsewhere(word) for word in command]
         env = {"PATH": str(self.bin)}
         done = subprocess.run(command, input=stdin.encode(), capture_output=True, env=env, cwd="/", timeout=120)
         if self.deaf and self.deaf.pop(0):
-            raise AgentSilent("The answer was lost.")
+            raise AgentUnavailable("The answer was lost.")
         return CommandResult(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
 
     def elsewhere(self, word):

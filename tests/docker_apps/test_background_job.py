@@ -7,7 +7,7 @@ import time
 import pytest
 
 from worker.guest import background_job
-from worker.nodes.base import AgentSilent, CommandResult, NodeError, Refused
+from worker.nodes.base import AgentUnavailable, CommandResult, NodeError, Refused
 
 WAITS = "read line; while [ ! -e go ]; do sleep 0.05; done; echo $line"
 
@@ -123,7 +123,7 @@ def test_lost_answers_change_nothing(fake_guest):
 def test_an_agent_that_stays_silent_is_given_up(fake_guest, monkeypatch):
     monkeypatch.setattr(background_job, "AGENT_SILENCE_TIMEOUT_SECONDS", 0.3)
     fake_guest.silent = 10**6
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         background_job.run(fake_guest, "m", "one", "true")
     fake_guest.silent = 2
     assert background_job.run(fake_guest, "m", "one", "true").exit_code == 0

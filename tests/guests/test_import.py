@@ -10,7 +10,7 @@ import pytest
 from lxml import etree
 
 from tests.processes.conftest import wait_until
-from worker.nodes.base import AgentSilent, NodeSpec, Power
+from worker.nodes.base import AgentUnavailable, NodeSpec, Power
 from worker.nodes.libvirt import LibvirtNode
 
 pytestmark = pytest.mark.guest
@@ -62,7 +62,7 @@ class UnmanagedMachine:
     def answers(self):
         try:
             self.node.agent_ping(self.id)
-        except AgentSilent:
+        except AgentUnavailable:
             return False
         return True
 

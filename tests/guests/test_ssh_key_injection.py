@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from consoles import ssh
 from panel.models import UserScript
 from worker.guest import ssh_keys
-from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Nic, NodeSpec, Seed
+from worker.nodes.base import AgentUnavailable, Disk, GiB, Image, Machine, Nic, NodeSpec, Seed
 from worker.nodes.libvirt import LibvirtNode
 from worker.tasks import cloud_init
 
@@ -90,7 +90,7 @@ def wait_for_agent(guest, patience):
     while True:
         try:
             return guest.node.agent_ping(guest.machine.id)
-        except AgentSilent:
+        except AgentUnavailable:
             assert time.monotonic() < until, "the guest agent never answered"
             time.sleep(0.5)
 

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from worker.guest import ssh_keys
-from worker.nodes.base import AgentSilent, CommandResult, Disk, GiB, Image, Machine, NodeSpec, Refused
+from worker.nodes.base import AgentUnavailable, CommandResult, Disk, GiB, Image, Machine, NodeSpec, Refused
 from worker.nodes.simulated import SimulatedNode
 
 SESSION_KEY_LINE, OTHER_KEY_LINE = "ssh-ed25519 AAAAC3Nz panel-session 1", "ssh-rsa AAAAB3Nz ada's \\n $(touch x) key"
@@ -157,7 +157,7 @@ def test_a_simulated_guest_keeps_the_keys_it_was_given(tmp_path):
     node.create_disk(disk, image)
     machine = Machine(str(uuid.uuid4()), "web", 1, 64, (disk,))
     node.define(machine)
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         ssh_keys.put(node, machine.id, SESSION_KEY_LINE)
     node.start(machine.id)
     for key in (SESSION_KEY_LINE, OTHER_KEY_LINE, SESSION_KEY_LINE):

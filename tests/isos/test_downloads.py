@@ -270,7 +270,7 @@ def test_a_server_that_drips_is_given_up(file_server, monkeypatch):
     file_server.put(content=b"x" * 100)
     with remote_file.RemoteFile(file_server.url()) as dripping:
         monkeypatch.setattr(time, "monotonic", lambda: dripping.started_at + 61)
-        with pytest.raises(remote_file.Unfetched, match="too slow"):
+        with pytest.raises(remote_file.FetchError, match="too slow"):
             dripping.read(10)
 
 

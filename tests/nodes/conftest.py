@@ -8,7 +8,7 @@ import libvirt
 import pytest
 from lxml import etree
 
-from worker.nodes.base import AgentSilent, Disk, GiB, Image, Machine, Nic, NodeSpec
+from worker.nodes.base import AgentUnavailable, Disk, GiB, Image, Machine, Nic, NodeSpec
 from worker.nodes.libvirt import LibvirtNode
 
 
@@ -61,6 +61,6 @@ def tap_name(uri, machine):
 def is_answering(guest):
     try:
         guest.node.agent_ping(guest.machine.id)
-    except AgentSilent:
+    except AgentUnavailable:
         return False
     return True

@@ -17,17 +17,17 @@ import pytest
 from tests.nodes import vnc_client
 from worker.nodes import load_driver
 from worker.nodes.base import (
-    AgentSilent,
+    AgentUnavailable,
     Disk,
     Endpoint,
     FirewallRule,
     GiB,
     Image,
     Machine,
-    Missing,
     Nic,
     NodeDriver,
     NodeSpec,
+    NotOnNode,
     Power,
     Refused,
     Seed,
@@ -200,7 +200,7 @@ def wait_until(condition, seconds=180):
 def agent_answers(node, machine_id):
     try:
         node.agent_ping(machine_id)
-    except AgentSilent:
+    except AgentUnavailable:
         return False
     return True
 
@@ -296,7 +296,7 @@ def test_an_image_counts_only_when_it_is_complete(lab):
     with pytest.raises(ConnectionError):
         lab.node.put_image(POOL, image, cut)
     assert not lab.node.has_image(POOL, image)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         lab.node.create_disk(Disk(POOL, "of-half-an-image", 2 * GiB), image)
     assert "of-half-an-image" not in disk_sizes(lab.node)
 
@@ -328,7 +328,7 @@ def test_a_disk_made_again_is_replaced(lab, new_disk):
 
 
 def test_a_disk_of_an_image_that_is_not_there_is_not_made(lab):
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         lab.node.create_disk(Disk(POOL, "orphan", GiB), replace(lab.image, name="never-put.qcow2"))
     assert "orphan" not in disk_sizes(lab.node)
 
@@ -346,7 +346,7 @@ def test_a_pool_that_was_never_prepared_is_missing(lab):
         lambda: lab.node.put_image("nowhere", lab.image),
         lambda: lab.node.create_disk(Disk("nowhere", "lost", GiB)),
     ):
-        with pytest.raises(Missing):
+        with pytest.raises(NotOnNode):
             call()
 
 
@@ -355,9 +355,9 @@ def test_a_disk_grows_and_never_shrinks(node, new_disk):
     for asked in (128 * MiB, 128 * MiB, 64 * MiB):
         node.grow_disk(replace(disk, size=asked))
         assert disk_sizes(node)[disk.name] == 128 * MiB
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.grow_disk(Disk(POOL, "never-made", GiB))
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.grow_disk(replace(disk, size=GiB), str(uuid.uuid4()))
     assert disk_sizes(node)[disk.name] == 128 * MiB
     assert "never-made" not in disk_sizes(node)
@@ -401,7 +401,7 @@ def test_a_definition_that_cannot_work_leaves_the_earlier_one(node, new_machine)
     for impossible in (machine, replace(machine, id=str(uuid.uuid4()))):
         with pytest.raises(Refused):
             node.define(replace(impossible, name="impossible", cpu_cores=0))
-        with pytest.raises(Missing):
+        with pytest.raises(NotOnNode):
             node.define(replace(impossible, name="impossible", disks=(Disk(POOL, "never-made", GiB),)))
     assert machine_status(node, machine.id).name == machine.name
     assert "impossible" not in [machine.name for machine in node.machines()]
@@ -421,7 +421,7 @@ def test_starting_and_powering_off_again_is_harmless(lab, blank):
 def test_a_machine_without_its_disk_stays_off(node, new_machine):
     machine = new_machine()
     node.delete_disk(POOL, machine.disks[0].name)
-    with pytest.raises((Missing, Refused)):
+    with pytest.raises((NotOnNode, Refused)):
         node.start(machine.id)
     assert assert_same_power(node, machine.id) == Power.off
 
@@ -470,7 +470,7 @@ def test_the_cards_of_a_machine_change_whether_it_runs_or_not(lab, new_machine):
         lab.node.start(machine.id)
         assert list(machine_status(lab.node, machine.id).received) == [nic.mac]
     lab.node.update_nics(machine.id, ())
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         lab.node.update_nics(str(uuid.uuid4()), (nic,))
 
 
@@ -486,12 +486,12 @@ def test_a_deleted_machine_is_gone_and_its_disks_stay(node, new_machine):
 def test_what_is_not_there_is_missing(node):
     nobody = str(uuid.uuid4())
     for call in (node.start, node.shutdown, node.power_off, node.restart, node.reset, node.suspend, node.resume):
-        with pytest.raises(Missing):
+        with pytest.raises(NotOnNode):
             call(nobody)
     for call in (node.agent_ping, node.agent_addresses):
-        with pytest.raises(Missing):
+        with pytest.raises(NotOnNode):
             call(nobody)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.console(nobody, "newcomer")
     node.delete(nobody)
 
@@ -547,7 +547,7 @@ def test_a_machine_powered_on_anew_has_forgotten_the_password(lab, node, new_mac
 def test_a_machine_without_a_guest_has_no_agent_and_ignores_what_it_is_asked(node, blank, new_machine):
     node.start(blank.id)
     for machine in (blank, new_machine()):
-        with pytest.raises(AgentSilent):
+        with pytest.raises(AgentUnavailable):
             node.agent_ping(machine.id)
     node.shutdown(blank.id)
     assert assert_same_power(node, blank.id) == Power.on
@@ -633,7 +633,7 @@ def test_a_program_runs_inside_the_guest(node, guest):
     assert node.agent_run(guest.id, ["cat", "/no/such/file"]).exit_code == 1
     with pytest.raises(Refused):
         node.agent_run(guest.id, ["no-such-program"])
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         node.agent_run(guest.id, ["sleep", "3"], deadline=0.5)
 
 
@@ -685,7 +685,7 @@ def test_starting_a_running_machine_does_not_disturb_its_guest(node, guest):
 def test_a_suspended_guest_does_not_answer_and_then_goes_on(node, guest):
     before = boot_id(node, guest.id)
     node.suspend(guest.id)
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         node.agent_ping(guest.id)
     node.resume(guest.id)
     wait_until(lambda: agent_answers(node, guest.id))
@@ -707,7 +707,7 @@ def test_a_guest_turns_itself_off_when_asked(node, guest):
     node.shutdown(guest.id)
     wait_until(lambda: assert_same_power(node, guest.id) == Power.off)
     node.shutdown(guest.id)
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         node.agent_ping(guest.id)
 
 
@@ -738,7 +738,7 @@ def test_a_guest_tells_how_full_its_file_systems_are(node, guest):
     assert found["/"].kind == "ext4"
     assert 0 < found["/"].used < found["/"].size <= disk_sizes(node)[guest.disks[0].name]
     node.power_off(guest.id)
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         node.agent_filesystems(guest.id)
 
 

@@ -20,7 +20,7 @@ from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     simulated_lab,
     wait_until,
 )
-from worker.nodes.base import Disk, Image, Missing, Refused
+from worker.nodes.base import Disk, Image, NotOnNode, Refused
 
 numbers = itertools.count(1)
 
@@ -68,7 +68,7 @@ def test_of_a_medium_that_breaks_off_nothing_is_left(node):
     with pytest.raises(ConnectionError):
         node.upload_media(POOL, "broken.iso", Bytes(b"\0" * MiB, wrong=True), MiB)
     assert "broken.iso" not in disk_sizes(node)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.upload_media("nowhere", "lost.iso", Bytes(b"\0" * MiB), MiB)
 
 
@@ -77,9 +77,9 @@ def test_a_medium_is_changed_in_a_machine_that_is_off(node, new_machine, medium)
     for wanted in (disk, disk, medium(), None, None):
         node.set_media(machine.id, "primary", wanted)
     node.set_media(machine.id, "secondary", disk)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.set_media(machine.id, "primary", Disk(POOL, "never-put.iso", 1))
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.set_media("0199c0a8-0000-7000-8000-000000000000", "primary", disk)
 
 
@@ -130,6 +130,6 @@ def test_a_copy_of_a_disk_stands_alone_and_can_be_read(lab, new_disk, tmp_path):
         lab.node.delete_image(POOL, image.name)
     lab.node.delete_disk(POOL, again.name)
     lab.node.delete_image(POOL, image.name)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         lab.node.copy_disk(Disk(POOL, "never-made", GiB), Disk(POOL, "copy-of-nothing", GiB))
     assert "copy-of-nothing" not in disk_sizes(lab.node)

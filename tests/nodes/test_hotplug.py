@@ -19,7 +19,7 @@ from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     simulated_lab,
     wait_until,
 )
-from worker.nodes.base import Disk, GiB, Missing, Power
+from worker.nodes.base import Disk, GiB, NotOnNode, Power
 
 
 def sectors(node, machine, letter):
@@ -64,8 +64,8 @@ def test_what_is_not_there_cannot_be_attached(node, new_machine):
     machine = new_machine()
     nobody, [disk] = "00000000-0000-4000-8000-000000000000", machine.disks
     for machine_id, name in ((machine.id, "never-made"), (nobody, disk.name)):
-        with pytest.raises(Missing):
+        with pytest.raises(NotOnNode):
             node.attach_disk(machine_id, Disk(POOL, name, GiB))
-        with pytest.raises(Missing):
+        with pytest.raises(NotOnNode):
             node.detach_disk(machine_id, POOL, name)
     assert assert_same_power(node, machine.id) == Power.off

@@ -15,7 +15,7 @@ from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     node,
     simulated_lab,
 )
-from worker.nodes.base import Disk, Missing, Power, Refused
+from worker.nodes.base import Disk, NotOnNode, Power, Refused
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_machine_that_is_on_is_not_adopted(node, unmanaged_machine):
 def test_without_a_disk_it_stays_what_it_was(node, unmanaged_machine):
     made, ours = unmanaged_machine
     before = node.describe_machine(made.id)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.import_machine(replace(ours, disks=(*ours.disks, Disk(made.disks[0].pool, "nothing", GiB))))
     assert node.describe_machine(made.id) == before
 
@@ -94,6 +94,6 @@ def test_what_is_not_there_is_missing(node, unmanaged_machine):
         lambda: node.import_machine(stranger),
         lambda: node.revert_import(stranger.id),
     ):
-        with pytest.raises(Missing):
+        with pytest.raises(NotOnNode):
             call()
     assert stranger.id not in {machine.id for machine in node.machines()}

@@ -10,7 +10,7 @@ import libvirt
 import pytest
 from lxml import etree
 
-from worker.nodes.base import AgentSilent, Disk, Full, Machine, Missing, Nic, Refused, Unreachable
+from worker.nodes.base import AgentUnavailable, Disk, Machine, Nic, NoCapacity, NotOnNode, Refused, Unreachable
 from worker.nodes.libvirt import chipset, filters, firewall, hotplug, kvm, machines, nic_devices, xml
 from worker.nodes.libvirt.connection import with_batch_mode
 from worker.nodes.libvirt.errors import to_node_error
@@ -211,15 +211,15 @@ def libvirt_error(code, domain=libvirt.VIR_FROM_QEMU, text="something in libvirt
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), Missing),
-        (libvirt_error(libvirt.VIR_ERR_NO_STORAGE_VOL, libvirt.VIR_FROM_STORAGE), Missing),
-        (libvirt_error(libvirt.VIR_ERR_NO_STORAGE_POOL, libvirt.VIR_FROM_STORAGE), Missing),
-        (libvirt_error(libvirt.VIR_ERR_AGENT_UNRESPONSIVE), AgentSilent),
-        (libvirt_error(libvirt.VIR_ERR_SYSTEM_ERROR, number=errno.ENOSPC), Full),
-        (libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR, text="qemu-img: x: No space left on device"), Full),
+        (libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), NotOnNode),
+        (libvirt_error(libvirt.VIR_ERR_NO_STORAGE_VOL, libvirt.VIR_FROM_STORAGE), NotOnNode),
+        (libvirt_error(libvirt.VIR_ERR_NO_STORAGE_POOL, libvirt.VIR_FROM_STORAGE), NotOnNode),
+        (libvirt_error(libvirt.VIR_ERR_AGENT_UNRESPONSIVE), AgentUnavailable),
+        (libvirt_error(libvirt.VIR_ERR_SYSTEM_ERROR, number=errno.ENOSPC), NoCapacity),
+        (libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR, text="qemu-img: x: No space left on device"), NoCapacity),
         (
             libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR, text="cannot set up guest memory: Cannot allocate memory"),
-            Full,
+            NoCapacity,
         ),
         (libvirt_error(libvirt.VIR_ERR_SYSTEM_ERROR, number=errno.EACCES), Refused),
         (libvirt_error(libvirt.VIR_ERR_OPERATION_INVALID), Refused),

@@ -11,15 +11,15 @@ from lxml import etree
 from tests.support.two_hypervisors import run_hypervisors
 from worker.nodes import load_driver
 from worker.nodes.base import (
-    AgentSilent,
+    AgentUnavailable,
     Disk,
     GiB,
     Image,
     Machine,
-    Missing,
     Nic,
     NodeDriver,
     NodeSpec,
+    NotOnNode,
     Power,
     Refused,
     Seed,
@@ -97,7 +97,7 @@ def is_running(node, machine):
     while True:
         try:
             return node.agent_ping(machine.id)
-        except AgentSilent:
+        except AgentUnavailable:
             assert time.monotonic() < limit, "the guest agent never answered"
             time.sleep(0.2)
 
@@ -147,7 +147,7 @@ def speeds(node, machine):
 def test_a_move_that_is_refused_leaves_it_as_it_was(pair, machine):
     pair.here.start(machine.id)
     pair.there.delete_disk(POOL, machine.disks[1].name)
-    with pytest.raises((Refused, Missing)):
+    with pytest.raises((Refused, NotOnNode)):
         pair.here.migrate(machine, pair.there)
     assert (pair.here.power(machine.id), machine.id in ids(pair.there)) == (Power.on, False)
 
@@ -184,8 +184,8 @@ def test_the_disks_of_a_machine_that_came_are_not_dropped(pair, machine):
 
 def test_what_is_not_there_cannot_move(pair, machine):
     stranger = replace(machine, id=str(uuid.uuid4()))
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         pair.here.migrate(stranger, pair.there)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         pair.here.copy_media(Disk(POOL, "nothing", 0), pair.there, Disk(POOL, "nothing", 0))
     assert "nothing" not in {disk.name for disk in pair.there.disks(POOL)}

@@ -18,7 +18,7 @@ from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     simulated_lab,
     wait_until,
 )
-from worker.nodes.base import Disk, GiB, Missing, Power, Refused, overlay_name
+from worker.nodes.base import Disk, GiB, NotOnNode, Power, Refused, overlay_name
 
 
 def write(node, machine, path, text):
@@ -79,7 +79,7 @@ def test_a_guest_is_thawed_whatever_it_was(node, guest, new_machine):
     node.thaw_guest(guest.id)
     write(node, guest, "/root/thawed", "yes")
     node.thaw_guest(new_machine().id)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.thaw_guest("01a20000-0000-7000-8000-000000000000")
 
 
@@ -89,7 +89,7 @@ def test_overlays_of_several_disks_are_laid_together_or_not_at_all(node, new_mac
     with pytest.raises(Refused):
         node.create_overlays(machine.id, disks)
     node.start(machine.id)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.create_overlays(machine.id, [disks[0], Disk(POOL, "never-made", GiB)])
     assert not [name for name in disk_sizes(node) if name in {overlay_name(disk.name) for disk in disks}]
     node.create_overlays(machine.id, disks[1:])

@@ -20,7 +20,7 @@ from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
     wait_until,
 )
 from tests.nodes.test_overlays import read, write
-from worker.nodes.base import Missing, Power
+from worker.nodes.base import NotOnNode, Power
 
 
 def power_on_again(node, machine):
@@ -42,7 +42,7 @@ def test_disks_of_a_running_machine(lab, node, guest):
     assert read(node, guest, "/root/file") == "before"
     for _ in range(2):
         node.delete_snapshot(guest.id, "running")
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.revert_snapshot(guest.id, "running")
     assert read(node, guest, "/root/file") == "before"
 

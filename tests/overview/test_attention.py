@@ -54,7 +54,7 @@ def test_a_hypervisor_without_kvm_needs_attention(shown_attention, cast):
 
 def test_customers_errors_are_counted_apart(shown_attention, cast):
     for _ in range(61):
-        add_failed_task(cast, "instance_ssh_session", "The guest agent does not answer.", "AgentSilent")
+        add_failed_task(cast, "instance_ssh_session", "The guest agent does not answer.", "AgentUnavailable")
     text = shown_attention()
     assert "61 tasks failed in customers&#39; instances today" in text
     assert "The guest agent does not answer. (61)" in text
@@ -66,7 +66,7 @@ def test_customers_errors_are_counted_apart(shown_attention, cast):
 def test_one_sentence_appears_once_whatever_kinds_of_task_it_ended(shown_attention, cast):
     silent = "The guest agent does not answer."
     for kind in ("instance_ssh_session", "instance_password", "instance_password"):
-        add_failed_task(cast, kind, silent, "AgentSilent")
+        add_failed_task(cast, kind, silent, "AgentUnavailable")
     text = shown_attention()
     assert "3 tasks failed in customers&#39; instances today" in text
     assert text.count(silent) == 1
@@ -74,7 +74,7 @@ def test_one_sentence_appears_once_whatever_kinds_of_task_it_ended(shown_attenti
 
 
 def test_failed_downloads_and_certificates_are_not_told_as_in_guests(shown_attention, cast):
-    add_failed_task(cast, "media_download", "The server answers 404.", "Unfetched")
+    add_failed_task(cast, "media_download", "The server answers 404.", "FetchError")
     add_failed_task(cast, "media_download", "It was replaced by another attempt.", "Superseded")
     add_failed_task(cast, "certificate_order", "The name is unknown.", "Refused", resource_type="certificate")
     text = shown_attention()
@@ -85,7 +85,7 @@ def test_failed_downloads_and_certificates_are_not_told_as_in_guests(shown_atten
 
 
 def test_a_download_of_the_platform_that_fails_is_the_platforms(rolled_back_app, cast):
-    add_failed_task(cast, "media_download", "Not found.", "Unfetched", account=False)
-    add_failed_task(cast, "media_download", "Not found.", "Unfetched")
+    add_failed_task(cast, "media_download", "Not found.", "FetchError", account=False)
+    add_failed_task(cast, "media_download", "Not found.", "FetchError")
     since = clock.now().replace(hour=0, minute=0)
     assert len(session.scalars(overview.select_failed_since(since)).all()) == 1

@@ -10,7 +10,7 @@ from panel.core.db import session
 from panel.models import Event, Hypervisor, Task
 from panel.services import hypervisors as service
 from panel.services.instances import state_reports
-from worker.nodes.base import Disk, Machine, Missing, Power
+from worker.nodes.base import Disk, Machine, NotOnNode, Power
 from worker.sync import node_sync
 
 GiB = 1024**3
@@ -205,7 +205,7 @@ def test_a_late_event_is_not_believed(machine, event, event_kinds, power):
 
 def test_a_machine_that_comes_back_is_well_again(machine, node, poll_node, event, fault_at):
     def vanish():
-        raise Missing("The machine is not on the hypervisor.")
+        raise NotOnNode("The machine is not on the hypervisor.")
 
     with fault_at("power", then=vanish):
         event(machine, None)

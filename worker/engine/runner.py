@@ -25,7 +25,7 @@ from panel.core.messages import message, message_of
 from panel.models import Task, TaskLog
 from worker.engine import claiming
 from worker.engine.registry import TASK_TYPES
-from worker.nodes.base import Missing, NodeError, Unreachable
+from worker.nodes.base import NodeError, NotOnNode, Unreachable
 from worker.sync.node_sync import connect_node
 
 log = structlog.get_logger()
@@ -239,7 +239,7 @@ def roll_back(work):
         work.update()
         session.commit()
         call, *args = work.task.rollback_steps[-1]
-        with suppress(Missing):
+        with suppress(NotOnNode):
             getattr(work.node, call)(*args)
         work.update(rollback_steps=work.task.rollback_steps[:-1])
         session.commit()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from panel.core.messages import message
-from worker.nodes.base import AgentSilent, CommandResult, NodeDriver, NodeError, Refused, Unreachable
+from worker.nodes.base import AgentUnavailable, CommandResult, NodeDriver, NodeError, Refused, Unreachable
 
 AGENT_SILENCE_TIMEOUT_SECONDS = 90.0
 """Seconds that the agent may be unresponsive while the program runs: other programs keep the guest busy."""
@@ -116,9 +116,9 @@ def run(
 ) -> CommandResult:
     """Run the script (of /bin/sh) of that name, unless it was started before; return its exit code and the last
     `max_output_bytes` of its output. `check` is called between polls; an exception of it is raised here, and the
-    program continues until `stop`. Raises `AgentSilent` when the guest does not answer, `Refused` when it cannot start
-    programs, `Interrupted` when it restarted meanwhile, and `NodeError` past the deadline (in seconds), after stopping
-    the program."""
+    program continues until `stop`. Raises `AgentUnavailable` when the guest does not answer, `Refused` when it cannot
+    start programs, `Interrupted` when it restarted meanwhile, and `NodeError` past the deadline (in seconds), after
+    stopping the program."""
     assert JOB_NAME.fullmatch(name), name
     time_limit = time.monotonic() + deadline
     start(node, machine_id, name, script, stdin, check)
@@ -177,7 +177,7 @@ def run_start_step(node, machine_id, script_and_arguments, stdin, check):
 
 
 def stop(node: NodeDriver, machine_id: str, name: str) -> None:
-    """After success the program of that name does not run. Raises `AgentSilent` when the guest does not answer."""
+    """After success the program of that name does not run. Raises `AgentUnavailable` when the guest does not answer."""
     node.agent_run(machine_id, ["sh", "-c", STOP_SCRIPT, "sh", name])
 
 
@@ -190,7 +190,7 @@ def run_script(node, machine_id, script_and_arguments, stdin, check):
             return node.agent_run(
                 machine_id, ["sh", "-c", script_and_arguments[0], "sh", *script_and_arguments[1:]], stdin=stdin
             )
-        except (AgentSilent, Unreachable):
+        except (AgentUnavailable, Unreachable):
             silent_since = silent_since or time.monotonic()
             if time.monotonic() - silent_since > AGENT_SILENCE_TIMEOUT_SECONDS:
                 raise

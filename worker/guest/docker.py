@@ -136,7 +136,7 @@ def status(node: NodeDriver, machine_id: str, project: str) -> AppStatus:
 
 
 def statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict[str, AppStatus]:
-    """Return the status of each app, by one call. Raises `AgentSilent` when the guest does not answer, and
+    """Return the status of each app, by one call. Raises `AgentUnavailable` when the guest does not answer, and
     `Refused`."""
     projects = list(projects)
     assert all(PROJECT_NAME.fullmatch(project) for project in projects), projects
@@ -217,7 +217,7 @@ def container_error(container, now):
 
 def logs(node: NodeDriver, machine_id: str, project: str, lines: int = 500) -> str:
     """Return the newest lines of all the app's containers, at most 256 KiB, oldest first, each with its time and
-    service. Raises `AgentSilent` when the guest does not answer, `Refused` when Docker does not."""
+    service. Raises `AgentUnavailable` when the guest does not answer, `Refused` when Docker does not."""
     assert PROJECT_NAME.fullmatch(project), project
     stdin = f"{project}\n{int(lines)}\n{MAX_LOG_BYTES}\n"
     result = node.agent_run(machine_id, ["sh", "-c", LOGS_SCRIPT], stdin=stdin, deadline=90)

@@ -18,11 +18,11 @@ UNSUPPORTED_EXIT_CODE = 64
 
 
 def is_installed(node: NodeDriver, machine_id: str) -> bool:
-    """Return whether the guest has Docker. Raises `AgentSilent` when the guest does not answer."""
+    """Return whether the guest has Docker. Raises `AgentUnavailable` when the guest does not answer."""
     return node.agent_run(machine_id, ["sh", "-c", DETECT_SCRIPT]).exit_code == 0
 
 
 def is_supported(node: NodeDriver, machine_id: str) -> bool:
     """Return whether the guest has Docker, or a package manager with which the panel can install it. Raises
-    `AgentSilent` when the guest does not answer."""
+    `AgentUnavailable` when the guest does not answer."""
     return node.agent_run(machine_id, ["sh", "-c", SUPPORT_SCRIPT]).exit_code != UNSUPPORTED_EXIT_CODE

@@ -34,8 +34,8 @@ mv "$file.panel" "$file"
 
 def put(node: NodeDriver, machine_id: str, public_key: str) -> None:
     """After success the guest's SSH server accepts the key for root, if it accepts keys for root at all. The key is a
-    line as in `authorized_keys`; the comment at its end names its owner. Other keys stay. Raises `AgentSilent` when the
-    guest does not answer, `Refused` when it could not change the file."""
+    line as in `authorized_keys`; the comment at its end names its owner. Other keys stay. Raises `AgentUnavailable`
+    when the guest does not answer, `Refused` when it could not change the file."""
     change_keys(node, machine_id, "put", public_key)
 
 

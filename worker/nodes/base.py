@@ -11,9 +11,10 @@ Rules for every method:
 * **Methods are idempotent.** Deleting what does not exist, starting what runs, stopping what is off: success, no error.
   Creating something replaces what an interrupted attempt left incomplete.
 * **An impossible request is `Refused`**: resetting, suspending or resuming a machine that is off, an unknown program in
-  a guest. Defining a machine with a disk that does not exist, or anything in a pool that does not exist, is `Missing`.
+  a guest. Defining a machine with a disk that does not exist, or anything in a pool that does not exist, is
+  `NotOnNode`.
 * **After success** the documented state is true and durable on the node.
-* **After `Refused`, `Missing`, `Full`** the node rejected the call, and nothing of the attempt is left.
+* **After `Refused`, `NotOnNode`, `NoCapacity`** the node rejected the call, and nothing of the attempt is left.
 * **After `Unreachable`** the node did not answer in time: the outcome is unknown, and the call may still take effect.
   The caller must query the node (`machines`, `disks`) before it relies on either outcome.
 * **Every call ends.** A driver gives each call a deadline of its own; an unresponsive node costs the caller at most
@@ -65,11 +66,11 @@ class Refused(NodeError):
     """The node rejected the call. Nothing was changed."""
 
 
-class Missing(NodeError):
+class NotOnNode(NodeError):
     """The named machine, disk or image is not on the node."""
 
 
-class Full(Refused):
+class NoCapacity(Refused):
     """The node has too little storage or memory. Nothing was changed."""
 
 
@@ -77,7 +78,7 @@ class NoTicket(Refused):
     """The node's cluster issued no ticket for the VNC console. Nothing was changed."""
 
 
-class AgentSilent(NodeError):
+class AgentUnavailable(NodeError):
     """The machine runs, but the guest agent inside it does not answer. Nothing was changed."""
 
 
@@ -481,9 +482,9 @@ class NodeDriver(ABC):
         disks, media and NICs in the same order as here. Its disks have been created there, its media copied.
 
         After success the target has it, on or off as it was, and this node does not; deleting its disks and media here
-        is left to the caller. After `Refused`, `Full` or `Missing`, or when `progress` raised, it is here as before and
-        not on the target. After `Unreachable` either may be true, or both nodes have it: then the one where it runs is
-        right, and the other may delete it.
+        is left to the caller. After `Refused`, `NoCapacity` or `NotOnNode`, or when `progress` raised, it is here as
+        before and not on the target. After `Unreachable` either may be true, or both nodes have it: then the one where
+        it runs is right, and the other may delete it.
         """
 
     @abstractmethod
@@ -567,7 +568,7 @@ class NodeDriver(ABC):
     @abstractmethod
     def revert_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
         """After success the disks have the stored content. The machine is off; with `memory`, if it ran when the
-        snapshot was taken, it continues from then. Its definition may be that of then. Raises `Missing` when there is
+        snapshot was taken, it continues from then. Its definition may be that of then. Raises `NotOnNode` when there is
         no such snapshot."""
 
     @abstractmethod
@@ -578,7 +579,7 @@ class NodeDriver(ABC):
 
     @abstractmethod
     def agent_ping(self, machine_id: str) -> None:
-        """Return when the guest agent answers; raise `AgentSilent` otherwise."""
+        """Return when the guest agent answers; raise `AgentUnavailable` otherwise."""
 
     @abstractmethod
     def ping_agents(self, machine_ids: Iterable[str], seconds: float = 20.0) -> dict[str, bool]:
@@ -598,8 +599,8 @@ class NodeDriver(ABC):
     def agent_run(
         self, machine_id: str, command: Iterable[str], stdin: str = "", deadline: float = 30
     ) -> CommandResult:
-        """Run a program inside the guest and wait for it. `deadline` is in seconds; past it `AgentSilent` is raised and
-        the program may continue."""
+        """Run a program inside the guest and wait for it. `deadline` is in seconds; past it `AgentUnavailable` is
+        raised and the program may continue."""
 
     @abstractmethod
     def agent_set_password(self, machine_id: str, user: str, password: str) -> None:

@@ -19,7 +19,7 @@ from panel.models import GuestInfo, Hypervisor, Instance
 from panel.services import watched_instances
 from worker.engine.registry import periodic, task_handler
 from worker.guest import ssh_keys
-from worker.nodes.base import AgentSilent, Missing, NodeError, Refused, Unreachable
+from worker.nodes.base import AgentUnavailable, NodeError, NotOnNode, Refused, Unreachable
 from worker.sync.node_sync import connect_node, iter_batches
 from worker.tasks.instances import get_instance
 
@@ -178,7 +178,7 @@ def poll_report(hypervisor_id, instance_id):
         filesystems = read_filesystems(node, instance_id)
     except NodeError as error:
         log.info("guest_not_asked", instance=instance_id, detail=error.detail)
-        if isinstance(error, AgentSilent):
+        if isinstance(error, AgentUnavailable):
             record_ping([instance_id], False, at)
         return session.rollback()
     if session.get(Instance, instance_id) is not None:
@@ -195,7 +195,7 @@ def read_filesystems(node, instance_id):
     """Return the guest's file systems; none when its agent may not or cannot list them."""
     try:
         filesystems = node.agent_filesystems(instance_id)
-    except Missing:
+    except NotOnNode:
         raise
     except Refused:
         return []
@@ -214,7 +214,7 @@ def reset_password(work):
     work.step(message("Setting the password"), 30)
     try:
         work.node.agent_set_password(instance.id, "root", work.task.secret)
-    except (AgentSilent, Unreachable) as error:
+    except (AgentUnavailable, Unreachable) as error:
         raise type(error)(PASSWORD_OUTCOME_UNKNOWN_MESSAGE, error.detail) from error
 
 

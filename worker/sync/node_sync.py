@@ -11,7 +11,7 @@ from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors
 from panel.services.instances import state_reports
 from worker import nodes
-from worker.nodes.base import Missing, NodeError, NodeSpec, Pool, Power, Unreachable
+from worker.nodes.base import NodeError, NodeSpec, NotOnNode, Pool, Power, Unreachable
 from worker.sync import metrics
 from worker.sync.committing_node import CommittingNode
 
@@ -288,5 +288,5 @@ def find_power(node, machine_id):
     """Return the machine's power; None when the node does not have it."""
     try:
         return node.power(machine_id)
-    except Missing:
+    except NotOnNode:
         return None

@@ -15,7 +15,7 @@ from panel.services import consoles
 from panel.services.instances import state_reports
 from worker.engine.registry import periodic, task_handler
 from worker.guest import ssh_keys
-from worker.nodes.base import AgentSilent, Missing, NodeError, Refused
+from worker.nodes.base import AgentUnavailable, NodeError, NotOnNode, Refused
 from worker.sync.node_sync import connect_node
 from worker.tasks.instances import get_instance
 
@@ -90,7 +90,7 @@ def prepare_shell(work):
     session.commit()
     try:
         ssh_keys.put(work.node, instance.id, public_key)
-    except (AgentSilent, Refused) as error:
+    except (AgentUnavailable, Refused) as error:
         row.error = message_of(error)  # only the guest's errors; that the node did not answer is the task's error
         session.commit()
         raise
@@ -107,7 +107,7 @@ def remove_key(session_id):
     try:
         if instance.power == "on":
             ssh_keys.remove(connect_node(instance.hypervisor_id), instance.id, public_key)
-    except Missing:
+    except NotOnNode:
         log.info("key_gone_with_machine", instance=instance.id)
     except NodeError as error:
         log.info("key_left_in_guest", instance=instance.id, detail=error.detail)

@@ -20,7 +20,7 @@ from panel.services.state_machine import make_problem
 from worker.engine.registry import task_handler
 from worker.engine.runner import Cancelled
 from worker.guest import background_job, docker
-from worker.nodes.base import AgentSilent, NodeError, Refused
+from worker.nodes.base import AgentUnavailable, NodeError, Refused
 from worker.sync.docker_polling import (  # noqa: F401  (called by these names in queue messages)
     check_support,
     poll,
@@ -95,7 +95,7 @@ def deploy(work):
         docker.up(work.node, instance.id, work.task.id, row.project_name, compose, environment, work.check)
     work.step(message("Checking the containers"), 90)
     state = docker.AppStatus("running", "")
-    with suppress(AgentSilent, Refused):  # they were started: the next poll comes soon
+    with suppress(AgentUnavailable, Refused):  # they were started: the next poll comes soon
         state = docker.status(work.node, instance.id, row.project_name)
     instance, row = get_instance_and_deployment(work)
     row.compose = None

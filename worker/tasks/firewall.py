@@ -7,7 +7,7 @@ from panel.core.messages import message
 from panel.services import firewall, instances
 from panel.services.firewall import APPLY_TASK_KIND
 from worker.engine.registry import task_handler
-from worker.nodes.base import FirewallRule, Missing, Nic
+from worker.nodes.base import FirewallRule, Nic, NotOnNode
 
 DIRECTIONS = {"ingress": "in", "egress": "out"}
 MAX_RULES_PER_MACHINE = 1000
@@ -25,7 +25,7 @@ def apply(work):
         return
     work.step(message("Updating firewall rules"), 20)
     nics = build_nics(instance)
-    with suppress(Missing):
+    with suppress(NotOnNode):
         work.node.update_nics(instance.id, nics)
 
 

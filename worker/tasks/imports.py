@@ -8,7 +8,7 @@ from panel.core.messages import message
 from panel.services import imports
 from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
-from worker.nodes.base import GiB, Missing, NodeError, Refused
+from worker.nodes.base import GiB, NodeError, NotOnNode, Refused
 from worker.sync import node_sync
 from worker.tasks.machine_spec import build_spec
 
@@ -17,7 +17,7 @@ def iter_described(node, machines, previous):
     """Yield a description of each unmanaged machine. Without an answer from its agent, earlier addresses are used."""
     answering = node.ping_agents([item["id"] for item in machines]) if machines else {}
     for machine in machines:
-        with suppress(Missing):
+        with suppress(NotOnNode):
             description = node.describe_machine(machine["id"])
             addresses = find_addresses(node, description.id) if answering.get(description.id) else None
             if addresses is None:

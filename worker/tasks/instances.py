@@ -15,7 +15,7 @@ from panel.services.instances import state_reports
 from worker.engine.registry import BatchHandler, task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.nodes import base
-from worker.nodes.base import Missing, NodeError, Power, Refused
+from worker.nodes.base import NodeError, NotOnNode, Power, Refused
 from worker.tasks import cloud_init, firewall, user_scripts
 from worker.tasks.machine_spec import base_spec, build_disk, build_spec, node_image, seed_name
 from worker.tasks.spec_rescue import disable_rescue, rescue_disk_names
@@ -314,7 +314,7 @@ def destroy(work):
     work.node.delete(instance.id)
     work.step(message("Removing its disks"), 60)
     for pool, name in (*overlays, *disks, (disks[0][0], seed_name(instance)), *rescue_disk_names(instance)):
-        with suppress(Missing):  # the node may have been reinstalled and not even have the pool
+        with suppress(NotOnNode):  # the node may have been reinstalled and not even have the pool
             work.node.delete_disk(pool, name)
     work.step(message("Releasing its addresses"), 90)
     state_reports.on_destroyed(instance, actor=work.task.actor)

@@ -16,7 +16,7 @@ from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS, Cancelled
 from worker.nodes import base
-from worker.nodes.base import Missing, NodeError, Power, Refused, Unreachable
+from worker.nodes.base import NodeError, NotOnNode, Power, Refused, Unreachable
 from worker.sync import node_sync
 from worker.tasks.instances import ensure_image, get_instance
 from worker.tasks.machine_spec import build_spec, node_image, seed_name
@@ -92,7 +92,7 @@ def prepare_target(work, source, instance, storage, target_spec):
         sizes |= {disk.name: disk.size for disk in source.disks(pool)}
     missing = [disk.name for disk in spec.disks if disk.name not in sizes]
     if missing:
-        raise Missing(message("A disk of the machine is not on its hypervisor."), ", ".join(missing))
+        raise NotOnNode(message("A disk of the machine is not on its hypervisor."), ", ".join(missing))
     ensure_no_disk_replaced(work, instance, storage.name)
     names = [[disk.pool, disk.name] for disk in (*target_spec.disks, *target_spec.media.values())]
     work.undo("clean_up_target", instance.id, names, instance.name)
@@ -170,7 +170,7 @@ def delete_source_disks(work, source, disks):
     for number, (pool, name) in enumerate(disks):
         try:
             source.delete_disk(pool, name)
-        except Missing:
+        except NotOnNode:
             continue
         except NodeError:
             return disks[number:]

@@ -18,7 +18,7 @@ from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
 from worker.engine.runner import roll_back
 from worker.nodes import base
-from worker.nodes.base import GiB, Missing, Power
+from worker.nodes.base import GiB, NotOnNode, Power
 from worker.tasks import cloud_init, user_scripts
 from worker.tasks.instances import ensure_image, get_image, get_instance, record_power_after_call
 from worker.tasks.machine_spec import build_disk, build_spec, node_image, seed_name, seed_name_for
@@ -81,7 +81,7 @@ def prepare_new_system(work, instance):
     work.node.create_seed(disk.pool, seed_name_for(disk.name), seed)
 
     work.step(message("Stopping the old system"), 80)
-    with suppress(Missing):  # a machine that is missing on the node can be reinstalled, too
+    with suppress(NotOnNode):  # a machine that is missing on the node can be reinstalled, too
         if work.node.power(instance.id) is not Power.off:
             work.undo("start", instance.id)
             work.node.power_off(instance.id)

@@ -10,7 +10,7 @@ from panel.core.db import session
 from panel.models import Rescue
 from panel.services.instances import rescue
 from worker.nodes import base
-from worker.nodes.base import GiB, Missing
+from worker.nodes.base import GiB, NotOnNode
 
 RESCUE_DISK_BYTES = GiB
 
@@ -53,7 +53,7 @@ def disable_rescue(work, instance):
     """End the rescue of a machine that is off: delete disk, seed and password. The next start boots its own system."""
     if is_in_rescue(instance):
         for pool, name in rescue_disk_names(instance):
-            with suppress(Missing):
+            with suppress(NotOnNode):
                 work.node.delete_disk(pool, name)
         rescue.record_left(instance)
         session.commit()

@@ -17,7 +17,7 @@ from panel.services.volumes.read import find_by_id, find_snapshot_by_id
 from worker.engine.registry import periodic, task_handler
 from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.nodes import base
-from worker.nodes.base import GiB, Missing, NodeError
+from worker.nodes.base import GiB, NodeError, NotOnNode
 
 FIRST_DELETE_RETRY_SECONDS, MAX_DELETE_RETRY_SECONDS = 10, 3600
 """Seconds until a failed deletion is retried: the first pause, which doubles each time, and the longest."""
@@ -28,15 +28,15 @@ def build_volume_disk(row, name=None, size=None):
     return base.Disk(row.storage.name, name or row.disk_name, (size or row.size) * GiB)
 
 
-class NotBegun(Problem):
+class PredecessorFailed(Problem):
     """The task before this one failed."""
 
 
 def get_volume_in_turn(work):
-    """Return the volume once the tasks before this one have ended. Raise NotBegun when they failed."""
+    """Return the volume once the tasks before this one have ended. Raise PredecessorFailed when they failed."""
     wait_for_earlier(work)
     if earlier := find_failed_predecessors(work.task):
-        raise NotBegun(
+        raise PredecessorFailed(
             message(
                 "It was not begun, because an earlier operation on the volume failed: {error}", error=earlier[-1].error
             )
@@ -199,7 +199,7 @@ def detach_from_guest(work, volume, instance_id=None):
     """Detach the disk from the machine. Does nothing when the instance or the machine is gone."""
     instance = session.get(Instance, instance_id or work.task.arguments.get("instance_id") or "")
     if instance is not None and instance.deployed:
-        with suppress(Missing):
+        with suppress(NotOnNode):
             work.node.detach_disk(instance.id, volume.storage.name, volume.disk_name)
 
 

@@ -28,7 +28,7 @@ MAX_FILE_BYTES = 256 * 1024**3
 REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 
 
-class Unfetched(Problem):
+class FetchError(Problem):
     """The file could not be downloaded. The message is for the person who requested it."""
 
 
@@ -71,31 +71,31 @@ class RemoteFile:
             problem = message("The file is larger than {maximum} GiB.", maximum=max_bytes // 1024**3)
         if problem:
             self.close()
-            raise Unfetched(problem)
+            raise FetchError(problem)
 
     def read(self, max_bytes):
         try:
             chunk = self.answer.read1(min(max_bytes, self.size - self.done), decode_content=False)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
-            raise Unfetched(
+            raise FetchError(
                 message("The connection broke after {done} of {size} bytes.", done=self.done, size=self.size)
             ) from error
         self.done += len(chunk)
         self.hash.update(chunk)
         elapsed = time.monotonic() - self.started_at
         if elapsed > SLOW_GRACE_SECONDS and self.done < elapsed * MIN_BYTES_PER_SECOND:
-            raise Unfetched(message("The server is too slow."))
+            raise FetchError(message("The server is too slow."))
         if not chunk:
             self.verify()
         return chunk
 
     def verify(self):
         if self.done < self.size:
-            raise Unfetched(
+            raise FetchError(
                 message("The connection broke after {done} of {size} bytes.", done=self.done, size=self.size)
             )
         if self.sha256 and self.hash.hexdigest() != self.sha256:
-            raise Unfetched(
+            raise FetchError(
                 message("The file is not the expected one: its SHA-256 is {hash}.", hash=self.hash.hexdigest())
             )
 
@@ -129,14 +129,14 @@ def open_url(url, method):
             return connection, answer
         connection.close()
         if answer.status not in REDIRECT_STATUSES or "Location" not in answer.headers:
-            raise Unfetched(message("The server answered with {status}.", status=answer.status))
+            raise FetchError(message("The server answered with {status}.", status=answer.status))
         url = urljoin(url, answer.headers["Location"])
-    raise Unfetched(message("The server redirects too many times."))
+    raise FetchError(message("The server redirects too many times."))
 
 
 def send_request(url, method):
     if urlsplit(url).scheme != "https":
-        raise Unfetched(message("The server redirects to an address without https. Files are fetched by https only."))
+        raise FetchError(message("The server redirects to an address without https. Files are fetched by https only."))
     try:
         target, addresses = url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
@@ -150,7 +150,7 @@ def send_request(url, method):
         return connection, connection.getresponse()
     except (OSError, HTTPError, HTTPException, ValueError) as error:
         connection.close()
-        raise Unfetched(message("The server could not be reached: {detail}.", detail=describe_error(error))) from error
+        raise FetchError(message("The server could not be reached: {detail}.", detail=describe_error(error))) from error
 
 
 def describe_error(error):

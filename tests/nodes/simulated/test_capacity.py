@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.nodes.simulated.conftest import machine_status
-from worker.nodes.base import Disk, Full, GiB, Image, Missing, Power, Seed
+from worker.nodes.base import Disk, GiB, Image, NoCapacity, NotOnNode, Power, Seed
 
 
 def free_capacity(node):
@@ -38,7 +38,7 @@ def test_a_full_node_takes_nothing_more(node, image):
         lambda: node.put_image("pool", replace(image, name="another")),
         lambda: node.create_seed("pool", "another", Seed("{}", "#cloud-config\n{}", "{}")),
     ):
-        with pytest.raises(Full):
+        with pytest.raises(NoCapacity):
             call()
     assert {disk.name for disk in node.disks("pool")} == {"disk", "system"}
     node.create_disk(replace(disk, size=disk.size - 5))
@@ -48,7 +48,7 @@ def test_a_full_node_takes_nothing_more(node, image):
 def test_machines_share_the_memory(node, define_machine):
     large, small = define_machine("large", memory_mb=3500), define_machine("small", memory_mb=597)
     node.start(large.id)
-    with pytest.raises(Full):
+    with pytest.raises(NoCapacity):
         node.start(small.id)
     assert machine_status(node, small).power == Power.off
     node.power_off(large.id)
@@ -58,12 +58,12 @@ def test_machines_share_the_memory(node, define_machine):
 def test_a_child_does_not_outlive_its_image(node, define_machine, image):
     machine = define_machine()
     node.delete_disk("pool", image.name)  # as somebody on the node would: `delete_image` refuses
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.start(machine.id)
 
 
 def test_an_image_whose_file_is_gone_is_not_put(node, tmp_path):
     image = Image("gone", tmp_path / "gone", 5)
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.put_image("pool", image)
     assert not node.has_image("pool", image)

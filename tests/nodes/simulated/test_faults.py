@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.nodes.simulated.conftest import machine_status
-from worker.nodes.base import Disk, Full, GiB, Missing, NodeSpec, NoTicket, Power, Refused, Unreachable
+from worker.nodes.base import Disk, GiB, NoCapacity, NodeSpec, NoTicket, NotOnNode, Power, Refused, Unreachable
 from worker.nodes.circuit_breaker import FAILURE_THRESHOLD
 from worker.nodes.simulated import SimulatedNode
 
 
-@pytest.mark.parametrize(("kind", "error"), [("refuse", Refused), ("silent", Unreachable), ("full", Full)])
+@pytest.mark.parametrize(("kind", "error"), [("refuse", Refused), ("silent", Unreachable), ("full", NoCapacity)])
 def test_a_fault_is_met_by_the_next_call_of_another_process(node, define_machine, run_in_other_process, kind, error):
     machine = define_machine()
     run_in_other_process(f"node.fault('start', {kind!r}, count=1)")
@@ -134,7 +134,7 @@ def test_only_a_screen_of_a_cluster_lacks_a_ticket(node, tmp_path):
     member.fault("console", "no-ticket", count=1)
     with pytest.raises(NoTicket):
         member.console("m", "password")
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         member.console("m", "password")
 
 

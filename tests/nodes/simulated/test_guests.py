@@ -6,7 +6,7 @@ import pytest
 
 from panel.core import clock
 from tests.nodes.simulated.conftest import machine_status
-from worker.nodes.base import AgentSilent, Nic, Power, Seed
+from worker.nodes.base import AgentUnavailable, Nic, Power, Seed
 
 
 @pytest.fixture
@@ -25,19 +25,19 @@ def test_a_guest_answers_when_it_has_booted(open_node, define_machine, advance_t
     node, machine = open_node("boot_seconds=10"), define_machine()
     node.start(machine.id)
     advance_time(9)
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         node.agent_ping(machine.id)
     node.shutdown(machine.id)
     assert machine_status(node, machine).power == Power.on
     node.suspend(machine.id)
     advance_time(60)
     node.resume(machine.id)
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         node.agent_ping(machine.id)
     advance_time(1)
     node.agent_ping(machine.id)
     node.guest_restarts(machine.id)
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         node.agent_ping(machine.id)
     advance_time(10)
     node.shutdown(machine.id)
@@ -48,7 +48,7 @@ def test_no_guest_runs_from_a_blank_disk(node, define_machine):
     machine = define_machine()
     node.create_disk(machine.disks[0])
     node.start(machine.id)
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         node.agent_ping(machine.id)
     node.shutdown(machine.id)
     assert machine_status(node, machine).power == Power.on
@@ -60,7 +60,7 @@ def test_a_guest_may_ignore_what_it_is_asked(node, define_machine):
     node.set_guest(machine.id, heeds_shutdown=False, agent=False)
     node.shutdown(machine.id)
     assert machine_status(node, machine).power == Power.on
-    with pytest.raises(AgentSilent):
+    with pytest.raises(AgentUnavailable):
         node.agent_ping(machine.id)
     node.set_guest(machine.id)
     node.agent_ping(machine.id)

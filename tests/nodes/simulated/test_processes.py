@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.nodes.simulated.conftest import OTHER_PROCESS_SCRIPT, machine_status
-from worker.nodes.base import Disk, GiB, Machine, Missing, Nic, Power
+from worker.nodes.base import Disk, GiB, Machine, Nic, NotOnNode, Power
 
 
 def test_what_one_process_leaves_behind_another_finds(node, define_machine, run_in_other_process):
@@ -45,7 +45,7 @@ from worker.nodes.base import Image
 node.put_image("pool", Image("half", Path({str(image.path)!r}), {image.size}), lambda *progress: os._exit(0))""")
     assert not node.has_image("pool", half)
     assert node.disks("pool") == [Disk("pool", "system", GiB)]
-    with pytest.raises(Missing):
+    with pytest.raises(NotOnNode):
         node.create_disk(Disk("pool", "disk", GiB), half)
     node.put_image("pool", half)
     assert node.has_image("pool", half)

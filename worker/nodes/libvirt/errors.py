@@ -7,7 +7,7 @@ import time
 import libvirt
 
 from panel.core.messages import message
-from worker.nodes.base import AgentSilent, Full, Missing, NodeError, Refused, Unreachable
+from worker.nodes.base import AgentUnavailable, NoCapacity, NodeError, NotOnNode, Refused, Unreachable
 from worker.nodes.libvirt.connection import is_alive
 
 NOT_FOUND_MESSAGES = {
@@ -76,11 +76,11 @@ def to_node_error(error: libvirt.libvirtError, action_label: str, lost: bool) ->
     if lost:
         return Unreachable(message("The connection to the hypervisor was lost."), f"{action_label}: {detail}")
     if code in NOT_FOUND_MESSAGES:
-        return Missing(NOT_FOUND_MESSAGES[code], f"{action_label}: {detail}")
+        return NotOnNode(NOT_FOUND_MESSAGES[code], f"{action_label}: {detail}")
     if code in AGENT_UNAVAILABLE_CODES:
-        return AgentSilent(message("The guest agent does not answer."), f"{action_label}: {detail}")
+        return AgentUnavailable(message("The guest agent does not answer."), f"{action_label}: {detail}")
     if is_full(error):
-        return Full(message("The hypervisor does not have enough room to {action}.", action=action_label), detail)
+        return NoCapacity(message("The hypervisor does not have enough room to {action}.", action=action_label), detail)
     return Refused(message("The hypervisor could not {action}.", action=action_label), detail)
 
 

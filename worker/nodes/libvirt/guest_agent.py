@@ -10,7 +10,7 @@ import libvirt
 import libvirt_qemu
 
 from panel.core.messages import message
-from worker.nodes.base import AgentSilent, CommandResult
+from worker.nodes.base import AgentUnavailable, CommandResult
 from worker.nodes.libvirt.machines import get_domain
 
 ANSWER_SECONDS = 5
@@ -62,7 +62,7 @@ def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadlin
     while not (status := send_command(domain, "guest-exec-status", pid=started["pid"]))["exited"]:
         if time.monotonic() + pause > limit:
             detail = f"{path} in machine {machine_id} took more than {deadline:g} seconds"
-            raise AgentSilent(message("The program in the guest did not finish in time."), detail)
+            raise AgentUnavailable(message("The program in the guest did not finish in time."), detail)
         time.sleep(pause)
         pause = min(pause * 1.5, 1.0)
     return CommandResult(status.get("exitcode", 128 + status.get("signal", 0)), command_output(status))
@@ -92,13 +92,13 @@ def translate_errors():
         yield
     except libvirt.libvirtError as error:
         if error.get_error_code() in NO_ANSWER_CODES:
-            raise AgentSilent(message("The guest agent does not answer."), str(error)) from error
+            raise AgentUnavailable(message("The guest agent does not answer."), str(error)) from error
         raise
 
 
 def get_running_domain(connection, machine_id: str):
-    """Return the machine; raise `AgentSilent` when it is not running."""
+    """Return the machine; raise `AgentUnavailable` when it is not running."""
     domain = get_domain(connection, machine_id)
     if domain.state()[0] != libvirt.VIR_DOMAIN_RUNNING:
-        raise AgentSilent(message("The guest agent does not answer."), f"machine {machine_id} is not running")
+        raise AgentUnavailable(message("The guest agent does not answer."), f"machine {machine_id} is not running")
     return domain

@@ -12,7 +12,7 @@ from lxml import etree
 from lxml.builder import E
 
 from panel.core.messages import message
-from worker.nodes.base import Disk, Missing, Progress, Refused, overlay_name
+from worker.nodes.base import Disk, NotOnNode, Progress, Refused, overlay_name
 from worker.nodes.libvirt import pools, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain, power_off
@@ -44,7 +44,7 @@ def create_overlays(connection, machine_id: str, disks: list[Disk]):
         if overlay is not None and overlay.path() in used:
             continue
         if volume.path() not in used:
-            raise Missing(message("The machine does not have this disk."), f"{volume.path()} in machine {machine_id}")
+            raise NotOnNode(message("The machine does not have this disk."), f"{volume.path()} in machine {machine_id}")
         requested[used[volume.path()]] = disk, volume
     created = {}
     try:

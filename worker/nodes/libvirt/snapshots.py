@@ -14,7 +14,7 @@ from lxml import etree
 from lxml.builder import E
 
 from panel.core.messages import message
-from worker.nodes.base import Missing, Refused
+from worker.nodes.base import NotOnNode, Refused
 from worker.nodes.libvirt import xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain, power_off
@@ -103,7 +103,7 @@ def revert(connection, machine_id: str, name: str, memory: bool):
     domain = get_domain(connection, machine_id)
     snapshot = find_snapshot(domain, name)
     if snapshot is None:
-        raise Missing(
+        raise NotOnNode(
             message("The hypervisor does not have this snapshot."), f"snapshot {name} of machine {machine_id}"
         )
     power_off(connection, machine_id)

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from panel.core.messages import message
-from worker.nodes.base import Full, NodeDriver, NoTicket, Refused, Unreachable
+from worker.nodes.base import NoCapacity, NodeDriver, NoTicket, Refused, Unreachable
 from worker.nodes.circuit_breaker import CircuitBreaker
 
 FAULT_KINDS = ("slow", "refuse", "silent", "lost-answer", "full", "no-ticket")
@@ -21,7 +21,8 @@ class Fault:
     """A method of the contract, or `*` for all of them."""
     kind: str
     """`slow` adds seconds; `refuse` raises `Refused`; `silent` makes the caller wait until its deadline; `lost-answer`
-    does the work but raises `Unreachable`; `full` raises `Full`; `no-ticket` issues no ticket for a VNC console."""
+    does the work but raises `Unreachable`; `full` raises `NoCapacity`; `no-ticket` issues no ticket for a VNC
+    console."""
     remaining: int | None
     """How many calls will meet it; None: all, until it is cleared."""
     seconds: float
@@ -67,7 +68,7 @@ class Faults:
             elif kind == "refuse":
                 raise Refused(message("The hypervisor refused this."), detail)
             elif kind == "full":
-                raise Full(message("The hypervisor does not have enough space left."), detail)
+                raise NoCapacity(message("The hypervisor does not have enough space left."), detail)
             elif kind == "no-ticket":
                 raise NoTicket(message("The hypervisor's cluster issued no ticket for the screen."), detail)
             elif kind == "silent":

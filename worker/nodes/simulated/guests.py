@@ -10,7 +10,7 @@ import yaml
 from panel.core import clock
 from panel.core.messages import message
 from worker.guest import ssh_keys
-from worker.nodes.base import AgentSilent, CommandResult, FileSystem, Refused
+from worker.nodes.base import AgentUnavailable, CommandResult, FileSystem, Refused
 from worker.nodes.simulated import docker, overlays
 from worker.nodes.simulated.counters import key_fraction
 from worker.nodes.simulated.machines import uptime
@@ -54,7 +54,7 @@ class Guests:
         return GUEST_PROGRAMS[program](guest, arguments, stdin)
 
     def agent_set_password(self, machine_id, user, password):
-        """Set the password. An agent that hangs sets it too, although the caller gets `AgentSilent`."""
+        """Set the password. An agent that hangs sets it too, although the caller gets `AgentUnavailable`."""
         with self.state.transaction() as db:
             machine = self._get_machine(db, machine_id)
             if self._is_booted(machine) and machine["agent"]:
@@ -66,7 +66,9 @@ class Guests:
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
         if not (self._is_booted(row) and row["agent"] == AGENT_ANSWERS):
-            raise AgentSilent(message("The guest agent does not answer."), f"machine {machine_id} is {row['power']}")
+            raise AgentUnavailable(
+                message("The guest agent does not answer."), f"machine {machine_id} is {row['power']}"
+            )
         return Guest(self.state, row)
 
 
@@ -107,7 +109,7 @@ class Guest:
 def sleep(seconds, deadline):
     time.sleep(min(seconds, deadline))
     if seconds > deadline:
-        raise AgentSilent(
+        raise AgentUnavailable(
             message("The program in the guest did not finish in time."), f"sleep {seconds}, deadline {deadline}"
         )
     return CommandResult(0, "")

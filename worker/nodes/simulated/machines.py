@@ -7,7 +7,7 @@ import orjson
 
 from panel.core import clock
 from panel.core.messages import message
-from worker.nodes.base import Endpoint, Full, MachineStatus, Missing, Power, Refused
+from worker.nodes.base import Endpoint, MachineStatus, NoCapacity, NotOnNode, Power, Refused
 from worker.nodes.simulated.counters import compute_counters
 from worker.nodes.simulated.vnc import get_vnc_address
 
@@ -68,7 +68,7 @@ class Machines:
     def power(self, machine_id):
         rows = self.state.rows("SELECT power FROM machines WHERE id = ?", machine_id)
         if not rows:
-            raise Missing(message("The machine is not on the hypervisor."), f"machine {machine_id}")
+            raise NotOnNode(message("The machine is not on the hypervisor."), f"machine {machine_id}")
         return Power(rows[0]["power"])
 
     def start(self, machine_id):
@@ -128,7 +128,7 @@ class Machines:
     def _get_machine(self, db, machine_id):
         row = db.execute("SELECT * FROM machines WHERE id = ?", (machine_id,)).fetchone()
         if row is None:
-            raise Missing(message("The machine is not on the hypervisor."), f"machine {machine_id}")
+            raise NotOnNode(message("The machine is not on the hypervisor."), f"machine {machine_id}")
         return row
 
     def _get_running(self, db, machine_id):
@@ -169,20 +169,20 @@ class Machines:
         return bool(row["power"] == Power.on and row["guest"] and booted)
 
     def _ensure_disks(self, db, machine):
-        """Raise `Missing` unless every disk and medium exists, and the image that a disk is based on."""
+        """Raise `NotOnNode` unless every disk and medium exists, and the image that a disk is based on."""
         query = "SELECT parent FROM disks WHERE pool = ? AND name = ?"
         for disk in (*machine["disks"], *machine["media"].values()):
             row = db.execute(query, (disk["pool"], disk["name"])).fetchone()
             if row is None or (row["parent"] and not db.execute(query, (disk["pool"], row["parent"])).fetchone()):
                 detail = f"disk {disk['name']} in pool {disk['pool']}, or the image it is based on"
-                raise Missing(message("A disk of the machine is not on the hypervisor."), detail)
+                raise NotOnNode(message("A disk of the machine is not on the hypervisor."), detail)
 
     def _ensure_memory(self, db, machine):
         used = db.execute("SELECT coalesce(sum(memory), 0) FROM machines WHERE memory > 0").fetchone()[0]
         free = self.options.memory_gb * 1024 - used
         if machine["memory_mb"] > free:
             detail = f"{machine['name']} needs {machine['memory_mb']} MB, {free} MB are free"
-            raise Full(message("There is not enough memory on the hypervisor."), detail)
+            raise NoCapacity(message("There is not enough memory on the hypervisor."), detail)
 
     def _has_system(self, db, machine):
         """Return whether the first disk was made from an image: a blank disk has no system, so no guest boots from

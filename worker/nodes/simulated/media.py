@@ -3,7 +3,7 @@
 import orjson
 
 from panel.core.messages import message
-from worker.nodes.base import Disk, Missing
+from worker.nodes.base import Disk, NotOnNode
 
 READ_CHUNK_BYTES = 2**18
 
@@ -57,4 +57,4 @@ class Media:
     def _get_size(self, disk):
         for (size,) in self.state.rows("SELECT size FROM disks WHERE pool = ? AND name = ?", disk.pool, disk.name):
             return size
-        raise Missing(message("The disk is not on the hypervisor."), f"disk {disk.name} in pool {disk.pool}")
+        raise NotOnNode(message("The disk is not on the hypervisor."), f"disk {disk.name} in pool {disk.pool}")

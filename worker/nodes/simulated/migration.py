@@ -5,7 +5,7 @@ from dataclasses import asdict
 import orjson
 
 from panel.core.messages import message
-from worker.nodes.base import Missing, Power, Refused
+from worker.nodes.base import NotOnNode, Power, Refused
 
 MIGRATED_COLUMNS = ("ran", "since", "boots", "booted_from", "guest", "agent", "heeds_shutdown")
 
@@ -28,7 +28,7 @@ class Migration:
         query = "SELECT kind, content FROM disks WHERE pool = ? AND name = ?"
         rows = self.state.rows(query, medium.pool, medium.name)
         if not rows:
-            raise Missing(message("The medium is not on the hypervisor."), f"{medium.name} in pool {medium.pool}")
+            raise NotOnNode(message("The medium is not on the hypervisor."), f"{medium.name} in pool {medium.pool}")
         with target.state.transaction() as db:
             target._store(db, onto, rows[0]["kind"], content=rows[0]["content"])
 

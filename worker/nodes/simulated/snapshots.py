@@ -3,7 +3,7 @@
 import orjson
 
 from panel.core.messages import message
-from worker.nodes.base import Missing, Power, Refused
+from worker.nodes.base import NotOnNode, Power, Refused
 
 SNAPSHOT_SCHEMA = """
 CREATE TABLE IF NOT EXISTS snapshots (
@@ -31,7 +31,7 @@ class Snapshots:
             query = "SELECT power, files FROM snapshots WHERE machine_id = ? AND name = ?"
             snapshot = db.execute(query, (machine_id, name)).fetchone()
             if snapshot is None:
-                raise Missing(
+                raise NotOnNode(
                     message("The snapshot is not on the hypervisor."), f"snapshot {name} of machine {machine_id}"
                 )
             self._turn_off(db, machine_id)

@@ -1,6 +1,7 @@
 """Pools, images, disks and seeds of a simulated node.
 
-A disk uses its whole size of the node's storage at once (a real one may grow into it), so that tests can reach `Full`.
+A disk uses its whole size of the node's storage at once (a real one may grow into it), so that tests can reach
+`NoCapacity`.
 """
 
 from dataclasses import asdict
@@ -8,7 +9,7 @@ from dataclasses import asdict
 import orjson
 
 from panel.core.messages import message
-from worker.nodes.base import Disk, Full, GiB, Missing, Pool, Refused, Seed
+from worker.nodes.base import Disk, GiB, NoCapacity, NotOnNode, Pool, Refused, Seed
 
 SEED_BLOCK_BYTES = 2048
 
@@ -50,7 +51,9 @@ class Storage:
         self._delete_stored(disk.pool, disk.name)
         with self.state.transaction() as db:
             if image and not self._has_image(disk.pool, image):
-                raise Missing(message("The image is not on the hypervisor."), f"image {image.name} in pool {disk.pool}")
+                raise NotOnNode(
+                    message("The image is not on the hypervisor."), f"image {image.name} in pool {disk.pool}"
+                )
             self._store(db, disk, "disk", parent=image and image.name)
 
     def grow_disk(self, disk, machine_id=None):
@@ -59,7 +62,7 @@ class Storage:
                 self._get_machine(db, machine_id)
             row = db.execute("SELECT size FROM disks WHERE pool = ? AND name = ?", (disk.pool, disk.name)).fetchone()
             if row is None:
-                raise Missing(message("The disk is not on the hypervisor."), f"disk {disk.name} in pool {disk.pool}")
+                raise NotOnNode(message("The disk is not on the hypervisor."), f"disk {disk.name} in pool {disk.pool}")
             if disk.size > row["size"]:
                 self._ensure_capacity(db, disk, disk.size)
                 statement = "UPDATE disks SET size = :size, allocated = :size WHERE pool = :pool AND name = :name"
@@ -92,13 +95,13 @@ class Storage:
         db.execute("INSERT OR REPLACE INTO disks VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def _ensure_capacity(self, db, disk, allocated):
-        """Raise `Full` when the pool has too little space; a volume of the same name counts as free, because it is
-        replaced."""
+        """Raise `NoCapacity` when the pool has too little space; a volume of the same name counts as free, because it
+        is replaced."""
         free = self._describe_pool(db, disk.pool).free
         size_query = "SELECT coalesce(sum(allocated), 0) FROM disks WHERE pool = ? AND name = ?"
         if allocated > free + db.execute(size_query, (disk.pool, disk.name)).fetchone()[0]:
             detail = f"{disk.name} needs {allocated} bytes in pool {disk.pool}, {free} are free"
-            raise Full(message("There is not enough storage on the hypervisor."), detail)
+            raise NoCapacity(message("There is not enough storage on the hypervisor."), detail)
 
     def _delete_stored(self, pool, name):
         self._get_pool_path(pool)
@@ -106,10 +109,10 @@ class Storage:
             db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, name))
 
     def _get_pool_path(self, name):
-        """Return the path of the pool; raise `Missing` if it was never prepared."""
+        """Return the path of the pool; raise `NotOnNode` if it was never prepared."""
         for (path,) in self.state.rows("SELECT path FROM pools WHERE name = ?", name):
             return path
-        raise Missing(message("The storage pool is not on the hypervisor."), f"pool {name}")
+        raise NotOnNode(message("The storage pool is not on the hypervisor."), f"pool {name}")
 
     def _describe_pool(self, db, name):
         path = self._get_pool_path(name)
@@ -131,5 +134,5 @@ def read_virtual_size(image):
         with image.path.open("rb") as file:
             header = file.read(32)
     except FileNotFoundError:
-        raise Missing(message("The image's file is gone."), f"no file {image.path}") from None
+        raise NotOnNode(message("The image's file is gone."), f"no file {image.path}") from None
     return int.from_bytes(header[24:32], "big") if header.startswith(b"QFI\xfb") else image.size
