@@ -140,7 +140,7 @@ def send_request(url, method):
     try:
         target, addresses = url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
-        raise Unfetched(message_of(refused)) from None
+        raise FetchError(message_of(refused)) from None
     connection = PinnedConnection(target, addresses, create_ssl_context(context.current().config.webhook_ca))
     try:
         connection.connect()
