@@ -101,7 +101,7 @@ class Guest:
 @pytest.fixture(scope="module")
 def guest(lab, server, debian_image):
     group = lab.call("GET", f"/api/cloud-service/location/{lab.location}/plan-groups")[0]["id"]
-    # One core: an emulated guest with two takes twice the processor time for the same work.
+    # One core: with two, an emulated kernel spends a minute more on keeping them in step (rcu_preempt).
     plan = {"name": "Docker", "plan_group_id": group, "cpu_cores": 1, "ram": 1024, "storage": 5}
     images = [each for row in lab.call("GET", "/api/images/search")["results"] for each in row["children"]]
     [image] = [each["id"] for each in images if each["name"] == "debian"]
