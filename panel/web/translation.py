@@ -52,13 +52,13 @@ def translations():
         return languages.load_translations(languages.DEFAULT_LANGUAGE)
 
 
-def gettext(text: str, **parameters) -> str:
+def gettext(text: str, /, **parameters) -> str:
     """Return the text in the request's language: `_("Group %(name)s created.", name=name)`."""
     translated = translations().gettext(text)
     return translated % translate_values(parameters) if "%" in translated else translated
 
 
-def ngettext(singular: str, plural: str, number: int, **parameters) -> str:
+def ngettext(singular: str, plural: str, number: int, /, **parameters) -> str:
     """Return the text for a number of things; `%(num)s` is the number with separators."""
     return translations().ngettext(singular, plural, number) % {"num": f"{number:,}", **translate_values(parameters)}
 
@@ -68,18 +68,18 @@ def translate_values(parameters):
     return {name: translate(value) for name, value in parameters.items()}
 
 
-def lazy_gettext(text: str, **parameters) -> LazyString:
+def lazy_gettext(text: str, /, **parameters) -> LazyString:
     """Return a text that is translated when it is shown, for tables that are built at import."""
     return LazyString(gettext, text, **parameters)
 
 
-def gettext_markup(text: str, **parameters) -> Markup:
+def gettext_markup(text: str, /, **parameters) -> Markup:
     """Return the text as HTML, with its parameters escaped. Translators may use tags."""
     translated = Markup(translations().gettext(text))
     return translated % translate_values(parameters) if "%" in translated else translated
 
 
-def ngettext_markup(singular: str, plural: str, number: int, **parameters) -> Markup:
+def ngettext_markup(singular: str, plural: str, number: int, /, **parameters) -> Markup:
     return Markup(translations().ngettext(singular, plural, number)) % {
         "num": f"{number:,}",
         **translate_values(parameters),

@@ -265,7 +265,7 @@ def test_a_disk_outside_of_the_storages_is_named(import_machine, node, cast, dis
     twice = (Nic(MAC, "br0"), Nic("52:54:00:aa:bb:cd", "br0"))
     node.define(Machine(UNMANAGED_ID, "old-web", 1, 300, (Disk("scratch", "far.qcow2", GiB),), twice))
     [found] = discover()["unknown"]
-    assert "lies in no storage of the hypervisor" in found["obstacles"][0]
+    assert "is in no storage of the hypervisor" in found["obstacles"][0]
     assert "2 network cards" in found["obstacles"][1]
     assert import_machine(ips=[]).status_code == 409
     node.delete(UNMANAGED_ID)

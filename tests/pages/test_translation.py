@@ -5,7 +5,7 @@ from lxml import html
 
 from panel.core import mail
 from panel.core.db import session
-from panel.web.translation import gettext, ngettext, translate
+from panel.web.translation import gettext, gettext_markup, ngettext, translate
 from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
 
 
@@ -44,6 +44,7 @@ def test_parameters_and_percent_signs(app):
     with app.test_request_context():
         assert gettext("100%% of %(name)s", name="<b>") == "100% of <b>"
         assert gettext("100%%") == "100%"
+        assert gettext("Add %(text)s", text="a disk") == gettext_markup("Add %(text)s", text="a disk") == "Add a disk"
         assert ngettext("%(num)s row", "%(num)s rows", 1) == "1 row"
         assert ngettext("%(num)s row", "%(num)s rows", 1200) == "1,200 rows"
         assert translate("{plain} 100%") == "{plain} 100%"
