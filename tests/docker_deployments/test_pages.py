@@ -39,7 +39,7 @@ def test_docker_pages_install_to_remove(pages, docker_client):
     assert 'value="80"' in person.get(f"{path}/new/nginx").text
     answer = person.post(f"{path}/new/nginx", data={"port_0": "8088"})
     assert (answer.status_code, answer.headers["Location"]) == (303, path)
-    assert "Waits" in person.get(path).text
+    assert "Queued" in person.get(path).text
     docker_client.work()
     page = person.get(path).text
     assert f'href="http://{docker_client.row.ipv4}:8088"' in page
