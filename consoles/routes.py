@@ -6,7 +6,7 @@ from flask import Blueprint, Response, current_app, request
 from consoles import fd_passing
 from panel.auth import permissions, source_address
 from panel.auth.browser_session import require_page_permission
-from panel.workflows import console_handoff
+from panel.workflows import console_redemption
 
 bp = Blueprint("sockets", __name__)
 PLAIN_HTTP = {
@@ -44,6 +44,6 @@ def hand_to_console_server(kind, secret):
     config = current_app.extensions["config"]
     fd_passing.ensure_websocket_handshake(request.environ)
     fd_passing.ensure_same_origin(request.environ, config.public_url)
-    with console_handoff.redeemed_session(kind, secret, source_address(), permissions.may_open_consoles) as note:
+    with console_redemption.redeemed_session(kind, secret, source_address(), permissions.may_open_consoles) as note:
         fd_passing.pass_socket(request.environ, config.console_socket, note)
     return fd_passing.SocketPassed()

@@ -26,10 +26,10 @@ from panel.core.modules import import_modules
 from panel.pages import layout
 from panel.ratelimit import api_budget
 from panel.web import assets, health, htmx
-from panel.web.page_registry import AreaPages
+from panel.web.page_registry import AreaPageRegistry
 
-CUSTOMER_PAGES = AreaPages(import_modules(panel.pages.customer), panel.pages.customer.NAVIGATION_GROUPS)
-OPERATOR_PAGES = AreaPages(import_modules(panel.pages.admin), panel.pages.admin.NAVIGATION_GROUPS)
+CUSTOMER_PAGES = AreaPageRegistry(import_modules(panel.pages.customer), panel.pages.customer.NAVIGATION_GROUPS)
+OPERATOR_PAGES = AreaPageRegistry(import_modules(panel.pages.admin), panel.pages.admin.NAVIGATION_GROUPS)
 PAGE_MODULES = (health, assets, sockets, *CUSTOMER_PAGES.modules, *OPERATOR_PAGES.modules)
 """All modules with a blueprint `bp` for pages, files of browsers or consoles."""
 

@@ -55,7 +55,7 @@ class SearchResults:
     """Returns the label of a row from its name, in the operator area."""
 
 
-class AreaPages:
+class AreaPageRegistry:
     """The page modules of an area and what they declare."""
 
     def __init__(self, modules, groups):

@@ -24,5 +24,5 @@ def test_power_action_that_changes_nothing_is_disabled_and_answers_the_same_sent
 
 def test_questions_name_the_instance_and_its_owner(rolled_back_app, cast):
     instance = cast.instance()
-    assert instance.display_name in ACTIONS["restart"].get_question(instance)
-    assert instance.account.email in ACTIONS["suspend"].get_question(instance)
+    assert instance.display_name in ACTIONS["restart"].get_confirmation(instance)
+    assert instance.account.email in ACTIONS["suspend"].get_confirmation(instance)

@@ -27,7 +27,7 @@ class Action:
     """The confirmation, with places for the instance's `name` and its `owner`'s address."""
     is_dangerous: bool = False
 
-    def get_question(self, instance):
+    def get_confirmation(self, instance):
         """Return the confirmation for this instance, or None when the action needs none."""
         if not self.question:
             return None

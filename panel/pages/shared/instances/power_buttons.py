@@ -20,7 +20,7 @@ def iter_power_buttons(instance):
     no = not_permitted("instances.power")
     for action in list_buttons(instance):
         reason = no or action_catalog.disabled_reason(instance, action, by_operator=is_operator_area())
-        yield action, reason, action.get_question(instance)
+        yield action, reason, action.get_confirmation(instance)
 
 
 def power_url(instance, action):
