@@ -112,6 +112,7 @@ def app(config):
     jobs.enqueue_call = queue_or_run
     app = create_app(config)
     connect_rate_limits("")
+    app.context = context.current()
     app.testing = True
     app.test_client_class = response_assertions.CheckingClient
     with app.app_context():
@@ -191,6 +192,7 @@ def run_queued_calls():
 @contextmanager
 def rollback_context(app):
     """Enter an application context whose transaction is rolled back at the end."""
+    context.set_current(app.context)  # a site of a module may have made another one
     with app.app_context():
         engines = db._app_engines[app]
         engine = engines[None]

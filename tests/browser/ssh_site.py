@@ -20,8 +20,9 @@ from consoles.event_loop import EventLoop
 from consoles.server import ConsoleServer
 from consoles.ssh_shell import host_key_fingerprint
 from panel.app import create_app
+from panel.core import context
 from panel.core.config import Config
-from tests.conftest import connect_rate_limits
+from panel.ratelimit import windows
 from tests.support import ssh_guest as guests
 
 
@@ -39,7 +40,7 @@ class SshSite:
     def __init__(self, directory):
         self.path = Path(tempfile.mkdtemp()) / "consoles.sock"  # short enough for a socket
         app = create_app(Config(data_dir=directory, secret_key="test", redis_url="redis://"))
-        connect_rate_limits("")
+        context.current().rate_limits = windows.RateLimits("")  # of this process
         app.register_blueprint(self.pages())
         self.server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

@@ -10,9 +10,10 @@ from sqlalchemy import select
 from waitress import create_server
 
 from panel.app import OPERATOR_PAGES, create_app
-from panel.core import clock
+from panel.core import clock, context
 from panel.core.db import session
 from panel.models import Task
+from panel.ratelimit import windows
 from panel.services import (
     disks,
     docker_deployments,
@@ -29,7 +30,6 @@ from panel.services import (
 )
 from panel.services.webhooks import subscriptions
 from tests.browser.conftest import open_window
-from tests.conftest import connect_rate_limits
 from tests.processes.conftest import find_free_port
 from tests.support.isolated_app import isolated_installation
 from worker.engine import runner
@@ -189,12 +189,11 @@ def site(tmp_path_factory):
         "on_call": lambda *bell: bells.append(bell),
     }
     with isolated_installation(tmp_path_factory.mktemp("site"), **facts) as app:
-        connect_rate_limits("")
+        context.current().rate_limits = windows.RateLimits("")  # of this process
         server = create_server(app, host="127.0.0.1", port=port, threads=8)
         threading.Thread(target=server.run, daemon=True).start()  # ends with the last connection after close()
         yield Site(app, facts["public_url"], bells)
         server.close()
-        connect_rate_limits("")
 
 
 @pytest.fixture

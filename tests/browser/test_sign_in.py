@@ -14,10 +14,11 @@ from sqlalchemy import select
 from waitress import create_server
 
 from panel.app import create_app
+from panel.core import context
 from panel.core.db import session
 from panel.models import Account
+from panel.ratelimit import windows
 from panel.services import settings
-from tests.conftest import connect_rate_limits
 from tests.login.test_mail import MailServer
 from tests.processes.conftest import find_free_port, wait_until
 from tests.support.cast import PASSWORD
@@ -63,7 +64,7 @@ def site(tmp_path):
     smtp.start()
     facts = {"public_url": f"http://localhost:{port}", "mail_url": f"smtp://127.0.0.1:{smtp.port}"}
     with isolated_installation(tmp_path, create=create_app, on_call=lambda *bell: bells.put(bell), **facts) as app:
-        connect_rate_limits("")
+        context.current().rate_limits = windows.RateLimits("")  # of this process
         server = create_server(app, host="127.0.0.1", port=port, threads=8)
         threading.Thread(target=server.run, daemon=True).start()  # ends with the last connection after close()
         worker = threading.Thread(target=run_mails, args=(app, bells))
@@ -73,7 +74,6 @@ def site(tmp_path):
         bells.put(None)
         worker.join()
         smtp.stop()
-        connect_rate_limits("")
 
 
 def run_mails(app, bells):

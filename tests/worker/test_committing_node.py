@@ -14,7 +14,7 @@ class RecordingNode:
         self.in_transaction = []
 
     def ping(self):
-        self.in_transaction.append(session.in_transaction())
+        self.in_transaction.append(session().in_transaction())
 
 
 @pytest.fixture
