@@ -99,7 +99,7 @@ def test_a_name_that_nobody_knows(monkeypatch):
             raise dns.resolver.NXDOMAIN
 
     monkeypatch.setattr(dns.resolver, "get_default_resolver", Resolver)
-    with pytest.raises(Invalid, match="nowhere.example could not be resolved"):
+    with pytest.raises(Invalid, match="could not be resolved"):
         url_policy.ensure_allowed("https://nowhere.example/")
 
 
