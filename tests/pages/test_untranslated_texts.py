@@ -90,7 +90,7 @@ def texts_of_other_layers():
     they are messages; names of apps, scopes and units are data."""
     folders = [ROOT / "panel" / name for name in ("auth", "core", "models", "schemas", "services")]
     paths = [path for folder in folders for path in folder.rglob("*.py")]
-    paths += [ROOT / "panel" / "web" / "formatting.py", *(ROOT / "panel").rglob("power_buttons.py")]
+    paths += (ROOT / "panel").rglob("power_buttons.py")
     patterns = set()
     for path in paths:
         for node in ast.walk(ast.parse(path.read_text())):
