@@ -54,7 +54,6 @@ def test_skeleton_of_a_resource_passes_the_checks_and_touches_few_existing_files
     run_in(TOOLS / "ruff", "format", "--no-cache", "--check", ".")
     run_in(TOOLS / "lint-imports", "--no-cache")
     run_in(TOOLS / "djlint", "--lint", "--quiet", "templates")
-    run_in("make", "--old-file=installed", "messages")
     for arguments in (("db", "upgrade"), ("db", "check"), ("openapi", "check")):
         run_in(sys.executable, "-m", "panel.cli", *arguments)
     run_in(
