@@ -8,6 +8,7 @@ from sqlalchemy.exc import OperationalError
 
 from panel.core import jobs
 from panel.core.db import session
+from panel.core.messages import message
 from panel.models import Address, Instance, Task, TaskLog
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import tasks
@@ -469,12 +470,13 @@ def test_one_task_at_a_time_copies_an_image_to_a_node(order, run_tasks, cast, no
         runner.finish(runner.TaskContext(first, "first"), "completed", stage="Done")
 
     assert claiming.claim(first.id, "first")
-    runner.TaskContext(first, "first").step_exclusive(f"Copying the image {cast.image.label}", 10)
+    copying = message("Copying the image {image:.100}", image=cast.image.label)
+    runner.TaskContext(first, "first").step_exclusive(copying, 10)
     monkeypatch.setattr(runner.time, "sleep", meanwhile)
     with fault_at("put_image", then=lambda: copies.append(reload_task(second).stage)):
         run_row(second)
-    assert stages == [f"Waiting for another task: Copying the image {cast.image.label}"]
-    assert copies == [f"Copying the image {cast.image.label}"]
+    assert stages == [f"Waiting for another task: {copying}"]
+    assert copies == [copying]
     assert reload_task(second).status == "completed"
 
 
