@@ -126,7 +126,7 @@ check: installed $(VENV)/developing  ## Look at the code without running it: sty
 	djlint --lint --quiet templates
 	@export PANEL_DATA_DIR=$$(mktemp -d) && trap 'rm -r "$$PANEL_DATA_DIR"' EXIT && panel db upgrade && panel db check
 	panel openapi check
-	@$(EXTRACT) --output-file=- | diff -u $(MESSAGES) - || { echo "The texts have changed: run make messages"; exit 1; }
+	@$(EXTRACT) --output-file=/dev/stdout | diff -u $(MESSAGES) - || { echo "The texts have changed: run make messages"; exit 1; }
 
 messages: installed  ## Write the catalogue of the texts of pages and mails
 	$(EXTRACT) --output-file=$(MESSAGES)
