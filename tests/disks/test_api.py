@@ -56,7 +56,7 @@ def test_detach_attach_and_delete(act, run_tasks, second, machine, on_node, who)
     run_tasks()
     assert (second.attached, names()) == (False, [f"{machine.name}-0.qcow2"])
     assert second.name in on_node()[0]
-    assert "already" in act(second, "detach", who).json["message"]
+    assert act(second, "detach", who).json["message"] == "Already detached."
     act(second, "attach", who)
     run_tasks()
     assert (second.attached, names()[1:]) == (True, [second.name])

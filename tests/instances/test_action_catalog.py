@@ -22,7 +22,7 @@ def test_power_action_that_changes_nothing_is_disabled_and_answers_the_same_sent
     assert instances.run_power_action(instance, name, actor="somebody") is None
 
 
-def test_questions_name_the_instance_and_its_owner(rolled_back_app, cast):
+def test_confirmations_name_the_instance_and_its_owner(rolled_back_app, cast):
     instance = cast.instance()
     assert instance.display_name in ACTIONS["restart"].get_confirmation(instance)
     assert instance.account.email in ACTIONS["suspend"].get_confirmation(instance)

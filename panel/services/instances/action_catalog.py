@@ -23,16 +23,16 @@ class Action:
     """The message when nothing had to be done."""
     noop_power: str | None = None
     """The power with which nothing has to be done."""
-    question: str | None = None
+    confirmation: str | None = None
     """The confirmation, with places for the instance's `name` and its `owner`'s address."""
     is_dangerous: bool = False
 
     def get_confirmation(self, instance):
         """Return the confirmation for this instance, or None when the action needs none."""
-        if not self.question:
+        if not self.confirmation:
             return None
-        owner = {"owner": instance.account.email} if "{owner}" in self.question else {}
-        return self.question.format(name=instance.display_name, **owner)
+        owner = {"owner": instance.account.email} if "{owner}" in self.confirmation else {}
+        return self.confirmation.format(name=instance.display_name, **owner)
 
     def is_noop(self, instance):
         """Return whether the power is already as the action would make it. A frozen guest can be started again."""
@@ -63,7 +63,7 @@ ACTIONS = {
             "rotate-clockwise",
             "instances.power",
             message("Restart requested."),
-            question=message("Restart {name}? Its guest is asked to reboot."),
+            confirmation=message("Restart {name}? Its guest is asked to reboot."),
         ),
         Action(
             "stop",
@@ -103,7 +103,7 @@ ACTIONS = {
             "",
             message("Suspended. Power off requested."),
             message("Already suspended."),
-            question=message("Suspend {name}? It is turned off, and {owner} cannot start it until you resume it."),
+            confirmation=message("Suspend {name}? It is turned off, and {owner} cannot start it until you resume it."),
             is_dangerous=True,
         ),
         Action(
