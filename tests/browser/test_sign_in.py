@@ -104,7 +104,7 @@ def set_up_authenticator(page, site):
     page.goto(f"{site.url}/profile/security")
     page.get_by_role("link", name="Set up").click()
     page.get_by_label("Your password").fill(PASSWORD)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     expect(page.get_by_alt_text("QR code")).to_be_visible()
     wait_until(lambda: page.get_by_alt_text("QR code").evaluate("image => image.naturalWidth") > 50, "the picture")
     page.get_by_label("Code").fill(pyotp.TOTP(site.secret()).now())

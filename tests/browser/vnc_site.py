@@ -14,7 +14,7 @@ from consoles.server import ConsoleServer
 from panel.core.config import ROOT, Config
 from panel.core.errors import Problem
 from panel.pages import layout
-from panel.web import assets
+from panel.web import assets, translation
 
 POWER = [
     {"action": "start", "label": "Start", "address": "/power/start", "question": None, "danger": False},
@@ -79,6 +79,7 @@ class FakePanel:
         app = Flask("screens", template_folder=ROOT / "templates", static_folder=None)
         app.extensions["config"] = Config(public_url="http://127.0.0.1")
         app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+        translation.init_app(app)
         app.jinja_env.globals |= {
             "asset": assets.asset_url,
             "icon_address": assets.icon_url,
