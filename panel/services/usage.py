@@ -121,7 +121,7 @@ def lock_latest(resource_id):
 def ensure_billing_enabled(access):
     """Raise Forbidden while billing is off for the platform, except for unbilled accounts."""
     if not is_billing_enabled(access):
-        raise Forbidden(message("Billing is switched off here, so this cannot be used."), reason="billing_disabled")
+        raise Forbidden(message("Billing is disabled, so this cannot be used."), reason="billing_disabled")
 
 
 def is_billing_enabled(access):
