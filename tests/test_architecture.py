@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from string import Formatter
 
+import jinja2
 import pytest
 from babel.messages.pofile import read_po
 from marshmallow import ValidationError
@@ -29,6 +30,7 @@ from tests.support.product_code import (
     find_calls,
     find_strings,
     get_argument,
+    parsed_templates,
     product_modules,
 )
 from worker import nodes
@@ -254,6 +256,42 @@ def test_sentences_for_people_are_messages():
                 texts = [line.value for line in ast.walk(node) if isinstance(line, ast.Return) and line.value]
             bare += [module.place(text) for text in texts if is_bare_sentence(text)]
     assert bare == []
+
+
+def binds_underscore(node):
+    """Return whether a node of Python code or of a template gives the name `_` a value."""
+    if isinstance(node, jinja2.nodes.Name):
+        return node.name == "_" and node.ctx != "load"
+    if isinstance(node, ast.Name):
+        return node.id == "_" and isinstance(node.ctx, ast.Store)
+    return isinstance(node, ast.arg) and node.arg == "_"
+
+
+def imports_underscore(module):
+    imports = (node for node in ast.walk(module.tree) if isinstance(node, ast.ImportFrom))
+    return any(name.asname == "_" for node in imports for name in node.names)
+
+
+def test_no_variable_hides_gettext():
+    """`_` is gettext in pages and templates: as a name for what is not needed it makes texts beside it fail."""
+    modules = [module for module in product_modules() if imports_underscore(module)]
+    assert len(modules) > 50
+    hidden = [module.place(node) for module in modules for node in ast.walk(module.tree) if binds_underscore(node)]
+    hidden += [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, tree in parsed_templates()
+        for node in tree.find_all(jinja2.nodes.Name)
+        if binds_underscore(node)
+    ]
+    assert hidden == []
+
+
+def test_variables_that_hide_gettext_are_found():
+    for source in ("a, _ = b", "[x for x, _ in y]", "lambda _: 1", "def f(*_): 1", "def f(**_): 1", "for _ in a: 1"):
+        assert any(map(binds_underscore, ast.walk(ast.parse(source)))), source
+    for source in ("{% set _ = x.append(1) %}", "{% for a, _ in b %}{% endfor %}", "{% macro m(_) %}{% endmacro %}"):
+        assert any(map(binds_underscore, jinja2.Environment().parse(source).find_all(jinja2.nodes.Name))), source
+    assert not any(map(binds_underscore, ast.walk(ast.parse("_('Save')"))))
 
 
 def find_message_calls():

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from jinja2 import Environment
+
 import panel
 
 ROOT = Path(panel.__file__).parent.parent
@@ -34,6 +36,14 @@ def product_modules():
     paths = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
     migrations = ROOT / "panel" / "migrations"
     return [SourceModule(path, ast.parse(path.read_text())) for path in paths if migrations not in path.parents]
+
+
+@cache
+def parsed_templates():
+    """Return (path, syntax tree) of each template, of pages and of mails."""
+    environment = Environment(extensions=["jinja2.ext.i18n"])
+    paths = [path for path in sorted((ROOT / "templates").rglob("*")) if path.suffix in (".html", ".txt")]
+    return [(path, environment.parse(path.read_text())) for path in paths]
 
 
 def called_name(call):

@@ -30,7 +30,7 @@ OPERATOR_CONSOLE_PERMISSION = "admin:instances:write"
 @require_page_permission(CONSOLE_PERMISSION)
 @audit_label("Request console")
 def new_screen(instance_id):
-    _, secret = vnc_console.open_vnc_session(get_instance(instance_id), audit_context.session_owner())
+    secret = vnc_console.open_vnc_session(get_instance(instance_id), audit_context.session_owner())[1]
     return redirect_to(url_for(".screen", secret=secret))
 
 

@@ -25,7 +25,7 @@ class AcceptForm(In):
     timezone = fields.String(validate=validate_time_zone)
 
     @validates_schema(skip_on_field_errors=True)
-    def same(self, data, **_):
+    def same(self, data, **kwargs):
         if data.pop("again") != data["password"]:
             raise ValidationError(_("The passwords do not match."), "again")
 

@@ -28,7 +28,7 @@ class NewPasswordForm(In):
     again = fields.String(required=True)
 
     @validates_schema
-    def same(self, data, **_):
+    def same(self, data, **kwargs):
         if data["new"] != data["again"]:
             raise ValidationError(_("The passwords do not match."), "again")
 

@@ -37,7 +37,7 @@ class PasswordForm(In):
     again = fields.String(required=True)
 
     @validates_schema
-    def same(self, data, **_):
+    def same(self, data, **kwargs):
         if data["new"] != data["again"]:
             raise ValidationError(_("The passwords do not match."), "again")
 
@@ -114,7 +114,7 @@ def ensure_password(password, field="password"):
 def begin_two_factor():
     return confirm_with_password(
         lambda: factors.start_setup(current_account()),
-        lambda _: redirect_to(url_for(".two_factor")),
+        lambda factor: redirect_to(url_for(".two_factor")),
         title=_("Set up an authenticator app"),
         text=_("You will need a code from the app in addition to your password."),
         button=_("Continue"),

@@ -64,7 +64,7 @@ class TokenForm(TokenIn):
         exclude = ("expires_at",)
 
     hours = fields.Integer(
-        strict=True, load_default=None, validate=validate.OneOf([hours for hours, _ in TOKEN_LIFETIMES])
+        strict=True, load_default=None, validate=validate.OneOf([hours for hours, label in TOKEN_LIFETIMES])
     )
 
 
@@ -72,7 +72,7 @@ class EditForm(TokenPatch):
     class Meta(TokenPatch.Meta):
         exclude = ("expires_at",)
 
-    hours = fields.Integer(strict=True, validate=validate.OneOf([hours for hours, _ in EDIT_LIFETIMES]))
+    hours = fields.Integer(strict=True, validate=validate.OneOf([hours for hours, label in EDIT_LIFETIMES]))
 
 
 class PermissionCheckForm(In):
@@ -115,12 +115,12 @@ def create():
 
 def preset_scopes(key):
     """Return the scopes of a preset, in the order of the families."""
-    _, has = SCOPE_PRESETS[key]
+    has = SCOPE_PRESETS[key][1]
     return [scope for scope in SCOPES if scope in permissions_in_use.used_scopes() and has(*scope.split(":"))]
 
 
 def form_page(form):
-    presets = {key: label for key, (label, _) in SCOPE_PRESETS.items() if preset_scopes(key)}
+    presets = {key: label for key, (label, has) in SCOPE_PRESETS.items() if preset_scopes(key)}
     around = {
         "families": SCOPE_FAMILIES,
         "presets": presets,
@@ -136,7 +136,7 @@ def create_token(hours=None, **values):
 
 def fill_form(form_values):
     """Return the form values with those of a `fill` button: a preset, a column of scopes, or the client's address."""
-    action, _, which = form_values["fill"].partition(":")
+    action, _separator, which = form_values["fill"].partition(":")
     filled = MultiDict(form_values)
     if action == "preset" and which in SCOPE_PRESETS:
         filled.setlist("scopes", preset_scopes(which))

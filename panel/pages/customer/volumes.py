@@ -48,7 +48,7 @@ def index():
     project_options = [(project.id, project.name) for project in list_projects()]
     filters = {"search": request.args.get("search", "")[:255]}
     filters["project_id"] = next(
-        (project_id for project_id, _ in project_options if project_id == request.args.get("project")), None
+        (project_id for project_id, name in project_options if project_id == request.args.get("project")), None
     )
     page = Page(volumes.listing(current_access(), **filters))
     moving = any(volume.status == "pending" or volume.pending for volume in page)

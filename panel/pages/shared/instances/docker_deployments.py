@@ -67,7 +67,7 @@ def deploy_app(instance_id, slug):
 
     if not form.submit(deploy):
         return app_page(get_instance(instance_id), app, form, "form")
-    row, _, made_up = form.result
+    row, _task, made_up = form.result
     flash_message(DEPLOY_MESSAGE.format(app.name), "info")
     if not made_up:
         return redirect_to(tab_url(instance, "apps"))

@@ -17,7 +17,7 @@ from panel.workflows import reachability
 def reset_password(instance_id):
     instance = get_instance(instance_id)
     checked_at = reachability.check_guest(instance, by_operator=is_operator_area())
-    _, password = instances.reset_password(instance, actor=actor(), since=checked_at, by_operator=is_operator_area())
+    password = instances.reset_password(instance, actor=actor(), since=checked_at, by_operator=is_operator_area())[1]
     flash_secrets.store(instance.id, password)
     flash_message(_("New root password requested."), "info")
     return redirect_to(tab_url(instance, "overview"))
