@@ -118,7 +118,7 @@ def preset_choices():
 
 def preset_permissions(name):
     """Return the permissions of a preset, limited to those in use."""
-    _, has = ROLE_PRESETS[name]
+    has = ROLE_PRESETS[name][1]
     return sorted(filter(has, permissions_in_use.used_permissions()))
 
 
@@ -128,7 +128,7 @@ def ensure_role_id(role_id):
     if name == role_id or name not in ROLE_PRESETS:
         return role_id
     return team.get_or_create_role(
-        current_access(), name=name, description=ROLE_PRESETS[name][0], permissions=preset_permissions(name)
+        current_access(), name=name, description=str(ROLE_PRESETS[name][0]), permissions=preset_permissions(name)
     ).id
 
 

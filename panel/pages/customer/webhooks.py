@@ -25,7 +25,6 @@ from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
-from panel.web.translation import lazy_gettext
 
 bp = Blueprint("webhooks", __name__, url_prefix="/webhooks")
 NAVIGATION = NavigationEntry(
@@ -33,10 +32,10 @@ NAVIGATION = NavigationEntry(
 )
 
 RECEIVER_SAMPLES = {
-    "python": (lazy_gettext("Python"), "receiver.py", "python3 receiver.py"),
-    "node": (lazy_gettext("Node.js"), "receiver.mjs", "node receiver.mjs"),
+    "python": ("Python", "receiver.py", "python3 receiver.py"),
+    "node": ("Node.js", "receiver.mjs", "node receiver.mjs"),
     "php": ("PHP", "receiver.php", "php -S 127.0.0.1:8080 receiver.php"),
-    "go": (lazy_gettext("Go"), "receiver.go", "go run receiver.go"),
+    "go": ("Go", "receiver.go", "go run receiver.go"),
 }
 """Samples of receivers that verify signatures: {key: (language, file, command)}"""
 
@@ -122,7 +121,7 @@ def form_page(form, subscription=None):
 
 def fill_form(form_values):
     """Return the form values with those of a `fill` button: a new secret, or all kinds of a group."""
-    action, _, group = form_values["fill"].partition(":")
+    action, _separator, group = form_values["fill"].partition(":")
     filled = MultiDict(form_values)
     if action == "secret":
         filled["secret"] = secrets.token_hex(32)

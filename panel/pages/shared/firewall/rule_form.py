@@ -55,7 +55,7 @@ def add_rules(group, account, *, actor, ip_version, ports=None, **values):
 def add_preset(group, account, name, *, actor):
     """Add the inbound rules of a preset for both IP versions."""
     label, protocol, port = RULE_PRESETS[name]
-    values = {"direction": "ingress", "protocol": protocol, "description": label}
+    values = {"direction": "ingress", "protocol": protocol, "description": str(label)}
     return add_rules(group, account, actor=actor, ip_version=BOTH_VERSIONS, ports=port and str(port), **values)
 
 

@@ -146,7 +146,10 @@ def add_preset(group_id, preset):
     if preset not in RULE_PRESETS:
         abort(404)
     rule_form.add_preset(get_own(group_id), scope_account(), preset, actor=actor())
-    return action_done(with_update_notice(f"{RULE_PRESETS[preset][0]} allowed."), url_for(".show", group_id=group_id))
+    return action_done(
+        with_update_notice(_("%(protocol)s allowed.", protocol=RULE_PRESETS[preset][0])),
+        url_for(".show", group_id=group_id),
+    )
 
 
 @VIEWS.page("POST", "/<group_id>/rule/<rule_id>/delete", can=MANAGE)
