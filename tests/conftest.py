@@ -4,6 +4,8 @@
 Set PANEL_TEST_DATABASE_URL to run the same tests on PostgreSQL.
 """
 
+import email
+import email.policy
 import gc
 import os
 from contextlib import contextmanager
@@ -324,6 +326,21 @@ def run_tasks(rolled_back_app):
         session.expire_all()
 
     return do
+
+
+@pytest.fixture
+def sent_mails(rolled_back_app, run_tasks):
+    """The mails of this test, newest last: `sent_mails()` sends what waits and reads the files."""
+    folder = rolled_back_app.extensions["config"].data_dir / "mail"
+    before = set(folder.glob("*.eml"))
+
+    def read(to=None):
+        run_tasks()
+        new = sorted(set(folder.glob("*.eml")) - before)
+        found = [email.message_from_bytes(path.read_bytes(), policy=email.policy.default) for path in new]
+        return [mail for mail in found if to is None or mail["To"] == to]
+
+    return read
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
-"""People with second factors, the mails that were sent, and a clock to move."""
+"""People with second factors and passkeys, and a clock to move."""
 
-import email
-import email.policy
 from datetime import timedelta
 
 import pyotp
@@ -74,18 +72,3 @@ def add_passkey(browser, device=None, name="Laptop"):
     answer = browser.post("/profile/passkeys", data={"name": name, "credential": device.create(options)})
     assert answer.status_code == 303, answer.text
     return device
-
-
-@pytest.fixture
-def sent_mails(rolled_back_app, run_tasks):
-    """The mails of this test, newest last: `mails()` sends what waits and reads the files."""
-    folder = rolled_back_app.extensions["config"].data_dir / "mail"
-    before = set(folder.glob("*.eml"))
-
-    def read(to=None):
-        run_tasks()
-        new = sorted(set(folder.glob("*.eml")) - before)
-        found = [email.message_from_bytes(path.read_bytes(), policy=email.policy.default) for path in new]
-        return [mail for mail in found if to is None or mail["To"] == to]
-
-    return read

@@ -138,7 +138,7 @@ def test_a_passkey_is_made_only_after_the_password(browser_as, cast):
     options = browser_as("outsider").post("/profile/passkeys/options", data={"name": "x", "password": PASSWORD}).json
     sent = browser.post("/profile/passkeys", data={"name": "Laptop", "credential": device.create(options)})
     assert sent.headers["Location"] == "/profile/passkeys/new"
-    assert "Your sign-in expired" in browser.get("/profile/passkeys/new").text
+    assert "This took too long. Try again." in browser.get("/profile/passkeys/new").text
     assert session.scalars(select(Passkey)).all() == []
 
 

@@ -78,7 +78,7 @@ def test_what_is_linked_can_be_opened(findable_rows, browser_with_permission, ro
 def test_a_member_reads_in_whose_team_they_are(browser_as, cast):
     page = browser_as("viewer").get("/").text
     assert "Olga Owner" in page
-    assert "as Viewer" in page
+    assert "with the role Viewer" in page
 
 
 def test_controls_say_which_permission_is_missing(browser_as, cast):

@@ -45,7 +45,7 @@ def test_everything_else_is_found(browser_as, cast, instance):
 def test_the_palette_of_operators_pages_searches_the_platform(browser_as):
     assert 'hx-get="/admin/search"' in browser_as("admin").get("/admin").text
     assert 'hx-get="/search"' in browser_as("admin").get("/").text
-    assert "hypervisors, tasks by id" in find(browser_as, "nothing-has-this-name")
+    assert "hypervisors, tasks by ID" in find(browser_as, "nothing-has-this-name")
     assert browser_as("owner").get("/admin/search?q=a").status_code == 403
 
 

@@ -24,7 +24,9 @@ def test_a_parameter_of_an_error_is_filled_in_after_the_translation(browser_as, 
 def test_stage_and_error_of_a_task_are_translated(browser_as, cast, pseudo_language):
     instance = cast.instance()
     facts = {"resource_type": "instance", "resource_id": instance.id, "account_id": cast.owner.id}
-    stage = message("Waiting for another task: {stage}", stage=message("Copying the image {image}", image="<Debian>"))
+    stage = message(
+        "Waiting for another task: {stage}", stage=message("Copying the image {image:.100}", image="<Debian>")
+    )
     error = message("The image needs {size} GiB of disk.", size=7)
     waiting = Task(kind="instance_deploy", status="running", stage=stage, **facts)
     failed = Task(kind="instance_deploy", status="failed", stage=message("Stopped"), error=error, **facts)

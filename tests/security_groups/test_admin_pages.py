@@ -108,7 +108,7 @@ def test_an_ip_set_from_its_making_to_its_end(operator, cast):
     assert made.account_id == cast.owner.id
     assert "owner@example.com" in assert_page_sound(operator.get(place))
     answer = operator.post(f"{place}/entries", data={"cidrs": "192.0.2.0/24\nnonsense"}, follow_redirects=True)
-    assert "1 added." in answer.text
+    assert "1 network added. nonsense: " in answer.text
     assert_page_sound(operator.get(f"{place}/edit"))
     operator.post(f"{place}/edit", data={"name": "Homes"})
     assert session.query(IpSet).one().name == "Homes"
