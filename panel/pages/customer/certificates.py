@@ -12,7 +12,7 @@ from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
-from panel.web.translation import lazy_gettext
+from panel.web.translation import ngettext
 
 bp = Blueprint("certificates", __name__, url_prefix="/certificates")
 NAVIGATION = NavigationEntry(
@@ -22,9 +22,6 @@ PALETTE_ACTIONS = (
     PaletteAction(
         "Add certificate", "certificates.new", icon="certificate", permission="certificates.manage", position=60
     ),
-)
-LIMIT_REACHED_MESSAGE = lazy_gettext(
-    "Your account is limited to {} certificates. Delete one first, or contact support to raise the limit."
 )
 VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates.delete"
 
@@ -36,9 +33,13 @@ def get_own(certificate_id):
 def certificate_limit():
     """Return used and maximum certificates, and the reason why no more can be created."""
     limit = account_limits.describe_limits(current_access().id)["max_certificates"]
-    full = (
-        None if limit["unlimited"] or limit["used"] < limit["value"] else LIMIT_REACHED_MESSAGE.format(limit["value"])
-    )
+    full = None
+    if not limit["unlimited"] and limit["used"] >= limit["value"]:
+        full = ngettext(
+            "Your account is limited to %(num)s certificate. Delete one first, or contact support to raise the limit.",
+            "Your account is limited to %(num)s certificates. Delete one first, or contact support to raise the limit.",
+            limit["value"],
+        )
     return {"limit": limit, "full": full}
 
 
@@ -77,8 +78,10 @@ def create():
     form = Form(CertificateIn)
     if form.submit(lambda **values: certificates.create(current_access(), actor=actor(), **values)):
         certificate = form.result
-        message = _("Order of %(name)s requested.") if certificate.ordering else _("Certificate %(name)s added.")
-        flash_message(message % {"name": certificate.name})
+        if certificate.ordering:
+            flash_message(_("Order of %(name)s requested.", name=certificate.name))
+        else:
+            flash_message(_("Certificate %(name)s added.", name=certificate.name))
         return redirect_to(url_for(".show", certificate_id=certificate.id))
     return new_page(form)
 
