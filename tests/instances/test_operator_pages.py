@@ -163,7 +163,7 @@ def test_disks_are_added_and_grown(operator, machine, place, run_tasks):
     run_tasks()
     assert session.get(Instance, machine.id).disks[1].size == 7
     refused = operator.post(f"{place}/disks/grow", data={"disk_id": added.id, "new_size": "6"}, headers=PARTIAL_HEADERS)
-    assert ("<html" in refused.text, 'id="room"' in refused.text, "shrink" in refused.text) == (False, True, True)
+    assert ("<html" in refused.text, 'id="room"' in refused.text, "made smaller" in refused.text) == (False, True, True)
     assert operator.post(f"{place}/disks/add", data={"size": "90000"}).status_code == 422
     operator.post(f"{place}/disk/{added.id}/detach")
     run_tasks()
