@@ -30,7 +30,7 @@ def test_certificate_pages_upload_to_delete(browser_as, chain):
     assert chain.leaf.key_pem.splitlines()[1] not in wrong.text  # a key is never sent back
     path = owner.post("/certificates/new", data=chain.leaf.body(chain.issuing)).headers["Location"]
     page = owner.get(path).text
-    for words in ("www.example.com", "CN=Issuing", "EC P-256", "89 days", "Active"):
+    for words in ("www.example.com", "CN=Issuing", "EC P-256", "89 days", " left</span>", "Active"):
         assert words in page
     assert "www.example.com" in owner.get("/certificates").text
     assert owner.post(f"{path}/edit", data={"name": "Renamed"}).status_code == 303
@@ -41,7 +41,7 @@ def test_certificate_pages_upload_to_delete(browser_as, chain):
     other = issue_certificate(("other.example.com",), days=10)
     assert owner.post(f"{path}/edit", data={"name": "Renamed", **other.body()}).status_code == 303
     assert row.domains == ["other.example.com"]
-    assert "ends in 9 days" in owner.get(path).text
+    assert "expires in 9 days" in owner.get(path).text
     assert owner.post(f"{path}/delete").status_code == 303
     assert owner.get(path).status_code == 404
 
@@ -69,7 +69,7 @@ def test_the_limit_is_shown_and_holds(browser_as, added_certificate, cast, chain
     owner = browser_as("owner")
     page = owner.get("/certificates").text
     assert "1 of 1 used" in page
-    assert "may have 1 certificates at most" in page
+    assert "limited to 1 certificate." in page
     refused = owner.post("/certificates/new", data=chain.leaf.body())
     assert (refused.status_code, session.query(Certificate).count()) == (422, 1)
     assert owner.post(f"{path}/delete").status_code == 303

@@ -12,6 +12,7 @@ FOLDERS = ("admin", "bulk", "charts", "customer", "docs", "layout", "shared")
 JINJA_TOKENS = re.compile(r"\{#.*?#\}|\{% trans .*?\{% endtrans %\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 VISIBLE_ATTRIBUTES = ("aria-label", "data-label", "placeholder", "title")
 TEXT_PATTERN = re.compile(r"[A-Z][a-z]{2}|[a-z] [a-z]")
+WORD_PATTERN = re.compile(r"[a-z]{3}")
 OPAQUE_FUNCTIONS = {"_", "gettext", "ngettext", "url_for", "refusal", "may"}
 OPAQUE_ARGUMENTS = {"api", "body", "class", "disable", "placeholder", "variant"}
 NO_TEXTS = re.compile(
@@ -46,10 +47,20 @@ def find_plain_strings(node):
         yield from find_plain_strings(child)
 
 
+def find_plain_words(tree):
+    """Yield the words for a missing value (`x or "none"`) and those beside a translated text that bypass gettext."""
+    for node in tree.find_all((nodes.Or, nodes.CondExpr)):
+        parts = list(node.iter_child_nodes())
+        if isinstance(node, nodes.Or) or any(getattr(getattr(part, "node", None), "name", "") == "_" for part in parts):
+            texts = [part.value for part in parts if isinstance(part, nodes.Const)]
+            yield from [text for text in texts if isinstance(text, str) and WORD_PATTERN.search(text)]
+
+
 @pytest.mark.parametrize("path", template_paths(), ids=lambda path: str(path.relative_to(ROOT / "templates")))
 def test_every_text_passes_gettext(path):
     source = path.read_text()
-    texts = [*find_plain_texts(source), *find_plain_strings(ENVIRONMENT.parse(source))]
+    tree = ENVIRONMENT.parse(source)
+    texts = [*find_plain_texts(source), *find_plain_strings(tree), *find_plain_words(tree)]
     assert [text for text in texts if not NO_TEXTS.fullmatch(text)] == []
 
 
@@ -59,3 +70,8 @@ def test_plain_texts_are_found():
     {% trans name=x %}By {{ name }}{% endtrans %}"""
     assert find_plain_texts(source) == ["Plain", "Hint"]
     assert list(find_plain_strings(ENVIRONMENT.parse(source))) == ["Not now", "Name", "a b c"]
+
+
+def test_plain_words_are_found():
+    source = """{{ x or "none" }}{{ _("On") if x else "off" }}{{ "active" if x }}{{ x or _("none") }}"""
+    assert list(find_plain_words(ENVIRONMENT.parse(source))) == ["none", "off"]
