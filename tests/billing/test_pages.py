@@ -103,7 +103,7 @@ def test_the_files_have_everything_and_calculate_nothing(browser_as, cast, booke
 def test_an_operator_books_an_amount(browser_as, cast):
     page = f"{ADMIN}/customers/{cast.owner.id}"
     browser = browser_as("admin")
-    assert "No entries yet" in browser.get(page).text
+    assert "No ledger entries yet" in browser.get(page).text
     wrong = browser.post(page, data={"kind": "credit", "amount": "-5"})
     assert wrong.status_code == 422
     assert "Must be more than 0" in wrong.text
@@ -123,7 +123,7 @@ def test_an_operator_sees_what_everybody_uses(browser_as, cast, booked_usage):
     add_usage(cast.owner, "shop")
     add_usage(cast.outsider, "theirs", charge="1")
     page = browser_as("admin").get(ADMIN).text
-    assert all(words in page for words in ("owner@example.com", "outsider@example.com", "€4.68", "switched off"))
+    assert all(words in page for words in ("owner@example.com", "outsider@example.com", "€4.68", "Billing is off"))
     assert "shop" in browser_as("admin").get(f"{ADMIN}/customers/{cast.owner.id}").text
     assert len(list(csv.DictReader(io.StringIO(browser_as("admin").get(f"{ADMIN}/usage.csv").text)))) == 2
 

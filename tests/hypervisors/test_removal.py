@@ -80,7 +80,7 @@ def test_by_page_its_name_is_typed(browser_as, unreachable_node, cast, machine):
     assert "Force remove" not in browser.get(f"{address}/edit").text
     name = unreachable_node().name
     page = browser.get(f"{address}/edit").text
-    assert "1 instance and 0 volumes on it are removed" in page
+    assert "removes 1 instance and 0 volumes from the panel" in page
     assert browser.post(f"{address}/give-up", data={"typed": "other"}).status_code == 422
     assert session.get(Instance, machine.id)
     assert browser.post(f"{address}/give-up", data={"typed": name}).status_code == 303

@@ -29,8 +29,8 @@ def test_the_network_tab_shows_them_and_gives_them_back(browser_as, instance):
     for each in (PREFIX, PRIVATE):
         assert browser.post(change, data={"action": "remove", "ips": each}).headers["Location"] == tab
     page = browser.get(tab).text
-    assert ("Add an IPv6 prefix" in page, "Add a private IPv4 address" in page) == (True, True)
-    assert "Add an IPv4 address" not in page
+    assert ("Add IPv6 prefix" in page, "Add private IPv4 address" in page) == (True, True)
+    assert "Add IPv4 address" not in page
     browser.post(change, data={"action": "add", "kind": "routed", "family": "6"})
     browser.post(change, data={"action": "add", "kind": "private", "family": "4"})
     found = session.get(Instance, instance.id)
@@ -84,7 +84,7 @@ def test_operators_add_a_pool_of_prefixes(browser_as, cast):
     session.commit()
     cast.instance()
     page = operator.get(f"/admin/subnets/{subnet.id}").text
-    assert ("2001:db8::/56" in page, "1 prefix in use" in page, "256 of /56 in all" in page) == (True, True, True)
+    assert ("2001:db8::/56" in page, "1 prefix in use" in page, "256 /56 in total" in page) == (True, True, True)
     for headers in ({}, PARTIAL_HEADERS):
         assert "Routed" in operator.get("/admin/subnets", headers=headers).text
         assert "2001:db8::/56" in operator.get(f"/admin/subnets/{subnet.id}", headers=headers).text

@@ -221,7 +221,7 @@ def test_destroying_many_needs_the_number(browser_as, fleet, run_tasks, who, pat
     assert {instance.state for instance in fleet} == {"running"}
     page = browser.post(f"{path}/bulk", data={**data, "typed": "3"}).text
     assert "Destroy requested for 2 instances. 1 refused." in page
-    assert "protected" in page
+    assert "Delete protection is on" in page
     run_tasks()
     assert "m2" in browser.get(path).text
     assert "m1" not in browser.get(path).text

@@ -148,9 +148,9 @@ def test_the_label_has_a_path_of_its_own(api_as, machine, key):
 def test_customers_switch_on_the_settings_tab(browser_as, machine, run_tasks):
     browser = browser_as("owner")
     address = f"/instances/{machine.id}/settings"
-    assert "Switch off: Screen" in browser.get(address).text
+    assert "Switch off: Console" in browser.get(address).text
     assert browser.post(f"/instances/{machine.id}/vnc/disable").status_code == 303
-    assert "Switch on: Screen" in browser.get(address).text
+    assert "Switch on: Console" in browser.get(address).text
     assert "Stop it first" in browser.get(address).text
     assert browser.post(f"/instances/{machine.id}/tpm/enable").status_code == 409
     assert browser_as("viewer").post(f"/instances/{machine.id}/vnc/enable").status_code == 403
@@ -175,7 +175,7 @@ def test_mail_is_shut_and_opened_on_the_settings_tab(browser_as, machine, run_ta
     assert machine.enable_smtp is False
     run_tasks()
     assert node.nics_of(machine.id)[0]["mail"] is False
-    assert "Shut" in browser.get(f"{address}/network").text
+    assert "Blocked" in browser.get(f"{address}/network").text
     assert browser.post(f"{address}/mail/enable").status_code == 303
     assert machine.enable_smtp is True
     assert browser_as("viewer").post(f"/instances/{machine.id}/mail/disable").status_code == 403

@@ -30,14 +30,14 @@ def test_addresses_are_released_preferred_and_added(browser_as, cast, instance):
     assert HtmlOutline(page).open == []
     first, second = [each.ip for each in session.get(Instance, instance.id).addresses if each.family == 4]
     assert second in page
-    assert "Add an IPv4 address" not in page
+    assert "Add IPv4 address" not in page
     refused = browser.post(change, data={"action": "remove", "ips": first}, follow_redirects=True)
     assert "Make another address the primary one first." in refused.text
     assert browser.post(change, data={"action": "set-primary", "ips": second}).headers["Location"] == tab(instance)
     assert session.get(Instance, instance.id).ipv4 == second
     browser.post(change, data={"action": "remove", "ips": first})
     page = browser.get(tab(instance)).text
-    assert "Add an IPv4 address" in page
+    assert "Add IPv4 address" in page
     browser.post(change, data={"action": "add", "family": "4"})
     assert len(session.get(Instance, instance.id).addresses) == 3
     assert browser_as("viewer").post(change, data={"action": "add", "family": "4"}).status_code == 403

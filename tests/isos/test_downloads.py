@@ -278,7 +278,7 @@ def test_a_node_without_room_says_so(iso, file_server, run_tasks, node):
     file_server.put()
     node.fault("upload_media", "full")
     run_tasks()
-    assert "room" in only_file().error
+    assert "enough space" in only_file().error
     assert only_file().status == "waiting"
 
 

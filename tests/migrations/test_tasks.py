@@ -82,7 +82,7 @@ def test_a_target_that_is_full_leaves_everything_as_it_was(machine, start_migrat
         set(),
         set(),
     )
-    assert "room" in reload(row).error
+    assert "enough space" in reload(row).error
     assert len(disks(node)) == 2
 
 
