@@ -294,6 +294,66 @@ def test_variables_that_hide_gettext_are_found():
     assert not any(map(binds_underscore, ast.walk(ast.parse("_('Save')"))))
 
 
+GETTEXT_NAMES = {"_", "gettext", "lazy_gettext", "ngettext"}
+
+
+def read_python_text_calls():
+    """Yield (place, texts, parameters, function's name) for each call of gettext with literals in Python code."""
+    for module in product_modules():
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Call) or called_name(node) not in GETTEXT_NAMES:
+                continue
+            texts = node.args[: 2 if called_name(node) == "ngettext" else 1]
+            if all(isinstance(text, ast.Constant) for text in texts):
+                parameters = {item.arg for item in node.keywords}
+                yield module.place(node), [text.value for text in texts], parameters, called_name(node)
+
+
+def read_template_text_calls():
+    """Yield the same for each call in a template. A block `trans` is a call with all of its variables."""
+    for path, tree in parsed_templates():
+        for node in tree.find_all(jinja2.nodes.Call):
+            name = getattr(node.node, "name", None)
+            texts = node.args[: 2 if name == "ngettext" else 1]
+            if name in GETTEXT_NAMES and all(isinstance(text, jinja2.nodes.Const) for text in texts):
+                place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                yield place, [text.value for text in texts], {item.key for item in node.kwargs}, name
+
+
+def has_fitting_parameters(texts, parameters, name):
+    """Return whether the parameters of a call of gettext are those of its texts, and percent signs are written `%%`."""
+    parameters = parameters | {"num"} if name == "ngettext" else parameters
+    fields = {field for text in texts for field in re.findall(r"%\((\w+)\)", text)} - {"num"}
+    try:
+        _filled = [text % dict.fromkeys(parameters, 1) for text in texts]
+    except (KeyError, TypeError, ValueError):
+        return False
+    return fields == parameters - {"num"}
+
+
+@pytest.mark.parametrize(("read_calls", "least"), [(read_python_text_calls, 500), (read_template_text_calls, 1000)])
+def test_texts_have_the_parameters_of_their_placeholders(read_calls, least):
+    calls = list(read_calls())
+    assert len(calls) > least
+    assert [place for place, *call in calls if not has_fitting_parameters(*call)] == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "parameters", "name", "fits"),
+    [
+        (["Key %(name)s"], {"name"}, "_", True),
+        (["Key %(name)s"], set(), "_", False),
+        (["Key"], {"name"}, "_", False),
+        (["5 %% of %(size)d"], {"size"}, "_", True),
+        (["5 % off"], set(), "_", False),
+        (["%(num)s key of %(name)s", "%(num)s keys of %(name)s"], {"name"}, "ngettext", True),
+        (["One key", "%(num)s keys of %(name)s"], set(), "ngettext", False),
+    ],
+)
+def test_missing_parameters_are_found(texts, parameters, name, fits):
+    assert has_fitting_parameters(texts, parameters, name) == fits
+
+
 def find_message_calls():
     """Return (module, call) for each call of `message` and `plural_message` of panel.core.messages."""
     imports = {

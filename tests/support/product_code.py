@@ -42,6 +42,7 @@ def product_modules():
 def parsed_templates():
     """Return (path, syntax tree) of each template, of pages and of mails."""
     environment = Environment(extensions=["jinja2.ext.i18n"])
+    environment.newstyle_gettext = True  # as in the application
     paths = [path for path in sorted((ROOT / "templates").rglob("*")) if path.suffix in (".html", ".txt")]
     return [(path, environment.parse(path.read_text())) for path in paths]
 
