@@ -136,7 +136,7 @@ def permissions_error(permissions):
     return (
         None
         if all(current_access().has_permission(permission) for permission in permissions)
-        else "permits more than your own role"
+        else _("permits more than your own role")
     )
 
 
