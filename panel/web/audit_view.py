@@ -15,6 +15,13 @@ COMMAND_LABELS = {
     "panel.user.password": lazy_gettext("Set password"),
 }
 """Labels of actions of the command line."""
+CONSOLE_LABELS = {
+    ("screen", "opened"): lazy_gettext("Console opened"),
+    ("screen", "closed"): lazy_gettext("Console closed"),
+    ("shell", "opened"): lazy_gettext("Shell opened"),
+    ("shell", "closed"): lazy_gettext("Shell closed"),
+}
+"""Labels of console events."""
 
 
 def audit_label(label):
@@ -47,9 +54,11 @@ def describe_entry(entry):
 
 
 def describe_console_entry(changes):
-    """Return the label of a console event, such as `A screen closed after 5 min`."""
-    duration_text = f" after {duration(changes['seconds'])}" if "seconds" in changes else ""
-    return f"A {changes['kind']} {changes['did']}{duration_text}"
+    """Return the label of a console event, such as `Console closed after 5 min`."""
+    label = str(CONSOLE_LABELS[changes["kind"], changes["did"]])
+    if "seconds" not in changes:
+        return label
+    return gettext("%(label)s after %(duration)s", label=label, duration=duration(changes["seconds"]))
 
 
 def object_type_label(entry):
