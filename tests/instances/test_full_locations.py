@@ -32,7 +32,7 @@ def test_a_full_location_says_so(browser_as, cast):
     fill_location(cast)
     page = browser_as("owner").get("/instances/new").text
     assert page.count(FULL) == 2  # at the card and in the summary
-    assert "Nothing can be created yet" not in page
+    assert "No plan is offered" not in page
     card = html.fromstring(page).xpath(f"//label[contains(@class, 'off')][contains(., '{FULL}')]")
     assert len(card) == 1
 

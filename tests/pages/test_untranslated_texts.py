@@ -35,6 +35,8 @@ PROPER_NAMES = {
     "UTC",
     "cloud",
     "init",
+    "Python",
+    "Node",
 }
 EXAMPLES = {"packages: - nginx", "ssh-ed25519 AAAA…", "prod, web", "#!/bin/sh apt-get install -y nginx"}
 ROLE_PRESETS = {"Administrator", "Operator", "Read only"}
