@@ -87,7 +87,7 @@ def test_a_token_is_bound_to_one_address(installation):
     mine = ("--name", "x", "--description", "")
     for network in ("10.0.0.0/8", "203.0.113.7/32", "2001:db8::/64"):
         refused = installation.run_panel("token", "admin", "--ip", network, *mine, status=2).replace("│", "")
-        assert "A network will not do: the token is bound to one address." in " ".join(refused.split())
+        assert "A token is bound to one address, not to a network." in " ".join(refused.split())
     installation.run_panel("token", "admin", "--ip", "2001:db8::7", *mine)
     assert "2001:db8::7" in installation.run_panel("token", "list")
     assert "No such token." in installation.run_panel("token", "revoke", "nothing", status=1)
