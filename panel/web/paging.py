@@ -13,6 +13,8 @@ MAX_PAGE_NUMBER = 10**6
 class Page:
     """One page of a list: the rows of a select, and the total of all pages. The rows of one entity are its objects.
 
+    Selects of columns may have the execution option `has_plain_rows`: their rows are not passed through the ORM.
+
     Without a number, the page that a request for an HTML page asks for, or the last one when there are fewer.
     """
 
@@ -34,7 +36,8 @@ class Page:
         statement = statement.limit(bindparam("per_page", self.per_page, literal_execute=True))
         if self.number > 1:
             statement = statement.offset((self.number - 1) * self.per_page)
-        rows = session.execute(statement).all()
+        has_plain_rows = statement.get_execution_options().get("has_plain_rows")
+        rows = (session.connection() if has_plain_rows else session).execute(statement).all()
         total = rows[0].total if rows else 0 if self.number == 1 else session.scalar(count)
         return [row[0] for row in rows] if rows and len(rows[0]) == 2 else rows, total
 

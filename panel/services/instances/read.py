@@ -76,7 +76,7 @@ def select_columns(columns):
         (LOOKED_UP_COLUMNS[name] if name in LOOKED_UP_COLUMNS else getattr(Instance, name)).label(name)
         for name in columns
     )
-    return select(*selected).select_from(Instance)
+    return select(*selected).select_from(Instance).execution_options(has_plain_rows=True)
 
 
 def apply_filters(query, account, *, search=None, state=None, hypervisor_id=None, project_id=None, pack_id=None):
