@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from flask import current_app
 
 from panel.auth import permissions
+from panel.services import usage
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,10 @@ def operator_pages():
     return current_app.extensions["operator_pages"]
 
 
-def list_billed_families():
-    """Return the families of permissions that only billed pages need."""
+def list_closed_families(access):
+    """Return the families of permissions that only billed pages need, while billing is off for this account."""
+    if usage.is_billing_enabled(access):
+        return set()
     entries = customer_pages().entries
     unbilled = {entry.permission.partition(".")[0] for entry in entries if not entry.is_billed}
     return {entry.permission.partition(".")[0] for entry in entries if entry.is_billed} - unbilled

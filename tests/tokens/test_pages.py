@@ -7,8 +7,8 @@ from sqlalchemy import select
 from panel.auth import permissions, permissions_in_use
 from panel.core import clock
 from panel.core.db import session
-from panel.models import AuditEntry, Member, Token
-from panel.services import tokens
+from panel.models import Account, AuditEntry, Member, Token
+from panel.services import settings, tokens
 from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
 
@@ -57,6 +57,8 @@ def checked_scopes(answer):
 
 def test_buttons_fill_the_form_in_and_keep_the_rest(browser_as):
     """The presets of ask 21, without JavaScript."""
+    settings.update({"billing_enabled": True})
+    session.commit()
     browser = browser_as("owner")
     fill = lambda what, **more: browser.post("/api-tokens/new", data={"name": "<ci>", "fill": what, **more})  # noqa: E731
     every = permissions_in_use.used_scopes()
@@ -212,7 +214,23 @@ def test_pages_are_well_formed(browser_as, cast):
 
 def test_the_form_offers_the_scopes_that_an_operation_needs(browser_as):
     """Finding M6: families without an operation were offered; the API accepts all 26."""
+    settings.update({"billing_enabled": True})
+    session.commit()
     page = browser_as("owner").get("/api-tokens/new").text
     shown = set(re.findall(r'name="scopes" value="(\w+:\w+)"', page))
     assert shown == permissions_in_use.used_scopes()
     assert "kubernetes:read" not in shown
+
+
+def test_the_form_offers_no_billed_scopes_while_billing_is_off(browser_as, cast):
+    """Finding m0: `volumes` were offered and answered billing_disabled. Unbilled accounts may use them."""
+    browser = browser_as("owner")
+    page = browser.get("/api-tokens/new").text
+    assert 'value="instances:read"' in page
+    assert "volumes:" not in page
+    filled = browser.post("/api-tokens/new", data={"name": "x", "fill": "preset:all"})
+    assert "account:write" in checked_scopes(filled)
+    assert not {scope for scope in checked_scopes(filled) if scope.startswith("volumes:")}
+    session.get(Account, cast.owner.id).self_provisioning = True
+    session.commit()
+    assert 'value="volumes:read"' in browser.get("/api-tokens/new").text

@@ -9,10 +9,10 @@ from panel.core.db import session
 from panel.models import Account, Instance, Project
 from panel.schemas.constants import SCOPE_FAMILIES
 from panel.schemas.team import SPECIAL_PERMISSIONS, VERB_DESCRIPTIONS, Invitation, MemberPatch, RoleIn, RolePatch
-from panel.services import invitations, team, usage
+from panel.services import invitations, team
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults, list_billed_families
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults, list_closed_families
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
@@ -221,7 +221,7 @@ def change_role(role_id):
 
 
 def role_page(form, row=None, block=None):
-    closed = () if usage.is_billing_enabled(current_access()) else list_billed_families()
+    closed = list_closed_families(current_access())
     used = {name for name in permissions_in_use.used_permissions() if name.partition(".")[0] not in closed}
     families = [family for family in permissions_in_use.used_families() if family not in closed]
     context = {"used": used, "families": {family: SCOPE_FAMILIES[family] for family in families}}

@@ -17,7 +17,7 @@ from panel.services import tokens
 from panel.web import flash_secrets
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, list_closed_families
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
@@ -113,10 +113,17 @@ def create():
     return form_page(form)
 
 
+def offered_scopes():
+    """Return the scopes that an operation requires and that this account can use now."""
+    closed = list_closed_families(current_access())
+    return {scope for scope in permissions_in_use.used_scopes() if scope.partition(":")[0] not in closed}
+
+
 def preset_scopes(key):
     """Return the scopes of a preset, in the order of the families."""
     has = SCOPE_PRESETS[key][1]
-    return [scope for scope in SCOPES if scope in permissions_in_use.used_scopes() and has(*scope.split(":"))]
+    offered = offered_scopes()
+    return [scope for scope in SCOPES if scope in offered and has(*scope.split(":"))]
 
 
 def form_page(form):
@@ -125,7 +132,7 @@ def form_page(form):
         "families": SCOPE_FAMILIES,
         "presets": presets,
         "lives": TOKEN_LIFETIMES,
-        "held": permissions_in_use.used_scopes(),
+        "held": offered_scopes(),
     }
     return render("customer/tokens/new.html", "form", status=form.status, form=form, **around)
 
@@ -141,7 +148,7 @@ def fill_form(form_values):
     if action == "preset" and which in SCOPE_PRESETS:
         filled.setlist("scopes", preset_scopes(which))
     if action == "column":
-        column = {scope for scope in permissions_in_use.used_scopes() if scope.endswith(f":{which}")}
+        column = {scope for scope in offered_scopes() if scope.endswith(f":{which}")}
         chosen = set(form_values.getlist("scopes"))
         filled.setlist("scopes", list(chosen - column if column <= chosen else chosen | column))
     if action == "address":
