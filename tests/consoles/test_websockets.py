@@ -15,7 +15,7 @@ from consoles.server import ConsoleServer
 from consoles.session_store import SessionStore
 from panel.app import create_app
 from panel.core import clock, jobs
-from panel.core.db import session
+from panel.core.db import new_id, session
 from panel.models import AuditEntry, ConsoleSession, Image, Instance
 from panel.services import consoles, instances, settings
 from tests.consoles.conftest import wait_until
@@ -324,6 +324,18 @@ def test_what_is_no_longer_allowed_closes(site, server, kind):
     answer = site.app.test_client().get(f"/console/{secret}/state").json
     if kind == "screen":
         assert (answer["state"], answer["message"]) == ("ended", "The machine was suspended.")
+        assert answer["power"] is None
+
+
+def test_the_state_says_nothing_of_the_machine_after_the_permission_ended(site):
+    """Finding B1: an address keeps its answer for the page, not the machine's power."""
+    secret = site.mint()
+    state = lambda: site.app.test_client().get(f"/console/{secret}/state").json  # noqa: E731
+    assert (state()["message"], state()["power"]) == (None, "on")
+    with site.app.app_context():
+        session.get(ConsoleSession, site.session_id).opened_by = ACTOR_COLUMNS | {"person_id": new_id()}
+        session.commit()
+    assert (state()["message"], state()["power"]) == ("You may no longer open consoles of this machine.", None)
 
 
 @pytest.mark.parametrize("kind", ["screen", "shell"])

@@ -123,14 +123,21 @@ def again(secret):
 @bp.get("/console/<secret>/state")
 @require_page_permission(permissions.PUBLIC)
 def state(secret):
-    """Return the state of a session as JSON. Browsers do not report to pages why a WebSocket was refused or closed."""
+    """Return the state of a session as JSON. Browsers do not report to pages why a WebSocket was refused or closed.
+
+    `power` is null for who may no longer open the console.
+    """
     row = consoles.find("screen", secret)
     if row is None:
         raise NotFound(_("No such console."))
     message = row.ended_message or row.error
-    if row.state == "fresh" and (refused := consoles.redeem_error(row, source_address())):
+    close_reason = consoles.sessions_to_close([row.id], permissions.may_open_consoles).get(row.id)
+    if close_reason:
+        message = row.ended_message or close_reason
+    elif row.state == "fresh" and (refused := consoles.redeem_error(row, source_address())):
         message = refused.message
-    return jsonify(state=row.state, reason=row.ended_reason, message=translate(message), power=row.instance.power)
+    power = None if close_reason else row.instance.power
+    return jsonify(state=row.state, reason=row.ended_reason, message=translate(message), power=power)
 
 
 # --- shells
