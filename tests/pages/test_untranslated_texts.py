@@ -23,6 +23,7 @@ DATE_PATTERN = re.compile(r"((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(\d{1,2} )?[A-Z][a-
 PROPER_NAMES = {
     "Panel",
     "PHP",
+    "Python",
     "Deploy",
     "IPv",
     "ICMP",
