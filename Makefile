@@ -79,7 +79,7 @@ test: local installed browser-files $(VENV)/developing  ## Run every test, on SQ
 	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
 	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
 	@$(PY) -m tests.support.prefetch_packages
-	@$(MAKE) --no-print-directory -j3 --output-sync=target \
+	@$(MAKE) --no-print-directory -j3 --keep-going --output-sync=target \
 		guest-tests other-tests light-tests debian-tests node-tests postgres-tests
 else
 # T names folders and files: T=volumes means tests/volumes and every test_volumes.py, T=tests/worker/test_kill.py that file.
