@@ -24,7 +24,7 @@ class Pair:
 
     def answered(self, *pings):
         """For each pair of own address and other's address whether the client's ping is answered."""
-        asked = (f"ping -c 2 -W 3 -I {own} {other} >/dev/null && echo yes || echo no" for own, other in pings)
+        asked = (f"ping -c 6 -W 3 -I {own} {other} >/dev/null && echo yes || echo no" for own, other in pings)
         return self.on(self.client, *asked)
 
 
