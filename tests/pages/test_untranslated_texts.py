@@ -24,6 +24,7 @@ PROPER_NAMES = {
     "Panel",
     "PHP",
     "Python",
+    "SHA",
     "Deploy",
     "IPv",
     "ICMP",
@@ -37,6 +38,7 @@ PROPER_NAMES = {
     "cloud",
     "init",
     "Python",
+    "SHA",
     "Node",
 }
 EXAMPLES = {"packages: - nginx", "ssh-ed25519 AAAA…", "prod, web", "#!/bin/sh apt-get install -y nginx"}
@@ -121,7 +123,8 @@ def is_untranslated(text, data, known_texts):
     ):
         return False
     for value in data:
-        text = text.replace(value, " ")
+        if value in text:
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", " ", text)
     text = DATE_PATTERN.sub(" ", text)
     return any(word not in PROPER_NAMES for word in WORD_PATTERN.findall(text))
 
