@@ -37,8 +37,6 @@ PROPER_NAMES = {
     "UTC",
     "cloud",
     "init",
-    "Python",
-    "SHA",
     "Node",
 }
 EXAMPLES = {"packages: - nginx", "ssh-ed25519 AAAA…", "prod, web", "#!/bin/sh apt-get install -y nginx"}
