@@ -35,11 +35,11 @@ def get_person():
     return session.get(Account, kit.account().person_id)
 
 
-def confirm_password(password, field="password"):
+def confirm_password(password, error_field="password"):
     """Return the person's account after checking the password. Raises Invalid for `field` when it is wrong."""
     person = get_person()
     sign_in.reauthentication(g.caller.token_id)
-    passwords.ensure_correct(person, password, field)
+    passwords.ensure_correct(person, password, error_field)
     return person
 
 
@@ -51,7 +51,7 @@ def change_password(body):
     browser ends. Tokens stay.
     """
     person = confirm_password(body["current_password"], "current_password")
-    passwords.change(person, body["new_password"], login.request_source(), field="new_password")
+    passwords.change(person, body["new_password"], login.request_source(), error_field="new_password")
     return {"message": "The password is changed, and every session is ended."}
 
 

@@ -77,12 +77,12 @@ def set_boot_iso(body, owner):
         body |= {"iso": isos.get_chosen(body.pop("iso_id"), owner), "boot": "cdrom,disk"}
 
 
-def get_or_422(get, key, field):
+def get_or_422(get, key, error_field):
     """Return `get(key)` for an id in a body. An unknown id raises Invalid for the field, not NotFound."""
     try:
         return get(key)
     except NotFound as error:
-        raise Invalid(error.message, **{field: error.message}) from None
+        raise Invalid(error.message, **{error_field: error.message}) from None
 
 
 def ensure_open(node, location_id):

@@ -35,15 +35,15 @@ class SelfDeployIn(In):
 
 def start_self_deploy(instance, body, account=None):
     field = "iso_id" if body.get("iso_id") else "image_id"
-    arguments = {"iso_id": body[field], "field": field, "hostname": body.get("hostname")}
+    arguments = {"iso_id": body[field], "error_field": field, "hostname": body.get("hostname")}
     ensure_not_image(body[field], field, account)
     return self_deploy(instance, account=account, actor=kit.actor(), **arguments)
 
 
-def ensure_not_image(image_id, field, account):
+def ensure_not_image(image_id, error_field, account):
     """Raise Invalid with the right operation when the id is an image's."""
     if session.scalar(catalog.select_images(account).where(Image.id == image_id).limit(1)):
-        raise Invalid(NOT_AN_ISO_MESSAGE, **{field: NOT_AN_ISO_MESSAGE})
+        raise Invalid(NOT_AN_ISO_MESSAGE, **{error_field: NOT_AN_ISO_MESSAGE})
 
 
 @user.post(

@@ -43,8 +43,8 @@ def listing(search=None, *, kind=None, suspended=None):
     return query
 
 
-def get(account_id, field=None):
-    return get_or_404(Account, account_id, message("No such user."), field)
+def get(account_id, error_field=None):
+    return get_or_404(Account, account_id, message("No such user."), error_field)
 
 
 def with_counts(accounts):
@@ -162,9 +162,9 @@ def list_owned_resources(account):
     return descriptions
 
 
-def set_password(account, password, field="password"):
+def set_password(account, password, error_field="password"):
     """Set a password. Raise under `field` when it is too short or too easy to guess."""
-    ensure_strong_password(password, account.email, field)
+    ensure_strong_password(password, account.email, error_field)
     account.password_hash = hasher.hash(password)
 
 

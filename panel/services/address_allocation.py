@@ -72,12 +72,12 @@ def get_usage(instance):
     ]
 
 
-def allocate(instance, entitlement, count, *, reason, field=None):
+def allocate(instance, entitlement, count, *, reason, error_field=None):
     """Take free addresses and assign them to the instance. Raise with the reason when there are too few."""
     addresses = subnets.allocate(instance.group, entitlement.family, count, entitlement.kind)
     if len(addresses) < count:
         sentence = message("The location has no free {kind} left.", kind=entitlement.text)
-        raise Invalid(sentence, reason=reason, **({field: sentence} if field else {}))
+        raise Invalid(sentence, reason=reason, **({error_field: sentence} if error_field else {}))
     assign(instance, find_interface(instance), addresses)
     return addresses
 
@@ -97,7 +97,7 @@ def assign(instance, interface, addresses):
         session.expire(address, ["interface"])
 
 
-def allocate_missing(instance, plan, reason, field=None):
+def allocate_missing(instance, plan, reason, error_field=None):
     """Assign the addresses that the plan includes and the instance does not have. Surplus ones stay. `reason` is a
     format with a place for the kind that ran out. Return whether anything was assigned."""
     is_changed = False
@@ -107,7 +107,7 @@ def allocate_missing(instance, plan, reason, field=None):
         ensure_interface(instance, plan)
         missing = entitlement.entitled(plan) - len(entitlement.held(instance))
         if missing > 0:
-            allocate(instance, entitlement, missing, reason=reason.format(entitlement.word), field=field)
+            allocate(instance, entitlement, missing, reason=reason.format(entitlement.word), error_field=error_field)
             is_changed = True
     return is_changed
 

@@ -18,10 +18,10 @@ def listing(*, external_id=None, email=None):
     return query.where(Account.email == email.strip().lower()) if email is not None else query
 
 
-def get(account_id, field=None):
+def get(account_id, error_field=None):
     account = session.scalar(listing().where(Account.id == account_id))
-    if account is None and field:
-        raise Invalid(message("No such user."), **{field: message("No such user.")})
+    if account is None and error_field:
+        raise Invalid(message("No such user."), **{error_field: message("No such user.")})
     if account is None:
         raise NotFound(message("No such user."))
     return account

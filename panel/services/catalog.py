@@ -23,13 +23,15 @@ def select_locations(account=None):
     )
 
 
-def get_location(location_id, account, field=None):
+def get_location(location_id, account, error_field=None):
     """Return a location that the account may choose. For any other raise Invalid for `field` when the id came from a
     body, else NotFound: hidden ones cannot be told from unknown ones."""
     location = session.get(HypervisorGroup, location_id)
     if location is None or not location.enabled or not group_grants.can_choose(location, account):
-        if field:
-            raise Invalid(message("The location cannot be chosen."), **{field: message("No such location is open.")})
+        if error_field:
+            raise Invalid(
+                message("The location cannot be chosen."), **{error_field: message("No such location is open.")}
+            )
         raise NotFound(message("No such location."))
     return location
 
@@ -68,11 +70,12 @@ def list_plans_by_location(groups):
     return plans_by_location
 
 
-def get_offered_plan(group, plan_id, field="plan_id"):
+def get_offered_plan(group, plan_id, error_field="plan_id"):
     plan = session.scalar(select_plans(group).where(Plan.id == plan_id))
     if plan is None:
         raise Invalid(
-            message("The plan cannot be chosen here."), **{field: message("No such plan is offered in this location.")}
+            message("The plan cannot be chosen here."),
+            **{error_field: message("No such plan is offered in this location.")},
         )
     return plan
 
@@ -111,13 +114,13 @@ def get_plan(plan_id):
     return get_or_404(Plan, plan_id, message("No such plan."))
 
 
-def get_plan_group(plan_group_id, field=None):
-    return get_or_404(PlanGroup, plan_group_id, message("No such plan group."), field)
+def get_plan_group(plan_group_id, error_field=None):
+    return get_or_404(PlanGroup, plan_group_id, message("No such plan group."), error_field)
 
 
-def get_plan_groups(ids, field="plan_groups"):
+def get_plan_groups(ids, error_field="plan_groups"):
     """Return the plan groups with these ids, which come from the body's `field`."""
-    return get_all_or_422(PlanGroup, ids, message("No such plan group."), field)
+    return get_all_or_422(PlanGroup, ids, message("No such plan group."), error_field)
 
 
 def create_plan_group(*, name, display_name=None, hypervisor_groups=(), **values):
@@ -201,10 +204,10 @@ def select_public_images():
     return select_images(purpose="general").where(Image.enabled, Image.public)
 
 
-def get_available_image(image_id, account=None, field="image_id"):
+def get_available_image(image_id, account=None, error_field="image_id"):
     image = session.scalar(select_images(account).where(Image.id == image_id, Image.status == "available"))
     if image is None:
-        raise Invalid(message("The image cannot be chosen."), **{field: message("No such image.")})
+        raise Invalid(message("The image cannot be chosen."), **{error_field: message("No such image.")})
     return image
 
 

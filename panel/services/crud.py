@@ -7,19 +7,19 @@ from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 
 
-def get_or_404(model, row_id, sentence, field=None):
+def get_or_404(model, row_id, sentence, error_field=None):
     """Return the row. Raise Invalid for `field` when the id came from a body, NotFound when it came from the path."""
     row = session.get(model, row_id)
     if row is None:
-        raise Invalid(sentence, **{field: sentence}) if field else NotFound(sentence)
+        raise Invalid(sentence, **{error_field: sentence}) if error_field else NotFound(sentence)
     return row
 
 
-def get_all_or_422(model, ids, sentence, field):
+def get_all_or_422(model, ids, sentence, error_field):
     """Return the rows with these ids. Raise Invalid for `field` when one does not exist."""
     rows = session.scalars(select(model).where(model.id.in_(ids))).all()
     if len(rows) < len(set(ids)):
-        raise Invalid(sentence, **{field: sentence})
+        raise Invalid(sentence, **{error_field: sentence})
     return list(rows)
 
 

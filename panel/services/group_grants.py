@@ -59,9 +59,9 @@ def select_grantable(search=None):
     return accounts.listing(search).where(~is_member, Account.operator_role.is_(None))
 
 
-def grant(group, account, field="account_id"):
+def grant(group, account, error_field="account_id"):
     """Allow the account to choose the group. Harmless when it may already."""
-    ensure_not_member(account, field)
+    ensure_not_member(account, error_field)
     if find(group, account.id) is None:
         session.add(LocationGrant(group_id=group.id, account_id=account.id))
         session.flush()
@@ -77,10 +77,10 @@ def revoke(group, account):
         audit.track(group, fields=("grants",))
 
 
-def ensure_not_member(account, field="account_ids"):
+def ensure_not_member(account, error_field="account_ids"):
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
         sentence = message("{email} is in somebody's team. Grant it to the team's owner.", email=account.email)
-        raise Invalid(sentence, **{field: sentence})
+        raise Invalid(sentence, **{error_field: sentence})
 
 
 def set_access(group, *, public, account_ids=None):

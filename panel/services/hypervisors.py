@@ -42,13 +42,13 @@ def select_group_names():
     return select(HypervisorGroup.id, HypervisorGroup.display_name).order_by(HypervisorGroup.display_name)
 
 
-def get_group(group_id, field=None):
-    return get_or_404(HypervisorGroup, group_id, message("No such hypervisor group."), field)
+def get_group(group_id, error_field=None):
+    return get_or_404(HypervisorGroup, group_id, message("No such hypervisor group."), error_field)
 
 
-def get_groups(ids, field="hypervisor_groups"):
+def get_groups(ids, error_field="hypervisor_groups"):
     """Return the groups with these ids, which come from the body's `field`."""
-    return get_all_or_422(HypervisorGroup, ids, message("No such hypervisor group."), field)
+    return get_all_or_422(HypervisorGroup, ids, message("No such hypervisor group."), error_field)
 
 
 def create_group(*, name, display_name=None, plan_groups=(), **values):
@@ -117,15 +117,15 @@ def with_unmanaged_machines():
     return listing().where(func.json_array_length(Hypervisor.unmanaged_machines) > 0)
 
 
-def get(hypervisor_id, field=None):
-    return get_or_404(Hypervisor, hypervisor_id, message("No such hypervisor."), field)
+def get(hypervisor_id, error_field=None):
+    return get_or_404(Hypervisor, hypervisor_id, message("No such hypervisor."), error_field)
 
 
-def get_by_id_or_name(name, field):
+def get_by_id_or_name(name, error_field):
     """Return the hypervisor with this id or name, which comes from the body's `field`."""
     hypervisor = session.scalar(select(Hypervisor).where(or_(Hypervisor.id == name, Hypervisor.name == name)).limit(1))
     if hypervisor is None:
-        raise Invalid(message("No such hypervisor."), **{field: message("No such hypervisor.")})
+        raise Invalid(message("No such hypervisor."), **{error_field: message("No such hypervisor.")})
     return hypervisor
 
 

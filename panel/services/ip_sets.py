@@ -29,11 +29,11 @@ def listing(account=None, *, search=None):
     return query.where(IpSet.name.icontains(search, autoescape=True)) if search else query
 
 
-def get(set_id, account=None, *, field=None):
+def get(set_id, account=None, *, error_field=None):
     """Return the set. Raise Invalid for `field` when the id came from a body, else NotFound."""
     ip_set = session.scalar(listing(account).where(IpSet.id == set_id))
-    if ip_set is None and field:
-        raise Invalid(message("No such IP set."), **{field: message("No such IP set.")})
+    if ip_set is None and error_field:
+        raise Invalid(message("No such IP set."), **{error_field: message("No such IP set.")})
     if ip_set is None:
         raise NotFound(message("No such IP set."))
     return ip_set

@@ -42,11 +42,11 @@ def get(iso_id, account=None, *, own=False):
     return iso
 
 
-def get_chosen(iso_id, account=None, field="iso_id"):
+def get_chosen(iso_id, account=None, error_field="iso_id"):
     """Return the ISO whose id came from the body's `field`."""
     iso = session.scalar(listing(account).where(Iso.id == iso_id))
     if iso is None:
-        raise Invalid(message("The ISO cannot be chosen."), **{field: message("No such ISO.")})
+        raise Invalid(message("The ISO cannot be chosen."), **{error_field: message("No such ISO.")})
     return iso
 
 

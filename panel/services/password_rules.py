@@ -19,7 +19,7 @@ TOO_COMMON_MESSAGE = message(
 )
 
 
-def ensure_strong_password(password, email, field="password"):
+def ensure_strong_password(password, email, error_field="password"):
     """Raise Invalid for a password that is too short, common, repetitive or made of the person's email address."""
     if not PASSWORD_MIN_LENGTH <= len(password) <= PASSWORD_MAX_LENGTH:
         sentence = message(
@@ -27,9 +27,9 @@ def ensure_strong_password(password, email, field="password"):
             minimum=PASSWORD_MIN_LENGTH,
             maximum=PASSWORD_MAX_LENGTH,
         )
-        raise Invalid(sentence, **{field: sentence})
+        raise Invalid(sentence, **{error_field: sentence})
     if is_easy_to_guess(password, email):
-        raise Invalid(TOO_COMMON_MESSAGE, **{field: TOO_COMMON_MESSAGE})
+        raise Invalid(TOO_COMMON_MESSAGE, **{error_field: TOO_COMMON_MESSAGE})
 
 
 def is_easy_to_guess(password, email):

@@ -14,21 +14,21 @@ WRONG_PASSWORD_MESSAGE = message("This is not your password.")
 NO_PASSWORD_MESSAGE = message("You have no password yet. Set one by “Forgot your password?” on the sign-in page.")
 
 
-def ensure_correct(account, password, field="password"):
+def ensure_correct(account, password, error_field="password"):
     """Raise Invalid if this is not the person's password."""
     if not accounts.is_password_correct(account, password):
         raise Invalid(
             message("The password is wrong."),
-            **{field: WRONG_PASSWORD_MESSAGE if account.password_hash else NO_PASSWORD_MESSAGE},
+            **{error_field: WRONG_PASSWORD_MESSAGE if account.password_hash else NO_PASSWORD_MESSAGE},
         )
 
 
-def change(account, new_password, source, keep=None, field="password"):
+def change(account, new_password, source, keep=None, error_field="password"):
     """Set a new password; errors are for the request's `field`.
 
     All sessions except `keep` end, because somebody who knew the old password may use them.
     """
-    accounts.set_password(account, new_password, field)
+    accounts.set_password(account, new_password, error_field)
     one_time_tokens.revoke_all(account, PASSWORD_RESET)
     sessions.revoke_others(account, keep)
     security_notifications.security_setting_changed(account, message("Your password was changed"), source)
@@ -64,15 +64,15 @@ def get_account(secret):
     return link.account
 
 
-def reset(secret, new_password, source, field="password"):
+def reset(secret, new_password, source, error_field="password"):
     """Set a new password and use the link up.
 
     The person still has to sign in, with the second factor if there is one. All known devices are forgotten.
     """
     account = get_account(secret)
-    ensure_strong_password(new_password, account.email, field)
+    ensure_strong_password(new_password, account.email, error_field)
     if one_time_tokens.consume(secret, PASSWORD_RESET) is None:
         raise NotFound(message("This link was used already. Ask for a new one."))
     known_devices.forget(account)
-    change(account, new_password, source, field=field)
+    change(account, new_password, source, error_field=error_field)
     return account

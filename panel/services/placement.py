@@ -84,22 +84,22 @@ class Capacity:
             return error.message
         return None
 
-    def choose_storage(self, size, sentence, field):
+    def choose_storage(self, size, sentence, error_field):
         """Return the storage with the most free space, if that is enough for `size` GiB. Raise otherwise."""
         storages = [storage for storage in self.disk if storage.enabled]
         storage = max(storages, key=self.disk.get, default=None)
         if storage is None or self.disk[storage] < size:
-            raise storage_full_error(sentence, field)
+            raise storage_full_error(sentence, error_field)
         return storage
 
-    def ensure_space(self, storage, size, sentence, field=None):
+    def ensure_space(self, storage, size, sentence, error_field=None):
         """Raise when the storage has fewer than `size` GiB free."""
         if self.disk[storage] < size:
-            raise storage_full_error(sentence, field)
+            raise storage_full_error(sentence, error_field)
 
 
-def storage_full_error(sentence, field=None):
-    return Invalid(sentence, reason="storage_not_sufficient", **({field: sentence} if field else {}))
+def storage_full_error(sentence, error_field=None):
+    return Invalid(sentence, reason="storage_not_sufficient", **({error_field: sentence} if error_field else {}))
 
 
 def select_open_hypervisors(*groups):
@@ -135,9 +135,9 @@ def choose_host(group, plan, hypervisor=None):
     return Capacity(lock_hosts(query.where(Hypervisor.id == hypervisor.id) if hypervisor else query)).choose_host(plan)
 
 
-def ensure_space(storage, size, sentence, field=None):
+def ensure_space(storage, size, sentence, error_field=None):
     """Lock the storage's hypervisor. Raise when the storage has fewer than `size` GiB free."""
-    lock_capacity(storage.hypervisor_id).ensure_space(storage, size, sentence, field)
+    lock_capacity(storage.hypervisor_id).ensure_space(storage, size, sentence, error_field)
 
 
 def list_capacity_errors(group, plans):

@@ -26,10 +26,10 @@ def listing(access, *, search=None):
     return query.where(Project.name.icontains(search, autoescape=True)) if search else query
 
 
-def get(project_id, access, field=None):
+def get(project_id, access, error_field=None):
     project = session.scalar(listing(access).where(Project.id == project_id))
-    if project is None and field:
-        raise Invalid(message("No such project."), **{field: message("No such project.")})
+    if project is None and error_field:
+        raise Invalid(message("No such project."), **{error_field: message("No such project.")})
     if project is None:
         raise NotFound(message("No such project."))
     return project

@@ -38,11 +38,11 @@ def listing(account=None, *, search=None):
     return query.where(SecurityGroup.name.icontains(search, autoescape=True)) if search else query
 
 
-def get(group_id, account=None, *, field=None):
+def get(group_id, account=None, *, error_field=None):
     """Return the group. With `field`, an unknown id is an Invalid of that field of the request."""
     group = session.scalar(listing(account).where(SecurityGroup.id == group_id))
-    if group is None and field:
-        raise Invalid(message("No such security group."), **{field: message("No such security group.")})
+    if group is None and error_field:
+        raise Invalid(message("No such security group."), **{error_field: message("No such security group.")})
     if group is None:
         raise NotFound(message("No such security group."))
     return group
@@ -126,10 +126,10 @@ def add_rule(group, account=None, *, actor, **facts):
     """
     owner = account if group.account_id else None
     if facts.get("remote_group_id"):
-        other = get(facts["remote_group_id"], owner, field="remote_group_id")
+        other = get(facts["remote_group_id"], owner, error_field="remote_group_id")
         ensure_same_owner(group, other, "remote_group_id")
     if facts.get("ip_set_id"):
-        ip_set = ip_sets.get(facts["ip_set_id"], owner, field="ip_set_id")
+        ip_set = ip_sets.get(facts["ip_set_id"], owner, error_field="ip_set_id")
         ensure_same_owner(group, ip_set, "ip_set_id")
         if ip_set.ip_version != facts["ip_version"]:
             raise Invalid(
@@ -184,13 +184,15 @@ def list_visible(instance_ids, account=None):
     return session.scalars(query.where(account.visible_rows(Instance)) if account else query).all()
 
 
-def ensure_same_owner(group, other, field):
+def ensure_same_owner(group, other, error_field):
     """Raise Invalid if `other` belongs to another customer than the group.
 
     Operators see everything, but a customer's group must not refer to another customer's.
     """
     if other.account_id not in (None, group.account_id):
-        raise Invalid(message("It belongs to another account."), **{field: message("It belongs to another account.")})
+        raise Invalid(
+            message("It belongs to another account."), **{error_field: message("It belongs to another account.")}
+        )
 
 
 def remove_rule(group, rule_id, *, actor):

@@ -42,13 +42,14 @@ def get(key_id, account=None):
     return key
 
 
-def get_chosen(key_ids, account=None, field="ssh_keys"):
+def get_chosen(key_ids, account=None, error_field="ssh_keys"):
     """Return the keys with these ids. With an account only its own are found; an operator may use any."""
     query = select(SshKey).where(SshKey.id.in_(key_ids))
     keys = session.scalars(query.where(account.visible_rows(SshKey)) if account else query).all()
     if len(keys) < len(set(key_ids)):
         raise Invalid(
-            message("One of the SSH keys does not exist."), **{field: message("There is no such key in this account.")}
+            message("One of the SSH keys does not exist."),
+            **{error_field: message("There is no such key in this account.")},
         )
     return keys
 

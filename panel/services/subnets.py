@@ -26,8 +26,8 @@ def listing(search=None):
     return query
 
 
-def get(subnet_id, field=None):
-    return get_or_404(Subnet, subnet_id, message("No such subnet."), field)
+def get(subnet_id, error_field=None):
+    return get_or_404(Subnet, subnet_id, message("No such subnet."), error_field)
 
 
 def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kind="public", delegated_length=None):

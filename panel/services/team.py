@@ -38,10 +38,10 @@ def with_counts(roles):
     return roles
 
 
-def get_role(role_id, access, field=None):
+def get_role(role_id, access, error_field=None):
     role = session.scalar(select_roles(access).where(Role.id == role_id))
-    if role is None and field:
-        raise Invalid(message("No such role."), **{field: message("No such role.")})
+    if role is None and error_field:
+        raise Invalid(message("No such role."), **{error_field: message("No such role.")})
     if role is None:
         raise NotFound(message("No such role."))
     return role
@@ -202,13 +202,14 @@ def set_reach(access, member, reach, project_ids=(), resource_ids=()):
     member.reach = reach
 
 
-def make_grants(access, model, ids, field):
+def make_grants(access, model, ids, error_field):
     """Return a grant for each of the rows, all of which the person must reach."""
     row_ids = session.scalars(select(model.id).where(model.id.in_(set(ids)), access.visible_rows(model))).all()
     kind = model.__tablename__.removesuffix("s")
     if len(row_ids) < len(set(ids)):
         raise Invalid(
-            message("One of the {kind}s does not exist.", kind=kind), **{field: message("No such {kind}.", kind=kind)}
+            message("One of the {kind}s does not exist.", kind=kind),
+            **{error_field: message("No such {kind}.", kind=kind)},
         )
     return [ResourceGrant(resource_id=row_id, resource_type=kind) for row_id in row_ids]
 

@@ -29,7 +29,7 @@ def get(script_id, account=None):
     return script
 
 
-def get_chosen(script_ids, account=None, field="user_scripts"):
+def get_chosen(script_ids, account=None, error_field="user_scripts"):
     """Return the scripts with these ids, in this order, without duplicates.
 
     With an account only its own are found; an operator may use any.
@@ -42,7 +42,7 @@ def get_chosen(script_ids, account=None, field="user_scripts"):
     if len(scripts) < len(ids):
         raise Invalid(
             message("One of the user scripts does not exist."),
-            **{field: message("There is no such script in this account.")},
+            **{error_field: message("There is no such script in this account.")},
         )
     return [scripts[script_id] for script_id in ids]
 

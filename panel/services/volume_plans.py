@@ -15,8 +15,8 @@ def select_groups(search=None):
     return query.where(VolumePlanGroup.name.icontains(search, autoescape=True)) if search else query
 
 
-def get_group(group_id, field=None):
-    return get_or_404(VolumePlanGroup, group_id, message("No such volume plan group."), field)
+def get_group(group_id, error_field=None):
+    return get_or_404(VolumePlanGroup, group_id, message("No such volume plan group."), error_field)
 
 
 def create_group(*, name, display_name=None, **values):
@@ -62,8 +62,8 @@ def select_offered():
     return listing().where(VolumePlan.enabled, VolumePlanGroup.enabled)
 
 
-def get(plan_id, field=None):
-    return get_or_404(VolumePlan, plan_id, message("No such volume plan."), field)
+def get(plan_id, error_field=None):
+    return get_or_404(VolumePlan, plan_id, message("No such volume plan."), error_field)
 
 
 def create(group, *, name, **values):

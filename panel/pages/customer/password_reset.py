@@ -82,7 +82,7 @@ def finish(secret):
     except Problem:
         return redirect_to(url_for(".choose", secret=secret))
     form = Form(NewPasswordForm)
-    if form.submit(lambda new, again: passwords.reset(secret, new, login.request_source(), field="new")):
+    if form.submit(lambda new, again: passwords.reset(secret, new, login.request_source(), error_field="new")):
         login.remember_device(form.result)  # the link came by the person's own mail
         flash_message(_("Password set. Sign in with it."))
         return redirect_to(url_for("sign_in.show"))

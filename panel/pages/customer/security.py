@@ -100,13 +100,13 @@ def change_password():
 
 def replace_password(current, new, again):
     ensure_password(current, "current")
-    passwords.change(current_account(), new, login.request_source(), keep=current_user.sign_in, field="new")
+    passwords.change(current_account(), new, login.request_source(), keep=current_user.sign_in, error_field="new")
 
 
-def ensure_password(password, field="password"):
+def ensure_password(password, error_field="password"):
     """Raise Invalid unless it is the person's password. Protects against misuse of an unattended browser."""
     sign_in.reauthentication(current_user.sign_in.id)
-    passwords.ensure_correct(current_account(), password, field)
+    passwords.ensure_correct(current_account(), password, error_field)
 
 
 @bp.route("/two-factor/begin", methods=["GET", "POST"])

@@ -58,24 +58,24 @@ def parse_certificate(certificate, chain, private_key):
     return {"certificate": certificate, "chain": chain or None, "private_key": private_key, **facts}
 
 
-def raise_invalid(field, sentence):
-    raise Invalid(sentence, **{field: sentence})
+def raise_invalid(error_field, sentence):
+    raise Invalid(sentence, **{error_field: sentence})
 
 
-def load_certificates(text, field):
+def load_certificates(text, error_field):
     """Return the certificates in the text, in its order. Anything else is refused, above all a private key, because the
     text is shown again."""
     kinds = PEM_HEADER_PATTERN.findall(text)
     if any("PRIVATE KEY" in kind for kind in kinds):
-        raise_invalid(field, message("There is a private key in it. Send that as private_key only."))
+        raise_invalid(error_field, message("There is a private key in it. Send that as private_key only."))
     if any(kind != "CERTIFICATE" for kind in kinds):
-        raise_invalid(field, NO_CERTIFICATE_MESSAGE)
+        raise_invalid(error_field, NO_CERTIFICATE_MESSAGE)
     try:
         certificates = x509.load_pem_x509_certificates(text.encode())
     except (ValueError, UnsupportedAlgorithm):
-        raise_invalid(field, NO_CERTIFICATE_MESSAGE)
+        raise_invalid(error_field, NO_CERTIFICATE_MESSAGE)
     if len(certificates) != len(kinds):
-        raise_invalid(field, NO_CERTIFICATE_MESSAGE)
+        raise_invalid(error_field, NO_CERTIFICATE_MESSAGE)
     return certificates
 
 
@@ -132,7 +132,7 @@ def ensure_key_matches(text, leaf):
         raise_invalid("private_key", KEY_MISMATCH_MESSAGE)
 
 
-def ensure_chain_signed(leaf, issuers, field):
+def ensure_chain_signed(leaf, issuers, error_field):
     """Raise unless each certificate was signed by the next one."""
     for number, (below, issuer) in enumerate(zip([leaf, *issuers], issuers, strict=False), 1):
         try:
@@ -141,7 +141,7 @@ def ensure_chain_signed(leaf, issuers, field):
         except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
             below_it = message("number {number}", number=number - 1) if number > 1 else message("the certificate")
             raise_invalid(
-                field,
+                error_field,
                 message(
                     "Number {number} of the chain did not sign {below_it}. Begin with the one that did.",
                     number=number,
@@ -152,5 +152,6 @@ def ensure_chain_signed(leaf, issuers, field):
             authority = False
         if not authority:
             raise_invalid(
-                field, message("Number {number} of the chain is not the certificate of an authority.", number=number)
+                error_field,
+                message("Number {number} of the chain is not the certificate of an authority.", number=number),
             )

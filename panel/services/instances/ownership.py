@@ -23,12 +23,12 @@ RESOURCE_PACK_MESSAGE = message(
 OWNER_CHANGED_MESSAGE = message("The machine has another owner now.")
 
 
-def assign(instance, account, *, field="user_id"):
+def assign(instance, account, *, error_field="user_id"):
     """Transfer the instance. Return False when the account has it already. The current hour is still charged to the
     earlier owner."""
     if account.id == instance.account_id:
         return False
-    ensure_valid_owner(account, field)
+    ensure_valid_owner(account, error_field)
     ensure_transferable(instance)
     previous_owner_id = instance.account_id
     detach_from_owner(instance)
@@ -46,14 +46,14 @@ def assign(instance, account, *, field="user_id"):
     return True
 
 
-def ensure_valid_owner(account, field):
+def ensure_valid_owner(account, error_field):
     sentence = None
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
         sentence = message("{email} is in somebody's team. Name the team's owner.", email=account.email)
     elif account.suspended_at:
         sentence = message("{email} is suspended.", email=account.email)
     if sentence:
-        raise Invalid(sentence, **{field: sentence})
+        raise Invalid(sentence, **{error_field: sentence})
 
 
 def ensure_transferable(instance):

@@ -11,11 +11,11 @@ from panel.services.state_machine import TASK_RUNNING, make_problem
 task_kind("instance_self_deploy", "Installation from an ISO")
 
 
-def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, field="iso_id"):
+def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, error_field="iso_id"):
     """Replace the instance's disk by a blank one and boot the ISO. Return the task. `account` limits which ISOs may be
     used; operators pass none."""
     ensure_self_deployable(instance)
-    iso = isos.get_chosen(iso_id, account, field)
+    iso = isos.get_chosen(iso_id, account, error_field)
     if not iso.url.startswith("https://"):
         raise Invalid(message("This ISO has no https address, so no node can fetch it."), reason="iso_url_not_https")
     arguments = {"iso_id": iso.id, "hostname": hostname or instance.hostname}

@@ -32,16 +32,18 @@ class FetchError(Problem):
     """The file could not be downloaded. The message is for the person who requested it."""
 
 
-def ensure_allowed_url(url, field="url"):
+def ensure_allowed_url(url, error_field="url"):
     """Raise Invalid if files must not be downloaded from there. A host name without addresses passes for now."""
     if urlsplit(url).scheme != "https":
-        raise Invalid(message("The address must begin with https://."), **{field: message("Must begin with https://.")})
+        raise Invalid(
+            message("The address must begin with https://."), **{error_field: message("Must begin with https://.")}
+        )
     try:
         host = url_policy.parse_url(url).host
         if try_resolve(host):
             url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
-        raise Invalid(message_of(refused), **{field: message_of(refused)}) from None
+        raise Invalid(message_of(refused), **{error_field: message_of(refused)}) from None
 
 
 def try_resolve(host):
