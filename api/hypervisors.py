@@ -85,7 +85,7 @@ def delete(hypervisor_id):
 
 
 class LostIn(In):
-    name = Text(most=64, required=True, **about("Its name, to confirm: this cannot be undone.", "node-3"))
+    name = Text(maximum=64, required=True, **about("Its name, to confirm: this cannot be undone.", "node-3"))
 
 
 @admin.delete("/hypervisor/<hypervisor_id>/force", op="give_up", can="admin:hypervisors:write", body=LostIn)

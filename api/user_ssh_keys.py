@@ -15,11 +15,11 @@ OWNER = about("Whose key it is.", EXAMPLE_ID)
 
 
 class SshKeyFor(SshKeyIn):
-    user_id = Text(most=36, required=True, **OWNER)
+    user_id = Text(maximum=36, required=True, **OWNER)
 
 
 class SshKeyGenerateFor(SshKeyGenerate):
-    user_id = Text(most=36, required=True, **OWNER)
+    user_id = Text(maximum=36, required=True, **OWNER)
 
 
 MADE = kit.Schema.from_dict(

@@ -22,9 +22,10 @@ INSERTING_MESSAGE, EJECTING_MESSAGE, ALREADY_EMPTY_MESSAGE = (
 
 
 class Mount(In):
-    iso_id = Text(most=36, allow_none=True, **about("The ISO.", EXAMPLE_ID))
+    iso_id = Text(maximum=36, allow_none=True, **about("The ISO.", EXAMPLE_ID))
     iso_url = Text(
-        most=2000, **about("An https address in place of an id: it becomes an ISO of the account's own.", "https://…")
+        maximum=2000,
+        **about("An https address in place of an id: it becomes an ISO of the account's own.", "https://…"),
     )
     custom_iso = fields.Raw(**about("Whether `iso_url` counts; clients send 1 with it.", 1))
 

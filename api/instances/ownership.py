@@ -19,7 +19,7 @@ Refused with 422 under `user_id` for a team member or a suspended account, and w
 
 
 class Assign(In):
-    user_id = Text(most=36, required=True, **about("The new owner.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **about("The new owner.", EXAMPLE_ID))
 
 
 def change_owner(instance_id, account):

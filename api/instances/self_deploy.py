@@ -20,9 +20,9 @@ BOOTING_ISO_MESSAGE = "The instance boots the ISO, with a blank disk."
 
 
 class SelfDeployIn(In):
-    iso_id = Text(most=36, **about("The ISO to boot from.", EXAMPLE_ID))
+    iso_id = Text(maximum=36, **about("The ISO to boot from.", EXAMPLE_ID))
     image_id = Text(
-        most=36,
+        maximum=36,
         **about("The same as `iso_id`: the id of an ISO. `deploy` and `reinstall` install images.", EXAMPLE_ID),
     )
     hostname = Hostname(**about("Host name; by default the instance's.", "shop.example.com"))

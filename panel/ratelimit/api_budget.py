@@ -19,7 +19,7 @@ def consume(budget, key, read_key=None):
     is exceeded."""
     maximum = getattr(settings.get(), f"rate_limit_{budget}")
     g.rate = window = windows.hit(budget, key, maximum, read_key=read_key)
-    g.budget, g.most = budget, maximum
+    g.budget, g.limit = budget, maximum
     if not window.allowed:
         raise TooMany(
             message("Only {maximum} {budget} a minute are allowed here.", maximum=maximum, budget=budget),
@@ -39,11 +39,11 @@ def set_headers(response):
     if rate := g.get("rate"):
         response.headers.extend(
             {
-                "RateLimit-Limit": g.most,
+                "RateLimit-Limit": g.limit,
                 "RateLimit-Remaining": rate.remaining,
                 "RateLimit-Reset": rate.reset,
                 "RateLimit": f'"{g.budget}";r={rate.remaining};t={rate.reset}',
-                "RateLimit-Policy": f'"{g.budget}";q={g.most};w={windows.MINUTE_SECONDS}',
+                "RateLimit-Policy": f'"{g.budget}";q={g.limit};w={windows.MINUTE_SECONDS}',
             }
         )
     return response

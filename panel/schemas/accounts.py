@@ -14,7 +14,7 @@ ABOUT_ROLE = about("`full`, `support` or `read_only`; null for who runs nothing.
 
 class Email(Text):
     def __init__(self, **options):
-        super().__init__(most=255, rules=[validate.Email(error=message("Must be an email address."))], **options)
+        super().__init__(maximum=255, rules=[validate.Email(error=message("Must be an email address."))], **options)
 
 
 class AccountPassword(Text):
@@ -24,7 +24,7 @@ class AccountPassword(Text):
     """
 
     def __init__(self, **options):
-        super().__init__(least=PASSWORD_MIN_LENGTH, most=PASSWORD_MAX_LENGTH, **options)
+        super().__init__(minimum=PASSWORD_MIN_LENGTH, maximum=PASSWORD_MAX_LENGTH, **options)
 
 
 PASSWORD_RULE = "At least 12 characters; common passwords, patterns and the person's email address are refused."
@@ -89,9 +89,9 @@ class AccountIn(In):
         allow_none=True,
         **about(f"{PASSWORD_RULE} Without one the person cannot sign in on the pages yet.", "correct horse battery"),
     )
-    first_name = Name(least=0, most=100, **about("First name.", "Ada"))
-    last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
-    company_name = Name(least=0, allow_none=True, **about("Company.", None))
+    first_name = Name(minimum=0, maximum=100, **about("First name.", "Ada"))
+    last_name = Name(minimum=0, maximum=100, **about("Last name.", "Lovelace"))
+    company_name = Name(minimum=0, allow_none=True, **about("Company.", None))
     timezone = fields.String(
         validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
     )
@@ -112,9 +112,9 @@ class AccountPatch(AccountLimits):
     """Changes of an account by operators. Missing fields stay as they are."""
 
     email = Email(**about("Email address, unique.", "ada@example.com"))
-    first_name = Name(least=0, most=100, **about("First name.", "Ada"))
-    last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
-    company_name = Name(least=0, allow_none=True, **about("Company.", None))
+    first_name = Name(minimum=0, maximum=100, **about("First name.", "Ada"))
+    last_name = Name(minimum=0, maximum=100, **about("Last name.", "Lovelace"))
+    company_name = Name(minimum=0, allow_none=True, **about("Company.", None))
     timezone = fields.String(
         validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
     )
@@ -133,7 +133,7 @@ class AccountQuery(PageQuery):
 
 
 class Suspension(In):
-    reason = Text(most=1000, load_default=None, allow_none=True, lines=True, **ABOUT_REASON)
+    reason = Text(maximum=1000, load_default=None, allow_none=True, lines=True, **ABOUT_REASON)
 
 
 class Promotion(In):

@@ -24,9 +24,9 @@ HOST_LABEL_PATTERN = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_]|-(?!-))*", re.ASCII)
 class Text(fields.String):
     """One line of text: no control characters, at most `most` characters."""
 
-    def __init__(self, *, most=255, least=0, lines=False, **options):
+    def __init__(self, *, maximum=255, minimum=0, lines=False, **options):
         self.pattern = CONTROL_IN_TEXT_PATTERN if lines else CONTROL_PATTERN
-        rules = [validate.Length(min=least, max=most), *options.pop("rules", [])]
+        rules = [validate.Length(min=minimum, max=maximum), *options.pop("rules", [])]
         super().__init__(validate=rules, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
@@ -46,8 +46,8 @@ class Name(Text):
     It must contain a visible character and must not change the direction of the text around it.
     """
 
-    def __init__(self, *, least=1, **options):
-        super().__init__(least=least, **options)
+    def __init__(self, *, minimum=1, **options):
+        super().__init__(minimum=minimum, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         text = super()._deserialize(value, attr, data, **kwargs)
@@ -71,8 +71,8 @@ class Bool(fields.Boolean):
 class Int(fields.Integer):
     """A JSON integer in a range."""
 
-    def __init__(self, least=0, most=2**31 - 1, **options):
-        super().__init__(strict=True, validate=validate.Range(least, most), **options)
+    def __init__(self, minimum=0, maximum=2**31 - 1, **options):
+        super().__init__(strict=True, validate=validate.Range(minimum, maximum), **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | str):
@@ -83,8 +83,8 @@ class Int(fields.Integer):
 class Number(fields.Float):
     """A JSON number in a range."""
 
-    def __init__(self, least=0, most=10**9, **options):
-        super().__init__(validate=validate.Range(least, most), **options)
+    def __init__(self, minimum=0, maximum=10**9, **options):
+        super().__init__(validate=validate.Range(minimum, maximum), **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, bool | str):
@@ -100,7 +100,7 @@ class Hostname(Text):
 
     def __init__(self, *, empty=False, **options):
         self.accepts_empty = empty
-        super().__init__(most=254, least=0 if empty else 1, **options)
+        super().__init__(maximum=254, minimum=0 if empty else 1, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         name = fields.String._deserialize(self, value, attr, data, **kwargs)

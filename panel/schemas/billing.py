@@ -13,7 +13,7 @@ SYSTEM_FIELDS = ("password", "cloudcfg", "timezone", "ssh_keys", "ssh_key_id", "
 
 
 def external_id_field(**options):
-    return Text(least=1, **options, **about("What the billing system calls the user. Unique.", "client-1042"))
+    return Text(minimum=1, **options, **about("What the billing system calls the user. Unique.", "client-1042"))
 
 
 class CustomerOut(Out):
@@ -47,9 +47,9 @@ class CustomerIn(AccountIn):
 class CustomerPatch(Patch):
     external_id = external_id_field()
     email = Email(**about("Email address, unique.", "ada@example.com"))
-    first_name = Name(least=0, most=100, **about("First name.", "Ada"))
-    last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
-    company_name = Name(least=0, allow_none=True, **about("Company.", None))
+    first_name = Name(minimum=0, maximum=100, **about("First name.", "Ada"))
+    last_name = Name(minimum=0, maximum=100, **about("Last name.", "Lovelace"))
+    company_name = Name(minimum=0, allow_none=True, **about("Company.", None))
     timezone = fields.String(
         validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
     )
@@ -72,8 +72,10 @@ class SsoOut(Out):
 class OrderIn(DeployIn, InstanceIn):
     """An instance and, when an image is named, its operating system."""
 
-    user_id = Text(most=36, required=True, **about("The owner.", EXAMPLE_ID))
-    image_id = Text(most=36, load_default=None, **about("What to install at once; without one nothing is.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **about("The owner.", EXAMPLE_ID))
+    image_id = Text(
+        maximum=36, load_default=None, **about("What to install at once; without one nothing is.", EXAMPLE_ID)
+    )
     hostname = InstanceIn._declared_fields["hostname"]
 
     @validates_schema

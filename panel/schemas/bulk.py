@@ -58,7 +58,7 @@ class TagsText(In):
 
 class BulkIn(In):
     ids = fields.List(
-        Text(most=36),
+        Text(maximum=36),
         required=True,
         validate=validate.Length(1, MAX_INSTANCES_PER_REQUEST),
         **about("The instances, each counted once.", [EXAMPLE_ID]),

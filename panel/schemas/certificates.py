@@ -90,14 +90,14 @@ class CertificateQuery(PageQuery):
 
 
 def name_field():
-    return Text(least=1, **about("What people call it; by default its first domain.", "shop.example.com"))
+    return Text(minimum=1, **about("What people call it; by default its first domain.", "shop.example.com"))
 
 
 def certificate_field(**options):
     return Text(
         lines=True,
-        least=1,
-        most=65536,
+        minimum=1,
+        maximum=65536,
         **options,
         **about("PEM. Its key is RSA with at least 2048 bits, or of the curve P-256, P-384 or P-521.", EXAMPLE_PEM),
     )
@@ -106,7 +106,7 @@ def certificate_field(**options):
 def chain_field():
     return Text(
         lines=True,
-        most=65536,
+        maximum=65536,
         allow_none=True,
         **about(
             "PEM: the authority that signed the certificate, then the one that signed that, and so on.", EXAMPLE_PEM
@@ -117,8 +117,8 @@ def chain_field():
 def private_key_field(**options):
     return Text(
         lines=True,
-        least=1,
-        most=16384,
+        minimum=1,
+        maximum=16384,
         load_only=True,
         **options,
         **about("PEM, without a passphrase. It is kept encrypted and never shown.", EXAMPLE_KEY),

@@ -45,7 +45,7 @@ class CreditIn(In):
 
 
 class AdminCreditIn(CreditIn):
-    user_id = Text(most=36, required=True, **about("Whose credit.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **about("Whose credit.", EXAMPLE_ID))
 
 
 class CreditPatch(Patch):

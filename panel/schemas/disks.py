@@ -8,7 +8,7 @@ EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 class DiskIn(In):
     size = Int(1, 65536, required=True, **about("GiB.", 20))
     storage_id = Text(
-        most=36,
+        maximum=36,
         load_default=None,
         allow_none=True,
         **about("A storage of its hypervisor; by default the emptiest.", EXAMPLE_ID),

@@ -46,7 +46,7 @@ def validate_unique_ports(mappings):
 class Deploying(In):
     env_variables = fields.Dict(
         keys=fields.String(validate=VARIABLE_NAME_RULE),
-        values=Value(most=4096),
+        values=Value(maximum=4096),
         allow_none=True,
         validate=validate.Length(max=MAX_VARIABLES),
         **about("Variables by name. They are kept encrypted and never shown.", {"MYSQL_DATABASE": "shop"}),
@@ -61,15 +61,17 @@ class Deploying(In):
 
 class DeployAppIn(Deploying):
     app_slug = Text(
-        most=64, required=True, **about("Which app of the catalog: see `GET /api/instance/{id}/docker/apps`.", "nginx")
+        maximum=64,
+        required=True,
+        **about("Which app of the catalog: see `GET /api/instance/{id}/docker/apps`.", "nginx"),
     )
 
 
 class DeployComposeIn(Deploying):
-    app_name = Name(most=64, required=True, **about("What people call it.", "Shop"))
+    app_name = Name(maximum=64, required=True, **about("What people call it.", "Shop"))
     compose_url = Text(
-        least=1,
-        most=2048,
+        minimum=1,
+        maximum=2048,
         required=True,
         **about(
             "Where its compose file is, `https://…`. The panel fetches it, also at each retry.", EXAMPLE_COMPOSE_URL

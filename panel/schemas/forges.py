@@ -35,7 +35,7 @@ class ForgeState(Out):
 
 class ForgeIn(In):
     disk_ids = fields.List(
-        Text(most=36),
+        Text(maximum=36),
         load_default=None,
         allow_none=True,
         validate=validate.Length(max=64),

@@ -12,7 +12,7 @@ MAX_ACCOUNTS_PER_REQUEST = 500
 
 def accounts_field(sentence):
     return fields.List(
-        Text(most=36), validate=validate.Length(max=MAX_ACCOUNTS_PER_REQUEST), **about(sentence, [EXAMPLE_ID])
+        Text(maximum=36), validate=validate.Length(max=MAX_ACCOUNTS_PER_REQUEST), **about(sentence, [EXAMPLE_ID])
     )
 
 

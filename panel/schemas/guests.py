@@ -8,8 +8,8 @@ from panel.schemas.instances import EXAMPLE_ID, DeployIn, key_ids_field
 
 class ResetPasswordIn(In):
     password = Text(
-        most=128,
-        least=8,
+        maximum=128,
+        minimum=8,
         load_default=None,
         allow_none=True,
         **about("The new password of root; by default one is made up.", "correct horse battery"),

@@ -58,7 +58,7 @@ class GroupSettingsIn(In):
     natgw_bandwidth_overage = Number(0, MAX_PRICE, **ABOUT_SETTINGS["natgw_bandwidth_overage"])
     ipv4_credit_value = Number(0, MAX_PRICE, **ABOUT_SETTINGS["ipv4_credit_value"])
     backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **ABOUT_SETTINGS["backup_mode"])
-    default_backup_policy_id = Text(most=36, allow_none=True, **ABOUT_SETTINGS["default_backup_policy_id"])
+    default_backup_policy_id = Text(maximum=36, allow_none=True, **ABOUT_SETTINGS["default_backup_policy_id"])
 
 
 class GroupSettingsOut(Out):

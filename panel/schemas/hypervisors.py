@@ -57,18 +57,18 @@ class GroupRef(Out):
 
 
 class HypervisorGroupIn(GroupSettingsIn):
-    name = Name(most=64, required=True, **about("A short name, unique.", "fsn1"))
+    name = Name(maximum=64, required=True, **about("A short name, unique.", "fsn1"))
     display_name = Name(**about("What customers see; by default the name.", "Falkenstein"))
     country = Text(rules=[COUNTRY_RULE], **about("ISO 3166 code, or empty.", "DE"))
     plan_groups = fields.List(
-        Text(most=36),
+        Text(maximum=36),
         validate=validate.Length(max=200),
         **about("Ids of the plan groups that are offered here.", [EXAMPLE_ID]),
     )
 
 
 class HypervisorGroupPatch(Patch, HypervisorGroupIn):
-    name = Name(most=64, **about("A short name, unique.", "fsn1"))
+    name = Name(maximum=64, **about("A short name, unique.", "fsn1"))
 
 
 class HypervisorGroupOut(GroupSettingsOut):
@@ -102,8 +102,8 @@ class StorageOut(StorageRow):
 
 
 class StorageIn(In):
-    hypervisor_id = Text(most=36, required=True, **about("The hypervisor it is on.", EXAMPLE_ID))
-    name = Name(most=64, rules=[SLUG_RULE], required=True, **about("Unique on the hypervisor.", "ssd"))
+    hypervisor_id = Text(maximum=36, required=True, **about("The hypervisor it is on.", EXAMPLE_ID))
+    name = Name(maximum=64, rules=[SLUG_RULE], required=True, **about("Unique on the hypervisor.", "ssd"))
     path = Text(rules=[FOLDER_RULE], required=True, **about("A folder on the hypervisor; it is made.", "/srv/ssd"))
     enabled = Bool(**about("Whether new disks may be placed there.", True))
     overcommit = Number(0.1, 100, **about("How many times its capacity may be promised.", 1.0))
@@ -173,7 +173,7 @@ class HypervisorQuery(PageQuery):
 
 class HypervisorSettings(In):
     network = Text(
-        most=64, least=1, rules=[SLUG_RULE], **about("Its name for the network of public interfaces.", "public")
+        maximum=64, minimum=1, rules=[SLUG_RULE], **about("Its name for the network of public interfaces.", "public")
     )
     deploy_enabled = Bool(**about("Off: no new machines.", True))
     locked = Bool(**about("On: no new machines.", False))
@@ -184,12 +184,14 @@ class HypervisorSettings(In):
 
 
 class HypervisorIn(HypervisorSettings):
-    name = Name(most=64, required=True, **about("Its name, unique.", "node-1"))
-    hypervisor_group_id = Text(most=36, required=True, **about("Its group.", EXAMPLE_ID))
+    name = Name(maximum=64, required=True, **about("Its name, unique.", "node-1"))
+    hypervisor_group_id = Text(maximum=36, required=True, **about("Its group.", EXAMPLE_ID))
     driver = fields.String(
         load_default="libvirt", validate=validate.OneOf(HYPERVISOR_DRIVERS), **about("How it is spoken to.", "libvirt")
     )
-    uri = Text(least=1, load_default="qemu:///system", **about("Where it is reached.", "qemu+ssh://root@node-1/system"))
+    uri = Text(
+        minimum=1, load_default="qemu:///system", **about("Where it is reached.", "qemu+ssh://root@node-1/system")
+    )
     storage_path = Text(
         rules=[FOLDER_RULE],
         load_default="/var/lib/libvirt/images",
@@ -200,9 +202,9 @@ class HypervisorIn(HypervisorSettings):
 class HypervisorPatch(Patch, HypervisorSettings):
     """`{maintenance: true}` alone is enough to take a node out of service."""
 
-    name = Name(most=64, **about("Its name, unique.", "node-1"))
-    hypervisor_group_id = Text(most=36, **about("Its group; only while no instance is on it.", EXAMPLE_ID))
-    uri = Text(least=1, **about("Where it is reached.", "qemu+ssh://root@node-1/system"))
+    name = Name(maximum=64, **about("Its name, unique.", "node-1"))
+    hypervisor_group_id = Text(maximum=36, **about("Its group; only while no instance is on it.", EXAMPLE_ID))
+    uri = Text(minimum=1, **about("Where it is reached.", "qemu+ssh://root@node-1/system"))
 
 
 class InstanceStats(Out):

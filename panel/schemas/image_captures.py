@@ -29,7 +29,7 @@ class OwnImageOut(ImageOut):
 
 
 class CaptureIn(In):
-    instance_id = Text(most=36, required=True, **about("The instance, which may run.", EXAMPLE_ID))
+    instance_id = Text(maximum=36, required=True, **about("The instance, which may run.", EXAMPLE_ID))
     name = Name(required=True, **about("What to call it.", "Shop front, before the sale"))
     cloudinit = Truth(**about("Whether it reads a first-boot configuration; by default as its source.", True))
     type = fields.String(

@@ -52,21 +52,21 @@ SYSTEM_FIELDS = frozenset(AdminImageOut._declared_fields) | {"copies", "account_
 
 class ImagePatch(Patch):
     label = Name(**about("What people call it.", "Debian 12"))
-    description = Text(most=65536, lines=True, allow_none=True, **about("A note that customers see.", None))
+    description = Text(maximum=65536, lines=True, allow_none=True, **about("A note that customers see.", None))
     public = Bool(**about("Whether every customer may choose it.", True))
     enabled = Bool(**about("Off: nobody can choose it.", True))
     purpose = fields.String(validate=validate.OneOf(IMAGE_PURPOSES), **about("What it is for.", "general"))
     cloudinit = Bool(**about("Whether it reads a first-boot configuration.", True))
     secure_boot = Bool(**about("Whether it also starts by UEFI with secure boot.", True))
     cloud_config = Text(
-        most=65536,
+        maximum=65536,
         lines=True,
         rules=[cloudcfg.validate_cloud_config],
         allow_none=True,
         **about("First-boot configuration (YAML) below the customer's, which wins.", "package_update: true"),
     )
-    distro = Name(most=64, **about("The distribution.", "Debian"))
-    version = Name(most=64, **about("Its version.", "12"))
+    distro = Name(maximum=64, **about("The distribution.", "Debian"))
+    version = Name(maximum=64, **about("Its version.", "12"))
     type = fields.String(validate=validate.OneOf(["linux", "windows", "other"]), **about("Kind of system.", "linux"))
     min_disk = Int(1, 1024**2, **about("GiB of disk it needs.", 1))
     min_ram = Int(0, 16 * 1024**2, **about("MiB of memory it needs.", 192))
@@ -82,21 +82,21 @@ class ImageFacts(In):
 
     name = Name(**about("A short name, unique.", "debian-12"))
     label = Name(**about("What people call it.", "Debian 12"))
-    distro = Name(most=64, **about("The distribution.", "Debian"))
-    version = Name(most=64, **about("Its version.", "12"))
-    publisher_version = Text(most=64, allow_none=True, **about("The exact version.", "12.5"))
-    release = Text(most=64, allow_none=True, **about("The publisher's name of the version.", "bookworm"))
-    variant = Text(most=64, allow_none=True, **about("Which of the publisher's kinds.", "genericcloud"))
+    distro = Name(maximum=64, **about("The distribution.", "Debian"))
+    version = Name(maximum=64, **about("Its version.", "12"))
+    publisher_version = Text(maximum=64, allow_none=True, **about("The exact version.", "12.5"))
+    release = Text(maximum=64, allow_none=True, **about("The publisher's name of the version.", "bookworm"))
+    variant = Text(maximum=64, allow_none=True, **about("Which of the publisher's kinds.", "genericcloud"))
     sha256 = Text(
         rules=[SHA256_RULE], allow_none=True, **about("The checksum that the file must have.", "9f86d081" * 8)
     )
-    description = Text(most=65536, lines=True, allow_none=True, **about("A note that customers see.", None))
+    description = Text(maximum=65536, lines=True, allow_none=True, **about("A note that customers see.", None))
     public = Bool(**about("Whether every customer may choose it.", True))
     enabled = Bool(**about("Off: nobody can choose it.", True))
     cloudinit = Bool(**about("Whether it reads a first-boot configuration.", True))
     secure_boot = Bool(**about("Whether it also starts by UEFI with secure boot.", True))
     cloud_config = Text(
-        most=65536,
+        maximum=65536,
         lines=True,
         rules=[cloudcfg.validate_cloud_config],
         allow_none=True,
@@ -113,19 +113,19 @@ class ImageFacts(In):
 
 class ImageIn(ImageFacts):
     name = Name(required=True, **about("A short name, unique.", "debian-12"))
-    url = Text(most=2000, least=1, required=True, **about("An https address of a qcow2 file.", "https://…"))
-    distro = Name(most=64, required=True, **about("The distribution.", "Debian"))
-    version = Name(most=64, required=True, **about("Its version.", "12"))
+    url = Text(maximum=2000, minimum=1, required=True, **about("An https address of a qcow2 file.", "https://…"))
+    distro = Name(maximum=64, required=True, **about("The distribution.", "Debian"))
+    version = Name(maximum=64, required=True, **about("Its version.", "12"))
 
 
 class BrowserIn(ImageFacts):
-    catalog_id = Text(most=128, **about("A row of the catalog.", "debian-12"))
-    url = Text(most=2000, **about("An https address of a qcow2 file; by default the catalog's.", "https://…"))
+    catalog_id = Text(maximum=128, **about("A row of the catalog.", "debian-12"))
+    url = Text(maximum=2000, **about("An https address of a qcow2 file; by default the catalog's.", "https://…"))
     size = Int(1, 2**53, **about("Bytes of the file, when the catalog does not know them.", 344784896))
 
 
 class ReleaseIn(In):
-    catalog_id = Text(most=128, **about("The row of the catalog; by default the one it is from.", "debian-12"))
+    catalog_id = Text(maximum=128, **about("The row of the catalog; by default the one it is from.", "debian-12"))
 
 
 class CatalogQuery(Schema):

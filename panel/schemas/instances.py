@@ -195,8 +195,8 @@ class InstanceQuery(PageQuery):
 
 
 class InstanceIn(In):
-    location_id = Text(most=36, required=True, **about("Where. `hypervisor_group_id` means the same.", EXAMPLE_ID))
-    plan_id = Text(most=36, required=True, **about("Which size.", EXAMPLE_ID))
+    location_id = Text(maximum=36, required=True, **about("Where. `hypervisor_group_id` means the same.", EXAMPLE_ID))
+    plan_id = Text(maximum=36, required=True, **about("Which size.", EXAMPLE_ID))
     hostname = Hostname(**about("Host name of the guest; by default the platform's name.", "shop.example.com"))
     display_name = Name(**about("A label; by default the host name.", "Shop front"))
 
@@ -208,9 +208,9 @@ class InstanceIn(In):
 
 
 class AdminInstanceIn(InstanceIn):
-    user_id = Text(most=36, required=True, **about("The owner.", EXAMPLE_ID))
-    hypervisor_id = Text(most=36, **about("The node; by default the one with the most room.", EXAMPLE_ID))
-    iso_id = Text(most=36, **about("An ISO to boot from, one that the owner may mount.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **about("The owner.", EXAMPLE_ID))
+    hypervisor_id = Text(maximum=36, **about("The node; by default the one with the most room.", EXAMPLE_ID))
+    iso_id = Text(maximum=36, **about("An ISO to boot from, one that the owner may mount.", EXAMPLE_ID))
     enable_vnc = Bool(**about("Whether the screen can be opened; by default only with an ISO to boot from.", True))
 
 
@@ -234,7 +234,7 @@ class InstanceSettings(Patch):
 
     display_name = Name(**about("The label.", "Shop front"))
     hostname = Hostname(**about("Host name; the guest takes it at its next deploy.", "shop.example.com"))
-    notes = Text(most=65536, lines=True, allow_none=True, **about("Free text.", "Behind the load balancer"))
+    notes = Text(maximum=65536, lines=True, allow_none=True, **about("Free text.", "Behind the load balancer"))
     boot = boot_order_field()
     enable_smtp = Bool(**about("Whether it may send mail by port 25.", True))
     vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **about("Keyboard of the screen.", "de"))
@@ -244,12 +244,14 @@ class InstanceSettings(Patch):
 class InstancePatch(InstanceSettings):
     """The same for programs: the public provider sends `""` for names that it does not set."""
 
-    display_name = Name(least=0, **about('The label. `""` leaves it unchanged.', "Shop front"))
+    display_name = Name(minimum=0, **about('The label. `""` leaves it unchanged.', "Shop front"))
     hostname = Hostname(
         empty=True,
         **about('Host name; the guest takes it at its next deploy. `""` leaves it unchanged.', "shop.example.com"),
     )
-    notes = Text(most=65536, lines=True, allow_none=True, **about('Free text. `""` and null clear it.', "Behind NAT"))
+    notes = Text(
+        maximum=65536, lines=True, allow_none=True, **about('Free text. `""` and null clear it.', "Behind NAT")
+    )
 
     @post_load
     def drop_empty_names(self, data, **_):
@@ -273,7 +275,7 @@ class Rename(In):
 
 
 class PlanChange(In):
-    plan_id = Text(most=36, required=True, **about("The plan to move to.", EXAMPLE_ID))
+    plan_id = Text(maximum=36, required=True, **about("The plan to move to.", EXAMPLE_ID))
 
 
 class NewHostname(In):
@@ -281,18 +283,22 @@ class NewHostname(In):
 
 
 def key_ids_field(**options):
-    return fields.List(Text(most=36), validate=validate.Length(max=100), **options)
+    return fields.List(Text(maximum=36), validate=validate.Length(max=100), **options)
 
 
 class DeployIn(In):
-    image_id = Text(most=36, required=True, **about("What to install.", EXAMPLE_ID))
+    image_id = Text(maximum=36, required=True, **about("What to install.", EXAMPLE_ID))
     hostname = Hostname(**about("Host name of the guest; by default the instance's.", "shop.example.com"))
     ssh_keys = key_ids_field(**about("Ids of SSH keys that may sign in as root.", [EXAMPLE_ID]))
     ssh_key_id = fields.Raw(
         **about("One id or several: the same as `ssh_keys`, which wins when both are sent.", EXAMPLE_ID)
     )
     password = Text(
-        most=128, least=8, load_default=None, allow_none=True, **about("Password of root.", "correct horse battery")
+        maximum=128,
+        minimum=8,
+        load_default=None,
+        allow_none=True,
+        **about("Password of root.", "correct horse battery"),
     )
     cloudcfg = fields.String(
         load_default=None,
@@ -334,4 +340,6 @@ class DeployIn(In):
 class ReinstallIn(DeployIn):
     """The fields of a deploy. Values of the earlier first boot do not apply."""
 
-    image_id = Text(most=36, allow_none=True, **about("What to install; by default what it was made from.", EXAMPLE_ID))
+    image_id = Text(
+        maximum=36, allow_none=True, **about("What to install; by default what it was made from.", EXAMPLE_ID)
+    )

@@ -56,7 +56,7 @@ class IpSetIn(In):
 
 class AdminIpSetIn(IpSetIn):
     user_id = Text(
-        most=36, load_default=None, allow_none=True, **about("Whose it is to be; by default the platform's.", None)
+        maximum=36, load_default=None, allow_none=True, **about("Whose it is to be; by default the platform's.", None)
     )
 
 
@@ -67,13 +67,13 @@ class IpSetPatch(Patch):
 
 
 class IpSetEntryIn(In):
-    cidr = Text(most=49, least=1, required=True, **ABOUT_CIDR)
+    cidr = Text(maximum=49, minimum=1, required=True, **ABOUT_CIDR)
     description = Text(load_default=None, allow_none=True, **about("A note.", "Berlin"))
 
 
 class IpSetBulk(In):
     cidrs = fields.List(
-        Text(most=49, least=1),
+        Text(maximum=49, minimum=1),
         required=True,
         validate=validate.Length(1, 1000),
         **about("Networks, and bare addresses.", ["203.0.113.0/24", "198.51.100.7"]),

@@ -59,7 +59,9 @@ class IsoQuery(PageQuery):
 
 
 class IsoIn(In):
-    url = Text(most=2000, least=1, required=True, **about("An https address.", "https://example.com/debian-12.iso"))
+    url = Text(
+        maximum=2000, minimum=1, required=True, **about("An https address.", "https://example.com/debian-12.iso")
+    )
     name = Name(**about("What people call it; by default its file name.", "Debian 12 installer"))
     filename = fields.String(
         **about("Letters, digits, dots, underscores and hyphens; by default the last part of the address.", "a.iso")

@@ -42,15 +42,15 @@ class MigrationQuery(PageQuery):
 
 
 class MigrationIn(In):
-    instance_id = Text(most=36, required=True, **about("The instance.", EXAMPLE_ID))
-    hypervisor_id = Text(most=36, **about("Where it goes; by default where most room is.", EXAMPLE_ID))
+    instance_id = Text(maximum=36, required=True, **about("The instance.", EXAMPLE_ID))
+    hypervisor_id = Text(maximum=36, **about("Where it goes; by default where most room is.", EXAMPLE_ID))
     online = Bool(**about("True: only if the guest runs on meanwhile. False: only if the instance is off.", True))
 
 
 class MoveIn(In):
     """The request of clients that move machines within a cluster. Options that the panel decides itself are ignored."""
 
-    target_node = Text(least=1, required=True, **about("The target's id or name.", "node-2"))
+    target_node = Text(minimum=1, required=True, **about("The target's id or name.", "node-2"))
     online = Bool(**about("True: only if the guest runs on meanwhile. False: only if the instance is off.", True))
     with_local_disks = Bool(**about("Accepted; disks always move with the machine.", True))
     with_conntrack_state = Bool(**about("Accepted and ignored.", False))

@@ -11,7 +11,7 @@ ADDRESS_ACTIONS = ("add", "remove", "set-primary")
 class AddressesIn(In):
     action = fields.String(required=True, validate=validate.OneOf(ADDRESS_ACTIONS), **about("What to do.", "add"))
     ips = fields.List(
-        Text(most=45),
+        Text(maximum=45),
         load_default=(),
         validate=validate.Length(max=32),
         **about(

@@ -17,18 +17,18 @@ class PlanGroupFields(In):
     position = Int(0, 10_000, **about("Where it stands in the list: small numbers first.", 10))
     enabled = Bool(**about("Off: none of its plans can be chosen.", True))
     hypervisor_groups = fields.List(
-        Text(most=36),
+        Text(maximum=36),
         validate=validate.Length(max=200),
         **about("Ids of the groups where it is offered.", [EXAMPLE_ID]),
     )
 
 
 class PlanGroupIn(PlanGroupFields):
-    name = Name(most=64, required=True, **about("A short name, unique.", "standard"))
+    name = Name(maximum=64, required=True, **about("A short name, unique.", "standard"))
 
 
 class PlanGroupPatch(Patch, PlanGroupFields):
-    name = Name(most=64, **about("A short name, unique.", "standard"))
+    name = Name(maximum=64, **about("A short name, unique.", "standard"))
 
 
 class AdminPlanGroupOut(PlanGroupOut):
@@ -57,7 +57,7 @@ class PlanFields(In):
 
 
 def name_field(**options):
-    return Name(most=64, **options, **about("Unique in its group.", "S"))
+    return Name(maximum=64, **options, **about("Unique in its group.", "S"))
 
 
 def cpu_cores_field(**options):
@@ -73,7 +73,7 @@ def storage_field(**options):
 
 
 def plan_group_id_field(**options):
-    return Text(most=36, **options, **about("The group it is sold in.", EXAMPLE_ID))
+    return Text(maximum=36, **options, **about("The group it is sold in.", EXAMPLE_ID))
 
 
 class PlanIn(PlanFields):

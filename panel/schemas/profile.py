@@ -8,9 +8,9 @@ from panel.schemas.instances import validate_time_zone
 
 
 class ProfilePatch(Patch):
-    first_name = Name(least=0, most=100, **about("First name.", "Ada"))
-    last_name = Name(least=0, most=100, **about("Last name.", "Lovelace"))
-    company_name = Name(least=0, allow_none=True, **about("Company.", None))
+    first_name = Name(minimum=0, maximum=100, **about("First name.", "Ada"))
+    last_name = Name(minimum=0, maximum=100, **about("Last name.", "Lovelace"))
+    company_name = Name(minimum=0, allow_none=True, **about("Company.", None))
     timezone = fields.String(
         validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
     )

@@ -16,7 +16,7 @@ def name_field(**options):
             r"(?i)\A[a-z0-9 ._-]+\Z", error=message("Only letters, digits, spaces, dots, hyphens and underscores.")
         )
     ]
-    return Name(most=64, rules=rules, **options, **about("What people call it, unique in the account.", "Web shop"))
+    return Name(maximum=64, rules=rules, **options, **about("What people call it, unique in the account.", "Web shop"))
 
 
 def description_field():
@@ -61,13 +61,16 @@ class ProjectRow(ProjectOut):
 
 def project_id_field():
     return Text(
-        most=36, required=True, allow_none=True, **about("The project; null takes it out of its project.", EXAMPLE_ID)
+        maximum=36,
+        required=True,
+        allow_none=True,
+        **about("The project; null takes it out of its project.", EXAMPLE_ID),
     )
 
 
 class Resource(In):
     resource_type = kind_field()
-    resource_id = Text(most=36, required=True, **about("Which one.", EXAMPLE_ID))
+    resource_id = Text(maximum=36, required=True, **about("Which one.", EXAMPLE_ID))
 
 
 class Assignment(Resource):

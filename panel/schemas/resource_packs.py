@@ -16,23 +16,23 @@ ABOUT_PRICE = about("A month for the whole of it, in the installation's currency
 
 
 class PackFields(In):
-    description = Text(most=65536, lines=True, allow_none=True, **about("A note that its owner sees.", None))
-    location_id = Text(most=36, allow_none=True, **ABOUT_LOCATION)
+    description = Text(maximum=65536, lines=True, allow_none=True, **about("A note that its owner sees.", None))
+    location_id = Text(maximum=36, allow_none=True, **ABOUT_LOCATION)
     enabled = Bool(**about("Off: nothing more is made from it; what there is goes on.", True))
     instances = Int(0, 100_000, **ABOUT_INSTANCES)
     price = Number(0, 10**7, **ABOUT_PRICE)
 
 
 class PackIn(PackFields):
-    user_id = Text(most=36, required=True, **about("Whose it is.", EXAMPLE_ID))
-    name = Name(most=64, required=True, **ABOUT_NAME)
+    user_id = Text(maximum=36, required=True, **about("Whose it is.", EXAMPLE_ID))
+    name = Name(maximum=64, required=True, **ABOUT_NAME)
     cpu_cores = Int(1, 100_000, required=True, **ABOUT_CORES)
     ram = Int(1, 2**31 - 1, required=True, **ABOUT_RAM)
     storage = Int(1, 2**31 - 1, required=True, **ABOUT_STORAGE)
 
 
 class PackPatch(Patch, PackFields):
-    name = Name(most=64, **ABOUT_NAME)
+    name = Name(maximum=64, **ABOUT_NAME)
     cpu_cores = Int(1, 100_000, **ABOUT_CORES)
     ram = Int(1, 2**31 - 1, **ABOUT_RAM)
     storage = Int(1, 2**31 - 1, **ABOUT_STORAGE)
@@ -72,7 +72,7 @@ class PackQuery(PageQuery):
 
 class PackedInstanceIn(InstanceIn):
     pack_id = Text(
-        most=36,
+        maximum=36,
         **about(
             "The resource pack to take it from; by default the first with room, and none when the account has none.",
             EXAMPLE_ID,

@@ -22,11 +22,11 @@ class PasswordChange(In):
 
 
 class CodeIn(In):
-    code = Text(required=True, least=1, most=16, **about("What the authenticator shows at this moment.", "492039"))
+    code = Text(required=True, minimum=1, maximum=16, **about("What the authenticator shows at this moment.", "492039"))
 
 
 class PasskeyIn(In):
-    name = Name(required=True, most=64, **about("To tell passkeys apart.", "Laptop"))
+    name = Name(required=True, maximum=64, **about("To tell passkeys apart.", "Laptop"))
     credential = fields.Dict(
         required=True, **about("What the browser answered: the credential as `toJSON()` writes it.", {"id": "Xa0…"})
     )

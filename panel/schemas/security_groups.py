@@ -75,7 +75,7 @@ class SecurityGroupIn(In):
 
 class AdminSecurityGroupIn(SecurityGroupIn):
     user_id = Text(
-        most=36, load_default=None, allow_none=True, **about("Whose it is to be; by default the platform's.", None)
+        maximum=36, load_default=None, allow_none=True, **about("Whose it is to be; by default the platform's.", None)
     )
 
 
@@ -94,9 +94,9 @@ class SecurityRuleIn(In):
     ip_version = fields.String(required=True, validate=validate.OneOf(IP_VERSIONS), **ABOUT_VERSION)
     port_range_min = port_field(ABOUT_FIRST_PORT)
     port_range_max = port_field(ABOUT_LAST_PORT)
-    cidr = Text(most=49, load_default=None, allow_none=True, **ABOUT_NETWORK)
-    remote_group_id = Text(most=36, load_default=None, allow_none=True, **ABOUT_REMOTE_GROUP)
-    ip_set_id = Text(most=36, load_default=None, allow_none=True, **ABOUT_IP_SET)
+    cidr = Text(maximum=49, load_default=None, allow_none=True, **ABOUT_NETWORK)
+    remote_group_id = Text(maximum=36, load_default=None, allow_none=True, **ABOUT_REMOTE_GROUP)
+    ip_set_id = Text(maximum=36, load_default=None, allow_none=True, **ABOUT_IP_SET)
     description = Text(load_default=None, allow_none=True, **ABOUT_RULE_NOTE)
 
     @validates_schema
@@ -133,7 +133,7 @@ class SecurityRuleIn(In):
 
 class Members(In):
     instance_ids = fields.List(
-        Text(most=36), required=True, validate=validate.Length(1, 500), **about("Which instances.", [EXAMPLE_ID])
+        Text(maximum=36), required=True, validate=validate.Length(1, 500), **about("Which instances.", [EXAMPLE_ID])
     )
 
 

@@ -17,5 +17,5 @@ class AdminSessionOut(SignInOut):
 
 
 class SessionQuery(PageQuery):
-    user_id = Text(most=36, **about("Only this person's.", EXAMPLE_ID))
+    user_id = Text(maximum=36, **about("Only this person's.", EXAMPLE_ID))
     search = Text(**about("Part of the email address.", "ada"))

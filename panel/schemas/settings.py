@@ -44,7 +44,7 @@ class SystemSettings(In):
     """All settings with their defaults. A new one also needs its place on the page, panel.pages.admin.settings."""
 
     vnc_allowed_sources = Networks(
-        most=4000,
+        maximum=4000,
         load_default="",
         **about(
             "Comma-separated addresses and networks that may open consoles. Empty: all.", "192.0.2.0/24,2001:db8::/32"
@@ -71,12 +71,12 @@ class SystemSettings(In):
         load_default=True, **about("Whether customers may move their instances to other plans themselves.", True)
     )
     image_catalog_url = Text(
-        most=2000,
+        maximum=2000,
         load_default="",
         **about("Where a catalog of images of your own is, a JSON list. Empty: the panel's own.", "https://…"),
     )
     acme_directory_url = Text(
-        most=500,
+        maximum=500,
         rules=[validate.Regexp(r"https://\S+\Z", error=message("Must begin with https://."))],
         load_default="https://acme-v02.api.letsencrypt.org/directory",
         **about(

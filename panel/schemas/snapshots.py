@@ -33,7 +33,7 @@ class SnapshotIn(SnapName):
     vmstate = Bool(
         load_default=False, **about("Whether to keep the memory too: a rollback goes on where it was.", False)
     )
-    description = Text(most=1024, lines=True, load_default="", allow_none=True, **about("Free text.", "Before 13"))
+    description = Text(maximum=1024, lines=True, load_default="", allow_none=True, **about("Free text.", "Before 13"))
 
 
 class RollbackIn(SnapName):

@@ -18,13 +18,13 @@ class PublicKeyLine(Text):
 
 def name_field(**options):
     rules = [validate.Regexp(r"(?i)^[a-z0-9 .-]+$", error=message("Only letters, digits, spaces, dots and hyphens."))]
-    return Name(most=32, rules=rules, **options, **about("A label, unique in the account.", "laptop"))
+    return Name(maximum=32, rules=rules, **options, **about("A label, unique in the account.", "laptop"))
 
 
 class SshKeyIn(In):
     name = name_field(required=True)
     public_key = PublicKeyLine(
-        most=16384, required=True, **about("The public key, OpenSSH format.", "ssh-ed25519 AAAAC3Nza… ada@laptop")
+        maximum=16384, required=True, **about("The public key, OpenSSH format.", "ssh-ed25519 AAAAC3Nza… ada@laptop")
     )
     comments = Text(allow_none=True, **about("A note; by default the key's own comment.", "Ada's laptop"))
 

@@ -15,7 +15,7 @@ class Ip(Text):
     """An IPv4 or IPv6 address, converted to its shortest form."""
 
     def __init__(self, **options):
-        super().__init__(most=45, **options)
+        super().__init__(maximum=45, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         try:
@@ -28,7 +28,7 @@ class Cidr(Text):
     """A network in CIDR notation, without host bits."""
 
     def __init__(self, **options):
-        super().__init__(most=49, **options)
+        super().__init__(maximum=49, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         text = super()._deserialize(value, attr, data, **kwargs)
@@ -86,8 +86,8 @@ def nameservers_field(**options):
 
 
 class SubnetIn(In):
-    name = Name(most=64, required=True, **about("Its name, unique.", "fsn1-public-4"))
-    hypervisor_group_id = Text(most=36, required=True, **about("The group whose machines use it.", EXAMPLE_ID))
+    name = Name(maximum=64, required=True, **about("Its name, unique.", "fsn1-public-4"))
+    hypervisor_group_id = Text(maximum=36, required=True, **about("The group whose machines use it.", EXAMPLE_ID))
     kind = fields.String(load_default="public", validate=validate.OneOf(SUBNET_KINDS), **about(ABOUT_KIND, "public"))
     cidr = Cidr(required=True, **about("The range; IPv4 at most a /16.", "203.0.113.0/24"))
     delegated_length = Int(
@@ -99,7 +99,7 @@ class SubnetIn(In):
 
 
 class SubnetPatch(Patch):
-    name = Name(most=64, **about("Its name, unique.", "fsn1-public-4"))
+    name = Name(maximum=64, **about("Its name, unique.", "fsn1-public-4"))
     nameservers = nameservers_field()
     enabled = Bool(**about("Whether new machines get addresses of it.", False))
 
@@ -132,7 +132,7 @@ class Prefix(Text):
     """An address or a network, converted to its shortest form."""
 
     def __init__(self, **options):
-        super().__init__(most=49, **options)
+        super().__init__(maximum=49, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         text = super()._deserialize(value, attr, data, **kwargs)
@@ -144,7 +144,7 @@ class Prefix(Text):
 
 
 class AddressIn(In):
-    subnet_id = Text(most=36, required=True, **about("The subnet that the address is in.", EXAMPLE_ID))
+    subnet_id = Text(maximum=36, required=True, **about("The subnet that the address is in.", EXAMPLE_ID))
     ip = Prefix(required=True, **about("The address; for a routed subnet the prefix.", "203.0.113.10"))
     reserved = Bool(load_default=False, **about("Whether it is kept from being given out.", True))
     note = Text(load_default=None, allow_none=True, **about("A note for operators.", "second router"))

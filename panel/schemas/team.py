@@ -37,7 +37,7 @@ class PermissionOut(Schema):
 
 
 def name_field(**options):
-    return Name(most=64, **options, **about("What the team calls it, unique in the account.", "On call"))
+    return Name(maximum=64, **options, **about("What the team calls it, unique in the account.", "On call"))
 
 
 def permissions_field(**options):
@@ -77,7 +77,7 @@ class RoleOut(Out):
 
 
 def ids_field(subject):
-    return fields.List(Text(most=36), validate=validate.Length(max=1000), **about(subject, [EXAMPLE_ID]))
+    return fields.List(Text(maximum=36), validate=validate.Length(max=1000), **about(subject, [EXAMPLE_ID]))
 
 
 class Reach(In):
@@ -98,14 +98,14 @@ class Reach(In):
 
 class Invitation(Reach):
     email = Email(required=True, **about("Where the invitation is sent to.", "grace@example.com"))
-    role_id = Text(most=36, required=True, **about("What the person may do.", EXAMPLE_ID))
+    role_id = Text(maximum=36, required=True, **about("What the person may do.", EXAMPLE_ID))
     reach = fields.String(load_default="all", validate=validate.OneOf(MEMBER_REACHES), **about(ABOUT_REACH, "chosen"))
 
 
 class MemberPatch(Reach):
     """A new role, a new reach, or both. A reach replaces the previous projects and instances."""
 
-    role_id = Text(most=36, **about("What the person may do.", EXAMPLE_ID))
+    role_id = Text(maximum=36, **about("What the person may do.", EXAMPLE_ID))
 
 
 class MemberOut(Out):

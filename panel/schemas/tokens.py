@@ -86,7 +86,7 @@ def allowed_ips_field(**options):
 
 
 def name_field(**options):
-    return Name(most=64, **options, **about("To tell tokens apart.", "CI of the shop"))
+    return Name(maximum=64, **options, **about("To tell tokens apart.", "CI of the shop"))
 
 
 class TokenIn(In):

@@ -55,7 +55,9 @@ class OrphanOut(Out):
 
 
 class AdoptionIn(In):
-    plan_id = Text(most=36, required=True, **about("A plan of the location, not smaller than the machine.", EXAMPLE_ID))
+    plan_id = Text(
+        maximum=36, required=True, **about("A plan of the location, not smaller than the machine.", EXAMPLE_ID)
+    )
     display_name = Name(**about("The label; by default its name on the hypervisor.", "Old web server"))
     hostname = Hostname(**about("The host name that is shown; the guest keeps its own.", "web.example.com"))
     ips = fields.List(
@@ -70,7 +72,7 @@ class AdoptionIn(In):
 
 
 class AdoptIn(AdoptionIn):
-    user_id = Text(most=36, required=True, **about("Who gets it.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **about("Who gets it.", EXAMPLE_ID))
 
 
 class AdoptingOut(Out):

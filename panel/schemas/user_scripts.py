@@ -20,14 +20,14 @@ def make_fields(required):
     return {
         "name": Name(required=required, **about("A label.", "web server")),
         "type": Text(
-            most=50,
-            least=1,
+            maximum=50,
+            minimum=1,
             required=required,
             **about("What it is: `bash`, `sh`, `python`, `cloud-init`. Decides how it is run.", "bash"),
         ),
         "content": Script(
-            most=MAX_SCRIPT_LENGTH,
-            least=1,
+            maximum=MAX_SCRIPT_LENGTH,
+            minimum=1,
             lines=True,
             required=required,
             **about("The script, or cloud-init configuration that begins with `#cloud-config`.", "echo ready"),

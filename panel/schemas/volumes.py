@@ -57,23 +57,23 @@ class AdminVolumeOut(VolumeOut):
 
 
 class VolumePlanQuery(PageQuery):
-    search = Text(most=255, **about("Part of the name.", "data"))
+    search = Text(maximum=255, **about("Part of the name.", "data"))
 
 
 class VolumeQuery(VolumePlanQuery):
-    project_id = Text(most=36, **about("Only volumes in this project.", EXAMPLE_ID))
+    project_id = Text(maximum=36, **about("Only volumes in this project.", EXAMPLE_ID))
 
 
 def plan_id_field(**options):
-    return Text(most=36, **options, **about("A volume plan.", EXAMPLE_ID))
+    return Text(maximum=36, **options, **about("A volume plan.", EXAMPLE_ID))
 
 
 def group_id_field(**options):
-    return Text(most=36, **options, **about("The location.", EXAMPLE_ID))
+    return Text(maximum=36, **options, **about("The location.", EXAMPLE_ID))
 
 
 def project_id_field():
-    return Text(most=36, load_default=None, allow_none=True, **about("A project to put it in.", EXAMPLE_ID))
+    return Text(maximum=36, load_default=None, allow_none=True, **about("A project to put it in.", EXAMPLE_ID))
 
 
 class VolumeIn(In):
@@ -84,7 +84,7 @@ class VolumeIn(In):
 
 
 class VolumeAttach(In):
-    instance_id = Text(most=36, required=True, **about("The instance, in the same location.", EXAMPLE_ID))
+    instance_id = Text(maximum=36, required=True, **about("The instance, in the same location.", EXAMPLE_ID))
 
 
 class VolumeResize(In):
@@ -93,7 +93,11 @@ class VolumeResize(In):
 
 class VolumeSnapshotIn(In):
     name = Name(
-        most=64, least=0, load_default=None, allow_none=True, **about("A name, unique in the volume.", "before-upgrade")
+        maximum=64,
+        minimum=0,
+        load_default=None,
+        allow_none=True,
+        **about("A name, unique in the volume.", "before-upgrade"),
     )
 
 
@@ -105,7 +109,7 @@ class VolumeRestore(In):
     )
     volume_plan_id = plan_id_field(load_default=None, allow_none=True)
     hypervisor_group_id = group_id_field(load_default=None, allow_none=True)
-    name = Name(least=0, load_default=None, allow_none=True, **about("The new volume's name.", "data again"))
+    name = Name(minimum=0, load_default=None, allow_none=True, **about("The new volume's name.", "data again"))
     project_id = project_id_field()
 
 
@@ -133,7 +137,7 @@ class Ordered(In):
 
 
 def short_name_field(**options):
-    return Name(most=64, **options, **about("A short name, unique.", "ssd"))
+    return Name(maximum=64, **options, **about("A short name, unique.", "ssd"))
 
 
 class VolumePlanGroupIn(Ordered):
@@ -147,7 +151,7 @@ class VolumePlanGroupPatch(Patch, Ordered):
 
 
 class VolumePlanIn(Ordered):
-    volume_plan_group_id = Text(most=36, required=True, **about("Its class.", EXAMPLE_ID))
+    volume_plan_group_id = Text(maximum=36, required=True, **about("Its class.", EXAMPLE_ID))
     name = short_name_field(required=True)
     size = Int(1, 65536, required=True, **about("GiB.", 10))
     price = Number(0, 10**7, **about("A month, in the installation's currency.", 1.5))

@@ -88,17 +88,17 @@ class EventKind(fields.String):
 
 
 def name_field(**options):
-    return Name(most=255, **options, **about("To tell subscriptions apart.", "Inventory"))
+    return Name(maximum=255, **options, **about("To tell subscriptions apart.", "Inventory"))
 
 
 def url_field(**options):
     text = "Where deliveries are sent: https, a public address. Redirects are not followed."
-    return Text(least=1, most=1024, **options, **about(text, "https://hooks.example.com/panel"))
+    return Text(minimum=1, maximum=1024, **options, **about(text, "https://hooks.example.com/panel"))
 
 
 def secret_field(**options):
     text = "Deliveries are signed with it. It is never shown again."
-    return Text(least=16, most=255, **options, load_only=True, **about(text, "a7c91e5b3f2d48609c1b"))
+    return Text(minimum=16, maximum=255, **options, load_only=True, **about(text, "a7c91e5b3f2d48609c1b"))
 
 
 def event_kinds_field(**options):
@@ -194,7 +194,7 @@ class AdminWebhookOut(WebhookOut):
 
 
 class AdminWebhookQuery(PageQuery):
-    user_id = Text(most=36, **about("Only the subscriptions of this account.", EXAMPLE_ID))
+    user_id = Text(maximum=36, **about("Only the subscriptions of this account.", EXAMPLE_ID))
     search = Text(**about("Part of a name or of the address.", "hooks.example.com"))
 
 

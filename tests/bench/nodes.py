@@ -116,7 +116,7 @@ def starts(report, name, config, token):
     print(
         f"  {name}: {1000 * spent:.1f} ms of CPU a start; the list took {format_times(idle)}, then {format_times(busy)}"
     )
-    report(f"starts a second with two workers, {name}", rate, least=200)
+    report(f"starts a second with two workers, {name}", rate, minimum=200)
     report(f"a list of instances meanwhile, {name}, against idle, 99th", percentile(busy) / percentile(idle), 2)
     rates[name] = rate
 
@@ -151,7 +151,7 @@ def bare(report, name, config, node):
     assert session.scalar(select(func.count()).where(Instance.power == "on")) == STARTED
     session.commit()
     print(f"  {name}: two bare loops start {STARTED / seconds:.0f} a second")
-    report(f"workers, as a part of the bare loops, {name}", rates[name] * seconds / STARTED, least=0.25)
+    report(f"workers, as a part of the bare loops, {name}", rates[name] * seconds / STARTED, minimum=0.25)
 
 
 def all_off(node):

@@ -24,11 +24,11 @@ def run(name, is_quick):
     """Run one benchmark and return what was missed, as a sentence, or None."""
     missed = []
 
-    def report(what, value, most=None, *, least=None, unit=""):
+    def report(what, value, maximum=None, *, minimum=None, unit=""):
         """`value` is a ratio, or has a unit. It may be at most `most`, or must be at least `least`."""
-        wanted = f"at most {most}" if least is None else f"at least {least}"
+        wanted = f"at most {maximum}" if minimum is None else f"at least {minimum}"
         print(f"{what}: {value:.2f}{unit} ({wanted}{unit})", flush=True)
-        if value > most if least is None else value < least:
+        if value > maximum if minimum is None else value < minimum:
             missed.append(what)
 
     module = import_module(f"tests.bench.{name}")

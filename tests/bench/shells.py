@@ -169,7 +169,7 @@ def output(report, text, *makers):
     print(
         f"shell: ssh -tt {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {describe_spread(ratios)}", flush=True
     )
-    report(f"{MEGABYTES} MB of a shell's output, against ssh -tt", statistics.median(ratios), least=0.5)
+    report(f"{MEGABYTES} MB of a shell's output, against ssh -tt", statistics.median(ratios), minimum=0.5)
 
 
 def wait_until_idle(terminal):

@@ -136,7 +136,7 @@ def throughput(report, site):
         theirs, ours = run_bare_loops(site), run_dispatchers(site)
         ratios.append(ours / theirs)
         print(f"webhooks: bare {theirs:.0f}/s, ours {ours:.0f}/s", flush=True)
-    report("deliveries a second, against bare loops", statistics.median(ratios), least=0.6)
+    report("deliveries a second, against bare loops", statistics.median(ratios), minimum=0.6)
 
 
 def run_dispatchers(site):
@@ -227,10 +227,10 @@ def memory(report, site):
     before, began = tracemalloc.get_traced_memory()[0], time.monotonic()
     while fanout.fan_out():
         session.commit()
-    seconds, most = time.monotonic() - began, tracemalloc.get_traced_memory()[1]
+    seconds, peak = time.monotonic() - began, tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     made = session.query(WebhookDelivery).count()
     session.commit()
     assert made == MANY_EVENTS * EACH
     print(f"webhooks: {made / seconds:.0f} deliveries a second are made, with every allocation noted", flush=True)
-    report("memory for making 100,000 deliveries", (most - before) / 2**20, 50, unit=" MiB")
+    report("memory for making 100,000 deliveries", (peak - before) / 2**20, 50, unit=" MiB")

@@ -15,8 +15,8 @@ from tests.support.isolated_app import isolated_installation
 
 @pytest.fixture
 def set_account_limit(api_as, cast):
-    def cap(most):
-        answer = api_as("admin", "PUT", f"/api/v1/user/{cast.owner.id}", json={"max_certificates": most})
+    def cap(maximum):
+        answer = api_as("admin", "PUT", f"/api/v1/user/{cast.owner.id}", json={"max_certificates": maximum})
         assert answer.status_code == 200
 
     return cap
@@ -74,9 +74,9 @@ def test_what_is_wrong_is_told_before_the_limit(upload, set_account_limit, chain
 
 def test_of_many_at_once_as_many_as_may_get_in(tmp_path, chain):
     """LIM-12: also when all ask in the same moment."""
-    count, most = 8, 3
+    count, maximum = 8, 3
     with isolated_installation(tmp_path, create=create_app) as app, app.app_context():
-        session.get(Account, app.cast.owner.id).max_certificates = most
+        session.get(Account, app.cast.owner.id).max_certificates = maximum
         session.commit()
         start = Barrier(count)
 
@@ -88,5 +88,5 @@ def test_of_many_at_once_as_many_as_may_get_in(tmp_path, chain):
         with ThreadPoolExecutor(count) as customers:
             answers = list(customers.map(upload, range(count)))
         statuses = sorted(answer.status_code for answer in answers)
-        assert statuses == [200] * most + [422] * (count - most)
-        assert session.scalar(select(func.count()).select_from(Certificate)) == most
+        assert statuses == [200] * maximum + [422] * (count - maximum)
+        assert session.scalar(select(func.count()).select_from(Certificate)) == maximum

@@ -32,8 +32,8 @@ class Bytes(io.BytesIO):
         super().__init__(content)
         self.wrong = wrong
 
-    def read(self, most=-1):
-        portion = super().read(most)
+    def read(self, size=-1):
+        portion = super().read(size)
         if not portion and self.wrong:
             raise ConnectionError("not these bytes")
         return portion

@@ -24,8 +24,8 @@ def redis(tmp_path, rolled_back_app, monkeypatch):
     server.kill()
 
 
-def count_hits(count, most=3):
-    return [windows.hit("test", "key", most).allowed for _ in range(count)]
+def count_hits(count, maximum=3):
+    return [windows.hit("test", "key", maximum).allowed for _ in range(count)]
 
 
 def test_processes_count_together(redis):

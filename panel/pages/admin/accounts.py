@@ -42,8 +42,8 @@ OPERATOR_ROLE_OPTIONS = (
 class AccountSettingsForm(AccountPatch):
     """AccountPatch, but an empty name clears the name."""
 
-    first_name = Name(least=0, most=100, load_default="")
-    last_name = Name(least=0, most=100, load_default="")
+    first_name = Name(minimum=0, maximum=100, load_default="")
+    last_name = Name(minimum=0, maximum=100, load_default="")
 
 
 @bp.get("")

@@ -48,10 +48,10 @@ UNCONFIRMED_REASON = "deploy_dispatch_unconfirmed"
 class OrderForm(InstanceIn):
     """The fields that the operators' form has beside the customers'."""
 
-    owner = Text(required=True, least=1)
-    hypervisor_id = Text(most=36)
-    image_id = Text(most=36, load_default=None)
-    password = Text(most=128, least=8, load_default=None)
+    owner = Text(required=True, minimum=1)
+    hypervisor_id = Text(maximum=36)
+    image_id = Text(maximum=36, load_default=None)
+    password = Text(maximum=128, minimum=8, load_default=None)
 
 
 @bp.get("")

@@ -34,7 +34,7 @@ FOLLOW_UP_ACTIONS = {
 
 
 class TargetForm(In):
-    hypervisor_id = Text(most=36, load_default=None)
+    hypervisor_id = Text(maximum=36, load_default=None)
 
 
 @bp.get("/migrations")

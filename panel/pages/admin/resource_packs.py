@@ -27,7 +27,7 @@ READ, WRITE = "admin:billing:read", "admin:billing:write"
 
 
 class PackForm(PackIn):
-    user_id = Text(most=255, required=True)
+    user_id = Text(maximum=255, required=True)
     """The form identifies the customer by email address."""
 
 

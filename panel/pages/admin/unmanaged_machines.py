@@ -22,7 +22,7 @@ READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 class ImportForm(AdoptionIn):
     """AdoptionIn with the owner's email address instead of an id."""
 
-    owner = Text(required=True, least=1)
+    owner = Text(required=True, minimum=1)
 
 
 @bp.get("/hypervisors/<hypervisor_id>/orphans")

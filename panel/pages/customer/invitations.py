@@ -18,8 +18,8 @@ bp = Blueprint("invitations", __name__, url_prefix="/invitation")
 
 
 class AcceptForm(In):
-    first_name = Name(required=True, most=100)
-    last_name = Name(least=0, most=100, load_default="")
+    first_name = Name(required=True, maximum=100)
+    last_name = Name(minimum=0, maximum=100, load_default="")
     password = AccountPassword(required=True)
     again = fields.String(required=True, validate=validate.Length(1, PASSWORD_MAX_LENGTH))
     timezone = fields.String(validate=validate_time_zone)

@@ -20,7 +20,7 @@ bp = Blueprint("password_reset", __name__)
 
 
 class AskForm(In):
-    email = Email(required=True, least=1)
+    email = Email(required=True, minimum=1)
 
 
 class NewPasswordForm(In):

@@ -21,9 +21,9 @@ NAVIGATION = NavigationEntry(
 
 
 class ProfileForm(In):
-    first_name = Name(least=0, most=100, load_default="")
-    last_name = Name(least=0, most=100, load_default="")
-    company_name = Name(least=0, allow_none=True)
+    first_name = Name(minimum=0, maximum=100, load_default="")
+    last_name = Name(minimum=0, maximum=100, load_default="")
+    company_name = Name(minimum=0, allow_none=True)
     timezone = fields.String(
         required=True, validate=validate.OneOf(TIME_ZONES, error=lazy_gettext("Choose a time zone like Europe/Berlin."))
     )

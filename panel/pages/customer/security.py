@@ -47,16 +47,16 @@ class ConfirmForm(In):
 
 
 class CodeForm(In):
-    code = Text(required=True, least=1, most=16)
+    code = Text(required=True, minimum=1, maximum=16)
 
 
 class PasskeyForm(In):
-    name = Name(required=True, most=64)
+    name = Name(required=True, maximum=64)
     password = Password
 
 
 class NewPasskey(In):
-    name = Name(required=True, most=64)
+    name = Name(required=True, maximum=64)
     credential = Credential
 
 

@@ -20,12 +20,12 @@ Credential = fields.String(required=True, validate=validate.Length(1, 20_000))
 
 
 class SignInForm(In):
-    email = Text(required=True, least=1)
+    email = Text(required=True, minimum=1)
     password = fields.String(required=True, validate=validate.Length(1, 1024))
 
 
 class CodeForm(In):
-    code = Text(required=True, least=1, most=64)
+    code = Text(required=True, minimum=1, maximum=64)
 
 
 class PasskeyForm(In):

@@ -33,9 +33,9 @@ class RuleForm(In):
     protocol = fields.String(required=True, validate=validate.OneOf(RULE_PROTOCOLS))
     ip_version = fields.String(required=True, validate=validate.OneOf((BOTH_VERSIONS, *IP_VERSIONS)))
     ports = Text(load_default=None)
-    cidr = Text(most=49, load_default=None)
-    remote_group_id = Text(most=36, load_default=None)
-    ip_set_id = Text(most=36, load_default=None)
+    cidr = Text(maximum=49, load_default=None)
+    remote_group_id = Text(maximum=36, load_default=None)
+    ip_set_id = Text(maximum=36, load_default=None)
     description = Text(load_default=None)
 
 

@@ -26,8 +26,8 @@ from panel.web.translation import gettext as _
 class NewKeyForm(In):
     """A new SSH key, which is stored with the deploy."""
 
-    key_name = Name(least=0, most=32)
-    public_key = PublicKeyLine(most=16384)
+    key_name = Name(minimum=0, maximum=32)
+    public_key = PublicKeyLine(maximum=16384)
 
 
 @route("GET", "/<instance_id>/deploy", can="instances.manage")

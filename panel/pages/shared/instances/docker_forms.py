@@ -43,15 +43,17 @@ class VariablesField(Text):
 
 
 class ComposeForm(In):
-    app_name = Text(least=1, most=64, required=True)
-    compose_url = Text(least=1, most=2048, required=True)
-    env_variables = VariablesField(most=65536, lines=True)
-    port_mappings = PortsField(most=2048, lines=True)
+    app_name = Text(minimum=1, maximum=64, required=True)
+    compose_url = Text(minimum=1, maximum=2048, required=True)
+    env_variables = VariablesField(maximum=65536, lines=True)
+    port_mappings = PortsField(maximum=2048, lines=True)
 
 
 def app_schema(app):
     """Return a schema with a field for each variable and each port of the app."""
-    declared = {f"variable_{variable.name}": Text(most=4096, required=variable.required) for variable in app.variables}
+    declared = {
+        f"variable_{variable.name}": Text(maximum=4096, required=variable.required) for variable in app.variables
+    }
     declared |= {f"port_{number}": Int(1, 65535, required=True) for number, _ in enumerate(app.ports)}
     return type("AppForm", (In,), declared)
 

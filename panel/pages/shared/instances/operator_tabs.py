@@ -17,7 +17,7 @@ MAX_RECENT_TASKS = 10
 class DiskGrowthForm(In):
     """A disk and its new size in GiB."""
 
-    disk_id = Text(most=36, required=True)
+    disk_id = Text(maximum=36, required=True)
     new_size = Int(1, 65536, required=True)
 
 
