@@ -91,7 +91,7 @@ def test_the_picture_is_there(screen, machine, panel, screenshot):
 def test_text_is_typed_by_the_keys_of_the_layout(screen, machine, layout, text, strokes):
     """The machine gets the keys that a person at such a keyboard would press, dead keys included."""
     type_text(screen, text, layout)
-    expect(screen.locator("#text output")).to_have_text(f"Typed {len(text)} characters.")
+    expect(screen.locator("#text output")).to_have_text(f"Characters typed: {len(text)}")
     wanted = [re.sub(r"(?<=[0-9a-f]{2})\+(?=[0-9a-f]{2})", " ", stroke).split(" ") for stroke in strokes.split(" ")]
     wait_until(lambda: machine.strokes == [key for keys in wanted for key in keys], "the keys")
     assert all(machine.keys.count((code, True)) == machine.keys.count((code, False)) for code, _ in machine.keys)
@@ -134,11 +134,12 @@ def test_latin_layouts_have_every_character_of_ascii(screen):
     """The others have no Latin letters at all: there, machines switch between two layouts."""
     missing = screen.evaluate(
         """async () => {
-          const { load } = await import("screen/layout");
+          const { loadLayout } = await import("vnc/layout");
           const ascii = Array.from({ length: 95 }, (_, at) => String.fromCharCode(32 + at)).join("");
           const found = {};
+          const { keymaps } = document.querySelector("#stage").dataset;
           for (const { value } of document.querySelector("#keymap").options) {
-            found[value] = (await load(document.querySelector("#stage").dataset.keymaps, value)).spell(ascii).missing;
+            found[value] = (await loadLayout(keymaps, value)).spell(ascii).missing;
           }
           return found;
         }"""

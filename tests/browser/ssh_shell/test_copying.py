@@ -52,7 +52,7 @@ def test_pasting_asks_where_each_line_would_run(shell, screenshot):
     shell.shows(r"\A\s*\Z")
     shell.page.keyboard.press("Control+Shift+V")
     question = shell.page.get_by_role("dialog", name="Paste into the terminal?")
-    expect(question).to_contain_text("This is 2 lines.")
+    expect(question).to_contain_text("These are 2 lines.")
     screenshot("question")
     shell.page.keyboard.press("Escape")
     expect(shell.page.locator("#terminal textarea")).to_be_focused()

@@ -42,11 +42,11 @@ def test_a_lost_connection_is_opened_again(shell, console_errors):
     wait_until(lambda: shell.stage.openings == 2, "another shell")
     (said, *_) = [text for text in shell.page.evaluate("noted") if "was lost" in text]
     assert "The connection to the panel was lost." in said
-    assert "Another shell is opened in a second." in said
+    assert "Another shell opens in 1 s." in said
     shell.ready()
     shell.stage.refusal = (503, "No worker is free.", None)  # so that pauses grow and leave time to answer
     shell.stage.drop()
-    expect(shell.strip).to_contain_text("Another shell is opened in 4 seconds.")
+    expect(shell.strip).to_contain_text("Another shell opens in 4 s.")
     shell.button("Leave it closed").click()
     tried = shell.stage.openings
     shell.page.wait_for_timeout(4500)  # for what must not come
@@ -91,7 +91,7 @@ def test_a_refusal_is_a_sentence(shell, console_errors, refusal, screenshot):
     expect(shell.strip).to_contain_text(message)
     expect(shell.page.get_by_role("link", name="Go to web-1")).to_have_attribute("href", "/stage/back")
     if reason == "ssh_key_injection_failed":
-        expect(shell.strip).to_contain_text("The guest agent puts a key into the machine")
+        expect(shell.strip).to_contain_text("The key is installed by the guest agent")
     screenshot("refused")
     assert str(status) in console_errors.pop()
     shell.stage.refusal = None
@@ -139,7 +139,7 @@ def test_only_the_host_key_that_was_seen_is_accepted(shell, console_errors):
     stage = shell.stage
     before = stage.known = guests.public_key_line(guests.load_key(guests.new_key()))
     shell.open(ready=False)
-    expect(shell.strip).to_contain_text("Shown now")
+    expect(shell.strip).to_contain_text("New key")
     stage.shown = third = guests.public_key_line(guests.load_key(guests.new_key()))
     shell.button("Accept this key and open").click()
     expect(shell.strip).to_contain_text("The machine presented another key in the meantime.")
