@@ -2,6 +2,7 @@
 "use strict";
 
 const find = (selector, within = document) => within.querySelector(selector);
+const texts = JSON.parse(find("#texts").textContent); // what scripts show, translated by the panel
 
 // Confirmation: htmx asks, a dialog answers. Escape and Cancel mean no.
 document.addEventListener("htmx:confirm", (event) => {
@@ -61,16 +62,16 @@ document.addEventListener("htmx:response:error", (event) => {
 async function copy(text, button) {
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
   else {
-    const held = document.createElement("textarea");
-    held.value = text;
-    button.after(held);
-    held.select();
+    const textarea = document.createElement("textarea");
+    textarea.value = text;
+    button.after(textarea);
+    textarea.select();
     document.execCommand("copy");
-    held.remove();
+    textarea.remove();
   }
   const label = button.getAttribute("aria-label");
   button.classList.add("copied");
-  button.setAttribute("aria-label", "Copied");
+  button.setAttribute("aria-label", texts.copied);
   setTimeout(() => {
     button.classList.remove("copied");
     if (label) button.setAttribute("aria-label", label);
@@ -79,7 +80,7 @@ async function copy(text, button) {
 }
 
 // Ticked rows of a list: how many, and all at once.
-function count() {
+function updateSelectedCount() {
   const boxes = [...document.querySelectorAll("[name=ids]")];
   const ticked = boxes.filter((box) => box.checked).length;
   for (const place of document.querySelectorAll("[data-ticked]")) place.textContent = ticked;
@@ -88,38 +89,38 @@ function count() {
 }
 document.addEventListener("change", ({ target }) => {
   if ("tickAll" in target.dataset) for (const box of document.querySelectorAll("[name=ids]")) box.checked = target.checked;
-  if (target.matches("[name=ids], [data-tick-all]")) count();
+  if (target.matches("[name=ids], [data-tick-all]")) updateSelectedCount();
 });
-document.addEventListener("htmx:after:swap", count);
+document.addEventListener("htmx:after:swap", updateSelectedCount);
 
 // A box that makes no sense without another ticks that one too.
 document.addEventListener("change", ({ target }) => {
   if (target.checked && target.dataset.also) document.getElementById(target.dataset.also).checked = true;
 });
 
-// The look of the page: theme.js shows what is kept.
-function keep(name, value) {
+// The theme and the navigation: theme.js applies the preferences.
+function savePreference(name, value) {
   try {
     localStorage.setItem(`panel-${name}`, value);
-  } catch {} // private windows keep nothing
+  } catch {} // private windows store nothing
   document.dispatchEvent(new Event("panel:look"));
 }
-function mark() {
+function markTheme() {
   const { theme } = document.documentElement.dataset;
   for (const choice of document.querySelectorAll("[data-set-theme]")) {
     choice.setAttribute("aria-pressed", choice.dataset.setTheme === theme);
   }
 }
-document.addEventListener("panel:look", mark);
-mark();
+document.addEventListener("panel:look", markTheme);
+markTheme();
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy],[data-dismiss],[data-set-theme],[data-fold],[data-palette]");
   if (!button) return;
   if ("copy" in button.dataset) copy(button.dataset.copy, button);
   if ("dismiss" in button.dataset) button.closest(".toast-line").remove();
-  if ("setTheme" in button.dataset) keep("theme", button.dataset.setTheme);
-  if ("fold" in button.dataset) keep("sidebar", document.documentElement.dataset.bsSidebar ? "open" : "folded");
+  if ("setTheme" in button.dataset) savePreference("theme", button.dataset.setTheme);
+  if ("fold" in button.dataset) savePreference("sidebar", document.documentElement.dataset.bsSidebar ? "open" : "folded");
   if ("palette" in button.dataset) {
     event.preventDefault();
     openPalette();
@@ -158,27 +159,25 @@ document.addEventListener("keydown", (event) => {
   found[next].scrollIntoView({ block: "nearest" });
 });
 
-// Times stay true while the page is open.
-const UNITS = [[31536000, "y"], [2592000, "mo"], [86400, "d"], [3600, "h"], [60, "min"]];
-function ago(passed) {
-  const [size, unit] = UNITS.find(([size]) => Math.abs(passed) >= size) || [];
-  if (!size) return passed < -5 ? "in a moment" : "just now";
-  const text = `${Math.floor(Math.abs(passed) / size)} ${unit}`;
-  return passed < 0 ? `in ${text}` : `${text} ago`;
+// Relative times stay current while the page is open.
+function relativeTime(passed) {
+  const unit = texts.relative_times.find(({ seconds }) => Math.abs(passed) >= seconds);
+  const text = unit[passed < -5 ? "future" : "past"];
+  return text.replace("{count}", Math.floor(Math.abs(passed) / unit.seconds));
 }
-const elapsed = (passed) => (passed < 60 ? `${Math.max(passed, 0)} s` : `${Math.floor(passed / 60)} min ${passed % 60} s`);
-function tell(selector, words) {
+const elapsedTime = (passed) => (passed < 60 ? `${Math.max(passed, 0)} s` : `${Math.floor(passed / 60)} min ${passed % 60} s`);
+function updateTimes(selector, format) {
   for (const time of document.querySelectorAll(selector)) {
-    time.textContent = words(Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000));
+    time.textContent = format(Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000));
   }
 }
-setInterval(() => tell("time[data-ago]", ago), 20000);
-setInterval(() => tell("time[data-elapsed]", elapsed), 1000);
+setInterval(() => updateTimes("time[data-ago]", relativeTime), 20000);
+setInterval(() => updateTimes("time[data-elapsed]", elapsedTime), 1000);
 
-// Messages leave by themselves; failures stay until they were read.
-const leave = (line) => line.matches?.(".toast-line:not(.alert-danger)") && setTimeout(() => line.remove(), 6000);
-[...find("#toasts").children].forEach(leave);
-new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach(leave))).observe(find("#toasts"), {
+// Messages disappear by themselves; errors stay until they are dismissed.
+const removeLater = (line) => line.matches?.(".toast-line:not(.alert-danger)") && setTimeout(() => line.remove(), 6000);
+[...find("#toasts").children].forEach(removeLater);
+new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach(removeLater))).observe(find("#toasts"), {
   childList: true,
 });
 

@@ -1,4 +1,5 @@
-// Draws the charts of a page: each [data-charts] says where its figures are, and asks again while the page is looked at.
+// Draws the charts of a page: each [data-charts] has the address of its figures, which are polled while the page is visible.
+const LOCALE = document.documentElement.lang.replace(/^en$/, "en-GB"); // English with 24 hours
 const COLOURS = ["--tblr-primary", "--tblr-orange"];
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -8,7 +9,7 @@ function size(bytes) {
   return `${+bytes.toFixed(1)} ${BINARY[unit]}`;
 }
 const short = (number) => +number.toFixed(number < 10 ? 2 : 1);
-const WORDS = {
+const FORMATS = {
   percent: (value) => `${+value.toFixed(1)} %`,
   mib: (value) => size(value * 1024 ** 2),
   bytes: (value) => `${size(value)}/s`,
@@ -32,7 +33,8 @@ class Chart {
     this.zone = zone;
     this.rows = [...box.parentElement.querySelectorAll("[data-line]")];
     this.when = box.parentElement.querySelector("[data-when]");
-    this.words = WORDS[box.dataset.unit];
+    this.lastLabel = this.when.textContent;
+    this.format = FORMATS[box.dataset.unit];
     new ResizeObserver(() => this.plot?.setSize(this.size())).observe(box);
   }
 
@@ -45,7 +47,7 @@ class Chart {
     const data = [figures.at, ...this.rows.map((row) => figures.values[row.dataset.line])];
     if (this.plot) this.plot.setData(data);
     else this.plot = new uPlot(this.options(), data, this.box);
-    this.tell();
+    this.showLegend();
   }
 
   redraw() {
@@ -55,19 +57,19 @@ class Chart {
   }
 
   // The legend shows the last values, or those under the pointer.
-  tell(index = null) {
+  showLegend(index = null) {
     this.rows.forEach((row) => {
       const name = row.dataset.line;
       const value = index === null ? undefined : this.figures.values[name][index];
       const [last, average, highest] = this.figures.legend[name];
-      const here = value === undefined ? last : value === null ? "–" : this.words(value);
+      const here = value === undefined ? last : value === null ? "–" : this.format(value);
       [here, average, highest].forEach((text, cell) => (row.cells[cell + 1].textContent = text));
     });
-    this.when.textContent = index === null ? "Last" : this.time(this.figures.at[index]);
+    this.when.textContent = index === null ? this.lastLabel : this.time(this.figures.at[index]);
   }
 
   time(second) {
-    return new Intl.DateTimeFormat("en-GB", {
+    return new Intl.DateTimeFormat(LOCALE, {
       timeZone: this.zone,
       ...(this.figures.until - this.figures.since > 90000 && { weekday: "short" }),
       hour: "2-digit",
@@ -81,7 +83,7 @@ class Chart {
     const grid = { stroke: colour("--tblr-border-color"), width: 1 };
     const axis = { stroke: colour("--tblr-secondary"), grid, ticks: { ...grid, size: 4 }, font: "12px system-ui" };
     const unit = UNITS[this.box.dataset.unit];
-    const label = unit ? (value) => short(value) : this.words;
+    const label = unit ? (value) => short(value) : this.format;
     const binary = ["mib", "bytes"].includes(this.box.dataset.unit) && { incrs: [...Array(44).keys()].map((n) => 2 ** (n - 4)) };
     return {
       ...this.size(),
@@ -110,7 +112,7 @@ class Chart {
           ...(this.rows.length === 1 && { fill: faint(COLOURS[n]) }),
         })),
       ],
-      hooks: { setCursor: [(plot) => this.tell(plot.cursor.idx ?? null)] },
+      hooks: { setCursor: [(plot) => this.showLegend(plot.cursor.idx ?? null)] },
     };
   }
 }
@@ -118,7 +120,7 @@ class Chart {
 for (const page of document.querySelectorAll("[data-charts]")) {
   const { charts, seconds, zone } = page.dataset;
   const drawn = [...page.querySelectorAll(".chart")].map((box) => new Chart(box, zone));
-  const look = async () => {
+  const poll = async () => {
     if (document.hidden) return;
     try {
       const answer = await fetch(charts, { headers: { Accept: "application/json" } });
@@ -128,8 +130,8 @@ for (const page of document.querySelectorAll("[data-charts]")) {
       drawn.forEach((chart) => chart.show(figures));
     } catch {} // offline: what is there stays, and the page says so
   };
-  look();
-  setInterval(look, seconds * 1000);
-  document.addEventListener("visibilitychange", look);
+  poll();
+  setInterval(poll, seconds * 1000);
+  document.addEventListener("visibilitychange", poll);
   document.addEventListener("panel:look", () => setTimeout(() => drawn.forEach((chart) => chart.redraw())));
 }

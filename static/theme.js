@@ -2,7 +2,7 @@
 (() => {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const kept = (name) => {
+  const preference = (name) => {
     try {
       return localStorage.getItem(`panel-${name}`);
     } catch {
@@ -10,10 +10,10 @@
     }
   };
   const show = () => {
-    const theme = kept("theme") || "auto";
+    const theme = preference("theme") || "auto";
     root.dataset.theme = theme;
     root.dataset.bsTheme = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
-    if (kept("sidebar") === "folded") root.dataset.bsSidebar = "folded";
+    if (preference("sidebar") === "folded") root.dataset.bsSidebar = "folded";
     else delete root.dataset.bsSidebar;
   };
   dark.addEventListener("change", show);

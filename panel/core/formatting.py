@@ -1,34 +1,11 @@
 """Times, sizes, numbers and money as text for people."""
 
-from datetime import UTC
 from zoneinfo import ZoneInfo
 
-from markupsafe import Markup
-
 from panel.core import clock
+from panel.core.messages import message
 
 CURRENCY_SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "₹"}
-RELATIVE_TIME_UNITS = ((86400 * 365, "y"), (86400 * 30, "mo"), (86400, "d"), (3600, "h"), (60, "min"))
-
-
-def timeago_tag(moment, zone="UTC", *, now=None):
-    """Return a <time> tag with a relative time and the exact one as its title. The page's script keeps it current."""
-    if moment is None:
-        return Markup('<span class="text-secondary">never</span>')
-    return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
-        moment.astimezone(UTC).isoformat(timespec="seconds"),
-        format_datetime(moment, zone),
-        relative_time(moment, now or clock.now()),
-    )
-
-
-def relative_time(moment, now):
-    seconds = int((now - moment).total_seconds())
-    is_future, seconds = seconds < -5, abs(seconds)
-    for size, unit in RELATIVE_TIME_UNITS:
-        if seconds >= size:
-            return f"in {seconds // size} {unit}" if is_future else f"{seconds // size} {unit} ago"
-    return "in a moment" if is_future else "just now"
 
 
 def format_datetime(moment, zone="UTC"):
@@ -55,7 +32,7 @@ def to_local_time(moment, zone):
 def duration(seconds):
     seconds = int(seconds)
     if seconds < 1:
-        return "under 1 s"
+        return "< 1 s"
     if seconds < 60:
         return f"{seconds} s"
     if seconds < 3600:
@@ -91,13 +68,13 @@ def gib(count):
 
 def rate(mbps):
     if not mbps:
-        return "unlimited"
+        return message("unlimited")
     return f"{format_number(mbps / 1000)} Gbit/s" if mbps >= 1000 else f"{mbps} Mbit/s"
 
 
 def traffic(gigabytes):
     if not gigabytes:
-        return "unlimited"
+        return message("unlimited")
     return f"{format_number(gigabytes / 1000)} TB" if gigabytes >= 1000 else f"{gigabytes} GB"
 
 

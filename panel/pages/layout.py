@@ -13,7 +13,7 @@ from panel.models import Account
 from panel.pages.customer.tasks import recent_tasks
 from panel.pages.shared import area
 from panel.services import sessions, settings, usage
-from panel.web import assets, translation
+from panel.web import assets, relative_times, translation
 from panel.web.page_registry import customer_pages, operator_pages
 
 
@@ -43,7 +43,8 @@ def init_app(app):
         "nonce": csp_nonce,
         "now": clock.now,
         "zone": viewer_timezone,
-        "ago": lambda moment: formatting.timeago_tag(moment, viewer_timezone()),
+        "ago": lambda moment: relative_times.timeago_tag(moment, viewer_timezone()),
+        "relative_times": relative_times.script_texts,
         "exact": lambda moment: formatting.format_datetime(moment, viewer_timezone()),
         "hour": lambda moment: formatting.format_time(moment, viewer_timezone()),
         "second": lambda moment: formatting.format_time_seconds(moment, viewer_timezone()),
