@@ -77,7 +77,7 @@ def wait_for_heartbeat(task_id):
 
 def test_a_task_in_hand_beats_also_after_its_bell_rang_again(worker, order, held_starts):
     task_id = order()
-    worker.give("worker.engine.runner.run", task_id)
+    worker.submit("worker.engine.runner.run", task_id)
     assert held_starts.there.wait(WAIT_TIMEOUT_SECONDS)
     assert wait_for_heartbeat(task_id)
     worker.run(task_id)  # a second bell finds it taken, and must not let it go
@@ -108,9 +108,9 @@ def test_every_claim_has_a_name_of_its_own(worker, order):
 
 def test_a_call_that_crashes_frees_its_hand(worker, order, site):
     for _ in range(3):
-        worker.give("worker.nowhere.nothing")
+        worker.submit("worker.nowhere.nothing")
     task_id = order()
-    worker.give("worker.engine.runner.run", task_id)
+    worker.submit("worker.engine.runner.run", task_id)
     worker.shutdown()
     assert read_task(task_id).status == "completed"
 
@@ -118,8 +118,8 @@ def test_a_call_that_crashes_frees_its_hand(worker, order, site):
 def test_all_hands_full_waits(worker, order, held_starts):
     tasks = [order() for _ in range(3)]
     for task_id in tasks[:2]:
-        worker.give("worker.engine.runner.run", task_id)
-    third = threading.Thread(target=worker.give, args=("worker.engine.runner.run", tasks[2]))
+        worker.submit("worker.engine.runner.run", task_id)
+    third = threading.Thread(target=worker.submit, args=("worker.engine.runner.run", tasks[2]))
     third.start()
     assert held_starts.there.wait(WAIT_TIMEOUT_SECONDS)
     third.join(0.2)
@@ -148,7 +148,7 @@ def test_one_hand_carries_what_one_bell_tells_of(worker, order):
     claim, names = claiming.claim, []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(claiming, "claim", lambda *told: names.append(told) or claim(*told))
-        worker.give("worker.engine.runner.run", *starts)
+        worker.submit("worker.engine.runner.run", *starts)
         worker.shutdown()
     assert [read_task(task_id).status for task_id in starts] == ["completed"] * 3
     assert (names, worker.active_claims) == ([], set())

@@ -32,8 +32,8 @@ task_columns = Task.__table__.c
 def run(task_ids, worker):
     """Run the tasks that can be batched and notify again for the others. `worker` is a new, unique name."""
     works = claim(task_ids, worker)
-    done = run_batch(works) if works else []
-    requeued = [work.task.id for work in works if work not in done]
+    completed = run_batch(works) if works else []
+    requeued = [work.task.id for work in works if work not in completed]
     requeue(requeued, worker)
     claimed_ids = {work.task.id for work in works}
     for task_id in (*requeued, *(task_id for task_id in task_ids if task_id not in claimed_ids)):
@@ -73,17 +73,17 @@ def run_batch(works):
     kind = works[0].task.kind
     log.info("tasks_started", kind=kind, count=len(works), worker=works[0].worker)
     try:
-        done = TASK_TYPES[kind].batch.body(works, until=time.monotonic() + BATCH_DEADLINE_SECONDS)
-        waited_for = complete_batch(done) if done else ()
+        completed = TASK_TYPES[kind].batch.body(works, until=time.monotonic() + BATCH_DEADLINE_SECONDS)
+        waited_for = complete_batch(completed) if completed else ()
     except Exception as error:
         session.rollback()
         log_failure(log, "not_together", error, kind=kind)
         return []
-    log.info("tasks_ended", kind=kind, count=len(done))
-    for work in done:
+    log.info("tasks_ended", kind=kind, count=len(completed))
+    for work in completed:
         if work.task.resource_id in waited_for:
             claiming.notify_waiting(work.task)
-    return done
+    return completed
 
 
 def complete_batch(works):

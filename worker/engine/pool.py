@@ -27,20 +27,20 @@ HEARTBEAT_INTERVAL_SECONDS = 8.0
 class TaskPool:
     def __init__(self, app, size, heartbeat_interval=HEARTBEAT_INTERVAL_SECONDS):
         self.app, self.worker = app, f"worker-{new_id()}"
-        self.free = threading.Semaphore(size)
-        self.threads = ThreadPoolExecutor(size, thread_name_prefix="hand")
+        self.free_slots = threading.Semaphore(size)
+        self.threads = ThreadPoolExecutor(size, thread_name_prefix="task")
         self.active_claims: set[str] = set()
         """The worker names of the current claims. Each claim has its own name, which is never used again."""
         self.claim_numbers = numbers(1)
         self.stopped = threading.Event()
         threading.Thread(target=self.heartbeat_loop, args=(heartbeat_interval,), name="heartbeat", daemon=True).start()
 
-    def give(self, function, *args):
+    def submit(self, function, *args):
         """Run the call on a free thread. Block while all threads are busy."""
-        self.free.acquire()
-        self.threads.submit(self.carry, function, *args).add_done_callback(lambda _: self.free.release())
+        self.free_slots.acquire()
+        self.threads.submit(self.run_call, function, *args).add_done_callback(lambda _: self.free_slots.release())
 
-    def carry(self, function, *args):
+    def run_call(self, function, *args):
         try:
             with self.app.app_context():
                 if function == "worker.engine.runner.run":
@@ -81,4 +81,4 @@ class TaskPool:
 
 def on_message(function, *args):
     """Submit a notification to the pool. Called by RQ."""
-    context.current().task_pool.give(function, *args)
+    context.current().task_pool.submit(function, *args)

@@ -19,8 +19,8 @@ def purge_expired():
     now = clock.now()
     session.execute(delete(LoginSession).where(LoginSession.expires_at < now))
     session.execute(delete(Event).where(Event.created_at < now - EVENT_RETENTION))
-    tests = WebhookDelivery.event_id.is_(None)  # other deliveries are deleted together with their events
-    session.execute(delete(WebhookDelivery).where(tests, WebhookDelivery.created_at < now - EVENT_RETENTION))
+    is_test = WebhookDelivery.event_id.is_(None)  # other deliveries are deleted together with their events
+    session.execute(delete(WebhookDelivery).where(is_test, WebhookDelivery.created_at < now - EVENT_RETENTION))
     for service in (consoles, known_devices, one_time_tokens, idempotency, tokens, usage):
         service.purge_expired()
     session.commit()

@@ -53,8 +53,8 @@ class Reaper:
         rows = [tuple(row) for row in session.execute(claimed.where(Task.worker.is_not(None)))]
         session.commit()
         self.last_heartbeats = {row: self.last_heartbeats.get(row, now) for row in rows}
-        for row, since in self.last_heartbeats.items():
-            if now - since >= self.lease:
+        for row, unchanged_since in self.last_heartbeats.items():
+            if now - unchanged_since >= self.lease:
                 requeue_or_fail(*row)
 
     def renotify_stale(self):
@@ -71,9 +71,9 @@ class Reaper:
         if monotonic() < self.next_rollback_retry_at:
             return
         self.next_rollback_retry_at = monotonic() + self.lease
-        pending = select(Task.id).join(Hypervisor, Hypervisor.id == Task.hypervisor_id).where(ROLLBACK_IS_PENDING)
+        with_rollback = select(Task.id).join(Hypervisor, Hypervisor.id == Task.hypervisor_id).where(ROLLBACK_IS_PENDING)
         task_ids = session.scalars(
-            pending.where(Hypervisor.status == "up", Task.worker.is_(None)).limit(MAX_BACKLOG)
+            with_rollback.where(Hypervisor.status == "up", Task.worker.is_(None)).limit(MAX_BACKLOG)
         ).all()
         session.commit()
         for task_id in task_ids:

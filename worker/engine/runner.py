@@ -119,7 +119,7 @@ class TaskContext:
         """Write values into the row and return `cancel_requested_at`. Raise LeaseLost when the lease is lost."""
         now = clock.now()
         values |= {"heartbeat_at": now, "updated_at": now}
-        owned_row = {"mine": self.task.id, "held_by": self.worker}
+        owned_row = {"task_id": self.task.id, "lease_holder": self.worker}
         row = session.connection().execute(UPDATE_IF_OWNED, owned_row | values).one_or_none()
         if row is None:
             raise LeaseLost
@@ -131,7 +131,7 @@ class TaskContext:
 task_columns = Task.__table__.c
 UPDATE_IF_OWNED = (
     update(Task.__table__)
-    .where(task_columns.id == bindparam("mine"), task_columns.worker == bindparam("held_by"))
+    .where(task_columns.id == bindparam("task_id"), task_columns.worker == bindparam("lease_holder"))
     .returning(task_columns.cancel_requested_at)
 )
 INSERT_LOG = insert(TaskLog.__table__)

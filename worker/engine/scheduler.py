@@ -39,7 +39,7 @@ NODE_PROBE_INTERVAL_SECONDS = 600.0
 class Scheduler:
     def __init__(self, app, lease=TASK_LEASE_SECONDS):
         self.app, self.stopped = app, threading.Event()
-        self.lead = Lock(context.current().redis, LEADER_LOCK_KEY, timeout=20, blocking=False)
+        self.leader_lock = Lock(context.current().redis, LEADER_LOCK_KEY, timeout=20, blocking=False)
         self.watchers: dict[tuple, NodeWatcher] = {}
         self.calls = {Reaper(lease): lease / 8, self.update_watchers: 5} | {
             job.start: job.seconds for job in PERIODIC_JOBS
@@ -58,11 +58,11 @@ class Scheduler:
 
     def tick(self):
         try:
-            leading = self.is_leader()
+            is_leading = self.is_leader()
         except RedisError as error:
             log.warning("schedule_waits_for_redis", error=str(error))
             return time.sleep(2)
-        if not leading:
+        if not is_leading:
             return self.close_watchers()
         for call, seconds in self.calls.items():
             if time.monotonic() >= self.due[call]:
@@ -77,15 +77,15 @@ class Scheduler:
             log_failure(log, "schedule_failed", error)  # the database may be away: the call comes again
 
     def is_leader(self):
-        if self.lead.owned():
-            self.lead.reacquire()
+        if self.leader_lock.owned():
+            self.leader_lock.reacquire()
             return True
-        return self.lead.acquire()
+        return self.leader_lock.acquire()
 
     def resign(self):
         try:
-            if self.lead.owned():
-                self.lead.release()
+            if self.leader_lock.owned():
+                self.leader_lock.release()
         except RedisError:
             pass  # the lock expires
 
@@ -113,7 +113,9 @@ class NodeWatcher:
         self.app, self.hypervisor_id = app, hypervisor_id
         self.closed, self.due = threading.Event(), threading.Event()
         for loop in (self.listen, self.poll):
-            threading.Thread(target=self.run_forever, args=(loop,), name=f"eye {hypervisor_id}", daemon=True).start()
+            threading.Thread(
+                target=self.run_forever, args=(loop,), name=f"node watcher {hypervisor_id}", daemon=True
+            ).start()
 
     def close(self):
         self.closed.set()
