@@ -120,9 +120,9 @@ def ping(hypervisor_id, rows, seconds):
         # Only for information: reconciling records that the node is down.
         log.info("agents_not_pinged", node=hypervisor_id, detail=error.detail)
         return {}
-    news = [row for row in rows if row.id in answers and is_news(row, answers[row.id], asked_at)]
+    changed = [row for row in rows if row.id in answers and is_changed(row, answers[row.id], asked_at)]
     for answered in (True, False):
-        record_ping([row.id for row in news if answers[row.id] is answered], answered, asked_at)
+        record_ping([row.id for row in changed if answers[row.id] is answered], answered, asked_at)
     return answers
 
 
@@ -141,7 +141,7 @@ def record_ping(instance_ids, answered, asked_at):
         session.commit()
 
 
-def is_news(row, answered, asked_at):
+def is_changed(row, answered, asked_at):
     checked_at = row.agent_checked_at
     if (
         checked_at is None
@@ -172,14 +172,14 @@ def poll_guests(hypervisor_id, answering_ids):
 
 def poll_report(hypervisor_id, instance_id):
     """Record what the guest's agent reports. If it does not answer, the last report stays."""
-    node, at = connect_node(hypervisor_id), clock.now()
+    node, asked_at = connect_node(hypervisor_id), clock.now()
     try:
         addresses = node.agent_addresses(instance_id)
         filesystems = read_filesystems(node, instance_id)
     except NodeError as error:
         log.info("guest_not_asked", instance=instance_id, detail=error.detail)
         if isinstance(error, AgentUnavailable):
-            record_ping([instance_id], False, at)
+            record_ping([instance_id], False, asked_at)
         return session.rollback()
     if session.get(Instance, instance_id) is not None:
         rows = [
@@ -187,7 +187,7 @@ def poll_report(hypervisor_id, instance_id):
             for mac, ips in addresses.items()
             for ip in ips
         ]
-        session.merge(GuestInfo(instance_id=instance_id, at=at, addresses=rows, filesystems=filesystems))
+        session.merge(GuestInfo(instance_id=instance_id, at=asked_at, addresses=rows, filesystems=filesystems))
     session.commit()
 
 

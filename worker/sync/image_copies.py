@@ -28,9 +28,9 @@ No other file of the panel has such a name.
 @periodic(seconds=3600)
 def sweep_all_nodes():
     """Enqueue a sweep of each node that is up."""
-    up = session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up")).all()
+    hypervisor_ids = session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up")).all()
     session.commit()
-    for hypervisor_id in up:
+    for hypervisor_id in hypervisor_ids:
         jobs.enqueue_call("worker.sync.image_copies.sweep_node", hypervisor_id)
 
 

@@ -36,13 +36,13 @@ BYTES_PER_MEGABIT = 125_000
 class NodeSample:
     """All machines of a node, by id, at one time. `clock` is monotonic and is used to measure durations."""
 
-    asked: datetime
+    asked_at: datetime
     machines: dict[str, MachineStatus]
     clock: float = field(default_factory=lambda: monotonic())
 
     @property
     def at(self):
-        return self.asked.timestamp()
+        return self.asked_at.timestamp()
 
 
 last_samples: dict[str, NodeSample] = {}
@@ -63,9 +63,9 @@ def record_sample(hypervisor_id, sample):
     query = select(Instance.id, Instance.cpu_cores, Instance.ram).where(Instance.hypervisor_id == hypervisor_id)
     usages = {}
     for instance_id, cores, ram in session.execute(query):
-        pair = previous.machines.get(instance_id), sample.machines.get(instance_id)
-        if all(pair) and is_measurable(*pair):
-            usages[instance_id] = compute_usage(*pair, sample.clock - previous.clock, cores, ram)
+        statuses = previous.machines.get(instance_id), sample.machines.get(instance_id)
+        if all(statuses) and is_measurable(*statuses):
+            usages[instance_id] = compute_usage(*statuses, sample.clock - previous.clock, cores, ram)
     try:
         metrics.write(usages, sample.at)
         if usages and previous.at // ROLLUP_INTERVAL_SECONDS != sample.at // ROLLUP_INTERVAL_SECONDS:
@@ -82,32 +82,32 @@ def is_measurable(earlier, later):
     A counter that decreased was restarted. A counter of 0 is missing: a node that is busy with a machine leaves its
     counters out.
     """
-    on = Power.off not in (earlier.power, later.power)
-    return on and 0 < earlier.cpu_seconds <= later.cpu_seconds
+    is_on = Power.off not in (earlier.power, later.power)
+    return is_on and 0 < earlier.cpu_seconds <= later.cpu_seconds
 
 
 def compute_usage(earlier, later, seconds, cores, ram):
-    def rate(name):
+    def counter_rate(name):
         return counter_delta_or_zero(getattr(earlier, name), getattr(later, name)) / seconds
 
-    def passed(name):
-        was, is_ = getattr(earlier, name), getattr(later, name)
+    def traffic_rate(name):
+        counts_before, counts = getattr(earlier, name), getattr(later, name)
         return (
-            sum(counter_delta_or_zero(was.get(mac, 0), count) for mac, count in is_.items())
+            sum(counter_delta_or_zero(counts_before.get(mac, 0), count) for mac, count in counts.items())
             / seconds
             / BYTES_PER_MEGABIT
         )
 
     memory = later.memory_used if later.guest_memory is None else later.guest_memory
     return {
-        "cpu_percent": min(100.0, 100 * rate("cpu_seconds") / cores),
+        "cpu_percent": min(100.0, 100 * counter_rate("cpu_seconds") / cores),
         "memory_used": min(memory / MiB, ram),
-        "network_receive_mbps": passed("received"),
-        "network_transmit_mbps": passed("sent"),
-        "disk_read_bytes": rate("disk_read"),
-        "disk_write_bytes": rate("disk_written"),
-        "disk_read_iops": rate("disk_reads"),
-        "disk_write_iops": rate("disk_writes"),
+        "network_receive_mbps": traffic_rate("received"),
+        "network_transmit_mbps": traffic_rate("sent"),
+        "disk_read_bytes": counter_rate("disk_read"),
+        "disk_write_bytes": counter_rate("disk_written"),
+        "disk_read_iops": counter_rate("disk_reads"),
+        "disk_write_iops": counter_rate("disk_writes"),
     }
 
 

@@ -226,7 +226,7 @@ def add_traffic(interfaces, machines):
         if (received, sent) != (interface.counted_received, interface.counted_sent):
             changes.append(
                 {
-                    "card": interface.id,
+                    "interface_id": interface.id,
                     "before_received": interface.counted_received,
                     "before_sent": interface.counted_sent,
                     "now_received": received,
@@ -244,7 +244,7 @@ interface_columns = Interface.__table__.c
 ADD_TRAFFIC = (
     update(Interface.__table__)
     .where(
-        interface_columns.id == bindparam("card"),
+        interface_columns.id == bindparam("interface_id"),
         interface_columns.counted_received == bindparam("before_received"),
         interface_columns.counted_sent == bindparam("before_sent"),
     )

@@ -35,8 +35,8 @@ class AttemptFailed(Exception):
 class ReceiverConnection:
     """Posts to one URL. One thread uses it; the dispatcher's thread calls `enforce_deadline`."""
 
-    def __init__(self, url, context):
-        self.url, self.context = url, context
+    def __init__(self, url, ssl_context):
+        self.url, self.ssl_context = url, ssl_context
         self.connection = None
         self.began_at = self.deadline_at = float("inf")
 
@@ -64,7 +64,7 @@ class ReceiverConnection:
         self.close()
         try:
             target, addresses = resolve_target(self.url)
-            self.path, self.connection = target.path, PinnedConnection(target, addresses, self.context)
+            self.path, self.connection = target.path, PinnedConnection(target, addresses, self.ssl_context)
             self.connection.connect()
             self.connection.sock.settimeout(ANSWER_TIMEOUT_SECONDS)
         except UrlRefused as refusal:

@@ -29,17 +29,17 @@ STORED_ANSWER_BYTES = 2048
 
 
 class DeliveryRun:
-    def __init__(self, subscription, holder, context, is_fast=False):
+    def __init__(self, subscription, holder, ssl_context, is_fast=False):
         """`subscription` is a row that `delivery_queue.claim_subscriptions` returned."""
         self.subscription_id, self.account_id, self.host = subscription
         self.holder, self.is_fast = holder, is_fast
-        self.line = ReceiverConnection("", context)
+        self.connection = ReceiverConnection("", ssl_context)
         self.subscription, self.outcomes, self.last_written_at = None, [], 0.0
 
     @property
     def is_stalled(self):
         """Return whether the receiver keeps this run waiting."""
-        return time.monotonic() > self.line.began_at + STALLED_AFTER_SECONDS
+        return time.monotonic() > self.connection.began_at + STALLED_AFTER_SECONDS
 
     def serve(self, stopping=lambda: False):
         """Send until nothing is due, the time is over or an attempt fails.
@@ -47,14 +47,14 @@ class DeliveryRun:
         If the first attempt fails, the subscription is not served again before a back-off.
         """
         started_at, is_receiving = time.monotonic(), True
-        for number, (delivery, event) in enumerate(self.iter_due(started_at + READ_ON_SECONDS)):
+        for position, (delivery, event) in enumerate(self.iter_due(started_at + READ_ON_SECONDS)):
             if stopping() or time.monotonic() - started_at > MAX_RUN_TIME_SECONDS or not self.renew_lease():
                 break
-            self.outcomes.append(attempt_delivery(self.line, self.subscription, delivery, event))
+            self.outcomes.append(attempt_delivery(self.connection, self.subscription, delivery, event))
             if not self.outcomes[-1].arrived:
-                is_receiving = number > 0
+                is_receiving = position > 0
                 break
-        self.line.close()
+        self.connection.close()
         self.write(
             partial(
                 delivery_queue.release if is_receiving else delivery_queue.back_off, self.subscription_id, self.holder
@@ -80,9 +80,9 @@ class DeliveryRun:
         self.write()
         self.subscription = delivery_queue.load_leased(self.subscription_id, self.holder)
         session.commit()
-        if self.subscription and self.subscription.url != self.line.url:
-            self.line.close()
-            self.line.url = self.subscription.url
+        if self.subscription and self.subscription.url != self.connection.url:
+            self.connection.close()
+            self.connection.url = self.subscription.url
 
     def write(self, end_lease=lambda: None):
         if self.outcomes:

@@ -29,8 +29,8 @@ LEASE_RENEW_INTERVAL_SECONDS = 10.0
 
 class Dispatcher:
     def __init__(self, app, fast_threads=FAST_THREADS, slow_threads=SLOW_THREADS):
-        self.app, self.name, self.holder_numbers = app, f"sender-{new_id()}", count(1)
-        self.context = create_ssl_context(app.extensions["config"].webhook_ca)
+        self.app, self.name, self.holder_numbers = app, f"dispatcher-{new_id()}", count(1)
+        self.ssl_context = create_ssl_context(app.extensions["config"].webhook_ca)
         self.fast_threads, self.slow_threads = fast_threads, slow_threads
         self.pool = ThreadPoolExecutor(fast_threads + slow_threads, thread_name_prefix="webhook")
         self.runs = set()
@@ -57,7 +57,7 @@ class Dispatcher:
             self.woken.wait(DISPATCH_INTERVAL_SECONDS)
             self.woken.clear()
             for run in self.current_runs():
-                run.line.enforce_deadline()
+                run.connection.enforce_deadline()
             try:
                 with self.app.app_context():
                     self.dispatch_due()
@@ -71,24 +71,26 @@ class Dispatcher:
             delivery_queue.renew_leases([run.holder for run in self.current_runs()])
             session.commit()
         for is_fast in (True, False):
-            free = self.free_threads(is_fast)
-            if free > 0 and not self.stopped.is_set():
-                self.start_runs(is_fast, free)
+            free_count = self.count_free_threads(is_fast)
+            if free_count > 0 and not self.stopped.is_set():
+                self.start_runs(is_fast, free_count)
 
-    def free_threads(self, is_fast):
+    def count_free_threads(self, is_fast):
         """Return how many runs of this kind may begin."""
         running = self.current_runs()
-        slow = sum(run.is_stalled or not run.is_fast for run in running)
+        slow_count = sum(run.is_stalled or not run.is_fast for run in running)
         if not is_fast:
-            return self.slow_threads - slow
-        return min(self.fast_threads + slow, self.fast_threads + self.slow_threads) - len(running)
+            return self.slow_threads - slow_count
+        return min(self.fast_threads + slow_count, self.fast_threads + self.slow_threads) - len(running)
 
-    def start_runs(self, is_fast, free):
+    def start_runs(self, is_fast, free_count):
         holder = f"{self.name}-{next(self.holder_numbers)}"  # never used again: a lease that was lost stays lost
-        claimed = delivery_queue.claim_subscriptions(holder, is_fast=is_fast, maximum=free, running=self.current_runs())
+        claimed = delivery_queue.claim_subscriptions(
+            holder, is_fast=is_fast, maximum=free_count, running=self.current_runs()
+        )
         session.commit()
         for subscription in claimed:
-            run = DeliveryRun(subscription, holder, self.context, is_fast)
+            run = DeliveryRun(subscription, holder, self.ssl_context, is_fast)
             self.runs.add(run)
             self.pool.submit(self.serve_run, run)
 
@@ -99,7 +101,7 @@ class Dispatcher:
         except Exception as error:
             log_failure(log, "webhook_failed", error, subscription_id=run.subscription_id)  # its lease expires
         finally:
-            run.line.close()
+            run.connection.close()
             self.runs.discard(run)
             self.woken.set()
 
