@@ -149,7 +149,7 @@ def test_an_agent_that_falls_silent(docker_ready):
 
 def test_an_app_whose_files_somebody_removed_cannot_be_started(docker_ready):
     found = docker_ready.deploy()
-    docker_ready.guest.keep(found["project_name"], None)
+    docker_ready.guest.store_project(found["project_name"], None)
     docker_ready.ask("POST", f"/{found['id']}/restart")
     docker_ready.work()
     broken = docker_ready.find(found["id"])

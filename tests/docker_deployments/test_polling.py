@@ -32,7 +32,7 @@ def make_stale(minutes=4):
 
 def crash(dock, found):
     project = dock.guest.project(found["project_name"])
-    dock.guest.keep(found["project_name"], {**project, "images": {"web": "crashing/app"}})
+    dock.guest.store_project(found["project_name"], {**project, "images": {"web": "crashing/app"}})
 
 
 def test_a_container_that_died_is_seen(docker_ready):
@@ -58,7 +58,7 @@ def test_a_machine_that_boots_gets_time_to_start_them(docker_ready):
 def test_what_its_owner_did_in_the_machine_is_seen(docker_ready):
     stopped, removed = docker_ready.deploy(), docker_ready.deploy("redis", env_variables={"REDIS_PASSWORD": "a word"})
     docker_ready.guest.control(stopped["project_name"], "stop")
-    docker_ready.guest.keep(removed["project_name"], None)
+    docker_ready.guest.store_project(removed["project_name"], None)
     make_stale()
     poll_node(docker_ready)
     assert docker_ready.find(stopped["id"])["status"] == "stopped"

@@ -133,8 +133,11 @@ def test_qemu_is_an_unprivileged_user_that_sees_its_disks_and_not_the_panel(own_
     assert not reads(str(own_hypervisor.parent / "panel.db"))
     assert (disk.stat().st_uid, disk.stat().st_mode & 0o777) == (user.uid, 0o600)
     assert doctor_hypervisor.inspect_hypervisor(own_hypervisor)[1] == []
-    with pytest.raises(libvirt.libvirtError), node.lines.one() as line:  # what is covered takes no storage
-        line.storagePoolDefineXML(xml.pool("beside", str(own_hypervisor.parent / "x"))).create(
+    with (
+        pytest.raises(libvirt.libvirtError),
+        node.connections.borrow() as connection,
+    ):  # what is covered takes no storage
+        connection.storagePoolDefineXML(xml.pool("beside", str(own_hypervisor.parent / "x"))).create(
             libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD
         )
     node.power_off(machine.id)

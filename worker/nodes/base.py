@@ -488,8 +488,8 @@ class NodeDriver(ABC):
         """
 
     @abstractmethod
-    def copy_media(self, medium: Disk, target: NodeDriver, onto: Disk) -> None:
-        """After success the target has a volume `onto` with the same bytes. After failure it has none."""
+    def copy_media(self, medium: Disk, target: NodeDriver, target_disk: Disk) -> None:
+        """After success the target has a volume `target_disk` with the same bytes. After failure it has none."""
 
     @abstractmethod
     def clean_up_target(self, machine_id: str, disks: Iterable[tuple[str, str]], name: str = "") -> None:

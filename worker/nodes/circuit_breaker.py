@@ -57,10 +57,10 @@ class CircuitBreaker:
         then: the request was sent, and its answer is not needed."""
         if self.pid != os.getpid():
             self.reset()  # the threads and locks of a parent process mean nothing in its child
-        if self.open and not probe and not self.due():
+        if self.open and not probe and not self.claim_retry():
             raise Unreachable(message("The hypervisor does not answer."), f"{self.name}: the circuit is open")
         try:
-            result = self.result(work, deadline, last_activity, acknowledged_after)
+            result = self.wait_for_result(work, deadline, last_activity, acknowledged_after)
         except Unreachable:
             self.timeouts += 1
             self.retry_at = time.monotonic() + CIRCUIT_RETRY_SECONDS
@@ -71,14 +71,14 @@ class CircuitBreaker:
         self.timeouts = 0
         return result
 
-    def due(self) -> bool:
+    def claim_retry(self) -> bool:
         """Return True for one caller in each retry interval."""
         if time.monotonic() < self.retry_at:
             return False
         self.retry_at = time.monotonic() + CIRCUIT_RETRY_SECONDS
         return True
 
-    def result(self, work, deadline, last_activity, acknowledged_after):
+    def wait_for_result(self, work, deadline, last_activity, acknowledged_after):
         future, limit = Future(), time.monotonic() + deadline
         if not self.slots.acquire(timeout=deadline):
             raise Unreachable(

@@ -53,8 +53,8 @@ AGENT_ACK_TIMEOUT_SECONDS = 1.0
 class LibvirtNode(NodeDriver):
     def __init__(self, spec: NodeSpec, data_dir: Path):
         super().__init__(spec, data_dir)
-        self.lines = ConnectionPool(spec.uri)
-        self.pings = guest_agent_status.AgentPinger(self.lines)
+        self.connections = ConnectionPool(spec.uri)
+        self.pinger = guest_agent_status.AgentPinger(self.connections)
         self.circuit = CircuitBreaker(spec.name)
         self.filters_neighbours = neighbours.is_possible(spec.uri)
         self.interface_macs = domain_stats.InterfaceMacs()
@@ -65,12 +65,12 @@ class LibvirtNode(NodeDriver):
     def call(self, action_label: str, deadline: float, work, *args, **circuit):
         """Run `work(connection, *args)` within the deadline. `action_label` completes "the hypervisor could not …"."""
 
-        def carry():
-            with self.lines.one() as live_connection, translate_errors(live_connection, action_label):
+        def run_work():
+            with self.connections.borrow() as live_connection, translate_errors(live_connection, action_label):
                 return work(live_connection, *args)
 
         try:
-            return self.circuit.run(carry, deadline, **circuit)
+            return self.circuit.run(run_work, deadline, **circuit)
         except Unreachable:
             self.facts = None
             raise
@@ -105,19 +105,19 @@ class LibvirtNode(NodeDriver):
         )
 
     def watch_events(self, event, stop):
-        watch = self.circuit.run(self._watch, QUERY_TIMEOUT_SECONDS)
+        stream = self.circuit.run(self._open_event_stream, QUERY_TIMEOUT_SECONDS)
         try:
-            watch.run(event, stop)
+            stream.run(event, stop)
         finally:
-            close_in_background(watch.line)
+            close_in_background(stream.connection)
 
-    def _watch(self):
-        live_connection = self.lines.open()
+    def _open_event_stream(self):
+        live_connection = self.connections.open()
         with translate_errors(live_connection, "tell of changes"):
             return EventStream(live_connection)
 
     def close(self):
-        self.lines.close()
+        self.connections.close()
 
     # --- pools, images, disks
 
@@ -130,9 +130,15 @@ class LibvirtNode(NodeDriver):
     def put_image(self, pool, image, progress=None):
         """Upload the image. The deadline counts from the last byte that moved, because the duration depends on the
         size."""
-        moved, last = media.track_progress(progress)
+        report, get_last_report_at = media.track_progress(progress)
         self.call(
-            message("take the image"), CHANGE_TIMEOUT_SECONDS, pools.put_image, pool, image, moved, last_activity=last
+            message("take the image"),
+            CHANGE_TIMEOUT_SECONDS,
+            pools.put_image,
+            pool,
+            image,
+            report,
+            last_activity=get_last_report_at,
         )
 
     def delete_image(self, pool, name):
@@ -156,7 +162,7 @@ class LibvirtNode(NodeDriver):
         )
 
     def upload_media(self, pool, name, source, size, progress=None):
-        moved, last = media.track_progress(progress)
+        report, get_last_report_at = media.track_progress(progress)
         return self.call(
             message("take the medium"),
             CHANGE_TIMEOUT_SECONDS,
@@ -165,22 +171,33 @@ class LibvirtNode(NodeDriver):
             name,
             source,
             size,
-            moved,
-            last_activity=last,
+            report,
+            last_activity=get_last_report_at,
         )
 
     def copy_disk(self, source, target, progress=None):
-        grown = media.CopyProgress(
+        copy_progress = media.CopyProgress(
             lambda: self.call(message("look at the copy"), QUERY_TIMEOUT_SECONDS, media.copied_bytes, target), progress
         )
         self.call(
-            message("copy the disk"), CHANGE_TIMEOUT_SECONDS, media.copy_disk, source, target, last_activity=grown
+            message("copy the disk"),
+            CHANGE_TIMEOUT_SECONDS,
+            media.copy_disk,
+            source,
+            target,
+            last_activity=copy_progress,
         )
 
     def read_disk(self, disk, target, progress=None):
-        moved, last = media.track_progress(progress)
+        report, get_last_report_at = media.track_progress(progress)
         self.call(
-            message("read the disk"), CHANGE_TIMEOUT_SECONDS, media.read_disk, disk, target, moved, last_activity=last
+            message("read the disk"),
+            CHANGE_TIMEOUT_SECONDS,
+            media.read_disk,
+            disk,
+            target,
+            report,
+            last_activity=get_last_report_at,
         )
 
     # --- machines
@@ -262,18 +279,18 @@ class LibvirtNode(NodeDriver):
 
     def migrate(self, machine, target, progress=None):
         """Move the machine. The deadline counts from the last answer to a poll of the migration's progress."""
-        watch = None
+        monitor = None
 
-        def carry(connection):
-            nonlocal watch
-            with target.lines.one() as target_connection, self.lines.one() as live_connection:
+        def run_migration(connection):
+            nonlocal monitor
+            with target.connections.borrow() as target_connection, self.connections.borrow() as live_connection:
                 target.facts = target.facts or capabilities.probe(
                     target_connection
                 )  # this also defines the filters that NICs refer to
                 target._allow_neighbours(target.facts, machine.nics)
-                watch = migration.MigrationMonitor(live_connection, machine.id, progress)
+                monitor = migration.MigrationMonitor(live_connection, machine.id, progress)
                 try:
-                    with watch:
+                    with monitor:
                         migration.migrate(connection, target_connection, machine, target.facts.bandwidth_limits)
                 except libvirt.libvirtError as error:
                     if is_alive(target_connection):
@@ -284,20 +301,20 @@ class LibvirtNode(NodeDriver):
             self.call(
                 message("move the machine"),
                 LONG_CHANGE_TIMEOUT_SECONDS,
-                carry,
-                last_activity=lambda: watch.heard if watch else 0.0,
+                run_migration,
+                last_activity=lambda: monitor.last_answer_at if monitor else 0.0,
             )
         except Refused:
-            if watch and watch.stopped_by:
-                raise watch.stopped_by from None
+            if monitor and monitor.stopped_by:
+                raise monitor.stopped_by from None
             raise
 
-    def copy_media(self, medium, target, onto):
-        def carry(connection):
-            with target.lines.one() as target_connection:
-                migration.copy_media(connection, target_connection, medium, onto)
+    def copy_media(self, medium, target, target_disk):
+        def run_copy(connection):
+            with target.connections.borrow() as target_connection:
+                migration.copy_media(connection, target_connection, medium, target_disk)
 
-        self.call(message("copy the medium"), LONG_CHANGE_TIMEOUT_SECONDS, carry)
+        self.call(message("copy the medium"), LONG_CHANGE_TIMEOUT_SECONDS, run_copy)
 
     def clean_up_target(self, machine_id, disks, name=""):
         self.call(
@@ -346,7 +363,7 @@ class LibvirtNode(NodeDriver):
 
     def commit_overlay(self, machine_id, pool, name, progress=None):
         """Merge the overlay. The deadline counts from the last progress."""
-        moved, last = media.track_progress(progress)
+        report, get_last_report_at = media.track_progress(progress)
         self.call(
             message("merge the overlay"),
             LONG_CHANGE_TIMEOUT_SECONDS,
@@ -354,8 +371,8 @@ class LibvirtNode(NodeDriver):
             machine_id,
             pool,
             name,
-            moved,
-            last_activity=last,
+            report,
+            last_activity=get_last_report_at,
         )
 
     def discard_overlay(self, machine_id, pool, name):
@@ -388,9 +405,11 @@ class LibvirtNode(NodeDriver):
 
     def ping_agents(self, machine_ids, seconds=20.0):
         def ping_all(_):
-            return self.pings.ping_all(machine_ids, seconds)
+            return self.pinger.ping_all(machine_ids, seconds)
 
-        return self.call(message("ping guest agents"), CHANGE_TIMEOUT_SECONDS, ping_all, last_activity=self.pings.heard)
+        return self.call(
+            message("ping guest agents"), CHANGE_TIMEOUT_SECONDS, ping_all, last_activity=self.pinger.get_last_answer_at
+        )
 
     def agent_filesystems(self, machine_id):
         return self.call(

@@ -43,25 +43,25 @@ class ConnectionPool:
     def __init__(self, uri: str):
         self.uri = with_batch_mode(uri)
         self.pid = os.getpid()
-        self.free: list[libvirt.virConnect] = []
+        self.idle: list[libvirt.virConnect] = []
 
     @contextlib.contextmanager
-    def one(self):
+    def borrow(self):
         """Yield a live connection that no other thread uses. Opening one may block for as long as the network takes:
         callers have a deadline, and an attempt that hangs does not block later ones."""
-        connection, idle = self.take() or self.open(), self.free
+        connection, lender = self.pop_idle() or self.open(), self.idle
         try:
             yield connection
         finally:
-            if idle is self.free and len(idle) < MAX_IDLE_CONNECTIONS and is_alive(connection):
-                idle.append(connection)
+            if lender is self.idle and len(lender) < MAX_IDLE_CONNECTIONS and is_alive(connection):
+                lender.append(connection)
 
-    def take(self) -> libvirt.virConnect | None:
+    def pop_idle(self) -> libvirt.virConnect | None:
         if self.pid != os.getpid():
-            leaked_from_parent.append(self.free)
-            self.pid, self.free = os.getpid(), []
+            leaked_from_parent.append(self.idle)
+            self.pid, self.idle = os.getpid(), []
         with contextlib.suppress(IndexError):
-            while not is_alive(connection := self.free.pop()):
+            while not is_alive(connection := self.idle.pop()):
                 pass
             return connection
         return None
@@ -78,14 +78,14 @@ class ConnectionPool:
     def close(self):
         """Close the idle connections; one in use is closed when its call ends."""
         if self.pid == os.getpid():
-            idle, self.free = self.free, []
+            idle, self.idle = self.idle, []
             for connection in idle:
                 close_in_background(connection)
 
 
 def close_in_background(connection: libvirt.virConnect):
     """Close in a separate thread, because it may block for as long as the node does not answer."""
-    threading.Thread(target=connection.close, name="libvirt goodbye", daemon=True).start()
+    threading.Thread(target=connection.close, name="libvirt close", daemon=True).start()
 
 
 def is_alive(connection: libvirt.virConnect) -> bool:

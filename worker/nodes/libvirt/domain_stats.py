@@ -34,37 +34,37 @@ class InterfaceMacs:
     definition is read once for each of its starts (and again when an unknown NIC appears)."""
 
     def __init__(self):
-        self.known: dict[tuple[str, int], dict[str, str]] = {}
+        self.macs_by_run: dict[tuple[str, int], dict[str, str]] = {}
 
-    def of(self, domain, names: list[str]) -> dict[str, str]:
+    def get_macs(self, domain, names: list[str]) -> dict[str, str]:
         run = domain.UUIDString(), domain.ID()
         if not names:
             return {}
-        if not self.known.get(run, {}).keys() >= set(names):
+        if not self.macs_by_run.get(run, {}).keys() >= set(names):
             interfaces = etree.fromstring(domain.XMLDesc()).iterfind("devices/interface[target]")
-            self.known[run] = {
+            self.macs_by_run[run] = {
                 interface.find("target").get("dev"): interface.find("mac").get("address") for interface in interfaces
             }
-        return self.known[run]
+        return self.macs_by_run[run]
 
-    def keep(self, running: set[tuple[str, int]]):
-        for run in self.known.keys() - running:
-            self.known.pop(run, None)
+    def discard_stopped(self, running: set[tuple[str, int]]):
+        for run in self.macs_by_run.keys() - running:
+            self.macs_by_run.pop(run, None)
 
 
-def list_machines(connection, cards: InterfaceMacs) -> list[MachineStatus]:
+def list_machines(connection, interface_macs: InterfaceMacs) -> list[MachineStatus]:
     stats = connection.getAllDomainStats(STATS_FLAGS, STATS_NOWAIT_FLAG)
-    cards.keep({(domain.UUIDString(), domain.ID()) for domain, _ in stats})
-    return [machine_status(domain, values, cards) for domain, values in stats]
+    interface_macs.discard_stopped({(domain.UUIDString(), domain.ID()) for domain, _ in stats})
+    return [machine_status(domain, values, interface_macs) for domain, values in stats]
 
 
-def machine_status(domain, values: dict, cards: InterfaceMacs) -> MachineStatus:
+def machine_status(domain, values: dict, interface_macs: InterfaceMacs) -> MachineStatus:
     """Return the status. libvirt counts from the guest's point of view, although the interface on the host sees the
     reverse: rx is what the guest received (verified with real traffic in both directions)."""
     names = {n: values[f"net.{n}.name"] for n in range(values.get("net.count", 0)) if f"net.{n}.name" in values}
     macs = {}
     with contextlib.suppress(libvirt.libvirtError):  # it stopped after the counters were read
-        macs = cards.of(domain, list(names.values()))
+        macs = interface_macs.get_macs(domain, list(names.values()))
     nic_numbers = {macs[name]: n for n, name in names.items() if name in macs}
     blocks = range(values.get("block.count", 0))
     return MachineStatus(

@@ -33,8 +33,8 @@ class EventStream:
         if not runs_event_loop():
             detail = "this process was forked from one that used libvirt; watch from that one or from a new one"
             raise Refused(message("Changes cannot be watched from here."), detail)
-        self.line = connection
-        self.heard: queue.SimpleQueue = queue.SimpleQueue()
+        self.connection = connection
+        self.received: queue.SimpleQueue = queue.SimpleQueue()
         connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self.on_event, None)
         connection.setKeepAlive(KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED)
 
@@ -42,11 +42,11 @@ class EventStream:
         if event == libvirt.VIR_DOMAIN_EVENT_UNDEFINED and detail == libvirt.VIR_DOMAIN_EVENT_UNDEFINED_RENAMED:
             return
         if event in POWER_BY_EVENT:
-            self.heard.put((domain.UUIDString(), POWER_BY_EVENT[event]))
+            self.received.put((domain.UUIDString(), POWER_BY_EVENT[event]))
 
     def run(self, event: MachineEventCallback, stop: Callable[[], bool]):
         while not stop():
             with contextlib.suppress(queue.Empty):
-                event(*self.heard.get(timeout=STOP_POLL_INTERVAL_SECONDS))
-            if not is_alive(self.line):
+                event(*self.received.get(timeout=STOP_POLL_INTERVAL_SECONDS))
+            if not is_alive(self.connection):
                 raise Unreachable(message("The connection to the hypervisor was lost."), "lost while watching")

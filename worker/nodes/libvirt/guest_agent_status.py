@@ -28,31 +28,31 @@ NO_AGENT_CODES = (*AGENT_UNAVAILABLE_CODES, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED
 class AgentPinger:
     """Pings agents for one node. All callers in the process share the limit."""
 
-    def __init__(self, lines: ConnectionPool):
-        self.lines = lines
+    def __init__(self, connections: ConnectionPool):
+        self.connections = connections
         self.slots = threading.BoundedSemaphore(PINGS_AT_ONCE)
-        self.last_answer = time.monotonic()
+        self.last_answer_at = time.monotonic()
 
-    def heard(self) -> float:
+    def get_last_answer_at(self) -> float:
         """Return when the node last answered a ping (monotonic), for the deadline of the whole call."""
-        return self.last_answer
+        return self.last_answer_at
 
     def ping_all(self, machine_ids: Iterable[str], seconds: float) -> dict[str, bool]:
         machine_ids = list(machine_ids)
         ids, deadline, results = iter(machine_ids), time.monotonic() + seconds, {}
         thread_count, lock = min(PINGS_AT_ONCE, len(machine_ids)), threading.Lock()
-        self.last_answer = time.monotonic()
+        self.last_answer_at = time.monotonic()
 
         def next_id():
             with lock:
                 return next(ids, None) if time.monotonic() < deadline else None
 
         def ping_some():
-            with self.slots, self.lines.one() as connection:
+            with self.slots, self.connections.borrow() as connection:
                 while (machine_id := next_id()) is not None:
                     if (has_answered := self.ping(connection, machine_id)) is not None:
                         results[machine_id] = has_answered
-                    self.last_answer = time.monotonic()
+                    self.last_answer_at = time.monotonic()
 
         with ThreadPoolExecutor(max(1, thread_count), thread_name_prefix="agent ping") as pool:
             for future in [pool.submit(ping_some) for _ in range(thread_count)]:

@@ -17,39 +17,39 @@ COPY_POLL_INTERVAL_SECONDS = 5.0
 
 def track_progress(progress: Progress | None):
     """Return a `progress` callback for a transfer, and a function that returns when it was last called (monotonic)."""
-    last = time.monotonic()
+    last_report_at = time.monotonic()
 
-    def moved(done, total):
-        nonlocal last
-        last = time.monotonic()
+    def report(done, total):
+        nonlocal last_report_at
+        last_report_at = time.monotonic()
         if progress:
             progress(done, total)
 
-    return moved, lambda: last
+    return report, lambda: last_report_at
 
 
 class CopyProgress:
     """Polls the size of a copy that the node makes by itself: returns when it last grew (monotonic), and reports
     progress."""
 
-    def __init__(self, look, progress: Progress | None):
-        self.look, self.progress = look, progress
-        self.bytes, self.last, self.next = -1, time.monotonic(), 0.0
+    def __init__(self, get_size, progress: Progress | None):
+        self.get_size, self.progress = get_size, progress
+        self.written_bytes, self.last_growth_at, self.next_poll_at = -1, time.monotonic(), 0.0
 
     def __call__(self) -> float:
-        if time.monotonic() >= self.next:
-            self.next = time.monotonic() + COPY_POLL_INTERVAL_SECONDS
-            written = self.look()
-            if written != self.bytes:
-                self.bytes, self.last = written, time.monotonic()
+        if time.monotonic() >= self.next_poll_at:
+            self.next_poll_at = time.monotonic() + COPY_POLL_INTERVAL_SECONDS
+            written_bytes = self.get_size()
+            if written_bytes != self.written_bytes:
+                self.written_bytes, self.last_growth_at = written_bytes, time.monotonic()
             if self.progress:
-                self.progress(max(0, written), 0)
-        return self.last
+                self.progress(max(0, written_bytes), 0)
+        return self.last_growth_at
 
 
-def upload_media(connection, pool: str, name: str, source, size: int, moved: Progress) -> Disk:
+def upload_media(connection, pool: str, name: str, source, size: int, progress: Progress) -> Disk:
     volume_pool = connection.storagePoolLookupByName(pool)
-    upload(create_volume(volume_pool, name, xml.raw(name, size)), source, size, moved)
+    upload(create_volume(volume_pool, name, xml.raw(name, size)), source, size, progress)
     return Disk(pool, name, size)
 
 
@@ -97,7 +97,7 @@ def copied_bytes(connection, disk: Disk) -> int:
     return volume.info()[2] if volume is not None else -1
 
 
-def read_disk(connection, disk: Disk, target, moved: Progress):
+def read_disk(connection, disk: Disk, target, progress: Progress):
     volume = get_volume(connection, disk)
     total = int(etree.fromstring(volume.XMLDesc()).findtext("physical") or volume.info()[2])
     stream = connection.newStream()
@@ -107,7 +107,7 @@ def read_disk(connection, disk: Disk, target, moved: Progress):
         while chunk := stream.recv(UPLOAD_CHUNK_BYTES):
             target.write(chunk)
             done += len(chunk)
-            moved(done, max(total, done))
+            progress(done, max(total, done))
         stream.finish()
     except BaseException:
         stream.abort()

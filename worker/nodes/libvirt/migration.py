@@ -56,10 +56,10 @@ def migrate(connection, target, machine: Machine, limits: bool):
         ),
         libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS: [device.find("target").get("dev") for device in devices],
     }
-    filtered = (
+    filtered_macs = (
         nic_devices.list_macs(domain) if etree.fromstring(domain.XMLDesc()).find(".//filterref") is not None else ()
     )
-    if filtered:
+    if filtered_macs:
         firewall.define_filters(target, machine.nics)
     try:
         if not running:
@@ -67,7 +67,7 @@ def migrate(connection, target, machine: Machine, limits: bool):
         moved_domain = domain.migrate3(target, parameters, flags)
     except BaseException:
         with contextlib.suppress(libvirt.libvirtError):
-            firewall.delete_filters(target, filtered)
+            firewall.delete_filters(target, filtered_macs)
         if not running:
             with contextlib.suppress(libvirt.libvirtError):
                 domain.destroy()
@@ -77,7 +77,7 @@ def migrate(connection, target, machine: Machine, limits: bool):
     if not running:
         moved_domain.destroy()
     with contextlib.suppress(libvirt.libvirtError):
-        firewall.delete_filters(connection, filtered)
+        firewall.delete_filters(connection, filtered_macs)
     firmware.delete_state(connection, machine.id, machine.name)
 
 
@@ -126,10 +126,10 @@ class MigrationMonitor:
     """Polls a migration's progress over a connection of its own, and aborts it when `progress` raises."""
 
     def __init__(self, connection, machine_id, progress):
-        self.line, self.machine_id, self.progress = connection, machine_id, progress
-        self.heard = time.monotonic()
+        self.connection, self.machine_id, self.progress = connection, machine_id, progress
+        self.last_answer_at = time.monotonic()
         self.stopped_by: BaseException | None = None
-        self.over = threading.Event()
+        self.finished = threading.Event()
         self.thread = threading.Thread(target=self.poll, name="migration", daemon=True)
 
     def __enter__(self):
@@ -137,15 +137,15 @@ class MigrationMonitor:
         return self
 
     def __exit__(self, *_):
-        self.over.set()
+        self.finished.set()
         self.thread.join()
 
     def poll(self):
-        while not self.over.wait(MIGRATION_POLL_INTERVAL_SECONDS):
+        while not self.finished.wait(MIGRATION_POLL_INTERVAL_SECONDS):
             with contextlib.suppress(libvirt.libvirtError):
-                domain = get_domain(self.line, self.machine_id)
+                domain = get_domain(self.connection, self.machine_id)
                 job = domain.jobStats()
-                self.heard = time.monotonic()
+                self.last_answer_at = time.monotonic()
                 if job.get("data_total"):
                     self.report_progress(domain, job["data_processed"], job["data_total"])
 
@@ -158,11 +158,13 @@ class MigrationMonitor:
             domain.abortJob()
 
 
-def copy_media(connection, target, medium, onto):
+def copy_media(connection, target, medium, target_disk):
     """Copy a small read-only medium, through this process."""
     volume = get_volume(connection, medium)
     size = volume.info()[1]
-    copy = create_volume(target.storagePoolLookupByName(onto.pool), onto.name, raw(onto.name, size))
+    copy = create_volume(
+        target.storagePoolLookupByName(target_disk.pool), target_disk.name, raw(target_disk.name, size)
+    )
     copy_volume_bytes(volume, copy, size)
 
 

@@ -78,7 +78,7 @@ def switch_to_overlays(domain, used, overlays: dict[str, str]):
         domain.snapshotCreateXML(description, OVERLAY_SNAPSHOT_FLAGS)
 
 
-def commit_overlay(connection, machine_id: str, pool: str, name: str, moved: Progress):
+def commit_overlay(connection, machine_id: str, pool: str, name: str, progress: Progress):
     volume = find_overlay(connection, pool, name)
     if volume is None:
         return
@@ -86,7 +86,7 @@ def commit_overlay(connection, machine_id: str, pool: str, name: str, moved: Pro
     target = disk_targets(domain).get(volume.path())
     if target is not None:
         with paused_if_off(connection, domain):
-            run_block_commit(domain, target, moved)
+            run_block_commit(domain, target, progress)
     volume.delete()
 
 
@@ -103,7 +103,7 @@ def paused_if_off(connection, domain):
         power_off(connection, domain.UUIDString())
 
 
-def run_block_commit(domain, target: str, moved: Progress):
+def run_block_commit(domain, target: str, progress: Progress):
     """Merge the overlay, or continue a merge that an earlier call started."""
     if not domain.blockJobInfo(target):
         domain.blockCommit(target, None, None, 0, COMMIT_FLAGS)
@@ -114,7 +114,7 @@ def run_block_commit(domain, target: str, moved: Progress):
                 raise Refused(
                     message("The changes could not be written into the disk."), f"the block job of {target} ended"
                 )
-            moved(job["cur"], max(job["end"], job["cur"]))
+            progress(job["cur"], max(job["end"], job["cur"]))
             time.sleep(COMMIT_POLL_INTERVAL_SECONDS)
         domain.blockJobAbort(target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
     except BaseException:

@@ -86,12 +86,12 @@ def has_image(connection, pool: str, image: Image) -> bool:
     return image.name in names and image.name + COMPLETE_SUFFIX in names
 
 
-def put_image(connection, pool: str, image: Image, moved: Progress):
+def put_image(connection, pool: str, image: Image, progress: Progress):
     volume_pool = connection.storagePoolLookupByName(pool)
     if find_or_none(volume_pool.storageVolLookupByName, image.name + COMPLETE_SUFFIX) is not None:
         return
     with image.path.open("rb") as source:
-        upload(create_volume(volume_pool, image.name, xml.qcow2(image.name, 0)), source, image.size, moved)
+        upload(create_volume(volume_pool, image.name, xml.qcow2(image.name, 0)), source, image.size, progress)
     if volume_file_size(volume_pool, image.name) < image.size:
         detail = f"{image.name} is shorter than {image.size} bytes: its file is, or another transfer replaced it"
         raise Refused(message("The image did not arrive as a whole."), detail)
@@ -185,7 +185,7 @@ def create_seed(connection, pool: str, name: str, seed: Seed) -> Disk:
     return Disk(pool, name, len(content))
 
 
-def upload(volume, source, size: int, moved: Progress):
+def upload(volume, source, size: int, progress: Progress):
     """Fill a new volume. When the source or the node fails, the volume is deleted."""
     stream = volume.connect().newStream()
     try:
@@ -195,7 +195,7 @@ def upload(volume, source, size: int, moved: Progress):
             done += len(chunk)
             while chunk:
                 chunk = chunk[stream.send(chunk) :]
-            moved(done, size)
+            progress(done, size)
         stream.finish()
     except BaseException:
         with contextlib.suppress(libvirt.libvirtError):

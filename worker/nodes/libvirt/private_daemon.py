@@ -241,8 +241,8 @@ def has_leftovers(directory: Path) -> bool:
 
 def launch_daemon(directory: Path, programs=PROGRAM_PATH) -> libvirt.virConnect:
     """Start the daemon at the strictest confinement level at which a machine starts. Returns a connection."""
-    if lacking := list_missing():
-        raise NoHypervisor(" ".join(lacking))
+    if problems := list_missing():
+        raise NoHypervisor(" ".join(problems))
     if len(str(directory)) > MAX_DIRECTORY_LENGTH:
         raise NoHypervisor(f"The path {directory} is too long for the address of a socket.")
     has_kvm = get_kvm_verdict(directory).works

@@ -27,19 +27,19 @@ def compute_counters(machine_id, live, uptime):
     """Return the counter fields of `MachineStatus` for a machine that was started with the definition `live`."""
     work = work_seconds(uptime, machine_id)
 
-    def moved(kind, mbps):
+    def count_bytes(kind, mbps):
         """Return bytes, never beyond the speed limit."""
         peak = 20e6 * key_fraction(machine_id + kind)
         return int(work * min(peak, mbps * 125_000 if mbps else peak))
 
     return {
         "cpu_seconds": work * live["cpu_cores"] * (0.02 + 0.6 * key_fraction(machine_id + "cpu")),
-        "received": {nic["mac"]: moved(nic["mac"] + "in", nic["inbound_mbps"]) for nic in live["nics"]},
-        "sent": {nic["mac"]: moved(nic["mac"] + "out", nic["outbound_mbps"]) for nic in live["nics"]},
+        "received": {nic["mac"]: count_bytes(nic["mac"] + "in", nic["inbound_mbps"]) for nic in live["nics"]},
+        "sent": {nic["mac"]: count_bytes(nic["mac"] + "out", nic["outbound_mbps"]) for nic in live["nics"]},
         "memory_used": int(live["memory_mb"] * 1024**2 * (0.3 + 0.6 * key_fraction(machine_id + "memory"))),
         "guest_memory": int(live["memory_mb"] * 1024**2 * (0.2 + 0.5 * key_fraction(machine_id + "memory"))),
-        "disk_read": moved("read", 0),
-        "disk_written": moved("write", 0),
-        "disk_reads": moved("read", 0) // DISK_OPERATION_BYTES,
-        "disk_writes": moved("write", 0) // DISK_OPERATION_BYTES,
+        "disk_read": count_bytes("read", 0),
+        "disk_written": count_bytes("write", 0),
+        "disk_reads": count_bytes("read", 0) // DISK_OPERATION_BYTES,
+        "disk_writes": count_bytes("write", 0) // DISK_OPERATION_BYTES,
     }

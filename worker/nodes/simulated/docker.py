@@ -52,7 +52,7 @@ class Docker:
         content = self.read(f"{PROJECTS_FOLDER}/{name}")
         return json.loads(content) if content else None
 
-    def keep(self, name, project):
+    def store_project(self, name, project):
         self.write(f"{PROJECTS_FOLDER}/{name}", json.dumps(project) if project else "")
 
     def up(self, name, compose, environment):
@@ -64,7 +64,7 @@ class Docker:
                 return CommandResult(1, f"Error response from daemon: pull access denied for {image}\n")
         lines = [f"{timestamp()} {service} started from {image}" for service, image in images.items()]
         facts = {"compose": compose, "environment": environment, "images": images}
-        self.keep(name, {**facts, "runs": True, "logs": lines})
+        self.store_project(name, {**facts, "runs": True, "logs": lines})
         return CommandResult(0, "")
 
     def control(self, name, action):
@@ -73,7 +73,7 @@ class Docker:
             return CommandResult(1, "The files of this app are not in the machine any more. Deploy it again.\n")
         project["runs"] = action != "stop"
         project["logs"] += [f"{timestamp()} {service} told to {action}" for service in project["images"]]
-        self.keep(name, project)
+        self.store_project(name, project)
         return CommandResult(0, "")
 
     def containers(self, name):
@@ -84,7 +84,7 @@ class Docker:
             state = "exited" if crashed or not project["runs"] else "running"
             yield f"{service}|{state}|{int(crashed)}|false|0|{timestamp()}|"
 
-    def look(self, projects):
+    def report_status(self, projects):
         lines = [timestamp()] if self.installed else [timestamp(), "away"]
         for name in projects if self.installed else ():
             project = self.project(name)
@@ -101,10 +101,10 @@ def timestamp():
     return f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
 
 
-def run_script(guest, script, words, stdin):
+def run_script(guest, script, arguments, stdin):
     """Return the result of one of the panel's scripts, or None for any other script."""
     engine, lines = Docker(guest), stdin.splitlines()
-    match script, words:
+    match script, arguments:
         case background_job.PREPARE_SCRIPT, [_, name, number]:
             engine.write(f"{job_path(guest, name)}/piece-{number}", stdin)
             return CommandResult(0, "")
@@ -115,7 +115,7 @@ def run_script(guest, script, words, stdin):
         case background_job.STOP_SCRIPT, _:
             return CommandResult(0, "")
         case docker.STATUS_SCRIPT, _:
-            return engine.look(lines)
+            return engine.report_status(lines)
         case docker.LOGS_SCRIPT, _:
             return engine.logs(lines[0])
         case docker_detect.SUPPORT_SCRIPT, _:
@@ -152,11 +152,11 @@ def install(engine):
 
 def compose(engine, action, project, *arguments):
     if action == "remove":
-        engine.keep(project, None)
+        engine.store_project(project, None)
         return CommandResult(0, "")
     if not engine.installed:
         return CommandResult(1, "Docker Compose is not installed in this machine.\n")
     if action != "up":
         return engine.control(project, action)
     file, assignments = (base64.b64decode(argument).decode() for argument in arguments)
-    return engine.up(project, file, dict(word.split("=", 1) for word in shlex.split(assignments)))
+    return engine.up(project, file, dict(assignment.split("=", 1) for assignment in shlex.split(assignments)))

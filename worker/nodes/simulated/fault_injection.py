@@ -97,7 +97,7 @@ BY id
 class InlineCircuitBreaker(CircuitBreaker):
     """Opens after timeouts like that of any driver. Work on a simulated node always ends, so it needs no thread."""
 
-    def result(self, work, deadline, last_activity, acknowledged_after=None):
+    def wait_for_result(self, work, deadline, last_activity, acknowledged_after=None):
         return work()
 
 

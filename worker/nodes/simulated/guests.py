@@ -132,11 +132,11 @@ def tee(guest, paths, stdin):
 def sh(guest, arguments, stdin):
     """Do what one of the panel's own scripts would do; there is no real shell."""
     match arguments:
-        case ["-c", ssh_keys.CHANGE_KEYS_SCRIPT, _, what]:
-            guest.change_keys(what, stdin.strip())
+        case ["-c", ssh_keys.CHANGE_KEYS_SCRIPT, _, action]:
+            guest.change_keys(action, stdin.strip())
             return CommandResult(0, "")
-        case ["-c", script, *words] if (done := docker.run_script(guest, script, words, stdin)) is not None:
-            return done
+        case ["-c", script, *words] if (result := docker.run_script(guest, script, words, stdin)) is not None:
+            return result
     return CommandResult(127, "sh: a simulated guest runs no scripts\n")
 
 

@@ -46,15 +46,15 @@ class Importing:
                 raise Refused(message("The machine is on."), f"machine {machine.id}")
             stored = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine.id,)).fetchone()
             self._put(db, machine)
-            earlier = tuple(stored) if stored else (machine.id, row["name"], row["definition"])
-            db.execute("INSERT INTO before VALUES (?, ?, ?)", earlier)
+            previous = tuple(stored) if stored else (machine.id, row["name"], row["definition"])
+            db.execute("INSERT INTO before VALUES (?, ?, ?)", previous)
 
     def revert_import(self, machine_id):
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
-            earlier = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine_id,)).fetchone()
-            if earlier:
-                self._change(db, machine_id, name=earlier["name"], definition=earlier["definition"])
+            previous = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine_id,)).fetchone()
+            if previous:
+                self._change(db, machine_id, name=previous["name"], definition=previous["definition"])
 
     def _describe_disk(self, db, number, disk, faults):
         device = f"vd{chr(ord('a') + number)}"

@@ -24,13 +24,13 @@ class Migration:
         self.delete(machine.id)
         target._take_over(machine, row)
 
-    def copy_media(self, medium, target, onto):
+    def copy_media(self, medium, target, target_disk):
         query = "SELECT kind, content FROM disks WHERE pool = ? AND name = ?"
         rows = self.state.rows(query, medium.pool, medium.name)
         if not rows:
             raise NotOnNode(message("The medium is not on the hypervisor."), f"{medium.name} in pool {medium.pool}")
         with target.state.transaction() as db:
-            target._store(db, onto, rows[0]["kind"], content=rows[0]["content"])
+            target._store(db, target_disk, rows[0]["kind"], content=rows[0]["content"])
 
     def clean_up_target(self, machine_id, disks, name=""):
         with self.state.transaction() as db:

@@ -59,24 +59,24 @@ class State:
 
     def rows(self, sql, *values):
         with self.lock, translate_errors(self.path):
-            return self.opened().execute(sql, values).fetchall()
+            return self.connect().execute(sql, values).fetchall()
 
     @contextmanager
     def transaction(self):
         """Commit the whole block or nothing. Begins with the write lock, so what the block reads does not change
         meanwhile."""
-        with self.lock, translate_errors(self.path), self.opened() as db:
+        with self.lock, translate_errors(self.path), self.connect() as db:
             db.execute("BEGIN IMMEDIATE")
             yield db
 
     @contextmanager
     def snapshot(self):
         """Read several times from one state of the database."""
-        with self.lock, translate_errors(self.path), self.opened() as db:
+        with self.lock, translate_errors(self.path), self.connect() as db:
             db.execute("BEGIN")
             yield db
 
-    def opened(self):
+    def connect(self):
         if self.connection is None:
             if not self.path.exists():
                 create_database(self.path)

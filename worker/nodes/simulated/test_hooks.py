@@ -74,8 +74,8 @@ class ExternalActions:
         """Return the name of the medium in the drive, of the running machine if it runs; None when it is empty."""
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
-        found = orjson.loads(row["live"] or row["definition"])["media"].get(slot)
-        return found and found["name"]
+        medium = orjson.loads(row["live"] or row["definition"])["media"].get(slot)
+        return medium and medium["name"]
 
     def booted_disks(self, machine_id):
         """Return the names of the running machine's disks."""
@@ -90,8 +90,8 @@ class ExternalActions:
 
     def authorized_keys(self, machine_id):
         """Return the lines that the panel added to root's keys, oldest first."""
-        found = "SELECT line FROM keys WHERE machine_id = ? ORDER BY id"
-        return [line for (line,) in self.state.rows(found, machine_id)]
+        query = "SELECT line FROM keys WHERE machine_id = ? ORDER BY id"
+        return [line for (line,) in self.state.rows(query, machine_id)]
 
     def can_sign_in(self, machine_id, user, password):
         """Return whether the user can sign in to the guest with that password."""
