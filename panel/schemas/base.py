@@ -2,7 +2,9 @@
 
 import re
 import unicodedata
-from functools import cache
+from functools import cache, cached_property
+from itertools import chain
+from operator import attrgetter, itemgetter
 
 from marshmallow import RAISE, Schema, ValidationError, fields, validate
 from sqlalchemy import Row
@@ -153,72 +155,87 @@ class Patch(In):
 
 
 class Out(Schema):
-    """A response.
-
-    Objects and rows are serialised by a function that is compiled once from the fields, so that long lists are fast.
-    """
+    """A response. Objects and rows, also long lists of them, are serialised by a `Writer`, not by marshmallow."""
 
     def dump(self, obj, *, many=None):
         many = self.many if many is None else many
         if not many:
-            return super().dump(obj, many=False) if isinstance(obj, dict) else self.writer()(obj)
+            return super().dump(obj, many=False) if isinstance(obj, dict) else self.writer.write_object(obj)
         if obj and isinstance(obj[0], Row):
-            width = len(self.columns())
-            if obj[0]._fields[:width] == self.columns():
-                return [self.get_row_writer()(*row[:width]) for row in obj]
-        return [self.writer()(item) for item in obj]
+            width = len(self.writer.columns)
+            if obj[0]._fields[:width] == self.writer.columns:
+                return [self.writer.write_values(row[:width]) for row in obj]
+        return [self.writer.write_object(item) for item in obj]
 
     @classmethod
     @cache
     def columns(cls):
-        """Return the attributes that the fields read, in their order."""
-        names = []
-        for name, field in cls._declared_fields.items():
-            names += field.attributes().values() if isinstance(field, Shape) else [field.attribute or name]
-        return tuple(dict.fromkeys(names))
+        """Return the attributes that the fields read. Rows whose first columns are these are serialised fastest."""
+        return cls().writer.columns
 
+    @cached_property
     def writer(self):
-        """Return the function that serialises an object."""
-        if "_writer" not in self.__dict__:
-            self._writer = compile_writer(self, "o", "o.{}".format)
-        return self._writer
-
-    def get_row_writer(self):
-        """Return the function that serialises a row, unpacked, whose first columns are exactly `columns()`."""
-        if "_row_writer" not in self.__dict__:
-            self._row_writer = compile_writer(self, ", ".join(self.columns()), str)
-        return self._row_writer
+        return Writer(self)
 
 
-def compile_writer(schema, parameters, format_source):
-    """Return a function compiled from the schema's fields: `{"id": o.id, …}`.
+class Writer:
+    """Serialises objects and rows by the fields of a schema, several times faster than marshmallow. It supports only
+    fields whose values need little conversion."""
 
-    All names in it come from our own classes.
-    """
-    names, parts = {}, []
-    for name, field in schema.dump_fields.items():
-        source = format_source(field.attribute or name)
-        if isinstance(field, Shape):
-            pairs = {key: format_source(attribute) for key, attribute in field.attributes().items()}
-            body = ", ".join(f"{key!r}: {value}" for key, value in pairs.items())
-            value = f"None if {next(iter(pairs.values()))} is None else {{{body}}}"
-        elif isinstance(field, fields.Nested):
-            names[f"w_{name}"] = field.schema.writer()
-            value = f"[w_{name}(x) for x in {source}]" if field.many else f"(v := {source}) and w_{name}(v)"
-        elif isinstance(field, fields.List) and isinstance(field.inner, fields.Nested):
-            names[f"w_{name}"] = field.inner.schema.writer()
-            value = f"[w_{name}(x) for x in {source}]"
-        elif isinstance(field, fields.Constant):
-            value = repr(field.constant)
-        elif isinstance(field, fields.Float):
-            value = f"None if (v := {source}) is None else float(v)"
-        elif type(field)._serialize in PLAIN_SERIALIZERS:
-            value = source
-        else:
-            raise TypeError(f"{type(schema).__name__}.{name}: no way to dump {type(field).__name__}")
-        parts.append(f"{name!r}: {value}")
-    exec(f"def write({parameters}):\n return {{{', '.join(parts)}}}", names)
-    return names["write"]
+    def __init__(self, schema):
+        attributes = {name: list_attributes(name, field) for name, field in schema.dump_fields.items()}
+        self.columns = tuple(dict.fromkeys(chain.from_iterable(attributes.values())))
+        """The attributes that the fields read."""
+        positions = {column: number for number, column in enumerate(self.columns)}
+        self.names = tuple(attributes)
+        self.floats = [name for name, field in schema.dump_fields.items() if isinstance(field, fields.Float)]
+        self.conversions = [
+            (name, convert)
+            for name, field in schema.dump_fields.items()
+            if (convert := find_conversion(schema, name, field, positions))
+        ]
+        # Both return a tuple only for several names, so each gets one more.
+        self.read = attrgetter(*self.columns, self.columns[0])
+        self.pick = itemgetter(*(positions[names[0]] if names else 0 for names in attributes.values()), 0)
+
+    def write_object(self, item):
+        return self.write_values(self.read(item))
+
+    def write_values(self, values):
+        """Return the JSON object for the values of `columns`, in their order."""
+        result = dict(zip(self.names, self.pick(values), strict=False))
+        for name in self.floats:
+            if (value := result[name]) is not None:
+                result[name] = float(value)
+        for name, convert in self.conversions:
+            result[name] = convert(values)
+        return result
+
+
+def list_attributes(name, field):
+    """Return the attributes of an object that the field reads."""
+    if isinstance(field, fields.Constant):
+        return []
+    return list(field.attributes().values()) if isinstance(field, Shape) else [field.attribute or name]
+
+
+def find_conversion(schema, name, field, positions):
+    """Return the function from all values to the field's JSON value, or None when its own value stays as it is."""
+    if isinstance(field, fields.Constant):
+        return lambda _: field.constant
+    position = positions[list_attributes(name, field)[0]]
+    if isinstance(field, Shape):
+        parts = [(key, positions[attribute]) for key, attribute in field.attributes().items()]
+        return lambda values: None if values[position] is None else {key: values[number] for key, number in parts}
+    if isinstance(field, fields.Nested) and not field.many:
+        writer = field.schema.writer
+        return lambda values: (value := values[position]) and writer.write_object(value)
+    if isinstance(field, fields.Nested) or (isinstance(field, fields.List) and isinstance(field.inner, fields.Nested)):
+        writer = (field if isinstance(field, fields.Nested) else field.inner).schema.writer
+        return lambda values: [writer.write_object(item) for item in values[position]]
+    if isinstance(field, fields.Float) or type(field)._serialize in PLAIN_SERIALIZERS:
+        return None
+    raise TypeError(f"{type(schema).__name__}.{name}: no way to dump {type(field).__name__}")
 
 
 PLAIN_SERIALIZERS = {
