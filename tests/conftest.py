@@ -8,7 +8,7 @@ import email
 import email.policy
 import gc
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -200,7 +200,7 @@ def rollback_context(app):
         engine = engines[None]
         connection = engine.connect()
         transaction = connection.begin()
-        connection.raw_connection = lambda: BorrowedConnection(connection.connection.driver_connection)
+        connection.connect = lambda: BorrowedConnection(connection)
         engines[None] = connection
         queued_calls.clear()
         settings.invalidate()
@@ -234,12 +234,13 @@ def shared_rolled_back_app(app):
 
 @dataclass
 class BorrowedConnection:
-    """The test's connection as a raw one. Only this connection sees the test's uncommitted rows."""
+    """The test's connection as another one of the pool. Only this connection sees the test's uncommitted rows."""
 
-    driver_connection: object
+    connection: object
 
-    def close(self):
-        """Do nothing: the test goes on with the connection."""
+    def execution_options(self, **_):
+        """Return the connection, which the test goes on with, unchanged."""
+        return nullcontext(self.connection)
 
 
 def connect_simulated_node(app):

@@ -183,6 +183,13 @@ session = db.session
 Model = db.Model
 
 
+def connect_for_read():
+    """Return a connection of the pool outside the session, for a query that sees committed data only. It opens no
+    transaction on PostgreSQL, and takes no write lock on SQLite."""
+    options = {"isolation_level": "AUTOCOMMIT"} if db.engine.dialect.name == "postgresql" else {"reads": True}
+    return db.engine.connect().execution_options(**options)
+
+
 POSTGRESQL_OPTIONS = {
     "pool_size": 20,
     "pool_recycle": 600,

@@ -14,10 +14,9 @@ from sqlalchemy.orm import joinedload
 from sqlalchemy.orm.attributes import set_committed_value
 
 from panel.core import clock, context
-from panel.core.db import on_commit, session
+from panel.core.db import connect_for_read, on_commit, session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
-from panel.core.prepared_query import PreparedQuery
 from panel.models import Account, Token
 from panel.schemas.constants import SCOPES
 from panel.services import access
@@ -77,25 +76,27 @@ def if_active(row):
 
 
 def find_by_value(value):
-    """Return the row of the token with this value, even if it may not be used; or None."""
-    return TOKEN_BY_HASH.one(hash_secret(value))
+    """Return the row of the token with this value, even if it may not be used; or None.
+
+    A connection outside the session saves the ORM's work, and on SQLite the write lock of a request that may write.
+    """
+    with connect_for_read() as connection:
+        return connection.execute(TOKEN_BY_HASH, {"hash": hash_secret(value)}).one_or_none()
 
 
-TOKEN_BY_HASH = PreparedQuery(
-    access.join_membership(
-        select(
-            Token.id,
-            Token.kind,
-            Token.name,
-            Token.scopes,
-            Token.allowed_ips,
-            Token.enabled,
-            Token.expires_at,
-            Token.issued_by,
-            *access.ACCESS_COLUMNS,
-        ).outerjoin(Account, Account.id == Token.account_id)
-    ).where(Token.secret_hash == bindparam("hash"))
-)
+TOKEN_BY_HASH = access.join_membership(
+    select(
+        Token.id,
+        Token.kind,
+        Token.name,
+        Token.scopes,
+        Token.allowed_ips,
+        Token.enabled,
+        Token.expires_at,
+        Token.issued_by,
+        *access.ACCESS_COLUMNS,
+    ).outerjoin(Account, Account.id == Token.account_id)
+).where(Token.secret_hash == bindparam("hash"))
 
 
 def listing(access, kinds=("user",)):

@@ -8,7 +8,6 @@ from sqlalchemy import func, select, text
 
 from panel.core import clock, context, jobs
 from panel.core.db import session
-from panel.core.prepared_query import PreparedQuery
 from panel.models import Member, Token
 from panel.ratelimit import windows
 from panel.services import token_cache, tokens
@@ -40,8 +39,8 @@ def database_lookups(redis, api_as, monkeypatch):
     api_as("owner", "GET", "/api/connect")
     context.current().cached_tokens.clear()
     asked = []
-    one = PreparedQuery.one
-    monkeypatch.setattr(PreparedQuery, "one", lambda self, value: asked.append(value) or one(self, value))
+    find_by_value = tokens.find_by_value
+    monkeypatch.setattr(tokens, "find_by_value", lambda value: asked.append(value) or find_by_value(value))
     return asked
 
 
