@@ -119,10 +119,11 @@ test-clean:  ## Do `make run` and the whole CI run inside a minimal Debian root,
 	@$(call apt,mmdebstrap util-linux) || { echo "As root: apt install mmdebstrap util-linux"; exit 1; }
 	tests/fresh/run
 
-check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, templates, migrations, documents
+check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, types, templates, migrations, documents
 	ruff check .
 	ruff format --check .
 	lint-imports
+	mypy
 	djlint --lint --quiet templates
 	@export PANEL_DATA_DIR=$$(mktemp -d) && trap 'rm -r "$$PANEL_DATA_DIR"' EXIT && panel db upgrade && panel db check
 	panel openapi check

@@ -35,7 +35,7 @@ class Dashboard(Schema):
 Counts = Schema.from_dict(
     {name: count_field(kind.plural) for name, kind in dashboard.SEARCHABLE_KINDS.items()}, name="Counts"
 )
-Counts.sometimes = tuple(dashboard.SEARCHABLE_KINDS)
+kit.with_optional(Counts, dashboard.SEARCHABLE_KINDS)
 
 
 class Found(Schema):

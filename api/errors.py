@@ -92,7 +92,8 @@ def answer_http_error(error: HTTPException):
     """Answer an error of the framework: unknown path, wrong method, too large body."""
     session.rollback()
     messages = {404: "There is nothing at this address.", 405: "This method is not allowed here."}
-    response = build_failure(error.code or 500, messages.get(error.code, error.description or error.name))
+    code = error.code or 500
+    response = build_failure(code, messages.get(code, error.description or error.name))
     for name, value in error.get_headers():
         if name.lower() in ("allow", "retry-after"):
             response.headers[name] = value

@@ -11,7 +11,9 @@ Lists are paged: their `query` derives from PageQuery, and the view passes its w
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache, wraps
+from typing import Any
 
 import flask_smorest
 from flask import g
@@ -54,7 +56,7 @@ class Resource(flask_smorest.Blueprint):
 
     ARGUMENTS_PARSER = Parser()
     surface = prefix = ""
-    repeatable = ("POST",)
+    repeatable: tuple[str, ...] = ("POST",)
     """Methods that support `Idempotency-Key` (api.idempotency)."""
 
     def __init__(self, name, module, **options):
@@ -209,8 +211,13 @@ class Done(Schema):
 def result(**also):
     """Return a schema of `{success, message}` and further fields, which are optional in the response."""
     schema = Done.from_dict(also, name="Done" + "".join(name.title().replace("_", "") for name in also))
-    schema.sometimes = tuple(also)
-    return schema()
+    return with_optional(schema, also)()
+
+
+def with_optional(schema: Any, names: Iterable[str]) -> Any:
+    """Return the schema class; its document says that responses have these fields only sometimes."""
+    schema.sometimes = tuple(names)
+    return schema
 
 
 @cache

@@ -56,7 +56,7 @@ class VncConsole(ConsoleStream):
 
     def __init__(self, connection, handshake, target: VncTarget | None, **options):
         super().__init__(connection, handshake, target, **options)
-        self.addresses = []
+        self.addresses: list = []
         """The node's addresses that were not tried yet."""
         self.talk = None
         """The handshake's generator; None once both sides have signed in."""

@@ -47,7 +47,7 @@ def render_document(app, surface, *facts):
     return yaml.dump(openapi_document(app, surface), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
-class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):
+class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # depends on libyaml
     """A YAML dumper without anchors and aliases."""
 
     def ignore_aliases(self, data):

@@ -137,8 +137,9 @@ def set_hostname(body, instance_id):
     return instances.update(instances.get(instance_id), **body)
 
 
-DEPLOY_ANSWER = kit.Schema.from_dict({"task_id": TASK_ID, "password": PASSWORD}, name="Deploying")
-DEPLOY_ANSWER.sometimes = ("password",)
+DEPLOY_ANSWER = kit.with_optional(
+    kit.Schema.from_dict({"task_id": TASK_ID, "password": PASSWORD}, name="Deploying"), ["password"]
+)
 
 
 @admin.post(

@@ -20,7 +20,7 @@ PATH = "/instance/<instance_id>/docker"
 DEPLOYMENT_PATH = f"{PATH}/<deployment_id>"
 DOCKER_FAILURES = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
 ACTION_MESSAGES = {"start": "The app starts.", "stop": "The app stops.", "restart": "The app restarts."}
-LISTED = {
+LISTED: dict[str, fields.Field] = {
     "docker_enabled": fields.Boolean(**about("Whether Docker is installed in the guest.", True)),
     "docker_installing": fields.Boolean(**about("Whether it is being installed.", False)),
     "docker_error": fields.String(allow_none=True, **about("Why the latest installation failed.", None)),
@@ -30,7 +30,7 @@ DEPLOYMENT = fields.Nested(DockerDeploymentOut, **about("The app."))
 GENERATED = fields.Dict(
     **about("Secrets that were made up, by the names of their variables. Shown once.", {"ADMIN_PASSWORD": "kX2v…"})
 )
-LOGS = {
+LOGS: dict[str, fields.Field] = {
     "logs": fields.String(**about("The last lines of its containers, each with its time.", "web-1  | ready\n")),
     "logs_at": Time(
         allow_none=True, **about("When they were read in the guest; null when nobody did yet.", EXAMPLE_TIME)
@@ -42,7 +42,7 @@ ListedForOperators = kit.Schema.from_dict(LISTED, name="DockerOfInstance")
 Deployed = kit.Schema.from_dict(
     {"deployment": DEPLOYMENT, "task_id": TASK_ID, "generated": GENERATED}, name="DockerDeployed"
 )
-Deployed.sometimes = ("generated",)
+kit.with_optional(Deployed, ["generated"])
 Asked = kit.Schema.from_dict({"task_id": TASK_ID}, name="DockerAsked")
 Removed = kit.Schema.from_dict(
     {"task_id": fields.String(allow_none=True, **about("The task; null when the guest cannot be reached.", None))},

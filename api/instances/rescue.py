@@ -10,7 +10,7 @@ from panel.schemas.base import Bool, In, Time, about
 from panel.services import instances
 from panel.services.instances import rescue
 
-STATE_FIELDS = {
+STATE_FIELDS: dict[str, fields.Field] = {
     "active": fields.Boolean(**about("Whether it is in rescue.", True)),
     "since": Time(allow_none=True, **about("Since when.", "2026-01-02T03:04:05.678Z")),
     "username": fields.String(**about("Who signs in; only while it is active.", "root")),
@@ -23,13 +23,12 @@ class RescueIn(In):
     enable = Bool(required=True, **about("True begins the rescue, false ends it.", True))
 
 
-Shown = kit.Schema.from_dict(STATE_FIELDS, name="RescueSession")
-Shown.sometimes = SECRET_FIELDS
+Shown = kit.with_optional(kit.Schema.from_dict(STATE_FIELDS, name="RescueSession"), SECRET_FIELDS)
 Asked = kit.Schema.from_dict(
     {"task_id": fields.String(allow_none=True, **about("The task; null when it is so already.", None)), **STATE_FIELDS},
     name="RescueAsked",
 )
-Asked.sometimes = SECRET_FIELDS
+kit.with_optional(Asked, SECRET_FIELDS)
 
 
 def switch_rescue(instance, enable, by_operator=False):

@@ -22,7 +22,7 @@ PROGRAM_MISSING_MESSAGE = (
 
 
 def sqlite_path(config: Config):
-    return Path(make_url(config.database_url).database)
+    return Path(make_url(config.database_url).database or "")
 
 
 def count_rows(connection):

@@ -46,10 +46,11 @@ def read(file: Path, passphrase, directory: Path) -> Backup:
         try:
             with tarfile.open(fileobj=reader, mode="r|") as tar:
                 for member in tar:
-                    if member.name not in ARCHIVE_MEMBERS or not member.isreg():
+                    source = tar.extractfile(member) if member.isreg() else None
+                    if source is None or member.name not in ARCHIVE_MEMBERS:
                         raise Problem(f"The backup has an unknown part: {member.name!r}.")
                     with (directory / member.name).open("wb") as target:
-                        shutil.copyfileobj(tar.extractfile(member), target)
+                        shutil.copyfileobj(source, target)
             while reader.read(archive.CHUNK_BYTES):
                 pass
         except tarfile.TarError as error:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 from hashlib import sha256
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import orjson
 from flask_sqlalchemy import SQLAlchemy
 from flask_sqlalchemy.session import Session as BoundSession
-from sqlalchemy import DDL, BigInteger, DateTime, MetaData, String, Text, TypeDecorator, event
+from sqlalchemy import DDL, BigInteger, DateTime, MetaData, String, Table, Text, TypeDecorator, event
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
 from uuid_utils import uuid7
@@ -113,6 +113,9 @@ class Base(DeclarativeBase):
         type_annotation_map={datetime: UtcTime, str: String(255)},
     )
 
+    if TYPE_CHECKING:
+        __table__: ClassVar[Table]
+
     is_audit_part: ClassVar[bool] = False
     """Whether a row is only a part or by-product of another object: an audit entry is about it only if nothing else was
     changed."""
@@ -180,7 +183,10 @@ db = SQLAlchemy(
     disable_autonaming=True,
 )
 session = db.session
-Model = db.Model
+if TYPE_CHECKING:
+    Model = Base  # Flask-SQLAlchemy makes the model class at run time
+else:
+    Model = db.Model
 
 
 def connect_for_read():

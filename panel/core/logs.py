@@ -5,11 +5,12 @@ import logging
 import sys
 
 import structlog
+from structlog.typing import Processor
 
 
 def setup_logging(json_logs: bool):
     """Send the logs of this process, including those of libraries, to standard error."""
-    shared = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
@@ -18,7 +19,7 @@ def setup_logging(json_logs: bool):
     traceback_formatter = structlog.dev.plain_traceback  # the default shows local variables, which may be secrets
     text = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=traceback_formatter)
     renderer = structlog.processors.JSONRenderer() if json_logs else text
-    errors = [structlog.processors.format_exc_info] if json_logs else []
+    errors: list[Processor] = [structlog.processors.format_exc_info] if json_logs else []
     handler = logging.StreamHandler()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -8,6 +8,7 @@ Services and workers do not translate. The web layer and the mail renderer do, w
 
 from functools import lru_cache
 from string import Formatter
+from typing import Any
 
 import orjson
 
@@ -21,6 +22,9 @@ class Message(str):
     """
 
     __slots__ = ("parameters", "plural", "template")
+    template: str
+    parameters: dict[str, Any]
+    plural: str | None
 
     def __new__(cls, template, parameters=None, plural=None):
         parameters = {name: as_parameter(value) for name, value in (parameters or {}).items()}

@@ -37,9 +37,3 @@ class Forge(TimestampMixin, Model):
     @property
     def disk_ids(self):
         return [disk["id"] for disk in self.disks]
-
-
-Instance.forges = relationship(
-    Forge, back_populates="instance", order_by=Forge.id.desc(), passive_deletes=True, cascade="all, delete-orphan"
-)
-"""Newest first. Services delete all but the latest ten."""

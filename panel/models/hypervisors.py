@@ -1,12 +1,16 @@
 """Hypervisor groups (for customers: locations), hypervisors and their storages."""
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.hypervisor_group_settings import GroupSettings
+
+if TYPE_CHECKING:
+    from panel.models.plans import PlanGroup
 
 group_plan_groups = Table(
     "hypervisor_group_plan_groups",
@@ -34,7 +38,7 @@ class HypervisorGroup(GroupSettings, TimestampMixin, Model):
         """Whether a machine can be placed here now."""
         return any(hypervisor.status == "up" and hypervisor.closed is None for hypervisor in self.hypervisors)
 
-    plan_groups: Mapped[list["PlanGroup"]] = relationship(  # noqa: F821
+    plan_groups: Mapped[list["PlanGroup"]] = relationship(
         secondary=group_plan_groups, order_by="PlanGroup.position", back_populates="groups"
     )
 

@@ -1,12 +1,16 @@
 """Images, from which machines are created."""
 
 from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core.db import Model, TimestampMixin
 from panel.models.hypervisors import Storage
+
+if TYPE_CHECKING:
+    from panel.models.isos import MediaDownload
 
 
 class DownloadErrorMixin:
@@ -89,6 +93,9 @@ class Image(DownloadErrorMixin, TimestampMixin, Model):
     download_reset_at: Mapped[datetime | None]
 
     copies: Mapped[list["ImageCopy"]] = relationship(cascade="all, delete-orphan")
+    downloads: Mapped[list["MediaDownload"]] = relationship(
+        back_populates="image", cascade="all, delete-orphan", order_by="MediaDownload.id", passive_deletes=True
+    )
 
 
 class ImageCopy(Model):

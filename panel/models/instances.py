@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, case, exists, or_
 from sqlalchemy.ext.hybrid import hybrid_property
@@ -16,6 +17,12 @@ from panel.models.isos import Iso
 from panel.models.plans import Plan
 from panel.models.subnets import Address
 from panel.models.tasks import OPEN_STATUSES, REBUILD_TASK_KINDS, Task, is_open
+
+if TYPE_CHECKING:
+    from panel.models.forges import Forge
+    from panel.models.resource_packs import ResourcePack
+    from panel.models.snapshots import Snapshot
+    from panel.models.volumes import Volume
 
 
 class Instance(TimestampMixin, Model):
@@ -112,6 +119,21 @@ class Instance(TimestampMixin, Model):
     interfaces: Mapped[list["Interface"]] = relationship(
         back_populates="instance", cascade="all, delete-orphan", order_by="Interface.position", passive_deletes=True
     )
+    volumes: Mapped[list["Volume"]] = relationship(
+        back_populates="instance", order_by="Volume.id", passive_deletes=True
+    )
+    snapshots: Mapped[list["Snapshot"]] = relationship(
+        back_populates="instance", cascade="all, delete-orphan", order_by="Snapshot.id", passive_deletes=True
+    )
+    forges: Mapped[list["Forge"]] = relationship(
+        back_populates="instance", cascade="all, delete-orphan", order_by="Forge.id.desc()", passive_deletes=True
+    )
+    """Newest first. Services delete all but the latest ten."""
+    pack: Mapped["ResourcePack | None"] = relationship()
+    """The pack whose capacity it uses, if any."""
+    if TYPE_CHECKING:
+        rebuilding: Mapped[bool]
+        task_running: Mapped[bool]
 
     @hybrid_property
     def state(self):

@@ -81,8 +81,3 @@ class MediaDownload(TimestampMixin, Model):
     @property
     def hypervisor_id(self):
         return self.storage and self.storage.hypervisor_id
-
-
-Image.downloads = relationship(
-    MediaDownload, back_populates="image", cascade="all, delete-orphan", order_by=MediaDownload.id, passive_deletes=True
-)

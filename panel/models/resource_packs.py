@@ -8,7 +8,6 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from panel.core.db import Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup
-from panel.models.instances import Instance
 
 
 class ResourcePack(TimestampMixin, Model):
@@ -43,7 +42,3 @@ class ResourcePack(TimestampMixin, Model):
     @property
     def location_name(self):
         return self.group and self.group.display_name
-
-
-Instance.pack = relationship(ResourcePack)
-"""The pack whose capacity it uses, if any."""

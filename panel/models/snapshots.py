@@ -41,8 +41,3 @@ class Snapshot(TimestampMixin, Model):
     @property
     def snaptime(self):
         return int(self.created_at.timestamp())
-
-
-Instance.snapshots = relationship(
-    Snapshot, back_populates="instance", order_by=Snapshot.id, passive_deletes=True, cascade="all, delete-orphan"
-)

@@ -1,12 +1,16 @@
 """Subnets of locations and the addresses in them."""
 
 import ipaddress
+from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core.db import Model, TimestampMixin
 from panel.models.hypervisors import HypervisorGroup
+
+if TYPE_CHECKING:
+    from panel.models.instances import Interface
 
 
 class Subnet(TimestampMixin, Model):
@@ -79,7 +83,7 @@ class Address(TimestampMixin, Model):
     """The name for reverse DNS that its holder set. It is reset when the address is assigned again."""
 
     subnet: Mapped[Subnet] = relationship()
-    interface: Mapped["Interface | None"] = relationship(back_populates="addresses")  # noqa: F821
+    interface: Mapped["Interface | None"] = relationship(back_populates="addresses")
 
     @property
     def family(self):

@@ -143,6 +143,3 @@ class VolumeSnapshot(TimestampMixin, Model):
     @property
     def bytes(self):
         return self.size * 1024**3
-
-
-Instance.volumes = relationship(Volume, back_populates="instance", order_by=Volume.id, passive_deletes=True)

@@ -1,10 +1,12 @@
 """Requests and responses of the billing API."""
 
+from typing import cast
+
 from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.core.messages import message
 from panel.schemas.accounts import AccountIn, Email
-from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, Hostname, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import AdminInstanceOut, DeployIn, InstanceIn, validate_time_zone
 
@@ -76,7 +78,7 @@ class OrderIn(DeployIn, InstanceIn):
     image_id = Text(
         maximum=36, load_default=None, **about("What to install at once; without one nothing is.", EXAMPLE_ID)
     )
-    hostname = InstanceIn._declared_fields["hostname"]
+    hostname = cast(Hostname, InstanceIn._declared_fields["hostname"])
 
     @validates_schema
     def require_image_for_system(self, data, **_):

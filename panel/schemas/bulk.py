@@ -78,6 +78,7 @@ class AdminBulkIn(BulkIn):
 
 
 class BulkLine(Schema):
+    sometimes = ("reason",)
     id = fields.String(**about("Instance id.", EXAMPLE_ID))
     name = fields.String(allow_none=True, **about("Its label; null when there is no such instance.", "Shop front"))
     status = fields.Integer(**about("The HTTP status that the action alone would have had.", 200))
@@ -95,11 +96,8 @@ class BulkOut(Schema):
 class BulkRefused(Schema):
     """The answer when the action was refused for some or all instances."""
 
+    sometimes = ("reason", "data")
     success = fields.Boolean(**about("Always false.", False))
     message = fields.String(**about("What became of it, in a sentence.", "1 instance done, 1 refused."))
     reason = fields.String(**about("Why all of it was refused, as a word.", "task_running"))
     data = fields.Nested(BulkOut, **about("What became of each."))
-
-
-BulkLine.sometimes = ("reason",)
-BulkRefused.sometimes = ("reason", "data")

@@ -1,5 +1,7 @@
 """A person's own security settings in the API."""
 
+from typing import Any
+
 from marshmallow import fields, validate
 
 from panel.schemas.accounts import PASSWORD_RULE, AccountPassword
@@ -7,7 +9,7 @@ from panel.schemas.base import In, Name, Out, Text, Time, about
 from panel.schemas.constants import PASSWORD_MAX_LENGTH
 
 EXAMPLE_ID = "0199c0a8-0000-7000-8000-000000000001"
-PASSWORD_OPTIONS = {"required": True, "validate": validate.Length(1, PASSWORD_MAX_LENGTH)}
+PASSWORD_OPTIONS: dict[str, Any] = {"required": True, "validate": validate.Length(1, PASSWORD_MAX_LENGTH)}
 
 
 class PasswordConfirmed(In):

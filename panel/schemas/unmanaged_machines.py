@@ -85,7 +85,9 @@ class DiscoveryOut(Out):
     status = fields.String(validate=validate.OneOf(TASK_STATUSES), **about("Where it stands.", "completed"))
     error = fields.String(allow_none=True, **about("Why it failed.", None))
     finished_at = Time(allow_none=True, **about("When it ended.", "2026-01-02T03:04:05.678Z"))
-    unknown = fields.List(fields.Nested(OrphanOut), **about("Machines on the hypervisor that no instance knows."))
+    unknown = fields.List(  # type: ignore[assignment]  # marshmallow's own option of this name is given elsewhere
+        fields.Nested(OrphanOut), **about("Machines on the hypervisor that no instance knows.")
+    )
     missing = fields.List(fields.Nested(LostOut), **about("Instances whose machine the hypervisor does not have."))
 
 

@@ -121,7 +121,8 @@ def list_descriptors(account):
 def register(account, *, name, credential, challenge: Challenge | None, site, source):
     """Store a new passkey. Return the recovery codes, if this is the account's first factor."""
     lock_row(Account, account.id)  # concurrent calls are counted one after the other
-    if session.scalar(select(func.count()).select_from(listing(account).subquery())) >= MAX_PASSKEYS:
+    count = session.scalar(select(func.count()).select_from(listing(account).subquery())) or 0
+    if count >= MAX_PASSKEYS:
         raise Invalid(
             message(
                 "You have {maximum} passkeys, which is the maximum. Remove one that you no longer use.",
@@ -160,8 +161,9 @@ def register(account, *, name, credential, challenge: Challenge | None, site, so
 def verify(credential, challenge: Challenge | None, site, account=None):
     """Return the passkey that signed the challenge, one of `account` if given. Raise Invalid if there is none."""
     passkey = find(credential)
-    is_invalid = passkey is None or challenge is None or not challenge.is_fresh()
-    if is_invalid or (account and passkey.account_id != account.id):
+    if passkey is None or challenge is None or not challenge.is_fresh():
+        raise Invalid(PASSKEY_REFUSED_MESSAGE)
+    if account and passkey.account_id != account.id:
         raise Invalid(PASSKEY_REFUSED_MESSAGE)
     try:
         proof = webauthn.verify_authentication_response(

@@ -10,9 +10,11 @@ Errors of the schema and of the service are in `form.errors`, by field; `form.er
 
 import re
 from functools import partial
+from typing import Any
 
 from flask import after_this_request, request
 from marshmallow import Schema, ValidationError, fields
+from werkzeug.datastructures import MultiDict
 
 from panel.core.db import session
 from panel.core.errors import Problem, TooMany
@@ -53,7 +55,7 @@ class Form:
     def __init__(self, *schemas: type[Schema], initial=None):
         self.schemas = [schema() for schema in schemas]
         self.initial = initial or {}
-        self.sent = None
+        self.sent: MultiDict[str, str] | None = None
         self.errors: dict[str, str] = {}
         self.status = 200
         self.reason: str | None = None
@@ -63,7 +65,7 @@ class Form:
         """Validate the request's form and call `action` with the data as keywords. Return whether it succeeded;
         otherwise roll back and set `errors` and `status`."""
         self.sent = request.form
-        data = {}
+        data: dict[str, Any] = {}
         for schema in self.schemas:
             try:
                 data |= schema.load(form_to_json(schema, request.form))

@@ -146,7 +146,8 @@ def answer_http_error(error: HTTPException):
     messages = {404: _("This page does not exist."), 405: _("This page does not accept this request.")}
     if error.code and error.code < 400:
         return error.get_response()
-    return error_response(error.code, messages.get(error.code, error.description))
+    code = error.code or 500
+    return error_response(code, messages.get(code, error.description or error.name))
 
 
 def answer_crash(error: Exception):

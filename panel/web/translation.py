@@ -21,7 +21,7 @@ def init_app(app: Flask):
     app.before_request(set_language_of_mails)
     environment = app.jinja_env
     environment.add_extension("jinja2.ext.i18n")
-    environment.newstyle_gettext = True
+    environment.newstyle_gettext = True  # type: ignore[attr-defined]  # of the extension
     environment.finalize = translate  # messages of services and of rows, wherever a template shows them
     environment.policies["ext.i18n.trimmed"] = True
     environment.globals |= {"_": gettext_markup, "gettext": gettext_markup, "ngettext": ngettext_markup}

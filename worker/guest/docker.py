@@ -153,7 +153,7 @@ def statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict
             "error", message("Docker does not answer in the machine: it is not installed or does not run.")
         )
         return dict.fromkeys(projects, away)
-    containers_by_project = {project: [] for project in projects}
+    containers_by_project: dict[str, list] = {project: [] for project in projects}
     stopped, current_project = set(), None
     for output_line in output_lines:
         if output_line.startswith("project "):

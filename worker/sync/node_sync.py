@@ -1,5 +1,7 @@
 """Polling nodes: whether they are reachable, what they can do, and which machines run on them."""
 
+from typing import cast
+
 import structlog
 from sqlalchemy import bindparam, select, update
 
@@ -27,7 +29,7 @@ def connect_node(hypervisor_id) -> nodes.NodeDriver:
     if row is None:
         raise NodeError(message("The hypervisor was removed."))
     spec = NodeSpec(row.id, row.name, row.driver, row.uri)
-    return CommittingNode(nodes.connect(spec, context.current().config.data_dir))
+    return cast(nodes.NodeDriver, CommittingNode(nodes.connect(spec, context.current().config.data_dir)))
 
 
 def probe(hypervisor_id):

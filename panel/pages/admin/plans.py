@@ -1,5 +1,7 @@
 """Plans: sizes of machines and their prices."""
 
+from typing import Any
+
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import require_page_permission
@@ -20,7 +22,15 @@ SEARCH_RESULTS = (
     SearchResults("plan", "Plans", icon="package", url=lambda row_id: url_for("admin_plans.edit", plan_id=row_id)),
 )
 READ, WRITE = "admin:catalog:read", "admin:catalog:write"
-PLAN_DEFAULTS = {"enabled": True, "position": 0, "bandwidth": 0, "port_speed": 0, "ipv4": 1, "ipv6": 1, "price": 0}
+PLAN_DEFAULTS: dict[str, Any] = {
+    "enabled": True,
+    "position": 0,
+    "bandwidth": 0,
+    "port_speed": 0,
+    "ipv4": 1,
+    "ipv6": 1,
+    "price": 0,
+}
 PLAN_DEFAULTS |= {"ipv6_prefixes": 0, "private_ipv4": 0, "overage": "none"}
 
 

@@ -24,6 +24,8 @@ SEARCH_RESULTS = (
     SearchResults("member", "Team", icon="users", url=lambda row: url_for("team.member", member_id=row.id)),
 )
 VIEW, MANAGE = "account.view", "team.manage"
+OWNER_ONLY_PERMISSIONS = ("team.manage", "billing.view", "api_tokens.manage")
+OPERATOR_PRESET_PERMISSIONS = ("instances.view", "instances.power", "instances.console")
 ROLE_PRESETS = {
     "Administrator": (
         lazy_gettext("Everything except the team, billing and API tokens."),
@@ -39,8 +41,6 @@ ROLE_PRESETS = {
     ),
 }
 """Preset roles: {name: (description, filter of the permissions in use)}"""
-OWNER_ONLY_PERMISSIONS = ("team.manage", "billing.view", "api_tokens.manage")
-OPERATOR_PRESET_PERMISSIONS = ("instances.view", "instances.power", "instances.console")
 PRESET_PREFIX = "preset:"
 """Prefix of a preset role in the choice of roles, as long as the team has no such role."""
 REACH_OPTIONS = (

@@ -5,7 +5,9 @@ Python read some of them differently (`22:22`, `on`). Aliases stay aliases, so a
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import yaml
 
@@ -24,7 +26,7 @@ DEFAULT_VALUE_PATTERN = re.compile(r"\$\{\w+:?-([^}]*)\}")
 class Reader(yaml.SafeLoader):
     """A loader that does not turn plain scalars into numbers, dates or anything else."""
 
-    yaml_implicit_resolvers = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
     def compose_scalar_node(self, anchor):
         plain, tagged = self.peek_event().implicit[0], self.peek_event().tag
@@ -39,7 +41,7 @@ class Reader(yaml.SafeLoader):
 class Writer(yaml.SafeDumper):
     """A dumper that writes plain scalars as they were."""
 
-    yaml_implicit_resolvers = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,15 @@ class Port:
     protocol: str
 
 
-def parse_ports(entries) -> tuple[Port, ...]:
+def parse_ports(entries: Iterable[str]) -> tuple[Port, ...]:
     """Return the ports of a list of short entries, such as `8080:80` and `53:53/udp`."""
-    matches = [re.fullmatch(r"(\d+):(\d+)(?:/(tcp|udp))?", entry) for entry in entries]
-    return tuple(Port(int(match[2]), int(match[1]), match[3] or "tcp") for match in matches)
+    return tuple(parse_port(entry) for entry in entries)
+
+
+def parse_port(entry: str) -> Port:
+    ports, _, protocol = entry.partition("/")
+    host_port, container_port = ports.split(":")
+    return Port(int(container_port), int(host_port), protocol or "tcp")
 
 
 def remap_ports(text: str, port_mappings: list, service: str | None = None) -> str:
@@ -78,7 +85,7 @@ def remap_ports(text: str, port_mappings: list, service: str | None = None) -> s
         raise Invalid(
             message("Two mappings have the same host port."), port_mappings=message("A host port can be used once.")
         )
-    ports_by_service = {}
+    ports_by_service: dict[str, list[Port]] = {}
     for port in mappings:
         ports_by_service.setdefault(get_service_name(services, port, service), []).append(port)
     services.value = [

@@ -7,7 +7,7 @@ Reasons that concern the machine are answered like those of other work in guests
 from sqlalchemy import select
 
 from panel.core.db import session
-from panel.core.errors import Conflict, Invalid, Unavailable
+from panel.core.errors import Conflict, Invalid, Problem, Unavailable
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
 from panel.models import Instance, Rescue, Task
@@ -49,7 +49,7 @@ DOCKER_REASONS = {
     "unsupported_system": UNSUPPORTED_SYSTEM_MESSAGE,
     "docker_limit": message("An instance has at most {maximum} apps. Remove one first.", maximum=MAX_APPS_PER_INSTANCE),
 }
-REASON_EXCEPTIONS = dict.fromkeys(
+REASON_EXCEPTIONS: dict[str, type[Problem]] = dict.fromkeys(
     ("not_running", DOCKER_TASK_RUNNING, DOCKER_NOT_INSTALLED, ALREADY_INSTALLED, "docker_limit", "unsupported_system"),
     Invalid,
 )

@@ -7,7 +7,7 @@ before the lease ends is repeated by another dispatcher: delivery is at least on
 
 from collections import Counter
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Row, and_, bindparam, case, exists, func, or_, select, text, update
 from sqlalchemy.orm import Bundle
@@ -44,7 +44,7 @@ MAX_REMEMBERED_ATTEMPTS = 10
 
 WAITING_CONDITION = text(f"webhook_deliveries.{UNDER_WAY_SQL}")
 
-EVENT_COLUMNS = Bundle(
+EVENT_COLUMNS: Bundle[Any] = Bundle(
     "event",
     Event.id,
     Event.kind,
@@ -55,7 +55,7 @@ EVENT_COLUMNS = Bundle(
     Event.severity,
     Event.message,
 )
-DELIVERY_COLUMNS = Bundle(
+DELIVERY_COLUMNS: Bundle[Any] = Bundle(
     "delivery",
     WebhookDelivery.id,
     WebhookDelivery.account_id,

@@ -59,7 +59,7 @@ def build_guard() -> str:
 
 def build_reference(nic: Nic):
     """Return a NIC's reference to the guard, with the guest's addresses."""
-    addresses_by_version = {4: [], 6: []}
+    addresses_by_version: dict[int, list[str]] = {4: [], 6: []}
     for address in nic.addresses:
         addresses_by_version[ipaddress.ip_address(address).version].append(address)
     values = [

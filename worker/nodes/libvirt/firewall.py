@@ -78,7 +78,7 @@ def iter_discovery_rules() -> Iterable:
 
 
 def build_allow_rule(rule: FirewallRule):
-    match = {}
+    match: dict[str, str] = {}
     if rule.network:
         network = ipaddress.ip_network(rule.network)
         peer_side = "src" if rule.direction == "in" else "dst"

@@ -5,6 +5,7 @@ import contextlib
 import json
 import time
 from collections.abc import Iterable
+from typing import Any
 
 import libvirt
 import libvirt_qemu
@@ -45,7 +46,7 @@ def addresses(connection, machine_id: str) -> dict[str, list[str]]:
 def set_password(connection, machine_id: str, user: str, password: str):
     """Set the password by the agent's command: libvirt's own call waits without a limit for an agent that hangs."""
     domain = get_running_domain(connection, machine_id)
-    arguments = {"username": user, "password": encode(password), "crypted": False}
+    arguments: dict[str, Any] = {"username": user, "password": encode(password), "crypted": False}
     send_command(domain, "guest-set-user-password", seconds=PASSWORD_SECONDS, **arguments)
 
 
@@ -56,6 +57,7 @@ def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadlin
     started = send_command(
         domain,
         "guest-exec",
+        seconds=ANSWER_SECONDS,
         **{"path": path, "arg": arguments, "input-data": encode(stdin), "capture-output": True},
     )
     pause = RUN_POLL_INTERVAL_SECONDS

@@ -28,7 +28,7 @@ class Options:
 
 def parse_options(uri: str) -> Options:
     """Return the options of the URI. An unknown name is probably a typing error, so it is refused."""
-    option_types = {option.name: type(option.default) for option in fields(Options)}
+    option_types: dict[str, type] = {option.name: type(option.default) for option in fields(Options)}
     values = {}
     for name, text in parse_qsl(urlsplit(uri).query, keep_blank_values=True):
         try:

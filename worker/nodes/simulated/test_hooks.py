@@ -3,15 +3,22 @@
 None of this is in the contract. It is there for tests and demonstrations, and meets no faults.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import argon2
 import orjson
 
 from worker.nodes.base import Seed
 from worker.nodes.simulated.guests import AGENT_HANGS, PASSWORD_HASHER
+from worker.nodes.simulated.state import State
 from worker.nodes.simulated.storage import find_seed
 
 
 class ExternalActions:
+    state: State
+    _get_machine: Callable[..., Any]
+
     def guest_powers_off(self, machine_id):
         """Turn off, as by `poweroff` inside the guest, or when its process died."""
         with self.state.transaction() as db:
