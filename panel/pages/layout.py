@@ -13,7 +13,7 @@ from panel.models import Account
 from panel.pages.customer.tasks import recent_tasks
 from panel.pages.shared import area
 from panel.services import sessions, settings, usage
-from panel.web import assets, relative_times, translation
+from panel.web import assets, relative_times, translation, word_labels
 from panel.web.page_registry import customer_pages, operator_pages
 
 
@@ -51,6 +51,7 @@ def init_app(app):
         "charged": are_prices_shown,
         "operator_area": area.is_operator_area,
         "task_label": lambda kind: translation.gettext(task_label(kind)),
+        "word_label": word_labels.word_label,
         "money": lambda amount: formatting.money(amount, config.currency),
     }
     names = ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")

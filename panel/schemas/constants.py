@@ -1,5 +1,7 @@
 """Words that are used both in the API and in rows."""
 
+from panel.core.messages import message
+
 PASSWORD_MIN_LENGTH = 12
 PASSWORD_MAX_LENGTH = 1024
 INSTANCE_STATES = ("migrating", "pending", "suspended", "running", "stopped")
@@ -28,32 +30,32 @@ RULE_DIRECTIONS = ("ingress", "egress")
 RULE_PROTOCOLS = ("tcp", "udp", "icmp", "icmpv6", "all")
 IP_VERSIONS = ("ipv4", "ipv6")
 SCOPE_FAMILIES = {
-    "instances": "Instances: ordering, power, backups, consoles, tasks",
-    "vpcs": "Private networks and their subnets",
-    "load_balancers": "Load balancers",
-    "databases": "Managed databases",
-    "s3_buckets": "Object storage: buckets and their keys",
-    "ssh_keys": "SSH keys",
-    "kubernetes": "Kubernetes clusters",
-    "images": "Images",
-    "certificates": "Certificates",
-    "microvm": "Micro VMs, their templates and keys",
-    "webhooks": "Webhook subscriptions and deliveries",
-    "metrics": "Metrics for scraping",
-    "account": "Profile, team, API tokens, usage",
-    "volumes": "Volumes",
-    "isos": "ISO images",
-    "dns_zones": "DNS zones and records",
-    "nat_gateways": "NAT gateways",
-    "vpn_gateways": "VPN gateways and their peers",
-    "scaling_groups": "Scaling groups",
-    "security_groups": "Security groups and their rules",
-    "ip_sets": "Sets of addresses for rules",
-    "static_ips": "Static IP addresses",
-    "user_scripts": "Scripts that run on new instances",
-    "projects": "Projects",
-    "backup_policies": "Backup policies",
-    "monitoring": "Alert rules and notification channels",
+    "instances": message("Instances: ordering, power, backups, consoles, tasks"),
+    "vpcs": message("Private networks and their subnets"),
+    "load_balancers": message("Load balancers"),
+    "databases": message("Managed databases"),
+    "s3_buckets": message("Object storage: buckets and their keys"),
+    "ssh_keys": message("SSH keys"),
+    "kubernetes": message("Kubernetes clusters"),
+    "images": message("Images"),
+    "certificates": message("Certificates"),
+    "microvm": message("Micro VMs, their templates and keys"),
+    "webhooks": message("Webhook subscriptions and deliveries"),
+    "metrics": message("Metrics for scraping"),
+    "account": message("Profile, team, API tokens, usage"),
+    "volumes": message("Volumes"),
+    "isos": message("ISO images"),
+    "dns_zones": message("DNS zones and records"),
+    "nat_gateways": message("NAT gateways"),
+    "vpn_gateways": message("VPN gateways and their peers"),
+    "scaling_groups": message("Scaling groups"),
+    "security_groups": message("Security groups and their rules"),
+    "ip_sets": message("Sets of addresses for rules"),
+    "static_ips": message("Static IP addresses"),
+    "user_scripts": message("Scripts that run on new instances"),
+    "projects": message("Projects"),
+    "backup_policies": message("Backup policies"),
+    "monitoring": message("Alert rules and notification channels"),
 }
 """The 26 scope families (specification 5.3) and what each permits."""
 SCOPES = tuple(f"{family}:{verb}" for family in SCOPE_FAMILIES for verb in ("read", "write"))

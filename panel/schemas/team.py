@@ -8,16 +8,16 @@ from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import MEMBER_REACHES, SCOPE_FAMILIES
 
-VERB_DESCRIPTIONS = {"view": "See", "manage": "Add and change", "delete": "Remove"}
+VERB_DESCRIPTIONS = {"view": message("See"), "manage": message("Add and change"), "delete": message("Remove")}
 SPECIAL_PERMISSIONS = {
-    "instances.create": "Create instances.",
-    "instances.power": "Start, stop and restart instances.",
-    "instances.console": "Open the screen and the shell of instances.",
-    "instances.backups": "Take and remove backups of instances.",
-    "instances.restore": "Restore instances from backups.",
-    "team.manage": "Invite and remove members, and edit roles, as far as one's own role goes.",
-    "api_tokens.manage": "Make tokens that act as oneself.",
-    "billing.view": "See charges, credit and usage.",
+    "instances.create": message("Create instances."),
+    "instances.power": message("Start, stop and restart instances."),
+    "instances.console": message("Open the console and the shell of instances."),
+    "instances.backups": message("Create and delete backups of instances."),
+    "instances.restore": message("Restore instances from backups."),
+    "team.manage": message("Invite and remove members, and edit roles within the limits of one's own role."),
+    "api_tokens.manage": message("Create API tokens that act as oneself."),
+    "billing.view": message("See charges, credit and usage."),
 }
 PERMISSIONS = {
     f"{family}.{verb}": f"{does}. {words}."

@@ -28,46 +28,66 @@ INSTANCE_RESOURCE = "instance"
 EVENT_KINDS = {
     kind: Kind(kind, resource, text)
     for resource, kind, text in (
-        (CLUSTER_RESOURCE, "cluster.created", "A cluster finished provisioning."),
-        (CLUSTER_RESOURCE, "cluster.deleted", "A cluster was deleted."),
-        (CLUSTER_RESOURCE, "cluster.updated", "The configuration of a cluster was changed."),
-        (CLUSTER_RESOURCE, "cluster.autoscaling_updated", "The autoscaling settings of a worker pool were changed."),
-        (CLUSTER_RESOURCE, "pool.created", "A worker pool was created."),
-        (CLUSTER_RESOURCE, "pool.created.scale_failed", "A new worker pool could not be scaled up to its first size."),
-        (CLUSTER_RESOURCE, "pool.updated", "The configuration of a worker pool was changed."),
-        (CLUSTER_RESOURCE, "pool.deleted", "A worker pool was deleted."),
-        (CLUSTER_RESOURCE, "pool.default_reassigned", "Another worker pool became the default one."),
-        (CLUSTER_RESOURCE, "pool.deletion_max_attempts", "A worker pool could not be deleted; it is not tried again."),
-        (CLUSTER_RESOURCE, "admin.force_destroy", "An administrator destroyed a cluster by force."),
-        (CLUSTER_RESOURCE, "admin.force_evict_node", "An administrator took a node out of a cluster by force."),
-        (CLUSTER_RESOURCE, "admin.suspend_toggle", "An administrator suspended a cluster or ended its suspension."),
-        (CLUSTER_RESOURCE, "admin.reset_state", "An administrator reset the lifecycle state of a cluster."),
-        (CLUSTER_RESOURCE, "admin.cancel_task", "An administrator cancelled a task of a cluster."),
-        (CLUSTER_RESOURCE, "cert.renewed", "The certificate of a cluster's load balancer was renewed."),
-        (INSTANCE_RESOURCE, "instance.created", "An instance was created."),
+        (CLUSTER_RESOURCE, "cluster.created", message("A cluster finished provisioning.")),
+        (CLUSTER_RESOURCE, "cluster.deleted", message("A cluster was deleted.")),
+        (CLUSTER_RESOURCE, "cluster.updated", message("The configuration of a cluster was changed.")),
+        (
+            CLUSTER_RESOURCE,
+            "cluster.autoscaling_updated",
+            message("The autoscaling settings of a worker pool were changed."),
+        ),
+        (CLUSTER_RESOURCE, "pool.created", message("A worker pool was created.")),
+        (
+            CLUSTER_RESOURCE,
+            "pool.created.scale_failed",
+            message("A new worker pool could not be scaled up to its first size."),
+        ),
+        (CLUSTER_RESOURCE, "pool.updated", message("The configuration of a worker pool was changed.")),
+        (CLUSTER_RESOURCE, "pool.deleted", message("A worker pool was deleted.")),
+        (CLUSTER_RESOURCE, "pool.default_reassigned", message("Another worker pool became the default one.")),
+        (
+            CLUSTER_RESOURCE,
+            "pool.deletion_max_attempts",
+            message("A worker pool could not be deleted; it is not tried again."),
+        ),
+        (CLUSTER_RESOURCE, "admin.force_destroy", message("An administrator destroyed a cluster by force.")),
+        (
+            CLUSTER_RESOURCE,
+            "admin.force_evict_node",
+            message("An administrator took a node out of a cluster by force."),
+        ),
+        (
+            CLUSTER_RESOURCE,
+            "admin.suspend_toggle",
+            message("An administrator suspended a cluster or ended its suspension."),
+        ),
+        (CLUSTER_RESOURCE, "admin.reset_state", message("An administrator reset the lifecycle state of a cluster.")),
+        (CLUSTER_RESOURCE, "admin.cancel_task", message("An administrator cancelled a task of a cluster.")),
+        (CLUSTER_RESOURCE, "cert.renewed", message("The certificate of a cluster's load balancer was renewed.")),
+        (INSTANCE_RESOURCE, "instance.created", message("An instance was created.")),
         (
             INSTANCE_RESOURCE,
             "instance.deployed",
-            "An instance finished deploying. May come again after 7 days without one.",
+            message("An instance finished deploying. May come again after 7 days without one."),
         ),
-        (INSTANCE_RESOURCE, "instance.status_changed", "An instance began to run or stopped."),
+        (INSTANCE_RESOURCE, "instance.status_changed", message("An instance began to run or stopped.")),
         (
             INSTANCE_RESOURCE,
             "instance.suspended",
-            "An instance was suspended: by its user, an administrator or network policy.",
+            message("An instance was suspended: by its user, an administrator or network policy."),
         ),
-        (INSTANCE_RESOURCE, "instance.unsuspended", "The suspension of an instance ended."),
-        (INSTANCE_RESOURCE, "instance.reinstalled", "A reinstall of an instance finished."),
-        (INSTANCE_RESOURCE, "instance.deleted", "An instance was deleted."),
+        (INSTANCE_RESOURCE, "instance.unsuspended", message("The suspension of an instance ended.")),
+        (INSTANCE_RESOURCE, "instance.reinstalled", message("A reinstall of an instance finished.")),
+        (INSTANCE_RESOURCE, "instance.deleted", message("An instance was deleted.")),
     )
 }
 """Every event kind that can be subscribed to (specification 6.1)."""
 
 EVENT_KIND_GROUPS = {
-    "Instances": ("instance.",),
-    "Kubernetes clusters": ("cluster.", "cert."),
-    "Worker pools": ("pool.",),
-    "Actions of administrators": ("admin.",),
+    message("Instances"): ("instance.",),
+    message("Kubernetes clusters"): ("cluster.", "cert."),
+    message("Worker pools"): ("pool.",),
+    message("Actions of administrators"): ("admin.",),
 }
 """Groups of event kinds on pages, with the prefixes of their kinds."""
 

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 from flask import current_app, request
 
 from panel.core.formatting import duration
+from panel.web.audit_labels import OBJECT_TYPE_LABELS, OPERATION_LABELS
 from panel.web.translation import gettext, lazy_gettext
 
 COMMAND_LABELS = {
@@ -49,8 +50,8 @@ def describe_entry(entry):
     if entry.action.startswith("console."):
         return describe_console_entry(entry.changes)
     task = entry.changes.get("task", "").removeprefix(f"{entry.object_type}_")
-    label = (task or entry.action.rpartition(".")[2]).replace("_", " ").replace("poweroff", "power off")
-    return find_label(entry.action) or gettext(label.capitalize().replace("Ssh", "SSH"))
+    operation = task or entry.action.rpartition(".")[2]
+    return find_label(entry.action) or str(OPERATION_LABELS.get(operation) or capitalize_words(operation))
 
 
 def describe_console_entry(changes):
@@ -63,8 +64,13 @@ def describe_console_entry(changes):
 
 def object_type_label(entry):
     """Return the label of an entry's object type, such as `SSH key` or `Instance`."""
-    label = (entry.object_type or "").replace("_", " ").capitalize().replace("Ssh", "SSH")
-    return gettext(label) if label else ""
+    object_type = entry.object_type or ""
+    return str(OBJECT_TYPE_LABELS.get(object_type) or capitalize_words(object_type))
+
+
+def capitalize_words(name):
+    """Return the name of an operation that no longer exists, as in old entries."""
+    return name.replace("_", " ").capitalize()
 
 
 def parse_filters(zone, *names):

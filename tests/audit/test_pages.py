@@ -6,6 +6,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Account, AuditEntry
 from panel.services import audit
+from panel.web.audit_labels import OPERATION_LABELS
 
 OWN_LOG_PAGE, ADMIN_LOG_PAGE = "/activity/log", "/admin/audit"
 PARTIAL_HEADERS = {"HX-Request": "true", "HX-Request-Type": "partial"}
@@ -139,3 +140,17 @@ def test_pages_cost_the_same_for_many(browser_as, api_as, queries, who, address)
     for _ in range(5):
         store()
     assert cost() == few
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_every_operation_that_writes_has_a_label_in_the_audit_log(app, method):
+    """Sockets of consoles and aliases of paths write no entries."""
+    endpoints = {rule.endpoint for rule in app.url_map.iter_rules() if method in rule.methods and "." in rule.endpoint}
+    unlabelled = {
+        endpoint
+        for endpoint in endpoints
+        if not hasattr(app.view_functions[endpoint], "audit_label")
+        and endpoint.rpartition(".")[2] not in OPERATION_LABELS
+        and not endpoint.startswith("sockets.")
+    }
+    assert unlabelled == set()

@@ -33,6 +33,7 @@ from panel.web.htmx import flash_message, is_htmx_request, redirect_to, render
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
+from panel.web.word_labels import word_label
 
 TEMPLATES = {"": "customer/instances/show.html", "admin_": "admin/instances/show.html"}
 """{prefix of the area: template}. The templates differ around the tabs."""
@@ -89,7 +90,7 @@ def build_context(instance_id, tab, **extra):
     context = {
         "instance": instance,
         "tab": tab,
-        "tabbed": [(_(name.capitalize()), tab_url(instance, name), name == tab) for name in TABS],
+        "tabbed": [(word_label(name), tab_url(instance, name), name == tab) for name in TABS],
         "power_buttons": list(iter_power_buttons(instance)),
         "power_url": partial(power_url, instance),
         "doors": console_refusals(instance, permission_error("instances.console"), is_operator_area()),
