@@ -9,12 +9,24 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import orjson
 from flask_sqlalchemy import SQLAlchemy
 from flask_sqlalchemy.session import Session as BoundSession
-from sqlalchemy import DDL, BigInteger, DateTime, MetaData, String, Table, Text, TypeDecorator, event
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    CursorResult,
+    DateTime,
+    Executable,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    event,
+)
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, registry
 from uuid_utils import uuid7
@@ -235,6 +247,11 @@ def with_lock(query, **options):
 def lock_row(model, row_id):
     """Return the row with this id, locked and read again, or None. Rows that only refer to it can still be written."""
     return session.get(model, row_id, with_for_update={"key_share": True}, populate_existing=True)
+
+
+def count_changed(statement: Executable, **execution_options: Any) -> int:
+    """Execute an update or delete and return the number of rows that it changed."""
+    return cast(CursorResult, session.execute(statement, execution_options=execution_options)).rowcount
 
 
 def on_commit(call):

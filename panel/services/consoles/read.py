@@ -6,7 +6,7 @@ from sqlalchemy import and_, or_, select, text, update
 from sqlalchemy.orm import joinedload
 
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import count_changed, session
 from panel.core.errors import NotFound
 from panel.core.messages import message
 from panel.models import ConsoleSession, Instance
@@ -83,7 +83,4 @@ def close_all(instance, kind, reason):
     query = update(ConsoleSession).where(
         ConsoleSession.instance_id == instance.id, ConsoleSession.kind == kind, not_over
     )
-    result = session.execute(
-        query.values(close_reason=reason, expires_at=clock.now()), execution_options={"synchronize_session": False}
-    )
-    return result.rowcount
+    return count_changed(query.values(close_reason=reason, expires_at=clock.now()), synchronize_session=False)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from sqlalchemy import func, select, update
 
 from panel.core import clock
-from panel.core.db import session
+from panel.core.db import count_changed, session
 from panel.core.errors import Forbidden, TooMany
 from panel.core.messages import message
 from panel.models import ConsoleSession, Instance
@@ -39,7 +39,7 @@ def redeem(kind, secret, address, operator_may):
     if error := redeem_error(row, address):
         raise error
     claim = update(ConsoleSession).where(*usable).values(redeemed_at=now, seen_at=now, ip=str(address))
-    if session.execute(claim, execution_options={"synchronize_session": False}).rowcount != 1:
+    if count_changed(claim, synchronize_session=False) != 1:
         raise Forbidden(SESSION_USED_MESSAGE)
     return row.id
 
