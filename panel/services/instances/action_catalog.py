@@ -6,6 +6,7 @@ Whether an action is allowed is decided in `state_machine`; `disabled_reason` ad
 from dataclasses import dataclass
 
 from panel.core.messages import message
+from panel.models import Instance, Task
 from panel.services.state_machine import REASONS, action_error
 
 
@@ -27,18 +28,18 @@ class Action:
     """The confirmation, with places for the instance's `name` and its `owner`'s address."""
     is_dangerous: bool = False
 
-    def get_confirmation(self, instance):
+    def get_confirmation(self, instance: Instance) -> str | None:
         """Return the confirmation for this instance, or None when the action needs none."""
         if not self.confirmation:
             return None
         owner = {"owner": instance.account.email} if "{owner}" in self.confirmation else {}
         return self.confirmation.format(name=instance.display_name, **owner)
 
-    def is_noop(self, instance):
+    def is_noop(self, instance: Instance) -> bool:
         """Return whether the power is already as the action would make it. A frozen guest can be started again."""
         return self.noop_power is not None and instance.power == self.noop_power and not instance.paused
 
-    def result_message(self, is_changed):
+    def result_message(self, is_changed: Task | bool | None) -> str:
         return self.done_message if is_changed else self.noop_message
 
 
@@ -137,7 +138,7 @@ ACTIONS = {
 }
 
 
-def get_actions(*names):
+def get_actions(*names: str) -> tuple[Action, ...]:
     return tuple(ACTIONS[name] for name in names)
 
 
@@ -148,11 +149,11 @@ CUSTOMER_BULK_BUTTONS = (*CUSTOMER_POWER_BUTTONS, ACTIONS["destroy"])
 OPERATOR_BULK_BUTTONS = (*OPERATOR_POWER_BUTTONS, *get_actions("suspend", "unsuspend", "destroy"))
 
 
-def find_power_action(name):
+def find_power_action(name: str) -> Action | None:
     return next((action for action in POWER_ACTIONS if action.name == name), None)
 
 
-def disabled_reason(instance, action, *, by_operator=False):
+def disabled_reason(instance: Instance, action: Action, *, by_operator: bool = False) -> str | None:
     """Return why the action is not offered now, as a sentence, or None."""
     reason = action_error(instance, action.name, by_operator=by_operator)
     return REASONS[reason] if reason else action.noop_message if action.is_noop(instance) else None

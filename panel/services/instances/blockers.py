@@ -3,7 +3,7 @@
 from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.core.messages import message
-from panel.models import Rescue
+from panel.models import Instance, Rescue
 from panel.services import forges, image_captures, snapshots
 from panel.services.state_machine import make_problem
 
@@ -14,7 +14,7 @@ MEDIA_MOUNTED_MESSAGE = message("An ISO is mounted in one of its drives. Unmount
 PLAN_CHANGE_PENDING_MESSAGE = message("A plan change takes effect at the next start. Restart the instance first.")
 
 
-def ensure_disks_free(instance):
+def ensure_disks_free(instance: Instance) -> None:
     """Raise during live sessions and rescue, and when there are snapshots: for actions that replace or read whole
     disks."""
     forges.ensure_not_active(instance)
@@ -23,7 +23,7 @@ def ensure_disks_free(instance):
         raise make_problem("rescue_active")
 
 
-def ensure_movable(instance):
+def ensure_movable(instance: Instance) -> None:
     """Raise when the machine cannot go to another hypervisor: in addition, when it uses something that would stay
     behind."""
     ensure_disks_free(instance)

@@ -1,13 +1,16 @@
 """One action on many instances: each is independent and has its own result row (decision OP-12)."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import NotFound, Problem
 from panel.core.messages import message
-from panel.models import Instance
+from panel.models import Instance, Task
+from panel.services.access import Access
 from panel.services.instances.action_catalog import ACTIONS
 from panel.services.instances.actions import destroy, run_power_action
 from panel.services.instances.suspension import suspend, unsuspend
@@ -15,7 +18,9 @@ from panel.services.instances.tags import add_tag, remove_tag
 from panel.services.state_machine import ensure_not_suspended
 
 
-def run_bulk(ids, action, *, actor, access=None, tag=None):
+def run_bulk(
+    ids: Iterable[str], action: str, *, actor: str, access: Access | None = None, tag: str = ""
+) -> list[dict[str, Any]]:
     """Run the action on each of these instances and return the result rows in the order of the ids, without duplicates.
     With an access, foreign ids are dropped; without (operators) an unknown id is a refused row. A refused instance is
     left unchanged and does not affect the others."""
@@ -32,13 +37,13 @@ def run_bulk(ids, action, *, actor, access=None, tag=None):
     ]
 
 
-def select_instances(ids, access=None):
+def select_instances(ids: Iterable[str], access: Access | None = None) -> Sequence[Instance]:
     """Return the existing instances with these ids, for the confirmation of a bulk destroy."""
     query = select(Instance).where(Instance.id.in_(ids)).order_by(Instance.display_name)
     return session.scalars(query.where(access.visible_rows(Instance)) if access else query).all()
 
 
-def result_row(id_, instance, action, **options):
+def result_row(id_: str, instance: Instance | None, action: str, **options: Any) -> dict[str, Any]:
     subject = {"id": id_, "name": instance.display_name if instance else None}
     try:
         if instance is None:
@@ -56,7 +61,7 @@ def result_row(id_, instance, action, **options):
         return {**subject, **failure, **({"reason": error.reason} if error.reason else {})}
 
 
-def run_one(instance, action, *, actor, by_operator, tag):
+def run_one(instance: Instance, action: str, *, actor: str, by_operator: bool, tag: str) -> Task | bool | None:
     if not by_operator and action != "destroy":
         ensure_not_suspended(instance)
     match action:
@@ -73,14 +78,14 @@ def run_one(instance, action, *, actor, by_operator, tag):
     return run_power_action(instance, action, actor=actor, by_operator=by_operator)
 
 
-def result_status(rows):
+def result_status(rows: Iterable[dict[str, Any]]) -> int:
     """Return 200 when nothing was refused; else the status of the first refusal, or 503 if there is one (specification
     4.9)."""
     refused = [row["status"] for row in rows if not row["success"]]
     return 503 if 503 in refused else refused[0] if refused else 200
 
 
-def count_results(rows):
+def count_results(rows: Iterable[dict[str, Any]]) -> dict[str, int]:
     """Return how many are `queued` and how many `refused`."""
     counts = Counter("queued" if row["success"] else "refused" for row in rows)
     return {"queued": counts["queued"], "refused": counts["refused"]}

@@ -1,15 +1,27 @@
 """Creating instances: the row and its host, disk, interface and addresses are allocated in one transaction."""
 
 import secrets
+from typing import Any
 
 from panel.core import events
 from panel.core.db import session
-from panel.models import Disk, Instance, Interface
+from panel.models import Account, Disk, Hypervisor, Instance, Interface
 from panel.services import address_allocation, catalog, placement, usage
+from panel.services.access import Access
 from panel.services.ids import generate_instance_name, generate_mac
 
 
-def create(account, *, location_id, plan_id, actor, hostname=None, display_name=None, node=None, **settings):
+def create(
+    account: Access | Account,
+    *,
+    location_id: str,
+    plan_id: str,
+    actor: str,
+    hostname: str | None = None,
+    display_name: str | None = None,
+    node: Hypervisor | None = None,
+    **settings: Any,
+) -> Instance:
     """Create an instance of the account, not deployed yet. Operators may choose its hypervisor (`node`), also in a
     location that is not open. Errors name the field; their `reason` tells what ran out."""
     group = node.group if node else catalog.get_location(location_id, account, "location_id")

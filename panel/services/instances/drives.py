@@ -21,7 +21,7 @@ MAX_OVERLAPPING_CHANGES = 50
 """How many overlapping changes of a drive are considered when one fails."""
 
 
-def mount(instance, slot, iso, *, actor, by_operator=False):
+def mount(instance: Instance, slot: str, iso: Iso, *, actor: str, by_operator: bool = False) -> Task:
     """Put the ISO into the drive: now when the machine runs, else for its next start. A node without the file downloads
     it first. Return the task."""
     column = get_drive_column(slot)
@@ -31,7 +31,7 @@ def mount(instance, slot, iso, *, actor, by_operator=False):
     return enqueue_change(instance, slot, column, iso, "iso_mount", actor)
 
 
-def unmount(instance, slot, *, actor, by_operator=False):
+def unmount(instance: Instance, slot: str, *, actor: str, by_operator: bool = False) -> Task | None:
     """Empty the drive. Return the task, or None when it is empty already."""
     column = get_drive_column(slot)
     ensure_changeable(instance, by_operator)
@@ -40,13 +40,13 @@ def unmount(instance, slot, *, actor, by_operator=False):
     return enqueue_change(instance, slot, column, None, "iso_unmount", actor)
 
 
-def get_drive_column(slot):
+def get_drive_column(slot: str) -> str:
     if slot not in DRIVE_COLUMNS:
         raise NotFound(message("No such drive. There are primary and secondary."))
     return DRIVE_COLUMNS[slot]
 
 
-def ensure_changeable(instance, by_operator):
+def ensure_changeable(instance: Instance, by_operator: bool) -> None:
     if instance.state == "migrating" or instance.rebuilding:
         raise make_problem(TASK_RUNNING)
     if instance.suspended_reason and not by_operator:
@@ -55,7 +55,7 @@ def ensure_changeable(instance, by_operator):
         raise Unavailable(message("The hypervisor cannot be reached at the moment."), reason="hypervisor_unreachable")
 
 
-def enqueue_change(instance, slot, column, iso, kind, actor):
+def enqueue_change(instance: Instance, slot: str, column: str, iso: Iso | None, kind: str, actor: str) -> Task:
     before = getattr(instance, column)
     setattr(instance, column.removesuffix("_id"), iso)
     setattr(instance, column, iso and iso.id)
@@ -72,7 +72,7 @@ def enqueue_change(instance, slot, column, iso, kind, actor):
     )
 
 
-def restore_drive(task):
+def restore_drive(task: Task) -> None:
     """Undo a failed change of the drive, unless it was changed again meanwhile."""
     column = DRIVE_COLUMNS[task.arguments["slot"]]
     instance = lock_row(Instance, task.resource_id)
@@ -81,7 +81,7 @@ def restore_drive(task):
         setattr(instance, column, before if before and session.get(Iso, before) else None)
 
 
-def get_previous_iso_id(task):
+def get_previous_iso_id(task: Task) -> str | None:
     """Return the ISO in the drive before this change. Overlapping earlier changes count only if they succeeded."""
     query = select(Task).where(Task.resource_id == task.resource_id, Task.kind.in_(DRIVE_TASK_KINDS), Task.id < task.id)
     for other in session.scalars(query.order_by(Task.id.desc()).limit(MAX_OVERLAPPING_CHANGES)):
@@ -95,6 +95,6 @@ def get_previous_iso_id(task):
     return task.arguments["before"]
 
 
-def record_success(task):
+def record_success(task: Task) -> None:
     """Record that the drive has what the task requested."""
     task.arguments = {**task.arguments, "came_true": True}

@@ -1,26 +1,30 @@
 """The configuration for a machine's first boot. Deploy and reinstall use the same, made only from that request."""
 
 import secrets
+from collections.abc import Sequence
+from typing import Any
 
 from panel.core.errors import Invalid
 from panel.core.messages import message
+from panel.models import Account, Image, Instance, Plan
 from panel.services import catalog, ssh_keys
+from panel.services.access import Access
 from panel.services.user_scripts import get_chosen as chosen_scripts
 
 
 def prepare_first_boot(
-    instance,
-    image_id,
+    instance: Instance,
+    image_id: str,
     *,
-    account=None,
-    hostname=None,
-    key_ids=(),
-    user_scripts=(),
-    password=None,
-    cloudcfg=None,
-    timezone=None,
-    key_field="ssh_keys",
-):
+    account: Access | Account | None = None,
+    hostname: str | None = None,
+    key_ids: Sequence[str] = (),
+    user_scripts: Sequence[str] = (),
+    password: str | None = None,
+    cloudcfg: str | None = None,
+    timezone: str | None = None,
+    key_field: str = "ssh_keys",
+) -> tuple[Image, dict[str, Any], str | None, str | None]:
     """Return the image, the task's arguments, its secret (the password), and the password if it was generated: when
     neither keys nor a password are given. `account` limits which images, keys and scripts may be used; operators pass
     none."""
@@ -41,7 +45,7 @@ def prepare_first_boot(
     return image, arguments, password or generated_password, generated_password
 
 
-def image_error(instance, image):
+def image_error(instance: Instance | Plan, image: Image) -> str | None:
     """Return why the image cannot be installed on this instance (or on one of this plan), or None."""
     if getattr(instance, "secure_boot_enabled", False) and not image.secure_boot:
         return message("The image does not start with secure boot. Switch that off first.")

@@ -8,6 +8,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
+from panel.models import Instance, Task
 from panel.services import snapshots
 from panel.services.instances.actions import enqueue, find_open_task
 
@@ -37,14 +38,14 @@ UNSIGNED_IMAGE_MESSAGE = message(
 )
 
 
-def set_vnc(instance, enabled, *, actor):
+def set_vnc(instance: Instance, enabled: bool, *, actor: str) -> Task | None:
     """Turn the screen on or off. Return the task, or None before the deploy."""
     instance.enable_vnc = enabled
     session.flush()
     return configure(instance, actor=actor)
 
 
-def set_tpm(instance, enabled, *, actor):
+def set_tpm(instance: Instance, enabled: bool, *, actor: str) -> Task | None:
     """Add or remove a TPM with the next start. Enabling is refused with `tpm_unsupported_on_node` and, for a running
     machine, `not_stopped`; disabling never (specification 7.2, 9.5)."""
     reason = tpm_error(instance) if enabled and not instance.tpm_enabled else None
@@ -55,14 +56,14 @@ def set_tpm(instance, enabled, *, actor):
     return configure(instance, actor=actor)
 
 
-def tpm_error(instance):
+def tpm_error(instance: Instance) -> tuple[str, str] | None:
     """Return why the machine cannot get a TPM now, as reason and sentence, or None."""
     if not instance.hypervisor.tpm:
         return "tpm_unsupported_on_node", NO_TPM_MESSAGE
     return ("not_stopped", TPM_STOP_FIRST_MESSAGE) if instance.power == "on" else None
 
 
-def set_secure_boot(instance, enabled, *, actor):
+def set_secure_boot(instance: Instance, enabled: bool, *, actor: str) -> Task | None:
     """Switch the machine to UEFI with secure boot, or back to BIOS. The firmware can only change while the machine is
     off (`not_stopped`). Enabling is refused with `secure_boot_unsupported_on_node`, with
     `secure_boot_unsupported_by_image`, and while there are snapshots, which belong to the former firmware."""
@@ -77,7 +78,7 @@ def set_secure_boot(instance, enabled, *, actor):
     return configure(instance, actor=actor)
 
 
-def secure_boot_error(instance):
+def secure_boot_error(instance: Instance) -> tuple[str, str] | None:
     """Return why the machine cannot get secure boot now, as reason and sentence, or None."""
     if not instance.hypervisor.secure_boot:
         return "secure_boot_unsupported_on_node", NO_SECURE_BOOT_MESSAGE
@@ -88,11 +89,11 @@ def secure_boot_error(instance):
     return not_stopped_error(instance)
 
 
-def not_stopped_error(instance):
+def not_stopped_error(instance: Instance) -> tuple[str, str] | None:
     return ("not_stopped", FIRMWARE_STOP_FIRST_MESSAGE) if instance.power == "on" else None
 
 
-def configure(instance, *, actor):
+def configure(instance: Instance, *, actor: str) -> Task | None:
     """Enqueue a task that applies the row's settings on the node. A waiting one is reused. Return it, or None before
     the deploy."""
     if not instance.deployed:

@@ -4,17 +4,30 @@ The node allows a new address at once and stops allowing a released one. The gue
 deploy; until the next one a further address has to be configured in the guest.
 """
 
+from collections.abc import Sequence
+
 from sqlalchemy import or_, select
 
 from panel.core.db import session, with_lock
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Address, Interface, Subnet
+from panel.models import Address, Instance, Interface, Subnet
 from panel.services import address_allocation, audit, firewall
+from panel.services.address_allocation import AddressEntitlement
 from panel.services.state_machine import TASK_RUNNING, make_problem
 
 
-def change_addresses(instance, *, action, actor, ips=(), family=4, kind="public", count=1, by_operator=False):
+def change_addresses(
+    instance: Instance,
+    *,
+    action: str,
+    actor: str,
+    ips: Sequence[str] = (),
+    family: int = 4,
+    kind: str = "public",
+    count: int = 1,
+    by_operator: bool = False,
+) -> list[Address]:
     """Run `add`, `remove` or `set-primary` and return the affected addresses. `kind` of a subnet and `family` select
     what is added; the family matters for `public` only."""
     if instance.migrating:
@@ -36,7 +49,7 @@ def change_addresses(instance, *, action, actor, ips=(), family=4, kind="public"
     return addresses
 
 
-def lock_interface(instance):
+def lock_interface(instance: Instance) -> Interface:
     """Return the interface for addresses, locked, so that concurrent requests cannot exceed the plan's number of
     addresses."""
     query = select(Interface).where(
@@ -49,7 +62,7 @@ def lock_interface(instance):
     return interface
 
 
-def allocate_next(instance, entitlement, count, by_operator):
+def allocate_next(instance: Instance, entitlement: AddressEntitlement, count: int, by_operator: bool) -> list[Address]:
     """Assign the next free addresses. Customers get as many as the plan includes."""
     count_held, allowed = len(entitlement.held(instance)), entitlement.entitled(instance.plan)
     if not by_operator and count_held + count > allowed:
@@ -64,11 +77,11 @@ def allocate_next(instance, entitlement, count, by_operator):
     return address_allocation.allocate(instance, entitlement, count, reason=f"{entitlement.word}_not_available")
 
 
-def get_named_addresses(instance, ips):
+def get_named_addresses(instance: Instance, ips: Sequence[str]) -> list[Address]:
     """Return free addresses of the instance's location, given by id or by address."""
     query = select(Address).join(Subnet).where(Subnet.group_id == instance.group_id)
     query = query.where(or_(Address.id.in_(ips), Address.ip.in_(ips)))
-    addresses = session.scalars(with_lock(query, of=Address)).all()
+    addresses = list(session.scalars(with_lock(query, of=Address)))
     if len(addresses) < len(set(ips)):
         raise Invalid(
             message("One of the addresses is not of this location."),
@@ -83,7 +96,7 @@ def get_named_addresses(instance, ips):
     return addresses
 
 
-def get_held_addresses(instance, ips):
+def get_held_addresses(instance: Instance, ips: Sequence[str]) -> list[Address]:
     all_addresses = (*instance.addresses, *instance.prefixes)
     by_key = {key: address for address in all_addresses for key in (address.id, address.ip)}
     if not ips or set(ips) - by_key.keys():
@@ -93,7 +106,7 @@ def get_held_addresses(instance, ips):
     return list({by_key[key].id: by_key[key] for key in ips}.values())
 
 
-def release(instance, address):
+def release(instance: Instance, address: Address) -> None:
     if address.is_primary:
         entitlement = address_allocation.get_entitlement_of(address)
         if len(entitlement.held(instance)) > 1:
@@ -108,7 +121,7 @@ def release(instance, address):
         session.expire(interface, ["addresses", "prefixes"])
 
 
-def make_primary(instance, address):
+def make_primary(instance: Instance, address: Address) -> None:
     primary = address_allocation.get_entitlement_of(address).primary
     if primary is None:
         raise Invalid(
@@ -117,7 +130,7 @@ def make_primary(instance, address):
     setattr(instance, primary, address.ip)
 
 
-def get(instance, address_id):
+def get(instance: Instance, address_id: str) -> Address:
     """Return the address, if the instance has it."""
     address = next((row for row in instance.addresses if row.id == address_id), None)
     if address is None:
@@ -125,7 +138,7 @@ def get(instance, address_id):
     return address
 
 
-def set_reverse_name(address, rdns):
+def set_reverse_name(address: Address, rdns: str | None) -> Address:
     """Store the reverse DNS name of the address; None for none. The server of the zone reads it."""
     if address.length:
         raise Conflict(message("Names are for single addresses, not for prefixes."))

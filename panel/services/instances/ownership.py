@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Image, Member, Rescue, ResourceGrant, SecurityGroup, SecurityGroupMember
+from panel.models import Account, Image, Instance, Member, Rescue, ResourceGrant, SecurityGroup, SecurityGroupMember
 from panel.services import consoles, usage
 from panel.services.instances.blockers import MEDIA_MOUNTED_MESSAGE
 from panel.services.state_machine import TASK_RUNNING, make_problem
@@ -23,7 +23,7 @@ RESOURCE_PACK_MESSAGE = message(
 OWNER_CHANGED_MESSAGE = message("The machine has another owner now.")
 
 
-def assign(instance, account, *, error_field="user_id"):
+def assign(instance: Instance, account: Account, *, error_field: str = "user_id") -> bool:
     """Transfer the instance. Return False when the account has it already. The current hour is still charged to the
     earlier owner."""
     if account.id == instance.account_id:
@@ -46,7 +46,7 @@ def assign(instance, account, *, error_field="user_id"):
     return True
 
 
-def ensure_valid_owner(account, error_field):
+def ensure_valid_owner(account: Account, error_field: str) -> None:
     sentence = None
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
         sentence = message("{email} is in somebody's team. Name the team's owner.", email=account.email)
@@ -56,7 +56,7 @@ def ensure_valid_owner(account, error_field):
         raise Invalid(sentence, **{error_field: sentence})
 
 
-def ensure_transferable(instance):
+def ensure_transferable(instance: Instance) -> None:
     if instance.state == "migrating" or instance.rebuilding:
         raise make_problem(TASK_RUNNING)
     if instance.pack_id:
@@ -73,7 +73,7 @@ def ensure_transferable(instance):
         raise Conflict(SECURITY_GROUPS_MESSAGE.format(groups=", ".join(names)), reason="has_security_groups")
 
 
-def detach_from_owner(instance):
+def detach_from_owner(instance: Instance) -> None:
     """Remove what must not go to the new owner: resource grants, and the reference to an image of the earlier owner."""
     session.execute(delete(ResourceGrant).where(ResourceGrant.resource_id == instance.id))
     if instance.image and instance.image.account_id:

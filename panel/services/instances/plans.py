@@ -5,6 +5,7 @@ from panel.core.db import session
 from panel.core.errors import Forbidden, Invalid
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
+from panel.models import Instance, Plan, Task
 from panel.services import (
     address_allocation,
     catalog,
@@ -22,7 +23,7 @@ from panel.services.state_machine import action_error, make_problem
 task_kind("instance_change_plan", "Change plan")
 
 
-def list_offered(instance):
+def list_offered(instance: Instance) -> list[tuple[Plan, tuple[str | None, str] | None]]:
     """Return the other plans of its location, each with the reason why the instance cannot have it, or None."""
     capacity = placement.Capacity([instance.hypervisor])
     return [
@@ -32,7 +33,7 @@ def list_offered(instance):
     ]
 
 
-def plan_error(instance, plan, capacity):
+def plan_error(instance: Instance, plan: Plan, capacity: placement.Capacity) -> tuple[str | None, str] | None:
     """Return why the plan does not fit on the instance's hypervisor, as reason and sentence, or None. Addresses are
     checked only when they are allocated."""
     first = instance.disks[0]
@@ -47,7 +48,7 @@ def plan_error(instance, plan, capacity):
     return None
 
 
-def owner_change_error(instance):
+def owner_change_error(instance: Instance) -> str | None:
     """Return why its owner may not change the plan, or None."""
     if instance.billing_mode == "external":
         return message("This instance is sold by another system. Change its plan there.")
@@ -56,7 +57,7 @@ def owner_change_error(instance):
     return None
 
 
-def change_plan(instance, *, plan_id, actor, by_operator=False):
+def change_plan(instance: Instance, *, plan_id: str, actor: str, by_operator: bool = False) -> Task:
     """Change the plan. Return the task that grows the disk."""
     reason = action_error(instance, "change_plan", by_operator=by_operator)
     if reason and not (by_operator and reason == "suspended"):
@@ -87,11 +88,11 @@ def change_plan(instance, *, plan_id, actor, by_operator=False):
     return task
 
 
-def get_port_speed(instance):
+def get_port_speed(instance: Instance) -> int | None:
     return instance.primary_interface and instance.primary_interface.port_speed
 
 
-def apply_plan(instance, plan, actor):
+def apply_plan(instance: Instance, plan: Plan, actor: str) -> Task:
     first, size = instance.disks[0], instance.disks[0].size
     if instance.power == "on" and instance.started_ram is None:
         if (plan.cpu_cores, plan.ram) != (instance.cpu_cores, instance.ram):

@@ -1,9 +1,11 @@
 """Finding instances."""
 
+from collections.abc import Sequence
 from functools import cache
+from typing import Any, TypeVar
 
-from sqlalchemy import bindparam, exists, func, or_, select
-from sqlalchemy.orm import joinedload, selectinload
+from sqlalchemy import ColumnElement, ScalarSelect, Select, bindparam, exists, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, joinedload, selectinload
 
 from panel.core.db import session
 from panel.core.errors import NotFound
@@ -21,8 +23,11 @@ from panel.models import (
     SecurityGroupMember,
     Volume,
 )
+from panel.services.access import Access
 from panel.services.instances.search import build_conditions
 from panel.services.search_kinds import customer_search
+
+Query = TypeVar("Query", bound=Select)
 
 SIZE_COLUMNS = ("cpu_cores", "ram", "storage")
 
@@ -41,24 +46,24 @@ DISPLAY_LOAD_OPTIONS = (
 """What a page or payload of an instance reads, loaded with the list in a constant number of queries."""
 
 
-def describe_instance(instance):
+def describe_instance(instance: Instance) -> tuple[str, str]:
     """Return the name of an instance and what stands beside it in search results."""
     details = (instance.hostname, instance.ipv4, instance.state)
     return instance.display_name, " · ".join(text for text in details if text)
 
 
 @customer_search("instance", "instances", permission="instances.view", position=10, describe=describe_instance)
-def listing(account=None, **filters):
+def listing(account: Access | Account | None = None, **filters: Any) -> Select[Instance]:
     """Select instances, newest first, as objects with everything that a page shows; with an account only its own."""
     return apply_filters(select(Instance).options(*DISPLAY_LOAD_OPTIONS), account, **filters)
 
 
-def select_rows(columns, account=None, **filters):
+def select_rows(columns: tuple[str, ...], account: Access | Account | None = None, **filters: Any) -> Select:
     """Select the same list as plain rows of these columns: many times faster than objects."""
     return apply_filters(select_columns(columns), account, **filters)
 
 
-def lookup_column(column, condition):
+def lookup_column(column: InstrumentedAttribute[Any], condition: ColumnElement[bool]) -> ScalarSelect[Any]:
     """Return a subquery for a column of another table. A join would also slow down counting."""
     return select(column).where(condition).scalar_subquery()
 
@@ -71,7 +76,7 @@ LOOKED_UP_COLUMNS = {
 
 
 @cache
-def select_columns(columns):
+def select_columns(columns: tuple[str, ...]) -> Select:
     selected = (
         (LOOKED_UP_COLUMNS[name] if name in LOOKED_UP_COLUMNS else getattr(Instance, name)).label(name)
         for name in columns
@@ -79,7 +84,16 @@ def select_columns(columns):
     return select(*selected).select_from(Instance).execution_options(has_plain_rows=True)
 
 
-def apply_filters(query, account, *, search=None, state=None, hypervisor_id=None, project_id=None, pack_id=None):
+def apply_filters(
+    query: Query,
+    account: Access | Account | None,
+    *,
+    search: str | None = None,
+    state: str | None = None,
+    hypervisor_id: str | None = None,
+    project_id: str | None = None,
+    pack_id: str | None = None,
+) -> Query:
     """Add order and conditions. `search` is in the language of panel.services.instances.search."""
     query = query.order_by(Instance.id.desc())
     if account:
@@ -95,7 +109,7 @@ def apply_filters(query, account, *, search=None, state=None, hypervisor_id=None
     return query.where(Instance.hypervisor_id == hypervisor_id) if hypervisor_id else query
 
 
-def select_state_counts(account):
+def select_state_counts(account: Access | Account) -> Select:
     """Select each state with the number of the account's instances and their monthly price. Instances from a resource
     pack have no price of their own."""
     price = func.coalesce(func.sum(Plan.price).filter(Instance.pack_id.is_(None)), 0)
@@ -103,7 +117,7 @@ def select_state_counts(account):
     return query.where(account.visible_rows(Instance)).group_by("state")
 
 
-def with_problems(account):
+def with_problems(account: Access | Account) -> Select[Instance]:
     """Select instances that need attention: the last deploy failed, they are missing on the node, or the platform
     suspended them."""
     suspended_by_platform = Instance.suspended_reason.is_not(None) & (Instance.suspended_reason != "user")
@@ -112,14 +126,14 @@ def with_problems(account):
     )
 
 
-def get_self_provisioned_totals(account):
+def get_self_provisioned_totals(account: Access | Account) -> dict[str, int]:
     """Return how many instances the account created by self-provisioning, and the sums of their sizes."""
     sums = {name: func.coalesce(func.sum(getattr(Instance, name)), 0).label(name) for name in SIZE_COLUMNS}
     query = select(func.count().label("instances"), *sums.values()).where(account.visible_rows(Instance))
     return dict(session.execute(query.where(Instance.billing_mode == "self_provisioned")).one()._mapping)
 
 
-def get(instance_id, account=None):
+def get(instance_id: str, account: Access | Account | None = None) -> Instance:
     """Return the instance, if it exists and (with an account) the account may see it."""
     instance = session.scalar(listing(account).where(Instance.id == instance_id))
     if instance is None:
@@ -139,13 +153,13 @@ WORKER_LOAD_OPTIONS = (
 
 
 @cache
-def fresh_options():
+def fresh_options() -> Select[Instance]:
     query = select(Instance).where(Instance.id == bindparam("instance_id")).options(*WORKER_LOAD_OPTIONS)
     return query.execution_options(populate_existing=True)
 
 
 @cache
-def select_simple():
+def select_simple() -> Select[Instance]:
     """Select those of the instances that need no further queries: not suspended, not in rescue, in no security group,
     with empty drives."""
     in_group = exists().where(SecurityGroupMember.instance_id == Instance.id)
@@ -156,22 +170,22 @@ def select_simple():
     return query.execution_options(populate_existing=True)
 
 
-def simple_instances(instance_ids):
+def simple_instances(instance_ids: Sequence[str]) -> dict[str, Instance]:
     """Return those of the instances whose machine spec depends on their own rows alone, by id, read again in one
     query."""
     return {row.id: row for row in session.scalars(select_simple(), {"instance_ids": instance_ids}).unique()}
 
 
-def find_by_id(instance_id):
+def find_by_id(instance_id: str) -> Instance | None:
     """Return the instance, read again, or None. For workers, because another process may have changed the row."""
     return session.scalars(fresh_options(), {"instance_id": instance_id}).unique().one_or_none()
 
 
-def select_addresses(instance):
+def select_addresses(instance: Instance) -> Select[Address]:
     """Select its addresses, without prefixes, in the order of its interfaces."""
     query = select(Address).join(Interface).where(Interface.instance_id == instance.id, Address.length.is_(None))
     return query.options(joinedload(Address.subnet)).order_by(Interface.position, Address.sort_key)
 
 
-def select_disks(instance):
+def select_disks(instance: Instance) -> Select[Disk]:
     return select(Disk).where(Disk.instance_id == instance.id).order_by(Disk.position, Disk.id)

@@ -1,14 +1,25 @@
 """Reinstalling an instance from an image. Its extra disks, addresses and hypervisor stay."""
 
+from typing import Any
+
 from panel.core.errors import Invalid
 from panel.core.messages import message
+from panel.models import Account, Instance, Task
+from panel.services.access import Access
 from panel.services.instances import first_boot
 from panel.services.instances.actions import enqueue
 from panel.services.instances.blockers import ensure_disks_free
 from panel.services.state_machine import ensure_allowed
 
 
-def reinstall(instance, *, actor, image_id=None, account=None, **options):
+def reinstall(
+    instance: Instance,
+    *,
+    actor: str,
+    image_id: str | None = None,
+    account: Access | Account | None = None,
+    **options: Any,
+) -> tuple[Task, str | None]:
     """Enqueue the reinstallation, by default with the current image. Return the task and the generated password or
     None. The row describes the old system until the task deletes it.
 

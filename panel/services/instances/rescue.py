@@ -1,6 +1,8 @@
 """Rescue: an instance that is off boots a small system, with its own disks attached behind that system's disk."""
 
 import secrets
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import select
 
@@ -8,7 +10,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Image, Rescue, Task
+from panel.models import Image, Instance, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.instances.actions import enqueue
 from panel.services.state_machine import TASK_RUNNING, make_problem
@@ -28,7 +30,7 @@ RESCUE_MESSAGES = {
 """When it is switched on or off: the message after the request, and the one when nothing had to be done."""
 
 
-def describe_state(instance):
+def describe_state(instance: Instance) -> dict[str, Any]:
     """Return `active` and, while it is, `since`, `username` and `password`."""
     row = session.get(Rescue, instance.id)
     if row is None:
@@ -36,14 +38,14 @@ def describe_state(instance):
     return {"active": True, "since": row.since, "username": row.username, "password": row.password}
 
 
-def find_rescue_image():
+def find_rescue_image() -> Image | None:
     """Return the image for rescue, or None when there is none."""
     query = select(Image).where(Image.name.in_(RESCUE_IMAGE_NAMES), Image.status == "available")
     images = {image.name: image for image in session.scalars(query)}
     return next((images[name] for name in RESCUE_IMAGE_NAMES if name in images), None)
 
 
-def switch(instance, enable, *, actor, by_operator=False):
+def switch(instance: Instance, enable: bool, *, actor: str, by_operator: bool = False) -> Task | None:
     """Start rescue, or end it; then the instance runs its own system again if it was on. Return the task, or None when
     nothing has to change."""
     active = session.get(Rescue, instance.id) is not None
@@ -69,12 +71,12 @@ def switch(instance, enable, *, actor, by_operator=False):
     )
 
 
-def result_message(enable, task):
+def result_message(enable: bool, task: Task | None) -> str:
     requested, unchanged = RESCUE_MESSAGES[enable]
     return requested if task else unchanged
 
 
-def ensure_switchable(instance, enable, by_operator, open_task):
+def ensure_switchable(instance: Instance, enable: bool, by_operator: bool, open_task: Task | None) -> None:
     if open_task or instance.state == "migrating" or instance.rebuilding:
         raise make_problem(TASK_RUNNING)
     if not instance.deployed:
@@ -83,12 +85,12 @@ def ensure_switchable(instance, enable, by_operator, open_task):
         raise make_problem("suspended")
 
 
-def record_entered(instance, password, at):
+def record_entered(instance: Instance, password: str, at: datetime) -> None:
     """Record that the instance is in rescue since `at`."""
     session.add(Rescue(instance_id=instance.id, since=at, password=password))
 
 
-def record_left(instance):
+def record_left(instance: Instance) -> None:
     """Delete the row of the rescue, with its password."""
     row = session.get(Rescue, instance.id)
     if row:

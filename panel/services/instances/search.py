@@ -12,9 +12,12 @@ ignored, so that a list can be filtered while one types.
 """
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import String, and_, cast, or_, select
+from sqlalchemy import ColumnElement, Select, String, and_, cast, or_, select
+from sqlalchemy.orm import InstrumentedAttribute
 
 from panel.core.errors import Invalid
 from panel.core.messages import message
@@ -37,31 +40,30 @@ class Term:
     negated: bool = False
 
 
-def parse(text):
+def parse(text: str) -> list[Term]:
     """Return the terms of a search, in their order."""
     terms = []
     for word in split_words(text):
         if ADDRESS_PATTERN.match(word):
             terms.append(Term("", word.removeprefix("-"), word.startswith("-")))
-            continue
-        match = TERM_PATTERN.match(word)
-        value = match["plain"] if match["quoted"] is None else match["quoted"]
-        if value:
-            terms.append(Term((match["key"] or "").lower(), value, bool(match["minus"])))
+        elif match := TERM_PATTERN.match(word):
+            value = match["plain"] if match["quoted"] is None else match["quoted"]
+            if value:
+                terms.append(Term((match["key"] or "").lower(), value, bool(match["minus"])))
     return terms
 
 
-def split_words(text):
+def split_words(text: str) -> list[str]:
     """Return the words. Quotes keep spaces together; an unclosed quote reaches to the end."""
     return [word.group() for word in re.finditer(r'(?:[^\s"]|"[^"]*"?)+', text)]
 
 
-def address_condition(value):
+def address_condition(value: str) -> ColumnElement[bool]:
     starts_with = Address.ip.startswith(value, autoescape=True)
     return Instance.interfaces.any(Interface.addresses.any(starts_with) | Interface.prefixes.any(starts_with))
 
 
-def state_condition(value):
+def state_condition(value: str) -> ColumnElement[bool]:
     states = [state for state in INSTANCE_STATES if state.startswith(value.lower())]
     if not states:
         raise invalid_search(
@@ -74,15 +76,17 @@ def state_condition(value):
     return or_(*(Instance.state == state for state in states))
 
 
-def tag_condition(value):
+def tag_condition(value: str) -> ColumnElement[bool]:
     return cast(Instance.tags, String).contains(f'"{value.lower()}"', autoescape=True)
 
 
-def relation_condition(relation, *columns):
+def relation_condition(
+    relation: InstrumentedAttribute[Any], *columns: InstrumentedAttribute[str]
+) -> Callable[[str], ColumnElement[bool]]:
     return lambda value: relation.has(or_(*(contains_text(column, value) for column in columns)))
 
 
-def project_condition(value):
+def project_condition(value: str) -> ColumnElement[bool]:
     project_ids = Project.__table__.select().with_only_columns(Project.id).where(contains_text(Project.name, value))
     return and_(Instance.project_id.is_not(None), Instance.project_id.in_(project_ids))
 
@@ -105,7 +109,7 @@ OPERATOR_SEARCH_KEYS = {
 """Keys for operators only."""
 
 
-def build_conditions(text, *, by_operator=False):
+def build_conditions(text: str, *, by_operator: bool = False) -> Iterator[ColumnElement[bool]]:
     """Yield the SQL conditions of the search. Raise Invalid for an unknown key, naming the known ones."""
     search_keys = SEARCH_KEYS | OPERATOR_SEARCH_KEYS if by_operator else SEARCH_KEYS
     for term in parse(text):
@@ -122,12 +126,12 @@ def build_conditions(text, *, by_operator=False):
         yield ~condition if term.negated else condition
 
 
-def invalid_search(sentence):
+def invalid_search(sentence: str) -> Invalid:
     return Invalid(sentence, search=sentence)
 
 
 @platform_search("instance", permission="admin:instances:read", position=10)
-def select_by_any_name(text):
+def select_by_any_name(text: str) -> Select[str, str, str]:
     """Select by name, host name, id, number, owner or the beginning of an address."""
     conditions = [
         starts_with(Instance.name, text.lower()),

@@ -3,7 +3,7 @@
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Interface
+from panel.models import Instance, Interface
 from panel.services import address_allocation, audit, subnets
 from panel.services.ids import generate_mac
 from panel.services.state_machine import TASK_RUNNING, make_problem
@@ -14,12 +14,12 @@ NOT_STOPPED_MESSAGE = message(
 NO_FREE_ADDRESS_MESSAGE = message("The location has no free private IPv4 address left.")
 
 
-def find_second_interface(instance):
+def find_second_interface(instance: Instance) -> Interface | None:
     """Return the interface after the first one, or None."""
     return instance.interfaces[1] if len(instance.interfaces) > 1 else None
 
 
-def enable(instance):
+def enable(instance: Instance) -> Interface:
     """Add a second interface with the next free private IPv4 address. Return it, also when it existed already."""
     ensure_changeable(instance)
     if existing := find_second_interface(instance):
@@ -42,7 +42,7 @@ def enable(instance):
     return interface
 
 
-def disable(instance):
+def disable(instance: Instance) -> None:
     """Remove the second interface and release its addresses. Do nothing without one."""
     ensure_changeable(instance)
     interface = find_second_interface(instance)
@@ -59,7 +59,7 @@ def disable(instance):
     audit.track(instance, fields=("interfaces", "addresses"))
 
 
-def ensure_changeable(instance):
+def ensure_changeable(instance: Instance) -> None:
     if instance.state == "migrating" or instance.rebuilding:
         raise make_problem(TASK_RUNNING)
     if instance.power == "on":

@@ -3,7 +3,9 @@
 from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
+from panel.models import Account, Instance, Task
 from panel.services import isos
+from panel.services.access import Access
 from panel.services.instances.actions import enqueue
 from panel.services.instances.blockers import ensure_disks_free
 from panel.services.state_machine import TASK_RUNNING, make_problem
@@ -11,7 +13,15 @@ from panel.services.state_machine import TASK_RUNNING, make_problem
 task_kind("instance_self_deploy", "Installation from an ISO")
 
 
-def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, error_field="iso_id"):
+def self_deploy(
+    instance: Instance,
+    *,
+    iso_id: str,
+    actor: str,
+    account: Access | Account | None = None,
+    hostname: str | None = None,
+    error_field: str = "iso_id",
+) -> Task:
     """Replace the instance's disk by a blank one and boot the ISO. Return the task. `account` limits which ISOs may be
     used; operators pass none."""
     ensure_self_deployable(instance)
@@ -26,7 +36,7 @@ def self_deploy(instance, *, iso_id, actor, account=None, hostname=None, error_f
     return task
 
 
-def ensure_self_deployable(instance):
+def ensure_self_deployable(instance: Instance) -> None:
     if instance.suspended_reason:
         raise make_problem("suspended")
     if instance.state == "migrating" or instance.rebuilding:

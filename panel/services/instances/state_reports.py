@@ -1,10 +1,11 @@
 """What workers report about instances. Rows are locked with `lock_instances` first, so that no decision uses an old
 value."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from functools import cache
 
-from sqlalchemy import bindparam, exists, select
+from sqlalchemy import Select, bindparam, exists, select
 from sqlalchemy.orm import joinedload
 
 from panel.core import clock, events
@@ -21,18 +22,18 @@ PAUSED_MESSAGE = message(
 MISSING_MESSAGE = message("The machine is missing on its node. Its disks may still be there: ask support.")
 
 
-def lock_instances(*instance_ids):
+def lock_instances(*instance_ids: str) -> Sequence[Instance]:
     """Return the instances that still exist, read again and locked until the transaction ends."""
     return session.scalars(select_locked(), {"instance_ids": instance_ids}).all()
 
 
 @cache
-def select_locked():
+def select_locked() -> Select[Instance]:
     query = select(Instance).where(Instance.id.in_(bindparam("instance_ids", expanding=True))).order_by(Instance.id)
     return with_lock(query.options(joinedload(Instance.group)), key_share=True, of=Instance)
 
 
-def report_power(instance, state, *, at, actor="system"):
+def report_power(instance: Instance, state: str, *, at: datetime, actor: str = "system") -> bool:
     """Record the machine's power as observed on the node at `at`. Return False for a report older than the last one, so
     a slow poll cannot overwrite a newer event. (A last report in the future comes from a clock that was set back and is
     ignored.) A change is recorded as an event."""
@@ -51,13 +52,13 @@ def report_power(instance, state, *, at, actor="system"):
     return True
 
 
-def report_missing(instance, *, at):
+def report_missing(instance: Instance, *, at: datetime) -> None:
     """Record that a deployed machine is missing on its node."""
     if report_power(instance, "off", at=at) and instance.deployed:
         instance.missing_on_node, instance.last_error = True, MISSING_MESSAGE
 
 
-def report_paused(instance, is_paused):
+def report_paused(instance: Instance, is_paused: bool) -> None:
     """Record that the node has paused a machine that counts as on, or that it runs again."""
     instance.paused = is_paused
     if is_paused:
@@ -66,7 +67,7 @@ def report_paused(instance, is_paused):
         instance.last_error = None
 
 
-def on_deployed(instance, *, actor):
+def on_deployed(instance: Instance, *, actor: str) -> None:
     """Record that the machine was created and is on. The event is `instance.reinstalled` when the history has an
     earlier deploy (specification 6.1)."""
     instance.deployed, instance.last_error, instance.missing_on_node, instance.paused = True, None, False, False
@@ -74,20 +75,20 @@ def on_deployed(instance, *, actor):
     events.record(kind, "instance", instance, actor=actor)
 
 
-def was_deployed_lately(instance):
+def was_deployed_lately(instance: Instance) -> bool:
     conditions = (
         Event.resource_id == instance.id,
         Event.kind.in_(DEPLOY_EVENT_KINDS),
         Event.created_at > clock.now() - REDEPLOY_WINDOW,
     )
-    return session.scalar(select(exists().where(*conditions)))
+    return session.scalars(select(exists().where(*conditions))).one()
 
 
-def record_failure(instance, error):
+def record_failure(instance: Instance, error: str) -> None:
     instance.last_error = error
 
 
-def on_destroyed(instance, *, actor):
+def on_destroyed(instance: Instance, *, actor: str) -> None:
     """Delete the row of a machine that is gone, with its disks and interfaces; the database releases its addresses."""
     events.record("instance.deleted", "instance", instance, actor=actor)
     usage.stop_metering(instance)

@@ -5,7 +5,7 @@ from sqlalchemy import select
 from panel.core import events
 from panel.core.db import session, with_lock
 from panel.core.task_kinds import task_kind
-from panel.models import Instance
+from panel.models import Instance, Task
 from panel.services.instances.actions import enqueue, find_open_task
 from panel.services.state_machine import ensure_allowed
 
@@ -21,7 +21,7 @@ POWER_ON_TASK_KINDS = (
 )
 
 
-def suspend(instance, *, reason, actor):
+def suspend(instance: Instance, *, reason: str, actor: str) -> Task | None:
     """Suspend for a `reason`: `user`, `admin` or `network`. Return the task, or None when it is suspended already. A
     reason of the platform replaces the owner's, so that the owner cannot unsuspend it."""
     ensure_allowed(instance, "suspend", by_operator=True)
@@ -37,7 +37,7 @@ def suspend(instance, *, reason, actor):
     return enqueue(current, "suspend", "light", actor=actor)
 
 
-def unsuspend(instance, *, actor):
+def unsuspend(instance: Instance, *, actor: str) -> Task | None:
     """End the suspension. Return the task that restores the power, or None when it is not suspended."""
     ensure_allowed(instance, "unsuspend", by_operator=True)
     current = lock_instance(instance)
@@ -49,7 +49,7 @@ def unsuspend(instance, *, actor):
     return enqueue(current, "unsuspend", "light", actor=actor, arguments={"power": power})
 
 
-def lock_instance(instance):
+def lock_instance(instance: Instance) -> Instance:
     """Return the instance, read again and locked, so that concurrent suspensions wait."""
     query = select(Instance).where(Instance.id == instance.id)
     return session.scalar(with_lock(query, key_share=True, of=Instance))

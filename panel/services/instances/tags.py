@@ -3,12 +3,13 @@
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.core.messages import message
+from panel.models import Instance
 
 MAX_TAGS_PER_INSTANCE = 20
 """Tags of one instance."""
 
 
-def set_tags(instance, tags):
+def set_tags(instance: Instance, tags: list[str]) -> Instance:
     """Replace the tags of the instance."""
     if len(tags) > MAX_TAGS_PER_INSTANCE:
         raise Invalid(
@@ -21,7 +22,7 @@ def set_tags(instance, tags):
     return instance
 
 
-def add_tag(instance, tag):
+def add_tag(instance: Instance, tag: str) -> bool:
     """Add the tag. Return whether that changed anything."""
     if tag in instance.tags:
         return False
@@ -29,7 +30,7 @@ def add_tag(instance, tag):
     return True
 
 
-def remove_tag(instance, tag):
+def remove_tag(instance: Instance, tag: str) -> bool:
     """Remove the tag. Return whether that changed anything."""
     if tag not in instance.tags:
         return False

@@ -1,16 +1,19 @@
 """The CPU topology that the guest sees: sockets, cores and threads. Some systems and licences count them. A change is
 effective from the next start."""
 
+from collections.abc import Mapping
+
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.core.messages import message
+from panel.models import Instance, Task
 from panel.services import state_machine
 from panel.services.instances import hardware_options
 
 TOPOLOGY_PARTS = ("sockets", "cores", "threads")
 
 
-def get_effective(instance):
+def get_effective(instance: Instance) -> tuple[int, ...] | None:
     """Return the topology of its next start as three numbers, or None: each core is a socket. A topology that does not
     match the current number of cores is ignored."""
     chosen = instance.topology
@@ -19,11 +22,11 @@ def get_effective(instance):
     )
 
 
-def count_cores(chosen):
+def count_cores(chosen: Mapping[str, int]) -> int:
     return chosen["sockets"] * chosen["cores"] * chosen["threads"]
 
 
-def change_error(instance):
+def change_error(instance: Instance) -> str | None:
     """Return the reason why it cannot be changed now, or None."""
     return (
         state_machine.TASK_RUNNING
@@ -32,7 +35,7 @@ def change_error(instance):
     )
 
 
-def modify(instance, chosen, *, actor):
+def modify(instance: Instance, chosen: Mapping[str, int], *, actor: str) -> Task | None:
     """Set the topology, whose product must be the instance's cores. Return the task, or None when nothing changes or
     before the deploy."""
     state_machine.ensure_no_error(change_error(instance))

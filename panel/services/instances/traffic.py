@@ -11,7 +11,9 @@ what happens at the end of the allowance:
 Both end with the next month, a larger allowance, another policy, or when an operator resets the counter.
 """
 
-from sqlalchemy import BigInteger, cast, func, select
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, ScalarSelect, cast, func, select
 
 from panel.core import clock
 from panel.core.db import session, with_lock
@@ -26,7 +28,7 @@ TRAFFIC_BATCH_SIZE = 200
 OFF_BY_TRAFFIC, OFF_BY_OPERATOR = "traffic", "operator"
 
 
-def reset_month():
+def reset_month() -> int:
     """Start the new month for a batch of interfaces that still count an earlier one, whose bytes are added to the
     history. Return how many there were. Concurrent calls are safe."""
     month = usage.make_month_key(clock.now())
@@ -40,7 +42,7 @@ def reset_month():
     return len(interfaces)
 
 
-def record_month(interface):
+def record_month(interface: Interface) -> None:
     query = select(MonthlyTraffic).where(
         MonthlyTraffic.instance_id == interface.instance_id, MonthlyTraffic.month == interface.period
     )
@@ -52,7 +54,7 @@ def record_month(interface):
     session.flush()
 
 
-def describe_traffic(instance):
+def describe_traffic(instance: Instance) -> dict[str, Any]:
     """Return the traffic of this month and of earlier ones, with the allowance and its policy."""
     month = usage.make_month_key(clock.now())
     interfaces = [interface for interface in instance.interfaces if interface.kind == "public"]
@@ -79,19 +81,19 @@ def describe_traffic(instance):
     }
 
 
-def select_used_bytes():
+def select_used_bytes() -> ScalarSelect[int]:
     """Return a subquery with an instance's bytes of this month."""
     query = select(func.coalesce(func.sum(Interface.received + Interface.sent), 0))
     this_month = Interface.period == usage.make_month_key(clock.now())
     return query.where(Interface.instance_id == Instance.id, Interface.kind == "public", this_month).scalar_subquery()
 
 
-def exceeded_condition():
+def exceeded_condition() -> ColumnElement[bool]:
     allowed = cast(Instance.bandwidth, BigInteger) * BYTES_PER_GB
     return (Instance.bandwidth > 0) & (Plan.overage != "none") & (select_used_bytes() >= allowed)
 
 
-def enforce_quota(*instance_ids):
+def enforce_quota(*instance_ids: str) -> None:
     """Disconnect instances that have used up their allowance, and reconnect those that have not any more. Without ids
     all instances are checked, in batches."""
     query = select(Instance).join(Plan, Instance.plan).limit(TRAFFIC_BATCH_SIZE)
@@ -105,21 +107,21 @@ def enforce_quota(*instance_ids):
         reconnect(instance)
 
 
-def disconnect_over_quota(instance):
+def disconnect_over_quota(instance: Instance) -> None:
     set_disconnected(instance, None, OFF_BY_TRAFFIC)
     if instance.plan.overage == "instance":
         suspend(instance, reason="network", actor="system")
     firewall.apply_to_affected(instances=[instance.id])
 
 
-def reconnect(instance):
+def reconnect(instance: Instance) -> None:
     set_disconnected(instance, OFF_BY_TRAFFIC, None)
     if instance.suspended_reason == "network":
         unsuspend(instance, actor="system")
     firewall.apply_to_affected(instances=[instance.id])
 
 
-def set_disconnected(instance, before, after):
+def set_disconnected(instance: Instance, before: str | None, after: str | None) -> bool:
     """Change the disconnect reason of public interfaces from `before` to `after`. Return whether there were any."""
     interfaces = [
         interface
@@ -132,7 +134,7 @@ def set_disconnected(instance, before, after):
     return bool(interfaces)
 
 
-def reset(instance):
+def reset(instance: Instance) -> None:
     """Reset the counters of this month; an instance that was disconnected for them is reconnected."""
     for interface in instance.interfaces:
         session.refresh(interface, with_for_update=True)
@@ -141,7 +143,9 @@ def reset(instance):
     enforce_quota(instance.id)
 
 
-def set_allowance(instance, *, actor, bandwidth=None, port_speed=None):
+def set_allowance(
+    instance: Instance, *, actor: str, bandwidth: int | None = None, port_speed: int | None = None
+) -> None:
     """Change the allowance (GB a month) and the speed (Mbit/s in each direction) of one instance; 0 is unlimited."""
     if bandwidth is not None:
         instance.bandwidth = bandwidth
@@ -154,7 +158,7 @@ def set_allowance(instance, *, actor, bandwidth=None, port_speed=None):
     enforce_quota(instance.id)
 
 
-def connect(instance, *, actor, by_operator=False):
+def connect(instance: Instance, *, actor: str, by_operator: bool = False) -> Interface:
     """Connect the public interface, if it is not. Return it. Only an operator may reconnect what an operator
     disconnected. After a used-up allowance it reconnects with the next month."""
     interface = next((interface for interface in instance.interfaces if interface.kind == "public"), None)
@@ -169,7 +173,7 @@ def connect(instance, *, actor, by_operator=False):
     return interface
 
 
-def disconnect(instance, *, actor):
+def disconnect(instance: Instance, *, actor: str) -> None:
     """Disconnect the public interfaces until an operator connects them again."""
     if set_disconnected(instance, None, OFF_BY_OPERATOR) | set_disconnected(instance, OFF_BY_TRAFFIC, OFF_BY_OPERATOR):
         firewall.apply_to_affected(instances=[instance.id], actor=actor)
