@@ -5,7 +5,9 @@ key.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any, NoReturn
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -39,7 +41,7 @@ UNSUPPORTED_KEY_MESSAGE = message(
 )
 
 
-def parse_certificate(certificate, chain, private_key):
+def parse_certificate(certificate: str, chain: str | None, private_key: str) -> dict[str, Any]:
     """Return the columns of a certificate from its PEM texts, after checking all three."""
     leaf, *issuers = load_certificates(certificate, "certificate")
     if chain:
@@ -58,11 +60,11 @@ def parse_certificate(certificate, chain, private_key):
     return {"certificate": certificate, "chain": chain or None, "private_key": private_key, **facts}
 
 
-def raise_invalid(error_field, sentence):
+def raise_invalid(error_field: str, sentence: str) -> NoReturn:
     raise Invalid(sentence, **{error_field: sentence})
 
 
-def load_certificates(text, error_field):
+def load_certificates(text: str, error_field: str) -> list[x509.Certificate]:
     """Return the certificates in the text, in its order. Anything else is refused, above all a private key, because the
     text is shown again."""
     kinds = PEM_HEADER_PATTERN.findall(text)
@@ -79,7 +81,7 @@ def load_certificates(text, error_field):
     return certificates
 
 
-def describe_certificate(leaf):
+def describe_certificate(leaf: x509.Certificate) -> dict[str, Any]:
     """Return the facts that are in the certificate."""
     domains = list_host_names(leaf)
     if not all(HOST_NAME_PATTERN.fullmatch(name) for name in domains):
@@ -95,7 +97,7 @@ def describe_certificate(leaf):
     }
 
 
-def list_host_names(leaf):
+def list_host_names(leaf: x509.Certificate) -> list[str]:
     """Return the hosts of the certificate: its alternative names, or the common name of an old one."""
     try:
         alternative_names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -106,11 +108,11 @@ def list_host_names(leaf):
     return list(dict.fromkeys([*hosts, *map(str, alternative_names.get_values_for_type(x509.IPAddress))]))
 
 
-def clamp_time(moment):
+def clamp_time(moment: datetime) -> datetime:
     return min(max(moment, MIN_SHOWN_TIME), MAX_SHOWN_TIME)
 
 
-def get_key_type(leaf):
+def get_key_type(leaf: x509.Certificate) -> str:
     """Return a name such as `RSA 2048` or `EC P-256`. Raise for keys that web servers and load balancers cannot use."""
     key = leaf.public_key()
     if isinstance(key, rsa.RSAPublicKey) and MIN_RSA_BITS <= key.key_size <= MAX_RSA_BITS:
@@ -120,7 +122,7 @@ def get_key_type(leaf):
     return raise_invalid("certificate", UNSUPPORTED_KEY_MESSAGE)
 
 
-def ensure_key_matches(text, leaf):
+def ensure_key_matches(text: str, leaf: x509.Certificate) -> None:
     """Raise unless the text is the certificate's own private key, without a passphrase."""
     try:
         key = serialization.load_pem_private_key(text.encode(), None)
@@ -132,7 +134,7 @@ def ensure_key_matches(text, leaf):
         raise_invalid("private_key", KEY_MISMATCH_MESSAGE)
 
 
-def ensure_chain_signed(leaf, issuers, error_field):
+def ensure_chain_signed(leaf: x509.Certificate, issuers: Sequence[x509.Certificate], error_field: str) -> None:
     """Raise unless each certificate was signed by the next one."""
     for number, (below, issuer) in enumerate(zip([leaf, *issuers], issuers, strict=False), 1):
         try:

@@ -1,18 +1,27 @@
 """Finding certificates. The conditions of the statuses repeat those of the model, in SQL."""
 
-from sqlalchemy import String, and_, cast, or_, select
+from sqlalchemy import ColumnElement, Select, String, and_, cast, or_, select
 
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.models import Certificate, Task
+from panel.models import Account, Certificate, Task
 from panel.models.certificates import EXPIRY_WARNING
+from panel.services.access import Access
 
 SORT_COLUMNS = {"created_at": Certificate.id, "name": Certificate.name, "not_after": Certificate.not_after}
 
 
-def listing(account, *, search=None, status=None, type=None, sort="created_at", dir="desc"):
+def listing(
+    account: Access | Account,
+    *,
+    search: str | None = None,
+    status: str | None = None,
+    type: str | None = None,
+    sort: str = "created_at",
+    dir: str = "desc",
+) -> Select[Certificate]:
     """Select the account's certificates, newest first by default. Those without an end date come last."""
     query = select(Certificate).where(account.visible_rows(Certificate))
     if search:
@@ -26,7 +35,7 @@ def listing(account, *, search=None, status=None, type=None, sort="created_at", 
     return query.order_by(order.nulls_last(), Certificate.id.desc())
 
 
-def status_condition(status):
+def status_condition(status: str) -> ColumnElement[bool]:
     """Return the condition that a certificate has this status now."""
     now, end = clock.now(), Certificate.not_after
     return {
@@ -38,13 +47,13 @@ def status_condition(status):
     }[status]
 
 
-def get(certificate_id, account):
+def get(certificate_id: str, account: Access | Account) -> Certificate:
     row = session.scalar(select(Certificate).where(Certificate.id == certificate_id, account.visible_rows(Certificate)))
     if row is None:
         raise NotFound(message("No such certificate."))
     return row
 
 
-def find_latest_order(row):
+def find_latest_order(row: Certificate) -> Task | None:
     """Return the task of the latest order, or None."""
     return session.get(Task, row.task_id) if row.task_id else None

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from sqlalchemy import and_, or_, select, text, update
+from sqlalchemy import ColumnElement, Select, and_, or_, select, text, update
 from sqlalchemy.orm import joinedload
 
 from panel.core import clock
@@ -17,12 +17,12 @@ CONSOLE_LOST_AFTER = timedelta(seconds=45)
 """A console that its server has not reported for this time is lost, and the server with it."""
 
 
-def is_connected():
+def is_connected() -> ColumnElement[bool]:
     """Return the condition that a console server has the connection, written so that the partial index is used."""
     return and_(text(OPEN_SESSION_SQL), ConsoleSession.seen_at > clock.now() - CONSOLE_LOST_AFTER)
 
 
-def find(kind, secret):
+def find(kind: str, secret: str) -> ConsoleSession | None:
     """Return the session with this secret, in any state, or None."""
     return session.scalar(
         select(ConsoleSession)
@@ -32,14 +32,14 @@ def find(kind, secret):
     )
 
 
-def get(session_id):
+def get(session_id: str) -> ConsoleSession:
     row = session.get(ConsoleSession, session_id)
     if row is None:
         raise NotFound(message("No such console."))
     return row
 
 
-def select_open(instance=None, kind=None):
+def select_open(instance: Instance | None = None, kind: str | None = None) -> Select[ConsoleSession]:
     """Select the sessions that are open now, newest first; with an instance only its own."""
     query = select(ConsoleSession).where(is_connected()).order_by(ConsoleSession.id.desc())
     if kind:
@@ -47,7 +47,7 @@ def select_open(instance=None, kind=None):
     return query.where(ConsoleSession.instance_id == instance.id) if instance else query
 
 
-def listing(search=None):
+def listing(search: str | None = None) -> Select[ConsoleSession]:
     """Select every open console of the platform, with what operators see of it."""
     load_instance = joinedload(ConsoleSession.instance)
     query = select_open().join(ConsoleSession.instance).options(load_instance.joinedload(Instance.hypervisor))
@@ -57,7 +57,7 @@ def listing(search=None):
     return query
 
 
-def find_current(instance, kind):
+def find_current(instance: Instance, kind: str) -> ConsoleSession | None:
     """Return the open session or, if there is none, one that can still be redeemed; or None."""
     query = select(ConsoleSession).where(ConsoleSession.instance_id == instance.id, ConsoleSession.kind == kind)
     usable = and_(ConsoleSession.redeemed_at.is_(None), ConsoleSession.expires_at > clock.now())
@@ -67,7 +67,7 @@ def find_current(instance, kind):
     return session.scalar(newest.limit(1))
 
 
-def close(row, reason):
+def close(row: ConsoleSession, reason: str) -> None:
     """Close the session: an open one ends within seconds, another one can no longer be redeemed."""
     row.close_reason = reason
     if row.redeemed_at is None:
@@ -75,7 +75,7 @@ def close(row, reason):
     session.flush()
 
 
-def close_all(instance, kind, reason):
+def close_all(instance: Instance, kind: str, reason: str) -> int:
     """Close all sessions of an instance. Return how many were open or could have been redeemed."""
     not_over = or_(
         text(OPEN_SESSION_SQL), and_(ConsoleSession.redeemed_at.is_(None), ConsoleSession.expires_at > clock.now())

@@ -2,16 +2,17 @@
 
 import secrets
 from datetime import timedelta
+from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from panel.core import clock, jobs
 from panel.core.db import new_id, on_commit, session
-from panel.core.errors import Conflict, Invalid
+from panel.core.errors import Conflict, Invalid, Problem
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import ConsoleSession
+from panel.models import ConsoleSession, Instance, Task
 from panel.services.state_machine import REASONS, ensure_no_error, make_problem
 from panel.services.tokens import hash_secret
 
@@ -28,7 +29,9 @@ SHELL_PORT = 22
 SHELL_USER = "root"
 
 
-def create_vnc_session(instance, actor, *, by_operator=False, expires_in=VNC_SESSION_TTL_SECONDS):
+def create_vnc_session(
+    instance: Instance, actor: dict[str, Any], *, by_operator: bool = False, expires_in: int = VNC_SESSION_TTL_SECONDS
+) -> tuple[ConsoleSession, str]:
     """Create a session for the instance's screen. Return the row and the secret that redeems it."""
     ensure_no_error(vnc_error(instance, by_operator))
     row, secret = create_session("screen", instance, actor, expires_in)
@@ -38,12 +41,12 @@ def create_vnc_session(instance, actor, *, by_operator=False, expires_in=VNC_SES
     return row, secret
 
 
-def enqueue_vnc_preparation(session_id):
+def enqueue_vnc_preparation(session_id: str) -> None:
     """Ask the workers to prepare the connection to the machine's screen."""
     jobs.enqueue_call("worker.tasks.consoles.open_vnc", session_id)
 
 
-def vnc_error(instance, by_operator=False):
+def vnc_error(instance: Instance, by_operator: bool = False) -> str | None:
     """Return the reason why the screen cannot be opened, or None. It is available during an installation."""
     if instance.suspended_reason and not by_operator:
         return "suspended"
@@ -52,7 +55,7 @@ def vnc_error(instance, by_operator=False):
     return None if instance.enable_vnc else "vnc_disabled"
 
 
-def create_shell_session(instance, actor):
+def create_shell_session(instance: Instance, actor: dict[str, Any]) -> tuple[ConsoleSession, str, Task]:
     """Create a session for a shell. Return the row, the secret, and the task that puts the session's key into the
     guest. The session does not work before that task is done."""
     if error := shell_error(instance):
@@ -73,7 +76,7 @@ def create_shell_session(instance, actor):
     return row, secret, task
 
 
-def shell_error(instance):
+def shell_error(instance: Instance) -> Problem | None:
     """Return the exception to raise instead of opening a shell (specification 7.2), or None."""
     if instance.suspended_reason:
         return make_problem("suspended")
@@ -88,7 +91,7 @@ def shell_error(instance):
     return None
 
 
-def create_session(kind, instance, actor, expires_in):
+def create_session(kind: str, instance: Instance, actor: dict[str, Any], expires_in: int) -> tuple[ConsoleSession, str]:
     secret = secrets.token_urlsafe(32)
     row = ConsoleSession(
         id=new_id(),
@@ -103,7 +106,7 @@ def create_session(kind, instance, actor, expires_in):
     return row, secret
 
 
-def generate_key_pair(session_id):
+def generate_key_pair(session_id: str) -> tuple[str, str]:
     """Return a key for this session alone: the private key in OpenSSH format and the public line."""
     key = ed25519.Ed25519PrivateKey.generate()
     private = key.private_bytes(

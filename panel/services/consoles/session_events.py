@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import and_, delete, or_, select, update
 
@@ -10,7 +12,7 @@ from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, Unavailable
 from panel.core.messages import message
-from panel.models import ConsoleSession
+from panel.models import ConsoleSession, Instance
 from panel.services import audit
 from panel.services.consoles.read import CONSOLE_LOST_AFTER
 
@@ -22,7 +24,7 @@ STALE_KEYS_BATCH_SIZE = 200
 PROCESS_LOST_MESSAGE = message("The console process ended unexpectedly.")
 
 
-def find_target(session_id):
+def find_target(session_id: str) -> dict[str, Any] | None:
     """Return the host, port and credentials of the machine's side, or None while a worker prepares it. Raise
     `Unavailable` when that failed."""
     row = session.get(ConsoleSession, session_id, populate_existing=True)
@@ -42,7 +44,7 @@ def find_target(session_id):
     }
 
 
-def record_opened(session_id, host_key=None):
+def record_opened(session_id: str, host_key: str | None = None) -> None:
     """Record that the console is connected to the machine. The first host key of an instance is stored as the known
     one."""
     row = session.get(ConsoleSession, session_id)
@@ -54,7 +56,9 @@ def record_opened(session_id, host_key=None):
     add_audit_entry(row, "opened")
 
 
-def record_ended(session_id, *, reason, message, bytes_in=0, bytes_out=0, host_key=None):
+def record_ended(
+    session_id: str, *, reason: str, message: str, bytes_in: int = 0, bytes_out: int = 0, host_key: str | None = None
+) -> None:
     row = session.get(ConsoleSession, session_id)
     if row is None or row.ended_at:
         return
@@ -62,13 +66,13 @@ def record_ended(session_id, *, reason, message, bytes_in=0, bytes_out=0, host_k
     row.bytes_in, row.bytes_out, row.private_key = bytes_in, bytes_out, None
     if reason == "host_key_changed" and host_key:
         row.instance.presented_host_key = host_key
-    seconds = round((row.ended_at - (row.opened_at or row.redeemed_at)).total_seconds())
+    seconds = round((row.ended_at - (row.opened_at or row.redeemed_at or row.ended_at)).total_seconds())
     add_audit_entry(row, "closed", seconds=seconds, reason=reason, bytes_in=bytes_in, bytes_out=bytes_out)
     if row.kind == "shell":
         on_commit(lambda: jobs.enqueue_call("worker.tasks.consoles.remove_key", row.id))
 
 
-def add_audit_entry(row, operation, **facts):
+def add_audit_entry(row: ConsoleSession, operation: str, **facts: Any) -> None:
     """Add an audit entry in the name of the person who created the session."""
     opened_by = {name: value for name, value in row.opened_by.items() if name != "sign_in_id"}
     audit.add(
@@ -82,20 +86,20 @@ def add_audit_entry(row, operation, **facts):
     )
 
 
-def record_alive(session_ids):
+def record_alive(session_ids: Iterable[str]) -> None:
     """Record that the console server still has these sessions."""
     query = update(ConsoleSession).where(ConsoleSession.id.in_(session_ids))
     session.execute(query.values(seen_at=clock.now()), execution_options={"synchronize_session": False})
 
 
-def sweep_lost():
+def sweep_lost() -> None:
     """End the sessions of a console server that died."""
     query = select(ConsoleSession.id).where(ConsoleSession.redeemed_at.is_not(None), ConsoleSession.ended_at.is_(None))
     for session_id in session.scalars(query.where(ConsoleSession.seen_at < clock.now() - CONSOLE_LOST_AFTER)).all():
         record_ended(session_id, reason="lost", message=PROCESS_LOST_MESSAGE)
 
 
-def stale_keys():
+def stale_keys() -> Sequence[str]:
     """Return the sessions that have ended or expired and whose key is still in the guest."""
     row = ConsoleSession
     is_over = or_(row.ended_at.is_not(None), and_(row.redeemed_at.is_(None), row.expires_at < clock.now()))
@@ -103,18 +107,18 @@ def stale_keys():
     return session.scalars(query.order_by(row.id).limit(STALE_KEYS_BATCH_SIZE)).all()
 
 
-def purge_expired():
+def purge_expired() -> None:
     is_expired = ConsoleSession.created_at < clock.now() - SESSION_RETENTION
     session.execute(delete(ConsoleSession).where(is_expired), execution_options={"synchronize_session": False})
 
 
-def describe_host_keys(instance):
+def describe_host_keys(instance: Instance) -> dict[str, str | None]:
     """Return the fingerprints of the known host key and of a different one that the instance presented; None where
     there is none."""
     return {"known": fingerprint(instance.ssh_host_key), "shown": fingerprint(instance.presented_host_key)}
 
 
-def fingerprint(host_key):
+def fingerprint(host_key: str | None) -> str | None:
     """Return the fingerprint in the format of `ssh-keygen -l`."""
     if not host_key:
         return None
@@ -122,7 +126,7 @@ def fingerprint(host_key):
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
-def accept_host_key(instance, fingerprint_shown):
+def accept_host_key(instance: Instance, fingerprint_shown: str) -> None:
     """Accept the host key that the instance presented last, if it has this fingerprint."""
     if not instance.presented_host_key or fingerprint(instance.presented_host_key) != fingerprint_shown:
         raise Conflict(message("The machine presented another key in the meantime. Check its fingerprint again."))

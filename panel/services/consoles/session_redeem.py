@@ -1,13 +1,16 @@
 """Redeeming a session: of all connections with its secret exactly one gets it."""
 
 import ipaddress
+from collections.abc import Callable
 from datetime import timedelta
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
 
 from sqlalchemy import func, select, update
 
 from panel.core import clock
 from panel.core.db import count_changed, session
-from panel.core.errors import Forbidden, TooMany
+from panel.core.errors import Forbidden, Problem, TooMany
 from panel.core.messages import message
 from panel.models import ConsoleSession, Instance
 from panel.services import settings
@@ -18,7 +21,7 @@ from panel.services.tokens import hash_secret
 SESSION_USED_MESSAGE = message("This address was already used or has expired. Open the console again from the panel.")
 
 
-def redeem(kind, secret, address, operator_may):
+def redeem(kind: str, secret: str, address: IPv4Address | IPv6Address, operator_may: Callable[[str], bool]) -> str:
     """Return the id of the session that this connection gets. Raise when it is used, expired or no longer permitted.
 
     The caller commits before anything else happens, and calls `release` when the connection fails after all.
@@ -44,13 +47,13 @@ def redeem(kind, secret, address, operator_may):
     return row.id
 
 
-def release(session_id):
+def release(session_id: str) -> None:
     """Make a session that was not opened usable by another connection."""
     query = update(ConsoleSession).where(ConsoleSession.id == session_id, ConsoleSession.opened_at.is_(None))
     session.execute(query.values(redeemed_at=None, seen_at=None, ip=None))
 
 
-def redeem_error(row, address):
+def redeem_error(row: ConsoleSession, address: IPv4Address | IPv6Address) -> Problem | None:
     """Return the exception to raise instead of opening a usable session, or None."""
     config = settings.get()
     allowed = config.vnc_allowed_sources  # decision OP-08
@@ -62,7 +65,7 @@ def redeem_error(row, address):
         (config.consoles_per_node, Instance.hypervisor_id == hypervisor_id, "hypervisor"),
     ):
         query = select(func.count()).select_from(ConsoleSession).join(Instance).where(is_connected(), same_scope)
-        if session.scalar(query) >= maximum:
+        if session.scalars(query).one() >= maximum:
             sentence = message(
                 "{maximum} consoles of this {scope} are open already. Close one of them.", maximum=maximum, scope=scope
             )
@@ -70,7 +73,7 @@ def redeem_error(row, address):
     return None
 
 
-def describe_session(row):
+def describe_session(row: ConsoleSession) -> dict[str, Any]:
     """Return what the console server needs of a session: no secrets, which it fetches with `find_target`."""
     config = settings.get()
     return {

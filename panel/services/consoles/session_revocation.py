@@ -4,7 +4,9 @@ The console server checks all its sessions every few seconds, in batches with a 
 check runs when a session is redeemed. So code that ends a permission need not handle consoles.
 """
 
-from sqlalchemy import and_, exists, func, select
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from sqlalchemy import Row, Select, and_, exists, func, select
 from sqlalchemy.orm import joinedload, load_only
 
 from panel.core import clock
@@ -41,7 +43,7 @@ LOAD_OPTIONS = (
 """Only the columns that the check reads: the others include secrets, which would be decrypted each time."""
 
 
-def sessions_to_close(session_ids, operator_may):
+def sessions_to_close(session_ids: Sequence[str], operator_may: Callable[[str], bool]) -> dict[str, str]:
     """Return those of the sessions that must be closed or refused now: id → message for the person.
     `operator_may(role)` tells whether an operator with that role may open consoles."""
     query = select(ConsoleSession, rebuilt_condition).where(ConsoleSession.id.in_(session_ids))
@@ -60,7 +62,7 @@ def sessions_to_close(session_ids, operator_may):
     return messages
 
 
-def machine_error(row, is_rebuilt):
+def machine_error(row: ConsoleSession, is_rebuilt: bool) -> str | None:
     """Return why the machine's state ends the console, or None."""
     instance = row.instance
     if is_rebuilt:
@@ -72,14 +74,16 @@ def machine_error(row, is_rebuilt):
     return VNC_DISABLED_MESSAGE if row.kind == "screen" and not instance.enable_vnc else None
 
 
-def make_right_check(rows, operator_may):
+def make_right_check(
+    rows: Sequence[ConsoleSession], operator_may: Callable[[str], bool]
+) -> Callable[[ConsoleSession], str | None]:
     """Return a function that returns why the person or token may no longer have the console, or None."""
     live_sessions = get_live_session_ids(collect_ids(rows, "sign_in_id"))
     usable_tokens = get_usable_token_ids(collect_ids(rows, "token_id"))
     persons = {row.person_id: row for row in session.execute(select_persons(collect_ids(rows, "person_id")))}
     reachable = get_reachable_pairs(rows, persons)
 
-    def why(row):
+    def why(row: ConsoleSession) -> str | None:
         opened_by = row.opened_by
         if opened_by.get("sign_in_id") and opened_by["sign_in_id"] not in live_sessions:
             return SIGNED_OUT_MESSAGE
@@ -99,27 +103,27 @@ def make_right_check(rows, operator_may):
     return why
 
 
-def collect_ids(rows, name):
+def collect_ids(rows: Iterable[ConsoleSession], name: str) -> set[str]:
     return {row.opened_by[name] for row in rows if row.opened_by.get(name)}
 
 
-def get_live_session_ids(ids):
+def get_live_session_ids(ids: Iterable[str]) -> set[str]:
     return set(
         session.scalars(select(LoginSession.id).where(LoginSession.id.in_(ids), LoginSession.expires_at > clock.now()))
     )
 
 
-def get_usable_token_ids(ids):
+def get_usable_token_ids(ids: Iterable[str]) -> set[str]:
     return {token.id for token in session.scalars(select(Token).where(Token.id.in_(ids))) if token.is_usable}
 
 
-def select_persons(ids):
+def select_persons(ids: Iterable[str]) -> Select:
     return join_membership(select(*ACCESS_COLUMNS, Account.operator_role)).where(Account.id.in_(ids))
 
 
-def get_reachable_pairs(rows, persons):
+def get_reachable_pairs(rows: Iterable[ConsoleSession], persons: Mapping[str, Row]) -> set[tuple[str, str]]:
     """Return the pairs of person and instance for which the person still has the permission."""
-    ids_by_person = {}
+    ids_by_person: dict[str, set[str]] = {}
     for row in rows:
         if row.opened_by["person_kind"] in ("owner", "member"):
             ids_by_person.setdefault(row.opened_by["person_id"], set()).add(row.instance_id)

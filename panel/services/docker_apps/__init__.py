@@ -8,6 +8,7 @@ import secrets
 import string
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from marshmallow import Schema, fields, post_load, validate
@@ -66,7 +67,7 @@ class VariableFile(Schema):
     generate = fields.Integer(load_default=None, strict=True, validate=validate.Range(16, 64))
 
     @post_load
-    def made(self, values, **_):
+    def made(self, values: dict[str, Any], **_: Any) -> Variable:
         return Variable(**values)
 
 
@@ -80,7 +81,7 @@ class AppFile(Schema):
     variables = fields.Nested(VariableFile, many=True, load_default=list)
 
 
-def load_app(path):
+def load_app(path: Path) -> App:
     content = yaml.safe_load(path.read_text())
     values = AppFile().load(content.pop("x-app"))
     services = content["services"]
@@ -101,7 +102,7 @@ def listing() -> list[App]:
     return sorted(APPS.values(), key=lambda app: app.name.lower())
 
 
-def get(slug) -> App:
+def get(slug: str) -> App:
     """Return the app. Raise NotFound when the catalog does not have it."""
     if slug not in APPS:
         raise NotFound(message("The catalog has no such app."))
@@ -115,7 +116,7 @@ def compose(app: App, environment: dict, port_mappings: list) -> tuple[str, dict
     return remap_ports(app.template, port_mappings, app.service), complete_values(app, environment or {})
 
 
-def complete_values(app, given):
+def complete_values(app: App, given: dict[str, str]) -> dict[str, str]:
     """Return the values of all variables of the app. Raise Invalid for unknown or missing ones."""
     validate_variables(given)
     declared = {variable.name for variable in app.variables}
@@ -134,7 +135,7 @@ def complete_values(app, given):
     return values
 
 
-def default_value(variable):
+def default_value(variable: Variable) -> str:
     """Return the default, a generated value, or an empty string."""
     if variable.default is None and variable.generate:
         return "".join(secrets.choice(GENERATED_VALUE_ALPHABET) for _ in range(variable.generate))
@@ -164,6 +165,6 @@ def validate_variables(environment: dict) -> dict[str, str]:
     return environment
 
 
-def is_printable(value):
+def is_printable(value: str) -> bool:
     """Return whether the text is one line without control characters."""
     return not re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", value)

@@ -28,7 +28,7 @@ class Reader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
 
-    def compose_scalar_node(self, anchor):
+    def compose_scalar_node(self, anchor: str | None) -> yaml.ScalarNode:
         plain, tagged = self.peek_event().implicit[0], self.peek_event().tag
         node = super().compose_scalar_node(anchor)
         if plain and not node.value:
@@ -95,7 +95,7 @@ def remap_ports(text: str, port_mappings: list, service: str | None = None) -> s
     return yaml.serialize(root, Dumper=Writer, allow_unicode=True, width=120)
 
 
-def parse_compose_file(text):
+def parse_compose_file(text: str) -> yaml.MappingNode:
     """Return the root node of the file. Raise Invalid when it is too large or not a YAML mapping."""
     if len(text.encode()) > MAX_COMPOSE_FILE_BYTES:
         problem = message("The file is larger than {maximum} KiB.", maximum=MAX_COMPOSE_FILE_BYTES // 1024)
@@ -112,7 +112,7 @@ def parse_compose_file(text):
     raise Invalid(message("This is not a compose file. {problem}", problem=problem), compose_url=problem)
 
 
-def parse_mapping(mapping):
+def parse_mapping(mapping: Any) -> Port:
     try:
         port = Port(mapping["container_port"], mapping["host_port"], mapping.get("protocol") or "tcp")
     except (KeyError, TypeError, AttributeError):
@@ -131,19 +131,19 @@ def parse_mapping(mapping):
     return port
 
 
-def get_service_name(services, port, otherwise):
+def get_service_name(services: yaml.MappingNode, port: Port, otherwise: str | None) -> str:
     """Return the name of the service that uses this container port, else `otherwise` if it is a service, else the first
     one."""
-    names = [name.value for name, _ in services.value]
+    names: list[str] = [name.value for name, _ in services.value]
     for key in ("ports", "expose"):
         for name, node in services.value:
             entries = find_node(node, key)
             if isinstance(entries, yaml.SequenceNode) and any(is_entry_of_port(entry, port) for entry in entries.value):
                 return name.value
-    return otherwise if otherwise in names else names[0]
+    return next((name for name in names if name == otherwise), names[0])
 
 
-def is_entry_of_port(entry, port):
+def is_entry_of_port(entry: yaml.Node, port: Port) -> bool:
     """Return whether an entry of `ports` or `expose` is for this container port."""
     if isinstance(entry, yaml.MappingNode):
         target, protocol = find_node(entry, "target"), find_node(entry, "protocol")
@@ -157,7 +157,7 @@ def is_entry_of_port(entry, port):
     return (protocol or "tcp") == port.protocol and int(first) <= port.container_port <= int(last or first)
 
 
-def find_node(mapping, key):
+def find_node(mapping: yaml.Node | None, key: str) -> yaml.Node | None:
     """Return the value node of the key, also from merged mappings (`<<`); None when there is none."""
     seen, queue = set(), [mapping]
     while queue:
@@ -175,7 +175,7 @@ def find_node(mapping, key):
     return None
 
 
-def replace_ports(service, ports):
+def replace_ports(service: yaml.MappingNode, ports: Iterable[Port]) -> yaml.MappingNode:
     """Return the service with these published ports. Other services that share its node stay as they are."""
     entries = [f"{port.host_port}:{port.container_port}/{port.protocol}" for port in ports]
     nodes = [yaml.ScalarNode(STRING_TAG, entry, style='"') for entry in entries]

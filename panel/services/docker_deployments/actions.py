@@ -1,11 +1,13 @@
 """Installing the Docker engine; starting, stopping, probing and removing apps."""
 
+from datetime import datetime
+
 from sqlalchemy import select
 
 from panel.core.db import lock_row, session
 from panel.core.errors import Conflict
 from panel.core.messages import message
-from panel.models import DockerEngine, Task
+from panel.models import DockerDeployment, DockerEngine, Instance, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import tasks
 from panel.services.docker_deployments import read, refusals
@@ -20,13 +22,13 @@ REMOVAL_BLOCKERS = ("suspended", "task_running")
 again."""
 
 
-def install(instance, *, actor, since, by_operator=False):
+def install(instance: Instance, *, actor: str, since: datetime, by_operator: bool = False) -> Task:
     """Install Docker in the running guest. Return the task. Raise `unsupported_system` when the guest reported since
     `since` that it has no known package manager."""
     refusals.lock_instance(instance)
     refusals.ensure_not_refused(refusals.install_error(instance, by_operator=by_operator))
     engine = read.find_engine(instance)
-    if engine and engine.unsupported and engine.support_checked_at >= since:
+    if engine and engine.unsupported and engine.support_checked_at and engine.support_checked_at >= since:
         refusals.ensure_not_refused("unsupported_system")
     task = enqueue(instance, "install", actor)
     if engine is None:
@@ -37,7 +39,7 @@ def install(instance, *, actor, since, by_operator=False):
     return task
 
 
-def control(row, action, *, actor, by_operator=False):
+def control(row: DockerDeployment, action: str, *, actor: str, by_operator: bool = False) -> Task:
     """Start, stop or restart its containers. Return the task."""
     refusals.lock_instance(row.instance)
     refusals.ensure_not_refused(refusals.engine_error(row.instance, by_operator=by_operator))
@@ -49,14 +51,14 @@ def control(row, action, *, actor, by_operator=False):
     return task
 
 
-def request_probe(row, *, actor, by_operator=False):
+def request_probe(row: DockerDeployment, *, actor: str, by_operator: bool = False) -> Task:
     """Have a worker check the app in the guest. Return the task, which may be one that is already open."""
     refusals.ensure_not_refused(refusals.guest_error(row.instance, by_operator=by_operator))
     probes = (task for task in list_open_tasks(row) if task.kind == "docker_probe")
     return next(probes, None) or enqueue(row.instance, "probe", actor, deployment_id=row.id)
 
 
-def remove(row, *, actor, by_operator=False):
+def remove(row: DockerDeployment, *, actor: str, by_operator: bool = False) -> Task | None:
     """Remove the app. Its row is deleted at once, its containers by a task, which is returned. None when the guest
     cannot be reached: then they are removed when it is back. Data in its volumes stays."""
     instance = row.instance
@@ -75,7 +77,7 @@ def remove(row, *, actor, by_operator=False):
     return None
 
 
-def remember_leftover(instance_id, project, tries=0):
+def remember_leftover(instance_id: str, project: str, tries: int = 0) -> None:
     """Record that the project has to be removed when the guest is reachable, unless that was tried `MAX_REMOVAL_TRIES`
     times."""
     engine = lock_row(DockerEngine, instance_id)
@@ -84,7 +86,7 @@ def remember_leftover(instance_id, project, tries=0):
         session.flush()
 
 
-def reconcile(instance):
+def reconcile(instance: Instance) -> None:
     """Enqueue removals of leftover projects. A failed one is recorded again."""
     engine = lock_row(DockerEngine, instance.id)
     leftovers, engine.leftover, engine.has_leftover = engine.leftover, {}, False
@@ -93,7 +95,7 @@ def reconcile(instance):
     session.flush()
 
 
-def list_open_tasks(row):
+def list_open_tasks(row: DockerDeployment) -> list[Task]:
     """Return the open tasks of the app."""
     conditions = (
         Task.resource_id == row.instance_id,

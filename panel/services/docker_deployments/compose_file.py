@@ -14,7 +14,7 @@ FETCH_TIMEOUT_SECONDS = 60.0
 """Seconds that the server may take to send the file."""
 
 
-def fetch_text(url):
+def fetch_text(url: str) -> str:
     """Return the text at the URL. Raise `FetchError` with a message when it cannot be fetched. Addresses of redirects
     are checked like the first one."""
     deadline = time.monotonic() + FETCH_TIMEOUT_SECONDS

@@ -2,12 +2,13 @@
 
 import json
 import secrets
+from typing import Any
 
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
-from panel.models import DockerDeployment
+from panel.models import DockerDeployment, Instance, Task
 from panel.models.docker_deployments import CUSTOM_APP_SLUG
 from panel.services import docker_apps
 from panel.services.docker_deployments import refusals
@@ -15,7 +16,15 @@ from panel.services.docker_deployments.ports import ensure_ports_free, list_publ
 from panel.services.media import remote_file
 
 
-def deploy_app(instance, *, app_slug, actor, env_variables=None, port_mappings=None, by_operator=False):
+def deploy_app(
+    instance: Instance,
+    *,
+    app_slug: str,
+    actor: str,
+    env_variables: dict[str, str] | None = None,
+    port_mappings: list[dict[str, Any]] | None = None,
+    by_operator: bool = False,
+) -> tuple[DockerDeployment, Task, dict[str, str]]:
     """Deploy an app of the catalog. Return its row, its task, and the generated secrets by name, which are shown only
     now."""
     app = get_app(app_slug)
@@ -32,7 +41,7 @@ def deploy_app(instance, *, app_slug, actor, env_variables=None, port_mappings=N
     return deployment, start_deploy(deployment, actor), generated_secrets
 
 
-def get_app(slug):
+def get_app(slug: str) -> docker_apps.App:
     try:
         return docker_apps.get(slug)
     except NotFound:
@@ -42,8 +51,15 @@ def get_app(slug):
 
 
 def deploy_compose(
-    instance, *, app_name, compose_url, actor, env_variables=None, port_mappings=None, by_operator=False
-):
+    instance: Instance,
+    *,
+    app_name: str,
+    compose_url: str,
+    actor: str,
+    env_variables: dict[str, str] | None = None,
+    port_mappings: list[dict[str, Any]] | None = None,
+    by_operator: bool = False,
+) -> tuple[DockerDeployment, Task]:
     """Deploy a compose file, which workers fetch. Return the row and its task."""
     remote_file.ensure_allowed_url(compose_url, "compose_url")
     refusals.lock_instance(instance)
@@ -53,7 +69,9 @@ def deploy_compose(
     return deployment, start_deploy(deployment, actor)
 
 
-def create_deployment(instance, slug, name, environment, mappings):
+def create_deployment(
+    instance: Instance, slug: str, name: str, environment: dict[str, str], mappings: list[dict[str, Any]]
+) -> DockerDeployment:
     deployment = DockerDeployment(
         instance=instance,
         app_slug=slug,
@@ -67,7 +85,7 @@ def create_deployment(instance, slug, name, environment, mappings):
     return deployment
 
 
-def retry(row, *, actor, by_operator=False):
+def retry(row: DockerDeployment, *, actor: str, by_operator: bool = False) -> Task:
     """Deploy the app again: after a failure, because its containers have errors, or because its compose file changed.
     Return the task."""
     refusals.lock_instance(row.instance)
@@ -76,14 +94,14 @@ def retry(row, *, actor, by_operator=False):
     return start_deploy(row, actor)
 
 
-def start_deploy(row, actor):
+def start_deploy(row: DockerDeployment, actor: str) -> Task:
     task = enqueue(row.instance, "deploy", actor, deployment_id=row.id)
     row.status, row.error_message, row.task_id, row.compose = "pending", None, task.id, None
     session.flush()
     return task
 
 
-def enqueue(instance, action, actor, /, **arguments):
+def enqueue(instance: Instance, action: str, actor: str, /, **arguments: Any) -> Task:
     return jobs.enqueue(
         f"docker_{action}",
         "instance",

@@ -1,7 +1,9 @@
 """The ports of the machine at which apps are reached."""
 
 import re
+from collections.abc import Iterable
 from itertools import islice
+from typing import Any
 
 import yaml
 from sqlalchemy import select
@@ -9,7 +11,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.core.messages import message
-from panel.models import DockerDeployment
+from panel.models import DockerDeployment, Instance
 from panel.services.docker_apps.ports import find_node, parse_compose_file
 
 SHORT_SYNTAX_PATTERN = re.compile(
@@ -19,17 +21,18 @@ MAX_PORT_ENTRIES = 128
 """Entries of a compose file that are read."""
 
 
-def list_published_ports(compose):
+def list_published_ports(compose: str) -> list[dict[str, Any]]:
     """Return `{container_port, host_port, protocol}` for each single port that a compose file publishes, in its order,
     without duplicates. Ports on the guest's loopback, ranges, and entries without a host port are left out."""
     services = find_node(parse_compose_file(compose), "services")
-    nodes = (find_node(service, "ports") for _, service in services.value)
+    entries_of_map = services.value if isinstance(services, yaml.MappingNode) else ()
+    nodes = (find_node(service, "ports") for _, service in entries_of_map)
     entries = (entry for ports in nodes if isinstance(ports, yaml.SequenceNode) for entry in ports.value)
     parsed = [parse_entry(entry) for entry in islice(entries, MAX_PORT_ENTRIES)]
     return [port for number, port in enumerate(parsed) if port and port not in parsed[:number]]
 
 
-def parse_entry(entry):
+def parse_entry(entry: yaml.Node) -> dict[str, Any] | None:
     nodes = {key: find_node(entry, key) for key in ("target", "published", "protocol", "host_ip")}
     if isinstance(entry, yaml.MappingNode):
         inner, outer, protocol, host = (str(node.value) if node else "" for node in nodes.values())
@@ -43,7 +46,7 @@ def parse_entry(entry):
     return {"container_port": int(inner), "host_port": int(outer), "protocol": protocol}
 
 
-def list_taken_ports(instance, exclude_id=None):
+def list_taken_ports(instance: Instance, exclude_id: str | None = None) -> dict[tuple[int, str], str]:
     """Return the ports of the machine that its other apps use, with the names of those apps."""
     others = select(DockerDeployment.app_name, DockerDeployment.ports).where(
         DockerDeployment.instance_id == instance.id,
@@ -53,7 +56,7 @@ def list_taken_ports(instance, exclude_id=None):
     return {(port["host_port"], port["protocol"]): name for name, ports in session.execute(others) for port in ports}
 
 
-def ensure_ports_free(instance, ports, exclude_id=None):
+def ensure_ports_free(instance: Instance, ports: Iterable[dict[str, Any]], exclude_id: str | None = None) -> None:
     taken_ports = list_taken_ports(instance, exclude_id)
     for port in ports:
         if name := taken_ports.get((port["host_port"], port["protocol"])):

@@ -56,19 +56,19 @@ REASON_EXCEPTIONS: dict[str, type[Problem]] = dict.fromkeys(
 REASON_EXCEPTIONS["hypervisor_unreachable"] = Unavailable
 
 
-def guest_error(instance, *, by_operator=False):
+def guest_error(instance: Instance, *, by_operator: bool = False) -> str | None:
     """Return the reason why no work in the guest is possible now, or None."""
     reason = guest_access_error(instance, "docker", by_operator=by_operator)
     return reason or ("rescue_active" if session.get(Rescue, instance.id) else None)
 
 
-def install_error(instance, *, by_operator=False):
+def install_error(instance: Instance, *, by_operator: bool = False) -> str | None:
     return guest_error(instance, by_operator=by_operator) or (
         ALREADY_INSTALLED if read.is_engine_installed(instance) else task_running_error(instance)
     )
 
 
-def engine_error(instance, *, by_operator=False):
+def engine_error(instance: Instance, *, by_operator: bool = False) -> str | None:
     """Return the reason why no work that needs the engine is possible now, or None."""
     reason = guest_error(instance, by_operator=by_operator) or (
         None if read.is_engine_installed(instance) else DOCKER_NOT_INSTALLED
@@ -76,25 +76,25 @@ def engine_error(instance, *, by_operator=False):
     return reason or task_running_error(instance)
 
 
-def deploy_error(instance, *, by_operator=False):
+def deploy_error(instance: Instance, *, by_operator: bool = False) -> str | None:
     reason = engine_error(instance, by_operator=by_operator)
     return reason or ("docker_limit" if len(read.listing(instance)) >= MAX_APPS_PER_INSTANCE else None)
 
 
-def task_running_error(instance):
+def task_running_error(instance: Instance) -> str | None:
     query = select(Task.id).where(
         Task.resource_id == instance.id, Task.kind.in_(EXCLUSIVE_TASK_KINDS), Task.status.in_(OPEN_STATUSES)
     )
     return DOCKER_TASK_RUNNING if session.scalar(query.limit(1)) else None
 
 
-def ensure_not_refused(reason):
+def ensure_not_refused(reason: str | None) -> None:
     """Raise for a reason; do nothing for None."""
     if reason:
         raise REASON_EXCEPTIONS.get(reason, Conflict)(DOCKER_REASONS[reason], reason=reason)
 
 
-def lock_instance(instance):
+def lock_instance(instance: Instance) -> None:
     """Lock the instance until the transaction ends, so that concurrent requests for Docker work are checked one after
     the other."""
     session.execute(select(Instance.id).where(Instance.id == instance.id).with_for_update(key_share=True))

@@ -4,16 +4,19 @@ Rows have at once the values that clients store (`status`, `instance_id`, the pl
 order in which they were requested, and do not start a task after a failed one. `size` changes when the disk has grown.
 """
 
-from sqlalchemy import exists, select
+from typing import Any
+
+from sqlalchemy import Select, exists, select
 
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Task, Volume, VolumePlan
+from panel.models import Account, HypervisorGroup, Instance, Storage, Task, Volume, VolumePlan
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, disks, ids, instances, placement, projects, usage, volume_plans
+from panel.services.access import Access
 
 task_kind("volume_create", "New volume")
 task_kind("volume_forget", "Volume forget")
@@ -23,7 +26,16 @@ task_kind("volume_resize", "Volume growth")
 task_kind("volume_delete", "Volume removal")
 
 
-def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project_id=None, storage=None):
+def create(
+    account: Access | Account,
+    *,
+    name: str,
+    volume_plan_id: str,
+    hypervisor_group_id: str,
+    actor: str,
+    project_id: str | None = None,
+    storage: Storage | None = None,
+) -> Volume:
     """Create a volume in the storage with the most free space. It may move to the hypervisor of its first instance."""
     group = catalog.get_location(hypervisor_group_id, account, "hypervisor_group_id")
     plan = get_offered_plan(volume_plan_id)
@@ -47,19 +59,19 @@ def create(account, *, name, volume_plan_id, hypervisor_group_id, actor, project
     return volume
 
 
-def get_offered_plan(plan_id):
+def get_offered_plan(plan_id: str) -> VolumePlan:
     plan = session.scalar(volume_plans.select_offered().where(VolumePlan.id == plan_id))
     if plan is None:
         raise Invalid(message("The plan cannot be chosen."), volume_plan_id=message("No such volume plan is offered."))
     return plan
 
 
-def choose_storage(group, plan):
+def choose_storage(group: HypervisorGroup, plan: VolumePlan) -> Storage:
     capacity = placement.Capacity(placement.lock_hosts(placement.select_open_hypervisors(group)))
     return capacity.choose_storage(plan.size, placement.LOCATION_STORAGE_FULL_MESSAGE, "volume_plan_id")
 
 
-def attach(volume, *, instance_id, account, actor):
+def attach(volume: Volume, *, instance_id: str, account: Access | Account | None, actor: str) -> Volume:
     """Attach the volume to an instance of the account (None: of any account).
 
     The row changes at once, the guest later.
@@ -90,14 +102,14 @@ def attach(volume, *, instance_id, account, actor):
     return volume
 
 
-def get_instance_or_422(instance_id, account):
+def get_instance_or_422(instance_id: str, account: Access | Account | None) -> Instance:
     try:
         return instances.get(instance_id, account)
     except NotFound as error:
         raise Invalid(message("No such instance."), instance_id=message("No such instance.")) from error
 
 
-def recreate_at_instance(volume, instance, actor):
+def recreate_at_instance(volume: Volume, instance: Instance, actor: str) -> None:
     """Create the volume anew on the instance's hypervisor. Allowed only while it was never used and so has no data."""
     if volume.pending:
         raise Conflict(
@@ -119,7 +131,7 @@ def recreate_at_instance(volume, instance, actor):
     volume.storage = disks.choose_storage(instance, volume.size)
 
 
-def detach(volume, *, actor, by_operator=False):
+def detach(volume: Volume, *, actor: str, by_operator: bool = False) -> Volume:
     """Detach the volume from its instance. Its data stay; a running guest has to release it."""
     if volume.instance is None:
         raise Invalid(message("The volume is not attached."), reason="volume_not_attached")
@@ -130,7 +142,7 @@ def detach(volume, *, actor, by_operator=False):
     return volume
 
 
-def resize(volume, *, volume_plan_id, actor):
+def resize(volume: Volume, *, volume_plan_id: str, actor: str) -> bool:
     """Move the volume to another plan of its class. Return whether the new plan is cheaper."""
     if volume.status not in ("available", "attached"):
         raise Invalid(
@@ -155,7 +167,7 @@ def resize(volume, *, volume_plan_id, actor):
     return cheaper
 
 
-def delete(volume, *, actor, by_operator=False):
+def delete(volume: Volume, *, actor: str, by_operator: bool = False) -> Task:
     """Delete the volume with its snapshots, after detaching it.
 
     From then on only operators find it, and the deletion is retried until it succeeds.
@@ -174,14 +186,14 @@ def delete(volume, *, actor, by_operator=False):
     return task
 
 
-def list_holder_ids(volume):
+def list_holder_ids(volume: Volume) -> list[str]:
     """Return ids of the instances that may have its disk: the attached one, and those of open tasks."""
     query = select(Task).where(Task.resource_id == volume.id, Task.status.in_(OPEN_STATUSES))
     instance_ids = [task.arguments.get("instance_id") for task in session.scalars(query)]
-    return sorted({volume.instance_id, *instance_ids} - {None})
+    return sorted({id_ for id_ in (volume.instance_id, *instance_ids) if id_})
 
 
-def retry_delete(volume):
+def retry_delete(volume: Volume) -> Task:
     """Enqueue another attempt to delete a volume, after a failed one."""
     earlier = session.get(Task, volume.task_id or "")
     instance_ids = earlier.arguments.get("instance_ids", []) if earlier and earlier.kind == "volume_delete" else []
@@ -189,7 +201,7 @@ def retry_delete(volume):
     return enqueue(volume, "delete", earlier.actor if earlier else "system", instance_ids=instance_ids)
 
 
-def select_undeleted():
+def select_undeleted() -> Select[Volume]:
     """Select volumes in `deleting` without an open task that deletes them."""
     deleting = exists().where(
         Task.resource_id == Volume.id, Task.kind == "volume_delete", Task.status.in_(OPEN_STATUSES)
@@ -197,7 +209,7 @@ def select_undeleted():
     return select(Volume).where(Volume.status == "deleting", ~deleting)
 
 
-def enqueue(volume, action, actor, **arguments):
+def enqueue(volume: Volume, action: str, actor: str, **arguments: Any) -> Task:
     """Enqueue a task that waits for the volume's previous task, if that is open."""
     session.expire(volume, ["latest_task"])
     earlier = volume.pending

@@ -1,12 +1,13 @@
 """Find volumes. Volumes that are being deleted are hidden."""
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import joinedload, selectinload
 
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.models import Task, Volume, VolumeSnapshot
+from panel.models import Account, Task, Volume, VolumeSnapshot
+from panel.services.access import Access
 
 LOAD_OPTIONS = (
     joinedload(Volume.group),
@@ -18,7 +19,13 @@ LOAD_OPTIONS = (
 )
 
 
-def listing(account=None, *, search=None, project_id=None, deleting=False):
+def listing(
+    account: Access | Account | None = None,
+    *,
+    search: str | None = None,
+    project_id: str | None = None,
+    deleting: bool = False,
+) -> Select[Volume]:
     """Select volumes, newest first; with an account only its own, with `deleting` also those being deleted."""
     query = select(Volume).options(*LOAD_OPTIONS).order_by(Volume.id.desc())
     if not deleting:
@@ -30,19 +37,19 @@ def listing(account=None, *, search=None, project_id=None, deleting=False):
     return query.where(Volume.name.icontains(search, autoescape=True)) if search else query
 
 
-def get(volume_id, account=None):
+def get(volume_id: str, account: Access | Account | None = None) -> Volume:
     volume = session.scalar(listing(account).where(Volume.id == volume_id))
     if volume is None:
         raise NotFound(message("No such volume."))
     return volume
 
 
-def find_by_id(volume_id):
+def find_by_id(volume_id: str) -> Volume | None:
     """Return the volume or None, read anew, also one that is being deleted; for workers."""
     return session.scalar(select(Volume).where(Volume.id == volume_id).execution_options(populate_existing=True))
 
 
-def find_snapshot_by_id(snapshot_id):
+def find_snapshot_by_id(snapshot_id: str) -> VolumeSnapshot | None:
     return session.scalar(
         select(VolumeSnapshot).where(VolumeSnapshot.id == snapshot_id).execution_options(populate_existing=True)
     )

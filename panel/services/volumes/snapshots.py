@@ -4,8 +4,9 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import VolumeSnapshot
+from panel.models import Account, Storage, Task, Volume, VolumeSnapshot
 from panel.services import disks, placement
+from panel.services.access import Access
 from panel.services.volumes.actions import create, enqueue
 
 task_kind("volume_snapshot", "New volume snapshot")
@@ -16,14 +17,14 @@ MAX_SNAPSHOTS_PER_VOLUME = 20
 """Maximum number of snapshots of a volume."""
 
 
-def get_snapshot(volume, snapshot_id):
+def get_snapshot(volume: Volume, snapshot_id: str) -> VolumeSnapshot:
     snapshot = next((candidate for candidate in volume.snapshots if candidate.id == snapshot_id), None)
     if snapshot is None:
         raise NotFound(message("The volume has no such snapshot."))
     return snapshot
 
 
-def create_snapshot(volume, *, actor, name=None):
+def create_snapshot(volume: Volume, *, actor: str, name: str | None = None) -> tuple[VolumeSnapshot, Task]:
     """Create a full copy, also of a volume in use. Return it with its task."""
     if volume.status not in ("available", "attached"):
         raise Invalid(
@@ -49,11 +50,11 @@ def create_snapshot(volume, *, actor, name=None):
     return snapshot, enqueue(volume, "snapshot", actor, snapshot_id=snapshot.id, instance_id=volume.instance_id)
 
 
-def ensure_capacity(storage, size):
+def ensure_capacity(storage: Storage, size: int) -> None:
     placement.ensure_space(storage, size, placement.VOLUME_STORAGE_FULL_MESSAGE)
 
 
-def ensure_usable(snapshot):
+def ensure_usable(snapshot: VolumeSnapshot) -> None:
     if snapshot.status != "available":
         raise Conflict(
             message("The snapshot cannot be used: it is {status}.", status=snapshot.status),
@@ -61,7 +62,7 @@ def ensure_usable(snapshot):
         )
 
 
-def delete_snapshot(snapshot, *, actor):
+def delete_snapshot(snapshot: VolumeSnapshot, *, actor: str) -> Task:
     if snapshot.status not in ("available", "failed"):
         raise Conflict(
             message("A task of the snapshot is in progress. Try again when it has finished."), reason="task_running"
@@ -71,8 +72,16 @@ def delete_snapshot(snapshot, *, actor):
 
 
 def restore(
-    snapshot, *, mode, account, actor, volume_plan_id=None, hypervisor_group_id=None, name=None, project_id=None
-):
+    snapshot: VolumeSnapshot,
+    *,
+    mode: str,
+    account: Access | Account,
+    actor: str,
+    volume_plan_id: str | None = None,
+    hypervisor_group_id: str | None = None,
+    name: str | None = None,
+    project_id: str | None = None,
+) -> Task:
     """Restore the snapshot to its volume (`in_place`) or to a new volume of the account. Return the task."""
     ensure_usable(snapshot)
     volume = snapshot.volume
@@ -85,9 +94,10 @@ def restore(
         ensure_capacity(snapshot.storage, snapshot.size)
         snapshot.status = "restoring"
         return enqueue(volume, "restore", actor, snapshot_id=snapshot.id, copy_name=make_copy_name(volume))
-    for field, value in (("volume_plan_id", volume_plan_id), ("hypervisor_group_id", hypervisor_group_id)):
-        if not value:
-            raise Invalid(message("A new volume needs a plan and a location."), **{field: message("Fill this in.")})
+    if not volume_plan_id:
+        raise missing_field_error("volume_plan_id")
+    if not hypervisor_group_id:
+        raise missing_field_error("hypervisor_group_id")
     if hypervisor_group_id != volume.group_id:
         sentence = message("The new volume has to be in the location of the snapshot.")
         raise Invalid(sentence, hypervisor_group_id=sentence)
@@ -107,7 +117,11 @@ def restore(
     return enqueue(new_volume, "create", actor, snapshot_id=snapshot.id)
 
 
-def make_copy_name(volume):
+def missing_field_error(error_field: str) -> Invalid:
+    return Invalid(message("A new volume needs a plan and a location."), **{error_field: message("Fill this in.")})
+
+
+def make_copy_name(volume: Volume) -> str:
     """Return the next name of the volume's disk. The guest sees only the part before the first dot."""
     stem, *rest = volume.disk_name.removesuffix(".qcow2").split(".")
     return f"{stem}.{int(rest[0]) + 1 if rest else 1}.qcow2"
