@@ -6,10 +6,26 @@ before the lease ends is repeated by another dispatcher: delivery is at least on
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Row, and_, bindparam, case, exists, func, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    SQLColumnExpression,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.orm import Bundle
 
 from panel.core import clock, jobs
@@ -69,6 +85,18 @@ DELIVERY_COLUMNS: Bundle[Any] = Bundle(
 )
 
 
+class Run(Protocol):
+    """A run of a leased subscription in this process."""
+
+    host: str
+    account_id: str
+    is_fast: bool
+
+    @property
+    def is_stalled(self) -> bool:
+        """Return whether its receiver keeps it waiting."""
+
+
 class AttemptOutcome(NamedTuple):
     """The result of one attempt. It failed if `error`, a sentence, is set."""
 
@@ -81,25 +109,27 @@ class AttemptOutcome(NamedTuple):
     body: str | None
 
     @property
-    def arrived(self):
+    def arrived(self) -> bool:
         return self.error is None
 
     @property
-    def is_given_up(self):
+    def is_given_up(self) -> bool:
         """Return whether this was the last attempt and failed; a test has one attempt."""
         return not self.arrived and (self.delivery.test or self.delivery.attempts >= len(RETRY_DELAYS))
 
     @property
-    def status(self):
+    def status(self) -> str:
         return "delivered" if self.arrived else "failed_permanent" if self.is_given_up else "pending_retry"
 
 
-def notify_dispatcher(_=None):
+def notify_dispatcher(_: object = None) -> None:
     """Notify a dispatcher after the commit that deliveries may be due."""
     on_commit(lambda: jobs.enqueue_call("worker.webhooks.wake_dispatcher"))
 
 
-def claim_subscriptions(holder, *, is_fast, maximum, running=()):
+def claim_subscriptions(
+    holder: str, *, is_fast: bool, maximum: int, running: Sequence[Run] = ()
+) -> list[Row[str, str, str]]:
     """Lease up to `maximum` subscriptions with due deliveries and return their rows: id, account_id, host.
 
     Every account gets a first one before any gets a second, and those that wait longest come first. `running` are the
@@ -108,7 +138,7 @@ def claim_subscriptions(holder, *, is_fast, maximum, running=()):
     now = clock.now()
     hosts = Counter(run.host for run in running if not run.is_stalled)
     accounts = Counter(run.account_id for run in running if run.is_stalled or not run.is_fast)
-    chosen = []
+    chosen: list[Row[str, str, str]] = []
     served = (
         []
         if is_fast
@@ -124,7 +154,9 @@ def claim_subscriptions(holder, *, is_fast, maximum, running=()):
     return lease_subscriptions(chosen, holder, now) if chosen else []
 
 
-def select_candidates(is_fast, hosts, served, maximum, now):
+def select_candidates(
+    is_fast: bool, hosts: Counter[str], served: list[str], maximum: int, now: datetime
+) -> Select[str, str, str]:
     """Select the subscriptions that may be served, of each account in turn, except the accounts in `served`."""
     order = (WebhookSubscription.leased_until.nulls_first(), WebhookSubscription.id)
     position = func.row_number().over(partition_by=WebhookSubscription.account_id, order_by=order)
@@ -139,15 +171,15 @@ def select_candidates(is_fast, hosts, served, maximum, now):
     return query.order_by(position, *order).limit(maximum * ACCOUNT_SHARE)
 
 
-def is_free(now):
+def is_free(now: datetime) -> ColumnElement[bool]:
     return or_(WebhookSubscription.leased_by.is_(None), WebhookSubscription.leased_until <= now)
 
 
-def is_due(now):
+def is_due(now: datetime) -> ColumnElement[bool]:
     return and_(WAITING_CONDITION, WebhookDelivery.due_at <= now)
 
 
-def lease_subscriptions(rows, holder, now):
+def lease_subscriptions(rows: list[Row[str, str, str]], holder: str, now: datetime) -> list[Row[str, str, str]]:
     """Lease those that nobody else leases at this moment, and return their rows."""
     query = select(WebhookSubscription.id).where(WebhookSubscription.id.in_([row.id for row in rows]), is_free(now))
     ids = set(session.scalars(query.order_by(WebhookSubscription.id).with_for_update(skip_locked=True, key_share=True)))
@@ -160,7 +192,7 @@ def lease_subscriptions(rows, holder, now):
     return [row for row in rows if row.id in ids]
 
 
-def renew_leases(holders):
+def renew_leases(holders: Sequence[str]) -> None:
     """Renew the unexpired leases of these holders."""
     session.execute(
         update(WebhookSubscription)
@@ -170,17 +202,17 @@ def renew_leases(holders):
     )
 
 
-def release(subscription_id, holder):
+def release(subscription_id: str, holder: str) -> None:
     """End the lease: any dispatcher may serve the subscription at once."""
     end_lease(subscription_id, holder, leased_by=None, leased_until=clock.now())
 
 
-def back_off(subscription_id, holder):
+def back_off(subscription_id: str, holder: str) -> None:
     """Shorten the lease to `TURN_PAUSE`: after it any dispatcher may serve the subscription."""
     end_lease(subscription_id, holder, leased_until=clock.now() + TURN_PAUSE)
 
 
-def end_lease(subscription_id, holder, **values):
+def end_lease(subscription_id: str, holder: str, **values: Any) -> None:
     query = update(WebhookSubscription).where(
         WebhookSubscription.id == subscription_id, WebhookSubscription.leased_by == holder
     )
@@ -188,14 +220,14 @@ def end_lease(subscription_id, holder, **values):
     session.execute(statement.execution_options(synchronize_session=False))
 
 
-def load_leased(subscription_id, holder):
+def load_leased(subscription_id: str, holder: str) -> Row[str, str, str] | None:
     """Return the current URL and secret; None if the subscription was deleted or the lease is lost."""
     columns = WebhookSubscription.id, WebhookSubscription.url, WebhookSubscription.secret
     query = select(*columns).where(WebhookSubscription.id == subscription_id, WebhookSubscription.leased_by == holder)
     return session.execute(query).one_or_none()
 
 
-def load_batch(subscription_id, maximum):
+def load_batch(subscription_id: str, maximum: int) -> list[tuple[Row, Row | Event]]:
     """Return due deliveries with their events, oldest event first, retries included."""
     query = select(DELIVERY_COLUMNS, EVENT_COLUMNS).outerjoin_from(WebhookDelivery, Event)
     due = query.where(WebhookDelivery.subscription_id == subscription_id, is_due(clock.now()))
@@ -203,7 +235,7 @@ def load_batch(subscription_id, maximum):
     return [(delivery, event if delivery.event_id else samples.make_sample_event(delivery)) for delivery, event in rows]
 
 
-def record_outcomes(subscription_id, outcomes):
+def record_outcomes(subscription_id: str, outcomes: Sequence[AttemptOutcome]) -> None:
     """Write the outcomes of a subscription's attempts, in their order.
 
     The subscription's row is locked first, as in its deletion, so that the two cannot deadlock.
@@ -224,7 +256,7 @@ UPDATE_IF_UNCHANGED = DELIVERY_TABLE.update().where(
 """Updates nothing if the row was changed since it was read, because somebody sent the delivery again."""
 
 
-def make_delivery_row(outcome):
+def make_delivery_row(outcome: AttemptOutcome) -> dict[str, Any]:
     """Return the delivery's values after an attempt."""
     row, attempt = outcome.delivery, outcome._asdict() | {"at": outcome.at.isoformat()}
     del attempt["delivery"]
@@ -242,7 +274,7 @@ def make_delivery_row(outcome):
     }
 
 
-def count_outcomes(outcomes):
+def count_outcomes(outcomes: Sequence[AttemptOutcome]) -> dict[str, Any]:
     """Return the subscription's values after these attempts.
 
     A delivery that was given up increments the failures, a successful one resets them, and too many disable the
@@ -252,14 +284,14 @@ def count_outcomes(outcomes):
     outcomes = [outcome for outcome in outcomes if not outcome.delivery.test]
     if not outcomes:
         return {"is_fast": is_fast}
-    failures = WebhookSubscription.consecutive_failures
+    failures: SQLColumnExpression[int] = WebhookSubscription.consecutive_failures
     for outcome in outcomes:
         if outcome.arrived:
-            failures = 0
+            failures = literal(0)
         elif outcome.is_given_up:
             failures = failures + 1
     last = outcomes[-1]
-    values = {
+    values: dict[str, Any] = {
         "consecutive_failures": failures,
         "last_delivery_status": last.status,
         "is_fast": is_fast,

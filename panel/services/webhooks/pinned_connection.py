@@ -3,6 +3,7 @@
 import socket
 import ssl
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPException, HTTPResponse
 
@@ -10,13 +11,15 @@ import certifi
 from urllib3.connection import HTTPSConnection
 from urllib3.util import connection as sockets
 
+from panel.services.webhooks.url_policy import IpAddress, Target
+
 CONNECT_TIMEOUT_SECONDS = 5.0
 """Time limit for a connection (specification, section 8)."""
 
 MAX_INTERIM_ANSWERS = 100
 
 
-def create_ssl_context(pem=""):
+def create_ssl_context(pem: str = "") -> ssl.SSLContext:
     """Return a context that verifies certificates against the usual authorities and those in `pem`."""
     context = ssl.create_default_context(cafile=certifi.where())
     if pem:
@@ -27,17 +30,17 @@ def create_ssl_context(pem=""):
 class FinalResponse(HTTPResponse):
     """The final answer to a request: interim ones (1xx) before it are skipped, as RFC 9110 15.2 requires."""
 
-    def begin(self):
+    def begin(self) -> None:
         super().begin()
         for _ in range(MAX_INTERIM_ANSWERS):
             if not self.is_interim():
                 return
-            self.headers = self.msg = None  # so that begin() reads the next answer
+            self.headers = self.msg = None  # type: ignore[assignment]  # so that begin() reads the next answer
             super().begin()
         if self.is_interim():
             raise HTTPException("There were too many interim answers.")
 
-    def is_interim(self):
+    def is_interim(self) -> bool:
         """Return whether another answer follows. After 101 the connection no longer speaks HTTP."""
         return 100 <= self.status < 200 and self.status != 101
 
@@ -47,13 +50,14 @@ class PinnedConnection(HTTPSConnection):
 
     response_class = FinalResponse
 
-    def __init__(self, target, addresses, context):
+    def __init__(self, target: Target, addresses: Sequence[IpAddress], context: ssl.SSLContext) -> None:
         super().__init__(target.host, target.port, timeout=CONNECT_TIMEOUT_SECONDS, ssl_context=context)
-        self.found, self.switch = addresses, None
+        self.found = addresses
+        self.switch: socket.socket | None = None
 
-    def _new_conn(self):
+    def _new_conn(self) -> socket.socket:
         deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
-        first_error = None
+        errors: list[OSError] = []
         for ip in self.found:
             timeout = max(0.1, deadline - time.monotonic())
             try:
@@ -61,13 +65,13 @@ class PinnedConnection(HTTPSConnection):
                     (str(ip), self.port), timeout, socket_options=self.socket_options
                 )
             except OSError as error:
-                first_error = first_error or error
+                errors.append(error)
             else:
                 self.switch = connection.dup()  # works during the handshake too, when the socket is replaced
                 return connection
-        raise first_error
+        raise errors[0]
 
-    def post(self, path, headers, payload):
+    def post(self, path: str, headers: Mapping[str, str], payload: bytes) -> FinalResponse:
         """Send a request in one write and return the final answer; its body is still to be read.
 
         This takes half the CPU time of urllib3's `request`. The caller closes the connection if the answer requires it
@@ -86,12 +90,12 @@ class PinnedConnection(HTTPSConnection):
             raise
         return answer
 
-    def cut(self):
+    def cut(self) -> None:
         if self.switch:
             with suppress(OSError):
                 self.switch.shutdown(socket.SHUT_RDWR)
 
-    def close(self):
+    def close(self) -> None:
         super().close()
         if self.switch:
             self.switch.close()

@@ -1,6 +1,8 @@
 """Sample events for test deliveries. They are not stored."""
 
-from panel.models import Event
+from sqlalchemy import Row
+
+from panel.models import Event, WebhookDelivery
 from panel.schemas.webhooks import EVENT_KINDS, INSTANCE_RESOURCE
 
 SAMPLE_ID = "00000000-0000-4000-8000-000000000000"
@@ -17,7 +19,7 @@ SAMPLE_INSTANCE = {
 SAMPLE_CLUSTER = {"id": SAMPLE_ID, "name": "test", "slug": "test"}
 
 
-def make_sample_event(delivery):
+def make_sample_event(delivery: WebhookDelivery | Row) -> Event:
     """Return the event of a test delivery, with the delivery's id and time. It must not be added to the session."""
     resource = EVENT_KINDS[delivery.event_kind].resource
     extra = (

@@ -5,13 +5,15 @@ import hmac
 from datetime import UTC
 
 import orjson
+from sqlalchemy import Row
 
+from panel.models import Event
 from panel.schemas.webhooks import CLUSTER_RESOURCE
 
 USER_AGENT = "Hypervisor-Webhook/1.0"
 
 
-def make_body(event):
+def make_body(event: Event | Row) -> bytes:
     """Return the bytes that are signed and sent."""
     facts = {
         "id": event.id,
@@ -26,7 +28,9 @@ def make_body(event):
     )
 
 
-def make_headers(event, payload, *, attempt_id, subscription_id, secret):
+def make_headers(
+    event: Event | Row, payload: bytes, *, attempt_id: str, subscription_id: str, secret: str
+) -> dict[str, str]:
     return {
         "Content-Type": "application/json",
         "User-Agent": USER_AGENT,
@@ -38,5 +42,5 @@ def make_headers(event, payload, *, attempt_id, subscription_id, secret):
     }
 
 
-def sign_payload(payload, secret):
+def sign_payload(payload: bytes, secret: str) -> str:
     return "sha256=" + hmac.new(secret.encode(), payload, hashlib.sha256).hexdigest()

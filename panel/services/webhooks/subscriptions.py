@@ -1,9 +1,10 @@
 """Webhook subscriptions of an account, and their deliveries (specification 2.4, 4.6)."""
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Text, cast, func, or_, select
+from sqlalchemy import Select, Text, cast, func, or_, select
 from sqlalchemy.orm import defer, joinedload
 
 from panel.core import clock
@@ -12,6 +13,7 @@ from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, WebhookDelivery, WebhookSubscription
 from panel.models.webhooks import OPEN_DELIVERY_STATUSES
+from panel.services.access import Access
 from panel.services.crud import update_fields
 from panel.services.webhooks import delivery_queue, url_policy
 
@@ -33,16 +35,16 @@ class Attempt(NamedTuple):
     error: str | None
 
     @property
-    def status(self):
+    def status(self) -> str:
         return "failed" if self.error else "delivered"
 
 
-def listing(access):
+def listing(access: Access | Account) -> Select[WebhookSubscription]:
     query = select(WebhookSubscription).where(access.visible_rows(WebhookSubscription))
     return query.order_by(WebhookSubscription.id.desc())
 
 
-def list_all(user_id=None, search=None):
+def list_all(user_id: str | None = None, search: str | None = None) -> Select[WebhookSubscription]:
     """Select the subscriptions of all accounts, newest first."""
     query = select(WebhookSubscription).order_by(WebhookSubscription.id.desc())
     if user_id:
@@ -53,7 +55,7 @@ def list_all(user_id=None, search=None):
     return query
 
 
-def get(subscription_id, access=None):
+def get(subscription_id: str, access: Access | Account | None = None) -> WebhookSubscription:
     """Return the subscription; with `access`, one of its own."""
     query = (listing(access) if access else list_all()).where(WebhookSubscription.id == subscription_id)
     subscription = session.scalar(query.execution_options(populate_existing=True))  # dispatchers update the counters
@@ -62,12 +64,15 @@ def get(subscription_id, access=None):
     return subscription
 
 
-def create(access, *, url, cluster_filter=None, **facts):
+def create(
+    access: Access | Account, *, url: str, cluster_filter: list[str] | None = None, **facts: Any
+) -> WebhookSubscription:
     """Create a subscription. Raise Invalid for too many of them, or if the URL or the clusters are refused."""
     url_policy.ensure_allowed(url)
     ensure_own_clusters(access, cluster_filter)
     session.scalar(select(Account.id).where(Account.id == access.id).with_for_update())  # serialises the count
-    if session.scalar(select(func.count()).where(WebhookSubscription.account_id == access.id)) >= MAX_SUBSCRIPTIONS:
+    count = select(func.count()).where(WebhookSubscription.account_id == access.id)
+    if session.scalars(count).one() >= MAX_SUBSCRIPTIONS:
         raise Invalid(SUBSCRIPTION_LIMIT_MESSAGE)
     row = WebhookSubscription(account_id=access.id, url=url, cluster_filter=cluster_filter, **facts)
     session.add(row)
@@ -75,7 +80,7 @@ def create(access, *, url, cluster_filter=None, **facts):
     return row
 
 
-def update(subscription, access, **changes):
+def update(subscription: WebhookSubscription, access: Access | Account, **changes: Any) -> WebhookSubscription:
     """Change the given fields; others stay, the secret too.
 
     `enabled=True` resets the failures, even if it was enabled.
@@ -90,13 +95,13 @@ def update(subscription, access, **changes):
     return update_fields(subscription, changes)
 
 
-def delete(subscription):
+def delete(subscription: WebhookSubscription) -> None:
     """Delete the subscription and its deliveries. Pending deliveries are never sent."""
     session.delete(subscription)
     session.flush()
 
 
-def ensure_own_clusters(access, cluster_ids):
+def ensure_own_clusters(access: Access | Account, cluster_ids: Iterable[str] | None) -> None:
     """Raise Invalid for clusters that are not the account's. The message does not tell whether they exist."""
     foreign = set(cluster_ids or ()) - get_cluster_ids(access)
     if foreign:
@@ -104,12 +109,14 @@ def ensure_own_clusters(access, cluster_ids):
         raise Invalid(sentence, cluster_filter=sentence)
 
 
-def get_cluster_ids(access):
+def get_cluster_ids(access: Access | Account) -> set[str]:
     """Return ids of the account's Kubernetes clusters. The platform has none so far."""
     return set()
 
 
-def select_deliveries(subscription, status=None, attempt=None):
+def select_deliveries(
+    subscription: WebhookSubscription, status: str | None = None, attempt: str | None = None
+) -> Select[WebhookDelivery]:
     """Select deliveries, newest first, without the attempts, whose answers may be long.
 
     `attempt` is the id of an attempt.
@@ -120,7 +127,7 @@ def select_deliveries(subscription, status=None, attempt=None):
     return query.order_by(WebhookDelivery.id.desc()).options(defer(WebhookDelivery.tries))
 
 
-def get_delivery(subscription, delivery_id):
+def get_delivery(subscription: WebhookSubscription, delivery_id: str) -> WebhookDelivery:
     """Return the delivery with its attempts and its event."""
     query = select(WebhookDelivery).where(
         WebhookDelivery.subscription_id == subscription.id, WebhookDelivery.id == delivery_id
@@ -132,7 +139,7 @@ def get_delivery(subscription, delivery_id):
     return delivery
 
 
-def list_attempts(delivery):
+def list_attempts(delivery: WebhookDelivery) -> list[Attempt]:
     """Return the attempts of a delivery that are recorded, newest first."""
     return [
         Attempt(
@@ -146,14 +153,14 @@ def list_attempts(delivery):
     ]
 
 
-def redelivery_error(subscription, delivery):
+def redelivery_error(subscription: WebhookSubscription, delivery: WebhookDelivery) -> str | None:
     """Return why a delivery cannot be sent again, as a sentence, or None."""
     if delivery.status in OPEN_DELIVERY_STATUSES:
         return message("It is still in progress.")
     return None if subscription.enabled or delivery.test else message("The subscription is off. Enable it first.")
 
 
-def redeliver(subscription, delivery):
+def redeliver(subscription: WebhookSubscription, delivery: WebhookDelivery) -> WebhookDelivery:
     """Send a finished delivery once more, with a full set of attempts. The event's id is the same."""
     reason = redelivery_error(subscription, delivery)
     if reason:
@@ -163,7 +170,7 @@ def redeliver(subscription, delivery):
     return delivery
 
 
-def send_test(subscription, kind):
+def send_test(subscription: WebhookSubscription, kind: str) -> WebhookDelivery:
     """Send a sample event of the kind, even if the subscription is disabled, so that its owner can test it first."""
     delivery = WebhookDelivery(
         account_id=subscription.account_id, subscription_id=subscription.id, event_kind=kind, test=True

@@ -6,9 +6,10 @@ checked. `ensure_allowed` is for saving, `resolve_target` for connecting.
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import dns.exception
 import dns.resolver
@@ -43,6 +44,10 @@ NOT_PUBLIC_MESSAGE = message(
 )
 
 
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
 class UrlRefused(Exception):
     """The address is not allowed or cannot be resolved. The message is a sentence."""
 
@@ -55,7 +60,7 @@ class Target(NamedTuple):
     """With the query string."""
 
 
-def ensure_allowed(url):
+def ensure_allowed(url: str) -> None:
     """Raise Invalid for the field `url` if webhooks may not go there now."""
     try:
         resolve_target(url)
@@ -63,7 +68,7 @@ def ensure_allowed(url):
         raise Invalid(message_of(refused), url=message_of(refused)) from None
 
 
-def resolve_target(url):
+def resolve_target(url: str) -> tuple[Target, list[IpAddress]]:
     """Return the target and its addresses, all of which are public. IPv4 comes first, because it works everywhere."""
     target = parse_url(url)
     addresses = sorted(resolve(target.host), key=lambda ip: ip.version)
@@ -75,7 +80,7 @@ def resolve_target(url):
     return target, addresses
 
 
-def parse_url(url):
+def parse_url(url: str) -> Target:
     if FORBIDDEN_CHARACTERS.search(url):
         raise UrlRefused(
             message(
@@ -98,7 +103,7 @@ def parse_url(url):
     return Target(parse_host(parts), port, f"{path}?{parts.query}" if parts.query else path)
 
 
-def parse_host(parts):
+def parse_host(parts: SplitResult) -> str:
     """Return the host if it has the usual spelling, which no resolver reads in another way."""
     name = (parts.hostname or "").removesuffix(".")
     if "[" in parts.netloc or name.replace(".", "").isdecimal():
@@ -112,7 +117,7 @@ def parse_host(parts):
     return name
 
 
-def resolve(name):
+def resolve(name: str) -> list[IpAddress]:
     """Return the addresses of a name, or the address itself."""
     with suppress(ValueError):
         return [ipaddress.ip_address(name)]
@@ -130,16 +135,17 @@ def resolve(name):
     return addresses
 
 
-def is_permitted(ip):
+def is_permitted(ip: IpAddress) -> bool:
     return is_in_allowed_networks(ip) or is_public(ip)
 
 
-def is_in_allowed_networks(ip):
+def is_in_allowed_networks(ip: IpAddress) -> bool:
     """Return whether the installation counts the address as public, for test environments."""
-    return any(ip in network for network in context.current().config.webhook_networks)
+    networks: Iterable[IpNetwork] = context.current().config.webhook_networks
+    return any(ip in network for network in networks)
 
 
-def is_public(ip):
+def is_public(ip: IpAddress) -> bool:
     """Return whether an address is a public one. IPv6 forms that contain an IPv4 address are judged by it."""
     if any(ip in network for network in RESERVED_NETWORKS):
         return False
