@@ -10,6 +10,7 @@ from http.client import HTTPException, HTTPResponse
 import certifi
 from urllib3.connection import HTTPSConnection
 from urllib3.util import connection as sockets
+from urllib3.util import ssl_wrap_socket
 
 from panel.services.webhooks.url_policy import IpAddress, Target
 
@@ -55,20 +56,21 @@ class PinnedConnection(HTTPSConnection):
         self.found = addresses
         self.switch: socket.socket | None = None
 
-    def _new_conn(self) -> socket.socket:
+    def connect(self) -> None:
+        self.sock = self.open_socket()
+        self.switch = self.sock.dup()  # works during the handshake too, when the socket is replaced
+        self.sock = ssl_wrap_socket(self.sock, server_hostname=self.host, ssl_context=self.ssl_context)
+
+    def open_socket(self) -> socket.socket:
+        """Return a connection to the first address that answers."""
         deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
         errors: list[OSError] = []
         for ip in self.found:
             timeout = max(0.1, deadline - time.monotonic())
             try:
-                connection = sockets.create_connection(
-                    (str(ip), self.port), timeout, socket_options=self.socket_options
-                )
+                return sockets.create_connection((str(ip), self.port), timeout, socket_options=self.socket_options)
             except OSError as error:
                 errors.append(error)
-            else:
-                self.switch = connection.dup()  # works during the handshake too, when the socket is replaced
-                return connection
         raise errors[0]
 
     def post(self, path: str, headers: Mapping[str, str], payload: bytes) -> FinalResponse:
