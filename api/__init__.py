@@ -22,9 +22,6 @@ class IdConverter(BaseConverter):
 class UserApi(flask_smorest.Api):
     ERROR_SCHEMA = errors.UserError
 
-    def _register_error_handlers(self):
-        """Register nothing: panel.app answers failures for all surfaces."""
-
 
 class AdminApi(UserApi):
     ERROR_SCHEMA = errors.AdminError

@@ -54,10 +54,6 @@ class OrjsonProvider(JSONProvider):
     def loads(self, text, **_):
         return orjson.loads(text)
 
-    def response(self, *args, **kwargs):
-        body = orjson.dumps(self._prepare_response_obj(args, kwargs), default=str, option=orjson.OPT_UTC_Z)
-        return self._app.response_class(body, mimetype="application/json")
-
 
 class Panel(Flask):
     def log_exception(self, exc_info):
