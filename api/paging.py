@@ -1,7 +1,7 @@
 """Paging of lists, in the response shapes of both dialects."""
 
 from functools import cache, wraps
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from flask import g
 from marshmallow import Schema, fields
@@ -19,10 +19,14 @@ class Meta(Schema):
     last_page = fields.Integer(**about("The number of the last page.", 1))
     to = fields.Integer(allow_none=True, **about("The number of this page's last row; null when it has none.", 2))
 
+    class Meta:
+        include: ClassVar = {
+            "from": fields.Integer(
+                allow_none=True, **about("The number of this page's first row; null when it has none.", 1)
+            )
+        }
 
-Meta._declared_fields["from"] = fields.Integer(
-    allow_none=True, **about("The number of this page's first row; null when it has none.", 1)
-)
+
 ROWS = about("The rows of this page.")
 
 
@@ -78,7 +82,7 @@ def render_page(page, surface):
 def with_page(view, query, surface):
     """Return the view with page and size taken out of its query into `g.page`, where `paginate` reads them. The view
     gets no query argument when the schema has no other fields."""
-    only_paging = query._declared_fields.keys() == PageQuery._declared_fields.keys()
+    only_paging = query().fields.keys() == PageQuery().fields.keys()
 
     @wraps(view)
     def paged(query_values, *args, **kwargs):

@@ -78,7 +78,7 @@ class OrderIn(DeployIn, InstanceIn):
     image_id = Text(
         maximum=36, load_default=None, **about("What to install at once; without one nothing is.", EXAMPLE_ID)
     )
-    hostname = cast(Hostname, InstanceIn._declared_fields["hostname"])
+    hostname = cast(Hostname, InstanceIn().fields["hostname"])
 
     @validates_schema
     def require_image_for_system(self, data, **_):

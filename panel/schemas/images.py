@@ -46,7 +46,7 @@ class ImageQuery(PageQuery):
     search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of a name."})
 
 
-SYSTEM_FIELDS = frozenset(AdminImageOut._declared_fields) | {"copies", "account_id", "expected_sha256", "catalog_key"}
+SYSTEM_FIELDS = frozenset(AdminImageOut().fields) | {"copies", "account_id", "expected_sha256", "catalog_key"}
 """Fields that the platform writes and clients cannot change."""
 
 

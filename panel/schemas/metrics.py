@@ -1,5 +1,7 @@
 """Metrics of machines in the API."""
 
+from typing import ClassVar
+
 from marshmallow import Schema, fields, validate
 
 from panel.schemas.base import Out, Time, about
@@ -28,13 +30,23 @@ class MetricsQuery(Schema):
     )
 
 
+def metric_fields(name, words, example):
+    """Return the fields of a metric's average and maximum."""
+    return {
+        name: fields.Float(**about(f"{words}; the average.", example)),
+        f"{name}_max": fields.Float(**about(f"{words}; the highest.", example)),
+    }
+
+
 class MetricsPoint(Out):
     at = Time(**about("When the span began.", "2026-01-02T03:04:00Z"))
 
-
-for name, (words, example) in METRIC_DESCRIPTIONS.items():
-    MetricsPoint._declared_fields[name] = fields.Float(**about(f"{words}; the average.", example))
-    MetricsPoint._declared_fields[f"{name}_max"] = fields.Float(**about(f"{words}; the highest.", example))
+    class Meta:
+        include: ClassVar = {
+            key: field
+            for name, description in METRIC_DESCRIPTIONS.items()
+            for key, field in metric_fields(name, *description).items()
+        }
 
 
 class MetricsSeries(Schema):

@@ -112,7 +112,7 @@ class SettingsPatch(SystemSettings, Patch):
         return data
 
 
-SystemOut = Out.from_dict(SystemSettings._declared_fields, name="SystemSettings")
+SystemOut = Out.from_dict(SystemSettings().fields, name="SystemSettings")
 
 
 class SettingsByArea(Out):

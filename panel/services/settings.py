@@ -12,6 +12,7 @@ from panel.schemas.settings import SystemSettings
 
 SETTINGS_CACHE_SECONDS = 5
 """Seconds until a change is visible in every process."""
+DEFAULTS = {name: field.load_default for name, field in SystemSettings().fields.items()}
 
 
 def get():
@@ -27,8 +28,7 @@ def get():
 
 def load():
     """Return all settings as they are in the database now."""
-    defaults = {name: field.load_default for name, field in SystemSettings._declared_fields.items()}
-    return SimpleNamespace(**defaults | dict(session.execute(select(Setting.name, Setting.value)).all()))
+    return SimpleNamespace(**DEFAULTS | dict(session.execute(select(Setting.name, Setting.value)).all()))
 
 
 def update(changes):
