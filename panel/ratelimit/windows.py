@@ -11,11 +11,8 @@ import time
 from typing import NamedTuple
 
 import structlog
-from limits import RateLimitItemPerMinute
-from limits.storage import RedisStorage
-from redis import RedisError
+from redis import Redis, RedisError
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from panel.core import context
@@ -42,37 +39,49 @@ class WindowState(NamedTuple):
     """The value of `read_key` in Redis."""
 
 
-class RedisWindow(RedisStorage):
-    """Counts in Redis. Acquires a hit and reads the window in one round trip; the library needs two."""
+HIT_SCRIPT = """
+local maximum, window = tonumber(ARGV[1]), tonumber(ARGV[2]) * 1000
+
+local function read(key)
+    return tonumber(redis.call('get', key) or 0), math.max(0, redis.call('pttl', key))
+end
+
+local current, current_left = read(KEYS[2])
+if current_left > 0 and current_left < window then
+    redis.call('rename', KEYS[2], KEYS[1])
+    redis.call('set', KEYS[2], 0, 'PX', current_left + window)
+    current, current_left = read(KEYS[2])
+end
+local previous, previous_left = read(KEYS[1])
+local is_allowed = math.floor(previous * previous_left / window) + current < maximum
+if is_allowed and current_left > 0 then
+    current = redis.call('incr', KEYS[2])
+elseif is_allowed then
+    redis.call('set', KEYS[2], 1, 'PX', 2 * window)
+    current, current_left = 1, 2 * window
+end
+local value = KEYS[3] and redis.call('get', KEYS[3])
+return {is_allowed and 1 or 0, previous, previous_left, current, current_left, value or false}
+"""
+"""Counts a hit in the window before (KEYS[1]) and the present one (KEYS[2]), and reads KEYS[3] if it is given. The key
+of a window lives for twice its length: when less than one length is left, it is the window before."""
+
+
+class RedisWindow:
+    """Counts in Redis, in one round trip."""
+
+    def __init__(self, redis_url):
+        self.client = Redis.from_url(redis_url, **redis_options())
+        self.script = self.client.register_script(HIT_SCRIPT)
 
     def take(self, key, maximum, seconds, read_key=None):
-        keys = [self.prefixed_key(self._previous_window_key(key)), self.prefixed_key(self._current_window_key(key))]
-        pipeline = self.storage.pipeline(transaction=False)
-        pipeline.evalsha(self.lua_acquire_sliding_window.sha, 2, *keys, maximum, seconds, 1)
-        pipeline.evalsha(self.lua_sliding_window.sha, 2, *keys, seconds)
-        if read_key:
-            pipeline.get(read_key)
-        try:
-            is_allowed, (previous, previous_left, current, current_left), *values = pipeline.execute()
-        except NoScriptError:  # a new Redis: the library's own calls load the scripts
-            return (
-                self.acquire_sliding_window_entry(key, maximum, seconds),
-                *self.get_sliding_window(key, seconds),
-                None,
-            )
-        seconds_left = max(0, previous_left) / 1000, max(0, current_left) / 1000
-        return (
-            bool(is_allowed),
-            int(previous or 0),
-            seconds_left[0],
-            int(current or 0),
-            seconds_left[1],
-            values[0] if values else None,
-        )
+        keys = [f"panel:hits:{key}:before", f"panel:hits:{key}", *([read_key] if read_key else ())]
+        is_allowed, previous, previous_left, current, current_left, value = self.script(keys, [maximum, seconds])
+        return bool(is_allowed), previous, previous_left / 1000, current, current_left / 1000, value
 
 
 class LocalWindow:
-    """Counts in this process. The library's own memory storage would start a thread for every hit."""
+    """Counts in this process."""
 
     def __init__(self):
         self.now = time.time
@@ -104,7 +113,7 @@ class RateLimits:
     own."""
 
     def __init__(self, redis_url):
-        self.redis = RedisWindow(redis_url, **redis_options()) if redis_url else None
+        self.redis = RedisWindow(redis_url) if redis_url else None
         self.local = LocalWindow()
         self.circuit_open_until = self.last_warning_at = -math.inf
 
@@ -134,7 +143,7 @@ def hit(name, key, maximum, seconds=MINUTE_SECONDS, read_key=None) -> WindowStat
     """Count one use of the budget `name` by `key` (a token's id, an address). At most `maximum` are allowed in
     `seconds`; refused ones are not counted. `read_key` is a key of Redis whose value is returned too."""
     is_allowed, previous, previous_left, current, current_left, value = acquire(
-        RateLimitItemPerMinute(maximum).key_for(name, str(key)), maximum, seconds, read_key
+        f"{name}:{key}:{maximum}", maximum, seconds, read_key
     )
     used = math.floor(previous * previous_left / seconds) + current
     waits = [previous_left % (seconds / previous)] if previous else []
@@ -153,8 +162,8 @@ def get(key, default=None):
     it first."""
     limits = context.current().rate_limits
     if default:
-        limits.try_redis(lambda redis: redis.storage.set(key, default, nx=True))
-    return limits.try_redis(lambda redis: redis.storage.get(key))
+        limits.try_redis(lambda redis: redis.client.set(key, default, nx=True))
+    return limits.try_redis(lambda redis: redis.client.get(key))
 
 
 def rate_limit_network(address):

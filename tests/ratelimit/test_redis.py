@@ -74,3 +74,23 @@ def test_a_silent_redis_holds_a_request_up_only_once(rolled_back_app, monkeypatc
         assert count_hits(4) == [True, True, True, False]
     assert len(asked) == 1
     connect_rate_limits("")
+
+
+def test_a_window_in_redis_slides(redis):
+    """The hits of the window before count by the part of it that is still within the last window."""
+    take = context.current().rate_limits.redis.take
+    client = context.current().rate_limits.redis.client
+    assert [take("slide", 4, 60)[0] for _ in range(4)] == [True] * 4
+    client.pexpire("panel:hits:slide", 30_000)  # as 90 s later
+    is_allowed, previous, previous_left, current, current_left, _ = take("slide", 4, 60)
+    assert (is_allowed, previous, current) == (True, 4, 1)
+    assert 29 < previous_left <= 30
+    assert 89 < current_left <= 90
+    assert [take("slide", 4, 60)[0] for _ in range(3)] == [True, False, False]
+
+
+def test_a_key_is_read_with_the_hit(redis):
+    context.current().rate_limits.redis.client.set("panel:test", "value")
+    assert windows.hit("test", "key", 3, read_key="panel:test").read == b"value"
+    assert windows.hit("test", "key", 3, read_key="panel:none").read is None
+    assert windows.hit("test", "key", 3).read is None
