@@ -2,8 +2,9 @@
 
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
-from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy import ColumnElement, ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core.db import EncryptedText, Model, Money, TimestampMixin
@@ -60,22 +61,22 @@ class Account(TimestampMixin, Model):
     max_kubernetes_snapshots_per_cluster: Mapped[int] = mapped_column(default=0)
 
     @property
-    def name(self):
+    def name(self) -> str:
         return f"{self.first_name} {self.last_name}".strip() or self.email
 
     @property
-    def is_admin(self):
+    def is_admin(self) -> bool:
         return self.operator_role is not None
 
     @property
-    def two_factor_enabled(self):
+    def two_factor_enabled(self) -> bool:
         return self.two_factor_at is not None
 
-    def visible_rows(self, model):
+    def visible_rows(self, model: Any) -> ColumnElement[bool]:
         """Return the condition that a row of this model belongs to the account."""
         return model.account_id == self.id
 
-    def grant_on_create(self, resource):
+    def grant_on_create(self, resource: Any) -> None:
         """Do nothing: an owner sees all of the account's resources. Same interface as `Access.grant_on_create`."""
 
 
@@ -99,10 +100,10 @@ class LoginSession(TimestampMixin, Model):
     impersonator: Mapped[Account | None] = relationship(lazy="joined", foreign_keys=impersonator_id)
 
     @property
-    def email(self):
+    def email(self) -> str:
         return self.account.email
 
     @property
-    def impersonated_by(self):
+    def impersonated_by(self) -> str | None:
         """The email address of the operator who impersonates the person, or None."""
-        return self.impersonator and self.impersonator.email
+        return self.impersonator.email if self.impersonator else None

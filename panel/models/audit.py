@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import JSON, Index, String, or_, text
+from sqlalchemy import JSON, ColumnElement, Index, String, or_, text
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -60,13 +60,13 @@ class AuditEntry(Model):
     """Labels of further objects of the action."""
 
     @hybrid_property
-    def by_platform(self):
+    def by_platform(self) -> bool:
         """Whether an operator or platform token acted: customers do not see their IP address."""
         return self.person_kind in PLATFORM or self.impersonator is not None
 
     @by_platform.inplace.expression
     @classmethod
-    def _by_platform(cls):
+    def _by_platform(cls) -> ColumnElement[bool]:
         return or_(cls.person_kind.in_(PLATFORM), cls.impersonator.is_not(None))
 
 

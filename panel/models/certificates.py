@@ -56,13 +56,13 @@ class Certificate(TimestampMixin, Model):
     """The private key for the certificate of the current order."""
 
     @property
-    def status(self):
+    def status(self) -> str:
         if self.not_after is None:
             return "failed" if self.error else "pending"
         remaining = self.not_after - clock.now()
         return "active" if remaining > EXPIRY_WARNING else "expiring" if remaining > timedelta(0) else "expired"
 
     @property
-    def days_left(self):
+    def days_left(self) -> int | None:
         """Whole days until it expires; 0 after that."""
-        return self.not_after and max(0, (self.not_after - clock.now()).days)
+        return max(0, (self.not_after - clock.now()).days) if self.not_after else None

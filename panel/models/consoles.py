@@ -83,7 +83,7 @@ class ConsoleSession(TimestampMixin, Model):
     instance: Mapped[Instance] = relationship()
 
     @property
-    def state(self):
+    def state(self) -> str:
         """`fresh`, `open`, `ended` or `expired`."""
         if self.ended_at:
             return "ended"
@@ -92,5 +92,5 @@ class ConsoleSession(TimestampMixin, Model):
         return "fresh" if self.expires_at > clock.now() else "expired"
 
     @property
-    def by_operator(self):
+    def by_operator(self) -> bool:
         return self.opened_by["person_kind"] in ("operator", "admin_token")

@@ -80,5 +80,5 @@ class DockerDeployment(TimestampMixin, Model):
     instance: Mapped[Instance] = relationship()
 
     @property
-    def details(self):
+    def details(self) -> dict[str, str]:
         return {"compose_url": self.compose_url} if self.compose_url else {}

@@ -31,9 +31,9 @@ class Forge(TimestampMixin, Model):
     instance: Mapped[Instance] = relationship(back_populates="forges")
 
     @property
-    def active(self):
+    def active(self) -> bool:
         return self.status in ACTIVE_STATUSES
 
     @property
-    def disk_ids(self):
+    def disk_ids(self) -> list[str]:
         return [disk["id"] for disk in self.disks]

@@ -25,9 +25,9 @@ class LocationGrant(TimestampMixin, Model):
     group: Mapped[HypervisorGroup] = relationship()
 
     @property
-    def email(self):
+    def email(self) -> str:
         return self.account.email
 
     @property
-    def account_name(self):
+    def account_name(self) -> str:
         return self.account.name

@@ -34,7 +34,7 @@ class HypervisorGroup(GroupSettings, TimestampMixin, Model):
     hypervisors: Mapped[list["Hypervisor"]] = relationship(back_populates="group", order_by="Hypervisor.name")
 
     @property
-    def is_available(self):
+    def is_available(self) -> bool:
         """Whether a machine can be placed here now."""
         return any(hypervisor.status == "up" and hypervisor.closed is None for hypervisor in self.hypervisors)
 
@@ -86,7 +86,7 @@ class Hypervisor(TimestampMixin, Model):
     storages: Mapped[list["Storage"]] = relationship(back_populates="hypervisor", order_by="Storage.name")
 
     @property
-    def closed(self):
+    def closed(self) -> str | None:
         """Why no new machine may be placed here, as the reason word of the specification, or None."""
         if self.status == "down":
             return "hypervisor_down"

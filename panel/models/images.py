@@ -16,18 +16,21 @@ if TYPE_CHECKING:
 class DownloadErrorMixin:
     """The latest error of a file's downloads, over all storages."""
 
+    if TYPE_CHECKING:
+        downloads: Mapped[list["MediaDownload"]]
+
     @property
-    def problem(self):
+    def problem(self) -> "MediaDownload | None":
         failed = [download for download in self.downloads if download.error]
-        return max(failed, key=lambda download: download.error_at, default=None)
+        return max(failed, key=lambda download: download.error_at or download.created_at, default=None)
 
     @property
-    def download_error(self):
-        return self.problem and self.problem.error
+    def download_error(self) -> str | None:
+        return self.problem.error if self.problem else None
 
     @property
-    def download_error_at(self):
-        return self.problem and self.problem.error_at
+    def download_error_at(self) -> datetime | None:
+        return self.problem.error_at if self.problem else None
 
 
 class Image(DownloadErrorMixin, TimestampMixin, Model):

@@ -4,7 +4,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, case, exists, or_
+from sqlalchemy import JSON, BigInteger, ColumnElement, ForeignKey, Index, String, Text, case, exists, or_
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
 
@@ -136,7 +136,7 @@ class Instance(TimestampMixin, Model):
         task_running: Mapped[bool]
 
     @hybrid_property
-    def state(self):
+    def state(self) -> str:
         """The state word of the machine (API reference: instance states)."""
         if self.migrating:
             return "migrating"
@@ -148,7 +148,7 @@ class Instance(TimestampMixin, Model):
 
     @state.inplace.expression
     @classmethod
-    def _state(cls):
+    def _state(cls) -> ColumnElement[str]:
         return case(
             (cls.migrating, "migrating"),
             (cls.suspended_reason.is_not(None), "suspended"),
@@ -158,17 +158,17 @@ class Instance(TimestampMixin, Model):
         )
 
     @hybrid_property
-    def status(self):
+    def status(self) -> int:
         """The older integer status: 2 suspended, 1 powered on, 0 powered off."""
         return 2 if self.suspended_reason else int(self.power == "on")
 
     @status.inplace.expression
     @classmethod
-    def _status(cls):
+    def _status(cls) -> ColumnElement[int]:
         return case((cls.suspended_reason.is_not(None), 2), (cls.power == "on", 1), else_=0)
 
     @property
-    def agent_down(self):
+    def agent_down(self) -> bool:
         """Whether the guest agent is known not to answer.
 
         Observations from before the machine was turned on do not count.
@@ -179,48 +179,48 @@ class Instance(TimestampMixin, Model):
         return self.agent_seen_at is None or self.agent_seen_at < looked
 
     @property
-    def pending_cpu_cores(self):
+    def pending_cpu_cores(self) -> int | None:
         return None if self.started_ram is None else self.cpu_cores
 
     @property
-    def pending_ram(self):
+    def pending_ram(self) -> int | None:
         return None if self.started_ram is None else self.ram
 
     @property
-    def chosen_topology(self):
+    def chosen_topology(self) -> SimpleNamespace | None:
         return SimpleNamespace(**self.topology) if self.topology else None
 
     @property
-    def iso_url(self):
-        return self.iso and self.iso.url
+    def iso_url(self) -> str | None:
+        return self.iso.url if self.iso else None
 
     @property
-    def secondary_iso_url(self):
-        return self.secondary_iso and self.secondary_iso.url
+    def secondary_iso_url(self) -> str | None:
+        return self.secondary_iso.url if self.secondary_iso else None
 
     @property
-    def primary_interface(self):
+    def primary_interface(self) -> "Interface | None":
         return self.interfaces[0] if self.interfaces else None
 
     @property
-    def addresses(self):
+    def addresses(self) -> list[Address]:
         return [address for interface in self.interfaces for address in interface.addresses]
 
     @property
-    def prefixes(self):
+    def prefixes(self) -> list[Address]:
         """The networks that are routed to it."""
         return [prefix for interface in self.interfaces for prefix in interface.prefixes]
 
     @property
-    def location_name(self):
+    def location_name(self) -> str:
         return self.group.display_name
 
     @property
-    def owner_email(self):
+    def owner_email(self) -> str:
         return self.account.email
 
     @property
-    def hypervisor_name(self):
+    def hypervisor_name(self) -> str:
         return self.hypervisor.name
 
 
@@ -243,7 +243,7 @@ class Disk(TimestampMixin, Model):
     storage: Mapped[Storage] = relationship()
 
     @property
-    def is_primary(self):
+    def is_primary(self) -> bool:
         return self.position == 0
 
 
@@ -284,7 +284,7 @@ class Interface(TimestampMixin, Model):
     """The networks that are routed to it."""
 
     @property
-    def used_bandwidth(self):
+    def used_bandwidth(self) -> float:
         """GB of the current billing period, both ways."""
         counted = self.received + self.sent if self.period == f"{clock.now():%Y-%m}" else 0
         return round(counted / 1e9, 2)

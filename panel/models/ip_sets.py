@@ -29,7 +29,7 @@ class IpSet(TimestampMixin, Model):
     )
 
     @property
-    def is_global(self):
+    def is_global(self) -> bool:
         return self.account_id is None
 
 

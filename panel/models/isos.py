@@ -71,13 +71,13 @@ class MediaDownload(TimestampMixin, Model):
     storage: Mapped[Storage | None] = relationship()
 
     @property
-    def file(self):
+    def file(self) -> Iso | Image | None:
         return self.iso or self.image
 
     @property
-    def hypervisor_name(self):
-        return self.storage and self.storage.hypervisor.name
+    def hypervisor_name(self) -> str | None:
+        return self.storage.hypervisor.name if self.storage else None
 
     @property
-    def hypervisor_id(self):
-        return self.storage and self.storage.hypervisor_id
+    def hypervisor_id(self) -> str | None:
+        return self.storage.hypervisor_id if self.storage else None

@@ -1,6 +1,7 @@
 """Mails that wait to be sent."""
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
@@ -26,5 +27,5 @@ class Mail(TimestampMixin, Model):
     """The mail server's answer to the last attempt."""
 
     @property
-    def facts(self):
+    def facts(self) -> dict[str, Any]:
         return messages.load_facts(self.encrypted_context)

@@ -1,7 +1,7 @@
 """Metrics of machines over time."""
 
 from sqlalchemy import REAL, BigInteger, ForeignKey, SmallInteger, String
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, MappedColumn, mapped_column
 
 from panel.core.db import Model
 
@@ -21,7 +21,7 @@ SLOTS_BY_STEP = {15: 240, 300: 288, 3600: 168}
 """Number of rows of a machine by the length of their step in seconds: for an hour, a day and a week."""
 
 
-def metric_column():
+def metric_column() -> MappedColumn[float]:
     return mapped_column(REAL, default=0.0)
 
 

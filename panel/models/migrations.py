@@ -50,29 +50,29 @@ class Migration(TimestampMixin, Model):
     )
 
     @property
-    def progress(self):
+    def progress(self) -> int:
         return 100 if self.status == "completed" else self.task.progress if self.task else 0
 
     @property
-    def stage(self):
+    def stage(self) -> str:
         return self.task.stage if self.task else ""
 
     @property
-    def bytes_done(self):
-        return self.task and self.task.bytes_done
+    def bytes_done(self) -> int | None:
+        return self.task.bytes_done if self.task else None
 
     @property
-    def bytes_total(self):
-        return self.task and self.task.bytes_total
+    def bytes_total(self) -> int | None:
+        return self.task.bytes_total if self.task else None
 
     @property
-    def source_name(self):
+    def source_name(self) -> str:
         return self.source.name if self.source else ""
 
     @property
-    def target_name(self):
+    def target_name(self) -> str:
         return self.target.name if self.target else ""
 
     @property
-    def cleanup_pending(self):
+    def cleanup_pending(self) -> bool:
         return bool(self.undeleted_source_disks)

@@ -36,9 +36,9 @@ class ResourcePack(TimestampMixin, Model):
     group: Mapped[HypervisorGroup | None] = relationship()
 
     @property
-    def owner_email(self):
+    def owner_email(self) -> str:
         return self.account.email
 
     @property
-    def location_name(self):
-        return self.group and self.group.display_name
+    def location_name(self) -> str | None:
+        return self.group.display_name if self.group else None

@@ -36,7 +36,7 @@ class SecurityGroup(TimestampMixin, Model):
     )
 
     @property
-    def is_global(self):
+    def is_global(self) -> bool:
         return self.account_id is None
 
 
@@ -70,7 +70,7 @@ class SecurityRule(TimestampMixin, Model):
     ip_set: Mapped[IpSet | None] = relationship()
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The rule's label in the audit log."""
         return f"{self.direction} {self.protocol}"
 

@@ -39,5 +39,5 @@ class Snapshot(TimestampMixin, Model):
     instance: Mapped[Instance] = relationship(back_populates="snapshots")
 
     @property
-    def snaptime(self):
+    def snaptime(self) -> int:
         return int(self.created_at.timestamp())

@@ -39,17 +39,17 @@ class Subnet(TimestampMixin, Model):
     group: Mapped[HypervisorGroup] = relationship()
 
     @property
-    def network(self):
+    def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         return ipaddress.ip_network(self.cidr)
 
     @property
-    def room(self):
+    def room(self) -> int:
         """Total number of addresses or prefixes in it."""
         if self.delegated_length is None:
             return self.network.num_addresses
         return 2 ** (self.delegated_length - self.network.prefixlen)
 
-    def nth(self, number):
+    def nth(self, number: int) -> ipaddress.IPv4Address | ipaddress.IPv6Address | ipaddress.IPv6Network:
         """Return the address or prefix with that number, counted from 0."""
         if self.delegated_length is None:
             return self.network[number]
@@ -86,11 +86,11 @@ class Address(TimestampMixin, Model):
     interface: Mapped["Interface | None"] = relationship(back_populates="addresses")
 
     @property
-    def family(self):
+    def family(self) -> int:
         return 6 if ":" in self.ip else 4
 
     @property
-    def is_primary(self):
+    def is_primary(self) -> bool:
         """Whether it is one of its instance's primary addresses."""
         if self.interface is None:
             return False
@@ -98,6 +98,6 @@ class Address(TimestampMixin, Model):
         return self.ip in (instance.ipv4, instance.ipv6, instance.private_ipv4)
 
     @property
-    def kind(self):
+    def kind(self) -> str:
         """The kind of its subnet."""
         return self.subnet.kind

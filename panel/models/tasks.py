@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, bindparam, text
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy import JSON, BigInteger, ColumnElement, ForeignKey, Index, String, Text, bindparam, text
+from sqlalchemy.orm import InstrumentedAttribute, Mapped, mapped_column, relationship
 
 from panel.core import clock, messages
 from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin, UtcTime, new_id
@@ -11,7 +11,7 @@ from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin, Utc
 OPEN_STATUSES = ("pending", "queued", "running")
 
 
-def is_open(status):
+def is_open(status: InstrumentedAttribute[str]) -> ColumnElement[bool]:
     """Return the condition of the partial indexes as SQL, in the same words, so that databases use the indexes."""
     return status.in_(bindparam("open_statuses", OPEN_STATUSES, expanding=True, literal_execute=True))
 
@@ -111,11 +111,11 @@ class Task(TimestampMixin, Model):
     logs: Mapped[list["TaskLog"]] = relationship(order_by="TaskLog.id", passive_deletes=True)
 
     @property
-    def open(self):
+    def open(self) -> bool:
         return self.status in OPEN_STATUSES
 
     @property
-    def cancellable(self):
+    def cancellable(self) -> bool:
         return (
             self.open
             and self.cancel_requested_at is None
@@ -124,7 +124,7 @@ class Task(TimestampMixin, Model):
         )
 
     @property
-    def instance_id(self):
+    def instance_id(self) -> str | None:
         return self.resource_id if self.resource_type == "instance" else None
 
 

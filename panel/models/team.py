@@ -51,37 +51,37 @@ class Member(TimestampMixin, Model):
     grants: Mapped[list["ResourceGrant"]] = relationship(cascade="all, delete-orphan", passive_deletes=True)
 
     @property
-    def status(self):
+    def status(self) -> str:
         if self.account:
             return "suspended" if self.account.suspended_at else "active"
         return "expired" if self.invited_at + INVITATION_TTL < clock.now() else "invited"
 
     @property
-    def name(self):
-        return self.account and self.account.name
+    def name(self) -> str | None:
+        return self.account.name if self.account else None
 
     @property
-    def role_name(self):
+    def role_name(self) -> str:
         return self.role.name
 
     @property
-    def project_ids(self):
+    def project_ids(self) -> list[str]:
         return [
             grant.resource_id for grant in self.grants if self.reach == "projects" and grant.resource_type == "project"
         ]
 
     @property
-    def resource_ids(self):
+    def resource_ids(self) -> list[str]:
         """Resources that were granted individually, or that the member created."""
         return [grant.resource_id for grant in self.grants if grant.resource_type != "project"]
 
     @property
-    def two_factor_enabled(self):
+    def two_factor_enabled(self) -> bool:
         return bool(self.account and self.account.two_factor_at)
 
     @property
-    def last_login_at(self):
-        return self.account and self.account.last_login_at
+    def last_login_at(self) -> datetime | None:
+        return self.account.last_login_at if self.account else None
 
 
 class ResourceGrant(Model):

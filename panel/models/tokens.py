@@ -1,5 +1,6 @@
 """Bearer tokens of all APIs."""
 
+from collections.abc import Set
 from datetime import datetime
 
 from sqlalchemy import JSON, ForeignKey, String
@@ -44,19 +45,19 @@ class Token(TimestampMixin, Model):
     maker: Mapped[Account | None] = relationship(foreign_keys=created_by_id)
 
     @property
-    def is_usable(self):
+    def is_usable(self) -> bool:
         return self.enabled and (self.expires_at is None or self.expires_at > clock.now())
 
     @property
-    def state(self):
+    def state(self) -> str:
         return "active" if self.is_usable else "expired" if self.enabled else "off"
 
     @property
-    def created_by(self):
+    def created_by(self) -> str | None:
         return self.issued_by or (self.maker.email if self.maker else None)
 
     @property
-    def scope_summary(self):
+    def scope_summary(self) -> str:
         """A short description of its scopes."""
         token_scopes = set(self.scopes)
         if token_scopes in (set(SCOPES), READ_SCOPES):
@@ -72,6 +73,6 @@ READ_SCOPES = {scope for scope in SCOPES if scope.endswith(":read")}
 MAX_SHOWN_FAMILIES = 3
 
 
-def describe_family(family, scopes):
+def describe_family(family: str, scopes: Set[str]) -> str:
     verbs = [verb for verb in ("read", "write") if f"{family}:{verb}" in scopes]
     return family if len(verbs) == 2 else f"{family} ({verbs[0]})"

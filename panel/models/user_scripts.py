@@ -29,12 +29,12 @@ class UserScript(TimestampMixin, Model):
     account: Mapped[Account] = relationship()
 
     @property
-    def is_cloud_config(self):
+    def is_cloud_config(self) -> bool:
         declared = self.type.lower() in CLOUD_CONFIG_TYPES and not self.content.startswith("#!")
         return declared or self.content.startswith(CLOUD_CONFIG_HEADER)
 
     @property
-    def program(self):
+    def program(self) -> str:
         """The script with its first line, as an executable file."""
         if self.content.startswith("#!"):
             return self.content
@@ -42,10 +42,10 @@ class UserScript(TimestampMixin, Model):
         return f"#!{reader}\n{self.content}"
 
     @property
-    def choice(self):
+    def choice(self) -> tuple[str, str]:
         """The label of its checkbox."""
         return self.id, self.name
 
     @property
-    def owner_email(self):
+    def owner_email(self) -> str:
         return self.account.email

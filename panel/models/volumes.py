@@ -94,26 +94,26 @@ class Volume(TimestampMixin, Model):
     )
 
     @property
-    def pending(self):
+    def pending(self) -> Task | None:
         """The open task, or None."""
         return self.latest_task if self.latest_task and self.latest_task.open else None
 
     @property
-    def reserved_size(self):
+    def reserved_size(self) -> int:
         """GiB that are reserved for it in the storage."""
         return self.growing_to or self.size
 
     @property
-    def deployed(self):
+    def deployed(self) -> bool:
         return self.status in ("available", "attached")
 
     @property
-    def dev(self):
+    def dev(self) -> str | None:
         """Its path in a guest, which does not depend on the device's letter."""
         return f"/dev/disk/by-id/virtio-{self.disk_name.partition('.')[0]}" if self.instance_id else None
 
     @property
-    def owner_email(self):
+    def owner_email(self) -> str:
         return self.account.email
 
 
@@ -137,9 +137,9 @@ class VolumeSnapshot(TimestampMixin, Model):
     storage: Mapped[Storage] = relationship()
 
     @property
-    def disk_name(self):
+    def disk_name(self) -> str:
         return f"{self.id}.snapshot.qcow2"
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         return self.size * 1024**3

@@ -89,7 +89,7 @@ def change_plan(instance: Instance, *, plan_id: str, actor: str, by_operator: bo
 
 
 def get_port_speed(instance: Instance) -> int | None:
-    return instance.primary_interface and instance.primary_interface.port_speed
+    return instance.primary_interface.port_speed if instance.primary_interface else None
 
 
 def apply_plan(instance: Instance, plan: Plan, actor: str) -> Task:

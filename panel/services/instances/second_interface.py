@@ -49,7 +49,7 @@ def disable(instance: Instance) -> None:
     if interface is None:
         return
     if any(address.ip == instance.private_ipv4 for address in interface.addresses):
-        remaining = [address for address in instance.primary_interface.addresses if address.kind == "private"]
+        remaining = [address for address in instance.interfaces[0].addresses if address.kind == "private"]
         instance.private_ipv4 = remaining[0].ip if remaining else None
     for address in interface.addresses:
         address.rdns = None
