@@ -28,7 +28,7 @@ def connect(spec: NodeSpec, data_dir: Path) -> NodeDriver:
         return node
 
 
-def load_driver(name):
+def load_driver(name: str) -> type[NodeDriver]:
     """Return the driver class. libvirt is imported only on demand, so a panel with simulated nodes does not need the
     package."""
     if name == "simulated":
@@ -50,7 +50,7 @@ def load_driver(name):
     )
 
 
-def start_empty_after_fork():
+def start_empty_after_fork() -> None:
     """Make a forked child connect again. The inherited connections belong to the parent, and even closing them would
     disturb it, so they are kept, unused."""
     global lock, nodes

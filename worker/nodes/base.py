@@ -37,6 +37,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, Self
 
 GiB = 1024**3
 
@@ -53,7 +54,7 @@ Progress = Callable[[int, int], None]
 class NodeError(Exception):
     """An operation on the node failed. The text is for customers; `detail` is for operators."""
 
-    def __init__(self, message: str, detail: str = ""):
+    def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail or message
 
@@ -325,10 +326,22 @@ MachineEventCallback = Callable[[str, Power | None], None]
 """Called with a machine's id and its power state; None when the machine was removed."""
 
 
+class Readable(Protocol):
+    """Where a driver reads bytes: at most `size` of them, none at the end."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Writable(Protocol):
+    """Where a driver writes bytes."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
 class NodeDriver(ABC):
     """One hypervisor, reached through one driver."""
 
-    def __init__(self, spec: NodeSpec, data_dir: Path):
+    def __init__(self, spec: NodeSpec, data_dir: Path) -> None:
         self.spec = spec
         self.data_dir = data_dir
 
@@ -402,10 +415,10 @@ class NodeDriver(ABC):
         replaced."""
 
     @abstractmethod
-    def upload_media(self, pool: str, name: str, source, size: int, progress: Progress | None = None) -> Disk:
+    def upload_media(self, pool: str, name: str, source: Readable, size: int, progress: Progress | None = None) -> Disk:
         """After success `size` bytes of `source` are in the pool under that name, unchanged; an existing volume of that
-        name is replaced. `source.read(n)` returns up to n bytes, none at the end. An exception of it ends the transfer
-        and is raised here. After failure there is nothing of that name."""
+        name is replaced. An exception of `source.read` ends the transfer and is raised here. After failure there is
+        nothing of that name."""
 
     @abstractmethod
     def copy_disk(self, source: Disk, target: Disk, progress: Progress | None = None) -> None:
@@ -414,7 +427,7 @@ class NodeDriver(ABC):
         target's name is replaced; after failure there is none."""
 
     @abstractmethod
-    def read_disk(self, disk: Disk, target, progress: Progress | None = None) -> None:
+    def read_disk(self, disk: Disk, target: Writable, progress: Progress | None = None) -> None:
         """Write the bytes of the disk's own qcow2 file, in order, to `target.write`."""
 
     # --- machines
@@ -476,7 +489,7 @@ class NodeDriver(ABC):
         deletes them by name."""
 
     @abstractmethod
-    def migrate(self, machine: Machine, target: NodeDriver, progress: Progress | None = None) -> None:
+    def migrate(self, machine: Machine, target: Self, progress: Progress | None = None) -> None:
         """Move a machine with its memory and disks to another node of the same driver while its guest runs; a machine
         that is off is moved without its guest running. `machine` is the definition for the target: the same id, and its
         disks, media and NICs in the same order as here. Its disks have been created there, its media copied.
@@ -488,7 +501,7 @@ class NodeDriver(ABC):
         """
 
     @abstractmethod
-    def copy_media(self, medium: Disk, target: NodeDriver, target_disk: Disk) -> None:
+    def copy_media(self, medium: Disk, target: Self, target_disk: Disk) -> None:
         """After success the target has a volume `target_disk` with the same bytes. After failure it has none."""
 
     @abstractmethod

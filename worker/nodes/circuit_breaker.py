@@ -10,12 +10,10 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import TypeVar
+from typing import Any
 
 from panel.core.messages import message
 from worker.nodes.base import Unreachable
-
-Result = TypeVar("Result")
 
 FAILURE_THRESHOLD = 3
 """Timeouts in a row until the circuit opens."""
@@ -29,11 +27,11 @@ waiting."""
 
 
 class CircuitBreaker:
-    def __init__(self, name: str):
+    def __init__(self, name: str) -> None:
         self.name = name
         self.reset()
 
-    def reset(self):
+    def reset(self) -> None:
         self.pid = os.getpid()
         self.slots = threading.BoundedSemaphore(MAX_CALLS_IN_FLIGHT)
         self.timeouts = 0
@@ -45,12 +43,12 @@ class CircuitBreaker:
 
     def run(
         self,
-        work: Callable[[], Result],
+        work: Callable[[], Any],
         deadline: float,
-        last_activity=lambda: 0.0,
-        acknowledged_after=None,
-        probe=False,
-    ) -> Result:
+        last_activity: Callable[[], float] = lambda: 0.0,
+        acknowledged_after: float | None = None,
+        probe: bool = False,
+    ) -> Any:
         """Return what `work` returns, or raise what it raises; raise `Unreachable` when it takes longer than `deadline`
         seconds. For long transfers `last_activity()` returns when data last moved (monotonic), and the deadline counts
         from then. With `acknowledged_after` (seconds) the call returns None after that time unless `work` failed by
@@ -78,8 +76,15 @@ class CircuitBreaker:
         self.retry_at = time.monotonic() + CIRCUIT_RETRY_SECONDS
         return True
 
-    def wait_for_result(self, work, deadline, last_activity, acknowledged_after):
-        future, limit = Future(), time.monotonic() + deadline
+    def wait_for_result(
+        self,
+        work: Callable[[], Any],
+        deadline: float,
+        last_activity: Callable[[], float],
+        acknowledged_after: float | None,
+    ) -> Any:
+        future: Future[Any] = Future()
+        limit = time.monotonic() + deadline
         if not self.slots.acquire(timeout=deadline):
             raise Unreachable(
                 message("The hypervisor does not answer."),
@@ -98,7 +103,7 @@ class CircuitBreaker:
         return future.result()
 
 
-def run_call(work, future, slots):
+def run_call(work: Callable[[], Any], future: Future[Any], slots: threading.BoundedSemaphore) -> None:
     try:
         future.set_result(work())
     except BaseException as error:

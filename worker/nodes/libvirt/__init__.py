@@ -4,12 +4,36 @@ Everything on a node is done by libvirt calls; no file of the node is opened. Th
 breaker to every call. What the calls do is in the other modules of this package.
 """
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, Self
 
 import libvirt
 
 from panel.core.messages import message
-from worker.nodes.base import Capabilities, NodeDriver, NodeSpec, Refused, Unreachable
+from worker.nodes.base import (
+    Capabilities,
+    CommandResult,
+    Disk,
+    Endpoint,
+    FileSystem,
+    Image,
+    Machine,
+    MachineDescription,
+    MachineEventCallback,
+    MachineStatus,
+    Nic,
+    NodeDriver,
+    NodeSpec,
+    Pool,
+    Power,
+    Progress,
+    Readable,
+    Refused,
+    Seed,
+    Unreachable,
+    Writable,
+)
 from worker.nodes.circuit_breaker import CircuitBreaker
 from worker.nodes.libvirt import (
     capabilities,
@@ -32,6 +56,7 @@ from worker.nodes.libvirt import (
     unmanaged_machines,
     vnc,
 )
+from worker.nodes.libvirt.capabilities import ProbedCapabilities
 from worker.nodes.libvirt.connection import ConnectionPool, close_in_background, is_alive
 from worker.nodes.libvirt.errors import translate_errors
 from worker.nodes.libvirt.events import EventStream
@@ -51,21 +76,21 @@ AGENT_ACK_TIMEOUT_SECONDS = 1.0
 
 
 class LibvirtNode(NodeDriver):
-    def __init__(self, spec: NodeSpec, data_dir: Path):
+    def __init__(self, spec: NodeSpec, data_dir: Path) -> None:
         super().__init__(spec, data_dir)
         self.connections = ConnectionPool(spec.uri)
         self.pinger = guest_agent_status.AgentPinger(self.connections)
         self.circuit = CircuitBreaker(spec.name)
         self.filters_neighbours = neighbours.is_possible(spec.uri)
         self.interface_macs = domain_stats.InterfaceMacs()
-        self.facts: capabilities.ProbedCapabilities | None = None
+        self.facts: ProbedCapabilities | None = None
         """What the node can do. Probed again after the connection was lost, because the node may have been changed or
         repaired."""
 
-    def call(self, action_label: str, deadline: float, work, *args, **circuit):
+    def call(self, action_label: str, deadline: float, work: Callable[..., Any], *args: Any, **circuit: Any) -> Any:
         """Run `work(connection, *args)` within the deadline. `action_label` completes "the hypervisor could not …"."""
 
-        def run_work():
+        def run_work() -> Any:
             with self.connections.borrow() as live_connection, translate_errors(live_connection, action_label):
                 return work(live_connection, *args)
 
@@ -77,10 +102,10 @@ class LibvirtNode(NodeDriver):
 
     # --- the node itself
 
-    def capabilities(self):
+    def capabilities(self) -> Capabilities:
         return self.call(message("say what it can do"), LONG_CHANGE_TIMEOUT_SECONDS, self._capabilities)
 
-    def _capabilities(self, connection):
+    def _capabilities(self, connection: libvirt.virConnect) -> Capabilities:
         self.facts = probed = capabilities.probe(connection)
         versions = format_version(connection.getLibVersion()), format_version(connection.getVersion())
         return Capabilities(
@@ -96,38 +121,38 @@ class LibvirtNode(NodeDriver):
             pools=pools.list_pools(connection),
         )
 
-    def ping(self):
+    def ping(self) -> None:
         self.call(message("answer"), QUERY_TIMEOUT_SECONDS, libvirt.virConnect.getLibVersion, probe=True)
 
-    def machines(self):
+    def machines(self) -> list[MachineStatus]:
         return self.call(
             message("list its machines"), QUERY_TIMEOUT_SECONDS, domain_stats.list_machines, self.interface_macs
         )
 
-    def watch_events(self, event, stop):
-        stream = self.circuit.run(self._open_event_stream, QUERY_TIMEOUT_SECONDS)
+    def watch_events(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:
+        stream: EventStream = self.circuit.run(self._open_event_stream, QUERY_TIMEOUT_SECONDS)
         try:
             stream.run(event, stop)
         finally:
             close_in_background(stream.connection)
 
-    def _open_event_stream(self):
+    def _open_event_stream(self) -> EventStream:
         live_connection = self.connections.open()
         with translate_errors(live_connection, "tell of changes"):
             return EventStream(live_connection)
 
-    def close(self):
+    def close(self) -> None:
         self.connections.close()
 
     # --- pools, images, disks
 
-    def prepare_pool(self, name, path):
+    def prepare_pool(self, name: str, path: str) -> Pool:
         return self.call(message("prepare its storage"), CHANGE_TIMEOUT_SECONDS, pools.prepare_pool, name, path)
 
-    def has_image(self, pool, image):
+    def has_image(self, pool: str, image: Image) -> bool:
         return self.call(message("look for the image"), QUERY_TIMEOUT_SECONDS, pools.has_image, pool, image)
 
-    def put_image(self, pool, image, progress=None):
+    def put_image(self, pool: str, image: Image, progress: Progress | None = None) -> None:
         """Upload the image. The deadline counts from the last byte that moved, because the duration depends on the
         size."""
         report, get_last_report_at = media.track_progress(progress)
@@ -141,27 +166,27 @@ class LibvirtNode(NodeDriver):
             last_activity=get_last_report_at,
         )
 
-    def delete_image(self, pool, name):
+    def delete_image(self, pool: str, name: str) -> None:
         self.call(message("delete the image"), CHANGE_TIMEOUT_SECONDS, pools.delete_image, pool, name)
 
-    def create_disk(self, disk, image=None, progress=None):
+    def create_disk(self, disk: Disk, image: Image | None = None, progress: Progress | None = None) -> None:
         self.call(message("create the disk"), CHANGE_TIMEOUT_SECONDS, pools.create_disk, disk, image)
 
-    def grow_disk(self, disk, machine_id=None):
+    def grow_disk(self, disk: Disk, machine_id: str | None = None) -> None:
         self.call(message("grow the disk"), CHANGE_TIMEOUT_SECONDS, pools.grow_disk, disk, machine_id)
 
-    def delete_disk(self, pool, name):
+    def delete_disk(self, pool: str, name: str) -> None:
         self.call(message("delete the disk"), CHANGE_TIMEOUT_SECONDS, pools.delete_disk, pool, name)
 
-    def disks(self, pool):
+    def disks(self, pool: str) -> list[Disk]:
         return self.call(message("list its disks"), CHANGE_TIMEOUT_SECONDS, pools.list_disks, pool)
 
-    def create_seed(self, pool, name, seed):
+    def create_seed(self, pool: str, name: str, seed: Seed) -> Disk:
         return self.call(
             message("take the first-boot configuration"), CHANGE_TIMEOUT_SECONDS, pools.create_seed, pool, name, seed
         )
 
-    def upload_media(self, pool, name, source, size, progress=None):
+    def upload_media(self, pool: str, name: str, source: Readable, size: int, progress: Progress | None = None) -> Disk:
         report, get_last_report_at = media.track_progress(progress)
         return self.call(
             message("take the medium"),
@@ -175,7 +200,7 @@ class LibvirtNode(NodeDriver):
             last_activity=get_last_report_at,
         )
 
-    def copy_disk(self, source, target, progress=None):
+    def copy_disk(self, source: Disk, target: Disk, progress: Progress | None = None) -> None:
         copy_progress = media.CopyProgress(
             lambda: self.call(message("look at the copy"), QUERY_TIMEOUT_SECONDS, media.copied_bytes, target), progress
         )
@@ -188,7 +213,7 @@ class LibvirtNode(NodeDriver):
             last_activity=copy_progress,
         )
 
-    def read_disk(self, disk, target, progress=None):
+    def read_disk(self, disk: Disk, target: Writable, progress: Progress | None = None) -> None:
         report, get_last_report_at = media.track_progress(progress)
         self.call(
             message("read the disk"),
@@ -202,13 +227,15 @@ class LibvirtNode(NodeDriver):
 
     # --- machines
 
-    def set_media(self, machine_id, slot, disk):
+    def set_media(self, machine_id: str, slot: str, disk: Disk | None) -> None:
         self.call(message("change the medium"), CHANGE_TIMEOUT_SECONDS, media.change_media, machine_id, slot, disk)
 
-    def define(self, machine):
+    def define(self, machine: Machine) -> None:
         self.call(message("define the machine"), LONG_CHANGE_TIMEOUT_SECONDS, self._define, machine)
 
-    def _define(self, connection, machine, define=None):
+    def _define(
+        self, connection: libvirt.virConnect, machine: Machine, define: Callable[..., None] | None = None
+    ) -> None:
         self.facts = probed = self.facts or capabilities.probe(connection)
         tpm.ensure_supported(machine, probed.tpm)
         firmware.ensure_supported(machine, probed.secure_boot)
@@ -216,27 +243,27 @@ class LibvirtNode(NodeDriver):
         self._allow_neighbours(probed, machine.nics)
         define(connection, machine, probed.accelerated, probed.bandwidth_limits, probed.address_filters)
 
-    def update_nics(self, machine_id, nics):
+    def update_nics(self, machine_id: str, nics: tuple[Nic, ...]) -> None:
         self.call(
             message("change the machine's network"), LONG_CHANGE_TIMEOUT_SECONDS, self._update_nics, machine_id, nics
         )
 
-    def _update_nics(self, connection, machine_id, nics):
+    def _update_nics(self, connection: libvirt.virConnect, machine_id: str, nics: tuple[Nic, ...]) -> None:
         self.facts = probed = self.facts or capabilities.probe(connection)
         self._allow_neighbours(probed, nics)
         nic_devices.update_nics(connection, machine_id, nics, probed.bandwidth_limits, probed.address_filters)
 
-    def _allow_neighbours(self, probed, nics):
+    def _allow_neighbours(self, probed: ProbedCapabilities, nics: Iterable[Nic]) -> None:
         if self.filters_neighbours and probed.address_filters:
             neighbours.allow_advertisements(nics)
 
-    def power(self, machine_id):
+    def power(self, machine_id: str) -> Power:
         return self.call(message("look at the machine"), QUERY_TIMEOUT_SECONDS, machines.power, machine_id)
 
-    def start(self, machine_id):
+    def start(self, machine_id: str) -> None:
         self.call(message("start the machine"), CHANGE_TIMEOUT_SECONDS, machines.start, machine_id)
 
-    def shutdown(self, machine_id):
+    def shutdown(self, machine_id: str) -> None:
         if self.call(message("ask the machine to turn off"), QUERY_TIMEOUT_SECONDS, machines.is_on, machine_id):
             self.call(
                 message("ask the machine to turn off"),
@@ -246,10 +273,10 @@ class LibvirtNode(NodeDriver):
                 acknowledged_after=AGENT_ACK_TIMEOUT_SECONDS,
             )
 
-    def power_off(self, machine_id):
+    def power_off(self, machine_id: str) -> None:
         self.call(message("turn the machine off"), CHANGE_TIMEOUT_SECONDS, machines.power_off, machine_id)
 
-    def restart(self, machine_id):
+    def restart(self, machine_id: str) -> None:
         if not self.call(message("ask the machine to restart"), QUERY_TIMEOUT_SECONDS, machines.is_on, machine_id):
             raise Refused(message("The machine is off."), f"machine {machine_id}")
         self.call(
@@ -260,28 +287,28 @@ class LibvirtNode(NodeDriver):
             acknowledged_after=AGENT_ACK_TIMEOUT_SECONDS,
         )
 
-    def reset(self, machine_id):
+    def reset(self, machine_id: str) -> None:
         self.call(message("reset the machine"), CHANGE_TIMEOUT_SECONDS, machines.reset, machine_id)
 
-    def suspend(self, machine_id):
+    def suspend(self, machine_id: str) -> None:
         self.call(message("suspend the machine"), CHANGE_TIMEOUT_SECONDS, machines.suspend, machine_id)
 
-    def resume(self, machine_id):
+    def resume(self, machine_id: str) -> None:
         self.call(message("resume the machine"), CHANGE_TIMEOUT_SECONDS, machines.resume, machine_id)
 
-    def delete(self, machine_id):
+    def delete(self, machine_id: str) -> None:
         self.call(message("delete the machine"), CHANGE_TIMEOUT_SECONDS, self._delete, machine_id)
 
-    def _delete(self, connection, machine_id):
+    def _delete(self, connection: libvirt.virConnect, machine_id: str) -> None:
         macs = machines.delete(connection, machine_id)
         if self.filters_neighbours:
             neighbours.delete_rules(macs)
 
-    def migrate(self, machine, target, progress=None):
+    def migrate(self, machine: Machine, target: Self, progress: Progress | None = None) -> None:
         """Move the machine. The deadline counts from the last answer to a poll of the migration's progress."""
         monitor = None
 
-        def run_migration(connection):
+        def run_migration(connection: libvirt.virConnect) -> None:
             nonlocal monitor
             with target.connections.borrow() as target_connection, self.connections.borrow() as live_connection:
                 target.facts = target.facts or capabilities.probe(
@@ -309,47 +336,47 @@ class LibvirtNode(NodeDriver):
                 raise monitor.stopped_by from None
             raise
 
-    def copy_media(self, medium, target, target_disk):
-        def run_copy(connection):
+    def copy_media(self, medium: Disk, target: Self, target_disk: Disk) -> None:
+        def run_copy(connection: libvirt.virConnect) -> None:
             with target.connections.borrow() as target_connection:
                 migration.copy_media(connection, target_connection, medium, target_disk)
 
         self.call(message("copy the medium"), LONG_CHANGE_TIMEOUT_SECONDS, run_copy)
 
-    def clean_up_target(self, machine_id, disks, name=""):
+    def clean_up_target(self, machine_id: str, disks: Iterable[tuple[str, str]], name: str = "") -> None:
         self.call(
             message("take back the move"), CHANGE_TIMEOUT_SECONDS, migration.clean_up_target, machine_id, disks, name
         )
 
-    def describe_machine(self, machine_id):
+    def describe_machine(self, machine_id: str) -> MachineDescription:
         return self.call(
             message("describe the machine"), CHANGE_TIMEOUT_SECONDS, unmanaged_machines.inspect, machine_id
         )
 
-    def import_machine(self, machine):
+    def import_machine(self, machine: Machine) -> None:
         self.call(
             message("adopt the machine"), LONG_CHANGE_TIMEOUT_SECONDS, self._define, machine, importing.import_machine
         )
 
-    def revert_import(self, machine_id):
+    def revert_import(self, machine_id: str) -> None:
         self.call(message("give the machine back"), CHANGE_TIMEOUT_SECONDS, importing.revert_import, machine_id)
 
-    def console(self, machine_id, password):
+    def console(self, machine_id: str, password: str) -> Endpoint:
         return self.call(
             message("open the screen"), CHANGE_TIMEOUT_SECONDS, vnc.open_console, machine_id, password, self.spec.uri
         )
 
     # --- attached disks
 
-    def attach_disk(self, machine_id, disk):
+    def attach_disk(self, machine_id: str, disk: Disk) -> None:
         self.call(message("attach the disk"), CHANGE_TIMEOUT_SECONDS, hotplug.attach, machine_id, disk)
 
-    def detach_disk(self, machine_id, pool, name):
+    def detach_disk(self, machine_id: str, pool: str, name: str) -> None:
         self.call(message("detach the disk"), LONG_CHANGE_TIMEOUT_SECONDS, hotplug.detach, machine_id, pool, name)
 
     # --- overlays
 
-    def create_overlays(self, machine_id, disks):
+    def create_overlays(self, machine_id: str, disks: Iterable[Disk]) -> None:
         self.call(
             message("lay overlays over the disks"),
             LONG_CHANGE_TIMEOUT_SECONDS,
@@ -358,10 +385,10 @@ class LibvirtNode(NodeDriver):
             list(disks),
         )
 
-    def thaw_guest(self, machine_id):
+    def thaw_guest(self, machine_id: str) -> None:
         self.call(message("let the guest's file systems go on"), CHANGE_TIMEOUT_SECONDS, freezing.thaw, machine_id)
 
-    def commit_overlay(self, machine_id, pool, name, progress=None):
+    def commit_overlay(self, machine_id: str, pool: str, name: str, progress: Progress | None = None) -> None:
         """Merge the overlay. The deadline counts from the last progress."""
         report, get_last_report_at = media.track_progress(progress)
         self.call(
@@ -375,17 +402,17 @@ class LibvirtNode(NodeDriver):
             last_activity=get_last_report_at,
         )
 
-    def discard_overlay(self, machine_id, pool, name):
+    def discard_overlay(self, machine_id: str, pool: str, name: str) -> None:
         self.call(message("drop the overlay"), CHANGE_TIMEOUT_SECONDS, overlays.discard_overlay, machine_id, pool, name)
 
     # --- snapshots
 
-    def create_snapshot(self, machine_id, name, memory=False):
+    def create_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
         self.call(
             message("take the snapshot"), MEMORY_TRANSFER_TIMEOUT_SECONDS, snapshots.create, machine_id, name, memory
         )
 
-    def revert_snapshot(self, machine_id, name, memory=False):
+    def revert_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
         self.call(
             message("return to the snapshot"),
             MEMORY_TRANSFER_TIMEOUT_SECONDS,
@@ -395,23 +422,23 @@ class LibvirtNode(NodeDriver):
             memory,
         )
 
-    def delete_snapshot(self, machine_id, name):
+    def delete_snapshot(self, machine_id: str, name: str) -> None:
         self.call(message("delete the snapshot"), MEMORY_TRANSFER_TIMEOUT_SECONDS, snapshots.delete, machine_id, name)
 
     # --- inside the guest
 
-    def agent_ping(self, machine_id):
+    def agent_ping(self, machine_id: str) -> None:
         self.call(message("reach the guest agent"), CHANGE_TIMEOUT_SECONDS, guest_agent.ping, machine_id)
 
-    def ping_agents(self, machine_ids, seconds=20.0):
-        def ping_all(_):
+    def ping_agents(self, machine_ids: Iterable[str], seconds: float = 20.0) -> dict[str, bool]:
+        def ping_all(_: libvirt.virConnect) -> dict[str, bool]:
             return self.pinger.ping_all(machine_ids, seconds)
 
         return self.call(
             message("ping guest agents"), CHANGE_TIMEOUT_SECONDS, ping_all, last_activity=self.pinger.get_last_answer_at
         )
 
-    def agent_filesystems(self, machine_id):
+    def agent_filesystems(self, machine_id: str) -> list[FileSystem]:
         return self.call(
             message("ask the guest for its file systems"),
             CHANGE_TIMEOUT_SECONDS,
@@ -419,12 +446,14 @@ class LibvirtNode(NodeDriver):
             machine_id,
         )
 
-    def agent_addresses(self, machine_id):
+    def agent_addresses(self, machine_id: str) -> dict[str, list[str]]:
         return self.call(
             message("ask the guest for its addresses"), CHANGE_TIMEOUT_SECONDS, guest_agent.addresses, machine_id
         )
 
-    def agent_run(self, machine_id, command, stdin="", deadline=30):
+    def agent_run(
+        self, machine_id: str, command: Iterable[str], stdin: str = "", deadline: float = 30
+    ) -> CommandResult:
         program = tuple(command)
         return self.call(
             message("run the program in the guest"),
@@ -436,7 +465,7 @@ class LibvirtNode(NodeDriver):
             deadline,
         )
 
-    def agent_set_password(self, machine_id, user, password):
+    def agent_set_password(self, machine_id: str, user: str, password: str) -> None:
         self.call(
             message("set the password"), CHANGE_TIMEOUT_SECONDS, guest_agent.set_password, machine_id, user, password
         )

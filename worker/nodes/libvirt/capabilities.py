@@ -41,7 +41,7 @@ def probe(connection: libvirt.virConnect) -> ProbedCapabilities:
     return facts
 
 
-def probe_acceleration(connection) -> tuple[bool, str]:
+def probe_acceleration(connection: libvirt.virConnect) -> tuple[bool, str]:
     """Return whether KVM works, which a guest proves by using the processor under it, and a sentence about it."""
     try:
         connection.getDomainCapabilities(None, "x86_64", "pc", "kvm")
@@ -62,7 +62,7 @@ def probe_acceleration(connection) -> tuple[bool, str]:
         guest.destroy()
 
 
-def uses_processor(connection, guest) -> bool:
+def uses_processor(connection: libvirt.virConnect, guest: libvirt.virDomain) -> bool:
     limit = time.monotonic() + PROBE_GUEST_TIMEOUT_SECONDS
     while time.monotonic() < limit:
         [(_, values)] = connection.domainListGetStats([guest], libvirt.VIR_DOMAIN_STATS_VCPU)
@@ -87,7 +87,7 @@ def build_probe_guest() -> str:
     )
 
 
-def probe_bandwidth_limits(connection) -> bool:
+def probe_bandwidth_limits(connection: libvirt.virConnect) -> bool:
     """Return whether a network with limits can be created: some hosts lack the needed parts of the kernel's traffic
     control."""
     limits = E.bandwidth(E.inbound(average="1000"), E.outbound(average="1000"))
@@ -100,7 +100,7 @@ def probe_bandwidth_limits(connection) -> bool:
     return True
 
 
-def probe_address_filters(connection) -> bool:
+def probe_address_filters(connection: libvirt.virConnect) -> bool:
     """Return whether filters can be defined. Also updates the guard to the rules of this release."""
     try:
         connection.nwfilterDefineXML(filters.build_guard())
@@ -110,5 +110,5 @@ def probe_address_filters(connection) -> bool:
     return True
 
 
-def to_text(element) -> str:
+def to_text(element: etree._Element) -> str:
     return etree.tostring(element, encoding="unicode")

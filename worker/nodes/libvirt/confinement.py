@@ -223,7 +223,7 @@ def read_confinement(connection: libvirt.virConnect, level: Level) -> Confinemen
     return Confinement(level.user.name, level.namespaces, driver)
 
 
-def save_confinement(directory: Path, confinement: Confinement):
+def save_confinement(directory: Path, confinement: Confinement) -> None:
     (directory / CONFINEMENT_FILE).write_text(json.dumps({"boot_id": kvm.read_boot_id(), **asdict(confinement)}))
 
 

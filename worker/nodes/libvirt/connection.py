@@ -9,6 +9,7 @@ node.
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 
 import libvirt
 import structlog
@@ -40,13 +41,13 @@ event_loop_lock = threading.Lock()
 
 
 class ConnectionPool:
-    def __init__(self, uri: str):
+    def __init__(self, uri: str) -> None:
         self.uri = with_batch_mode(uri)
         self.pid = os.getpid()
         self.idle: list[libvirt.virConnect] = []
 
     @contextlib.contextmanager
-    def borrow(self):
+    def borrow(self) -> Iterator[libvirt.virConnect]:
         """Yield a live connection that no other thread uses. Opening one may block for as long as the network takes:
         callers have a deadline, and an attempt that hangs does not block later ones."""
         connection, lender = self.pop_idle() or self.open(), self.idle
@@ -75,7 +76,7 @@ class ConnectionPool:
         log.debug("libvirt_connected", uri=self.uri)
         return connection
 
-    def close(self):
+    def close(self) -> None:
         """Close the idle connections; one in use is closed when its call ends."""
         if self.pid == os.getpid():
             idle, self.idle = self.idle, []
@@ -83,7 +84,7 @@ class ConnectionPool:
                 close_in_background(connection)
 
 
-def close_in_background(connection: libvirt.virConnect):
+def close_in_background(connection: libvirt.virConnect) -> None:
     """Close in a separate thread, because it may block for as long as the node does not answer."""
     threading.Thread(target=connection.close, name="libvirt close", daemon=True).start()
 
@@ -109,7 +110,7 @@ def with_batch_mode(uri: str) -> str:
     return f"{uri}{'&' if '?' in uri else '?'}no_tty=1"
 
 
-def start_event_loop():
+def start_event_loop() -> None:
     """Start the thread that answers the daemon's keepalives and delivers events. Must run before the first connection
     opens."""
     global event_loop_pid
@@ -120,12 +121,12 @@ def start_event_loop():
             event_loop_pid = os.getpid()
 
 
-def run_event_loop():
+def run_event_loop() -> None:
     while True:
         libvirt.virEventRunDefaultImpl()
 
 
-def renew_lock():
+def renew_lock() -> None:
     """Replace the lock in a forked child: a thread of the parent may have locked it, and nobody would release it
     here."""
     global event_loop_lock

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 
-def find_processes(directory: Path, guests=True) -> set[int]:
+def find_processes(directory: Path, guests: bool = True) -> set[int]:
     """Return the daemon and its guests: processes from the pid files that see this directory as /run/libvirt. A pid
     that was reused by another process is left out."""
     pids = set()
@@ -20,7 +20,7 @@ def find_processes(directory: Path, guests=True) -> set[int]:
     return pids
 
 
-def terminate(pids: set[int], timeout=10.0):
+def terminate(pids: set[int], timeout: float = 10.0) -> None:
     signal_all(pids, signal.SIGTERM)
     limit = time.monotonic() + timeout
     while any(os.path.exists(f"/proc/{pid}/root") for pid in pids):  # a zombie has no root
@@ -29,7 +29,7 @@ def terminate(pids: set[int], timeout=10.0):
         time.sleep(0.02)
 
 
-def signal_all(pids: set[int], signal_number: signal.Signals):
+def signal_all(pids: set[int], signal_number: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal_number)

@@ -1,6 +1,7 @@
 """The status of all machines of a node, in one call."""
 
 import contextlib
+from typing import Any
 
 import libvirt
 from lxml import etree
@@ -33,10 +34,10 @@ class InterfaceMacs:
     """The MAC of each interface name of a running machine. libvirt's counters name only the interface, so the machine's
     definition is read once for each of its starts (and again when an unknown NIC appears)."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.macs_by_run: dict[tuple[str, int], dict[str, str]] = {}
 
-    def get_macs(self, domain, names: list[str]) -> dict[str, str]:
+    def get_macs(self, domain: libvirt.virDomain, names: list[str]) -> dict[str, str]:
         run = domain.UUIDString(), domain.ID()
         if not names:
             return {}
@@ -47,18 +48,18 @@ class InterfaceMacs:
             }
         return self.macs_by_run[run]
 
-    def discard_stopped(self, running: set[tuple[str, int]]):
+    def discard_stopped(self, running: set[tuple[str, int]]) -> None:
         for run in self.macs_by_run.keys() - running:
             self.macs_by_run.pop(run, None)
 
 
-def list_machines(connection, interface_macs: InterfaceMacs) -> list[MachineStatus]:
+def list_machines(connection: libvirt.virConnect, interface_macs: InterfaceMacs) -> list[MachineStatus]:
     stats = connection.getAllDomainStats(STATS_FLAGS, STATS_NOWAIT_FLAG)
     interface_macs.discard_stopped({(domain.UUIDString(), domain.ID()) for domain, _ in stats})
     return [machine_status(domain, values, interface_macs) for domain, values in stats]
 
 
-def machine_status(domain, values: dict, interface_macs: InterfaceMacs) -> MachineStatus:
+def machine_status(domain: libvirt.virDomain, values: dict[str, Any], interface_macs: InterfaceMacs) -> MachineStatus:
     """Return the status. libvirt counts from the guest's point of view, although the interface on the host sees the
     reverse: rx is what the guest received (verified with real traffic in both directions)."""
     names = {n: values[f"net.{n}.name"] for n in range(values.get("net.count", 0)) if f"net.{n}.name" in values}
@@ -83,7 +84,7 @@ def machine_status(domain, values: dict, interface_macs: InterfaceMacs) -> Machi
     )
 
 
-def used_guest_memory(values: dict) -> int | None:
+def used_guest_memory(values: dict[str, Any]) -> int | None:
     """Return the bytes in use as the guest's balloon driver reports them. Page cache is not counted as used memory."""
     total, free = values.get("balloon.available"), values.get("balloon.usable", values.get("balloon.unused"))
     return (total - free) * 1024 if total and free is not None else None

@@ -3,6 +3,8 @@
 import contextlib
 import errno
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import libvirt
 
@@ -30,7 +32,7 @@ NO_CAPACITY_MESSAGES = ("No space left on device", "Cannot allocate memory", "Di
 
 
 @contextlib.contextmanager
-def ignore_missing():
+def ignore_missing() -> Iterator[None]:
     """Ignore errors about machines, volumes, pools or networks that do not exist."""
     try:
         yield
@@ -39,7 +41,7 @@ def ignore_missing():
             raise
 
 
-def repeat_when_off(domain, change):
+def repeat_when_off(domain: libvirt.virDomain, change: Callable[[], Any]) -> Any:
     """Run `change`, and run it again if the machine was powered off meanwhile: QEMU's end interrupts its commands, and
     afterwards only the definition and the files need the change."""
     running = domain.isActive()
@@ -51,7 +53,7 @@ def repeat_when_off(domain, change):
     return change()
 
 
-def has_ended(domain) -> bool:
+def has_ended(domain: libvirt.virDomain) -> bool:
     deadline = time.monotonic() + POWER_OFF_NOTICED_SECONDS
     while domain.isActive():
         if time.monotonic() > deadline:
@@ -61,7 +63,7 @@ def has_ended(domain) -> bool:
 
 
 @contextlib.contextmanager
-def translate_errors(connection: libvirt.virConnect, action_label: str):
+def translate_errors(connection: libvirt.virConnect, action_label: str) -> Iterator[None]:
     """Raise the contract's errors. `action_label` completes "could not …"."""
     try:
         yield
@@ -84,7 +86,7 @@ def to_node_error(error: libvirt.libvirtError, action_label: str, lost: bool) ->
     return Refused(message("The hypervisor could not {action}.", action=action_label), detail)
 
 
-def is_full(error) -> bool:
+def is_full(error: libvirt.libvirtError) -> bool:
     if error.get_error_code() == libvirt.VIR_ERR_SYSTEM_ERROR and error.get_int1() in (errno.ENOSPC, errno.EDQUOT):
         return True
     return any(message in str(error) for message in NO_CAPACITY_MESSAGES)

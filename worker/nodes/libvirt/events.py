@@ -3,6 +3,7 @@
 import contextlib
 import queue
 from collections.abc import Callable
+from typing import Any
 
 import libvirt
 
@@ -29,7 +30,7 @@ class EventStream:
     """Receives events on libvirt's thread and delivers them on the watcher's, which may be slow. The connection is used
     for nothing else, and no call is made on it once events may arrive."""
 
-    def __init__(self, connection: libvirt.virConnect):
+    def __init__(self, connection: libvirt.virConnect) -> None:
         if not runs_event_loop():
             detail = "this process was forked from one that used libvirt; watch from that one or from a new one"
             raise Refused(message("Changes cannot be watched from here."), detail)
@@ -38,13 +39,15 @@ class EventStream:
         connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self.on_event, None)
         connection.setKeepAlive(KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED)
 
-    def on_event(self, connection, domain, event, detail, _):
+    def on_event(
+        self, connection: libvirt.virConnect, domain: libvirt.virDomain, event: int, detail: int, _: Any
+    ) -> None:
         if event == libvirt.VIR_DOMAIN_EVENT_UNDEFINED and detail == libvirt.VIR_DOMAIN_EVENT_UNDEFINED_RENAMED:
             return
         if event in POWER_BY_EVENT:
             self.received.put((domain.UUIDString(), POWER_BY_EVENT[event]))
 
-    def run(self, event: MachineEventCallback, stop: Callable[[], bool]):
+    def run(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:
         while not stop():
             with contextlib.suppress(queue.Empty):
                 event(*self.received.get(timeout=STOP_POLL_INTERVAL_SECONDS))

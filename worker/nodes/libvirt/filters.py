@@ -32,7 +32,7 @@ NO_ADDRESS = {4: "0.0.0.0", 6: "::"}
 """Fills a list that would be empty: libvirt would otherwise learn the guest's address from its traffic."""
 
 
-def build_rule(action: str, priority: int, *matches):
+def build_rule(action: str, priority: int, *matches: etree._Element) -> etree._Element:
     return E.rule(*matches, action=action, direction="out", priority=str(priority))
 
 
@@ -57,7 +57,7 @@ def build_guard() -> str:
     return etree.tostring(E.filter(E.uuid(GUARD_UUID), *rules, name=GUARD_NAME, chain="root"), encoding="unicode")
 
 
-def build_reference(nic: Nic):
+def build_reference(nic: Nic) -> etree._Element:
     """Return a NIC's reference to the guard, with the guest's addresses."""
     addresses_by_version: dict[int, list[str]] = {4: [], 6: []}
     for address in nic.addresses:

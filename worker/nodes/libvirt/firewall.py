@@ -15,7 +15,7 @@ to every guest belongs in a table of its own (nftables) or before that chain.
 
 import ipaddress
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import libvirt
 from lxml import etree
@@ -66,18 +66,18 @@ def build_filter(nic: Nic) -> str:
     return etree.tostring(E.filter(*parts, name=filter_name(nic.mac), chain="root"), encoding="unicode")
 
 
-def build_rule(action: str, direction: str, priority: int, match):
+def build_rule(action: str, direction: str, priority: int, match: etree._Element) -> etree._Element:
     return E.rule(match, action=action, direction=direction, priority=str(priority))
 
 
-def iter_discovery_rules() -> Iterable:
+def iter_discovery_rules() -> Iterator[etree._Element]:
     for direction in ("in", "out"):
         for kind in NEIGHBOUR_TYPES:
             yield build_rule("accept", direction, DISCOVERY_PRIORITY, E.icmpv6(type=kind, state="NONE"))
         yield build_rule("accept", direction, DISCOVERY_PRIORITY, E.icmpv6(SOLICITED_MULTICAST, state="NONE"))
 
 
-def build_allow_rule(rule: FirewallRule):
+def build_allow_rule(rule: FirewallRule) -> etree._Element:
     match: dict[str, str] = {}
     if rule.network:
         network = ipaddress.ip_network(rule.network)
@@ -88,7 +88,7 @@ def build_allow_rule(rule: FirewallRule):
     return build_rule("accept", rule.direction, ALLOW_PRIORITY, E(RULE_TAGS[rule.protocol, rule.family], match))
 
 
-def iter_final_rules() -> Iterable:
+def iter_final_rules() -> Iterator[etree._Element]:
     """Yield rules that accept errors about allowed connections and drop everything else."""
     for kind in ("all", "all-ipv6"):
         yield build_rule("accept", "inout", ALLOW_PRIORITY, E(kind, state="RELATED"))
@@ -96,13 +96,13 @@ def iter_final_rules() -> Iterable:
         yield build_rule("drop", "inout", DROP_PRIORITY, E(kind))
 
 
-def define_filters(connection, nics: Iterable[Nic]):
+def define_filters(connection: libvirt.virConnect, nics: Iterable[Nic]) -> None:
     """Define the filters of the NICs, which also changes the ones in force."""
     for nic in nics:
         connection.nwfilterDefineXML(build_filter(nic))
 
 
-def upgrade_filters(connection, macs: Iterable[str]):
+def upgrade_filters(connection: libvirt.virConnect, macs: Iterable[str]) -> None:
     """Refer to the present guard from filters that an earlier release wrote."""
     for mac in macs:
         nic_filter = find_filter(connection, mac)
@@ -115,13 +115,13 @@ def upgrade_filters(connection, macs: Iterable[str]):
             connection.nwfilterDefineXML(etree.tostring(tree, encoding="unicode"))
 
 
-def delete_filters(connection, macs: Iterable[str]):
+def delete_filters(connection: libvirt.virConnect, macs: Iterable[str]) -> None:
     for mac in macs:
         if (nic_filter := find_filter(connection, mac)) is not None:
             nic_filter.undefine()
 
 
-def find_filter(connection, mac: str):
+def find_filter(connection: libvirt.virConnect, mac: str) -> libvirt.virNWFilter | None:
     """Return the filter of the NIC, or None."""
     try:
         return connection.nwfilterLookupByName(filter_name(mac))

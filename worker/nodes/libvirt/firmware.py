@@ -5,6 +5,7 @@ that only system management mode may write.
 """
 
 import contextlib
+from collections.abc import Iterable
 
 import libvirt
 from lxml import etree
@@ -36,7 +37,7 @@ def is_supported(connection: libvirt.virConnect) -> bool:
     return "efi" in values and "yes" in values
 
 
-def ensure_supported(machine: Machine, is_available: bool):
+def ensure_supported(machine: Machine, is_available: bool) -> None:
     if machine.secure_boot and not is_available:
         raise Refused(
             message("The hypervisor cannot give the machine secure boot."), f"no firmware for machine {machine.id}"
@@ -56,7 +57,7 @@ def build_secure_elements(machine_type: str = chipset.Q35) -> list[etree._Elemen
     return [system, E.features(E.acpi(), E.apic(), E.smm(state="on"))]
 
 
-def delete_state(connection: libvirt.virConnect, machine_id: str, name: str):
+def delete_state(connection: libvirt.virConnect, machine_id: str, name: str) -> None:
     """Delete the TPM and NVRAM state of a machine that the node no longer has, also if both had been switched off. For
     that an empty machine with the same id and both devices is defined and undefined."""
     tpm_devices = (E.tpm(E.backend(type="emulator", version="2.0"), model="tpm-tis"),)
@@ -66,7 +67,7 @@ def delete_state(connection: libvirt.virConnect, machine_id: str, name: str):
             return
 
 
-def build_empty_machine(machine_id: str, name: str, devices) -> str:
+def build_empty_machine(machine_id: str, name: str, devices: Iterable[etree._Element]) -> str:
     """Return a machine with secure boot and nothing else."""
     definition = E.domain(
         E.name(name),

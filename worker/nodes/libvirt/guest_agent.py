@@ -4,7 +4,7 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import libvirt
@@ -30,11 +30,11 @@ RUN_POLL_INTERVAL_SECONDS = 0.05
 """Seconds until the first poll whether a program has ended; later polls are further apart."""
 
 
-def ping(connection, machine_id: str):
+def ping(connection: libvirt.virConnect, machine_id: str) -> None:
     send_command(get_running_domain(connection, machine_id), "guest-ping")
 
 
-def addresses(connection, machine_id: str) -> dict[str, list[str]]:
+def addresses(connection: libvirt.virConnect, machine_id: str) -> dict[str, list[str]]:
     domain = get_running_domain(connection, machine_id)
     return {
         interface["hardware-address"]: [address["ip-address"] for address in interface.get("ip-addresses", ())]
@@ -43,23 +43,21 @@ def addresses(connection, machine_id: str) -> dict[str, list[str]]:
     }
 
 
-def set_password(connection, machine_id: str, user: str, password: str):
+def set_password(connection: libvirt.virConnect, machine_id: str, user: str, password: str) -> None:
     """Set the password by the agent's command: libvirt's own call waits without a limit for an agent that hangs."""
     domain = get_running_domain(connection, machine_id)
-    arguments: dict[str, Any] = {"username": user, "password": encode(password), "crypted": False}
+    arguments = {"username": user, "password": encode(password), "crypted": False}
     send_command(domain, "guest-set-user-password", seconds=PASSWORD_SECONDS, **arguments)
 
 
-def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadline: float) -> CommandResult:
+def run(
+    connection: libvirt.virConnect, machine_id: str, command: Iterable[str], stdin: str, deadline: float
+) -> CommandResult:
     limit = time.monotonic() + deadline
     domain = get_running_domain(connection, machine_id)
     path, *arguments = command
-    started = send_command(
-        domain,
-        "guest-exec",
-        seconds=ANSWER_SECONDS,
-        **{"path": path, "arg": arguments, "input-data": encode(stdin), "capture-output": True},
-    )
+    options: dict[str, Any] = {"path": path, "arg": arguments, "input-data": encode(stdin), "capture-output": True}
+    started = send_command(domain, "guest-exec", **options)
     pause = RUN_POLL_INTERVAL_SECONDS
     while not (status := send_command(domain, "guest-exec-status", pid=started["pid"]))["exited"]:
         if time.monotonic() + pause > limit:
@@ -70,7 +68,7 @@ def run(connection, machine_id: str, command: Iterable[str], stdin: str, deadlin
     return CommandResult(status.get("exitcode", 128 + status.get("signal", 0)), command_output(status))
 
 
-def command_output(status: dict) -> str:
+def command_output(status: dict[str, Any]) -> str:
     return "".join(decode(status[stream]) for stream in ("out-data", "err-data") if stream in status)
 
 
@@ -82,14 +80,14 @@ def decode(data: str) -> str:
     return base64.b64decode(data).decode(errors="replace")
 
 
-def send_command(domain, command: str, seconds: int = ANSWER_SECONDS, **arguments):
+def send_command(domain: libvirt.virDomain, command: str, seconds: int = ANSWER_SECONDS, **arguments: Any) -> Any:
     request = json.dumps({"execute": command, "arguments": arguments} if arguments else {"execute": command})
     with translate_errors():
         return json.loads(libvirt_qemu.qemuAgentCommand(domain, request, seconds, 0))["return"]
 
 
 @contextlib.contextmanager
-def translate_errors():
+def translate_errors() -> Iterator[None]:
     try:
         yield
     except libvirt.libvirtError as error:
@@ -98,7 +96,7 @@ def translate_errors():
         raise
 
 
-def get_running_domain(connection, machine_id: str):
+def get_running_domain(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDomain:
     """Return the machine; raise `AgentUnavailable` when it is not running."""
     domain = get_domain(connection, machine_id)
     if domain.state()[0] != libvirt.VIR_DOMAIN_RUNNING:

@@ -28,7 +28,7 @@ NO_AGENT_CODES = (*AGENT_UNAVAILABLE_CODES, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED
 class AgentPinger:
     """Pings agents for one node. All callers in the process share the limit."""
 
-    def __init__(self, connections: ConnectionPool):
+    def __init__(self, connections: ConnectionPool) -> None:
         self.connections = connections
         self.slots = threading.BoundedSemaphore(PINGS_AT_ONCE)
         self.last_answer_at = time.monotonic()
@@ -43,11 +43,11 @@ class AgentPinger:
         thread_count, lock = min(PINGS_AT_ONCE, len(machine_ids)), threading.Lock()
         self.last_answer_at = time.monotonic()
 
-        def next_id():
+        def next_id() -> str | None:
             with lock:
                 return next(ids, None) if time.monotonic() < deadline else None
 
-        def ping_some():
+        def ping_some() -> None:
             with self.slots, self.connections.borrow() as connection:
                 while (machine_id := next_id()) is not None:
                     if (has_answered := self.ping(connection, machine_id)) is not None:
@@ -69,7 +69,7 @@ class AgentPinger:
         return True
 
 
-def filesystems(connection, machine_id: str) -> list[FileSystem]:
+def filesystems(connection: libvirt.virConnect, machine_id: str) -> list[FileSystem]:
     entries = send_command(get_running_domain(connection, machine_id), "guest-get-fsinfo")
     return [
         FileSystem(entry["mountpoint"], entry["type"], entry["total-bytes"], entry.get("used-bytes", 0))

@@ -18,12 +18,12 @@ DETACH_POLL_INTERVAL_SECONDS = 0.1
 LIVE_FLAG, CONFIG_FLAG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG
 
 
-def attach(connection, machine_id: str, disk: Disk):
+def attach(connection: libvirt.virConnect, machine_id: str, disk: Disk) -> None:
     domain, path = get_domain(connection, machine_id), pools.get_volume(connection, disk).path()
     repeat_when_off(domain, lambda: add(domain, disk, path))
 
 
-def add(domain, disk: Disk, path: str):
+def add(domain: libvirt.virDomain, disk: Disk, path: str) -> None:
     for view in affected_views(domain):
         drives = drives_by_file(domain, view)
         if path not in drives:
@@ -33,7 +33,7 @@ def add(domain, disk: Disk, path: str):
             attach_to(domain, attached, view)
 
 
-def attach_to(domain, attached, view: int):
+def attach_to(domain: libvirt.virDomain, attached: etree._Element, view: int) -> None:
     try:
         domain.attachDeviceFlags(xml.to_text(attached), view)
     except libvirt.libvirtError as error:
@@ -43,18 +43,18 @@ def attach_to(domain, attached, view: int):
         domain.attachDeviceFlags(xml.to_text(attached), view)
 
 
-def has_iothread(domain, view: int) -> bool:
+def has_iothread(domain: libvirt.virDomain, view: int) -> bool:
     """Return whether the machine has an I/O thread; those defined by earlier releases have none."""
     return etree.fromstring(domain_xml(domain, view)).findtext("iothreads", "0") != "0"
 
 
-def detach(connection, machine_id: str, pool: str, name: str):
+def detach(connection: libvirt.virConnect, machine_id: str, pool: str, name: str) -> None:
     domain = get_domain(connection, machine_id)
     path = connection.storagePoolLookupByName(pool).storageVolLookupByName(name).path()
     repeat_when_off(domain, lambda: remove(domain, path))
 
 
-def remove(domain, path: str):
+def remove(domain: libvirt.virDomain, path: str) -> None:
     for view in affected_views(domain):
         drive = drives_by_file(domain, view).get(path)
         if drive is not None:
@@ -63,7 +63,7 @@ def remove(domain, path: str):
             wait_until_detached(domain, path)
 
 
-def wait_until_detached(domain, path: str):
+def wait_until_detached(domain: libvirt.virDomain, path: str) -> None:
     """Wait until the guest has released the disk: detaching is only a request to it."""
     deadline = time.monotonic() + DETACH_TIMEOUT_SECONDS
     while domain.isActive() and path in drives_by_file(domain, LIVE_FLAG):
@@ -72,13 +72,13 @@ def wait_until_detached(domain, path: str):
         time.sleep(DETACH_POLL_INTERVAL_SECONDS)
 
 
-def affected_views(domain) -> tuple[int, ...]:
+def affected_views(domain: libvirt.virDomain) -> tuple[int, ...]:
     """Return the views to change: the running machine and its definition, separately, because the disk's target may
     differ."""
     return (LIVE_FLAG, CONFIG_FLAG) if domain.isActive() else (CONFIG_FLAG,)
 
 
-def drives_by_file(domain, view: int) -> dict[str, etree._Element]:
+def drives_by_file(domain: libvirt.virDomain, view: int) -> dict[str, etree._Element]:
     """Return the machine's drives by file; empty ones by their target."""
     drives = {}
     for drive in etree.fromstring(domain_xml(domain, view)).iterfind("devices/disk"):
@@ -87,5 +87,5 @@ def drives_by_file(domain, view: int) -> dict[str, etree._Element]:
     return drives
 
 
-def domain_xml(domain, view: int) -> str:
+def domain_xml(domain: libvirt.virDomain, view: int) -> str:
     return domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE if view == CONFIG_FLAG else 0)

@@ -20,7 +20,9 @@ NOTE_ELEMENT = ElementMaker(namespace=NOTE_NAMESPACE, nsmap={"before": NOTE_NAME
 KEPT_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 
 
-def import_machine(connection, machine: Machine, kvm: bool, limits: bool, has_filters: bool):
+def import_machine(
+    connection: libvirt.virConnect, machine: Machine, kvm: bool, limits: bool, has_filters: bool
+) -> None:
     domain = get_domain(connection, machine.id)
     if domain.isActive():
         raise Refused(message("The machine is on."), f"machine {machine.id}")
@@ -37,12 +39,12 @@ def import_machine(connection, machine: Machine, kvm: bool, limits: bool, has_fi
         raise
 
 
-def find_note(domain):
+def find_note(domain: libvirt.virDomain) -> etree._Element | None:
     """Return the metadata element with the earlier definition, or None."""
     return etree.fromstring(domain.XMLDesc(KEPT_XML_FLAGS)).find(f"metadata/{{{NOTE_NAMESPACE}}}definition")
 
 
-def revert_import(connection, machine_id: str):
+def revert_import(connection: libvirt.virConnect, machine_id: str) -> None:
     domain = get_domain(connection, machine_id)
     note = find_note(domain)
     if note is None:

@@ -48,7 +48,13 @@ class Verdict:
     """The reason, for operators."""
 
 
-def probe(device="/dev/kvm", qemu="qemu-system-x86_64", accelerator="kvm", cpu="host", deadline=5.0) -> Verdict:
+def probe(
+    device: str = "/dev/kvm",
+    qemu: str = "qemu-system-x86_64",
+    accelerator: str = "kvm",
+    cpu: str = "host",
+    deadline: float = 5.0,
+) -> Verdict:
     """Run the probe guest; never takes longer than `deadline` seconds."""
     if not Path(device).exists():
         return Verdict(False, f"This machine has no {device}: guests run in QEMU's own emulation.")

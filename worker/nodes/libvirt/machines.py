@@ -1,13 +1,15 @@
 """Machines: their definition and power state. Each function gets a live connection; the caller sets the deadline."""
 
 import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import libvirt
 import structlog
 from lxml import etree
 
-from worker.nodes.base import Machine, overlay_name
+from worker.nodes.base import Disk, Machine, Power, overlay_name
 from worker.nodes.libvirt import domain_stats, firewall, firmware, nic_devices, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.pools import get_volume
@@ -27,7 +29,14 @@ def get_domain(connection: libvirt.virConnect, machine_id: str) -> libvirt.virDo
     return connection.lookupByUUIDString(machine_id)
 
 
-def define(connection, machine: Machine, kvm: bool, limits: bool, has_filters: bool, metadata=()):
+def define(
+    connection: libvirt.virConnect,
+    machine: Machine,
+    kvm: bool,
+    limits: bool,
+    has_filters: bool,
+    metadata: Iterable[etree._Element] = (),
+) -> None:
     """Define the machine. `metadata` are further elements of its metadata."""
     paths = {disk: get_volume(connection, disk).path() for disk in (*machine.disks, *machine.media.values())}
     paths |= overlay_paths(connection, machine.disks)
@@ -45,7 +54,7 @@ def define(connection, machine: Machine, kvm: bool, limits: bool, has_filters: b
         define_renamed(connection, machine, old_name, description)
 
 
-def find_machine_type(connection, machine_id: str) -> str:
+def find_machine_type(connection: libvirt.virConnect, machine_id: str) -> str:
     """Return the machine type of the present definition, with its version; an empty text without a definition."""
     with ignore_missing():
         definition = get_domain(connection, machine_id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
@@ -53,7 +62,7 @@ def find_machine_type(connection, machine_id: str) -> str:
     return ""
 
 
-def overlay_paths(connection, disks) -> dict:
+def overlay_paths(connection: libvirt.virConnect, disks: Iterable[Disk]) -> dict[Disk, str]:
     """Return disk → overlay's path, for the disks that have an overlay."""
     paths = {}
     for disk in disks:
@@ -62,12 +71,12 @@ def overlay_paths(connection, disks) -> dict:
     return paths
 
 
-def current_name(connection, machine_id: str) -> str | None:
+def current_name(connection: libvirt.virConnect, machine_id: str) -> str | None:
     with ignore_missing():
         return get_domain(connection, machine_id).name()
 
 
-def define_renamed(connection, machine: Machine, old_name: str, description: str):
+def define_renamed(connection: libvirt.virConnect, machine: Machine, old_name: str, description: str) -> None:
     """Rename, then define. libvirt changes a name only by a separate call, and only while the machine is off."""
     domain = get_domain(connection, machine.id)
     domain.rename(machine.name)
@@ -78,11 +87,11 @@ def define_renamed(connection, machine: Machine, old_name: str, description: str
         raise
 
 
-def power(connection, machine_id: str):
+def power(connection: libvirt.virConnect, machine_id: str) -> Power:
     return domain_stats.to_power(get_domain(connection, machine_id).state()[0])
 
 
-def start(connection, machine_id: str):
+def start(connection: libvirt.virConnect, machine_id: str) -> None:
     domain = get_domain(connection, machine_id)
     firewall.upgrade_filters(connection, nic_devices.list_macs(domain))
     for attempt in range(1, FIREWALL_ATTEMPTS + 1):
@@ -98,7 +107,7 @@ def start(connection, machine_id: str):
             log.info("firewall_busy", machine=machine_id, attempt=attempt, detail=str(error))
 
 
-def use_page_cache(connection, domain) -> bool:
+def use_page_cache(connection: libvirt.virConnect, domain: libvirt.virDomain) -> bool:
     """Define the machine's disks with the host's page cache, for a file system without direct I/O. Returns whether
     anything changed."""
     description = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE))
@@ -111,11 +120,11 @@ def use_page_cache(connection, domain) -> bool:
     return bool(drivers)
 
 
-def is_on(connection, machine_id: str) -> bool:
+def is_on(connection: libvirt.virConnect, machine_id: str) -> bool:
     return bool(get_domain(connection, machine_id).isActive())
 
 
-def shutdown(connection, machine_id: str):
+def shutdown(connection: libvirt.virConnect, machine_id: str) -> None:
     """Ask the guest to turn off, by its agent or, when that does not answer, by the power button: libvirt tries both in
     turn."""
     domain = get_domain(connection, machine_id)
@@ -123,31 +132,31 @@ def shutdown(connection, machine_id: str):
         domain.shutdown()
 
 
-def power_off(connection, machine_id: str):
+def power_off(connection: libvirt.virConnect, machine_id: str) -> None:
     domain = get_domain(connection, machine_id)
     with ignore_if(lambda: not domain.isActive()):
         domain.destroy()
 
 
-def restart(connection, machine_id: str):
+def restart(connection: libvirt.virConnect, machine_id: str) -> None:
     get_domain(connection, machine_id).reboot()
 
 
-def reset(connection, machine_id: str):
+def reset(connection: libvirt.virConnect, machine_id: str) -> None:
     get_domain(connection, machine_id).reset()
 
 
-def suspend(connection, machine_id: str):
+def suspend(connection: libvirt.virConnect, machine_id: str) -> None:
     get_domain(connection, machine_id).suspend()
 
 
-def resume(connection, machine_id: str):
+def resume(connection: libvirt.virConnect, machine_id: str) -> None:
     domain = get_domain(connection, machine_id)
     with ignore_if(lambda: domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING):
         domain.resume()
 
 
-def delete(connection, machine_id: str) -> set[str]:
+def delete(connection: libvirt.virConnect, machine_id: str) -> set[str]:
     """Delete the machine; return the MACs of its NICs."""
     macs: set[str] = set()
     with ignore_missing():
@@ -161,7 +170,7 @@ def delete(connection, machine_id: str) -> set[str]:
 
 
 @contextlib.contextmanager
-def ignore_if(is_satisfied):
+def ignore_if(is_satisfied: Callable[[], Any]) -> Iterator[None]:
     """Ignore libvirt's refusal to bring a machine into the state that it is already in."""
     try:
         yield

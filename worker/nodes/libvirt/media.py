@@ -1,11 +1,12 @@
 """Optical media, and copying and reading whole disks."""
 
 import time
+from collections.abc import Callable
 
 import libvirt
 from lxml import etree
 
-from worker.nodes.base import Disk, Progress
+from worker.nodes.base import Disk, Progress, Readable, Writable
 from worker.nodes.libvirt import chipset, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain
@@ -15,11 +16,11 @@ COPY_POLL_INTERVAL_SECONDS = 5.0
 """Seconds between two polls of the size of a copy."""
 
 
-def track_progress(progress: Progress | None):
+def track_progress(progress: Progress | None) -> tuple[Progress, Callable[[], float]]:
     """Return a `progress` callback for a transfer, and a function that returns when it was last called (monotonic)."""
     last_report_at = time.monotonic()
 
-    def report(done, total):
+    def report(done: int, total: int) -> None:
         nonlocal last_report_at
         last_report_at = time.monotonic()
         if progress:
@@ -32,7 +33,7 @@ class CopyProgress:
     """Polls the size of a copy that the node makes by itself: returns when it last grew (monotonic), and reports
     progress."""
 
-    def __init__(self, get_size, progress: Progress | None):
+    def __init__(self, get_size: Callable[[], int], progress: Progress | None) -> None:
         self.get_size, self.progress = get_size, progress
         self.written_bytes, self.last_growth_at, self.next_poll_at = -1, time.monotonic(), 0.0
 
@@ -47,13 +48,15 @@ class CopyProgress:
         return self.last_growth_at
 
 
-def upload_media(connection, pool: str, name: str, source, size: int, progress: Progress) -> Disk:
+def upload_media(
+    connection: libvirt.virConnect, pool: str, name: str, source: Readable, size: int, progress: Progress
+) -> Disk:
     volume_pool = connection.storagePoolLookupByName(pool)
     upload(create_volume(volume_pool, name, xml.raw(name, size)), source, size, progress)
     return Disk(pool, name, size)
 
 
-def change_media(connection, machine_id: str, slot: str, disk: Disk | None):
+def change_media(connection: libvirt.virConnect, machine_id: str, slot: str, disk: Disk | None) -> None:
     """Change the medium, by force: a guest that has mounted the medium locks its tray and would not open it."""
     machine = get_domain(connection, machine_id)
     path = get_volume(connection, disk).path() if disk else None
@@ -79,7 +82,7 @@ def drive_xml(description: str, slot: str, path: str | None) -> str:
     return etree.tostring(drive, encoding="unicode")
 
 
-def copy_disk(connection, source: Disk, target: Disk):
+def copy_disk(connection: libvirt.virConnect, source: Disk, target: Disk) -> None:
     """Copy a disk with all its base images into a new volume; libvirt runs qemu-img for it."""
     volume_pool, volume = connection.storagePoolLookupByName(target.pool), get_volume(connection, source)
     delete_disk(connection, target.pool, target.name)
@@ -91,13 +94,13 @@ def copy_disk(connection, source: Disk, target: Disk):
         raise
 
 
-def copied_bytes(connection, disk: Disk) -> int:
+def copied_bytes(connection: libvirt.virConnect, disk: Disk) -> int:
     """Return the size of the file so far; -1 while it does not exist."""
     volume = find_or_none(connection.storagePoolLookupByName(disk.pool).storageVolLookupByName, disk.name)
     return volume.info()[2] if volume is not None else -1
 
 
-def read_disk(connection, disk: Disk, target, progress: Progress):
+def read_disk(connection: libvirt.virConnect, disk: Disk, target: Writable, progress: Progress) -> None:
     volume = get_volume(connection, disk)
     total = int(etree.fromstring(volume.XMLDesc()).findtext("physical") or volume.info()[2])
     stream = connection.newStream()

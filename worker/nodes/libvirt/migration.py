@@ -7,11 +7,13 @@ the daemons end the attempt by themselves: the guest continues at the source, or
 import contextlib
 import threading
 import time
+from collections.abc import Iterable, Mapping
+from typing import Self
 
 import libvirt
 from lxml import etree
 
-from worker.nodes.base import Machine
+from worker.nodes.base import Disk, Machine, Progress
 from worker.nodes.libvirt import chipset, firewall, firmware, nic_devices, nvram, xml
 from worker.nodes.libvirt.machines import get_domain
 from worker.nodes.libvirt.pools import create_volume, delete_disk, get_volume
@@ -24,7 +26,7 @@ MIGRATABLE_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MI
 KEPT_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 
 
-def migrate(connection, target, machine: Machine, limits: bool):
+def migrate(connection: libvirt.virConnect, target: libvirt.virConnect, machine: Machine, limits: bool) -> None:
     """Return when the machine is on the target. A machine that is off is started paused, moved, and turned off again.
     `limits` says whether the target can limit speeds."""
     domain = get_domain(connection, machine.id)
@@ -81,24 +83,26 @@ def migrate(connection, target, machine: Machine, limits: bool):
     firmware.delete_state(connection, machine.id, machine.name)
 
 
-def disk_devices(domain):
+def disk_devices(domain: libvirt.virDomain) -> list[etree._Element]:
     description = etree.fromstring(domain.XMLDesc(0))
     return description.findall("devices/disk[@device='disk']")
 
 
-def has_same_base(connection, target, device, path) -> bool:
+def has_same_base(
+    connection: libvirt.virConnect, target: libvirt.virConnect, device: etree._Element, path: str
+) -> bool:
     """Return whether both disks are based on an image of the same name, hence of the same bytes: then the image's part
     need not be moved."""
     base_name = base_image_name(connection.storageVolLookupByPath(device.find("source").get("file")))
     return base_name is not None and base_name == base_image_name(target.storageVolLookupByPath(path))
 
 
-def base_image_name(volume):
+def base_image_name(volume: libvirt.virStorageVol) -> str | None:
     path = etree.fromstring(volume.XMLDesc()).findtext("backingStore/path")
     return path and path.rpartition("/")[2]
 
 
-def target_xml(description: str, machine: Machine, paths, media, limits: bool) -> str:
+def target_xml(description: str, machine: Machine, paths: Iterable[str], media: Mapping[str, str], limits: bool) -> str:
     """Return the definition with the target's files and networks, and with speed limits if it supports them."""
     tree = etree.fromstring(description)
     for device, path in zip(tree.findall("devices/disk[@device='disk']"), paths, strict=True):
@@ -106,9 +110,9 @@ def target_xml(description: str, machine: Machine, paths, media, limits: bool) -
         for chain in device.findall("backingStore"):
             device.remove(chain)
     for device in tree.findall("devices/disk[@device='cdrom']"):
-        source, path = device.find("source"), media.get(device.find("target").get("dev"))
-        if source is not None and path:
-            source.set("file", path)
+        source, medium_path = device.find("source"), media.get(device.find("target").get("dev"))
+        if source is not None and medium_path:
+            source.set("file", medium_path)
         elif source is not None:
             device.remove(source)
     for device, nic in zip(tree.findall("devices/interface"), machine.nics, strict=True):
@@ -125,22 +129,22 @@ def target_xml(description: str, machine: Machine, paths, media, limits: bool) -
 class MigrationMonitor:
     """Polls a migration's progress over a connection of its own, and aborts it when `progress` raises."""
 
-    def __init__(self, connection, machine_id, progress):
+    def __init__(self, connection: libvirt.virConnect, machine_id: str, progress: Progress | None) -> None:
         self.connection, self.machine_id, self.progress = connection, machine_id, progress
         self.last_answer_at = time.monotonic()
         self.stopped_by: BaseException | None = None
         self.finished = threading.Event()
         self.thread = threading.Thread(target=self.poll, name="migration", daemon=True)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.thread.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.finished.set()
         self.thread.join()
 
-    def poll(self):
+    def poll(self) -> None:
         while not self.finished.wait(MIGRATION_POLL_INTERVAL_SECONDS):
             with contextlib.suppress(libvirt.libvirtError):
                 domain = get_domain(self.connection, self.machine_id)
@@ -149,7 +153,7 @@ class MigrationMonitor:
                 if job.get("data_total"):
                     self.report_progress(domain, job["data_processed"], job["data_total"])
 
-    def report_progress(self, domain, done, total):
+    def report_progress(self, domain: libvirt.virDomain, done: int, total: int) -> None:
         try:
             if self.progress:
                 self.progress(min(done, total), total)
@@ -158,7 +162,7 @@ class MigrationMonitor:
             domain.abortJob()
 
 
-def copy_media(connection, target, medium, target_disk):
+def copy_media(connection: libvirt.virConnect, target: libvirt.virConnect, medium: Disk, target_disk: Disk) -> None:
     """Copy a small read-only medium, through this process."""
     volume = get_volume(connection, medium)
     size = volume.info()[1]
@@ -168,7 +172,7 @@ def copy_media(connection, target, medium, target_disk):
     copy_volume_bytes(volume, copy, size)
 
 
-def copy_volume_bytes(volume, target, size):
+def copy_volume_bytes(volume: libvirt.virStorageVol, target: libvirt.virStorageVol, size: int) -> None:
     """Copy from volume to volume, through this process. After failure the second is deleted."""
     source_stream, target_stream = volume.connect().newStream(), target.connect().newStream()
     try:
@@ -186,21 +190,23 @@ def copy_volume_bytes(volume, target, size):
         raise
 
 
-def send_all(stream, data):
+def send_all(stream: libvirt.virStream, data: bytes) -> int:
     remaining = data
     while remaining:
         remaining = remaining[stream.send(remaining) :]
     return len(data)
 
 
-def clean_up_target(connection, machine_id: str, disks, name: str = ""):
+def clean_up_target(
+    connection: libvirt.virConnect, machine_id: str, disks: Iterable[tuple[str, str]], name: str = ""
+) -> None:
     """Delete the disks of a machine whose move did not complete. When the node has the machine, its disks stay."""
     if delete_partial_state(connection, machine_id, name or machine_id):
         for pool, disk in disks:
             delete_disk(connection, pool, disk)
 
 
-def delete_partial_state(connection, machine_id: str, name: str) -> bool:
+def delete_partial_state(connection: libvirt.virConnect, machine_id: str, name: str) -> bool:
     """Delete what arrived of a machine's TPM and firmware state, unless the node has the machine; return True if it was
     deleted."""
     try:

@@ -11,9 +11,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
+import libvirt
 import structlog
 from lxml import etree
 
@@ -48,7 +49,7 @@ def is_possible(uri: str) -> bool:
     return is_local and os.geteuid() == 0 and shutil.which("nft", path=PROGRAM_PATH) is not None
 
 
-def allow_advertisements(nics: Iterable[Nic]):
+def allow_advertisements(nics: Iterable[Nic]) -> None:
     """After success the NICs may advertise their own addresses and no others."""
     addresses_by_mac = {nic.mac: (*nic.addresses, *nic.prefixes) for nic in nics}
     if addresses_by_mac:
@@ -76,7 +77,7 @@ def match_target(network: ipaddress.IPv6Network) -> str:
     return f"@th,64,{network.prefixlen} {bits:#x}"
 
 
-def delete_rules(macs: Iterable[str]):
+def delete_rules(macs: Iterable[str]) -> None:
     for mac in macs:
         chain = chain_name(mac)
         present = nic_rules(mac, ())  # added first, because deleting a missing rule is an error
@@ -85,7 +86,7 @@ def delete_rules(macs: Iterable[str]):
         )
 
 
-def restore_rules(connection):
+def restore_rules(connection: libvirt.virConnect) -> None:
     """Restore the rules of all NICs after a start of this machine, from the filters that libvirt has stored."""
     nics = []
     for mac, nic_filter in list_nic_filters(connection):
@@ -97,12 +98,12 @@ def restore_rules(connection):
     allow_advertisements(nics)
 
 
-def forget_all(connection):
+def forget_all(connection: libvirt.virConnect) -> None:
     """Delete the rules of all NICs of this hypervisor. `restore_rules` restores them."""
     delete_rules(mac for mac, _ in list_nic_filters(connection))
 
 
-def list_nic_filters(connection):
+def list_nic_filters(connection: libvirt.virConnect) -> Iterator[tuple[str, libvirt.virNWFilter]]:
     """Yield pairs of a NIC's MAC and its filter in libvirt."""
     for nic_filter in connection.listAllNWFilters():
         if match := FILTER_NAME.fullmatch(nic_filter.name()):
@@ -113,7 +114,7 @@ def chain_name(mac: str) -> str:
     return f"card-{mac.replace(':', '').lower()}"
 
 
-def load_rules(script: str):
+def load_rules(script: str) -> None:
     """Load the whole script or, on an error, nothing."""
     result = subprocess.run(
         ["nft", "-f", "-"],

@@ -19,7 +19,7 @@ class PublicNetwork:
     name: str = "public"
 
 
-def ensure_network(connection: libvirt.virConnect, network: PublicNetwork):
+def ensure_network(connection: libvirt.virConnect, network: PublicNetwork) -> None:
     """After success the network is active. An existing one is not changed: guests may use it."""
     try:
         existing = connection.networkLookupByName(network.name)

@@ -1,6 +1,6 @@
 """Changing the NICs of machines, running or off."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import libvirt
 from lxml import etree
@@ -12,19 +12,21 @@ VARIABLE_ELEMENTS = ("filterref", "bandwidth", "link")
 """The elements that `xml.variable_nic_elements` creates."""
 
 
-def nics_by_mac(domain, flags=0) -> dict[str, etree._Element]:
+def nics_by_mac(domain: libvirt.virDomain, flags: int = 0) -> dict[str, etree._Element]:
     """Return the NICs by MAC, of the running machine or, with the flag, of its definition."""
     devices = etree.fromstring(domain.XMLDesc(flags)).iterfind("devices/interface")
     return {device.find("mac").get("address"): device for device in devices}
 
 
-def list_macs(domain) -> set[str]:
+def list_macs(domain: libvirt.virDomain) -> set[str]:
     """Return the MACs of the running machine and of its definition: after a new definition they may differ until a
     restart."""
     return {*nics_by_mac(domain), *nics_by_mac(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)}
 
 
-def update_nics(connection, machine_id: str, nics: Iterable[Nic], limits: bool, has_filters: bool):
+def update_nics(
+    connection: libvirt.virConnect, machine_id: str, nics: Iterable[Nic], limits: bool, has_filters: bool
+) -> None:
     """Update the NICs, filters first: an address may then be allowed a moment early, but nothing is ever unfiltered.
     Unchanged devices are not touched, because replacing one runs many programs on the host."""
     domain = connection.lookupByUUIDString(machine_id)
@@ -37,7 +39,14 @@ def update_nics(connection, machine_id: str, nics: Iterable[Nic], limits: bool, 
         replace_elements(domain, nics_by_mac(domain), nics, libvirt.VIR_DOMAIN_AFFECT_LIVE, limits, has_filters)
 
 
-def replace_elements(domain, devices, nics, flag, limits, has_filters):
+def replace_elements(
+    domain: libvirt.virDomain,
+    devices: Mapping[str, etree._Element],
+    nics: Iterable[Nic],
+    flag: int,
+    limits: bool,
+    has_filters: bool,
+) -> None:
     for nic in nics:
         if nic.mac not in devices:
             continue
@@ -50,7 +59,7 @@ def replace_elements(domain, devices, nics, flag, limits, has_filters):
             domain.updateDeviceFlags(xml.to_text(device), flag)
 
 
-def canonical_elements(parts) -> list[str]:
+def canonical_elements(parts: Iterable[etree._Element]) -> list[str]:
     """Return comparable texts, without a link that is up: libvirt sometimes omits it."""
     texts = (etree.tostring(part, method="c14n", with_tail=False).decode() for part in parts)
     plain = ("".join(text.split()) for text in texts)

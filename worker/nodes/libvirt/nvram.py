@@ -5,6 +5,7 @@ guest's processors run. Those of a machine that is off never do, so its file is 
 by a pool over its folder; that pool has no definition, and is gone when the daemon restarts.
 """
 
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
 import libvirt
@@ -16,7 +17,12 @@ from worker.nodes.libvirt.pools import create_volume, find_or_none
 NVRAM_POOL = "panel-firmware"
 
 
-def copy_nvram(connection, target, domain, copy):
+def copy_nvram(
+    connection: libvirt.virConnect,
+    target: libvirt.virConnect,
+    domain: libvirt.virDomain,
+    copy: Callable[[libvirt.virStorageVol, libvirt.virStorageVol, int], None],
+) -> None:
     """Copy the machine's NVRAM, if it has one. `copy(volume, target, size)` copies the bytes."""
     path = etree.fromstring(domain.XMLDesc()).findtext("os/nvram")
     if not path:
@@ -27,7 +33,7 @@ def copy_nvram(connection, target, domain, copy):
     copy(volume, create_volume(ensure_pool(target, folder), name, xml.raw(name, size)), size)
 
 
-def ensure_pool(connection: libvirt.virConnect, folder: str):
+def ensure_pool(connection: libvirt.virConnect, folder: str) -> libvirt.virStoragePool:
     """Return the pool over the folder, refreshed."""
     nvram_pool = find_or_none(connection.storagePoolLookupByName, NVRAM_POOL)
     if nvram_pool is None:

@@ -6,6 +6,7 @@ through it, also after being defined again, so an interruption between two steps
 
 import contextlib
 import time
+from collections.abc import Iterator, Mapping
 
 import libvirt
 from lxml import etree
@@ -28,13 +29,13 @@ DEFINITION_XML_FLAGS = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_
 COMMIT_FLAGS = libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE | libvirt.VIR_DOMAIN_BLOCK_COMMIT_SHALLOW
 
 
-def find_overlay(connection, disk_pool: str, disk_name: str):
+def find_overlay(connection: libvirt.virConnect, disk_pool: str, disk_name: str) -> libvirt.virStorageVol | None:
     """Return the overlay's volume, or None."""
     volume_pool = connection.storagePoolLookupByName(disk_pool)
     return pools.find_or_none(volume_pool.storageVolLookupByName, overlay_name(disk_name))
 
 
-def create_overlays(connection, machine_id: str, disks: list[Disk]):
+def create_overlays(connection: libvirt.virConnect, machine_id: str, disks: list[Disk]) -> None:
     domain = get_domain(connection, machine_id)
     if not domain.isActive():
         raise Refused(message("The machine is off."), f"machine {machine_id}")
@@ -63,7 +64,7 @@ def create_overlays(connection, machine_id: str, disks: list[Disk]):
         raise
 
 
-def switch_to_overlays(domain, used, overlays: dict[str, str]):
+def switch_to_overlays(domain: libvirt.virDomain, used: Mapping[str, str], overlays: dict[str, str]) -> None:
     """Switch the machine to the overlays, with the guest's file systems frozen if its agent answers; else the disks are
     as after a power failure."""
     switched = [
@@ -78,7 +79,7 @@ def switch_to_overlays(domain, used, overlays: dict[str, str]):
         domain.snapshotCreateXML(description, OVERLAY_SNAPSHOT_FLAGS)
 
 
-def commit_overlay(connection, machine_id: str, pool: str, name: str, progress: Progress):
+def commit_overlay(connection: libvirt.virConnect, machine_id: str, pool: str, name: str, progress: Progress) -> None:
     volume = find_overlay(connection, pool, name)
     if volume is None:
         return
@@ -91,7 +92,7 @@ def commit_overlay(connection, machine_id: str, pool: str, name: str, progress: 
 
 
 @contextlib.contextmanager
-def paused_if_off(connection, domain):
+def paused_if_off(connection: libvirt.virConnect, domain: libvirt.virDomain) -> Iterator[None]:
     """Start a machine that is off, paused, for the duration of the block: QEMU can merge only while it runs."""
     if domain.isActive():
         yield
@@ -103,7 +104,7 @@ def paused_if_off(connection, domain):
         power_off(connection, domain.UUIDString())
 
 
-def run_block_commit(domain, target: str, progress: Progress):
+def run_block_commit(domain: libvirt.virDomain, target: str, progress: Progress) -> None:
     """Merge the overlay, or continue a merge that an earlier call started."""
     if not domain.blockJobInfo(target):
         domain.blockCommit(target, None, None, 0, COMMIT_FLAGS)
@@ -123,12 +124,12 @@ def run_block_commit(domain, target: str, progress: Progress):
         raise
 
 
-def is_commit_ready(domain, target: str) -> bool:
+def is_commit_ready(domain: libvirt.virDomain, target: str) -> bool:
     ready = etree.fromstring(domain.XMLDesc()).xpath("devices/disk[target/@dev=$dev]/mirror/@ready", dev=target)
     return ready == ["yes"]
 
 
-def discard_overlay(connection, machine_id: str, pool: str, name: str):
+def discard_overlay(connection: libvirt.virConnect, machine_id: str, pool: str, name: str) -> None:
     volume = find_overlay(connection, pool, name)
     if volume is None:
         return
@@ -145,7 +146,7 @@ def discard_overlay(connection, machine_id: str, pool: str, name: str):
     volume.delete()
 
 
-def disk_targets(domain) -> dict[str, str]:
+def disk_targets(domain: libvirt.virDomain) -> dict[str, str]:
     """Return file → target (`vda`) of the disks in use, or used at the next start. Empty drives have their target as
     the key."""
     targets = {}

@@ -7,13 +7,15 @@ So a second, empty volume beside an image marks it as complete; an interrupted t
 import contextlib
 import io
 import time
+from collections.abc import Callable
 from pathlib import PurePosixPath
+from typing import Any
 
 import libvirt
 from lxml import etree
 
 from panel.core.messages import message
-from worker.nodes.base import Disk, Image, Pool, Progress, Refused, Seed
+from worker.nodes.base import Disk, Image, Pool, Progress, Readable, Refused, Seed
 from worker.nodes.libvirt import xml
 from worker.nodes.libvirt.errors import ignore_missing, repeat_when_off
 from worker.nodes.libvirt.seed_iso import build_iso
@@ -39,7 +41,7 @@ def prepare_pool(connection: libvirt.virConnect, name: str, path: str) -> Pool:
     return describe_pool(volume_pool)
 
 
-def define_pool(connection, name, path):
+def define_pool(connection: libvirt.virConnect, name: str, path: str) -> libvirt.virStoragePool:
     try:
         return connection.storagePoolDefineXML(xml.pool(name, path))
     except libvirt.libvirtError:
@@ -51,7 +53,7 @@ def define_pool(connection, name, path):
         return existing
 
 
-def activate_pool(volume_pool):
+def activate_pool(volume_pool: libvirt.virStoragePool) -> None:
     """Start the pool. Waits while another process starts it: libvirt refuses the second attempt."""
     deadline = time.monotonic() + POOL_START_TIMEOUT_SECONDS
     while not volume_pool.isActive():
@@ -63,7 +65,7 @@ def activate_pool(volume_pool):
             time.sleep(POOL_POLL_INTERVAL_SECONDS)
 
 
-def list_pools(connection) -> tuple[Pool, ...]:
+def list_pools(connection: libvirt.virConnect) -> tuple[Pool, ...]:
     """Return the active pools, with their current free space."""
     active_pools = connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
     for pool in active_pools:
@@ -72,21 +74,21 @@ def list_pools(connection) -> tuple[Pool, ...]:
     return tuple(describe_pool(pool) for pool in active_pools)
 
 
-def describe_pool(pool) -> Pool:
+def describe_pool(pool: libvirt.virStoragePool) -> Pool:
     _, capacity, _, free = pool.info()
     return Pool(pool.name(), pool_path(pool), capacity, free)
 
 
-def pool_path(pool) -> str:
+def pool_path(pool: libvirt.virStoragePool) -> str:
     return etree.fromstring(pool.XMLDesc()).findtext("target/path") or ""
 
 
-def has_image(connection, pool: str, image: Image) -> bool:
+def has_image(connection: libvirt.virConnect, pool: str, image: Image) -> bool:
     names = connection.storagePoolLookupByName(pool).listVolumes()
     return image.name in names and image.name + COMPLETE_SUFFIX in names
 
 
-def put_image(connection, pool: str, image: Image, progress: Progress):
+def put_image(connection: libvirt.virConnect, pool: str, image: Image, progress: Progress) -> None:
     volume_pool = connection.storagePoolLookupByName(pool)
     if find_or_none(volume_pool.storageVolLookupByName, image.name + COMPLETE_SUFFIX) is not None:
         return
@@ -98,19 +100,19 @@ def put_image(connection, pool: str, image: Image, progress: Progress):
     create_volume(volume_pool, image.name + COMPLETE_SUFFIX, xml.raw(image.name + COMPLETE_SUFFIX, 0))
 
 
-def volume_file_size(volume_pool, name: str) -> int:
+def volume_file_size(volume_pool: libvirt.virStoragePool, name: str) -> int:
     """Return the bytes of the volume's file. A second transfer of the same image replaces the file of the first."""
     return int(etree.fromstring(volume_pool.storageVolLookupByName(name).XMLDesc()).findtext("physical") or 0)
 
 
-def delete_image(connection, pool: str, name: str):
+def delete_image(connection: libvirt.virConnect, pool: str, name: str) -> None:
     """Delete the mark first: after an interruption the rest does not count as an image."""
     ensure_not_base(connection.storagePoolLookupByName(pool), name)
     delete_disk(connection, pool, name + COMPLETE_SUFFIX)
     delete_disk(connection, pool, name)
 
 
-def ensure_not_base(volume_pool, name: str):
+def ensure_not_base(volume_pool: libvirt.virStoragePool, name: str) -> None:
     image = find_or_none(volume_pool.storageVolLookupByName, name)
     for volume in volume_pool.listAllVolumes() if image is not None else ():
         with ignore_missing():
@@ -118,7 +120,7 @@ def ensure_not_base(volume_pool, name: str):
                 raise Refused(message("Disks are based on the image."), f"{volume.name()} is based on {name}")
 
 
-def create_disk(connection, disk: Disk, image: Image | None):
+def create_disk(connection: libvirt.virConnect, disk: Disk, image: Image | None) -> None:
     volume_pool = connection.storagePoolLookupByName(disk.pool)
     base = None
     if image:
@@ -127,7 +129,7 @@ def create_disk(connection, disk: Disk, image: Image | None):
     create_volume(volume_pool, disk.name, xml.qcow2(disk.name, disk.size, base))
 
 
-def create_volume(volume_pool, name: str, description: str):
+def create_volume(volume_pool: libvirt.virStoragePool, name: str, description: str) -> libvirt.virStorageVol:
     """Create a volume, replacing any of that name. The existing one is looked up only when creation fails."""
     try:
         return volume_pool.createXML(description)
@@ -138,7 +140,7 @@ def create_volume(volume_pool, name: str, description: str):
     return volume_pool.createXML(description)
 
 
-def grow_disk(connection, disk: Disk, machine_id: str | None):
+def grow_disk(connection: libvirt.virConnect, disk: Disk, machine_id: str | None) -> None:
     volume = get_volume(connection, disk)
     _, size, _ = volume.info()
     if size >= disk.size:
@@ -150,21 +152,21 @@ def grow_disk(connection, disk: Disk, machine_id: str | None):
         repeat_when_off(machine, lambda: resize_volume(machine, volume, disk))
 
 
-def resize_volume(machine, volume, disk: Disk):
+def resize_volume(machine: libvirt.virDomain, volume: libvirt.virStorageVol, disk: Disk) -> None:
     if machine.isActive():
         machine.blockResize(volume.path(), disk.size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
     else:
         volume.resize(disk.size)
 
 
-def delete_disk(connection, pool: str, name: str):
+def delete_disk(connection: libvirt.virConnect, pool: str, name: str) -> None:
     volume = find_or_none(connection.storagePoolLookupByName(pool).storageVolLookupByName, name)
     if volume is not None:
         with ignore_missing():
             volume.delete()
 
 
-def list_disks(connection, pool: str) -> list[Disk]:
+def list_disks(connection: libvirt.virConnect, pool: str) -> list[Disk]:
     disks = []
     for volume in connection.storagePoolLookupByName(pool).listAllVolumes():
         if not volume.name().endswith(COMPLETE_SUFFIX):
@@ -173,11 +175,11 @@ def list_disks(connection, pool: str) -> list[Disk]:
     return disks
 
 
-def get_volume(connection, disk: Disk):
+def get_volume(connection: libvirt.virConnect, disk: Disk) -> libvirt.virStorageVol:
     return connection.storagePoolLookupByName(disk.pool).storageVolLookupByName(disk.name)
 
 
-def create_seed(connection, pool: str, name: str, seed: Seed) -> Disk:
+def create_seed(connection: libvirt.virConnect, pool: str, name: str, seed: Seed) -> Disk:
     content = build_iso(seed)
     volume_pool = connection.storagePoolLookupByName(pool)
     volume = create_volume(volume_pool, name, xml.raw(name, len(content)))
@@ -185,7 +187,7 @@ def create_seed(connection, pool: str, name: str, seed: Seed) -> Disk:
     return Disk(pool, name, len(content))
 
 
-def upload(volume, source, size: int, progress: Progress):
+def upload(volume: libvirt.virStorageVol, source: Readable, size: int, progress: Progress) -> None:
     """Fill a new volume. When the source or the node fails, the volume is deleted."""
     stream = volume.connect().newStream()
     try:
@@ -205,7 +207,7 @@ def upload(volume, source, size: int, progress: Progress):
         raise
 
 
-def find_or_none(find, name: str):
+def find_or_none(find: Callable[[str], Any], name: str) -> Any:
     """Return what `find(name)` returns, or None when there is nothing of that name."""
     with ignore_missing():
         return find(name)

@@ -172,7 +172,7 @@ def get_kvm_verdict(directory: Path) -> kvm.Verdict:
     return kvm.get_verdict(Path(directory).resolve() / "kvm.json")
 
 
-def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PROGRAM_PATH) -> str:  # noqa: B008  (frozen)
+def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs: str = PROGRAM_PATH) -> str:  # noqa: B008  (frozen)
     """Start the hypervisor and its network `public`, and return its libvirt URI. Does nothing when both run. Raises
     `NoHypervisor`."""
     directory = Path(directory).resolve()
@@ -189,7 +189,7 @@ def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs=PR
     return connection_uri(directory)
 
 
-def stop(directory: Path):
+def stop(directory: Path) -> None:
     """Stop the daemon and all its guests, and remove its network with the rules of its NICs. What is on disk stays."""
     directory = Path(directory).resolve()
     if not directory.exists():
@@ -209,7 +209,7 @@ def stop(directory: Path):
                     os.rmdir(group)
 
 
-def stop_machines(connection: libvirt.virConnect):
+def stop_machines(connection: libvirt.virConnect) -> None:
     for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
         with contextlib.suppress(libvirt.libvirtError):  # it has just ended, or ends with the daemon
             domain.destroy()
@@ -239,7 +239,7 @@ def has_leftovers(directory: Path) -> bool:
     return any(any((directory / "run" / kind).glob("*.xml")) for kind in ("qemu", "network"))
 
 
-def launch_daemon(directory: Path, programs=PROGRAM_PATH) -> libvirt.virConnect:
+def launch_daemon(directory: Path, programs: str = PROGRAM_PATH) -> libvirt.virConnect:
     """Start the daemon at the strictest confinement level at which a machine starts. Returns a connection."""
     if problems := list_missing():
         raise NoHypervisor(" ".join(problems))
@@ -261,7 +261,9 @@ def launch_daemon(directory: Path, programs=PROGRAM_PATH) -> libvirt.virConnect:
     raise NoHypervisor(f"libvirtd did not start: {refused} (see {directory / 'log' / 'libvirtd.log'})")
 
 
-def run_daemon(directory: Path, level: confinement.Level, works_with_kvm: bool, programs: str):
+def run_daemon(
+    directory: Path, level: confinement.Level, works_with_kvm: bool, programs: str
+) -> tuple[libvirt.virConnect | None, str]:
     """Return a connection to the daemon (None on failure) and what it printed."""
     covers = []
     for covered, visible_paths in confinement.directories_to_cover(
@@ -299,7 +301,7 @@ def kvm_device(user: confinement.QemuUser) -> str:
     return "yes" if user.can_open(Path("/dev/kvm")) else str(user.gid)
 
 
-def write_settings(directory: Path, level: confinement.Level):
+def write_settings(directory: Path, level: confinement.Level) -> None:
     """Write the folders and settings. The daemon's notes about running guests are valid for one boot only."""
     boot_id_file = directory / "boot_id"
     if not boot_id_file.exists() or boot_id_file.read_text() != kvm.read_boot_id():

@@ -7,6 +7,8 @@ QEMU's monitor, and libvirt is given its description, which is that of a machine
 import contextlib
 import json
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import libvirt
 import libvirt_qemu
@@ -23,7 +25,7 @@ DEFINITION_XML_FLAGS = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_
 REVERT_RUNNING, REVERT_PAUSED = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_RUNNING, libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_PAUSED
 
 
-def create(connection, machine_id: str, name: str, memory: bool):
+def create(connection: libvirt.virConnect, machine_id: str, name: str, memory: bool) -> None:
     domain = get_domain(connection, machine_id)
     if (
         etree.fromstring(domain.XMLDesc()).find("os").get("firmware") == "efi"
@@ -37,7 +39,7 @@ def create(connection, machine_id: str, name: str, memory: bool):
         snapshot_disks(domain, name)
 
 
-def snapshot_disks(domain, name: str):
+def snapshot_disks(domain: libvirt.virDomain, name: str) -> None:
     """Snapshot all disks of a running machine at one moment, without its memory."""
     with freeze_filesystems(domain):
         data = [{"device": node, "name": name} for node in disk_nodes(domain)]
@@ -54,13 +56,13 @@ def snapshot_disks(domain, name: str):
         raise
 
 
-def disk_nodes(domain) -> list[str]:
+def disk_nodes(domain: libvirt.virDomain) -> list[str]:
     """Return QEMU's node names of the machine's disks."""
     inserted = [medium.get("inserted") for medium in run_monitor_command(domain, "query-block")]
     return [medium["node-name"] for medium in inserted if medium and not medium["ro"] and medium["drv"] == "qcow2"]
 
 
-def run_monitor_command(domain, command: str, **arguments):
+def run_monitor_command(domain: libvirt.virDomain, command: str, **arguments: Any) -> Any:
     reply = libvirt_qemu.qemuMonitorCommand(domain, json.dumps({"execute": command, "arguments": arguments}), 0)
     answer = json.loads(reply)
     if "error" in answer:
@@ -68,7 +70,7 @@ def run_monitor_command(domain, command: str, **arguments):
     return answer["return"]
 
 
-def build_snapshot_xml(domain, name: str) -> str:
+def build_snapshot_xml(domain: libvirt.virDomain, name: str) -> str:
     definition = etree.fromstring(domain.XMLDesc(DEFINITION_XML_FLAGS))
     disks = definition.xpath("devices/disk[@device='disk']/target/@dev")
     return xml.to_text(
@@ -84,7 +86,7 @@ def build_snapshot_xml(domain, name: str) -> str:
 
 
 @contextlib.contextmanager
-def freeze_filesystems(domain):
+def freeze_filesystems(domain: libvirt.virDomain) -> Iterator[None]:
     """Freeze the guest's file systems for the duration of the block, if its agent can: without memory, a snapshot
     contains only what is on disk."""
     frozen = False
@@ -99,7 +101,7 @@ def freeze_filesystems(domain):
                 domain.fsThaw()
 
 
-def revert(connection, machine_id: str, name: str, memory: bool):
+def revert(connection: libvirt.virConnect, machine_id: str, name: str, memory: bool) -> None:
     domain = get_domain(connection, machine_id)
     snapshot = find_snapshot(domain, name)
     if snapshot is None:
@@ -116,14 +118,14 @@ def revert(connection, machine_id: str, name: str, memory: bool):
         power_off(connection, machine_id)
 
 
-def delete(connection, machine_id: str, name: str):
+def delete(connection: libvirt.virConnect, machine_id: str, name: str) -> None:
     with ignore_missing():
         snapshot = find_snapshot(get_domain(connection, machine_id), name)
         if snapshot is not None:
             snapshot.delete()
 
 
-def find_snapshot(domain, name: str):
+def find_snapshot(domain: libvirt.virDomain, name: str) -> libvirt.virDomainSnapshot | None:
     try:
         return domain.snapshotLookupByName(name)
     except libvirt.libvirtError as error:

@@ -20,7 +20,7 @@ def is_supported(connection: libvirt.virConnect) -> bool:
     return "emulator" in backends
 
 
-def ensure_supported(machine: Machine, is_available: bool):
+def ensure_supported(machine: Machine, is_available: bool) -> None:
     """Raise `Refused` when the machine needs a TPM and the node has none: libvirt would notice only at the machine's
     start."""
     if machine.tpm and not is_available:

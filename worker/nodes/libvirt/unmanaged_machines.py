@@ -1,6 +1,7 @@
 """Describes machines that the panel did not define, and what a machine of the panel could not preserve of them."""
 
 import contextlib
+from collections.abc import Iterator
 
 import libvirt
 from lxml import etree
@@ -15,7 +16,7 @@ PASSTHROUGH_DEVICES = ("hostdev", "filesystem", "shmem", "lease", "interface[@ty
 QEMU_COMMANDLINE_TAG = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
 
 
-def inspect(connection, machine_id: str) -> MachineDescription:
+def inspect(connection: libvirt.virConnect, machine_id: str) -> MachineDescription:
     domain = get_domain(connection, machine_id)
     tree = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
     disk_xpath = "devices/disk[not(@device) or @device='disk' or @device='lun']"
@@ -34,19 +35,19 @@ def inspect(connection, machine_id: str) -> MachineDescription:
     )
 
 
-def boot_order(device) -> int:
+def boot_order(device: etree._Element) -> int:
     """Return the boot position. Devices that are not booted from come last, in the order of the definition."""
     boot = device.find("boot")
     return int(boot.get("order")) if boot is not None else 1000
 
 
-def describe_nic(device) -> Nic:
+def describe_nic(device: etree._Element) -> Nic:
     source = device.find("source")
     network = "" if source is None else source.get("network") or source.get("bridge") or source.get("dev") or ""
     return Nic(device.find("mac").get("address"), network)
 
 
-def describe_disk(connection, device) -> DiskDescription:
+def describe_disk(connection: libvirt.virConnect, device: etree._Element) -> DiskDescription:
     name, source = device.find("target").get("dev"), device.find("source")
     path = "" if source is None else next(iter(source.attrib.values()), "")
     volume = find_volume(connection, device.get("type"), source)
@@ -57,7 +58,9 @@ def describe_disk(connection, device) -> DiskDescription:
     return DiskDescription(name, volume.name(), pool, size, disk_import_error(device, volume_format))
 
 
-def find_volume(connection, kind, source):
+def find_volume(
+    connection: libvirt.virConnect, kind: str | None, source: etree._Element | None
+) -> libvirt.virStorageVol | None:
     """Return the volume in one of the node's pools, or None. Files that were placed there by hand are found as well."""
     if source is None:
         return None
@@ -73,13 +76,13 @@ def find_volume(connection, kind, source):
     return None
 
 
-def refresh_pools(connection):
+def refresh_pools(connection: libvirt.virConnect) -> None:
     for pool in connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
         with contextlib.suppress(libvirt.libvirtError):  # fails during a transfer
             pool.refresh()
 
 
-def disk_import_error(device, volume_format) -> str | None:
+def disk_import_error(device: etree._Element, volume_format: etree._Element | None) -> str | None:
     """Return the error, completing "the disk …", or None. `written` is the format element of the volume itself."""
     driver = device.find("driver")
     disk_format = "raw" if driver is None else driver.get("type", "raw")
@@ -99,12 +102,12 @@ def disk_import_error(device, volume_format) -> str | None:
     return None
 
 
-def has_secure_boot(tree) -> bool:
+def has_secure_boot(tree: etree._Element) -> bool:
     on = tree.xpath("os/loader[@secure='yes'] | os/firmware/feature[@name='secure-boot'][@enabled='yes']")
     return bool(on)
 
 
-def iter_definition_errors(tree):
+def iter_definition_errors(tree: etree._Element) -> Iterator[str]:
     """Yield what the definition has that a machine of the panel cannot have."""
     kind, system = tree.find("os/type"), tree.find("os")
     if kind.text != "hvm" or kind.get("arch") != "x86_64":
@@ -127,7 +130,7 @@ def iter_definition_errors(tree):
         yield message("Its memory is encrypted by the host (launchSecurity).")
 
 
-def iter_host_state_errors(domain):
+def iter_host_state_errors(domain: libvirt.virDomain) -> Iterator[str]:
     """Yield what the host stores beside the definition and an import would lose."""
     if not domain.isPersistent():
         yield message("Its host does not keep it: it is gone once it stops.")

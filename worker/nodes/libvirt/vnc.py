@@ -1,6 +1,6 @@
 """VNC servers of running machines: their password and their address."""
 
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 import libvirt
 from lxml import etree
@@ -19,7 +19,7 @@ SSH_TRANSPORTS = ("ssh", "libssh", "libssh2")
 """libvirt's transports that use an SSH server."""
 
 
-def open_console(connection, machine_id: str, password: str, uri: str) -> Endpoint:
+def open_console(connection: libvirt.virConnect, machine_id: str, password: str, uri: str) -> Endpoint:
     domain = get_domain(connection, machine_id)
     if not domain.isActive():
         raise Refused(message("The machine is off."), f"machine {machine_id}")
@@ -54,7 +54,7 @@ def find_route(listen: str, uri: str) -> tuple[str, str | None]:
     return (address.hostname if listen in WILDCARD_ADDRESSES else listen), None
 
 
-def ssh_target(address) -> str:
+def ssh_target(address: SplitResult) -> str:
     """Return the part of libvirt's URI that SSH needs."""
     keys = parse_qs(address.query).get("keyfile", ())
     return f"ssh://{address.netloc}" + "".join(f"?keyfile={quote(key)}" for key in keys[:1])

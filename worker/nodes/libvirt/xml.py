@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from lxml import etree
 from lxml.builder import E, ElementMaker
 
-from worker.nodes.base import Machine, Nic
+from worker.nodes.base import Disk, Machine, Nic
 from worker.nodes.libvirt import chipset, firewall, firmware, tpm
 
 PANEL_NAMESPACE = "urn:panel:machine:1"
@@ -15,7 +15,7 @@ VNC_LENGTH = 8
 """Characters of a password that VNC uses."""
 
 
-def to_text(element) -> str:
+def to_text(element: etree._Element) -> str:
     return etree.tostring(element, encoding="unicode")
 
 
@@ -43,7 +43,13 @@ def raw(name: str, size: int) -> str:
 
 
 def domain(
-    machine: Machine, paths: Mapping, kvm: bool, limits: bool, has_filters: bool, metadata=(), existing=""
+    machine: Machine,
+    paths: Mapping[Disk, str],
+    kvm: bool,
+    limits: bool,
+    has_filters: bool,
+    metadata: Iterable[etree._Element] = (),
+    existing: str = "",
 ) -> str:
     """Return a machine's definition. `paths`: disk or medium → its file; `metadata`: further elements of its metadata;
     `existing`: the machine type of its present definition. The flags say what the node can do."""
@@ -68,7 +74,12 @@ def domain(
                 *chipset.build_controllers(machine, kind),
                 *(disk(n, paths[d], order, d.name) for n, d in enumerate(machine.disks)),
                 *(
-                    drive(name, chipset.drive_bus(slot, machine, kind), paths.get(machine.media.get(slot)), order)
+                    drive(
+                        name,
+                        chipset.drive_bus(slot, machine, kind),
+                        paths[machine.media[slot]] if slot in machine.media else None,
+                        order,
+                    )
                     for slot, name in drives.items()
                 ),
                 *(nic_element(n, nic, order, limits, has_filters) for n, nic in enumerate(machine.nics)),
@@ -115,7 +126,7 @@ def boot_order(machine: Machine, drives: Mapping[str, str]) -> dict[str, int]:
     return {device: n for n, device in enumerate((d for kind in machine.boot for d in devices[kind]), start=1)}
 
 
-def boot_elements(device: str, order: Mapping[str, int]) -> list:
+def boot_elements(device: str, order: Mapping[str, int]) -> list[etree._Element]:
     return [E.boot(order=str(order[device]))] if device in order else []
 
 
@@ -133,7 +144,7 @@ PAGE_CACHE = {"cache": "writeback", "io": "threads"}
 """Used instead where the file system of a pool does not support direct I/O."""
 
 
-def disk(number: int, path: str, order, name: str, iothread=True) -> etree._Element:
+def disk(number: int, path: str, order: Mapping[str, int], name: str, iothread: bool = True) -> etree._Element:
     """Return a disk. The guest finds it as /dev/disk/by-id/virtio-NAME: virtio disks show 20 characters of the serial
     number."""
     device = disk_name(number)
@@ -154,7 +165,7 @@ def disk_name(number: int) -> str:
     return disk_name(number // 26 - 1) + letters if number >= 26 else f"vd{letters}"
 
 
-def drive(device: str, bus: str, path: str | None, order) -> etree._Element:
+def drive(device: str, bus: str, path: str | None, order: Mapping[str, int]) -> etree._Element:
     """Return an optical drive, empty without a path, so that a medium can be inserted later."""
     return E.disk(
         E.driver(name="qemu", type="raw"),
@@ -168,7 +179,7 @@ def drive(device: str, bus: str, path: str | None, order) -> etree._Element:
     )
 
 
-def scsi_target(device: str, bus: str) -> list:
+def scsi_target(device: str, bus: str) -> list[etree._Element]:
     """Return an address with a SCSI target of its own: guests number targets in order, but the units of one target
     backwards."""
     if bus != "scsi":
@@ -176,7 +187,7 @@ def scsi_target(device: str, bus: str) -> list:
     return [E.address(type="drive", controller="0", bus="0", target=str(ord(device[-1]) - ord("a")), unit="0")]
 
 
-def nic_element(number: int, nic: Nic, order, limits: bool, has_filters: bool) -> etree._Element:
+def nic_element(number: int, nic: Nic, order: Mapping[str, int], limits: bool, has_filters: bool) -> etree._Element:
     return E.interface(
         E.mac(address=nic.mac),
         E.source(network=nic.network),
@@ -187,7 +198,7 @@ def nic_element(number: int, nic: Nic, order, limits: bool, has_filters: bool) -
     )
 
 
-def variable_nic_elements(nic: Nic, limits: bool, has_filters: bool) -> list:
+def variable_nic_elements(nic: Nic, limits: bool, has_filters: bool) -> list[etree._Element]:
     """Return the parts of a NIC that may change while the machine runs."""
     return [
         *([E.filterref(filter=firewall.filter_name(nic.mac))] if has_filters else []),
@@ -196,7 +207,7 @@ def variable_nic_elements(nic: Nic, limits: bool, has_filters: bool) -> list:
     ]
 
 
-def bandwidth(nic: Nic) -> list:
+def bandwidth(nic: Nic) -> list[etree._Element]:
     """Return the speed limits. libvirt counts in kilobytes a second; its inbound is what the guest receives, as in
     `Nic`."""
     limits = {"inbound": nic.inbound_mbps, "outbound": nic.outbound_mbps}

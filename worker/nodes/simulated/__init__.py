@@ -4,28 +4,26 @@ It fulfils the whole contract, between processes and across restarts. Its machin
 computed on request.
 """
 
+from pathlib import Path
+
 from panel.core.messages import message
-from worker.nodes.base import Capabilities, GiB, NodeDriver
+from worker.nodes.base import Capabilities, GiB, NodeDriver, NodeSpec
 from worker.nodes.simulated.fault_injection import Faults, InlineCircuitBreaker, inject_faults
 from worker.nodes.simulated.guests import Guests
 from worker.nodes.simulated.hotplug import Hotplug
 from worker.nodes.simulated.importing import Importing
-from worker.nodes.simulated.machines import Machines
 from worker.nodes.simulated.media import Media
 from worker.nodes.simulated.migration import Migration
 from worker.nodes.simulated.options import parse_options
 from worker.nodes.simulated.overlays import Overlays
 from worker.nodes.simulated.snapshots import Snapshots
 from worker.nodes.simulated.state import State
-from worker.nodes.simulated.storage import Storage
 from worker.nodes.simulated.test_hooks import ExternalActions
 
 
 @inject_faults
 class SimulatedNode(
-    Storage,
     Media,
-    Machines,
     Overlays,
     Snapshots,
     Hotplug,
@@ -36,19 +34,19 @@ class SimulatedNode(
     ExternalActions,
     NodeDriver,
 ):
-    def __init__(self, spec, data_dir):
+    def __init__(self, spec: NodeSpec, data_dir: Path) -> None:
         super().__init__(spec, data_dir)
         self.options = parse_options(spec.uri)
         self.circuit = InlineCircuitBreaker(spec.name)
         self.state = State(data_dir / "simulated" / f"{spec.id}.db")
 
-    def ping(self):
+    def ping(self) -> None:
         self.state.rows("SELECT 1")
 
-    def close(self):
+    def close(self) -> None:
         self.state.close()
 
-    def capabilities(self):
+    def capabilities(self) -> Capabilities:
         with self.state.snapshot() as db:
             names = [row["name"] for row in db.execute("SELECT name FROM pools ORDER BY name")]
             pools = tuple(self._describe_pool(db, name) for name in names)

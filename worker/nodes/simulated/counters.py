@@ -2,6 +2,7 @@
 
 import math
 import zlib
+from typing import Any
 
 LOAD_PERIOD_SECONDS = 600
 """Seconds in which a machine's load rises and falls once, so that graphs are not flat."""
@@ -10,7 +11,7 @@ DISK_OPERATION_BYTES = 16384
 """Bytes of one disk operation."""
 
 
-def work_seconds(uptime, key):
+def work_seconds(uptime: float, key: str) -> float:
     """Return the seconds of work done with a load that oscillates around one half; it never decreases."""
     phase = key_fraction(key) * LOAD_PERIOD_SECONDS
     swing = LOAD_PERIOD_SECONDS / (2 * math.pi)
@@ -18,16 +19,16 @@ def work_seconds(uptime, key):
     return (uptime - 0.8 * swing * wave) / 2
 
 
-def key_fraction(key):
+def key_fraction(key: str) -> float:
     """Return a number from 0 to 1, derived from the key."""
     return zlib.crc32(key.encode()) / 0xFFFFFFFF
 
 
-def compute_counters(machine_id, live, uptime):
+def compute_counters(machine_id: str, live: dict[str, Any], uptime: float) -> dict[str, Any]:
     """Return the counter fields of `MachineStatus` for a machine that was started with the definition `live`."""
     work = work_seconds(uptime, machine_id)
 
-    def count_bytes(kind, mbps):
+    def count_bytes(kind: str, mbps: int) -> int:
         """Return bytes, never beyond the speed limit."""
         peak = 20e6 * key_fraction(machine_id + kind)
         return int(work * min(peak, mbps * 125_000 if mbps else peak))

@@ -8,6 +8,8 @@ with `crashing` exit at once.
 import base64
 import json
 import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -15,6 +17,9 @@ from panel.core import clock
 from worker.guest import background_job, docker, docker_detect
 from worker.nodes.base import CommandResult
 from worker.nodes.simulated import overlays
+
+if TYPE_CHECKING:
+    from worker.nodes.simulated.guests import Guest
 
 DOCKER_PROGRAM_PATH = "/usr/bin/docker"
 NO_PACKAGE_MANAGER = "/etc/no-package-manager"
@@ -25,37 +30,37 @@ PROJECTS_FOLDER = "/var/lib/docker/projects"
 class Docker:
     """The Docker engine of a guest, installed or not, and its apps."""
 
-    def __init__(self, guest):
+    def __init__(self, guest: "Guest") -> None:
         self.guest = guest
         self.disk = guest.live["disks"][0]
 
-    def read(self, path):
+    def read(self, path: str) -> str:
         """Return the text of a file; "" if it does not exist."""
         return overlays.read_files(self.guest.state, self.disk).get(path, "")
 
-    def write(self, path, text):
+    def write(self, path: str, text: str) -> None:
         overlays.write_file(self.guest.state, self.disk, path, text)
 
     @property
-    def installed(self):
+    def installed(self) -> bool:
         return bool(self.read(DOCKER_PROGRAM_PATH))
 
-    def install(self):
+    def install(self) -> None:
         self.write(DOCKER_PROGRAM_PATH, "simulated\n")
 
-    def uninstall(self):
+    def uninstall(self) -> None:
         self.write(DOCKER_PROGRAM_PATH, "")
 
-    def project(self, name):
+    def project(self, name: str) -> dict[str, Any] | None:
         """Return an app's `compose`, `environment`, `images` by service, whether it `runs`, and its `logs`; None
         without the app."""
         content = self.read(f"{PROJECTS_FOLDER}/{name}")
         return json.loads(content) if content else None
 
-    def store_project(self, name, project):
+    def store_project(self, name: str, project: dict[str, Any] | None) -> None:
         self.write(f"{PROJECTS_FOLDER}/{name}", json.dumps(project) if project else "")
 
-    def up(self, name, compose, environment):
+    def up(self, name: str, compose: str, environment: dict[str, str]) -> CommandResult:
         images = {
             service: str(definition.get("image")) for service, definition in yaml.safe_load(compose)["services"].items()
         }
@@ -67,7 +72,7 @@ class Docker:
         self.store_project(name, {**facts, "runs": True, "logs": lines})
         return CommandResult(0, "")
 
-    def control(self, name, action):
+    def control(self, name: str, action: str) -> CommandResult:
         project = self.project(name)
         if project is None:
             return CommandResult(1, "The files of this app are not in the machine any more. Deploy it again.\n")
@@ -76,15 +81,17 @@ class Docker:
         self.store_project(name, project)
         return CommandResult(0, "")
 
-    def containers(self, name):
+    def containers(self, name: str) -> Iterator[str]:
         """Yield the app's lines of `docker inspect`, in the format of the panel's script."""
         project = self.project(name)
-        for service, image in project["images"].items() if project else ():
+        if project is None:
+            return
+        for service, image in project["images"].items():
             crashed = image.startswith("crashing")
             state = "exited" if crashed or not project["runs"] else "running"
             yield f"{service}|{state}|{int(crashed)}|false|0|{timestamp()}|"
 
-    def report_status(self, projects):
+    def report_status(self, projects: list[str]) -> CommandResult:
         lines = [timestamp()] if self.installed else [timestamp(), "away"]
         for name in projects if self.installed else ():
             project = self.project(name)
@@ -92,16 +99,16 @@ class Docker:
             lines += self.containers(name)
         return CommandResult(0, "\n".join(lines))
 
-    def logs(self, name):
+    def logs(self, name: str) -> CommandResult:
         entries = (line.split(" ", 2) for line in (self.project(name) or {"logs": ()})["logs"])
         return CommandResult(0, "".join(f"{service} {time} {text}\n" for time, service, text in entries))
 
 
-def timestamp():
+def timestamp() -> str:
     return f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
 
 
-def run_script(guest, script, arguments, stdin):
+def run_script(guest: "Guest", script: str, arguments: list[str], stdin: str) -> CommandResult | None:
     """Return the result of one of the panel's scripts, or None for any other script."""
     engine, lines = Docker(guest), stdin.splitlines()
     match script, arguments:
@@ -125,19 +132,19 @@ def run_script(guest, script, arguments, stdin):
     return None
 
 
-def read_job_input(engine, name, last_chunk):
+def read_job_input(engine: Docker, name: str, last_chunk: str) -> list[str]:
     """Return all lines of the input: the chunks that were written earlier, and the last one."""
     prefix = f"{job_path(engine.guest, name)}/piece-"
     files = overlays.read_files(engine.guest.state, engine.disk)
     return ("".join(files[path] for path in sorted(files) if path.startswith(prefix)) + last_chunk).splitlines()
 
 
-def job_path(guest, name):
+def job_path(guest: "Guest", name: str) -> str:
     """Return the file with a background job's result. Each boot has files of its own."""
     return f"/run/panel/{guest.row['boots']}/{name}"
 
 
-def start_job(engine, name, program, lines):
+def start_job(engine: Docker, name: str, program: str, lines: list[str]) -> CommandResult:
     """Run a background job to its end at once. Under the same name it does not run again."""
     if not engine.read(job_path(engine.guest, name)):
         result = install(engine) if program == docker.INSTALL_SCRIPT else compose(engine, *lines)
@@ -145,12 +152,12 @@ def start_job(engine, name, program, lines):
     return CommandResult(0, "")
 
 
-def install(engine):
+def install(engine: Docker) -> CommandResult:
     engine.install()
     return CommandResult(0, "")
 
 
-def compose(engine, action, project, *arguments):
+def compose(engine: Docker, action: str, project: str, *arguments: str) -> CommandResult:
     if action == "remove":
         engine.store_project(project, None)
         return CommandResult(0, "")

@@ -2,17 +2,23 @@
 
 import functools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from panel.core.messages import message
 from worker.nodes.base import NoCapacity, NodeDriver, NoTicket, Refused, Unreachable
 from worker.nodes.circuit_breaker import CircuitBreaker
+from worker.nodes.simulated.machines import Machines
+from worker.nodes.simulated.stored_node import StoredNode
 
 FAULT_KINDS = ("slow", "refuse", "silent", "lost-answer", "full", "no-ticket")
 NODE_OPERATIONS = NodeDriver.__abstractmethods__ - {"close"}
 CAPACITY_OPERATIONS = frozenset(
     {"put_image", "upload_media", "copy_disk", "create_disk", "grow_disk", "create_seed", "start"}
 )
+
+Driver = TypeVar("Driver", bound=type[Machines])
 
 
 @dataclass(frozen=True)
@@ -28,8 +34,8 @@ class Fault:
     seconds: float
 
 
-class Faults:
-    def fault(self, operation, kind, count=None, seconds=None):
+class Faults(StoredNode):
+    def fault(self, operation: str, kind: str, count: int | None = None, seconds: float | None = None) -> None:
         """Add a fault: from now on calls of the operation meet it, in every process."""
         if operation not in NODE_OPERATIONS | {"*"}:
             raise ValueError(
@@ -47,14 +53,14 @@ class Faults:
             statement = "INSERT INTO faults (operation, kind, remaining, seconds) VALUES (?, ?, ?, ?)"
             db.execute(statement, (operation, kind, count, 1 if seconds is None else seconds))
 
-    def clear(self):
+    def clear(self) -> None:
         with self.state.transaction() as db:
             db.execute("DELETE FROM faults")
 
-    def faults(self):
+    def faults(self) -> list[Fault]:
         return [Fault(*row) for row in self.state.rows("SELECT operation, kind, remaining, seconds FROM faults")]
 
-    def _apply_faults(self, operation):
+    def _apply_faults(self, operation: str) -> bool:
         """Apply the faults for the operation, oldest first; return whether the answer is to be lost."""
         lost = False
         for number, kind, seconds in self.state.rows(
@@ -78,7 +84,7 @@ class Faults:
                 lost = True
         return lost
 
-    def _consume(self, number):
+    def _consume(self, number: int) -> int:
         """Use the fault once. False: other calls have used it up."""
         with self.state.transaction() as db:
             updated = db.execute("UPDATE faults SET remaining = remaining - 1 WHERE id = ?", (number,)).rowcount
@@ -97,31 +103,37 @@ BY id
 class InlineCircuitBreaker(CircuitBreaker):
     """Opens after timeouts like that of any driver. Work on a simulated node always ends, so it needs no thread."""
 
-    def wait_for_result(self, work, deadline, last_activity, acknowledged_after=None):
+    def wait_for_result(
+        self,
+        work: Callable[[], Any],
+        deadline: float,
+        last_activity: Callable[[], float],
+        acknowledged_after: float | None = None,
+    ) -> Any:
         return work()
 
 
-def inject_faults(driver):
+def inject_faults(driver: Driver) -> Driver:
     """Class decorator: every operation of the contract goes through the circuit breaker and meets the node's faults. A
     watcher meets them with each poll."""
     for name in NODE_OPERATIONS - {"watch_events"}:
         setattr(driver, name, with_circuit_breaker(name, with_faults(name, getattr(driver, name))))
-    driver.changes = with_faults("watch_events", driver.changes)
+    driver.changes = with_faults("watch_events", driver.changes)  # type: ignore[method-assign]  # a decorator
     return driver
 
 
-def with_circuit_breaker(operation, method):
+def with_circuit_breaker(operation: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def call(self, *args, **kwargs):
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         work = functools.partial(method, self, *args, **kwargs)
         return self.circuit.run(work, self.options.deadline, probe=operation == "ping")
 
     return call
 
 
-def with_faults(operation, method):
+def with_faults(operation: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def call(self, *args, **kwargs):
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         lost = self._apply_faults(operation)
         result = method(self, *args, **kwargs)
         if lost:

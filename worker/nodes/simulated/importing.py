@@ -1,9 +1,13 @@
 """Unmanaged machines of a simulated node, and importing them."""
 
+import sqlite3
+from typing import Any
+
 import orjson
 
 from panel.core.messages import message
-from worker.nodes.base import DiskDescription, MachineDescription, Nic, Power, Refused
+from worker.nodes.base import DiskDescription, Machine, MachineDescription, Nic, Power, Refused
+from worker.nodes.simulated.machines import Machines
 
 IMPORT_SCHEMA = """
 CREATE TABLE IF NOT EXISTS before (machine_id TEXT PRIMARY KEY, name TEXT NOT NULL, definition BLOB NOT NULL);
@@ -16,8 +20,8 @@ CREATE TRIGGER IF NOT EXISTS gone AFTER DELETE ON machines
 """
 
 
-class Importing:
-    def describe_machine(self, machine_id):
+class Importing(Machines):
+    def describe_machine(self, machine_id: str) -> MachineDescription:
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
             oddities = db.execute(
@@ -39,7 +43,7 @@ class Importing:
             faults=tuple(oddity["sentence"] for oddity in oddities if not oddity["device"]),
         )
 
-    def import_machine(self, machine):
+    def import_machine(self, machine: Machine) -> None:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine.id)
             if row["power"] != Power.off:
@@ -49,14 +53,16 @@ class Importing:
             previous = tuple(stored) if stored else (machine.id, row["name"], row["definition"])
             db.execute("INSERT INTO before VALUES (?, ?, ?)", previous)
 
-    def revert_import(self, machine_id):
+    def revert_import(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
             previous = db.execute("SELECT * FROM before WHERE machine_id = ?", (machine_id,)).fetchone()
             if previous:
                 self._change(db, machine_id, name=previous["name"], definition=previous["definition"])
 
-    def _describe_disk(self, db, number, disk, faults):
+    def _describe_disk(
+        self, db: sqlite3.Connection, number: int, disk: dict[str, Any], faults: dict[str, str]
+    ) -> DiskDescription:
         device = f"vd{chr(ord('a') + number)}"
         query = "SELECT size FROM disks WHERE pool = ? AND name = ?"
         row = db.execute(query, (disk["pool"], disk["name"])).fetchone()

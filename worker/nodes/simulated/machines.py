@@ -1,29 +1,43 @@
 """Machines of a simulated node: their definitions, their power state and the events for watchers."""
 
+import sqlite3
 import time
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 import orjson
 
 from panel.core import clock
 from panel.core.messages import message
-from worker.nodes.base import Endpoint, MachineStatus, NoCapacity, NotOnNode, Power, Refused
+from worker.nodes.base import (
+    Endpoint,
+    Machine,
+    MachineEventCallback,
+    MachineStatus,
+    Nic,
+    NoCapacity,
+    NotOnNode,
+    Power,
+    Refused,
+)
 from worker.nodes.simulated.counters import compute_counters
+from worker.nodes.simulated.stored_node import StoredNode
 from worker.nodes.simulated.vnc import get_vnc_address
 
 EVENT_POLL_INTERVAL_SECONDS = 0.25
 """Seconds between two polls of a watcher: other processes change the node too."""
 
 
-class Machines:
-    def machines(self):
+class Machines(StoredNode):
+    def machines(self) -> list[MachineStatus]:
         now = clock.now().timestamp()
         return [
             machine_status(row, now)
             for row in self.state.rows("SELECT id, name, power, live, ran, since FROM machines")
         ]
 
-    def watch_events(self, event, stop):
+    def watch_events(self, event: MachineEventCallback, stop: Callable[[], bool]) -> None:
         last_id = self.state.rows("SELECT coalesce(max(id), 0) FROM events")[0][0]
         while not stop():
             for change in self.changes(last_id):
@@ -31,14 +45,14 @@ class Machines:
                 event(change["machine_id"], change["power"] and Power(change["power"]))
             time.sleep(EVENT_POLL_INTERVAL_SECONDS)
 
-    def changes(self, last_id):
+    def changes(self, last_id: int) -> list[sqlite3.Row]:
         return self.state.rows("SELECT id, machine_id, power FROM events WHERE id > ? ORDER BY id", last_id)
 
-    def define(self, machine):
+    def define(self, machine: Machine) -> None:
         with self.state.transaction() as db:
             self._put(db, machine)
 
-    def _put(self, db, machine):
+    def _put(self, db: sqlite3.Connection, machine: Machine) -> None:
         if machine.cpu_cores < 1 or machine.memory_mb < 1:
             detail = f"{machine.name}: {machine.cpu_cores} cores, {machine.memory_mb} MB"
             raise Refused(message("A machine needs at least one processor and some memory."), detail)
@@ -55,7 +69,7 @@ class Machines:
         self._ensure_disks(db, asdict(machine))
         db.execute(statement, (machine.id, machine.name, orjson.dumps(machine)))
 
-    def update_nics(self, machine_id, nics):
+    def update_nics(self, machine_id: str, nics: tuple[Nic, ...]) -> None:
         nics_by_mac = {nic.mac: asdict(nic) for nic in nics}
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
@@ -65,17 +79,17 @@ class Machines:
                     definition["nics"] = [nics_by_mac.get(nic["mac"], nic) for nic in definition["nics"]]
                     self._change(db, machine_id, **{view: orjson.dumps(definition)})
 
-    def power(self, machine_id):
+    def power(self, machine_id: str) -> Power:
         rows = self.state.rows("SELECT power FROM machines WHERE id = ?", machine_id)
         if not rows:
             raise NotOnNode(message("The machine is not on the hypervisor."), f"machine {machine_id}")
         return Power(rows[0]["power"])
 
-    def start(self, machine_id):
+    def start(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             self._start(db, machine_id)
 
-    def shutdown(self, machine_id):
+    def shutdown(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
             if row["power"] == Power.paused:
@@ -85,37 +99,37 @@ class Machines:
             if self._is_booted(row) and row["heeds_shutdown"]:
                 self._turn_off(db, machine_id)
 
-    def power_off(self, machine_id):
+    def power_off(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
             self._turn_off(db, machine_id)
 
-    def restart(self, machine_id):
+    def restart(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             row = self._get_running(db, machine_id)
             if self._is_booted(row) and row["heeds_shutdown"]:
                 self._reboot(db, row)
 
-    def reset(self, machine_id):
+    def reset(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             self._reboot(db, self._get_running(db, machine_id))
 
-    def suspend(self, machine_id):
+    def suspend(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             row = self._get_running(db, machine_id)
             ran = uptime(row, clock.now().timestamp())
             self._change(db, machine_id, power="paused", ran=ran, since=None)
 
-    def resume(self, machine_id):
+    def resume(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             if self._get_running(db, machine_id)["power"] == Power.paused:
                 self._change(db, machine_id, power="on", since=clock.now().timestamp())
 
-    def delete(self, machine_id):
+    def delete(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             db.execute("DELETE FROM machines WHERE id = ?", (machine_id,))
 
-    def console(self, machine_id, password):
+    def console(self, machine_id: str, password: str) -> Endpoint:
         with self.state.transaction() as db:
             live = orjson.loads(self._get_running(db, machine_id)["live"])
             if not (live["vnc"] and live["vnc_password"]):
@@ -125,23 +139,23 @@ class Machines:
             self._change(db, machine_id, live=orjson.dumps({**live, "vnc_password": password}))
         return Endpoint(*get_vnc_address(), password)
 
-    def _get_machine(self, db, machine_id):
+    def _get_machine(self, db: sqlite3.Connection, machine_id: str) -> sqlite3.Row:
         row = db.execute("SELECT * FROM machines WHERE id = ?", (machine_id,)).fetchone()
         if row is None:
             raise NotOnNode(message("The machine is not on the hypervisor."), f"machine {machine_id}")
         return row
 
-    def _get_running(self, db, machine_id):
+    def _get_running(self, db: sqlite3.Connection, machine_id: str) -> sqlite3.Row:
         row = self._get_machine(db, machine_id)
         if row["power"] == Power.off:
             raise Refused(message("The machine is off."), f"machine {machine_id}")
         return row
 
-    def _change(self, db, machine_id, **values):
+    def _change(self, db: sqlite3.Connection, machine_id: str, **values: Any) -> None:
         columns = ", ".join(f"{column} = :{column}" for column in values)
         db.execute(f"UPDATE machines SET {columns} WHERE id = :id", {**values, "id": machine_id})
 
-    def _start(self, db, machine_id):
+    def _start(self, db: sqlite3.Connection, machine_id: str) -> None:
         row = self._get_machine(db, machine_id)
         if row["power"] != Power.off:
             return
@@ -156,19 +170,19 @@ class Machines:
         }
         self._change(db, machine_id, power="on", **run_columns, **live_columns)
 
-    def _turn_off(self, db, machine_id):
+    def _turn_off(self, db: sqlite3.Connection, machine_id: str) -> None:
         self._change(db, machine_id, power="off", live=None, memory=0)
 
-    def _reboot(self, db, row):
+    def _reboot(self, db: sqlite3.Connection, row: sqlite3.Row) -> None:
         booted_from = uptime(row, clock.now().timestamp())
         self._change(db, row["id"], boots=row["boots"] + 1, booted_from=booted_from)
 
-    def _is_booted(self, row):
+    def _is_booted(self, row: sqlite3.Row) -> bool:
         """Return whether a guest runs in the machine and has finished booting."""
         booted = uptime(row, clock.now().timestamp()) - row["booted_from"] >= self.options.boot_seconds
         return bool(row["power"] == Power.on and row["guest"] and booted)
 
-    def _ensure_disks(self, db, machine):
+    def _ensure_disks(self, db: sqlite3.Connection, machine: dict[str, Any]) -> None:
         """Raise `NotOnNode` unless every disk and medium exists, and the image that a disk is based on."""
         query = "SELECT parent FROM disks WHERE pool = ? AND name = ?"
         for disk in (*machine["disks"], *machine["media"].values()):
@@ -177,26 +191,26 @@ class Machines:
                 detail = f"disk {disk['name']} in pool {disk['pool']}, or the image it is based on"
                 raise NotOnNode(message("A disk of the machine is not on the hypervisor."), detail)
 
-    def _ensure_memory(self, db, machine):
+    def _ensure_memory(self, db: sqlite3.Connection, machine: dict[str, Any]) -> None:
         used = db.execute("SELECT coalesce(sum(memory), 0) FROM machines WHERE memory > 0").fetchone()[0]
         free = self.options.memory_gb * 1024 - used
         if machine["memory_mb"] > free:
             detail = f"{machine['name']} needs {machine['memory_mb']} MB, {free} MB are free"
             raise NoCapacity(message("There is not enough memory on the hypervisor."), detail)
 
-    def _has_system(self, db, machine):
+    def _has_system(self, db: sqlite3.Connection, machine: dict[str, Any]) -> bool:
         """Return whether the first disk was made from an image: a blank disk has no system, so no guest boots from
         it."""
         image_query = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND parent IS NOT NULL"
         return any(db.execute(image_query, (disk["pool"], disk["name"])).fetchone() for disk in machine["disks"][:1])
 
 
-def uptime(row, now):
+def uptime(row: sqlite3.Row, now: float) -> float:
     """Return the seconds the machine has run since its start, without those it was suspended."""
     return row["ran"] + max(0, now - row["since"]) if row["power"] == Power.on else row["ran"]
 
 
-def machine_status(row, now):
+def machine_status(row: sqlite3.Row, now: float) -> MachineStatus:
     power = Power(row["power"])
     counters = {} if power == Power.off else compute_counters(row["id"], orjson.loads(row["live"]), uptime(row, now))
     return MachineStatus(row["id"], row["name"], power, **counters)

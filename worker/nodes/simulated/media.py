@@ -3,13 +3,14 @@
 import orjson
 
 from panel.core.messages import message
-from worker.nodes.base import Disk, NotOnNode
+from worker.nodes.base import Disk, NotOnNode, Progress, Readable, Writable
+from worker.nodes.simulated.storage import Storage
 
 READ_CHUNK_BYTES = 2**18
 
 
-class Media:
-    def upload_media(self, pool, name, source, size, progress=None):
+class Media(Storage):
+    def upload_media(self, pool: str, name: str, source: Readable, size: int, progress: Progress | None = None) -> Disk:
         self._delete_stored(pool, name)
         done = 0
         with self.state.transaction() as db:
@@ -26,7 +27,7 @@ class Media:
             self._store(db, Disk(pool, name, size), "medium")
         return Disk(pool, name, size)
 
-    def copy_disk(self, source, target, progress=None):
+    def copy_disk(self, source: Disk, target: Disk, progress: Progress | None = None) -> None:
         size = self._get_size(source)
         self._delete_stored(target.pool, target.name)
         with self.state.transaction() as db:
@@ -36,13 +37,13 @@ class Media:
         if progress:
             progress(size, size)
 
-    def read_disk(self, disk, target, progress=None):
+    def read_disk(self, disk: Disk, target: Writable, progress: Progress | None = None) -> None:
         """Write a qcow2 file that is only a header with the disk's size."""
         target.write(b"QFI\xfb" + bytes(20) + self._get_size(disk).to_bytes(8, "big") + bytes(40))
         if progress:
             progress(72, 72)
 
-    def set_media(self, machine_id, slot, disk):
+    def set_media(self, machine_id: str, slot: str, disk: Disk | None) -> None:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
             for column in ("definition", "live"):
@@ -54,7 +55,7 @@ class Media:
                     self._ensure_disks(db, machine)
                     self._change(db, machine_id, **{column: orjson.dumps(machine)})
 
-    def _get_size(self, disk):
+    def _get_size(self, disk: Disk) -> int:
         for (size,) in self.state.rows("SELECT size FROM disks WHERE pool = ? AND name = ?", disk.pool, disk.name):
             return size
         raise NotOnNode(message("The disk is not on the hypervisor."), f"disk {disk.name} in pool {disk.pool}")

@@ -1,17 +1,20 @@
 """Moving a machine from one simulated node to another. As with real nodes, at every moment at least one node has it."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
+from typing import Any, Self
 
 import orjson
 
 from panel.core.messages import message
-from worker.nodes.base import NotOnNode, Power, Refused
+from worker.nodes.base import Disk, Machine, NotOnNode, Power, Progress, Refused
+from worker.nodes.simulated.storage import Storage, report_in_tenths
 
 MIGRATED_COLUMNS = ("ran", "since", "boots", "booted_from", "guest", "agent", "heeds_shutdown")
 
 
-class Migration:
-    def migrate(self, machine, target, progress=None):
+class Migration(Storage):
+    def migrate(self, machine: Machine, target: Self, progress: Progress | None = None) -> None:
         if target is self:
             raise Refused(message("The machine is on that hypervisor already."), f"machine {machine.id}")
         with self.state.transaction() as db:
@@ -24,7 +27,7 @@ class Migration:
         self.delete(machine.id)
         target._take_over(machine, row)
 
-    def copy_media(self, medium, target, target_disk):
+    def copy_media(self, medium: Disk, target: Self, target_disk: Disk) -> None:
         query = "SELECT kind, content FROM disks WHERE pool = ? AND name = ?"
         rows = self.state.rows(query, medium.pool, medium.name)
         if not rows:
@@ -32,19 +35,20 @@ class Migration:
         with target.state.transaction() as db:
             target._store(db, target_disk, rows[0]["kind"], content=rows[0]["content"])
 
-    def clean_up_target(self, machine_id, disks, name=""):
+    def clean_up_target(self, machine_id: str, disks: Iterable[tuple[str, str]], name: str = "") -> None:
         with self.state.transaction() as db:
             if db.execute("SELECT 1 FROM machines WHERE id = ?", (machine_id,)).fetchone():
                 return
             for pool, disk in disks:
                 db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, disk))
 
-    def _report_progress(self, machine, progress):
+    def _report_progress(self, machine: Machine, progress: Progress | None) -> None:
         total = sum(disk.size for disk in machine.disks) + machine.memory_mb * 1024**2
-        for tenth in range(1, 11) if progress else ():
-            progress(total * tenth // 10, total)
+        report_in_tenths(progress, total)
 
-    def _receive(self, machine, row, passwords, keys):
+    def _receive(
+        self, machine: Machine, row: dict[str, Any], passwords: list[tuple[str, ...]], keys: list[str]
+    ) -> None:
         """Create the machine here, paused if it was on; `_take_over` sets its power state."""
         with self.state.transaction() as db:
             if db.execute("SELECT 1 FROM machines WHERE name = ? AND id <> ?", (machine.name, machine.id)).fetchone():
@@ -63,6 +67,6 @@ class Migration:
             for record in passwords:
                 db.execute("INSERT OR REPLACE INTO passwords VALUES (?, ?, ?)", record)
 
-    def _take_over(self, machine, row):
+    def _take_over(self, machine: Machine, row: dict[str, Any]) -> None:
         with self.state.transaction() as db:
             self._change(db, machine.id, power=row["power"])

@@ -1,6 +1,7 @@
 """The properties of a simulated node, from its URI: `simulated://?cores=64&memory_gb=512&boot_seconds=2`."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any, get_type_hints
 from urllib.parse import parse_qsl, urlsplit
 
 from panel.core.messages import message
@@ -28,8 +29,8 @@ class Options:
 
 def parse_options(uri: str) -> Options:
     """Return the options of the URI. An unknown name is probably a typing error, so it is refused."""
-    option_types: dict[str, type] = {option.name: type(option.default) for option in fields(Options)}
-    values = {}
+    option_types = get_type_hints(Options)
+    values: dict[str, Any] = {}
     for name, text in parse_qsl(urlsplit(uri).query, keep_blank_values=True):
         try:
             values[name] = option_types[name](text)

@@ -1,9 +1,12 @@
 """Snapshots of a simulated node: copies of the files that guests have written."""
 
+import sqlite3
+
 import orjson
 
 from panel.core.messages import message
 from worker.nodes.base import NotOnNode, Power, Refused
+from worker.nodes.simulated.machines import Machines
 
 SNAPSHOT_SCHEMA = """
 CREATE TABLE IF NOT EXISTS snapshots (
@@ -15,8 +18,8 @@ CREATE TRIGGER IF NOT EXISTS snapshots_gone AFTER DELETE ON machines
 """
 
 
-class Snapshots:
-    def create_snapshot(self, machine_id, name, memory=False):
+class Snapshots(Machines):
+    def create_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
             if orjson.loads(row["definition"]).get("secure_boot"):
@@ -25,7 +28,7 @@ class Snapshots:
             statement = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
             db.execute(statement, (machine_id, name, row["power"], orjson.dumps(files)))
 
-    def revert_snapshot(self, machine_id, name, memory=False):
+    def revert_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
             query = "SELECT power, files FROM snapshots WHERE machine_id = ? AND name = ?"
@@ -41,7 +44,7 @@ class Snapshots:
             if memory and snapshot["power"] != Power.off:
                 self._start(db, machine_id)
 
-    def delete_snapshot(self, machine_id, name):
+    def delete_snapshot(self, machine_id: str, name: str) -> None:
         with self.state.transaction() as db:
             db.execute("DELETE FROM snapshots WHERE machine_id = ? AND name = ?", (machine_id, name))
 
@@ -49,5 +52,5 @@ class Snapshots:
 DISK_FILES_QUERY = "SELECT pool, disk, path, text FROM written WHERE pool = ? AND disk = ?"
 
 
-def list_disk_keys(row):
+def list_disk_keys(row: sqlite3.Row) -> list[tuple[str, str]]:
     return [(disk["pool"], disk["name"]) for disk in orjson.loads(row["definition"])["disks"]]

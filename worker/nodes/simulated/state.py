@@ -9,7 +9,10 @@ import sqlite3
 import tempfile
 import threading
 import weakref
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from panel.core.messages import message
 from worker.nodes.base import Unreachable
@@ -51,18 +54,18 @@ CREATE TRIGGER old_events AFTER INSERT ON events
 class State:
     """Short reads and transactions, one at a time in a process; SQLite isolates the processes from each other."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.lock = threading.RLock()
-        self.connection = None
+        self.connection: sqlite3.Connection | None = None
         open_states.add(self)
 
-    def rows(self, sql, *values):
+    def rows(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         with self.lock, translate_errors(self.path):
             return self.connect().execute(sql, values).fetchall()
 
     @contextmanager
-    def transaction(self):
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """Commit the whole block or nothing. Begins with the write lock, so what the block reads does not change
         meanwhile."""
         with self.lock, translate_errors(self.path), self.connect() as db:
@@ -70,13 +73,13 @@ class State:
             yield db
 
     @contextmanager
-    def snapshot(self):
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
         """Read several times from one state of the database."""
         with self.lock, translate_errors(self.path), self.connect() as db:
             db.execute("BEGIN")
             yield db
 
-    def connect(self):
+    def connect(self) -> sqlite3.Connection:
         if self.connection is None:
             if not self.path.exists():
                 create_database(self.path)
@@ -87,7 +90,7 @@ class State:
             self.connection = db
         return self.connection
 
-    def close(self):
+    def close(self) -> None:
         with self.lock:
             if self.connection is not None:
                 self.connection.close()
@@ -99,7 +102,7 @@ locked_states: list[State] = []
 fork_lock = threading.Lock()
 
 
-def create_database(path):
+def create_database(path: Path) -> None:
     """Create the file complete or not at all, whichever of several processes is first. Only its owner may read it:
     seeds contain passwords."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +118,7 @@ def create_database(path):
 
 
 @contextmanager
-def translate_errors(path):
+def translate_errors(path: Path) -> Iterator[None]:
     """Raise `Unreachable` when the file stays locked or cannot be opened."""
     try:
         yield
@@ -125,7 +128,7 @@ def translate_errors(path):
         raise Unreachable(message("The hypervisor does not answer."), f"{path}: {error}") from error
 
 
-def close_before_fork():
+def close_before_fork() -> None:
     """Close every file before a fork: SQLite connections must not be carried across one, not even to be closed."""
     fork_lock.acquire()
     for state in list(open_states):
@@ -134,7 +137,7 @@ def close_before_fork():
         locked_states.append(state)
 
 
-def unlock_after_fork():
+def unlock_after_fork() -> None:
     while locked_states:
         locked_states.pop().lock.release()
     fork_lock.release()

@@ -12,7 +12,7 @@ NO_PICTURE_MESSAGE = b"This is a simulated machine: it has no picture."
 class VncGreeting(socketserver.StreamRequestHandler):
     timeout = 10
 
-    def handle(self):
+    def handle(self) -> None:
         with contextlib.suppress(OSError):  # the viewer may leave at any point
             self.wfile.write(b"RFB 003.008\n")
             self.rfile.read(12)  # the viewer's version
@@ -26,14 +26,15 @@ class VncListener(socketserver.ThreadingTCPServer):
     block_on_close = False
 
 
-def get_vnc_address():
+def get_vnc_address() -> tuple[str, int]:
     """Return host and port. The server lives as long as this process, so consoles close when it ends, as on a lost
     node."""
-    return get_listener(os.getpid()).server_address
+    host, port = get_listener(os.getpid()).socket.getsockname()
+    return host, port
 
 
 @functools.cache
-def get_listener(process):
+def get_listener(process: int) -> VncListener:
     """Return the listener of this process: threads do not survive a fork."""
     server = VncListener(("127.0.0.1", 0), VncGreeting)
     threading.Thread(target=server.serve_forever, name="simulated-screen", daemon=True).start()
