@@ -96,9 +96,9 @@ def write_probe_row(bind):
     with Session(bind, join_transaction_mode="create_savepoint") as probe_session:
         statement = update(InstallationValue).where(InstallationValue.name == PROBE_ROW)
         now = clock.now().isoformat()
-        if not probe_session.execute(statement.values(value=now)).rowcount:
-            probe_session.execute(insert(InstallationValue).values(name=PROBE_ROW, value=now))
         try:
+            if not probe_session.execute(statement.values(value=now)).rowcount:
+                probe_session.execute(insert(InstallationValue).values(name=PROBE_ROW, value=now))
             probe_session.commit()
         except IntegrityError:
             probe_session.rollback()  # another process inserted the row at the same time

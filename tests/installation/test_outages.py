@@ -4,12 +4,14 @@ import sqlite3
 
 import psycopg
 import pytest
+from sqlalchemy import false, func, select, update
 from sqlalchemy.exc import OperationalError
 
 from panel import app as product
-from panel.core import db
+from panel.core import database_probe, db
 from panel.core.database_errors import Outage, find_outage
 from panel.core.db import RequestSession, may_have_committed, session
+from panel.models import InstallationValue
 
 
 def sqlite_error(code):
@@ -148,3 +150,14 @@ def test_documents_name_it(app):
             for operation in methods.values():
                 assert not isinstance(operation, dict) or "503" in operation.get("responses", {"503": ""})
         assert "Retry-After" in document["components"]["responses"]["Unavailable"]["headers"]
+
+
+def test_processes_that_insert_the_probe_row_at_once(app, rolled_back_app, monkeypatch):
+    """PostgreSQL refuses the second row when it is inserted, not at the commit."""
+    bind = session.get_bind()
+    database_probe.write_probe_row(bind)
+    statement = update(InstallationValue).where(false())  # as if the other process had not inserted it yet
+    monkeypatch.setattr(database_probe, "update", lambda model: statement)
+    database_probe.write_probe_row(bind)
+    rows = select(func.count()).where(InstallationValue.name == database_probe.PROBE_ROW)
+    assert session.scalar(rows) == 1
