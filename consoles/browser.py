@@ -8,7 +8,9 @@ import struct
 import time
 from contextlib import suppress
 
-from websockify.websocket import WebSocket, WebSocketWantReadError, WebSocketWantWriteError
+from websockify.websocket import WebSocketWantReadError, WebSocketWantWriteError
+
+from consoles.compat import ObservableWebSocket
 
 MAX_MESSAGE_BYTES = 1 << 18
 """Bytes of a message. Browsers send key presses, and the clipboard in several messages."""
@@ -24,7 +26,7 @@ class TextMessage(bytes):
     """A message that arrived as text; all others are binary."""
 
 
-class BrowserSocket(WebSocket):
+class BrowserSocket(ObservableWebSocket):
     def __init__(self, protocol, takes_text=False):
         super().__init__()
         self.requested_protocol, self.takes_text = protocol, takes_text
@@ -38,10 +40,8 @@ class BrowserSocket(WebSocket):
         headers = {"upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": handshake["key"]}
         if self.requested_protocol in handshake["protocols"]:
             headers["Sec-WebSocket-Protocol"] = self.requested_protocol
-        try:
+        with suppress(WebSocketWantWriteError):  # `flush` sends the rest
             self.accept(connection, headers)
-        except WebSocketWantWriteError:
-            self._state = "done"  # `flush` sends the rest
 
     def select_subprotocol(self, protocols):
         return protocols[0]
@@ -52,22 +52,22 @@ class BrowserSocket(WebSocket):
 
     @property
     def unsent(self):
-        return bool(self._send_buffer)
+        return self.unsent_size > 0
 
     @property
     def closing(self):
         """Return whether a close frame was sent or received."""
-        return self._sent_close or self._received_close
+        return self.is_close_sent or self.is_close_received
 
     @property
     def left(self):
         """Return whether the browser closed the WebSocket properly, with a close frame."""
-        return self._received_close and self.close_code != 1006
+        return self.is_close_received and self.close_code != 1006
 
     def put(self, message, opcode=BINARY):
         """Send a message, or as much of it as the socket takes; `flush` sends the rest."""
         if not self.closing:
-            self._send_buffer += self._encode_hybi(opcode, message)
+            self.queue_frame(opcode, message)
             self.flush()
 
     def put_close(self, code, reason):
@@ -77,12 +77,11 @@ class BrowserSocket(WebSocket):
     def stop_listening(self):
         """Discard everything that arrives from now on, because the browser broke the framing."""
         self.deaf = True
-        self._recv_buffer = self._partial_msg = b""
-        self._recv_queue.clear()
+        self.discard_received()
 
     def flush(self):
         try:
-            self._flush()
+            self.send_queue()
         except WebSocketWantWriteError:
             return
         if self.pending_pong is not None:
@@ -101,12 +100,10 @@ class BrowserSocket(WebSocket):
             pass
         except WebSocketWantWriteError:  # the answer to a close
             pass
-        if len(self._partial_msg) > MAX_MESSAGE_BYTES:
+        if self.partial_size > MAX_MESSAGE_BYTES:
             raise MessageTooBig
 
-    # --- what websockify calls
-
-    def _close(self):
+    def on_socket_unused(self):
         """Forget the socket. The console stream that watches it closes it afterwards."""
         self.socket = None
 
@@ -117,29 +114,18 @@ class BrowserSocket(WebSocket):
         if not self.unsent:
             self.flush()
 
-    def _recv(self):
-        received = super()._recv()
+    def on_received(self):
         self.last_heard_at = time.monotonic()
         if self.deaf:
-            self._recv_buffer = b""
-        return received
+            self.discard_received()
 
-    def _decode_hybi(self, buffer):
+    def on_frame_begun(self, buffer):
         if announced_length(buffer) > MAX_MESSAGE_BYTES:
             raise MessageTooBig
-        frame = super()._decode_hybi(buffer)
-        if frame and frame["opcode"] == TEXT and self.takes_text:
-            frame["opcode"], frame["payload"] = BINARY, TextMessage(frame["payload"])
-        return frame
 
-    def _unmask(self, buffer, mask):
-        """Unmask a short message, such as a key press, with one large integer, which is several times faster than
-        numpy."""
-        size = len(buffer)
-        if size > 1024:
-            return super()._unmask(buffer, mask)
-        mask = (mask * (size // 4 + 1))[:size]
-        return (int.from_bytes(buffer, "big") ^ int.from_bytes(mask, "big")).to_bytes(size, "big")
+    def on_frame(self, frame):
+        if frame["opcode"] == TEXT and self.takes_text:
+            frame["opcode"], frame["payload"] = BINARY, TextMessage(frame["payload"])
 
 
 def announced_length(buffer):

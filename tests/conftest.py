@@ -196,7 +196,7 @@ def rollback_context(app):
     """Enter an application context whose transaction is rolled back at the end."""
     context.set_current(app.context)  # a site of a module may have made another one
     with app.app_context():
-        engines = db._app_engines[app]
+        engines = db.engines
         engine = engines[None]
         connection = engine.connect()
         transaction = connection.begin()

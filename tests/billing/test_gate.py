@@ -38,7 +38,9 @@ def gated_app(config, app):
 @pytest.fixture
 def ask_gated(rolled_back_app, cast, gated_app):
     def call(who="owner", method="GET"):
-        db._app_engines[gated_app][None] = db._app_engines[rolled_back_app][None]  # what the test has written
+        connection = db.engine  # what the test has written
+        with gated_app.app_context():
+            db.engines[None] = connection
         return gated_app.test_client().open(
             "/api/storage/gated", method=method, headers=cast.headers(who), json={"a": 1}
         )

@@ -117,7 +117,7 @@ def test_numbers_and_switches_in_bodies_and_queries_are_strict():
     loose = []
     for schema in kinds(Schema):
         if issubclass(schema, In | PageQuery) and schema.__module__.startswith(("api", "panel")):
-            for name, field in schema._declared_fields.items():
+            for name, field in schema().fields.items():
                 found = field.inner if isinstance(field, fields.List) else field
                 number = isinstance(found, fields.Number | fields.Boolean) and not isinstance(found, NUMBERS)
                 query = issubclass(schema, PageQuery) and isinstance(found, fields.Boolean)

@@ -111,7 +111,7 @@ def test_pings_do_not_pile_up(shell, guest):
     for number in range(20000):
         session.viewer.send(b'{"type":"ping","at":%d,"and":"%s"}' % (number, b"x" * 60), TEXT)
     assert session.line.browser.unsent
-    assert len(session.line.browser._send_buffer) < 1000
+    assert session.line.browser.unsent_size < 1000
 
 
 def test_it_is_closed_from_outside(shell, guest, pump):

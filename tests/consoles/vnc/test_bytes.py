@@ -105,7 +105,7 @@ def test_a_reader_that_stops_costs_nothing_and_its_keys_still_arrive(screen, mac
     session = screen(machine(play), small=True)
     wait_until(lambda: session.line.browser.unsent, "the browser to fall behind")
     wait_until(lambda: still(sent), "the machine to be held back")
-    assert len(session.line.browser._send_buffer) < MAX_READ_BYTES + 16
+    assert session.line.browser.unsent_size < MAX_READ_BYTES + 16
     session.viewer.send(b"key")
     wait_until(lambda: keys == [b"key"], "the keys")
 
@@ -120,11 +120,11 @@ def test_pings_without_end_from_a_reader_that_stopped(screen, machine):
     """Only the last one is remembered."""
     session = screen(machine(send_pictures(50)), small=True)
     wait_until(lambda: session.line.browser.unsent, "the browser to fall behind")
-    before = len(session.line.browser._send_buffer)
+    before = session.line.browser.unsent_size
     for number in range(500):
         session.viewer.send(b"%d" % number, PING)
     wait_until(lambda: session.line.browser.pending_pong == b"499", "the last ping")
-    assert len(session.line.browser._send_buffer) <= before
+    assert session.line.browser.unsent_size <= before
 
 
 def test_a_machine_that_hung_up_is_not_asked_over_and_over(screen, machine):
