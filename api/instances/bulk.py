@@ -8,9 +8,10 @@ from api.instances.customer import get_own_instance
 from panel.core.errors import Forbidden, PartlyRefused
 from panel.core.formatting import plural
 from panel.schemas.base import about
-from panel.schemas.bulk import AdminBulkIn, BulkIn, BulkOut, BulkRefused, TagsIn
+from panel.schemas.bulk import BulkOut, BulkRefused, TagsIn
 from panel.schemas.instances import InstanceOut
 from panel.services import instances
+from panel.web.bulk_forms import AdminBulkIn, BulkIn
 
 DONE = kit.Done.from_dict({"data": fields.Nested(BulkOut, **about("What became of each."))}, name="BulkDone")()
 

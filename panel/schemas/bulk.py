@@ -1,20 +1,17 @@
-"""Tags, and one action on many instances, in the API."""
+"""Tags, and the results of one action on many instances, in the API."""
 
 import re
 
-from marshmallow import Schema, ValidationError, fields, validate, validates_schema
+from marshmallow import Schema, ValidationError, fields
 
 from panel.core.messages import message
-from panel.schemas.base import In, Text, about
+from panel.schemas.base import In, about
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 TAG_PATTERN = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}\Z")
 INVALID_TAG_MESSAGE = message(
     "Must be 1 to 63 letters, digits, dots, slashes, hyphens and underscores, and begin with a letter or digit."
 )
-CUSTOMER_ACTIONS = ("start", "stop", "shutdown", "restart", "poweroff", "destroy", "add_tag", "remove_tag")
-OPERATOR_ACTIONS = (*CUSTOMER_ACTIONS, "suspend", "unsuspend")
-MAX_INSTANCES_PER_REQUEST = 500
 
 
 class Tag(fields.String):
@@ -54,27 +51,6 @@ class TagsText(In):
     """The same for pages, where an empty field means no tags."""
 
     tags = Tags(required=True, allow_none=True)
-
-
-class BulkIn(In):
-    ids = fields.List(
-        Text(maximum=36),
-        required=True,
-        validate=validate.Length(1, MAX_INSTANCES_PER_REQUEST),
-        **about("The instances, each counted once.", [EXAMPLE_ID]),
-    )
-    action = fields.String(required=True, validate=validate.OneOf(CUSTOMER_ACTIONS), **about("What to do.", "start"))
-    tag = Tag(**about("The tag, for `add_tag` and `remove_tag`.", "prod"))
-
-    @validates_schema
-    def validate_tag(self, data, **_):
-        if ("tag" in data) != data.get("action", "").endswith("_tag"):
-            no_tag, tag_needed = message("No other action takes a tag."), message("A tag is needed.")
-            raise ValidationError(no_tag if "tag" in data else tag_needed, "tag")
-
-
-class AdminBulkIn(BulkIn):
-    action = fields.String(required=True, validate=validate.OneOf(OPERATOR_ACTIONS), **about("What to do.", "suspend"))
 
 
 class BulkLine(Schema):

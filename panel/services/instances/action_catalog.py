@@ -17,7 +17,7 @@ class Action:
     label: str
     icon: str
     permission: str
-    """What a customer needs for it."""
+    """What a customer needs for it; empty for operators' actions."""
     done_message: str
     """The message after the request. What a task does is queued then, not done."""
     noop_message: str = ""
@@ -27,6 +27,8 @@ class Action:
     confirmation: str | None = None
     """The confirmation, with places for the instance's `name` and its `owner`'s address."""
     is_dangerous: bool = False
+    takes_tag: bool = False
+    """Whether it needs a tag, which it changes at once, without a task."""
 
     def get_confirmation(self, instance: Instance) -> str | None:
         """Return the confirmation for this instance, or None when the action needs none."""
@@ -59,14 +61,6 @@ ACTIONS = {
             "on",
         ),
         Action(
-            "restart",
-            message("Restart"),
-            "rotate-clockwise",
-            "instances.power",
-            message("Restart requested."),
-            confirmation=message("Restart {name}? Its guest is asked to reboot."),
-        ),
-        Action(
             "stop",
             message("Stop"),
             "player-stop",
@@ -87,6 +81,14 @@ ACTIONS = {
             message("Shut down {name}? Its guest is asked to shut down."),
         ),
         Action(
+            "restart",
+            message("Restart"),
+            "rotate-clockwise",
+            "instances.power",
+            message("Restart requested."),
+            confirmation=message("Restart {name}? Its guest is asked to reboot."),
+        ),
+        Action(
             "poweroff",
             message("Power off"),
             "plug",
@@ -96,6 +98,27 @@ ACTIONS = {
             "off",
             message("Power off {name} at once? What its guest has not saved is lost."),
             is_dangerous=True,
+        ),
+        Action(
+            "destroy", message("Destroy"), "trash", "instances.delete", message("Destroy requested."), is_dangerous=True
+        ),
+        Action(
+            "add_tag",
+            message("Add tag"),
+            "tag",
+            "instances.manage",
+            message("Tag added."),
+            message("It has this tag already."),
+            takes_tag=True,
+        ),
+        Action(
+            "remove_tag",
+            message("Remove tag"),
+            "tag",
+            "instances.manage",
+            message("Tag removed."),
+            message("It does not have this tag."),
+            takes_tag=True,
         ),
         Action(
             "suspend",
@@ -115,25 +138,6 @@ ACTIONS = {
             message("No longer suspended."),
             message("Not suspended."),
         ),
-        Action(
-            "destroy", message("Destroy"), "trash", "instances.delete", message("Destroy requested."), is_dangerous=True
-        ),
-        Action(
-            "add_tag",
-            message("Add tag"),
-            "tag",
-            "instances.manage",
-            message("Tag added."),
-            message("It has this tag already."),
-        ),
-        Action(
-            "remove_tag",
-            message("Remove tag"),
-            "tag",
-            "instances.manage",
-            message("Tag removed."),
-            message("It does not have this tag."),
-        ),
     )
 }
 
@@ -142,6 +146,8 @@ def get_actions(*names: str) -> tuple[Action, ...]:
     return tuple(ACTIONS[name] for name in names)
 
 
+CUSTOMER_BULK_ACTIONS = tuple(action.name for action in ACTIONS.values() if action.permission)
+OPERATOR_BULK_ACTIONS = tuple(ACTIONS)
 POWER_ACTIONS = get_actions("start", "stop", "shutdown", "restart", "poweroff")
 CUSTOMER_POWER_BUTTONS = get_actions("start", "restart", "shutdown", "poweroff")
 OPERATOR_POWER_BUTTONS = get_actions("start", "restart", "stop", "poweroff")

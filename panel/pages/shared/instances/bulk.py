@@ -1,0 +1,22 @@
+"""One action on the selected instances of a list, for the owner and for operators."""
+
+from flask import request
+
+from panel.auth.browser_session import actor
+from panel.services import instances
+from panel.web.bulk_forms import is_confirmed
+from panel.web.htmx import render
+
+
+def bulk_page(bulk_request, access=None, **urls):
+    """Run the action and show the results. A destroy is shown for confirmation first and repeated with the typed text.
+
+    `urls`: the list (`back`) and this page (`to`).
+    """
+    action = instances.ACTIONS[bulk_request["action"]]
+    if action.name == "destroy" and not is_confirmed(bulk_request["ids"], request.form):
+        chosen = instances.select_instances(bulk_request["ids"], access)
+        return render("bulk/destroy.html", chosen=chosen, typed=request.form.get("typed"), **urls)
+    lines = instances.run_bulk(actor=actor(), access=access, **bulk_request)
+    counts = instances.bulk_counts(lines)
+    return render("bulk/results.html", lines=lines, action=action, tag=bulk_request.get("tag"), counts=counts, **urls)
