@@ -1,6 +1,7 @@
 """Optical media for machines, and downloads of ISOs and images."""
 
 from datetime import datetime
+from typing import cast
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -71,8 +72,8 @@ class MediaDownload(TimestampMixin, Model):
     storage: Mapped[Storage | None] = relationship()
 
     @property
-    def file(self) -> Iso | Image | None:
-        return self.iso or self.image
+    def file(self) -> Iso | Image:
+        return cast(Iso | Image, self.iso or self.image)  # the constraint `one_file` lets exactly one be set
 
     @property
     def hypervisor_name(self) -> str | None:

@@ -1,6 +1,8 @@
 """Resource packs: processors, memory and disk space from which customers provision instances themselves."""
 
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from sqlalchemy import ForeignKey, Index, Numeric, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -34,6 +36,10 @@ class ResourcePack(TimestampMixin, Model):
 
     account: Mapped[Account] = relationship()
     group: Mapped[HypervisorGroup | None] = relationship()
+
+    if TYPE_CHECKING:
+        used: SimpleNamespace
+        """Set by `with_usage` of panel.services.resource_packs."""
 
     @property
     def owner_email(self) -> str:

@@ -1,5 +1,7 @@
 """Security groups: firewall rules, and which instances they apply to."""
 
+from typing import TYPE_CHECKING
+
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
@@ -34,6 +36,11 @@ class SecurityGroup(TimestampMixin, Model):
     members: Mapped[list["SecurityGroupMember"]] = relationship(
         back_populates="group", cascade="all, delete-orphan", passive_deletes=True
     )
+
+    if TYPE_CHECKING:
+        rules_count: int
+        instances_count: int
+        """Set by `with_counts` of panel.services.security_groups."""
 
     @property
     def is_global(self) -> bool:

@@ -1,6 +1,7 @@
 """Subnets of locations and the addresses in them."""
 
 import ipaddress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String
@@ -37,6 +38,10 @@ class Subnet(TimestampMixin, Model):
     """
 
     group: Mapped[HypervisorGroup] = relationship()
+
+    if TYPE_CHECKING:
+        statistics: SimpleNamespace
+        """Set by `with_statistics` of panel.services.subnets."""
 
     @property
     def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network:

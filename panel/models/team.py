@@ -1,6 +1,7 @@
 """Teams: members of an account, their roles, and the resources they were granted."""
 
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -24,6 +25,10 @@ class Role(TimestampMixin, Model):
     name: Mapped[str] = mapped_column(String(64))
     description: Mapped[str | None]
     permissions: Mapped[list] = mapped_column(JSON, default=list)
+
+    if TYPE_CHECKING:
+        members: int
+        """Set by `with_counts` of panel.services.team."""
 
 
 class Member(TimestampMixin, Model):

@@ -6,6 +6,7 @@ unknown one is reported to the account's owner.
 
 import secrets
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, select
 
@@ -13,6 +14,9 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Account, KnownDevice
 from panel.services.tokens import hash_secret
+
+if TYPE_CHECKING:
+    from panel.services.security_notifications import Source
 
 DEVICE_RETENTION = timedelta(days=365)
 """Time after the last sign-in."""
@@ -35,14 +39,14 @@ SYSTEM_MARKS = (
 """Parts of user-agent strings, with the name to show; the first match counts."""
 
 
-def describe_user_agent(user_agent):
+def describe_user_agent(user_agent: str) -> str:
     """Return a readable name such as `Firefox on Linux`."""
     name = next((label for mark, label in BROWSER_MARKS if mark in user_agent), "Another program")
     system = next((label for mark, label in SYSTEM_MARKS if mark in user_agent), None)
     return f"{name} on {system}" if system else name
 
 
-def find(email, secret):
+def find(email: str, secret: str | None) -> KnownDevice | None:
     """Return the device with this cookie, if the account with this email address has signed in there."""
     if not secret:
         return None
@@ -52,10 +56,9 @@ def find(email, secret):
     )
 
 
-def remember(account, secret, source):
+def remember(account: Account, secret: str | None, source: "Source") -> tuple[KnownDevice, str, bool]:
     """Record a sign-in. Return the device, the secret for its cookie and whether it is new."""
-    device = find(account.email, secret)
-    if device:
+    if secret and (device := find(account.email, secret)):
         device.user_agent, device.ip, device.last_seen_at = source.user_agent, source.ip, clock.now()
         return device, secret, False
     secret = secret or secrets.token_urlsafe(32)
@@ -71,10 +74,10 @@ def remember(account, secret, source):
     return device, secret, True
 
 
-def forget(account):
+def forget(account: Account) -> None:
     """Delete all known devices of the account: somebody with a stolen password may have added one."""
     session.execute(delete(KnownDevice).where(KnownDevice.account_id == account.id))
 
 
-def purge_expired():
+def purge_expired() -> None:
     session.execute(delete(KnownDevice).where(KnownDevice.last_seen_at < clock.now() - DEVICE_RETENTION))

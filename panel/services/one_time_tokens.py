@@ -1,19 +1,22 @@
 """One-time tokens: links that permit one action, once, until they expire."""
 
 import secrets
+from datetime import timedelta
 
 from sqlalchemy import delete, select
 
 from panel.core import clock
-from panel.core.db import session
-from panel.models import OneTimeToken
+from panel.core.db import count_changed, session
+from panel.models import Account, OneTimeToken
 from panel.services.tokens import hash_secret
 
 PASSWORD_RESET = "reset"
 """Purpose of a mailed link that sets a new password."""
 
 
-def create(account, purpose, lifetime, redirect_to=None):
+def create(
+    account: Account, purpose: str, lifetime: timedelta, redirect_to: str | None = None
+) -> tuple[OneTimeToken, str]:
     """Create a link. Return it with its secret, which is not stored."""
     secret = secrets.token_urlsafe(32)
     link = OneTimeToken(
@@ -28,7 +31,7 @@ def create(account, purpose, lifetime, redirect_to=None):
     return link, secret
 
 
-def find(secret, purpose):
+def find(secret: str, purpose: str) -> OneTimeToken | None:
     """Return the link if it may still be used, or None.
 
     This does not use it up, because mail programs open links before people do.
@@ -37,7 +40,7 @@ def find(secret, purpose):
     return session.scalar(query.where(OneTimeToken.expires_at > clock.now()))
 
 
-def consume(secret, purpose):
+def consume(secret: str, purpose: str) -> OneTimeToken | None:
     """Use the link up and return it; None if it was used, has expired or never existed.
 
     Of two concurrent calls one gets it.
@@ -45,17 +48,15 @@ def consume(secret, purpose):
     link = find(secret, purpose)
     if link is None:
         return None
-    result = session.execute(
-        delete(OneTimeToken).where(OneTimeToken.id == link.id), execution_options={"synchronize_session": False}
-    )
+    deleted = count_changed(delete(OneTimeToken).where(OneTimeToken.id == link.id), synchronize_session=False)
     session.expunge(link)
-    return link if result.rowcount else None
+    return link if deleted else None
 
 
-def revoke_all(account, purpose):
+def revoke_all(account: Account, purpose: str) -> None:
     """Revoke the account's unused links of this purpose."""
     session.execute(delete(OneTimeToken).where(OneTimeToken.account_id == account.id, OneTimeToken.purpose == purpose))
 
 
-def purge_expired():
+def purge_expired() -> None:
     session.execute(delete(OneTimeToken).where(OneTimeToken.expires_at < clock.now()))

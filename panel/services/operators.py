@@ -1,6 +1,6 @@
 """Operators of the platform and their roles."""
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from panel.core.db import session
 from panel.core.errors import Conflict
@@ -10,11 +10,11 @@ from panel.models import Account, Member
 LAST_OPERATOR_MESSAGE = message("This is the last operator who may do everything. Give somebody else the role first.")
 
 
-def listing():
+def listing() -> Select[Account]:
     return select(Account).where(Account.operator_role.is_not(None)).order_by(Account.email)
 
 
-def promote(account, role):
+def promote(account: Account, role: str | None) -> Account:
     """Give the person a role; None removes it. It applies from the next request on."""
     if role != "full":
         ensure_one_left(account)
@@ -25,7 +25,7 @@ def promote(account, role):
     return account
 
 
-def ensure_one_left(account):
+def ensure_one_left(account: Account) -> None:
     """Raise Conflict if this person is the only operator with the full role.
 
     The rows are locked, so concurrent requests wait.

@@ -1,9 +1,12 @@
 """What operators see on the overview: the platform's capacity and what needs attention."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from redis import RedisError
-from sqlalchemy import and_, case, func, or_, select
+from sqlalchemy import Row, Select, and_, case, func, or_, select
 
 from panel.core.db import session
 from panel.models import Address, Disk, Hypervisor, HypervisorGroup, Instance, Storage, Subnet, Task, Volume
@@ -31,7 +34,7 @@ class LocationCapacity:
     storage_allocated: int = 0
 
 
-def count_states(hypervisor=None):
+def count_states(hypervisor: Hypervisor | None = None) -> dict[str, int]:
     """Return how many instances are in each state, on one hypervisor or on all."""
     query = select(Instance.state.label("word"), func.count()).group_by("word")
     if hypervisor:
@@ -39,7 +42,7 @@ def count_states(hypervisor=None):
     return dict.fromkeys(INSTANCE_STATES, 0) | dict(session.execute(query).all())
 
 
-def list_capacities():
+def list_capacities() -> list[LocationCapacity]:
     """Return the capacity of every group, by name."""
     capacities = {group.id: LocationCapacity(group) for group in session.scalars(hypervisors.select_groups())}
     group = Hypervisor.group_id
@@ -74,13 +77,13 @@ def list_capacities():
     return list(capacities.values())
 
 
-def list_full_storages():
+def list_full_storages() -> Sequence[Storage]:
     """Return storages that the node reports as nearly full, fullest first."""
     query = select(Storage).where(Storage.capacity > 0, Storage.free * 100 <= Storage.capacity * SCARCE_PERCENT)
     return session.scalars(query.order_by(Storage.free).limit(5)).all()
 
 
-def list_scarce_locations():
+def list_scarce_locations() -> Sequence[Row[HypervisorGroup, int]]:
     """Return open groups whose public IPv4 subnets are nearly used up, each with the number of free addresses."""
     free = func.sum(case((Address.interface_id.is_(None) & ~Address.reserved, 1), else_=0))
     query = select(HypervisorGroup, free).join(Subnet, Subnet.group_id == HypervisorGroup.id).join(Address)
@@ -88,16 +91,16 @@ def list_scarce_locations():
     return session.execute(query.having(free * 100 <= func.count() * SCARCE_PERCENT).order_by(free).limit(5)).all()
 
 
-def select_undeleted_volumes():
+def select_undeleted_volumes() -> Select[Volume]:
     """Select volumes that customers deleted and whose last attempt to remove them failed."""
     return select(Volume).where(Volume.status == "deleting", Volume.delete_attempts > 0).order_by(Volume.id)
 
 
-def select_missing_instances():
+def select_missing_instances() -> Select[Instance]:
     return select(Instance).where(Instance.missing_on_node).order_by(Instance.id.desc())
 
 
-def select_failed_since(moment):
+def select_failed_since(moment: datetime) -> Select[Task]:
     """Select tasks created since the moment that failed because of the platform, newest first.
 
     It compares ids, which begin with the time of creation, so the primary key's index is enough.
@@ -120,7 +123,7 @@ FAILED_WHAT = case(
 )
 
 
-def list_customer_failures(moment):
+def list_customer_failures(moment: datetime) -> dict[str, list[list[Any]]]:
     """Return failures since the moment that customers' guests or input caused.
 
     The keys are `certificates`, `downloads` and `guests`, the values lists of sentence and count, most frequent first.
@@ -129,7 +132,7 @@ def list_customer_failures(moment):
     query = select(category_column, Task.error, count).where(
         Task.id >= make_first_id(moment), Task.status == "failed", CAUSED_BY_CUSTOMER
     )
-    failures = {}
+    failures: dict[str, list[list[Any]]] = {}
     for category, *sentence_and_count in session.execute(
         query.group_by(category_column, Task.error).order_by(count.desc(), Task.error)
     ):
@@ -137,20 +140,20 @@ def list_customer_failures(moment):
     return failures
 
 
-def select_unaccelerated_hypervisors():
+def select_unaccelerated_hypervisors() -> Select[Hypervisor]:
     """Select hypervisors that have answered and have no hardware acceleration."""
     conditions = Hypervisor.version.is_not(None), Hypervisor.driver != "simulated", ~Hypervisor.accelerated
     return select(Hypervisor).where(*conditions).order_by(Hypervisor.name)
 
 
-def list_full_locations(capacities):
+def list_full_locations(capacities: Iterable[LocationCapacity]) -> list[LocationCapacity]:
     """Return the capacities of open locations in which no offered plan fits any more."""
     open_capacities = [capacity for capacity in capacities if capacity.group.enabled and capacity.nodes]
     full_ids = placement.find_full_locations([capacity.group for capacity in open_capacities])
     return [capacity for capacity in open_capacities if capacity.group.id in full_ids]
 
 
-def get_fullest_resource(capacity):
+def get_fullest_resource(capacity: LocationCapacity) -> tuple[str, float]:
     """Return the name of a location's most used resource, and its share in percent."""
     shares = {
         "processor": (capacity.cpu_allocated, capacity.cpu_cores),
@@ -161,13 +164,13 @@ def get_fullest_resource(capacity):
     return max(percentages.items(), key=lambda share: share[1], default=("processor", 0))
 
 
-def make_first_id(moment):
+def make_first_id(moment: datetime) -> str:
     """Return the beginning of a UUIDv7 that is created at this moment."""
     digits = f"{int(moment.timestamp() * 1000):012x}"
     return f"{digits[:8]}-{digits[8:]}"
 
 
-def count_workers():
+def count_workers() -> int | None:
     """Return the number of worker processes; None when Redis is unreachable."""
     try:
         return workers.count_alive()

@@ -1,5 +1,8 @@
 """Owners of rows, for operators. Rows without an owner are the platform's."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from sqlalchemy import select
 
 from panel.core.db import session
@@ -9,13 +12,13 @@ from panel.models import Account
 from panel.services import accounts
 
 
-def for_rows(rows):
+def for_rows(rows: Iterable[Any]) -> dict[str, str]:
     """Return the email address of each row's owner, by account id."""
     ids = {row.account_id for row in rows if row.account_id}
     return dict(session.execute(select(Account.id, Account.email).where(Account.id.in_(ids))).all())
 
 
-def account_by_email(email):
+def account_by_email(email: str | None) -> Account | None:
     """Return the account with the address that an operator entered; None without an address, for the platform."""
     if not email:
         return None
@@ -25,6 +28,6 @@ def account_by_email(email):
     return account
 
 
-def find_account(row):
+def find_account(row: Any) -> Account | None:
     """Return the owner's account, or None."""
     return session.get(Account, row.account_id) if row.account_id else None

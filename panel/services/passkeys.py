@@ -2,27 +2,30 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import webauthn
 from cryptography.fernet import InvalidToken
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import Select, func, or_, select, update
 from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
 from webauthn.helpers.exceptions import WebAuthnException
 from webauthn.helpers.structs import (
     AuthenticatorSelectionCriteria,
+    PublicKeyCredentialCreationOptions,
     PublicKeyCredentialDescriptor,
+    PublicKeyCredentialRequestOptions,
     ResidentKeyRequirement,
     UserVerificationRequirement,
 )
 
 from panel.core import clock
-from panel.core.db import EncryptedText, lock_row, session
+from panel.core.db import EncryptedText, count_changed, lock_row, session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, Passkey
 from panel.services import factors, security_notifications
+from panel.services.security_notifications import Source
 
 CHALLENGE_TTL = timedelta(minutes=5)
 """How long a challenge may be answered."""
@@ -39,10 +42,10 @@ class Site(NamedTuple):
     origin: str
 
     @classmethod
-    def of(cls, public_url):
+    def of(cls, public_url: str) -> "Site":
         """Return the site of a URL. Browsers refuse passkeys for IP addresses, so this machine is `localhost`."""
         parts = urlsplit(public_url)
-        host = "localhost" if parts.hostname in ("127.0.0.1", "::1") else parts.hostname
+        host = "localhost" if parts.hostname in ("127.0.0.1", "::1") else parts.hostname or ""
         port = f":{parts.port}" if parts.port else ""
         return cls(host, f"{parts.scheme}://{host}{port}")
 
@@ -53,16 +56,16 @@ class Challenge(NamedTuple):
     value: str
     asked_at: float
 
-    def is_fresh(self):
+    def is_fresh(self) -> bool:
         return timedelta(0) <= timedelta(seconds=clock.now().timestamp() - self.asked_at) <= CHALLENGE_TTL
 
 
-def seal(account, challenge):
+def seal(account: Account, challenge: Challenge) -> str:
     """Return the challenge as encrypted text, for a client without cookies."""
     return EncryptedText().process_bind_param(json.dumps([account.id, *challenge]), None)
 
 
-def unseal(account, state):
+def unseal(account: Account, state: str) -> Challenge | None:
     """Return the challenge that was sealed for this account, or None."""
     try:
         owner, *values = json.loads(EncryptedText().process_result_value(state, None))
@@ -71,18 +74,18 @@ def unseal(account, state):
     return Challenge(*values) if owner == account.id else None
 
 
-def listing(account):
+def listing(account: Account) -> Select[Passkey]:
     return select(Passkey).where(Passkey.account_id == account.id).order_by(Passkey.id)
 
 
-def get(account, passkey_id):
+def get(account: Account, passkey_id: str) -> Passkey:
     passkey = session.scalar(listing(account).where(Passkey.id == passkey_id))
     if passkey is None:
         raise NotFound(message("No such passkey."))
     return passkey
 
 
-def create_registration(account, site):
+def create_registration(account: Account, site: Site) -> tuple[dict[str, Any], Challenge]:
     """Return the browser's options to create a passkey, and the challenge to store until the answer."""
     options = webauthn.generate_registration_options(
         rp_id=site.host,
@@ -98,7 +101,7 @@ def create_registration(account, site):
     return serialize_options(options)
 
 
-def create_authentication(site, account=None):
+def create_authentication(site: Site, account: Account | None = None) -> tuple[dict[str, Any], Challenge]:
     """Return the browser's options to sign in with a passkey, any or one of the account, and the challenge."""
     descriptors = list_descriptors(account) if account else None
     return serialize_options(
@@ -108,17 +111,21 @@ def create_authentication(site, account=None):
     )
 
 
-def serialize_options(options):
+def serialize_options(
+    options: PublicKeyCredentialCreationOptions | PublicKeyCredentialRequestOptions,
+) -> tuple[dict[str, Any], Challenge]:
     challenge = Challenge(bytes_to_base64url(options.challenge), clock.now().timestamp())
     return json.loads(webauthn.options_to_json(options)), challenge
 
 
-def list_descriptors(account):
+def list_descriptors(account: Account) -> list[PublicKeyCredentialDescriptor]:
     ids = session.scalars(select(Passkey.credential_id).where(Passkey.account_id == account.id))
     return [PublicKeyCredentialDescriptor(id=base64url_to_bytes(credential_id)) for credential_id in ids]
 
 
-def register(account, *, name, credential, challenge: Challenge | None, site, source):
+def register(
+    account: Account, *, name: str, credential: str, challenge: Challenge | None, site: Site, source: Source
+) -> list[str] | None:
     """Store a new passkey. Return the recovery codes, if this is the account's first factor."""
     lock_row(Account, account.id)  # concurrent calls are counted one after the other
     count = session.scalar(select(func.count()).select_from(listing(account).subquery())) or 0
@@ -158,7 +165,7 @@ def register(account, *, name, credential, challenge: Challenge | None, site, so
     return factors.create_first_codes(account)
 
 
-def verify(credential, challenge: Challenge | None, site, account=None):
+def verify(credential: str, challenge: Challenge | None, site: Site, account: Account | None = None) -> Passkey:
     """Return the passkey that signed the challenge, one of `account` if given. Raise Invalid if there is none."""
     passkey = find(credential)
     if passkey is None or challenge is None or not challenge.is_fresh():
@@ -182,7 +189,7 @@ def verify(credential, challenge: Challenge | None, site, account=None):
     return passkey
 
 
-def find(credential):
+def find(credential: str) -> Passkey | None:
     """Return the passkey that an answer names, or None. The answer is untrusted JSON text."""
     try:
         credential_id = json.loads(credential)["id"]
@@ -192,7 +199,7 @@ def find(credential):
     return None if query is None else session.scalar(query)
 
 
-def record_use(passkey, challenge, sign_count):
+def record_use(passkey: Passkey, challenge: Challenge, sign_count: int) -> bool:
     """Record the use and return whether the challenge was still unused.
 
     An answer invalidates all challenges from before it.
@@ -200,10 +207,10 @@ def record_use(passkey, challenge, sign_count):
     challenged_at = datetime.fromtimestamp(challenge.asked_at, UTC)
     is_unused = or_(Passkey.last_used_at.is_(None), Passkey.last_used_at < challenged_at)
     statement = update(Passkey).where(Passkey.id == passkey.id, is_unused)
-    return session.execute(statement.values(last_used_at=clock.now(), sign_count=sign_count)).rowcount == 1
+    return count_changed(statement.values(last_used_at=clock.now(), sign_count=sign_count)) == 1
 
 
-def remove(passkey, source):
+def remove(passkey: Passkey, source: Source) -> None:
     account = passkey.account
     session.delete(passkey)
     session.flush()

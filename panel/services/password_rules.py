@@ -19,7 +19,7 @@ TOO_COMMON_MESSAGE = message(
 )
 
 
-def ensure_strong_password(password, email, error_field="password"):
+def ensure_strong_password(password: str, email: str, error_field: str = "password") -> None:
     """Raise Invalid for a password that is too short, common, repetitive or made of the person's email address."""
     if not PASSWORD_MIN_LENGTH <= len(password) <= PASSWORD_MAX_LENGTH:
         sentence = message(
@@ -32,7 +32,7 @@ def ensure_strong_password(password, email, error_field="password"):
         raise Invalid(TOO_COMMON_MESSAGE, **{error_field: TOO_COMMON_MESSAGE})
 
 
-def is_easy_to_guess(password, email):
+def is_easy_to_guess(password: str, email: str) -> bool:
     """Return whether an attacker who knows the address and lists of common passwords needs few guesses."""
     address = email.strip().lower()
     parts = {address, *address.split("@"), *re.split(r"[^a-z0-9]+", address)}

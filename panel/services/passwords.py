@@ -1,20 +1,23 @@
 """Passwords: change a known one, and reset a forgotten one by a mailed link."""
 
 from datetime import timedelta
+from typing import Any
 
 from panel.core import mail
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
+from panel.models import Account, LoginSession
 from panel.services import accounts, known_devices, one_time_tokens, security_notifications, sessions
 from panel.services.one_time_tokens import PASSWORD_RESET
 from panel.services.password_rules import ensure_strong_password
+from panel.services.security_notifications import Source
 
 RESET_LINK_TTL = timedelta(minutes=60)
 WRONG_PASSWORD_MESSAGE = message("This is not your password.")
 NO_PASSWORD_MESSAGE = message("You have no password yet. Set one by “Forgot your password?” on the sign-in page.")
 
 
-def ensure_correct(account, password, error_field="password"):
+def ensure_correct(account: Account, password: str, error_field: str = "password") -> None:
     """Raise Invalid if this is not the person's password."""
     if not accounts.is_password_correct(account, password):
         raise Invalid(
@@ -23,8 +26,10 @@ def ensure_correct(account, password, error_field="password"):
         )
 
 
-def change(account, new_password, source, keep=None, error_field="password"):
-    """Set a new password; errors are for the request's `field`.
+def change(
+    account: Account, new_password: str, source: Source, keep: LoginSession | None = None, error_field: str = "password"
+) -> None:
+    """Set a new password; errors are for the request's `error_field`.
 
     All sessions except `keep` end, because somebody who knew the old password may use them.
     """
@@ -34,7 +39,7 @@ def change(account, new_password, source, keep=None, error_field="password"):
     security_notifications.security_setting_changed(account, message("Your password was changed"), source)
 
 
-def request_reset(email):
+def request_reset(email: str) -> None:
     """Enqueue a mail with a reset link.
 
     Whether the address has an account is checked when the mail is sent, so the response and its duration do not reveal
@@ -43,7 +48,7 @@ def request_reset(email):
     mail.send(email.strip().lower(), "password_reset")
 
 
-def find_reset_context(email):
+def find_reset_context(email: str) -> dict[str, Any] | None:
     """Return the mail's values with a new link; None if no account has the address.
 
     Older links stay valid: otherwise repeated requests by a third party would invalidate each before it is read.
@@ -56,7 +61,7 @@ def find_reset_context(email):
     return {"email": account.email, "link": mail.page_url(f"/reset-password/{secret}"), "minutes": minutes}
 
 
-def get_account(secret):
+def get_account(secret: str) -> Account:
     """Return the account whose password this link may set."""
     link = one_time_tokens.find(secret, PASSWORD_RESET)
     if link is None:
@@ -64,7 +69,7 @@ def get_account(secret):
     return link.account
 
 
-def reset(secret, new_password, source, error_field="password"):
+def reset(secret: str, new_password: str, source: Source, error_field: str = "password") -> Account:
     """Set a new password and use the link up.
 
     The person still has to sign in, with the second factor if there is one. All known devices are forgotten.

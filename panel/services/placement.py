@@ -4,16 +4,17 @@ What allocates capacity locks the hypervisors (`choose_host`, `lock_capacity`, `
 requests cannot allocate the same. What only shows capacity reads it without a lock.
 """
 
+from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import selectinload
 
 from panel.core.db import session, with_lock
 from panel.core.errors import Invalid
 from panel.core.messages import message
-from panel.models import Hypervisor
+from panel.models import Hypervisor, HypervisorGroup, Plan, Storage
 from panel.services import catalog, hypervisors
 
 LOCATION_STORAGE_FULL_MESSAGE = message("The location does not have enough storage left.")
@@ -33,7 +34,7 @@ class Requirements:
 class Capacity:
     """Free capacity of hypervisors: `ram` in MiB and `cores` by hypervisor, `disk` in GiB by storage."""
 
-    def __init__(self, hosts):
+    def __init__(self, hosts: Sequence[Hypervisor]) -> None:
         allocations = hypervisors.get_allocations([host.id for host in hosts])
         storage_allocations = hypervisors.get_storage_allocations(
             [storage.id for host in hosts for storage in host.storages]
@@ -48,16 +49,16 @@ class Capacity:
             for storage in host.storages
         }
 
-    def within(self, group_id):
+    def within(self, group_id: str) -> "Capacity":
         """Return the capacity of one location."""
         part = copy(self)
         part.hosts = [host for host in self.hosts if host.group_id == group_id]
         return part
 
-    def has_cores_and_ram(self, host, needs):
+    def has_cores_and_ram(self, host: Hypervisor, needs: Plan | Requirements) -> bool:
         return self.ram[host] >= needs.ram and self.cores[host] >= needs.cpu_cores
 
-    def choose_host(self, needs):
+    def choose_host(self, needs: Plan | Requirements) -> tuple[Hypervisor, Storage]:
         """Return the hypervisor with the most free memory on which a machine of this size (a plan or `Requirements`)
         fits, and its storage. Raise when there is none."""
         if not self.hosts:
@@ -70,13 +71,13 @@ class Capacity:
                 message("The location does not have enough memory or processors left."),
                 reason="resources_not_sufficient",
             )
-        for host in sorted(suitable, key=self.ram.get, reverse=True):
+        for host in sorted(suitable, key=self.ram.__getitem__, reverse=True):
             for storage in host.storages:
                 if storage.enabled and self.disk[storage] >= needs.storage:
                     return host, storage
         raise Invalid(LOCATION_STORAGE_FULL_MESSAGE, reason="storage_not_sufficient")
 
-    def placement_error(self, needs):
+    def placement_error(self, needs: Plan | Requirements) -> str | None:
         """Return why no machine of this size can be placed, as a sentence, or None."""
         try:
             self.choose_host(needs)
@@ -84,25 +85,25 @@ class Capacity:
             return error.message
         return None
 
-    def choose_storage(self, size, sentence, error_field):
+    def choose_storage(self, size: int, sentence: str, error_field: str) -> Storage:
         """Return the storage with the most free space, if that is enough for `size` GiB. Raise otherwise."""
         storages = [storage for storage in self.disk if storage.enabled]
-        storage = max(storages, key=self.disk.get, default=None)
+        storage = max(storages, key=self.disk.__getitem__, default=None)
         if storage is None or self.disk[storage] < size:
             raise storage_full_error(sentence, error_field)
         return storage
 
-    def ensure_space(self, storage, size, sentence, error_field=None):
+    def ensure_space(self, storage: Storage, size: int, sentence: str, error_field: str | None = None) -> None:
         """Raise when the storage has fewer than `size` GiB free."""
         if self.disk[storage] < size:
             raise storage_full_error(sentence, error_field)
 
 
-def storage_full_error(sentence, error_field=None):
+def storage_full_error(sentence: str, error_field: str | None = None) -> Invalid:
     return Invalid(sentence, reason="storage_not_sufficient", **({error_field: sentence} if error_field else {}))
 
 
-def select_open_hypervisors(*groups):
+def select_open_hypervisors(*groups: HypervisorGroup) -> Select[Hypervisor]:
     """Select the hypervisors of these locations on which a new machine may be placed."""
     return (
         select(Hypervisor)
@@ -118,35 +119,37 @@ def select_open_hypervisors(*groups):
     )
 
 
-def lock_hosts(query):
+def lock_hosts(query: Select[Hypervisor]) -> Sequence[Hypervisor]:
     """Return the selected hypervisors, read again and locked."""
     return session.scalars(with_lock(query, of=Hypervisor)).all()
 
 
-def lock_capacity(hypervisor_id):
+def lock_capacity(hypervisor_id: str) -> Capacity:
     """Lock one hypervisor and return its capacity."""
     return Capacity(lock_hosts(select(Hypervisor).where(Hypervisor.id == hypervisor_id)))
 
 
-def choose_host(group, plan, hypervisor=None):
+def choose_host(
+    group: HypervisorGroup, plan: Plan | Requirements, hypervisor: Hypervisor | None = None
+) -> tuple[Hypervisor, Storage]:
     """Lock the open hypervisors of the location, or only this one, and return one on which the plan fits, and its
     storage."""
     query = select_open_hypervisors(group)
     return Capacity(lock_hosts(query.where(Hypervisor.id == hypervisor.id) if hypervisor else query)).choose_host(plan)
 
 
-def ensure_space(storage, size, sentence, error_field=None):
+def ensure_space(storage: Storage, size: int, sentence: str, error_field: str | None = None) -> None:
     """Lock the storage's hypervisor. Raise when the storage has fewer than `size` GiB free."""
     lock_capacity(storage.hypervisor_id).ensure_space(storage, size, sentence, error_field)
 
 
-def list_capacity_errors(group, plans):
+def list_capacity_errors(group: HypervisorGroup, plans: Iterable[Plan]) -> dict[Plan, str | None]:
     """Return for each plan why no machine of that size can be placed in the location now, or None."""
     capacity = Capacity(session.scalars(select_open_hypervisors(group)).all())
     return {plan: capacity.placement_error(plan) for plan in plans}
 
 
-def find_full_locations(groups):
+def find_full_locations(groups: Sequence[HypervisorGroup]) -> set[str]:
     """Return the ids of the locations that offer plans, none of which fits any more. The number of queries is
     constant."""
     capacity = Capacity(session.scalars(select_open_hypervisors(*groups)).all())

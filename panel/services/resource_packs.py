@@ -3,16 +3,19 @@
 An instance of a pack uses its processors, its memory and all its disks. Only the pack is charged, not the instance.
 """
 
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import joinedload
 
 from panel.core.db import session, with_lock
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Disk, HypervisorGroup, Instance, ResourcePack
+from panel.models import Account, Disk, HypervisorGroup, Instance, Plan, ResourcePack
 from panel.services import billing_users, usage
+from panel.services.access import Access
 from panel.services.crud import get_or_404, update_fields
 
 SIZE_COLUMNS = ("cpu_cores", "ram", "storage")
@@ -24,7 +27,7 @@ SHORTAGE_REASONS = {
 """Reason word and sentence, by the resource that is exhausted."""
 
 
-def listing(account=None, *, user_id=None):
+def listing(account: Access | Account | None = None, *, user_id: str | None = None) -> Select[ResourcePack]:
     """Select packs, oldest first; with an account only its own."""
     query = select(ResourcePack).options(joinedload(ResourcePack.account), joinedload(ResourcePack.group))
     query = query.order_by(ResourcePack.id)
@@ -33,14 +36,14 @@ def listing(account=None, *, user_id=None):
     return query.where(account.visible_rows(ResourcePack)) if account else query
 
 
-def get(pack_id, account=None):
+def get(pack_id: str, account: Access | Account | None = None) -> ResourcePack:
     pack = session.scalar(listing(account).where(ResourcePack.id == pack_id))
     if pack is None:
         raise NotFound(message("No such resource pack."))
     return pack
 
 
-def with_usage(packs):
+def with_usage(packs: Sequence[ResourcePack]) -> Sequence[ResourcePack]:
     """Set `used` on each pack: instances, cpu_cores, ram, storage. Two queries in all."""
     ids = [pack.id for pack in packs]
     machines = select(Instance.pack_id, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram))
@@ -54,7 +57,7 @@ def with_usage(packs):
     return packs
 
 
-def create(*, user_id, name, location_id=None, **values):
+def create(*, user_id: str, name: str, location_id: str | None = None, **values: Any) -> ResourcePack:
     owner, group = billing_users.get(user_id, "user_id"), find_location(location_id)
     pack = ResourcePack(account_id=owner.id, group_id=group and group.id, name=name, **values)
     session.add(pack)
@@ -63,13 +66,13 @@ def create(*, user_id, name, location_id=None, **values):
     return with_usage([pack])[0]
 
 
-def find_location(location_id):
+def find_location(location_id: str | None) -> HypervisorGroup | None:
     return (
         get_or_404(HypervisorGroup, location_id, message("No such location."), "location_id") if location_id else None
     )
 
 
-def update(pack, **changes):
+def update(pack: ResourcePack, **changes: Any) -> ResourcePack:
     """Change the pack. Its size cannot become smaller than its usage."""
     with_usage([pack])
     for name in (*SIZE_COLUMNS, "instances"):
@@ -86,7 +89,7 @@ def update(pack, **changes):
     return pack
 
 
-def delete(pack):
+def delete(pack: ResourcePack) -> None:
     if session.scalar(select(Instance.id).where(Instance.pack_id == pack.id).limit(1)):
         raise Conflict(
             message("Instances were made from it. Destroy them first, or turn the pack off."), reason="pack_in_use"
@@ -96,7 +99,9 @@ def delete(pack):
     session.flush()
 
 
-def choose_pack(account, location_id, plan, pack_id=None):
+def choose_pack(
+    account: Access | Account, location_id: str, plan: Plan, pack_id: str | None = None
+) -> ResourcePack | None:
     """Return the pack for a machine of the plan, or None for an account without packs.
 
     It is the named pack, else the first with room. The packs are locked, so that concurrent requests do not both use
@@ -107,15 +112,19 @@ def choose_pack(account, location_id, plan, pack_id=None):
     packs = session.scalars(with_lock(query)).all()
     if not packs and pack_id:
         raise Invalid(message("No such resource pack."), pack_id=message("No such resource pack."))
-    problems = [(pack, pack_error(pack, location_id, plan)) for pack in with_usage(packs)]
-    chosen = next((pack for pack, problem in problems if problem is None), None)
-    if problems and chosen is None:
-        reason, sentence = problems[0][1]
+    first_error = None
+    for pack in with_usage(packs):
+        error = pack_error(pack, location_id, plan)
+        if error is None:
+            return pack
+        first_error = first_error or error
+    if first_error:
+        reason, sentence = first_error
         raise Invalid(sentence, reason=reason, pack_id=sentence)
-    return chosen
+    return None
 
 
-def pack_error(pack, location_id, plan):
+def pack_error(pack: ResourcePack, location_id: str, plan: Plan) -> tuple[str, str] | None:
     """Return why no machine of the plan can be created from the pack there, as reason word and sentence, or None."""
     if not pack.enabled:
         return "pack_disabled", message("The resource pack is off.")
@@ -126,7 +135,7 @@ def pack_error(pack, location_id, plan):
     return capacity_error(pack, {name: getattr(plan, name) for name in SIZE_COLUMNS})
 
 
-def capacity_error(pack, additional):
+def capacity_error(pack: ResourcePack, additional: Mapping[str, int]) -> tuple[str, str] | None:
     """Return which resource would be exhausted, as reason word and sentence, or None.
 
     `additional` has the extra amounts. A resource that does not grow may exceed the pack's size.
@@ -135,11 +144,11 @@ def capacity_error(pack, additional):
     return next((SHORTAGE_REASONS[name] for name in SIZE_COLUMNS if additional.get(name, 0) > max(0, free[name])), None)
 
 
-def ensure_capacity(instance, **additional):
+def ensure_capacity(instance: Instance, **additional: int) -> None:
     """Raise Invalid if the instance's pack lacks these additional amounts. Instances without a pack always pass."""
     if instance.pack_id is None:
         return
-    pack = session.scalar(with_lock(select(ResourcePack).where(ResourcePack.id == instance.pack_id)))
+    pack = session.scalars(with_lock(select(ResourcePack).where(ResourcePack.id == instance.pack_id))).one()
     problem = capacity_error(with_usage([pack])[0], additional)
     if problem:
         raise Invalid(problem[1], reason=problem[0])

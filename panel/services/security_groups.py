@@ -4,14 +4,18 @@ Callers have been authorised. With an account only its own and the platform's gr
 changed. Instances of the account may be put into both.
 """
 
-from sqlalchemy import func, or_, select
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import joinedload
 
 from panel.core.db import lock_row, session
 from panel.core.errors import Forbidden, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Instance, SecurityGroup, SecurityGroupMember, SecurityRule
+from panel.models import Account, Instance, IpSet, SecurityGroup, SecurityGroupMember, SecurityRule
 from panel.services import audit, firewall, ip_sets
+from panel.services.access import Access
 from panel.services.crud import update_fields
 from panel.services.ip_sets import visible_condition
 from panel.services.state_machine import ensure_not_suspended
@@ -32,14 +36,14 @@ RULE_IDENTITY_COLUMNS = (
 """Two rules with the same values in these columns are duplicates."""
 
 
-def listing(account=None, *, search=None):
+def listing(account: Access | Account | None = None, *, search: str | None = None) -> Select[SecurityGroup]:
     query = select(SecurityGroup).where(visible_condition(SecurityGroup, account))
     query = query.order_by(SecurityGroup.name, SecurityGroup.id)
     return query.where(SecurityGroup.name.icontains(search, autoescape=True)) if search else query
 
 
-def get(group_id, account=None, *, error_field=None):
-    """Return the group. With `field`, an unknown id is an Invalid of that field of the request."""
+def get(group_id: str, account: Access | Account | None = None, *, error_field: str | None = None) -> SecurityGroup:
+    """Return the group. With `error_field`, an unknown id is an Invalid of that field of the request."""
     group = session.scalar(listing(account).where(SecurityGroup.id == group_id))
     if group is None and error_field:
         raise Invalid(message("No such security group."), **{error_field: message("No such security group.")})
@@ -48,7 +52,7 @@ def get(group_id, account=None, *, error_field=None):
     return group
 
 
-def get_own(group_id, account=None):
+def get_own(group_id: str, account: Access | Account | None = None) -> SecurityGroup:
     """Return the group, to be changed. Only operators change the platform's groups."""
     group = get(group_id, account)
     if account and group.is_global:
@@ -56,7 +60,7 @@ def get_own(group_id, account=None):
     return group
 
 
-def with_counts(groups, account=None):
+def with_counts(groups: Sequence[SecurityGroup], account: Access | Account | None = None) -> Sequence[SecurityGroup]:
     """Set `rules_count` and `instances_count` on each group. Only instances that the account may see are counted."""
     ids = [group.id for group in groups]
     rules = select(SecurityRule.group_id, func.count()).where(SecurityRule.group_id.in_(ids))
@@ -64,14 +68,14 @@ def with_counts(groups, account=None):
     members = members.where(
         SecurityGroupMember.group_id.in_(ids), *([account.visible_rows(Instance)] if account else [])
     )
-    rules = dict(session.execute(rules.group_by(SecurityRule.group_id)).all())
-    members = dict(session.execute(members.group_by(SecurityGroupMember.group_id)).all())
+    rule_counts = dict(session.execute(rules.group_by(SecurityRule.group_id)).all())
+    member_counts = dict(session.execute(members.group_by(SecurityGroupMember.group_id)).all())
     for group in groups:
-        group.rules_count, group.instances_count = rules.get(group.id, 0), members.get(group.id, 0)
+        group.rules_count, group.instances_count = rule_counts.get(group.id, 0), member_counts.get(group.id, 0)
     return groups
 
 
-def select_instances(group, account=None):
+def select_instances(group: SecurityGroup, account: Access | Account | None = None) -> Select[Instance]:
     """Select the instances in the group, by name; with an account only those that it may see."""
     query = select(Instance).join(SecurityGroupMember, SecurityGroupMember.instance_id == Instance.id)
     query = query.where(
@@ -80,14 +84,14 @@ def select_instances(group, account=None):
     return query.order_by(Instance.display_name, Instance.id)
 
 
-def select_other_instances(group, account):
+def select_other_instances(group: SecurityGroup, account: Access | Account) -> Select[Instance]:
     """Select the account's instances that are not in the group."""
     member_ids = select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id)
     query = select(Instance).where(account.visible_rows(Instance), Instance.id.not_in(member_ids))
     return query.order_by(Instance.display_name, Instance.id)
 
 
-def list_rules(group):
+def list_rules(group: SecurityGroup) -> Sequence[SecurityRule]:
     """Return the group's rules with the groups and sets they refer to, in the order of their creation."""
     load_options = joinedload(SecurityRule.remote_group), joinedload(SecurityRule.ip_set)
     return session.scalars(
@@ -95,7 +99,7 @@ def list_rules(group):
     ).all()
 
 
-def create(account, *, name, description=None):
+def create(account: Access | Account | None, *, name: str, description: str | None = None) -> SecurityGroup:
     """Create a group without rules; without an account a group of the platform."""
     group = SecurityGroup(account_id=account and account.id, name=name, description=description)
     session.add(group)
@@ -103,11 +107,11 @@ def create(account, *, name, description=None):
     return group
 
 
-def update(group, **changes):
+def update(group: SecurityGroup, **changes: Any) -> SecurityGroup:
     return update_fields(group, changes)
 
 
-def delete(group, *, actor):
+def delete(group: SecurityGroup, *, actor: str) -> None:
     """Delete the group and the rules of other groups that refer to it. Its instances lose its rules."""
     session.flush()
     instance_ids = [member.instance_id for member in group.members]
@@ -118,7 +122,9 @@ def delete(group, *, actor):
     firewall.apply_to_affected(groups=referring_ids, instances=instance_ids, actor=actor)
 
 
-def add_rule(group, account=None, *, actor, **facts):
+def add_rule(
+    group: SecurityGroup, account: Access | Account | None = None, *, actor: str, **facts: Any
+) -> SecurityRule:
     """Add a rule.
 
     What it refers to must belong to the account or to the platform; the platform's groups refer to nothing of a
@@ -155,16 +161,16 @@ def add_rule(group, account=None, *, actor, **facts):
     return rule
 
 
-def has_rule(group, facts):
+def has_rule(group: SecurityGroup, facts: Mapping[str, Any]) -> bool:
     """Return whether the group has the same rule."""
     return any(is_same_rule(rule, facts) for rule in list_rules(group))
 
 
-def is_same_rule(rule, facts):
+def is_same_rule(rule: SecurityRule, facts: Mapping[str, Any]) -> bool:
     return all(getattr(rule, field) == facts.get(field) for field in RULE_IDENTITY_COLUMNS)
 
 
-def list_cut_off_instances(group, instance_ids):
+def list_cut_off_instances(group: SecurityGroup, instance_ids: Collection[str]) -> Sequence[Instance]:
     """Return those of the instances that would be unreachable after joining the group.
 
     These are in no group with a rule for inbound traffic, and neither has this group one.
@@ -178,13 +184,13 @@ def list_cut_off_instances(group, instance_ids):
     return session.scalars(query.order_by(Instance.display_name)).all()
 
 
-def list_visible(instance_ids, account=None):
+def list_visible(instance_ids: Collection[str], account: Access | Account | None = None) -> Sequence[Instance]:
     """Return those of the instances that the account may see; operators see all."""
     query = select(Instance).where(Instance.id.in_(instance_ids))
     return session.scalars(query.where(account.visible_rows(Instance)) if account else query).all()
 
 
-def ensure_same_owner(group, other, error_field):
+def ensure_same_owner(group: SecurityGroup, other: SecurityGroup | IpSet, error_field: str) -> None:
     """Raise Invalid if `other` belongs to another customer than the group.
 
     Operators see everything, but a customer's group must not refer to another customer's.
@@ -195,7 +201,7 @@ def ensure_same_owner(group, other, error_field):
         )
 
 
-def remove_rule(group, rule_id, *, actor):
+def remove_rule(group: SecurityGroup, rule_id: str, *, actor: str) -> None:
     rule = session.scalar(select(SecurityRule).where(SecurityRule.id == rule_id, SecurityRule.group_id == group.id))
     if rule is None:
         raise NotFound(message("No such rule."))
@@ -205,15 +211,17 @@ def remove_rule(group, rule_id, *, actor):
     firewall.apply_to_affected(groups=[group.id], actor=actor)
 
 
-def attach(group, instance_ids, account=None, *, actor):
+def attach(
+    group: SecurityGroup, instance_ids: Collection[str], account: Access | Account | None = None, *, actor: str
+) -> None:
     """Put instances into the group, all or none. Those that are in it already stay."""
     instances = lock_instances(group, instance_ids, account)
     ids = [instance.id for instance in instances]
     member_ids = set(
         session.scalars(select(SecurityGroupMember.instance_id).where(SecurityGroupMember.group_id == group.id))
     )
-    counts = select(SecurityGroupMember.instance_id, func.count()).where(SecurityGroupMember.instance_id.in_(ids))
-    counts = dict(session.execute(counts.group_by(SecurityGroupMember.instance_id)).all())
+    query = select(SecurityGroupMember.instance_id, func.count()).where(SecurityGroupMember.instance_id.in_(ids))
+    counts = dict(session.execute(query.group_by(SecurityGroupMember.instance_id)).all())
     added = [instance for instance in instances if instance.id not in member_ids]
     for instance in added:
         if counts.get(instance.id, 0) >= MAX_GROUPS_PER_INSTANCE:
@@ -228,7 +236,9 @@ def attach(group, instance_ids, account=None, *, actor):
     apply_membership_change(group, added, actor)
 
 
-def detach(group, instance_ids, account=None, *, actor):
+def detach(
+    group: SecurityGroup, instance_ids: Collection[str], account: Access | Account | None = None, *, actor: str
+) -> None:
     """Take instances out of the group. Those that are not in it are ignored."""
     ids = [instance.id for instance in lock_instances(group, instance_ids, account)]
     query = select(SecurityGroupMember).where(
@@ -241,7 +251,9 @@ def detach(group, instance_ids, account=None, *, actor):
     apply_membership_change(group, [member.instance for member in members], actor)
 
 
-def lock_instances(group, instance_ids, account):
+def lock_instances(
+    group: SecurityGroup, instance_ids: Collection[str], account: Access | Account | None
+) -> Sequence[Instance]:
     """Lock and return the instances with these ids.
 
     With an account, it must see them; operators get those of the group's owner.
@@ -261,7 +273,7 @@ def lock_instances(group, instance_ids, account):
     return rows
 
 
-def apply_membership_change(group, instances, actor):
+def apply_membership_change(group: SecurityGroup, instances: Sequence[Instance], actor: str) -> None:
     session.expire(group, ["members"])
     if instances:
         audit.track(group)
@@ -270,13 +282,13 @@ def apply_membership_change(group, instances, actor):
         )
 
 
-def list_memberships(instance, account=None):
+def list_memberships(instance: Instance, account: Access | Account | None = None) -> list[tuple[SecurityGroup, bool]]:
     """Return pairs, by name: each group that the owner may choose, and whether the instance is in it."""
     member_of = {group.id for group in session.scalars(firewall.select_groups(instance))}
     return [(group, group.id in member_of) for group in session.scalars(listing(account))]
 
 
-def on_instance_removed(instance):
+def on_instance_removed(instance: Instance) -> None:
     """Take an instance that is about to be removed out of its groups.
 
     Its addresses may be assigned to another customer, so rules of other instances must no longer allow them.

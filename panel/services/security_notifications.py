@@ -1,8 +1,9 @@
 """Mails about changes of an account's security. Somebody who took over the account cannot prevent them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from panel.core import clock, formatting, mail
+from panel.models import Account
 from panel.services.known_devices import describe_user_agent
 
 
@@ -13,16 +14,16 @@ class Source(NamedTuple):
     user_agent: str = ""
 
 
-def security_setting_changed(account, sentence, source: Source):
+def security_setting_changed(account: Account, sentence: str, source: Source) -> None:
     """Mail that a setting was changed. `sentence` describes the change."""
     send(account, "security_changed", source, what=sentence)
 
 
-def new_device(account, source: Source):
+def new_device(account: Account, source: Source) -> None:
     send(account, "new_device", source)
 
 
-def send(account, template, source, **facts):
+def send(account: Account, template: str, source: Source, **facts: Any) -> None:
     mail.send(
         account.email,
         template,

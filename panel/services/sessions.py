@@ -3,14 +3,15 @@
 import contextlib
 import secrets
 from datetime import datetime, timedelta
+from typing import cast
 
 from redis import RedisError
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import Select, delete, or_, select, update
 
 from panel.core import clock, context
-from panel.core.db import session
+from panel.core.db import count_changed, session
 from panel.core.messages import message
-from panel.models import Account, LoginSession
+from panel.models import Account, KnownDevice, LoginSession
 from panel.services.crud import get_or_404
 from panel.services.tokens import hash_secret
 
@@ -21,7 +22,15 @@ LAST_SEEN_KEY = "panel:sessions:seen"
 MAX_NOTED_SESSIONS = 10_000
 
 
-def start(account, *, ip, user_agent, device=None, impersonator=None, lifetime=SESSION_LIFETIME):
+def start(
+    account: Account,
+    *,
+    ip: str,
+    user_agent: str,
+    device: KnownDevice | None = None,
+    impersonator: Account | None = None,
+    lifetime: timedelta = SESSION_LIFETIME,
+) -> str:
     """Start a session and return the secret for the cookie."""
     value = secrets.token_urlsafe(32)
     row = LoginSession(
@@ -39,19 +48,19 @@ def start(account, *, ip, user_agent, device=None, impersonator=None, lifetime=S
     return value
 
 
-def find(value):
+def find(value: str) -> LoginSession | None:
     """Return the running session of this cookie, or None."""
     row = session.scalar(select(LoginSession).where(LoginSession.secret_hash == hash_secret(value)))
     return row if row and row.expires_at > clock.now() else None
 
 
-def listing(account):
+def listing(account: Account) -> Select[LoginSession]:
     """Select the person's running sessions, newest first, without impersonations by operators."""
     query = select(LoginSession).where(LoginSession.account_id == account.id, LoginSession.expires_at > clock.now())
     return query.where(LoginSession.impersonator_id.is_(None)).order_by(LoginSession.id.desc())
 
 
-def list_all(user_id=None, search=None):
+def list_all(user_id: str | None = None, search: str | None = None) -> Select[LoginSession]:
     """Select the running sessions of all people, newest first, including impersonations."""
     query = select(LoginSession).where(LoginSession.expires_at > clock.now()).order_by(LoginSession.id.desc())
     if user_id:
@@ -62,29 +71,30 @@ def list_all(user_id=None, search=None):
     return query
 
 
-def revoke_any(session_id):
+def revoke_any(session_id: str) -> None:
     """End the session, whoever it belongs to."""
     session.delete(get_or_404(LoginSession, session_id, message("No such session.")))
     session.flush()
 
 
-def revoke_one(account, session_id):
+def revoke_one(account: Account, session_id: str) -> bool:
     """End the session if it is the person's own. Return whether it was."""
     statement = delete(LoginSession).where(LoginSession.id == session_id, LoginSession.account_id == account.id)
-    return session.execute(statement.where(LoginSession.impersonator_id.is_(None))).rowcount == 1
+    return count_changed(statement.where(LoginSession.impersonator_id.is_(None))) == 1
 
 
-def revoke_others(account, keep=None):
+def revoke_others(account: Account, keep: LoginSession | None = None) -> None:
     """End the person's sessions except `keep`, and those in which the person impersonates somebody."""
     own = or_(LoginSession.account_id == account.id, LoginSession.impersonator_id == account.id)
-    session.execute(delete(LoginSession).where(own, LoginSession.id != (keep.id if keep else "")))
+    statement = delete(LoginSession).where(own)
+    session.execute(statement.where(LoginSession.id != keep.id) if keep else statement)
 
 
-def revoke(value):
+def revoke(value: str) -> None:
     session.execute(delete(LoginSession).where(LoginSession.secret_hash == hash_secret(value)))
 
 
-def record_use(row):
+def record_use(row: LoginSession) -> None:
     """Record that the session is in use.
 
     Requests must not write to the database for this: the time is stored in Redis until a worker writes it to the row.
@@ -101,9 +111,9 @@ def record_use(row):
         context.current().redis.hset(LAST_SEEN_KEY, row.id, now.isoformat())
 
 
-def write_last_seen():
+def write_last_seen() -> None:
     """Write the times that are recorded in Redis to the rows."""
-    pending = context.current().redis.hgetall(LAST_SEEN_KEY)
+    pending = cast(dict[bytes, bytes], context.current().redis.hgetall(LAST_SEEN_KEY))
     for row_id, seen_at in pending.items():
         statement = update(LoginSession).where(LoginSession.id == row_id.decode())
         session.execute(statement.values(last_seen_at=datetime.fromisoformat(seen_at.decode())))

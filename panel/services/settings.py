@@ -1,7 +1,9 @@
 """Settings of the whole platform, set by operators. Each process caches them for some seconds."""
 
 import time
+from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 from sqlalchemy import select
 
@@ -15,7 +17,7 @@ SETTINGS_CACHE_SECONDS = 5
 DEFAULTS = {name: field.load_default for name, field in SystemSettings().fields.items()}
 
 
-def get():
+def get() -> SimpleNamespace:
     """Return all settings as attributes, with defaults. They are at most `SETTINGS_CACHE_SECONDS` seconds old."""
     process = context.current()
     expires_at, settings = process.cached_settings
@@ -26,12 +28,12 @@ def get():
     return settings
 
 
-def load():
+def load() -> SimpleNamespace:
     """Return all settings as they are in the database now."""
     return SimpleNamespace(**DEFAULTS | dict(session.execute(select(Setting.name, Setting.value)).all()))
 
 
-def update(changes):
+def update(changes: Mapping[str, Any]) -> SimpleNamespace:
     """Set these settings and return all. Other processes follow within `SETTINGS_CACHE_SECONDS` seconds."""
     for name, value in changes.items():
         session.merge(Setting(name=name, value=value))
@@ -41,5 +43,5 @@ def update(changes):
     return load()
 
 
-def invalidate():
+def invalidate() -> None:
     context.current().cached_settings = 0, None

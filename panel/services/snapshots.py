@@ -1,5 +1,8 @@
 """Snapshots of whole instances: create, roll back, delete."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from sqlalchemy import func, select
 
 from panel.core import clock, jobs
@@ -7,7 +10,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Rescue, Snapshot, Task
+from panel.models import Instance, Rescue, Snapshot, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges
 from panel.services.state_machine import TASK_RUNNING, action_error, ensure_no_error, make_problem
@@ -26,12 +29,12 @@ HAS_SNAPSHOTS_MESSAGE = message("The instance has snapshots. Delete them first: 
 DISKS_CHANGED_MESSAGE = message("The instance has other disks by now than when the snapshot was taken.")
 
 
-def listing(instance):
+def listing(instance: Instance) -> Sequence[Snapshot]:
     """Return the instance's snapshots, oldest first."""
     return session.scalars(select(Snapshot).where(Snapshot.instance_id == instance.id).order_by(Snapshot.id)).all()
 
 
-def get(instance, name):
+def get(instance: Instance, name: str) -> Snapshot:
     conditions = Snapshot.instance_id == instance.id, Snapshot.name == name
     snapshot = session.scalar(select(Snapshot).where(*conditions))
     if snapshot is None:
@@ -39,21 +42,21 @@ def get(instance, name):
     return snapshot
 
 
-def count_tasks_since(snapshot):
+def count_tasks_since(snapshot: Snapshot) -> int:
     """Return how many tasks have changed the instance since the snapshot was taken."""
     query = select(func.count()).where(
         Task.resource_id == snapshot.instance_id, Task.status == "completed", Task.created_at > snapshot.created_at
     )
-    return session.scalar(query)
+    return session.scalars(query).one()
 
 
-def ensure_no_snapshots(instance):
+def ensure_no_snapshots(instance: Instance) -> None:
     """Raise Conflict if the instance has snapshots. For actions that change the disks with the snapshots in them."""
     if session.scalar(select(Snapshot.id).where(Snapshot.instance_id == instance.id).limit(1)):
         raise Conflict(HAS_SNAPSHOTS_MESSAGE, reason="has_snapshots")
 
 
-def change_error(instance):
+def change_error(instance: Instance) -> str | None:
     """Return the reason word why its snapshots cannot be changed now, or None.
 
     A machine in rescue has the rescue system's disk too: a snapshot would include it and could not be deleted after
@@ -70,12 +73,14 @@ def change_error(instance):
     return TASK_RUNNING if session.scalar(query.limit(1)) else None
 
 
-def ensure_changeable(instance):
+def ensure_changeable(instance: Instance) -> None:
     ensure_no_error(change_error(instance))
     forges.ensure_not_active(instance)
 
 
-def create(instance, *, snapname, actor, vmstate=False, description=""):
+def create(
+    instance: Instance, *, snapname: str, actor: str, vmstate: bool = False, description: str = ""
+) -> tuple[Snapshot, Task]:
     """Create a snapshot and its task; return both. `vmstate` includes the memory of a running guest."""
     ensure_changeable(instance)
     if instance.secure_boot_enabled:
@@ -109,7 +114,7 @@ def create(instance, *, snapname, actor, vmstate=False, description=""):
     return snapshot, enqueue(snapshot, "create", "storage", actor)
 
 
-def replace_failed(snapshot, name):
+def replace_failed(snapshot: Snapshot, name: str) -> bool:
     """Delete a failed snapshot of this name, so that the new one can have it. Return whether it was deleted."""
     if (snapshot.name, snapshot.status) != (name, "failed"):
         return False
@@ -118,7 +123,7 @@ def replace_failed(snapshot, name):
     return True
 
 
-def rollback(snapshot, *, actor, start=None):
+def rollback(snapshot: Snapshot, *, actor: str, start: bool | None = None) -> Task:
     """Roll the machine back to the snapshot; later changes are lost.
 
     It runs afterwards if it did before, or by `start`.
@@ -134,7 +139,7 @@ def rollback(snapshot, *, actor, start=None):
     return enqueue(snapshot, "rollback", "exclusive", actor, **arguments)
 
 
-def ensure_usable(snapshot):
+def ensure_usable(snapshot: Snapshot) -> None:
     if snapshot.status != "available":
         raise Conflict(
             message("The snapshot cannot be used: it is {status}.", status=snapshot.status),
@@ -142,7 +147,7 @@ def ensure_usable(snapshot):
         )
 
 
-def delete(snapshot, *, actor):
+def delete(snapshot: Snapshot, *, actor: str) -> Task:
     ensure_changeable(snapshot.instance)
     if snapshot.status in ("restoring", "creating", "deleting"):
         raise make_problem(TASK_RUNNING)
@@ -150,7 +155,7 @@ def delete(snapshot, *, actor):
     return enqueue(snapshot, "delete", "storage", actor)
 
 
-def enqueue(snapshot, action, lock, actor, **arguments):
+def enqueue(snapshot: Snapshot, action: str, lock: str, actor: str, **arguments: Any) -> Task:
     instance = snapshot.instance
     return jobs.enqueue(
         f"snapshot_{action}",
@@ -163,17 +168,17 @@ def enqueue(snapshot, action, lock, actor, **arguments):
     )
 
 
-def record_outcome(snapshot, status, error=None):
+def record_outcome(snapshot: Snapshot, status: str, error: str | None = None) -> None:
     """Set the status that a worker reports."""
     snapshot.status, snapshot.error = status, error
 
 
-def on_rolled_back(snapshot):
+def on_rolled_back(snapshot: Snapshot) -> None:
     snapshot.used_at = clock.now()
     record_outcome(snapshot, "available")
 
 
-def on_deleted(snapshot):
+def on_deleted(snapshot: Snapshot) -> None:
     """Delete the row. Snapshots based on it get its parent."""
     for child in listing(snapshot.instance):
         if child.parent == snapshot.name:

@@ -1,10 +1,12 @@
 """Sign-in links for customers, created by a billing system. Each works once and expires soon."""
 
 from datetime import timedelta
+from typing import Any
 
 from panel.core import mail
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
+from panel.models import Account
 from panel.services import accounts, one_time_tokens
 
 SSO_PURPOSE = "sso"
@@ -13,7 +15,7 @@ LINK_CLOSED_MESSAGE = message(
 )
 
 
-def create_link(account, *, expires_in, redirect_to):
+def create_link(account: Account, *, expires_in: int, redirect_to: str | None) -> dict[str, Any]:
     """Return the URL for the browser and when it expires.
 
     Operators are refused, because a billing system must not gain their rights.
@@ -24,7 +26,7 @@ def create_link(account, *, expires_in, redirect_to):
     return {"url": mail.page_url(f"/sso/{secret}"), "expires_at": link.expires_at}
 
 
-def get_account(secret):
+def get_account(secret: str) -> Account:
     """Return the account that the link signs in, without using the link up."""
     link = one_time_tokens.find(secret, SSO_PURPOSE)
     if link is None:
@@ -32,10 +34,9 @@ def get_account(secret):
     return link.account
 
 
-def redeem(secret):
+def redeem(secret: str) -> tuple[Account, str | None]:
     """Use the link up. Return the account to sign in and the page to open."""
     link = one_time_tokens.consume(secret, SSO_PURPOSE)
-    account = link and accounts.get(link.account_id)
-    if account is None or account.is_admin:
+    if link is None or (account := accounts.get(link.account_id)).is_admin:
         raise NotFound(LINK_CLOSED_MESSAGE)
     return account, link.redirect_to

@@ -1,7 +1,8 @@
 """Which action is allowed in which state of an instance, and the reason otherwise (API reference: actions by state)."""
 
-from panel.core.errors import Conflict, Unavailable
+from panel.core.errors import Conflict, Problem, Unavailable
 from panel.core.messages import message
+from panel.models import Instance
 
 TASK_RUNNING = "task_running"
 
@@ -58,24 +59,24 @@ REASONS = {
 """The sentence for each reason why an action on an instance is refused."""
 
 
-def make_problem(reason):
+def make_problem(reason: str) -> Problem:
     """Return the exception for a reason of `REASONS`."""
     return (Unavailable if reason == "hypervisor_unreachable" else Conflict)(REASONS[reason], reason=reason)
 
 
-def ensure_no_error(reason):
+def ensure_no_error(reason: str | None) -> None:
     """Raise for a reason; do nothing for None."""
     if reason:
         raise make_problem(reason)
 
 
-def ensure_not_suspended(instance):
+def ensure_not_suspended(instance: Instance) -> None:
     """Raise `suspended` for changes by the owner, which are all refused during a suspension."""
     if instance.suspended_reason:
         raise make_problem("suspended")
 
 
-def action_error(instance, action, *, by_operator=False):
+def action_error(instance: Instance, action: str, *, by_operator: bool = False) -> str | None:
     """Return the reason why the action is refused now, or None."""
     if action in PROTECTED_ACTIONS and instance.protection_enabled:
         return "protection_enabled"
@@ -89,6 +90,6 @@ def action_error(instance, action, *, by_operator=False):
     return BLOCKED_IN_STATE[action].get(instance.state)
 
 
-def ensure_allowed(instance, action, *, by_operator=False):
+def ensure_allowed(instance: Instance, action: str, *, by_operator: bool = False) -> None:
     """Raise when the action is refused now."""
     ensure_no_error(action_error(instance, action, by_operator=by_operator))

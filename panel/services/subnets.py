@@ -1,15 +1,18 @@
 """Address space. An address is assigned once: it is free while no interface holds it and it is not reserved."""
 
 import ipaddress
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from types import SimpleNamespace
+from typing import Any
 
-from sqlalchemy import case, func, insert, or_, select
+from sqlalchemy import Select, case, func, insert, or_, select
 from sqlalchemy.orm import joinedload
 
 from panel.core.db import new_id, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Address, Instance, Interface, Subnet
+from panel.models import Address, Hypervisor, HypervisorGroup, Instance, Interface, Subnet
 from panel.services import ipv6_prefixes
 from panel.services.crud import ensure_unique_name, get_or_404, update_fields
 from panel.services.search_kinds import contains_text, is_address, list_networks, platform_search, starts_with
@@ -18,7 +21,7 @@ MAX_IPV4_ADDRESSES = 65536
 """Maximum size of an IPv4 subnet, because each of its addresses has a row."""
 
 
-def listing(search=None):
+def listing(search: str | None = None) -> Select[Subnet]:
     query = select(Subnet).options(joinedload(Subnet.group)).order_by(Subnet.name, Subnet.id)
     if search:
         names = Subnet.name.icontains(search, autoescape=True) | Subnet.cidr.startswith(search, autoescape=True)
@@ -26,11 +29,21 @@ def listing(search=None):
     return query
 
 
-def get(subnet_id, error_field=None):
+def get(subnet_id: str, error_field: str | None = None) -> Subnet:
     return get_or_404(Subnet, subnet_id, message("No such subnet."), error_field)
 
 
-def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kind="public", delegated_length=None):
+def create(
+    group: HypervisorGroup,
+    *,
+    name: str,
+    cidr: str,
+    gateway: str | None = None,
+    nameservers: Iterable[str] = (),
+    enabled: bool = True,
+    kind: str = "public",
+    delegated_length: int | None = None,
+) -> Subnet:
     """Add a range of addresses to a location.
 
     The network, broadcast and gateway addresses are never assigned, nor is the prefix that contains the gateway.
@@ -72,28 +85,28 @@ def create(group, *, name, cidr, gateway=None, nameservers=(), enabled=True, kin
     return subnet
 
 
-def make_address_row(subnet, ip):
+def make_address_row(subnet: Subnet, ip: IPv4Address | IPv6Address | IPv4Network | IPv6Network) -> dict[str, Any]:
     """Return the values of an address or, in a routed subnet, of a prefix."""
-    first = ip.network_address if subnet.delegated_length else ip
+    first = ip.network_address if isinstance(ip, IPv4Network | IPv6Network) else ip
     values = {"subnet_id": subnet.id, "ip": str(ip), "sort_key": first.packed.hex(), "length": subnet.delegated_length}
     return {"id": new_id(), **values}
 
 
-def update(subnet, **changes):
+def update(subnet: Subnet, **changes: Any) -> Subnet:
     """Change the name, the switch or the name servers, for new machines. The range itself never changes."""
     if "name" in changes:
         ensure_unique_name(Subnet, changes["name"], exclude=subnet)
     return update_fields(subnet, changes)
 
 
-def delete(subnet):
+def delete(subnet: Subnet) -> None:
     if session.scalar(select_held(subnet).limit(1)):
         raise Conflict(message("Addresses of this subnet are in use. Destroy or move those instances first."))
     session.delete(subnet)
     session.flush()
 
 
-def select_free(subnet):
+def select_free(subnet: Subnet) -> Select[Address]:
     """Select the addresses that may be assigned, lowest first."""
     return (
         select(Address)
@@ -102,14 +115,14 @@ def select_free(subnet):
     )
 
 
-def select_held(subnet):
+def select_held(subnet: Subnet) -> Select[Address]:
     return select(Address).where(Address.subnet_id == subnet.id, Address.interface_id.is_not(None))
 
 
 HOLDER_LOAD_OPTION = joinedload(Address.interface).joinedload(Interface.instance)
 
 
-def select_addresses(subnet, *, search=None, use=None):
+def select_addresses(subnet: Subnet, *, search: str | None = None, use: str | None = None) -> Select[Address]:
     """Select the subnet's addresses in order. `use` is `free`, `used` or `reserved`."""
     query = list_all_addresses(search=search).where(Address.subnet_id == subnet.id)
     conditions = {
@@ -120,16 +133,16 @@ def select_addresses(subnet, *, search=None, use=None):
     return query.where(conditions[use]) if use else query
 
 
-def list_all_addresses(*, search=None):
+def list_all_addresses(*, search: str | None = None) -> Select[Address]:
     query = select(Address).options(HOLDER_LOAD_OPTION).order_by(Address.subnet_id, Address.sort_key)
     return query.where(Address.ip.startswith(search, autoescape=True)) if search else query
 
 
-def add_address(subnet, *, ip, reserved=False, note=None):
+def add_address(subnet: Subnet, *, ip: str, reserved: bool = False, note: str | None = None) -> Address:
     """Add an address, or a prefix of a routed subnet, that has no row."""
     network = ipaddress.ip_network(ip)
     length = subnet.delegated_length or network.max_prefixlen
-    if network.version != subnet.family or not network.subnet_of(subnet.network) or network.prefixlen != length:
+    if network.network_address not in subnet.network or network.prefixlen != length:
         kind = message("a /{length} prefix", length=length) if subnet.delegated_length else message("an address")
         raise invalid_ip(message("Must be {kind} of {cidr}.", kind=kind, cidr=subnet.cidr))
     edges = {subnet.network.network_address}
@@ -150,11 +163,11 @@ def add_address(subnet, *, ip, reserved=False, note=None):
     return address
 
 
-def invalid_ip(sentence):
+def invalid_ip(sentence: str) -> Invalid:
     return Invalid(message("The address cannot be added."), ip=sentence)
 
 
-def delete_address(address):
+def delete_address(address: Address) -> None:
     """Delete the row of an unused address, so that it is not assigned."""
     session.refresh(address, with_for_update=True)  # another request may be assigning it
     if address.interface_id:
@@ -165,16 +178,16 @@ def delete_address(address):
     session.flush()
 
 
-def get_address(address_id):
+def get_address(address_id: str) -> Address:
     return get_or_404(Address, address_id, message("No such address."))
 
 
-def get_statistics(subnet):
+def get_statistics(subnet: Subnet) -> dict[str, int]:
     """Return how many addresses exist and how they are used. `available` counts what `select_free` selects."""
     return count_addresses([subnet.id])[subnet.id]
 
 
-def count_addresses(subnet_ids):
+def count_addresses(subnet_ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return the same counts for many subnets, by subnet id. One query."""
     count = lambda condition: func.sum(case((condition, 1), else_=0))  # noqa: E731
     is_held = Address.interface_id.is_not(None)
@@ -191,7 +204,7 @@ def count_addresses(subnet_ids):
     return counts
 
 
-def with_statistics(subnets):
+def with_statistics(subnets: Sequence[Subnet]) -> Sequence[Subnet]:
     """Set `statistics` on each subnet, as `get_statistics` returns them."""
     counts = count_addresses([subnet.id for subnet in subnets])
     for subnet in subnets:
@@ -202,16 +215,16 @@ def with_statistics(subnets):
 PUBLIC_IPV4 = (Subnet.family == 4, Subnet.kind == "public")
 
 
-def get_ipv4_usage(hypervisor):
+def get_ipv4_usage(hypervisor: Hypervisor) -> dict[str, int]:
     """Return how many public IPv4 addresses a hypervisor's instances use, and the total and free ones of its group."""
     query = select(func.count()).select_from(Address).join(Interface).join(Instance).join(Subnet)
-    used = session.scalar(query.where(Instance.hypervisor_id == hypervisor.id, *PUBLIC_IPV4))
+    used = session.scalars(query.where(Instance.hypervisor_id == hypervisor.id, *PUBLIC_IPV4)).one()
     subnet_ids = session.scalars(select(Subnet.id).where(Subnet.group_id == hypervisor.group_id, *PUBLIC_IPV4)).all()
     counts = list(count_addresses(subnet_ids).values())
     return {"used": used, **{f"group_{key}": sum(row[key] for row in counts) for key in ("total", "available")}}
 
 
-def set_reserved(address, reserved, note=None):
+def set_reserved(address: Address, reserved: bool, note: str | None = None) -> None:
     """Reserve an address, so that it is not assigned, or end its reservation."""
     session.refresh(address, with_for_update=True)  # another request may be assigning it
     if reserved and address.interface_id:
@@ -220,13 +233,13 @@ def set_reserved(address, reserved, note=None):
     session.flush()
 
 
-def allocate(group, family, count, kind="public"):
+def allocate(group: HypervisorGroup, family: int, count: int, kind: str = "public") -> list[Address]:
     """Return free addresses (prefixes of a routed kind) of a location for an interface, lowest first.
 
     They are fewer than `count` if there are no more. Each address is locked as it is chosen and locked ones are
     skipped, so concurrent requests never get the same one.
     """
-    addresses = []
+    addresses: list[Address] = []
     subnets = select(Subnet).where(Subnet.group_id == group.id, Subnet.family == family, Subnet.enabled)
     subnets = subnets.where(Subnet.kind == kind)
     for subnet in session.scalars(subnets.order_by(Subnet.name)):
@@ -241,7 +254,7 @@ def allocate(group, family, count, kind="public"):
     return addresses
 
 
-def list_assigned_ahead(subnet):
+def list_assigned_ahead(subnet: Subnet) -> frozenset[str]:
     """Return the addresses at or after `next_host` that have a row already, because they were assigned by name."""
     if subnet.next_host >= subnet.room:
         return frozenset()
@@ -250,7 +263,7 @@ def list_assigned_ahead(subnet):
     return frozenset(session.scalars(rows))
 
 
-def create_fresh_addresses(subnet, count):
+def create_fresh_addresses(subnet: Subnet, count: int) -> list[Address]:
     """Create the rows of addresses of an IPv6 subnet that were never assigned.
 
     IPv6 subnets are too large for a row for every address.
@@ -258,7 +271,8 @@ def create_fresh_addresses(subnet, count):
     if not count:
         return []
     session.refresh(subnet, with_for_update=True)
-    rows, gateway, assigned = [], subnet.gateway and ipaddress.ip_address(subnet.gateway), list_assigned_ahead(subnet)
+    rows: list[Address] = []
+    gateway, assigned = subnet.gateway and ipaddress.ip_address(subnet.gateway), list_assigned_ahead(subnet)
     while len(rows) < count and subnet.next_host < subnet.room:
         ip = subnet.nth(subnet.next_host)
         subnet.next_host += 1
@@ -270,7 +284,7 @@ def create_fresh_addresses(subnet, count):
 
 
 @platform_search("subnet", permission="admin:subnets:read", position=50)
-def select_by_any_name(text):
+def select_by_any_name(text: str) -> Select[str, str, str]:
     """Select by name, the beginning of the network, or an address in it."""
     conditions = (contains_text(Subnet.name, text), starts_with(Subnet.cidr, text.lower()))
     condition = or_(*conditions, Subnet.cidr.in_(list_networks(text)))
@@ -278,7 +292,7 @@ def select_by_any_name(text):
 
 
 @platform_search("address", permission="admin:subnets:read", position=60)
-def select_by_address(text):
+def select_by_address(text: str) -> Select[str, str, str | None] | None:
     """Select the subnet's id, the address, and the instance that has it."""
     if not is_address(text):
         return None

@@ -1,21 +1,32 @@
 """Tasks for the API and pages: list, cancel, mark as failed, delete."""
 
-from sqlalchemy import exists, or_, select, update
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Select, exists, or_, select, update
 from sqlalchemy.orm import aliased
 
 from panel.core import clock, jobs
-from panel.core.db import on_commit, session
+from panel.core.db import count_changed, on_commit, session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
-from panel.models import Task
+from panel.models import Account, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import audit
+from panel.services.access import Access
 from panel.services.search_kinds import is_id, platform_search, starts_with
 
 MARKED_FAILED_MESSAGE = message("An operator marked it as failed.")
 
 
-def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, kind=None, search=None):
+def listing(
+    account: Access | Account | None = None,
+    *,
+    status: str | None = None,
+    resource_id: str | None = None,
+    hypervisor_id: str | None = None,
+    kind: str | None = None,
+    search: str | None = None,
+) -> Select[Task]:
     """Select tasks, newest first.
 
     With an account, only those of its resources, and of a deletion only the latest attempt.
@@ -36,22 +47,22 @@ def listing(account=None, *, status=None, resource_id=None, hypervisor_id=None, 
     return query
 
 
-def visible(account):
+def visible(account: Access | Account | None) -> Select[Task]:
     return select(Task).where(account.visible_rows(Task)) if account else select(Task)
 
 
-def retried():
+def retried() -> ColumnElement[bool]:
     """Return the condition that a later task does the same to the same resource."""
     later = aliased(Task)
     return exists().where(later.resource_id == Task.resource_id, later.kind == Task.kind, later.id > Task.id)
 
 
-def list_kinds():
+def list_kinds() -> Sequence[str]:
     """Return the kinds of recorded tasks, for a filter."""
     return session.scalars(select(Task.kind).distinct().order_by(Task.kind)).all()
 
 
-def get(task_id, account=None, *, resource_id=None):
+def get(task_id: str, account: Access | Account | None = None, *, resource_id: str | None = None) -> Task:
     query = visible(account).where(Task.id == task_id)
     task = session.scalar(query.where(Task.resource_id == resource_id) if resource_id else query)
     if task is None:
@@ -59,7 +70,7 @@ def get(task_id, account=None, *, resource_id=None):
     return task
 
 
-def cancel(task):
+def cancel(task: Task) -> Task:
     """End a waiting task at once; request a running one to stop at its next step."""
     if not task.cancellable:
         raise Conflict(message("This task can no longer be cancelled."), reason="not_cancellable")
@@ -69,7 +80,7 @@ def cancel(task):
     return task
 
 
-def mark_failed(task):
+def mark_failed(task: Task) -> Task:
     """Give up a stuck task, even one that can no longer be cancelled.
 
     Its lease is removed; the next worker runs its rollback steps, updates its resource and ends it as failed.
@@ -83,7 +94,7 @@ def mark_failed(task):
         "error": MARKED_FAILED_MESSAGE,
         "updated_at": now,
     }
-    if session.execute(statement.values(**values), execution_options={"synchronize_session": False}).rowcount != 1:
+    if count_changed(statement.values(**values), synchronize_session=False) != 1:
         raise Conflict(message("The task has already finished."), reason="task_ended")
     audit.track(task)
     on_commit(lambda: jobs.notify(task.id))
@@ -91,7 +102,7 @@ def mark_failed(task):
     return task
 
 
-def forget(task):
+def forget(task: Task) -> None:
     """Delete the record of an ended task."""
     if task.open:
         raise Conflict(
@@ -101,7 +112,7 @@ def forget(task):
 
 
 @platform_search("task", permission="admin:tasks:read", position=40)
-def select_by_id(text):
+def select_by_id(text: str) -> Select[str, str, str] | None:
     """Select by the id or its beginning."""
     if not is_id(text):
         return None

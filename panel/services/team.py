@@ -4,7 +4,10 @@ Nobody grants more than they have. A member who manages the team may grant their
 and cannot change members who have more.
 """
 
-from sqlalchemy import delete, func, or_, select
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Select, delete, func, or_, select
 from sqlalchemy.orm import joinedload, selectinload
 
 from panel.core.db import lock_row, session
@@ -12,6 +15,7 @@ from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, Instance, LoginSession, Member, Project, ResourceGrant, Role, Token
 from panel.services import accounts
+from panel.services.access import Access
 from panel.services.crud import ensure_unique_name, update_fields
 from panel.services.search_kinds import customer_search
 
@@ -25,11 +29,11 @@ OUT_OF_REACH_MESSAGE = message("You can only grant access to what you can access
 HIGHER_MEMBER_MESSAGE = message("This person has more rights than you. Ask the account's owner.")
 
 
-def select_roles(access):
+def select_roles(access: Access) -> Select[Role]:
     return select(Role).where(Role.account_id == access.id).order_by(Role.name, Role.id)
 
 
-def with_counts(roles):
+def with_counts(roles: Sequence[Role]) -> Sequence[Role]:
     """Set `members` on each role: the number of members who have it."""
     counts = select(Member.role_id, func.count()).where(Member.role_id.in_([role.id for role in roles]))
     by_role = dict(session.execute(counts.group_by(Member.role_id)).all())
@@ -38,7 +42,7 @@ def with_counts(roles):
     return roles
 
 
-def get_role(role_id, access, error_field=None):
+def get_role(role_id: str, access: Access, error_field: str | None = None) -> Role:
     role = session.scalar(select_roles(access).where(Role.id == role_id))
     if role is None and error_field:
         raise Invalid(message("No such role."), **{error_field: message("No such role.")})
@@ -47,7 +51,7 @@ def get_role(role_id, access, error_field=None):
     return role
 
 
-def create_role(access, *, name, permissions, description=None):
+def create_role(access: Access, *, name: str, permissions: Collection[str], description: str | None = None) -> Role:
     permissions = with_implied_views(permissions)
     ensure_within_own_rights(access, permissions)
     ensure_unique_name(Role, name, account_id=access.id)
@@ -57,14 +61,16 @@ def create_role(access, *, name, permissions, description=None):
     return role
 
 
-def get_or_create_role(access, *, name, permissions, description=None):
+def get_or_create_role(
+    access: Access, *, name: str, permissions: Collection[str], description: str | None = None
+) -> Role:
     """Return the role with this name; create it if the team has none. The lock on the account serialises requests."""
     lock_row(Account, access.id)
     role = session.scalar(select_roles(access).where(Role.name == name))
     return role or create_role(access, name=name, permissions=permissions, description=description)
 
 
-def with_implied_views(permissions):
+def with_implied_views(permissions: Collection[str]) -> list[str]:
     """Return the permissions with those to view the same resources, without which they are useless."""
     families = {name.partition(".")[0] for name in permissions}
     views = {f"{VIEW_FAMILY.get(family, family)}.view" for family in families if family not in FAMILIES_WITHOUT_VIEW}
@@ -76,7 +82,7 @@ FAMILIES_WITHOUT_VIEW = ("api_tokens",)
 """People see their own tokens without a permission."""
 
 
-def update_role(access, role, **changes):
+def update_role(access: Access, role: Role, **changes: Any) -> Role:
     """Change a role. It applies to all who have it from the next request on."""
     ensure_within_own_rights(
         access, role.permissions, message("You cannot change a role that permits more than your own.")
@@ -95,7 +101,7 @@ def update_role(access, role, **changes):
     return update_fields(role, changes)
 
 
-def delete_role(access, role):
+def delete_role(access: Access, role: Role) -> None:
     ensure_within_own_rights(
         access, role.permissions, message("You cannot remove a role that permits more than your own.")
     )
@@ -105,15 +111,15 @@ def delete_role(access, role):
     session.flush()
 
 
-def select_members_with(role):
+def select_members_with(role: Role) -> Select[Member]:
     return select(Member).options(selectinload(Member.grants)).where(Member.role_id == role.id)
 
 
-def find_own_role_id(access):
+def find_own_role_id(access: Access) -> str | None:
     return session.scalar(select(Member.role_id).where(Member.id == access.member_id))
 
 
-def ensure_within_own_rights(access, permissions, sentence=None):
+def ensure_within_own_rights(access: Access, permissions: Collection[str], sentence: str | None = None) -> None:
     """Raise Forbidden if the person lacks some of these permissions."""
     missing = sorted(name for name in permissions if not access.has_permission(name))
     if missing:
@@ -127,21 +133,21 @@ def ensure_within_own_rights(access, permissions, sentence=None):
     position=40,
     describe=lambda member: (member.email, member.role.name),
 )
-def listing(access, *, search=None):
+def listing(access: Access, *, search: str | None = None) -> Select[Member]:
     """Select the members, including invited ones, in the order of their creation."""
     load_options = (joinedload(Member.role), joinedload(Member.account), selectinload(Member.grants))
     query = select(Member).options(*load_options).where(Member.owner_id == access.id).order_by(Member.id)
     return query.where(Member.email.icontains(search, autoescape=True)) if search else query
 
 
-def get(member_id, access):
+def get(member_id: str, access: Access) -> Member:
     member = session.scalar(listing(access).where(Member.id == member_id))
     if member is None:
         raise NotFound(message("No such member."))
     return member
 
 
-def get_membership(account, member_id):
+def get_membership(account: Account, member_id: str) -> Member:
     """Return the membership that the account has, or that somebody has in the account's team."""
     own = or_(Member.owner_id == account.id, Member.account_id == account.id)
     member = session.scalar(select(Member).where(Member.id == member_id, own))
@@ -150,7 +156,7 @@ def get_membership(account, member_id):
     return member
 
 
-def get_changeable(member_id, access):
+def get_changeable(member_id: str, access: Access) -> Member:
     """Return the member if the person may change them.
 
     Raise Forbidden for the person's own membership and for members with more permissions or reach.
@@ -163,7 +169,7 @@ def get_changeable(member_id, access):
     return member
 
 
-def is_beyond_reach(access, member):
+def is_beyond_reach(access: Access, member: Member) -> bool:
     """Return whether the member reaches an existing resource that the person does not reach."""
     if access.reach == "all":
         return False
@@ -176,7 +182,15 @@ def is_beyond_reach(access, member):
     )
 
 
-def update(access, member, *, role_id=None, reach=None, project_ids=(), resource_ids=()):
+def update(
+    access: Access,
+    member: Member,
+    *,
+    role_id: str | None = None,
+    reach: str | None = None,
+    project_ids: Collection[str] = (),
+    resource_ids: Collection[str] = (),
+) -> Member:
     """Set a new role or reach. It applies from the next request on."""
     if role_id:
         member.role = get_grantable_role(access, role_id)
@@ -186,14 +200,16 @@ def update(access, member, *, role_id=None, reach=None, project_ids=(), resource
     return member
 
 
-def get_grantable_role(access, role_id):
+def get_grantable_role(access: Access, role_id: str) -> Role:
     """Return a role that the person may give to somebody."""
     role = get_role(role_id, access, "role_id")
     ensure_within_own_rights(access, role.permissions)
     return role
 
 
-def set_reach(access, member, reach, project_ids=(), resource_ids=()):
+def set_reach(
+    access: Access, member: Member, reach: str, project_ids: Collection[str] = (), resource_ids: Collection[str] = ()
+) -> None:
     """Set what the member reaches, which must be within the person's own reach."""
     if reach not in GRANTABLE_SCOPES[access.reach]:
         raise Invalid(OUT_OF_REACH_MESSAGE, reach=OUT_OF_REACH_MESSAGE)
@@ -202,7 +218,9 @@ def set_reach(access, member, reach, project_ids=(), resource_ids=()):
     member.reach = reach
 
 
-def make_grants(access, model, ids, error_field):
+def make_grants(
+    access: Access, model: type[Instance] | type[Project], ids: Collection[str], error_field: str
+) -> list[ResourceGrant]:
     """Return a grant for each of the rows, all of which the person must reach."""
     row_ids = session.scalars(select(model.id).where(model.id.in_(set(ids)), access.visible_rows(model))).all()
     kind = model.__tablename__.removesuffix("s")
@@ -214,7 +232,7 @@ def make_grants(access, model, ids, error_field):
     return [ResourceGrant(resource_id=row_id, resource_type=kind) for row_id in row_ids]
 
 
-def remove(member):
+def remove(member: Member) -> None:
     """End the membership and delete the person's sessions and tokens.
 
     An account that the invitation created is deleted too, unless it owns resources or has an external id. What the

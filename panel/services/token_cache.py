@@ -7,12 +7,12 @@ limit. So a revocation invalidates the caches of all processes at once. Without 
 
 import secrets
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 from redis import RedisError
 from sqlalchemy import event
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 
 from panel.core import context
 from panel.models import Account, Member, Role, Token
@@ -34,13 +34,13 @@ class CachedToken(NamedTuple):
     until: float
 
 
-def find(digest):
+def find(digest: str) -> CachedToken | None:
     """Return the cached entry of this hash, or None. It may be used only if its `word` is the version in Redis."""
     entry = context.current().cached_tokens.get(digest)
     return entry if entry and entry.until > time.monotonic() else None
 
 
-def put(digest, token, version):
+def put(digest: str, token: Any, version: bytes | None) -> None:
     """Cache a token that was looked up after `version` was read."""
     if token is None or version is None:
         return
@@ -50,12 +50,12 @@ def put(digest, token, version):
     cached_tokens[digest] = CachedToken(token, version, time.monotonic() + CACHE_TTL_SECONDS)
 
 
-def cache_version():
+def cache_version() -> bytes | None:
     """Return the version in Redis, setting it if needed; None while Redis is unreachable."""
     return windows.get(VERSION_KEY) or windows.get(VERSION_KEY, default=secrets.token_hex(8))
 
 
-def invalidate():
+def invalidate() -> None:
     """Invalidate the entries of all processes."""
     context.current().cached_tokens.clear()
     try:
@@ -64,20 +64,20 @@ def invalidate():
         log.warning("access_change_not_told", error=str(error), seen_in=CACHE_TTL_SECONDS)
 
 
-def schedule_invalidation(current):
+def schedule_invalidation(current: Session) -> None:
     calls = current.info.setdefault("on_commit", [])
     if invalidate not in calls:
         calls.append(invalidate)
 
 
 @event.listens_for(Session, "after_flush")
-def on_flush(current, _):
+def on_flush(current: Session, _: UOWTransaction) -> None:
     if any(isinstance(row, INVALIDATING_MODELS) for rows in (current.dirty, current.deleted) for row in rows):
         schedule_invalidation(current)
 
 
 @event.listens_for(Session, "do_orm_execute")
-def on_execute(execute_state):
+def on_execute(execute_state: ORMExecuteState) -> None:
     if (
         (execute_state.is_update or execute_state.is_delete)
         and execute_state.bind_mapper

@@ -1,25 +1,27 @@
 """Bearer tokens. Only the hash of a value is stored. The value has 256 random bits, so a fast hash is enough."""
 
 import secrets
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from ipaddress import ip_network
 from itertools import chain
+from typing import Any, cast
 
 import orjson
 from redis import RedisError
-from sqlalchemy import bindparam, delete, or_, select
+from sqlalchemy import ColumnElement, Row, Select, bindparam, delete, or_, select
 from sqlalchemy.orm import joinedload
 from sqlalchemy.orm.attributes import set_committed_value
 
 from panel.core import clock, context
 from panel.core.db import connect_for_read, on_commit, session
 from panel.core.errors import Invalid, NotFound
-from panel.core.messages import message
+from panel.core.messages import Message, message
 from panel.models import Account, Token
 from panel.schemas.constants import SCOPES
-from panel.services import access
+from panel.services.access import ACCESS_COLUMNS, Access, join_membership
 from panel.services.crud import update_fields
 
 VALUE_PREFIXES = {"user": "pu_", "impersonation": "pi_", "admin": "pa_", "billing": "pb_"}
@@ -39,20 +41,22 @@ end
 """Deletes pairs of a Redis hash, except those whose value has changed meanwhile."""
 
 
-def hash_secret(value):
+def hash_secret(value: str) -> str:
     return sha256(value.encode()).hexdigest()
 
 
-def issue(kind, *, name, account=None, created_by=None, **values):
+def issue(
+    kind: str, *, name: str, account: Account | None = None, created_by: Account | None = None, **values: Any
+) -> tuple[Token, str]:
     """Create a token.
 
     Return it with its value, which is not stored. `created_by` is the person who made it, if not `account`.
     """
-    value = VALUE_PREFIXES[kind] + secrets.token_urlsafe(32)
+    value, maker = VALUE_PREFIXES[kind] + secrets.token_urlsafe(32), created_by or account
     token = Token(
         kind=kind,
         account_id=account and account.id,
-        created_by_id=(created_by or account) and (created_by or account).id,
+        created_by_id=maker and maker.id,
         name=name,
         prefix=value[:SHOWN_PREFIX_LENGTH],
         secret_hash=hash_secret(value),
@@ -64,18 +68,18 @@ def issue(kind, *, name, account=None, created_by=None, **values):
     return token, value
 
 
-def find(value):
+def find(value: str) -> Row | None:
     """Return the columns of the usable token with this value and of its person, or None. One query."""
     return if_active(find_by_value(value))
 
 
-def if_active(row):
+def if_active(row: Row | None) -> Row | None:
     """Return the row if its token may be used now, else None."""
     current = row and row.enabled and (row.expires_at is None or row.expires_at > clock.now())
     return row if current else None
 
 
-def find_by_value(value):
+def find_by_value(value: str) -> Row | None:
     """Return the row of the token with this value, even if it may not be used; or None.
 
     A connection outside the session saves the ORM's work, and on SQLite the write lock of a request that may write.
@@ -84,7 +88,7 @@ def find_by_value(value):
         return connection.execute(TOKEN_BY_HASH, {"hash": hash_secret(value)}).one_or_none()
 
 
-TOKEN_BY_HASH = access.join_membership(
+TOKEN_BY_HASH = join_membership(
     select(
         Token.id,
         Token.kind,
@@ -94,12 +98,12 @@ TOKEN_BY_HASH = access.join_membership(
         Token.enabled,
         Token.expires_at,
         Token.issued_by,
-        *access.ACCESS_COLUMNS,
+        *ACCESS_COLUMNS,
     ).outerjoin(Account, Account.id == Token.account_id)
 ).where(Token.secret_hash == bindparam("hash"))
 
 
-def listing(access, kinds=("user",)):
+def listing(access: Access, kinds: Iterable[str] = ("user",)) -> Select[Token]:
     """Select the tokens that the person made or that act for the person, newest first.
 
     Members see their own. The owner also sees those that members made before 3.3.0, which act for the owner. Tokens
@@ -112,30 +116,30 @@ def listing(access, kinds=("user",)):
 PERSONAL_KINDS = ("user", "impersonation")
 
 
-def get(token_id, access):
+def get(token_id: str, access: Access) -> Token:
     token = session.scalar(listing(access, PERSONAL_KINDS).where(Token.id == token_id))
     if token is None:
         raise NotFound(message("No such token."))
     return token
 
 
-def select_of_account(account):
+def select_of_account(account: Account) -> Select[Token]:
     """Select every token that acts for the person or that the person made, for operators."""
     condition = or_(Token.created_by_id == account.id, Token.account_id == account.id)
     return select_newest(condition, Token.kind.in_(PERSONAL_KINDS))
 
 
-def select_platform(kind=None):
+def select_platform(kind: str | None = None) -> Select[Token]:
     """Select the platform's own tokens."""
     query = select_newest(Token.account_id.is_(None))
     return query.where(Token.kind == kind) if kind else query
 
 
-def select_newest(*criteria):
+def select_newest(*criteria: ColumnElement[bool]) -> Select[Token]:
     return select(Token).where(*criteria).options(joinedload(Token.maker)).order_by(Token.id.desc())
 
 
-def get_any_owner(token_id):
+def get_any_owner(token_id: str) -> Token:
     """Return a token of any account, for operators."""
     token = session.get(Token, token_id)
     if token is None:
@@ -143,7 +147,15 @@ def get_any_owner(token_id):
     return token
 
 
-def create(access, *, name, scopes, allowed_ips=(), expires_at=None, requesting_token=None):
+def create(
+    access: Access,
+    *,
+    name: str,
+    scopes: Iterable[str],
+    allowed_ips: Iterable[str] = (),
+    expires_at: datetime | None = None,
+    requesting_token: Token | None = None,
+) -> tuple[Token, str]:
     """Create a token that acts for the person who makes it, who may be a team member. Return it with its value.
 
     `requesting_token` is the token that makes the request, or None for a person. The new token gets no more scopes,
@@ -160,7 +172,7 @@ def create(access, *, name, scopes, allowed_ips=(), expires_at=None, requesting_
     )
 
 
-def update(token, requesting_token=None, **changes):
+def update(token: Token, requesting_token: Token | None = None, **changes: Any) -> Token:
     """Rename a token or restrict it: fewer scopes, an earlier expiry, other addresses."""
     if "scopes" in changes:
         changes["scopes"] = sort_scopes(changes["scopes"])
@@ -179,28 +191,35 @@ def update(token, requesting_token=None, **changes):
     return update_fields(token, changes)
 
 
-def ensure_scopes_within(requesting_token, scopes=(), allowed_ips=(), expires_at=None):
+def ensure_scopes_within(
+    requesting_token: Token,
+    scopes: Iterable[str] = (),
+    allowed_ips: Iterable[str] = (),
+    expires_at: datetime | None = None,
+) -> None:
     """Raise Invalid if scopes, addresses or expiry exceed those of the requesting token."""
     ensure_scopes_held(
         message("A token gives only scopes that it has. This one does not have {scopes}."), scopes, requesting_token
     )
     allowed = [ip_network(parent) for parent in requesting_token.allowed_ips]
     for network in map(ip_network, allowed_ips):
-        if allowed and not any(network.version == parent.version and network.subnet_of(parent) for parent in allowed):
+        if allowed and not any(
+            network.network_address in parent and network.prefixlen >= parent.prefixlen for parent in allowed
+        ):
             sentence = message("The token that asks may not be used from {network} itself.", network=network)
             raise Invalid(sentence, allowed_ips=sentence)
     if requesting_token.expires_at and expires_at and expires_at > requesting_token.expires_at:
         raise invalid_expiry(message("Must not be later than the end of the token that asks."))
 
 
-def ensure_scopes_held(sentence, scopes, token):
+def ensure_scopes_held(sentence: Message, scopes: Iterable[str], token: Token) -> None:
     missing = [scope for scope in scopes if scope not in token.scopes]
     if missing:
         error = sentence.format(scopes=", ".join(missing))
         raise Invalid(error, scopes=error)
 
 
-def ensure_expiry_within(token, expires_at):
+def ensure_expiry_within(token: Token, expires_at: datetime | None) -> None:
     if expires_at == token.expires_at is None:
         return
     if expires_at is None:
@@ -211,33 +230,33 @@ def ensure_expiry_within(token, expires_at):
         raise invalid_expiry(message("Must not be later than it is: the life of a token can only be shortened."))
 
 
-def invalid_expiry(sentence):
+def invalid_expiry(sentence: str) -> Invalid:
     return Invalid(message("expires_at: {error}", error=sentence), expires_at=sentence)
 
 
-def sort_scopes(scopes):
+def sort_scopes(scopes: Iterable[str]) -> list[str]:
     """Return the scopes without duplicates, in the order of `SCOPES`."""
     return sorted(set(scopes), key=SCOPES.index)
 
 
-def set_enabled(token, enabled):
+def set_enabled(token: Token, enabled: bool) -> Token:
     """Enable or disable a token. A disabled token is refused, but can be enabled again."""
     return update_fields(token, {"enabled": enabled})
 
 
-def revoke(token):
+def revoke(token: Token) -> None:
     """Delete the token. It is refused from the next request on."""
     session.delete(token)
     session.flush()
 
 
-def purge_expired():
+def purge_expired() -> None:
     """Delete impersonations after their retention. An expired token of a user stays until its owner removes it."""
     expired = Token.expires_at < clock.now() - IMPERSONATION_RETENTION
     session.execute(delete(Token).where(Token.kind == "impersonation", expired))
 
 
-def record_use(token_id, ip):
+def record_use(token_id: str, ip: str) -> None:
     """Record that the token was used, and from where.
 
     Requests must not write to the database for this: the use is stored in Redis, at most 200 times a second for each
@@ -253,7 +272,7 @@ def record_use(token_id, ip):
     call_redis("hset", token_id, orjson.dumps([now, ip]))  # without Redis this use is not noted
 
 
-def call_redis(command, *arguments):
+def call_redis(command: str, *arguments: Any) -> Any:
     """Run a command on the hash of recorded uses and return the answer; None while Redis is unreachable.
 
     Only one request waits for the timeout; later ones skip Redis for `context.REDIS_PAUSE_SECONDS`.
@@ -268,12 +287,12 @@ def call_redis(command, *arguments):
         return None
 
 
-def write_last_use():
+def write_last_use() -> None:
     """Write the uses that are recorded in Redis to the rows.
 
     It bypasses the session's events, because no change affects access (see panel.services.token_cache).
     """
-    pending = context.current().redis.hgetall(LAST_USE_KEY)
+    pending = cast(dict[bytes, bytes], context.current().redis.hgetall(LAST_USE_KEY))
     for token_id, noted_use in pending.items():
         used_at, ip = orjson.loads(noted_use)
         statement = Token.__table__.update().where(Token.id == token_id.decode())
@@ -290,7 +309,7 @@ def write_last_use():
         )
 
 
-def refresh_last_used(tokens):
+def refresh_last_used(tokens: Sequence[Token]) -> Sequence[Token]:
     """Set on each row the use that is still in Redis, so that lists show it at once. The rows count as unchanged."""
     pending = call_redis("hmget", [token.id for token in tokens]) if tokens else None
     for token, noted_use in zip(tokens, pending or (), strict=False):

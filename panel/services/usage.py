@@ -11,18 +11,32 @@
 Metering may run concurrently, late, or after days: each metering record stores up to where it was counted.
 """
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import takewhile
+from typing import Any, TypeAlias
 
-from sqlalchemy import delete, exists, func, insert, select
+from sqlalchemy import Select, delete, exists, func, insert, select
 
 from panel.core import clock
 from panel.core.db import session, with_lock
 from panel.core.errors import Forbidden
 from panel.core.messages import message
-from panel.models import Account, CreditLedgerEntry, MeteringRecord, UsageHour, UsageMonth
+from panel.models import (
+    Account,
+    CreditLedgerEntry,
+    Instance,
+    MeteringRecord,
+    ResourcePack,
+    UsageHour,
+    UsageMonth,
+    Volume,
+)
 from panel.services import credits, settings
+from panel.services.access import Access
+
+MeteredResource: TypeAlias = Instance | ResourcePack | Volume
 
 HOURS_PER_MONTH = 730
 HOUR = timedelta(hours=1)
@@ -33,7 +47,9 @@ USAGE_HOUR_RETENTION = timedelta(days=400)
 """How long single hours are stored. Months are never deleted."""
 
 
-def start_metering(resource_type, resource, *, name, plan, price, billing_mode):
+def start_metering(
+    resource_type: str, resource: MeteredResource, *, name: str, plan: str, price: Decimal | int, billing_mode: str
+) -> MeteringRecord:
     """Start to meter a resource, from the current hour on."""
     now = clock.now()
     return open_record(
@@ -41,33 +57,45 @@ def start_metering(resource_type, resource, *, name, plan, price, billing_mode):
     )
 
 
-def change_price(resource, *, plan, price):
+def change_price(resource: MeteredResource, *, plan: str, price: Decimal | int) -> MeteringRecord | None:
     """Charge another price for the resource from the next hour on.
 
     Return the new record, or None if the resource is not metered (any more).
     """
-    last = end_open_record(resource.id)
-    if last is None:
+    ended = end_open_record(resource.id)
+    if ended is None:
         return None
-    counted_from = max(last.metered_until, next_hour(last.ended_at))
+    last, ended_at = ended
+    counted_from = max(last.metered_until, next_hour(ended_at))
     details = last.resource_type, resource, last.resource_name, plan, price, last.billing_mode
-    return open_record(*details, last.ended_at, last.first_hour, counted_from)
+    return open_record(*details, ended_at, last.first_hour, counted_from)
 
 
-def transfer(resource):
+def transfer(resource: MeteredResource) -> MeteringRecord | None:
     """Charge the resource's new owner from the next hour on.
 
     Return the new record, or None if the resource is not metered (any more).
     """
-    last = end_open_record(resource.id)
-    if last is None:
+    ended = end_open_record(resource.id)
+    if ended is None:
         return None
-    first_hour = max(last.metered_until, next_hour(last.ended_at))
+    last, ended_at = ended
+    first_hour = max(last.metered_until, next_hour(ended_at))
     details = last.resource_type, resource, last.resource_name, last.plan, last.price, last.billing_mode
-    return open_record(*details, last.ended_at, first_hour, first_hour)
+    return open_record(*details, ended_at, first_hour, first_hour)
 
 
-def open_record(resource_type, resource, name, plan, price, billing_mode, started_at, first_hour, metered_until):
+def open_record(
+    resource_type: str,
+    resource: MeteredResource,
+    name: str,
+    plan: str,
+    price: Decimal | int,
+    billing_mode: str,
+    started_at: datetime,
+    first_hour: datetime,
+    metered_until: datetime,
+) -> MeteringRecord:
     record = MeteringRecord(
         account_id=resource.account_id,
         resource_type=resource_type,
@@ -85,29 +113,29 @@ def open_record(resource_type, resource, name, plan, price, billing_mode, starte
     return record
 
 
-def stop_metering(resource):
+def stop_metering(resource: MeteredResource) -> None:
     """End the metering of the resource. A second call changes nothing."""
     end_open_record(resource.id)
 
 
-def end_open_record(resource_id):
-    """End the resource's open record. Return it, or None if there is none."""
+def end_open_record(resource_id: str) -> tuple[MeteringRecord, datetime] | None:
+    """End the resource's open record. Return it and when it ended, or None if there is none."""
     record = lock_latest(resource_id)
     if record is None or record.ended_at is not None:
         return None
-    record.ended_at = clock.now()
+    record.ended_at = ended_at = clock.now()
     session.flush()
-    return record
+    return record, ended_at
 
 
-def resume_metering(resource_id):
+def resume_metering(resource_id: str) -> None:
     """Continue the metering after a deletion that was reverted, as if it had not been requested."""
     record = lock_latest(resource_id)
     if record and record.ended_at:
         record.ended_at, record.closed = None, False
 
 
-def lock_latest(resource_id):
+def lock_latest(resource_id: str) -> MeteringRecord | None:
     """Return the resource's latest metering record, locked until the transaction ends."""
     query = (
         select(MeteringRecord)
@@ -118,36 +146,36 @@ def lock_latest(resource_id):
     return session.scalar(with_lock(query))
 
 
-def ensure_billing_enabled(access):
+def ensure_billing_enabled(access: Access) -> None:
     """Raise Forbidden while billing is off for the platform, except for unbilled accounts."""
     if not is_billing_enabled(access):
         raise Forbidden(message("Billing is disabled, so this cannot be used."), reason="billing_disabled")
 
 
-def is_billing_enabled(access):
+def is_billing_enabled(access: Access) -> bool:
     """Return whether the account can use paid resources."""
     return settings.get().billing_enabled or access.unbilled
 
 
-def truncate_to_hour(moment):
+def truncate_to_hour(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)
 
 
-def next_hour(moment):
+def next_hour(moment: datetime) -> datetime:
     """Return the first hour that begins at the moment or after it."""
     return truncate_to_hour(moment) if moment == truncate_to_hour(moment) else truncate_to_hour(moment) + HOUR
 
 
-def make_month_key(moment):
+def make_month_key(moment: datetime) -> str:
     return f"{moment:%Y-%m}"
 
 
-def month_label(month):
+def month_label(month: str) -> str:
     """Return the month as text: `November 2026`."""
     return f"{datetime.strptime(month, '%Y-%m'):%B %Y}"
 
 
-def meter_hours():
+def meter_hours() -> int:
     """Record the finished hours of some metering records.
 
     Return the number of records; 0 when everything is recorded.
@@ -176,21 +204,21 @@ def meter_hours():
     return len(records)
 
 
-def iter_unrecorded_hours(record, end):
+def iter_unrecorded_hours(record: MeteringRecord, end: datetime) -> Iterator[datetime]:
     """Yield the record's finished hours that are not recorded yet, oldest first, at most `HOURS_PER_BATCH`."""
     until = end if record.ended_at is None else min(end, next_hour(record.ended_at))
     following = (record.metered_until + HOUR * number for number in range(HOURS_PER_BATCH))
     return takewhile(lambda hour: hour < until, following)
 
 
-def get_billing_modes(account_ids):
+def get_billing_modes(account_ids: Collection[str]) -> dict[str, str | None]:
     """Return the current billing mode of each account, by id; None if nothing is charged."""
     charged_mode = "cloud_service" if settings.get().billing_enabled else None
     rows = session.execute(select(Account.id, Account.self_provisioning).where(Account.id.in_(account_ids)))
     return {account_id: "self_provisioned" if unbilled else charged_mode for account_id, unbilled in rows}
 
 
-def make_hour_row(record, hour, mode):
+def make_hour_row(record: MeteringRecord, hour: datetime, mode: str | None) -> dict[str, Any]:
     """Return the row of one hour. `mode` is the account's billing mode; None if nothing is charged at the moment."""
     mode = "external" if record.billing_mode == "external" else mode
     month = hour.replace(day=1, hour=0)
@@ -205,16 +233,16 @@ def make_hour_row(record, hour, mode):
     }
 
 
-def calculate_charge(price, number):
+def calculate_charge(price: Decimal, number: int) -> Decimal:
     """Return what the hour with this number in its month costs, counted from 0."""
     return calculate_price(price, number + 1) - calculate_price(price, number)
 
 
-def calculate_price(price, hours):
+def calculate_price(price: Decimal, hours: int) -> Decimal:
     return (price * min(hours, HOURS_PER_MONTH) / HOURS_PER_MONTH).quantize(MICRO)
 
 
-def add_to_months(hour_rows):
+def add_to_months(hour_rows: Sequence[tuple[MeteringRecord, dict[str, Any]]]) -> None:
     """Add hours, as pairs of metering record and row, to the rows of their months."""
     ids = {record.resource_id for record, _ in hour_rows}
     months = {make_month_key(hour["hour"]) for _, hour in hour_rows}
@@ -232,7 +260,7 @@ def add_to_months(hour_rows):
             row.last_hour = hour["hour"]
 
 
-def create_month_row(record, hour):
+def create_month_row(record: MeteringRecord, hour: Mapping[str, Any]) -> UsageMonth:
     """Create the row of a month, before its first hour is added."""
     row = UsageMonth(
         resource_id=record.resource_id,
@@ -249,7 +277,7 @@ def create_month_row(record, hour):
     return row
 
 
-def post_charges():
+def post_charges() -> int:
     """Write charges into the ledgers of some accounts, once a day for each account and month.
 
     An entry has the month's charges in whole cents, less what the ledger already has of them. Return the number of
@@ -267,7 +295,7 @@ def post_charges():
     return len(due)
 
 
-def post_month(account_id, month):
+def post_month(account_id: str, month: str) -> None:
     account = credits.lock_account(account_id)
     query = select(UsageMonth).where(UsageMonth.account_id == account_id, UsageMonth.month == month)
     query = with_lock(query.order_by(UsageMonth.resource_id))
@@ -283,7 +311,7 @@ def post_month(account_id, month):
     session.flush()
 
 
-def select_months(account=None):
+def select_months(account: Access | Account | None = None) -> Select[str, int, int, Decimal]:
     """Select the usage of each month, of the account or of all, latest first.
 
     Columns: `month`, `resources`, `hours`, `charge`.
@@ -294,7 +322,7 @@ def select_months(account=None):
     return query.group_by(UsageMonth.month).order_by(UsageMonth.month.desc())
 
 
-def month_rows(month, account=None):
+def month_rows(month: str, account: Access | Account | None = None) -> Select[UsageMonth]:
     """Select each resource's usage of the month, newest resource first."""
     query = (
         select(UsageMonth)
@@ -317,28 +345,29 @@ EXPORT_COLUMNS = (
 )
 
 
-def iter_export(month, account=None):
+def iter_export(month: str, account: Access | Account | None = None) -> Iterator[list[Any]]:
     """Yield the month's usage as rows of `EXPORT_COLUMNS`, with charges to the millionth."""
     for row in session.scalars(month_rows(month, account)):
         yield [getattr(row, name) for name in EXPORT_COLUMNS]
 
 
-def get_totals(month, account=None):
+def get_totals(month: str, account: Access | Account | None = None) -> dict[str, Any]:
     """Return hours, resources and charge of a month, of the account or of all."""
     row = session.execute(select_months(account).where(UsageMonth.month == month)).one_or_none()
     hours, resources, charge = (row.hours, row.resources, row.charge) if row else (0, 0, Decimal(0))
     return {"month": month, "hours": int(hours), "resources": resources, "charge": charge}
 
 
-def select_by_account(month):
+def select_by_account(month: str) -> Select:
     """Select every account's usage of the month."""
     sums = func.sum(UsageMonth.hours).label("hours"), func.sum(UsageMonth.charge).label("charge")
     used = select(UsageMonth.account_id, func.count().label("resources"), *sums).where(UsageMonth.month == month)
-    used = used.group_by(UsageMonth.account_id).subquery().c
-    email = select(Account.email).where(Account.id == used.account_id).scalar_subquery().label("email")
-    return select(used.account_id, email, used.resources, used.hours, used.charge).order_by(used.account_id)
+    columns = used.group_by(UsageMonth.account_id).subquery().c
+    email = select(Account.email).where(Account.id == columns.account_id).scalar_subquery().label("email")
+    query = select(columns.account_id, email, columns.resources, columns.hours, columns.charge)
+    return query.order_by(columns.account_id)
 
 
-def purge_expired():
+def purge_expired() -> None:
     """Delete the rows of single hours after their retention."""
     session.execute(delete(UsageHour).where(UsageHour.hour < clock.now() - USAGE_HOUR_RETENTION))

@@ -1,6 +1,9 @@
 """Customers' scripts that run when a machine boots for the first time."""
 
-from sqlalchemy import or_, select
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sqlalchemy import Select, or_, select
 from sqlalchemy.orm import joinedload
 
 from panel.core.db import session
@@ -8,9 +11,10 @@ from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message, message_of
 from panel.models import Account, UserScript
 from panel.schemas import cloudcfg
+from panel.services.access import Access
 
 
-def listing(account=None, *, search=None):
+def listing(account: Access | Account | None = None, *, search: str | None = None) -> Select[UserScript]:
     """Select scripts: an account's own by name, else those of all, newest first. `search` looks at names and owners."""
     if account:
         return select(UserScript).where(account.visible_rows(UserScript)).order_by(UserScript.name, UserScript.id)
@@ -21,7 +25,7 @@ def listing(account=None, *, search=None):
     return query.join(Account, Account.id == UserScript.account_id).where(or_(*texts))
 
 
-def get(script_id, account=None):
+def get(script_id: str, account: Access | Account | None = None) -> UserScript:
     query = select(UserScript).where(UserScript.id == script_id)
     script = session.scalar(query.where(account.visible_rows(UserScript)) if account else query)
     if script is None:
@@ -29,7 +33,9 @@ def get(script_id, account=None):
     return script
 
 
-def get_chosen(script_ids, account=None, error_field="user_scripts"):
+def get_chosen(
+    script_ids: Collection[str], account: Access | Account | None = None, error_field: str = "user_scripts"
+) -> list[UserScript]:
     """Return the scripts with these ids, in this order, without duplicates.
 
     With an account only its own are found; an operator may use any.
@@ -47,7 +53,7 @@ def get_chosen(script_ids, account=None, error_field="user_scripts"):
     return [scripts[script_id] for script_id in ids]
 
 
-def create(account, **values):
+def create(account: Access | Account, **values: Any) -> UserScript:
     script = UserScript(account_id=account.id, **replace_nulls(values))
     ensure_valid(script)
     session.add(script)
@@ -55,7 +61,7 @@ def create(account, **values):
     return script
 
 
-def update(script, **changes):
+def update(script: UserScript, **changes: Any) -> UserScript:
     for field, value in replace_nulls(changes).items():
         setattr(script, field, value)
     ensure_valid(script)
@@ -63,12 +69,12 @@ def update(script, **changes):
     return script
 
 
-def replace_nulls(values):
+def replace_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
     """Replace None by an empty string: the columns are not nullable."""
     return {name: "" if value is None else value for name, value in values.items()}
 
 
-def ensure_valid(script):
+def ensure_valid(script: UserScript) -> None:
     """Raise Invalid for a cloud-init configuration that guests could not read."""
     if not script.is_cloud_config:
         return
@@ -78,5 +84,5 @@ def ensure_valid(script):
         raise Invalid(message("The cloud-init configuration cannot be read."), content=message_of(error)) from None
 
 
-def delete(script):
+def delete(script: UserScript) -> None:
     session.delete(script)

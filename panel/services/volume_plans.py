@@ -1,6 +1,9 @@
 """Volume plans and their groups (classes), for operators."""
 
-from sqlalchemy import func, select
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import contains_eager
 
 from panel.core.db import session
@@ -10,16 +13,16 @@ from panel.models import Volume, VolumePlan, VolumePlanGroup
 from panel.services.crud import ensure_unique_name, get_or_404, update_fields
 
 
-def select_groups(search=None):
+def select_groups(search: str | None = None) -> Select[VolumePlanGroup]:
     query = select(VolumePlanGroup).order_by(VolumePlanGroup.position, VolumePlanGroup.name)
     return query.where(VolumePlanGroup.name.icontains(search, autoescape=True)) if search else query
 
 
-def get_group(group_id, error_field=None):
+def get_group(group_id: str, error_field: str | None = None) -> VolumePlanGroup:
     return get_or_404(VolumePlanGroup, group_id, message("No such volume plan group."), error_field)
 
 
-def create_group(*, name, display_name=None, **values):
+def create_group(*, name: str, display_name: str | None = None, **values: Any) -> VolumePlanGroup:
     ensure_unique_name(VolumePlanGroup, name)
     group = VolumePlanGroup(name=name, display_name=display_name or name, **values)
     session.add(group)
@@ -27,46 +30,46 @@ def create_group(*, name, display_name=None, **values):
     return group
 
 
-def update_group(group, **changes):
+def update_group(group: VolumePlanGroup, **changes: Any) -> VolumePlanGroup:
     if "name" in changes:
         ensure_unique_name(VolumePlanGroup, changes["name"], exclude=group)
     return update_fields(group, changes)
 
 
-def delete_group(group):
+def delete_group(group: VolumePlanGroup) -> None:
     if group.plans:
         raise Conflict(message("Plans belong to this group. Move or remove them first."))
     session.delete(group)
     session.flush()
 
 
-def listing(search=None):
+def listing(search: str | None = None) -> Select[VolumePlan]:
     query = select(VolumePlan).join(VolumePlanGroup)
     query = query.order_by(VolumePlanGroup.position, VolumePlan.position, VolumePlan.name)
     return query.where(VolumePlan.name.icontains(search, autoescape=True)) if search else query
 
 
-def select_with_groups(search=None):
+def select_with_groups(search: str | None = None) -> Select[VolumePlan]:
     """Select volume plans with their groups loaded, for pages."""
     return listing(search).options(contains_eager(VolumePlan.group))
 
 
-def count_users(plans):
+def count_users(plans: Iterable[VolumePlan]) -> dict[str, int]:
     """Return how many volumes have each of these plans, by plan id."""
     counts = select(Volume.plan_id, func.count()).where(Volume.plan_id.in_([plan.id for plan in plans]))
     return dict(session.execute(counts.group_by(Volume.plan_id)).all())
 
 
-def select_offered():
+def select_offered() -> Select[VolumePlan]:
     """Select the plans that customers may choose."""
     return listing().where(VolumePlan.enabled, VolumePlanGroup.enabled)
 
 
-def get(plan_id, error_field=None):
+def get(plan_id: str, error_field: str | None = None) -> VolumePlan:
     return get_or_404(VolumePlan, plan_id, message("No such volume plan."), error_field)
 
 
-def create(group, *, name, **values):
+def create(group: VolumePlanGroup, *, name: str, **values: Any) -> VolumePlan:
     ensure_unique_name(VolumePlan, name, volume_plan_group_id=group.id)
     plan = VolumePlan(group=group, name=name, **values)
     session.add(plan)
@@ -74,14 +77,14 @@ def create(group, *, name, **values):
     return plan
 
 
-def update(plan, **changes):
+def update(plan: VolumePlan, **changes: Any) -> VolumePlan:
     """Change what new volumes get. Existing volumes keep their size."""
     if "name" in changes:
         ensure_unique_name(VolumePlan, changes["name"], exclude=plan, volume_plan_group_id=plan.volume_plan_group_id)
     return update_fields(plan, changes)
 
 
-def delete(plan):
+def delete(plan: VolumePlan) -> None:
     if session.scalar(select(Volume.id).where(Volume.plan_id == plan.id).limit(1)):
         raise Conflict(message("Volumes have this plan. Close it instead: then nobody can choose it."))
     session.delete(plan)

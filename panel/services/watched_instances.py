@@ -5,10 +5,12 @@ and each agent is polled about once a minute.
 """
 
 import time
+from typing import cast
 
 from redis import RedisError
 
 from panel.core import clock, context
+from panel.models import Instance
 
 WATCHED_KEY = "panel:watched-instances"
 
@@ -22,7 +24,7 @@ MAX_MARKED_INSTANCES = 10_000
 """Maximum number of instances whose last mark a process remembers."""
 
 
-def mark(instance):
+def mark(instance: Instance) -> None:
     """Mark the instance as watched."""
     process, now = context.current(), time.monotonic()
     if (
@@ -41,8 +43,9 @@ def mark(instance):
         del process.marked_instances[instance.id]
 
 
-def list_watched_ids():
+def list_watched_ids() -> list[str]:
     """Return the ids of the watched instances."""
     now = clock.now().timestamp()
     context.current().redis.zremrangebyscore(WATCHED_KEY, "-inf", now)
-    return [instance_id.decode() for instance_id in context.current().redis.zrange(WATCHED_KEY, 0, -1)]
+    ids = cast(list[bytes], context.current().redis.zrange(WATCHED_KEY, 0, -1))
+    return [instance_id.decode() for instance_id in ids]

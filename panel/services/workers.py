@@ -11,7 +11,7 @@ WORKER_LOST_AFTER = 4 * HEARTBEAT_INTERVAL
 LIVENESS_KEY = "panel:workers"
 
 
-def record_heartbeat(name):
+def record_heartbeat(name: str) -> None:
     """Record that the worker is alive, and remove lost ones."""
     now = clock.now()
     with context.current().redis.pipeline() as pipeline:
@@ -20,11 +20,11 @@ def record_heartbeat(name):
         pipeline.execute()
 
 
-def remove(name):
+def remove(name: str) -> None:
     """Remove a worker that ended regularly."""
     context.current().redis.zrem(LIVENESS_KEY, name)
 
 
-def count_alive():
+def count_alive() -> int:
     """Return the number of workers that are alive."""
     return context.current().redis.zcount(LIVENESS_KEY, (clock.now() - WORKER_LOST_AFTER).timestamp(), "+inf")

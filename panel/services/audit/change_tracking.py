@@ -1,12 +1,14 @@
 """What a transaction created, changed and removed, recorded while the session flushes."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import event, inspect
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import ORMExecuteState, Session, SessionTransaction, UOWTransaction
 
-from panel.core.db import session
+from panel.core.db import Model, session
 from panel.models import Account, AuditEntry, Setting, Task
 
 LABEL_ATTRIBUTES = ("display_name", "label", "email", "name", "ip")
@@ -35,19 +37,19 @@ class TrackedChange:
     """The kind of the requested task."""
 
     @property
-    def changes(self):
+    def changes(self) -> dict[str, Any]:
         return {"did": self.did} | {name: value for name in ("fields", "task") if (value := getattr(self, name))}
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.kind.replace('_', ' ')} {self.name or self.id}".strip()
 
 
-def start_tracking():
+def start_tracking() -> None:
     """Start recording the changes of this session. Workers do not call it: their changes are not audited."""
     session.info["touched"] = {}
 
 
-def track(row, *, created=False, removed=False, fields=()):
+def track(row: Model, *, created: bool = False, removed: bool = False, fields: Iterable[str] = ()) -> None:
     """Record a change of the row. Call it explicitly after a bulk UPDATE, with the changed fields: the flush hook
     cannot see them."""
     did = "made" if created else "removed" if removed else "changed"
@@ -69,18 +71,18 @@ def track(row, *, created=False, removed=False, fields=()):
     )
 
 
-def get_owner_id(row):
+def get_owner_id(row: Model) -> str | None:
     if isinstance(row, Account):
         return row.id
     return getattr(row, "owner_id", None) or getattr(row, "account_id", None)
 
 
-def snake_case_name(kind):
+def snake_case_name(kind: type) -> str:
     """Return the class name in snake case: `SshKey` is `ssh_key`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def record_change(change):
+def record_change(change: TrackedChange) -> None:
     changes = session.info.get("touched")
     if changes is None:
         return
@@ -96,7 +98,7 @@ def record_change(change):
 
 
 @event.listens_for(Session, "after_flush")
-def on_flush(current_session, _):
+def on_flush(current_session: Session, _: UOWTransaction) -> None:
     if "touched" not in current_session.info:
         return
     for row in current_session.new:
@@ -109,7 +111,7 @@ def on_flush(current_session, _):
             track(row, fields=fields)
 
 
-def list_changed_fields(row):
+def list_changed_fields(row: Model) -> list[str]:
     """Return the names of the changed columns and many-to-many relations of the row. Rows of other relations are
     tracked by themselves."""
     state = inspect(row)
@@ -119,7 +121,7 @@ def list_changed_fields(row):
 
 
 @event.listens_for(Session, "do_orm_execute")
-def on_execute(execute_state):
+def on_execute(execute_state: ORMExecuteState) -> None:
     """Record bulk INSERT, UPDATE and DELETE statements, which change rows without a flush."""
     if "touched" not in execute_state.session.info:
         return
@@ -129,13 +131,13 @@ def on_execute(execute_state):
 
 
 @event.listens_for(Session, "after_transaction_create")
-def on_transaction_begin(current_session, transaction):
+def on_transaction_begin(current_session: Session, transaction: SessionTransaction) -> None:
     if transaction.nested and "touched" in current_session.info:
         current_session.info[transaction] = dict(current_session.info["touched"])
 
 
 @event.listens_for(Session, "after_soft_rollback")
-def on_rollback(current_session, transaction):
+def on_rollback(current_session: Session, transaction: SessionTransaction) -> None:
     """Drop what was rolled back: everything, or the changes since the savepoint."""
     if "touched" in current_session.info:
         ended, before = current_session.info.pop("ended", (None, {}))
@@ -143,7 +145,7 @@ def on_rollback(current_session, transaction):
 
 
 @event.listens_for(Session, "after_transaction_end")
-def on_transaction_end(current_session, transaction):
+def on_transaction_end(current_session: Session, transaction: SessionTransaction) -> None:
     """Keep the savepoint's state for `on_rollback`: SQLAlchemy calls this hook before that one."""
     if transaction in current_session.info:
         current_session.info["ended"] = transaction, current_session.info.pop(transaction)

@@ -1,14 +1,18 @@
 """Audit entries: writing, listing and exporting them."""
 
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from itertools import islice
+from typing import Any
 
 import orjson
-from sqlalchemy import and_, case, not_, or_, select
+from sqlalchemy import Row, Select, and_, case, not_, or_, select
 
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.core.messages import message
 from panel.models import Account, AuditEntry, Member
+from panel.services.access import Access
 from panel.services.audit.change_tracking import RANK_SECONDARY, TrackedChange
 
 MAX_EXPORTED_ENTRIES = 100_000
@@ -25,7 +29,9 @@ MAX_RELATED_OBJECTS = 200
 """How many further objects an entry names."""
 
 
-def write(*, about=None, always=False, account_id=None, **facts):
+def write(
+    *, about: Mapping[str, str] | None = None, always: bool = False, account_id: str | None = None, **facts: Any
+) -> AuditEntry | None:
     """Add the entry for this transaction and return it. `about` are the ids in the request's path by name. The object
     is the last of them that was changed, else a row that was created or removed, else one that changed. Without changes
     an entry is added only with `always`."""
@@ -53,13 +59,13 @@ def write(*, about=None, always=False, account_id=None, **facts):
     )
 
 
-def is_foreign(row, account_id):
+def is_foreign(row: TrackedChange, account_id: str | None) -> bool:
     """Return whether a customer's request changed this row although it is not the customer's, for example the
     hypervisor of a new instance."""
     return account_id is not None and row.account_id != account_id
 
 
-def add(**facts):
+def add(**facts: Any) -> AuditEntry:
     """Add an entry from these columns, for actions that change no row, such as a refused sign-in."""
     entry = AuditEntry(**facts)
     session.add(entry)
@@ -67,7 +73,7 @@ def add(**facts):
     return entry
 
 
-def add_failed_sign_in(email, **facts):
+def add_failed_sign_in(email: str, **facts: Any) -> AuditEntry:
     """Add the entry for a refused sign-in with this email address, in the audit log of its account if there is one."""
     email = email.strip().lower()
     query = select(Account.id, Member.owner_id).outerjoin(Member, Member.account_id == Account.id)
@@ -86,15 +92,23 @@ def add_failed_sign_in(email, **facts):
     )
 
 
-def sees_full_trail(access):
+def sees_full_trail(access: Access) -> bool:
     """Return whether the person sees the account's whole audit log. It names all resources, so members with chosen
     resources do not."""
     return access.has_permission("team.manage") and access.reach == "all"
 
 
 def listing(
-    access=None, *, account_id=None, search=None, action=None, person=None, object_id=None, since=None, until=None
-):
+    access: Access | None = None,
+    *,
+    account_id: str | None = None,
+    search: str | None = None,
+    action: str | None = None,
+    person: str | None = None,
+    object_id: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Select[AuditEntry]:
     """Select entries, newest first. With an access, those of its account, or only the person's own actions when
     `sees_full_trail` is false."""
     query = select(AuditEntry).order_by(AuditEntry.id.desc())
@@ -124,14 +138,14 @@ def listing(
     return query.where(AuditEntry.created_at <= until) if until else query
 
 
-def full_rows(query):
+def full_rows(query: Select) -> Select:
     """Select all columns of the query's entries, with the email address of the account of each."""
     return query.outerjoin(Account, Account.id == AuditEntry.account_id).with_only_columns(
         *AuditEntry.__table__.columns, Account.email.label("account_email")
     )
 
 
-def redacted_rows(query):
+def redacted_rows(query: Select) -> Select:
     """Select all columns of the query's entries, without `REDACTED_COLUMNS` where the platform acted."""
     return query.with_only_columns(
         *(
@@ -143,28 +157,28 @@ def redacted_rows(query):
     )
 
 
-def get(entry_id, access=None):
+def get(entry_id: str, access: Access | None = None) -> AuditEntry:
     entry = session.scalar(listing(access).where(AuditEntry.id == entry_id))
     if entry is None:
         raise NotFound(message("There is no such entry in the audit log."))
     return entry
 
 
-def iter_export(query):
+def iter_export(query: Select) -> Iterator[list[Any]]:
     """Yield the rows of a listing, at most `MAX_EXPORTED_ENTRIES`, read in batches to bound memory."""
     return (
         [format_cell(row, name) for name in EXPORT_COLUMNS] for row in islice(iter_batches(query), MAX_EXPORTED_ENTRIES)
     )
 
 
-def format_cell(row, name):
+def format_cell(row: Any, name: str) -> Any:
     value = getattr(row, name)
     if name in ("changes", "also"):
         return orjson.dumps(value).decode() if value else None
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z") if name == "created_at" else value
 
 
-def iter_batches(query):
+def iter_batches(query: Select) -> Iterator[Row]:
     last_id = None
     while True:
         older = query.where(AuditEntry.id < last_id) if last_id else query

@@ -1,13 +1,15 @@
 """The addresses of an imported machine: those that its guest uses, when they belong to the location and are free."""
 
 import ipaddress
+from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import select
 
 from panel.core.db import session, with_lock
 from panel.core.errors import Invalid
 from panel.core.messages import message
-from panel.models import Address, Subnet
+from panel.models import Address, Hypervisor, Plan, Subnet
 from panel.services import subnets
 
 UNKNOWN_GUEST_ADDRESS_MESSAGE = message(
@@ -15,7 +17,7 @@ UNKNOWN_GUEST_ADDRESS_MESSAGE = message(
 )
 
 
-def list_reported_ips(hypervisor, machine, plan):
+def list_reported_ips(hypervisor: Hypervisor, machine: dict[str, Any], plan: Plan) -> list[str]:
     """Return the addresses that the guest reported and that are in subnets of the location. Raise when there are none
     and the plan includes a public IPv4 address."""
     ips = [ip for nic in machine["nics"] for ip in nic["addresses"] if find_subnet(hypervisor, ip)]
@@ -24,7 +26,7 @@ def list_reported_ips(hypervisor, machine, plan):
     return ips
 
 
-def find_subnet(hypervisor, ip):
+def find_subnet(hypervisor: Hypervisor, ip: str) -> Subnet | None:
     """Return the location's subnet that contains the address, or None. Subnets of prefixes are left out."""
     address = ipaddress.ip_address(ip)
     conditions = Subnet.group_id == hypervisor.group_id, Subnet.family == address.version, Subnet.kind != "routed"
@@ -33,12 +35,12 @@ def find_subnet(hypervisor, ip):
     )
 
 
-def get_free_addresses(hypervisor, ips):
+def get_free_addresses(hypervisor: Hypervisor, ips: Iterable[str]) -> list[Address]:
     """Return the rows of these addresses, locked. Raise with the reason when one cannot be used."""
     return [get_free_address(hypervisor, str(ipaddress.ip_address(ip))) for ip in ips]
 
 
-def get_free_address(hypervisor, ip):
+def get_free_address(hypervisor: Hypervisor, ip: str) -> Address:
     subnet = find_subnet(hypervisor, ip)
     if subnet is None:
         raise invalid_address(message("{ip} is in no subnet of the location.", ip=ip))
@@ -54,7 +56,7 @@ def get_free_address(hypervisor, ip):
     return row
 
 
-def create_address(subnet, ip):
+def create_address(subnet: Subnet, ip: str) -> Address:
     """Create the row of an IPv6 address, which has none before its first use. Raise for the addresses of the network
     and of the router."""
     address = ipaddress.ip_address(ip)
@@ -66,5 +68,5 @@ def create_address(subnet, ip):
     return row
 
 
-def invalid_address(sentence):
+def invalid_address(sentence: str) -> Invalid:
     return Invalid(message("One of the addresses cannot be used."), ips=sentence)

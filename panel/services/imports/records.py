@@ -2,6 +2,8 @@
 machine, or destroy it and its data, before that."""
 
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 from panel.core import events
 from panel.core.db import session
@@ -12,10 +14,10 @@ from panel.services import address_allocation, usage
 from panel.services.imports import addresses, validate
 
 
-def create_instance(hypervisor_id, machine, chosen):
+def create_instance(hypervisor_id: str, machine: dict[str, Any], chosen: Mapping[str, Any]) -> Instance:
     """Create the instance with its disks, interface and addresses; raise when the import is not possible any more.
     `chosen` are the arguments of the task."""
-    hypervisor = session.get(Hypervisor, hypervisor_id)
+    hypervisor = session.get_one(Hypervisor, hypervisor_id)
     owner, plan = session.get(Account, chosen["account_id"]), session.get(Plan, chosen["plan_id"])
     if owner is None or plan is None:
         raise NotFound(message("The account or the plan was deleted in the meantime."))
@@ -58,9 +60,15 @@ def create_instance(hypervisor_id, machine, chosen):
     return instance
 
 
-def on_imported(instance, *, actor):
+def on_imported(instance: Instance, *, actor: str) -> None:
     """Give the instance to its owner and start metering."""
     instance.account.grant_on_create(instance)
-    facts = {"name": instance.display_name, "plan": instance.plan.name, "price": instance.plan.price}
-    usage.start_metering("instance", instance, billing_mode=instance.billing_mode, **facts)
+    usage.start_metering(
+        "instance",
+        instance,
+        name=instance.display_name,
+        plan=instance.plan.name,
+        price=instance.plan.price,
+        billing_mode=instance.billing_mode,
+    )
     events.record("instance.created", "instance", instance, actor=actor)

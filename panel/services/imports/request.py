@@ -1,5 +1,8 @@
 """Requesting an import of a machine that the latest discovery found."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from sqlalchemy import select
 
 from panel.core import jobs
@@ -7,7 +10,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Task
+from panel.models import Account, Hypervisor, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, unmanaged_machines
 from panel.services.ids import generate_instance_name, generate_mac
@@ -17,14 +20,14 @@ from panel.services.state_machine import TASK_RUNNING, make_problem
 IMPORT_TASK_KIND = task_kind("hypervisor_adopt", "Import of a machine")
 
 
-def get_discovered_machines(hypervisor):
+def get_discovered_machines(hypervisor: Hypervisor) -> dict[str, dict[str, Any]]:
     """Return the unmanaged machines of the latest completed discovery, by id."""
     query = select(Task).where(Task.resource_id == hypervisor.id, Task.kind == unmanaged_machines.DISCOVER_TASK_KIND)
     task = session.scalar(query.where(Task.status == "completed").order_by(Task.id.desc()).limit(1))
     return {machine["id"]: machine for machine in task.arguments.get("unknown", ())} if task else {}
 
 
-def get_machine(hypervisor, name):
+def get_machine(hypervisor: Hypervisor, name: str) -> dict[str, Any]:
     """Return the unmanaged machine of that name, as the latest discovery stored it."""
     entry = next((row for row in hypervisor.unmanaged_machines if row["name"] == name), None)
     if entry is None:
@@ -38,7 +41,17 @@ def get_machine(hypervisor, name):
     return machine
 
 
-def import_machine(hypervisor, name, *, owner, plan_id, actor, display_name=None, hostname=None, ips=None):
+def import_machine(
+    hypervisor: Hypervisor,
+    name: str,
+    *,
+    owner: Account,
+    plan_id: str,
+    actor: str,
+    display_name: str | None = None,
+    hostname: str | None = None,
+    ips: Iterable[str] | None = None,
+) -> tuple[Task, str]:
     """Have a worker import the machine of that name for the account `owner`. `ips` are the addresses that its guest
     uses, by default the reported ones of the location. Return the task and the id that the instance will have."""
     machine = get_machine(hypervisor, name)
@@ -74,6 +87,6 @@ def import_machine(hypervisor, name, *, owner, plan_id, actor, display_name=None
     return task, machine["id"]
 
 
-def is_import_running(hypervisor, machine_id):
+def is_import_running(hypervisor: Hypervisor, machine_id: str) -> bool:
     conditions = Task.resource_id == hypervisor.id, Task.kind == IMPORT_TASK_KIND, Task.status.in_(OPEN_STATUSES)
     return any(task.arguments["machine_id"] == machine_id for task in session.scalars(select(Task).where(*conditions)))

@@ -1,11 +1,14 @@
 """Whether a machine can be imported as it is, and whether a plan is large enough for it."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import join_messages, message
-from panel.models import Disk, Instance, Interface
+from panel.models import Disk, Hypervisor, Instance, Interface, Plan
 from panel.services import placement
 from panel.services.disks import MAX_DISKS_PER_INSTANCE
 
@@ -15,7 +18,7 @@ MACHINE_RUNS_MESSAGE = message(
 )
 
 
-def blocking_issues(hypervisor, machine):
+def blocking_issues(hypervisor: Hypervisor, machine: dict[str, Any]) -> Iterator[str]:
     """Yield everything that prevents an import, whatever account and plan are chosen, as sentences."""
     yield from machine["faults"]
     if session.scalar(select(Instance.id).where(Instance.id == machine["id"])):
@@ -39,7 +42,7 @@ def blocking_issues(hypervisor, machine):
             yield message("Another instance's network card has its address {mac}.", mac=nic["mac"])
 
 
-def disk_error(hypervisor, disk):
+def disk_error(hypervisor: Hypervisor, disk: Mapping[str, Any]) -> str | None:
     """Return why the disk cannot be an instance's, completing "Its disk …"; or None."""
     if disk["fault"]:
         return disk["fault"]
@@ -52,7 +55,7 @@ def disk_error(hypervisor, disk):
     return None
 
 
-def ensure_compatible(hypervisor, machine, plan):
+def ensure_compatible(hypervisor: Hypervisor, machine: dict[str, Any], plan: Plan) -> None:
     """Raise when the machine cannot be imported with that plan now. Locks the hypervisor, so that its remaining
     capacity is not allocated twice."""
     if machine["power"] != "off":
@@ -66,7 +69,7 @@ def ensure_compatible(hypervisor, machine, plan):
     ensure_capacity(hypervisor, machine, plan)
 
 
-def plan_error(machine, plan):
+def plan_error(machine: dict[str, Any], plan: Plan) -> str | None:
     """Return why the plan is too small for the machine, in a sentence, or None."""
     for needed, offered, unit in (
         (machine["cpu_cores"], plan.cpu_cores, message("processors")),
@@ -80,7 +83,7 @@ def plan_error(machine, plan):
     return None
 
 
-def ensure_capacity(hypervisor, machine, plan):
+def ensure_capacity(hypervisor: Hypervisor, machine: dict[str, Any], plan: Plan) -> None:
     capacity = placement.lock_capacity(hypervisor.id)
     if not capacity.has_cores_and_ram(hypervisor, plan):
         raise Invalid(

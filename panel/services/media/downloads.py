@@ -5,13 +5,13 @@ Every storage and file has its own back-off. A stalled attempt does not delay th
 
 from datetime import timedelta
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import joinedload
 
 from panel.core import clock, jobs
 from panel.core.db import session
 from panel.core.task_kinds import task_kind
-from panel.models import Hypervisor, Iso, MediaDownload, Storage, Task
+from panel.models import Hypervisor, Image, Iso, MediaDownload, Storage, Task
 
 task_kind("media_download", "File download")
 
@@ -21,13 +21,13 @@ MAX_BACKGROUND_DOWNLOADS = 4
 """Maximum number of concurrent downloads that the scheduler starts, because workers have other tasks as well."""
 
 
-def find_library_storage(hypervisor_id):
+def find_library_storage(hypervisor_id: str) -> Storage | None:
     """Return the storage of a node that holds its library, or None."""
     query = select(Storage).where(Storage.hypervisor_id == hypervisor_id, Storage.enabled)
     return session.scalar(query.order_by(Storage.name).limit(1))
 
 
-def get_or_create(file, storage=None):
+def get_or_create(file: Image | Iso, storage: Storage | None = None) -> MediaDownload:
     """Return the row of this file in this storage (None: the panel's own folder); create it if needed."""
     key = {f"{file.__tablename__[:-1]}_id": file.id, "storage_id": storage and storage.id}
     download = session.scalar(select(MediaDownload).filter_by(**key))
@@ -38,7 +38,7 @@ def get_or_create(file, storage=None):
     return download
 
 
-def is_in_flight(download):
+def is_in_flight(download: MediaDownload) -> bool:
     """Return whether an attempt is under way: it progressed lately, and nobody requested another since it started."""
     reset, task = download.file.download_reset_at, find_attempt(download)
     return bool(
@@ -46,11 +46,11 @@ def is_in_flight(download):
         and task
         and task.open
         and download.updated_at > clock.now() - DOWNLOAD_STALE_AFTER
-        and (reset is None or download.started_at >= reset)
+        and (reset is None or (download.started_at is not None and download.started_at >= reset))
     )
 
 
-def start(download, *, actor="system"):
+def start(download: MediaDownload, *, actor: str = "system") -> Task | None:
     """Enqueue an attempt and return its task; None when one is under way or the file is there."""
     if download.status == "ready" or is_in_flight(download):
         return None
@@ -68,7 +68,7 @@ def start(download, *, actor="system"):
     return task
 
 
-def claim(download, task_id):
+def claim(download: MediaDownload, task_id: str) -> None:
     """Make this task's attempt the current one; all others are ignored."""
     download.status, download.task_id, download.started_at = "running", task_id, clock.now()
     download.updated_at = clock.now()
@@ -78,7 +78,7 @@ def claim(download, task_id):
     session.flush()
 
 
-def retry(file, *, actor):
+def retry(file: Image | Iso, *, actor: str) -> list[Task]:
     """Start at once wherever the file is missing, ignoring the back-off. Return the tasks."""
     file.download_reset_at = clock.now()
     tasks = []
@@ -90,7 +90,7 @@ def retry(file, *, actor):
     return [task for task in tasks if task]
 
 
-def record_failure(download, error):
+def record_failure(download: MediaDownload, error: str) -> None:
     """Store the error and when the next attempt may be made."""
     pause = min(FIRST_RETRY_DELAY * 2 ** min(download.attempts, 10), MAX_RETRY_DELAY)
     download.attempts += 1
@@ -98,13 +98,13 @@ def record_failure(download, error):
     download.next_attempt_at = clock.now() + pause
 
 
-def record_success(download, volume, size):
+def record_success(download: MediaDownload, volume: str, size: int) -> None:
     download.status, download.volume, download.attempts = "ready", volume, 0
     download.bytes_done = download.bytes_total = size
     download.error = download.error_at = download.next_attempt_at = None
 
 
-def select_due():
+def select_due() -> Select[MediaDownload]:
     """Select what is to be started now, on reachable nodes: attempts after their back-off, and stalled ones."""
     now = clock.now()
     is_waiting = (MediaDownload.status == "waiting") & (
@@ -122,18 +122,18 @@ def select_due():
     return query.where(is_waiting | is_stalled, is_reachable).order_by(*order)
 
 
-def start_due():
+def start_due() -> list[Task | None]:
     """Start what is due, up to `MAX_BACKGROUND_DOWNLOADS` in all."""
     add_public_isos()
     now = clock.now()
     running_count = select(func.count()).where(
         MediaDownload.status == "running", MediaDownload.updated_at > now - DOWNLOAD_STALE_AFTER
     )
-    free_slots = MAX_BACKGROUND_DOWNLOADS - session.scalar(running_count)
+    free_slots = MAX_BACKGROUND_DOWNLOADS - session.scalars(running_count).one()
     return [start(download) for download in session.scalars(select_due().limit(free_slots))] if free_slots > 0 else []
 
 
-def add_public_isos():
+def add_public_isos() -> None:
     """Create the downloads of the platform's ISOs for every reachable node."""
     missing = (
         select(Iso, Hypervisor.id)
@@ -147,6 +147,6 @@ def add_public_isos():
             get_or_create(iso, storage)
 
 
-def find_attempt(download):
+def find_attempt(download: MediaDownload) -> Task | None:
     """Return the task of the current attempt, read anew, or None."""
     return session.get(Task, download.task_id, populate_existing=True) if download.task_id else None

@@ -1,7 +1,10 @@
 """Image files in the panel's folder: reading their size and updating the image's row."""
 
+from pathlib import Path
+
 from panel.core.errors import Problem
 from panel.core.messages import message
+from panel.models import Image
 
 QCOW2_MAGIC = b"QFI\xfb"
 BYTES_PER_GIB = 1024**3
@@ -9,7 +12,7 @@ EXTERNAL_DATA_BIT = 4
 """The feature bit of a qcow2 header which says that the data are in another file, possibly any file of the node."""
 
 
-def read_virtual_size(path):
+def read_virtual_size(path: Path) -> int:
     """Return the size that a guest sees, in bytes.
 
     Raise Problem if the file is no qcow2 image or needs another file.
@@ -23,7 +26,7 @@ def read_virtual_size(path):
     return int.from_bytes(header[24:32])
 
 
-def mark_complete(image, sha256, virtual_size):
+def mark_complete(image: Image, sha256: str, virtual_size: int) -> None:
     """Mark the image as available: machines can be created from it."""
     if image.sha256 and image.sha256 != sha256:
         image.copies.clear()
@@ -32,7 +35,7 @@ def mark_complete(image, sha256, virtual_size):
     image.status = "available"
 
 
-def mark_failed(image, error):
+def mark_failed(image: Image | None, error: str) -> None:
     """Mark the image as failed, unless it was available before."""
     if image is not None and image.status == "downloading":
         image.status = "error"

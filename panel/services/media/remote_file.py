@@ -7,8 +7,11 @@ redirects too, and the connection is made to the very address that was checked.
 import hashlib
 import time
 from http.client import HTTPException
+from ipaddress import IPv4Address, IPv6Address
+from typing import Self
 from urllib.parse import urljoin, urlsplit
 
+from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError
 
 from panel.core import context
@@ -32,7 +35,7 @@ class FetchError(Problem):
     """The file could not be downloaded. The message is for the person who requested it."""
 
 
-def ensure_allowed_url(url, error_field="url"):
+def ensure_allowed_url(url: str, error_field: str = "url") -> None:
     """Raise Invalid if files must not be downloaded from there. A host name without addresses passes for now."""
     if urlsplit(url).scheme != "https":
         raise Invalid(
@@ -46,7 +49,7 @@ def ensure_allowed_url(url, error_field="url"):
         raise Invalid(message_of(refused), **{error_field: message_of(refused)}) from None
 
 
-def try_resolve(host):
+def try_resolve(host: str) -> list[IPv4Address | IPv6Address]:
     try:
         return url_policy.resolve(host)
     except url_policy.UrlRefused:
@@ -59,23 +62,23 @@ class RemoteFile:
     `read` returns them in chunks and at the end verifies size and hash. `size` is the server's Content-Length.
     """
 
-    def __init__(self, url, sha256=None, max_bytes=MAX_FILE_BYTES):
+    def __init__(self, url: str, sha256: str | None = None, max_bytes: int = MAX_FILE_BYTES) -> None:
         self.sha256, self.hash, self.done = sha256, hashlib.sha256(), 0
         self.started_at = time.monotonic()
         self.connection, self.answer = open_url(url, "GET")
-        self.size = parse_content_length(self.answer)
-        problem = None
-        if self.size is None:
+        size = parse_content_length(self.answer)
+        self.size, problem = size or 0, None
+        if size is None:
             problem = message("The server does not say how large the file is.")
-        elif self.size == 0:
+        elif size == 0:
             problem = message("The file is empty.")
-        elif self.size > max_bytes:
+        elif size > max_bytes:
             problem = message("The file is larger than {maximum} GiB.", maximum=max_bytes // 1024**3)
         if problem:
             self.close()
             raise FetchError(problem)
 
-    def read(self, max_bytes):
+    def read(self, max_bytes: int) -> bytes:
         try:
             chunk = self.answer.read1(min(max_bytes, self.size - self.done), decode_content=False)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
@@ -91,7 +94,7 @@ class RemoteFile:
             self.verify()
         return chunk
 
-    def verify(self):
+    def verify(self) -> None:
         if self.done < self.size:
             raise FetchError(
                 message("The connection broke after {done} of {size} bytes.", done=self.done, size=self.size)
@@ -101,29 +104,29 @@ class RemoteFile:
                 message("The file is not the expected one: its SHA-256 is {hash}.", hash=self.hash.hexdigest())
             )
 
-    def close(self):
+    def close(self) -> None:
         self.connection.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def find_size(url):
+def find_size(url: str) -> int | None:
     """Return the size in bytes by a HEAD request; None if the server does not send it."""
     connection, answer = open_url(url, "HEAD")
     connection.close()
     return parse_content_length(answer) or None
 
 
-def parse_content_length(answer):
+def parse_content_length(answer: BaseHTTPResponse) -> int | None:
     text = answer.headers.get("Content-Length", "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def open_url(url, method):
+def open_url(url: str, method: str) -> tuple[PinnedConnection, BaseHTTPResponse]:
     """Return the connection and the answer with status 200, after at most `MAX_REDIRECTS` redirects."""
     for _ in range(MAX_REDIRECTS + 1):
         connection, answer = send_request(url, method)
@@ -136,7 +139,7 @@ def open_url(url, method):
     raise FetchError(message("The server redirects too many times."))
 
 
-def send_request(url, method):
+def send_request(url: str, method: str) -> tuple[PinnedConnection, BaseHTTPResponse]:
     if urlsplit(url).scheme != "https":
         raise FetchError(message("The server redirects to an address without https. Files are fetched by https only."))
     try:
@@ -155,7 +158,7 @@ def send_request(url, method):
         raise FetchError(message("The server could not be reached: {detail}.", detail=describe_error(error))) from error
 
 
-def describe_error(error):
+def describe_error(error: Exception) -> str:
     cause = error.__context__ if isinstance(error, HTTPError) and error.__context__ else error
     text = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or str(cause)
     return text.strip().rstrip(".")[:200]

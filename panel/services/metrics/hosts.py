@@ -1,10 +1,12 @@
 """What the machines of a hypervisor use together now, and the hypervisor's capacity."""
 
+from typing import Any
+
 from sqlalchemy import func, select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Instance, InstanceMetric
+from panel.models import Hypervisor, Instance, InstanceMetric
 from panel.models.metrics import METRIC_NAMES
 from panel.services import hypervisors
 from panel.services.metrics.read import FRESH_SECONDS, make_time
@@ -15,7 +17,7 @@ SUMS = [func.coalesce(func.sum(columns[name]), 0).label(name) for name in METRIC
 USED_CORES = func.coalesce(func.sum(columns.cpu_percent * Instance.cpu_cores) / 100, 0).label("cores")
 
 
-def describe_host(hypervisor):
+def describe_host(hypervisor: Hypervisor) -> dict[str, Any]:
     """Return the sums of the newest samples of the last minute.
 
     Without such samples `measured_at` is null and every sum is 0.

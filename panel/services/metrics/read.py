@@ -1,13 +1,15 @@
 """Read metrics: charts, current usage, and the sparklines of lists."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import InstanceMetric
+from panel.models import Instance, InstanceMetric
 from panel.models.metrics import METRIC_NAMES
 from panel.services.metrics.ring_buffer import FINEST_STEP, VALUE_COLUMNS
 
@@ -27,7 +29,7 @@ columns = InstanceMetric.__table__.c
 POINT_COLUMNS = [columns[name] for name in VALUE_COLUMNS]
 
 
-def get_series(instance, time_range):
+def get_series(instance: Instance, time_range: str) -> dict[str, Any]:
     """Return the samples of one machine, oldest first, without steps in which nothing was measured. One query."""
     length, step = TIME_RANGES[time_range]
     until = clock.now().timestamp()
@@ -42,27 +44,27 @@ def get_series(instance, time_range):
     }
 
 
-def make_point(instance, row):
+def make_point(instance: Instance, row: Row) -> dict[str, Any]:
     values = row._asdict()
     for ending in ("", "_max"):
         values[f"memory_percent{ending}"] = min(100.0, round(100 * values[f"memory_used{ending}"] / instance.ram, 2))
     return {**{name: round(value, 3) for name, value in values.items()}, "at": make_time(row.at)}
 
 
-def make_time(seconds):
+def make_time(seconds: float) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
-def find_latest(instance):
+def find_latest(instance: Instance) -> dict[str, Any] | None:
     """Return the newest sample of a machine, if it is from the last minute; else None."""
     now = clock.now().timestamp()
     query = select(*POINT_COLUMNS).where(columns.instance_id == instance.id, columns.step == FINEST_STEP)
     query = query.where(columns.at > now - FRESH_SECONDS, columns.at <= now).order_by(columns.at.desc()).limit(1)
     row = session.execute(query).first()
-    return row and make_point(instance, row)
+    return None if row is None else make_point(instance, row)
 
 
-def describe_now(instance):
+def describe_now(instance: Instance) -> dict[str, Any]:
     """Return what operators see of a machine now: its power, its usage, and whether its guest agent answers."""
     is_on = instance.power == "on"
     latest = (find_latest(instance) if is_on else None) or defaultdict(lambda: None)
@@ -81,7 +83,7 @@ def describe_now(instance):
     }
 
 
-def describe_agent(instance):
+def describe_agent(instance: Instance) -> dict[str, Any]:
     """Return whether the guest agent answers, and else the reason (specification 4.11)."""
     if instance.power != "on":
         return {"available": False, "reason": "not_running"}
@@ -95,7 +97,7 @@ def describe_agent(instance):
     return {"available": available, "reason": None if available else "agent_not_reporting"}
 
 
-def get_sparklines(instances):
+def get_sparklines(instances: Iterable[Instance]) -> dict[str, list[tuple[float, float]]]:
     """Return the recent CPU usage of each instance, by id.
 
     The values are pairs from 0 to 1: position in the range, and share of all its processors. Instances with fewer than

@@ -4,7 +4,10 @@ Everything may run twice: an existing row is replaced, and a longer step is comp
 times.
 """
 
-from sqlalchemy import func, insert, literal, select
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Insert, func, insert, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from panel.core.db import session
@@ -18,35 +21,35 @@ VALUE_COLUMNS = ("at", *(f"{name}{ending}" for name in METRIC_NAMES for ending i
 columns = InstanceMetric.__table__.c
 
 
-def slot_for(step, at):
+def slot_for(step: int, at: float) -> dict[str, int]:
     """Return the step that contains the second: its slot in the ring buffer and when it began."""
     number = int(at) // step
     return {"step": step, "slot": number % SLOTS_BY_STEP[step], "at": number * step}
 
 
-def write(figures, at, step=FINEST_STEP):
+def write(figures: Mapping[str, Mapping[str, float]], at: float, step: int = FINEST_STEP) -> None:
     """Store what machines used around that second: `figures` has a dictionary for each instance id. One statement."""
     if figures:
         rows = [{"instance_id": id_, **slot_for(step, at), **make_values(sample)} for id_, sample in figures.items()]
         session.connection().execute(upsert(), rows)
 
 
-def make_values(sample):
+def make_values(sample: Mapping[str, float]) -> dict[str, float]:
     """Return the columns of one sample, which is both the average and the maximum of its step."""
     return {f"{name}{ending}": sample[name] for name in METRIC_NAMES for ending in ("", "_max")}
 
 
-def upsert():
+def upsert() -> Insert:
     statement = INSERT_BY_DIALECT.get(session.get_bind().dialect.name, insert)(InstanceMetric.__table__)
     return with_upsert(statement)
 
 
-def with_upsert(statement):
+def with_upsert(statement: Any) -> Insert:
     new = {name: statement.excluded[name] for name in VALUE_COLUMNS}
     return statement.on_conflict_do_update(index_elements=KEY_COLUMNS, set_=new)
 
 
-def rollup(hypervisor_id, since, until):
+def rollup(hypervisor_id: str, since: float, until: float) -> None:
     """Compute the longer steps that overlap these two seconds, for the machines of one node.
 
     One statement for each step, which finds the shorter ones by primary key.
@@ -58,7 +61,7 @@ def rollup(hypervisor_id, since, until):
             begin += step
 
 
-def build_rollup(hypervisor_id, step, finer, begin):
+def build_rollup(hypervisor_id: str, step: int, finer: int, begin: int) -> Insert:
     slots = [slot_for(finer, second)["slot"] for second in range(begin, begin + step, finer)]
     target = slot_for(step, begin)
     query = (

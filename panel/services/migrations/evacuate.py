@@ -6,14 +6,14 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.core.task_kinds import task_kind
-from panel.models import Instance, Migration
+from panel.models import Hypervisor, Instance, Migration, Task
 from panel.services.migrations.start import start
 from panel.services.migrations.target_selection import select_target
 
 task_kind("hypervisor_evacuate", "Hypervisor evacuate")
 
 
-def evacuate(hypervisor, *, actor):
+def evacuate(hypervisor: Hypervisor, *, actor: str) -> Task:
     """Put the hypervisor into maintenance and migrate every machine to the hypervisor with the most room.
 
     Each has a task; return the parent task that follows them. Its arguments have, for each machine that cannot be moved
@@ -38,7 +38,7 @@ def evacuate(hypervisor, *, actor):
     return parent
 
 
-def move_away(instance, actor, parent):
+def move_away(instance: Instance, actor: str, parent: Task) -> None:
     """Start the migration of a machine.
 
     Only the rows change if it was never deployed, because the host has nothing of it.

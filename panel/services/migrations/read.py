@@ -1,6 +1,6 @@
 """Find migrations."""
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import joinedload
 
 from panel.core.db import session
@@ -11,7 +11,9 @@ from panel.models import Migration
 LOAD_OPTIONS = (joinedload(Migration.source), joinedload(Migration.target), joinedload(Migration.task))
 
 
-def listing(*, status=None, instance_id=None, parent_task_id=None):
+def listing(
+    *, status: str | None = None, instance_id: str | None = None, parent_task_id: str | None = None
+) -> Select[Migration]:
     """Select migrations, newest first."""
     query = select(Migration).options(*LOAD_OPTIONS).order_by(Migration.id.desc())
     filters = {"status": status, "instance_id": instance_id, "parent_task_id": parent_task_id}
@@ -21,7 +23,7 @@ def listing(*, status=None, instance_id=None, parent_task_id=None):
     return query
 
 
-def get(migration_id):
+def get(migration_id: str) -> Migration:
     migration = session.scalar(listing().where(Migration.id == migration_id))
     if migration is None:
         raise NotFound(message("No such migration."))

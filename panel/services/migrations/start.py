@@ -5,7 +5,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Unavailable
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Migration, Task
+from panel.models import Hypervisor, Instance, Migration, Task
 from panel.services import hypervisors, state_machine, tasks
 from panel.services.instances import blockers, suspension
 from panel.services.migrations.target_selection import ensure_target_fits, select_target
@@ -15,7 +15,14 @@ task_kind("migration_cold", "Move while off")
 task_kind("migration_cleanup", "Clean-up after a move")
 
 
-def start(instance, *, actor, target=None, live=None, parent_task_id=None):
+def start(
+    instance: Instance,
+    *,
+    actor: str,
+    target: Hypervisor | None = None,
+    live: bool | None = None,
+    parent_task_id: str | None = None,
+) -> Migration:
     """Migrate the machine to `target`, or to the hypervisor with the most room.
 
     A running guest runs on (`live`); `live=False` accepts only a machine that is off. Return the row; its task does the
@@ -61,22 +68,22 @@ def start(instance, *, actor, target=None, live=None, parent_task_id=None):
     return row
 
 
-def stop(row):
+def stop(row: Migration) -> Task:
     """Request the cancellation of a running migration. The machine stays on its hypervisor."""
-    task = row.task_id and session.get(Task, row.task_id)
+    task = session.get(Task, row.task_id) if row.task_id else None
     if task is None or not task.open:
         raise Conflict(message("The migration has ended."), reason="not_cancellable")
     return tasks.cancel(task)
 
 
-def restart(row, *, actor):
+def restart(row: Migration, *, actor: str) -> Migration:
     """Start the same migration again, after it failed or was cancelled."""
     if row.status not in ("failed", "cancelled"):
         raise Conflict(message("The migration has not failed."))
     return start(get_instance(row), actor=actor, target=hypervisors.get(row.target_id, "hypervisor_id"))
 
 
-def rollback(row, *, actor):
+def rollback(row: Migration, *, actor: str) -> Migration:
     """Migrate a moved machine back to its source."""
     instance = get_instance(row)
     if row.status != "completed" or instance.hypervisor_id != row.target_id:
@@ -84,13 +91,13 @@ def rollback(row, *, actor):
     return start(instance, actor=actor, target=hypervisors.get(row.source_id, "hypervisor_id"))
 
 
-def get_instance(row):
+def get_instance(row: Migration) -> Instance:
     if row.instance is None:
         raise Conflict(message("The instance was destroyed in the meantime."))
     return row.instance
 
 
-def enqueue_cleanup(row, *, actor):
+def enqueue_cleanup(row: Migration, *, actor: str) -> Task:
     """Enqueue the deletion of what a migration left on the source. Return the task."""
     if not row.undeleted_source_disks:
         raise Conflict(message("Nothing of this migration is left on the source."))

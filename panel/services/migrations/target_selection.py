@@ -1,11 +1,13 @@
 """Targets of migrations: which hypervisors a machine can move to, and why not to others. Reads only rows."""
 
+from collections.abc import Iterator
+
 from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import Invalid, Problem
 from panel.core.messages import message
-from panel.models import Hypervisor
+from panel.models import Hypervisor, Instance, Storage
 from panel.services import placement, state_machine
 from panel.services.instances import blockers
 
@@ -18,12 +20,12 @@ CLOSED_MESSAGES = {
 }
 
 
-def get_requirements(instance):
+def get_requirements(instance: Instance) -> placement.Requirements:
     storage = sum(disk.size for disk in instance.disks)
     return placement.Requirements(cpu_cores=instance.cpu_cores, ram=instance.ram, storage=storage)
 
 
-def select_target(instance, target=None):
+def select_target(instance: Instance, target: Hypervisor | None = None) -> tuple[Hypervisor, Storage]:
     """Return hypervisor and storage for the machine and lock their capacity.
 
     Without a target, the one with most room.
@@ -35,7 +37,7 @@ def select_target(instance, target=None):
     return placement.Capacity(hosts).choose_host(get_requirements(instance))
 
 
-def target_error(instance, target):
+def target_error(instance: Instance, target: Hypervisor) -> str | None:
     """Return why the machine cannot run on this hypervisor, or None."""
     source = instance.hypervisor
     if target.id == source.id:
@@ -53,22 +55,29 @@ def target_error(instance, target):
     return None
 
 
-def run_checks(instance, target):
+def availability_error(target: Hypervisor) -> str | None:
+    """Return why no machine may move to this hypervisor at the moment, or None."""
+    if target.status == "unknown":
+        return UNKNOWN_STATUS_MESSAGE
+    return CLOSED_MESSAGES[target.closed] if target.closed else None
+
+
+def run_checks(instance: Instance, target: Hypervisor) -> Iterator[tuple[str, bool, str | None]]:
     """Yield every check before a migration: name, whether it passed, and a sentence if not."""
     reason = state_machine.action_error(instance, "migrate", by_operator=True)
-    availability_error = UNKNOWN_STATUS_MESSAGE if target.status == "unknown" else CLOSED_MESSAGES.get(target.closed)
-    yield "instance", reason is None, state_machine.REASONS.get(reason)
+    unavailable = availability_error(target)
+    yield "instance", reason is None, reason and state_machine.REASONS.get(reason)
     blocker = blocking_error(instance)
     yield "disks", blocker is None, blocker
     yield "source", instance.hypervisor.status == "up", message("The machine's own hypervisor does not answer.")
-    yield "target", availability_error is None, availability_error
+    yield "target", unavailable is None, unavailable
     error = target_error(instance, target)
     yield "fit", error is None, error
-    error = error or availability_error or capacity_error(instance, target)
+    error = error or unavailable or capacity_error(instance, target)
     yield "room", error is None, error
 
 
-def blocking_error(instance):
+def blocking_error(instance: Instance) -> str | None:
     """Return what has to end before the machine can move, as a sentence, or None."""
     try:
         blockers.ensure_movable(instance)
@@ -77,25 +86,21 @@ def blocking_error(instance):
     return None
 
 
-def capacity_error(instance, target):
+def capacity_error(instance: Instance, target: Hypervisor) -> str | None:
     """Return which of memory, processors or storage the target lacks, as a sentence, or None."""
     return placement.Capacity([target]).placement_error(get_requirements(instance))
 
 
-def list_targets(instance):
+def list_targets(instance: Instance) -> Iterator[tuple[Hypervisor, str | None]]:
     """Yield the other hypervisors of the location, each with the first failed check, or None."""
     query = select(Hypervisor).where(Hypervisor.group_id == instance.group_id).order_by(Hypervisor.name)
     for target in session.scalars(query.where(Hypervisor.id != instance.hypervisor_id)):
         yield target, next((error for _, passed, error in run_checks(instance, target) if not passed), None)
 
 
-def ensure_target_fits(instance, target):
+def ensure_target_fits(instance: Instance, target: Hypervisor) -> None:
     """Raise Invalid if the machine cannot move to a target that was chosen by name."""
-    error = (
-        target_error(instance, target)
-        or (target.status == "unknown" and UNKNOWN_STATUS_MESSAGE)
-        or CLOSED_MESSAGES.get(target.closed)
-    )
+    error = target_error(instance, target) or availability_error(target)
     if error:
         raise Invalid(
             message("The machine cannot move to {target}. {error}", target=target.name, error=error),
