@@ -23,8 +23,7 @@ from api import idempotency
 from api.errors import raise_on_failure
 from api.paging import Meta, RequestedPage, Rows, admin_page, page, paginate, paginate_list, schema_name, with_page
 from api.request_parsing import Parser
-from panel.auth import permissions
-from panel.auth import requires_permission as guard
+from panel.auth import permissions, requires_permission
 from panel.schemas.base import PageQuery, about
 from panel.services import usage
 
@@ -111,7 +110,7 @@ class Resource(flask_smorest.Blueprint):
             if key:
                 extensions["x-idempotency-key"] = key
             wrapped_view = self.doc(operationId=operation, **extensions)(wrapped_view)
-            wrapped_view = guard(can, scope, unscoped_kind, operation, budget, writes)(wrapped_view)
+            wrapped_view = requires_permission(can, scope, unscoped_kind, operation, budget, writes)(wrapped_view)
             endpoint = f"{op}".replace(".", "_")
             super(Resource, self).route(with_id_converter(rule), tags=[self.resource], endpoint=endpoint, **options)(
                 wrapped_view

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from marshmallow import fields
 
 from api import kit
-from api.hypervisors import admin as nodes
-from api.instances import admin as rows
+from api.hypervisors import admin as hypervisor_routes
+from api.instances import admin as instance_routes
 from api.instances.admin_instances import get_or_422
 from panel.schemas.base import about
 from panel.schemas.migrations import (
@@ -116,7 +116,7 @@ def complete(migration_id):
     return {"task_id": migrations.enqueue_cleanup(migrations.get(migration_id), actor=kit.actor()).id}
 
 
-@rows.post(
+@instance_routes.post(
     "/instance/<instance_id>/cluster-migrate", op="migrate", can=WRITE, body=MoveIn, out=Moving, also=[OLD_MIGRATE_PATH]
 )
 def migrate(body, instance_id):
@@ -132,7 +132,7 @@ def migrate(body, instance_id):
     return describe_start(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
 
 
-@rows.get(
+@instance_routes.get(
     "/instance/<instance_id>/cluster-migrate/precheck",
     op="migrate_precheck",
     can=READ,
@@ -159,7 +159,9 @@ def precheck(query, instance_id):
     return {"ok": ok, "kind": "live" if instance.power == "on" else "cold", "checks": checks, "targets": others}
 
 
-@nodes.post("/hypervisor/<hypervisor_id>/evacuate", op="evacuate", can="admin:hypervisors:write", out=Evacuation)
+@hypervisor_routes.post(
+    "/hypervisor/<hypervisor_id>/evacuate", op="evacuate", can="admin:hypervisors:write", out=Evacuation
+)
 def evacuate(hypervisor_id):
     """Empty a hypervisor.
 

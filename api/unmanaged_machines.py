@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 from api import kit
-from api.hypervisors import admin as nodes
-from api.instances import admin as instance_rows
-from api.instances.admin_instances import get_or_422 as in_body
+from api.hypervisors import admin as hypervisor_routes
+from api.instances import admin as instance_routes
+from api.instances.admin_instances import get_or_422
 from panel.schemas.unmanaged_machines import AdoptIn, AdoptingOut, Asked, DiscoveryOut, Typed
 from panel.services import accounts, hypervisors, imports, instances, unmanaged_machines
 from panel.workflows import reachability
@@ -13,7 +13,7 @@ from panel.workflows import reachability
 READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
 
 
-@nodes.post("/hypervisor/<hypervisor_id>/orphan/discover", op="discover_orphans", can=WRITE, out=Asked)
+@hypervisor_routes.post("/hypervisor/<hypervisor_id>/orphan/discover", op="discover_orphans", can=WRITE, out=Asked)
 def discover(hypervisor_id):
     """Compare a hypervisor with the panel.
 
@@ -23,7 +23,9 @@ def discover(hypervisor_id):
     return {"task_id": unmanaged_machines.discover(hypervisors.get(hypervisor_id), actor=kit.actor()).id}
 
 
-@nodes.get("/hypervisor/<hypervisor_id>/orphan/discoveries/latest", op="latest_discovery", can=READ, out=DiscoveryOut)
+@hypervisor_routes.get(
+    "/hypervisor/<hypervisor_id>/orphan/discoveries/latest", op="latest_discovery", can=READ, out=DiscoveryOut
+)
 def show_latest(hypervisor_id):
     """Show the latest comparison.
 
@@ -32,7 +34,9 @@ def show_latest(hypervisor_id):
     return describe_discovery(unmanaged_machines.get_discovery(hypervisors.get(hypervisor_id)))
 
 
-@nodes.get("/hypervisor/<hypervisor_id>/orphan/discoveries/<task_id>", op="discovery", can=READ, out=DiscoveryOut)
+@hypervisor_routes.get(
+    "/hypervisor/<hypervisor_id>/orphan/discoveries/<task_id>", op="discovery", can=READ, out=DiscoveryOut
+)
 def show(hypervisor_id, task_id):
     """Show a comparison.
 
@@ -42,7 +46,7 @@ def show(hypervisor_id, task_id):
     return describe_discovery(unmanaged_machines.get_discovery(hypervisors.get(hypervisor_id), task_id))
 
 
-@nodes.post(
+@hypervisor_routes.post(
     "/hypervisor/<hypervisor_id>/orphan/import/<domain_name>",
     op="import_orphan",
     can=WRITE,
@@ -57,7 +61,7 @@ def import_machine(body, hypervisor_id, domain_name):
     discovery (`not_discovered`). What instances cannot have is refused (`not_adoptable`); the discovery lists it as
     `obstacles`. Media are taken out of its drives. Whatever fails, the machine is left as it was.
     """
-    owner = in_body(accounts.get, body.pop("user_id"), "user_id")
+    owner = get_or_422(accounts.get, body.pop("user_id"), "user_id")
     hypervisor = hypervisors.get(hypervisor_id)
     reachability.check_node(hypervisor)
     task, instance_id = imports.import_machine(hypervisor, domain_name, owner=owner, actor=kit.actor(), **body)
@@ -65,7 +69,7 @@ def import_machine(body, hypervisor_id, domain_name):
     return {"task_id": task.id, "instance_id": instance_id}
 
 
-@nodes.post(
+@hypervisor_routes.post(
     "/hypervisor/<hypervisor_id>/orphan/<machine_id>/remove", op="remove_orphan", can=WRITE, body=Typed, out=Asked
 )
 def remove(body, hypervisor_id, machine_id):
@@ -79,7 +83,7 @@ def remove(body, hypervisor_id, machine_id):
     }
 
 
-@instance_rows.post("/instance/<instance_id>/repair", op="repair", can="admin:instances:write", out=Asked)
+@instance_routes.post("/instance/<instance_id>/repair", op="repair", can="admin:instances:write", out=Asked)
 def repair(instance_id):
     """Define a missing machine anew.
 

@@ -14,7 +14,7 @@ import api
 import api.errors
 import panel.pages.admin
 import panel.pages.customer
-from consoles import routes as sockets
+from consoles import routes as console_routes
 from panel import bootstrap
 from panel.auth import audit_context, permissions
 from panel.core import db
@@ -30,7 +30,7 @@ from panel.web.page_registry import AreaPageRegistry
 
 CUSTOMER_PAGES = AreaPageRegistry(import_modules(panel.pages.customer), panel.pages.customer.NAVIGATION_GROUPS)
 OPERATOR_PAGES = AreaPageRegistry(import_modules(panel.pages.admin), panel.pages.admin.NAVIGATION_GROUPS)
-PAGE_MODULES = (health, assets, sockets, *CUSTOMER_PAGES.modules, *OPERATOR_PAGES.modules)
+PAGE_MODULES = (health, assets, console_routes, *CUSTOMER_PAGES.modules, *OPERATOR_PAGES.modules)
 """All modules with a blueprint `bp` for pages, files of browsers or consoles."""
 
 log = structlog.get_logger()

@@ -88,8 +88,8 @@ def get_or_422(get, key, error_field):
 def ensure_open(node, location_id):
     if node.group_id != location_id:
         raise Invalid("The hypervisor is in another location.", hypervisor_id="It belongs to another group.")
-    if node.closed:
-        state = node.closed.removeprefix("hypervisor_").replace("_", " ")
+    if node.unschedulable_reason:
+        state = node.unschedulable_reason.removeprefix("hypervisor_").replace("_", " ")
         raise Invalid("No machine can be placed on this hypervisor.", hypervisor_id=f"It is {state}.")
     return node
 

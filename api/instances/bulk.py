@@ -72,13 +72,13 @@ def admin_run_bulk(body):
 
 def summarize(lines):
     """Return the response body with counts, and its message."""
-    answer = {**instances.bulk_counts(lines), "results": lines}
+    answer = {**instances.count_bulk_results(lines), "results": lines}
     return answer, f"{plural(answer['queued'], 'instance')} done, {answer['refused']} refused."
 
 
 def raise_if_refused(lines, sentence, answer):
     """Return the message when nothing was refused. Otherwise raise PartlyRefused, which keeps what was done."""
-    status = instances.bulk_status(lines)
+    status = instances.bulk_result_status(lines)
     if status == 200:
         return sentence
     raise PartlyRefused(sentence, status=status, extra=answer)

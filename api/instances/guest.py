@@ -1,6 +1,6 @@
 """Operations in guests through the guest agent, and what the agent reported."""
 
-from types import SimpleNamespace as Row
+from types import SimpleNamespace
 
 from marshmallow import fields
 
@@ -129,5 +129,5 @@ def list_reported(instance, attribute):
     reachability.wait_for_report(instance)
     report = instances.find_guest_report(instance)
     return kit.paginate_list(
-        [Row(**values, reported_at=report.at) for values in getattr(report, attribute)] if report else []
+        [SimpleNamespace(**values, reported_at=report.at) for values in getattr(report, attribute)] if report else []
     )

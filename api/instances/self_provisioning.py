@@ -11,7 +11,7 @@ from panel.schemas.base import about
 from panel.schemas.instances import InstanceOut
 from panel.schemas.resource_packs import PackedInstanceIn, PackOut
 from panel.services import instances, resource_packs
-from panel.services.instances.self_provisioning import create_from_pack as create_packed
+from panel.services.instances.self_provisioning import create_from_pack
 
 USED_FIELDS = kit.Schema.from_dict(
     {
@@ -39,7 +39,7 @@ def create(body):
     lacks is refused in the same way, with 422 and `storage_not_sufficient`, `resources_not_sufficient`,
     `limit_reached`, `pack_elsewhere` or `pack_disabled`. Nothing is kept of a refused request.
     """
-    instance = create_packed(kit.account(), actor=kit.actor(), **body)
+    instance = create_from_pack(kit.account(), actor=kit.actor(), **body)
     return {"message": CREATED_MESSAGE, "instance": instance}
 
 

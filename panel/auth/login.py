@@ -13,7 +13,7 @@ from flask import after_this_request, current_app, request, session
 from panel.auth.browser_session import log_in
 from panel.auth.tokens import source_address
 from panel.core import clock
-from panel.core.db import session as rows
+from panel.core.db import session as db_session
 from panel.models import Account
 from panel.services import factors, known_devices, security_notifications
 from panel.services.passkeys import Challenge, Site
@@ -51,7 +51,7 @@ def start_login(account):
 def pending_second_factor():
     """Return the account that waits for its second factor in this browser; None when there is none or it expired."""
     account_id, fingerprint, expires_at = session.get("half") or (None, "", 0)
-    account = rows.get(Account, account_id) if expires_at > clock.now().timestamp() else None
+    account = db_session.get(Account, account_id) if expires_at > clock.now().timestamp() else None
     return account if account and hmac.compare_digest(password_fingerprint(account), fingerprint) else None
 
 

@@ -68,7 +68,7 @@ def requirement_for(method, path):
 
 def requirements():
     """Return the requirement of each endpoint of the user API."""
-    all_requirements = {name: getattr(view, "door", None) for name, view in current_app.view_functions.items()}
+    all_requirements = {name: getattr(view, "requirement", None) for name, view in current_app.view_functions.items()}
     return {
         name: requirement
         for name, requirement in all_requirements.items()

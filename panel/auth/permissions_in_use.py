@@ -11,7 +11,7 @@ from panel.auth import permissions
 def view_requirements():
     """Yield (permission, scope) of every view; either may be None."""
     for view in current_app.view_functions.values():
-        requirement = getattr(view, "door", None)
+        requirement = getattr(view, "requirement", None)
         yield (
             requirement.permission if requirement else getattr(view, "permission", None),
             requirement.scope if requirement else None,

@@ -75,7 +75,7 @@ def requires_permission(
                 g.operation, g.caller = operation, authorize(find_token(budget))
             return view(*args, **kwargs)
 
-        guarded.door, guarded.budget = requirement, budget
+        guarded.requirement, guarded.budget = requirement, budget
         return guarded
 
     return guard

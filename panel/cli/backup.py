@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from panel.backups import create as making
-from panel.backups import restore as restoring
+from panel.backups import create as backup_creation
+from panel.backups import restore as backup_restore
 from panel.backups.archive import MIN_PASSPHRASE_LENGTH
 from panel.bootstrap import create_worker_app
 from panel.cli import start
@@ -53,7 +53,7 @@ def create(file, passphrase_file):
     if not check_installation(app):
         raise Problem("The database is not reachable. There is nothing to back up.")
     with app.app_context(), reported_file_errors():
-        manifest = making.create(config, file.absolute(), passphrase)
+        manifest = backup_creation.create(config, file.absolute(), passphrase)
         session.rollback()
     click.echo(f"{file}: {format_summary(manifest)}")
     click.echo("Not included; copy these files separately:")
@@ -68,8 +68,8 @@ def verify(file, passphrase_file):
     """Read all of FILE and check its encryption, database, schema revision and row counts."""
     passphrase = read_passphrase(passphrase_file)
     config = Config(**read_environment())
-    with reported_file_errors(), making.working_directory(config) as directory:
-        manifest = restoring.read(file, passphrase, directory).manifest
+    with reported_file_errors(), backup_creation.working_directory(config) as directory:
+        manifest = backup_restore.read(file, passphrase, directory).manifest
     click.echo(f"{file} is valid: {format_summary(manifest)}")
 
 
@@ -84,11 +84,13 @@ def restore(file, passphrase_file, force):
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     protect(config.data_dir)
     with reported_file_errors(), single_instance_lock(config), create_worker_app(config).app_context():
-        backup, missing = restoring.restore(config, file, passphrase, is_forced=force)
+        backup, missing = backup_restore.restore(config, file, passphrase, is_forced=force)
     click.echo(f"Restored: {format_summary(backup.manifest)}")
     if backup.settings:
         names = ", ".join(backup.settings)
-        click.echo(f"Set these settings again. Their values are in {config.data_dir / restoring.RESTORED_SETTINGS}:")
+        click.echo(
+            f"Set these settings again. Their values are in {config.data_dir / backup_restore.RESTORED_SETTINGS}:"
+        )
         click.echo(f"  {names}")
     for image in missing:
         click.echo(f"Copy to {config.data_dir / 'images' / image['filename']}: sha256 {image['sha256']}")

@@ -25,8 +25,8 @@ from panel.services import overview, workers
 from worker.engine.main import prepare_app
 from worker.engine.scheduler import LEADER_LOCK_KEY
 from worker.nodes.base import NodeError
-from worker.sync import node_sync as nodes
-from worker.tasks import mail as sending
+from worker.sync import node_sync
+from worker.tasks import mail as mail_tasks
 
 MIN_FREE_BYTES = 1024**3
 MAX_CLOCK_DRIFT_SECONDS = 5
@@ -130,7 +130,7 @@ def check_mail(config):
     if not config.mail_url:
         return f"no server (PANEL_MAIL_URL): mails are only written to {config.data_dir / 'mail'}"
     try:
-        with sending.smtp_connection(config.mail_url) as connection:
+        with mail_tasks.smtp_connection(config.mail_url) as connection:
             connection.noop()
     except (SMTPException, OSError) as error:
         raise CheckFailed(f"The mail server is not reachable ({error}). Check PANEL_MAIL_URL.") from None
@@ -190,7 +190,7 @@ def check_hypervisors(config):
     messages = []
     for row in rows:
         try:
-            nodes.connect_node(row.id).ping()
+            node_sync.connect_node(row.id).ping()
         except NodeError as error:
             messages.append(f"{row.name} is not reachable ({error.detail}).")
     if messages:

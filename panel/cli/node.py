@@ -11,7 +11,7 @@ from panel.models import Hypervisor, HypervisorGroup
 from panel.services import hypervisors
 from worker.nodes import DRIVERS
 from worker.nodes.simulated.fault_injection import FAULT_KINDS
-from worker.sync import node_sync as nodes
+from worker.sync import node_sync
 
 
 @click.group()
@@ -47,7 +47,7 @@ def check(name):
 
 
 def print_state(row):
-    nodes.probe(row.id)
+    node_sync.probe(row.id)
     if row.status != "up":
         raise Problem(f"{row.name} is {row.status}: {row.status_detail}")
     click.echo(f"{row.name} is up: {row.version}, {row.cpu_cores} cores, {row.memory_mb} MiB. {row.acceleration_note}")
@@ -84,7 +84,7 @@ def fault(name, operation, kind, count, seconds):
         row = get_hypervisor(name)
         if row.driver != "simulated":
             raise Problem(f"{name} is not simulated.")
-        node = nodes.connect_node(row.id)
+        node = node_sync.connect_node(row.id)
         if operation == "clear":
             node.clear()
         elif kind is None:

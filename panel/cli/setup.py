@@ -24,7 +24,7 @@ from panel.core.errors import Problem
 from panel.models import Account, Hypervisor, HypervisorGroup, Image, PlanGroup, Subnet
 from panel.services import accounts, catalog, hypervisors, subnets
 from worker.images.commands import BuildFailed
-from worker.sync import node_sync as nodes
+from worker.sync import node_sync
 
 DEFAULT_PLANS = (
     {"name": "Tiny", "cpu_cores": 1, "ram": 256, "storage": 2, "bandwidth": 500, "price": 2},
@@ -146,7 +146,7 @@ def add_hypervisor(location, name, driver, uri, storage_path):
     print_progress(f"Adding the hypervisor {name} …")
     hypervisor = hypervisors.create(location, name=name, driver=driver, uri=uri, storage_path=storage_path)
     session.commit()
-    nodes.probe(hypervisor.id)
+    node_sync.probe(hypervisor.id)
     print_progress(f"{name}: {hypervisor.status}. {hypervisor.status_detail or hypervisor.acceleration_note}")
     return hypervisor
 

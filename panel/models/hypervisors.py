@@ -36,7 +36,9 @@ class HypervisorGroup(GroupSettings, TimestampMixin, Model):
     @property
     def is_available(self) -> bool:
         """Whether a machine can be placed here now."""
-        return any(hypervisor.status == "up" and hypervisor.closed is None for hypervisor in self.hypervisors)
+        return any(
+            hypervisor.status == "up" and hypervisor.unschedulable_reason is None for hypervisor in self.hypervisors
+        )
 
     plan_groups: Mapped[list["PlanGroup"]] = relationship(
         secondary=group_plan_groups, order_by="PlanGroup.position", back_populates="groups"
@@ -86,7 +88,7 @@ class Hypervisor(TimestampMixin, Model):
     storages: Mapped[list["Storage"]] = relationship(back_populates="hypervisor", order_by="Storage.name")
 
     @property
-    def closed(self) -> str | None:
+    def unschedulable_reason(self) -> str | None:
         """Why no new machine may be placed here, as the reason word of the specification, or None."""
         if self.status == "down":
             return "hypervisor_down"

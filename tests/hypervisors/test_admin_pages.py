@@ -105,10 +105,10 @@ def test_a_nonsense_moment_is_ignored(operator, cast, since):
 def test_switches_close_and_open_it(operator, cast, node, flag, reason):
     answer = operator.post(f"{NODES}/{node.id}/switch/{flag}", headers=PARTIAL_HEADERS)
     assert (answer.status_code, answer.headers["HX-Trigger"]) == (200, "changed")
-    assert node.closed == reason
+    assert node.unschedulable_reason == reason
     back = flag.replace("on", "off") if flag.endswith("on") else "deploy_enabled/on"
     assert operator.post(f"{NODES}/{node.id}/switch/{back}").status_code == 303
-    assert node.closed is None
+    assert node.unschedulable_reason is None
     assert operator.post(f"{NODES}/{node.id}/switch/status/on").status_code == 404
 
 

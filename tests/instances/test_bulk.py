@@ -65,9 +65,9 @@ def test_a_mixed_call_is_in_the_audit_log(api_as, fleet):
 
 def test_a_later_503_wins():
     lines = [{"success": True, "status": 200}, {"success": False, "status": 409}, {"success": False, "status": 503}]
-    assert instances.bulk_status(lines) == 503
-    assert instances.bulk_status(lines[:2]) == 409
-    assert instances.bulk_status(lines[:1]) == 200
+    assert instances.bulk_result_status(lines) == 503
+    assert instances.bulk_result_status(lines[:2]) == 409
+    assert instances.bulk_result_status(lines[:1]) == 200
 
 
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)

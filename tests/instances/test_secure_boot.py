@@ -30,7 +30,7 @@ def off_instance(cast, node, run_tasks):
 
 @pytest.fixture
 def secured_instance(off_instance, run_tasks):
-    instances.switch_secure_boot(off_instance, True, actor="test")
+    instances.set_secure_boot(off_instance, True, actor="test")
     session.commit()
     run_tasks()
     return off_instance

@@ -312,7 +312,7 @@ def test_a_silent_node_is_down_and_its_machines_stay_as_they_were(cast, machine,
     poll_node()
     assert (cast.node.status, machine.state) == ("down", "running")
     assert "silent" in cast.node.status_detail
-    assert service.get(cast.node.id).closed == "hypervisor_down"
+    assert service.get(cast.node.id).unschedulable_reason == "hypervisor_down"
     poll_node()
     node.clear()
     node.guest_powers_off(machine.id)

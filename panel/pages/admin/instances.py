@@ -145,15 +145,15 @@ def get_schedulable(hypervisor_id, location_id):
         raise Invalid(
             _("The hypervisor is in another location."), hypervisor_id=_("The hypervisor is in another location.")
         )
-    if node.closed:
-        state = UNSCHEDULABLE_MESSAGES[node.closed]
+    if node.unschedulable_reason:
+        state = UNSCHEDULABLE_MESSAGES[node.unschedulable_reason]
         sentence = _(
             "%(name)s is not available: %(state)s (%(reason)s). Choose another hypervisor.",
             name=node.name,
             state=state,
-            reason=node.closed,
+            reason=node.unschedulable_reason,
         )
-        raise Conflict(sentence, reason=node.closed, hypervisor_id=sentence)
+        raise Conflict(sentence, reason=node.unschedulable_reason, hypervisor_id=sentence)
     return node
 
 
@@ -178,7 +178,7 @@ def form_page(form, location_id):
 def unschedulable_error(node):
     if node.status == "unknown":
         return _("no report yet")
-    return UNSCHEDULABLE_MESSAGES[node.closed] if node.closed else None
+    return UNSCHEDULABLE_MESSAGES[node.unschedulable_reason] if node.unschedulable_reason else None
 
 
 @bp.post("/<instance_id>/power/<action>")

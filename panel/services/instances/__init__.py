@@ -4,17 +4,12 @@ through its owner."""
 from panel.services.instances import rescue
 from panel.services.instances.action_catalog import ACTIONS
 from panel.services.instances.actions import deploy, destroy, find_last_deploy, run_power_action
-from panel.services.instances.bulk import count_results as bulk_counts
-from panel.services.instances.bulk import result_status as bulk_status
-from panel.services.instances.bulk import run_bulk, select_instances
+from panel.services.instances.bulk import bulk_result_status, count_bulk_results, run_bulk, select_instances
 from panel.services.instances.create import create
 from panel.services.instances.drives import mount, unmount
 from panel.services.instances.first_boot import image_error
 from panel.services.instances.guest import find_guest_report, guest_access_error, push_keys, reset_password
-from panel.services.instances.hardware_options import secure_boot_error, tpm_error
-from panel.services.instances.hardware_options import set_secure_boot as switch_secure_boot
-from panel.services.instances.hardware_options import set_tpm as switch_tpm
-from panel.services.instances.hardware_options import set_vnc as switch_vnc
+from panel.services.instances.hardware_options import secure_boot_error, set_secure_boot, set_tpm, set_vnc, tpm_error
 from panel.services.instances.plans import change_plan
 from panel.services.instances.read import (
     find_by_id,
@@ -39,9 +34,9 @@ __all__ = [
     "BLOCKED_IN_STATE",
     "REASONS",
     "action_error",
-    "bulk_counts",
-    "bulk_status",
+    "bulk_result_status",
     "change_plan",
+    "count_bulk_results",
     "create",
     "deploy",
     "destroy",
@@ -67,12 +62,12 @@ __all__ = [
     "select_instances",
     "select_rows",
     "select_state_counts",
+    "set_secure_boot",
     "set_tags",
+    "set_tpm",
+    "set_vnc",
     "simple_instances",
     "suspend",
-    "switch_secure_boot",
-    "switch_tpm",
-    "switch_vnc",
     "tpm_error",
     "unmount",
     "unsuspend",

@@ -78,14 +78,14 @@ def run_one(instance: Instance, action: str, *, actor: str, by_operator: bool, t
     return run_power_action(instance, action, actor=actor, by_operator=by_operator)
 
 
-def result_status(rows: Iterable[dict[str, Any]]) -> int:
+def bulk_result_status(rows: Iterable[dict[str, Any]]) -> int:
     """Return 200 when nothing was refused; else the status of the first refusal, or 503 if there is one (specification
     4.9)."""
     refused = [row["status"] for row in rows if not row["success"]]
     return 503 if 503 in refused else refused[0] if refused else 200
 
 
-def count_results(rows: Iterable[dict[str, Any]]) -> dict[str, int]:
+def count_bulk_results(rows: Iterable[dict[str, Any]]) -> dict[str, int]:
     """Return how many are `queued` and how many `refused`."""
     counts = Counter("queued" if row["success"] else "refused" for row in rows)
     return {"queued": counts["queued"], "refused": counts["refused"]}

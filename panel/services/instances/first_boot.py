@@ -8,8 +8,8 @@ from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import Account, Image, Instance, Plan
 from panel.services import catalog, ssh_keys
+from panel.services import user_scripts as script_service
 from panel.services.access import Access
-from panel.services.user_scripts import get_chosen as chosen_scripts
 
 
 def prepare_first_boot(
@@ -32,7 +32,7 @@ def prepare_first_boot(
     if image_error(instance, image):
         raise Invalid(message("The image does not fit the instance."), image_id=image_error(instance, image))
     keys = ssh_keys.get_chosen(key_ids, account, key_field)
-    scripts = chosen_scripts(user_scripts, account)
+    scripts = script_service.get_chosen(user_scripts, account)
     generated_password = None if keys or password else secrets.token_urlsafe(12)
     arguments = {
         "image_id": image.id,

@@ -18,5 +18,5 @@ def bulk_page(bulk_request, access=None, **urls):
         chosen = instances.select_instances(bulk_request["ids"], access)
         return render("bulk/destroy.html", chosen=chosen, typed=request.form.get("typed"), **urls)
     lines = instances.run_bulk(actor=actor(), access=access, **bulk_request)
-    counts = instances.bulk_counts(lines)
+    counts = instances.count_bulk_results(lines)
     return render("bulk/results.html", lines=lines, action=action, tag=bulk_request.get("tag"), counts=counts, **urls)

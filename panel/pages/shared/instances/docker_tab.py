@@ -3,8 +3,7 @@
 import ipaddress
 from dataclasses import dataclass
 
-from panel.pages.shared.area import is_operator_area
-from panel.pages.shared.area import permission_error as not_permitted
+from panel.pages.shared.area import is_operator_area, permission_error
 from panel.services import docker_apps, docker_deployments
 from panel.services.docker_deployments import firewall_ports
 from panel.web.translation import gettext as _
@@ -27,7 +26,7 @@ class ExposedPort:
 
 def refusal_message(reason, permission=MANAGE):
     """Return the message of a refusal, or None."""
-    return not_permitted(permission) or docker_deployments.DOCKER_REASONS.get(reason)
+    return permission_error(permission) or docker_deployments.DOCKER_REASONS.get(reason)
 
 
 def build_context(instance):
@@ -45,7 +44,7 @@ def build_context(instance):
         "no_deploy": refusal_message(docker_deployments.deploy_error(instance, by_operator=by_operator)),
         "no_control": refusal_message(docker_deployments.engine_error(instance, by_operator=by_operator)),
         "no_remove": refusal_message(error if error in docker_deployments.REMOVAL_BLOCKERS else None),
-        "no_logs": not_permitted("instances.console"),
+        "no_logs": permission_error("instances.console"),
     }
 
 

@@ -14,9 +14,9 @@ def switch_mail(instance, on, *, actor):
 
 SWITCHES = {
     "mail": (lazy_gettext("Outgoing mail"), switch_mail),
-    "vnc": (lazy_gettext("Console"), instances.switch_vnc),
-    "tpm": (lazy_gettext("TPM"), instances.switch_tpm),
-    "secure-boot": (lazy_gettext("Secure boot"), instances.switch_secure_boot),
+    "vnc": (lazy_gettext("Console"), instances.set_vnc),
+    "tpm": (lazy_gettext("TPM"), instances.set_tpm),
+    "secure-boot": (lazy_gettext("Secure boot"), instances.set_secure_boot),
 }
 
 

@@ -18,8 +18,7 @@ from panel.pages.shared.area import (
 from panel.schemas.image_captures import CaptureIn
 from panel.services import image_captures, instances, isos
 from panel.services.instances import drives, rescue
-from panel.services.instances.self_deploy import ensure_self_deployable as may_self_deploy
-from panel.services.instances.self_deploy import self_deploy
+from panel.services.instances.self_deploy import ensure_self_deployable, self_deploy
 from panel.web.htmx import action_done
 from panel.web.translation import gettext as _
 from panel.workflows import reachability
@@ -41,7 +40,7 @@ def build_context(instance):
         "rescue": state,
         "no_media": refusal_message(lambda: drives.ensure_changeable(instance, is_operator_area())),
         "no_rescue": refusal_message(lambda: ensure_rescue_possible(instance, not state["active"])),
-        "no_install": refusal_message(lambda: may_self_deploy(instance)),
+        "no_install": refusal_message(lambda: ensure_self_deployable(instance)),
         "no_capture": refusal_message(lambda: image_captures.ensure_capturable(instance)),
     }
 

@@ -2,8 +2,7 @@
 
 from flask import url_for
 
-from panel.pages.shared.area import endpoint_prefix, is_operator_area
-from panel.pages.shared.area import permission_error as not_permitted
+from panel.pages.shared.area import endpoint_prefix, is_operator_area, permission_error
 from panel.services.instances import action_catalog
 from panel.services.instances.action_catalog import ACTIONS
 
@@ -17,7 +16,7 @@ def list_buttons(instance):
 
 def iter_power_buttons(instance):
     """Yield (action, reason why it is disabled or None, confirmation question or None)."""
-    no = not_permitted("instances.power")
+    no = permission_error("instances.power")
     for action in list_buttons(instance):
         reason = no or action_catalog.disabled_reason(instance, action, by_operator=is_operator_area())
         yield action, reason, action.get_confirmation(instance)

@@ -1,6 +1,6 @@
 """The context of the tab with an instance's snapshots and live-snapshot session."""
 
-from panel.pages.shared.area import permission_error as not_permitted
+from panel.pages.shared.area import permission_error
 from panel.schemas.snapshots import SnapshotIn
 from panel.services import forges, instances, snapshots
 from panel.web.forms import Form
@@ -10,7 +10,7 @@ FORGE_ACTIONS = ("enable", "commit", "discard")
 
 def build_context(instance):
     """Return the context of the tab."""
-    no = not_permitted("instances.manage")
+    no = permission_error("instances.manage")
     reasons = {action: no or instances.REASONS.get(forges.action_error(instance, action)) for action in FORGE_ACTIONS}
     past = [forge for forge in instance.forges if not (forge.active or forge.status == "creating")]
     context = {"forge": forges.find_latest(instance), "why_not": reasons, "past": past}
