@@ -30,7 +30,7 @@ SWITCH_ANSWER = kit.Schema.from_dict(
 
 
 def add_switch_routes(part, action, summary):
-    change, on = getattr(instances, f"switch_{part.replace('-', '_')}"), action == "enable"
+    change, on = getattr(instances, f"set_{part.replace('-', '_')}"), action == "enable"
 
     def customers(instance_id):
         task = change(get_own_instance(instance_id), on, actor=kit.actor())
