@@ -134,7 +134,11 @@ class HypervisorRow(Out):
     deploy_enabled = fields.Boolean(**about("Off: no new machines by automatic choice or by name.", True))
     locked = fields.Boolean(**about("On: no new machines.", False))
     maintenance = fields.Boolean(**about("On: no new machines, it is being worked on.", False))
-    closed = fields.String(allow_none=True, **about("The reason why no machine can be placed there.", None))
+    closed = fields.String(
+        attribute="unschedulable_reason",
+        allow_none=True,
+        **about("The reason why no machine can be placed there.", None),
+    )
     max_tasks = fields.Integer(**about("How many tasks may run there at once.", 4))
     cpu_overcommit = fields.Float(**about("How many times its cores may be promised.", 4.0))
     memory_overcommit = fields.Float(**about("How many times its memory may be promised.", 1.0))
