@@ -59,7 +59,7 @@ def availability_error(target: Hypervisor) -> str | None:
     """Return why no machine may move to this hypervisor at the moment, or None."""
     if target.status == "unknown":
         return UNKNOWN_STATUS_MESSAGE
-    return CLOSED_MESSAGES[target.unschedulable_reason] if target.closed else None
+    return CLOSED_MESSAGES[target.unschedulable_reason] if target.unschedulable_reason else None
 
 
 def run_checks(instance: Instance, target: Hypervisor) -> Iterator[tuple[str, bool, str | None]]:
