@@ -21,7 +21,9 @@ from panel.services.tokens import hash_secret
 SESSION_USED_MESSAGE = message("This address was already used or has expired. Open the console again from the panel.")
 
 
-def redeem(kind: str, secret: str, address: IPv4Address | IPv6Address, operator_may: Callable[[str], bool]) -> str:
+def redeem(
+    kind: str, secret: str, address: IPv4Address | IPv6Address, operator_may: Callable[[str | None], bool]
+) -> str:
     """Return the id of the session that this connection gets. Raise when it is used, expired or no longer permitted.
 
     The caller commits before anything else happens, and calls `release` when the connection fails after all.

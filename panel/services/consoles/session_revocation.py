@@ -43,7 +43,7 @@ LOAD_OPTIONS = (
 """Only the columns that the check reads: the others include secrets, which would be decrypted each time."""
 
 
-def sessions_to_close(session_ids: Sequence[str], operator_may: Callable[[str], bool]) -> dict[str, str]:
+def sessions_to_close(session_ids: Sequence[str], operator_may: Callable[[str | None], bool]) -> dict[str, str]:
     """Return those of the sessions that must be closed or refused now: id → message for the person.
     `operator_may(role)` tells whether an operator with that role may open consoles."""
     query = select(ConsoleSession, rebuilt_condition).where(ConsoleSession.id.in_(session_ids))
@@ -75,7 +75,7 @@ def machine_error(row: ConsoleSession, is_rebuilt: bool) -> str | None:
 
 
 def make_right_check(
-    rows: Sequence[ConsoleSession], operator_may: Callable[[str], bool]
+    rows: Sequence[ConsoleSession], operator_may: Callable[[str | None], bool]
 ) -> Callable[[ConsoleSession], str | None]:
     """Return a function that returns why the person or token may no longer have the console, or None."""
     live_sessions = get_live_session_ids(collect_ids(rows, "sign_in_id"))

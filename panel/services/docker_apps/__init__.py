@@ -109,7 +109,7 @@ def get(slug: str) -> App:
     return APPS[slug]
 
 
-def compose(app: App, environment: dict, port_mappings: list) -> tuple[str, dict[str, str]]:
+def compose(app: App, environment: dict[str, str], port_mappings: list[dict[str, Any]]) -> tuple[str, dict[str, str]]:
     """Return the compose file and the value of every variable: as given, else its default, else generated. Store the
     values, because another call generates different ones. `port_mappings` as for `remap_ports`. Raise Invalid, naming
     `env_variables` or `port_mappings`."""
@@ -142,7 +142,7 @@ def default_value(variable: Variable) -> str:
     return variable.default or ""
 
 
-def validate_variables(environment: dict) -> dict[str, str]:
+def validate_variables(environment: dict[Any, Any]) -> dict[str, str]:
     """Return the variables if all have valid names and one-line values. Raise Invalid otherwise."""
     errors = []
     for name, value in environment.items():

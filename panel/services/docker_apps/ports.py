@@ -62,7 +62,7 @@ def parse_port(entry: str) -> Port:
     return Port(int(container_port), int(host_port), protocol or "tcp")
 
 
-def remap_ports(text: str, port_mappings: list, service: str | None = None) -> str:
+def remap_ports(text: str, port_mappings: list[dict[str, Any]], service: str | None = None) -> str:
     """Return the compose file with these ports. Each mapping (a dict of `container_port`, `host_port`, optionally
     `protocol`) goes to the service that publishes or exposes that container port, else to `service`, else to the first
     one. Services with mappings publish those ports and no others. Without mappings the file stays as it is. Raise

@@ -25,8 +25,8 @@ def list_published_ports(compose: str) -> list[dict[str, Any]]:
     """Return `{container_port, host_port, protocol}` for each single port that a compose file publishes, in its order,
     without duplicates. Ports on the guest's loopback, ranges, and entries without a host port are left out."""
     services = find_node(parse_compose_file(compose), "services")
-    entries_of_map = services.value if isinstance(services, yaml.MappingNode) else ()
-    nodes = (find_node(service, "ports") for _, service in entries_of_map)
+    pairs = services.value if isinstance(services, yaml.MappingNode) else ()
+    nodes = (find_node(service, "ports") for _, service in pairs)
     entries = (entry for ports in nodes if isinstance(ports, yaml.SequenceNode) for entry in ports.value)
     parsed = [parse_entry(entry) for entry in islice(entries, MAX_PORT_ENTRIES)]
     return [port for number, port in enumerate(parsed) if port and port not in parsed[:number]]

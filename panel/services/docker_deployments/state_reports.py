@@ -100,8 +100,8 @@ def forget(instance: Instance) -> None:
         session.execute(delete(model).where(model.instance_id == instance.id))
 
 
-def record_logs(row: DockerDeployment, text: str, problem: str | None) -> None:
+def record_logs(row: DockerDeployment, text: str | None, problem: str | None) -> None:
     """Record the output of its containers, or why it could not be read."""
     row.logs_error = problem
-    if problem is None:
+    if text is not None:
         row.logs, row.logs_at = text.replace("\0", ""), clock.now()
