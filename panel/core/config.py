@@ -3,13 +3,16 @@
 import ipaddress
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MAIL_SERVER = re.compile(r"(smtp|smtps|smtp\+starttls)://([^/@\s]+@)?([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?/?")
 
+IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 RESTORE_MARKER = "restore-in-progress"
 """Name of a file in the data directory that exists while a backup is being restored."""
@@ -24,7 +27,7 @@ class ConfigError(Exception):
     """A setting is unknown or invalid; the message names it and the expected form."""
 
 
-def is_public_url(url):
+def is_public_url(url: str) -> bool:
     """Return whether the URL has only a scheme, a host and optionally a port, so that paths can be appended."""
     try:
         parts = urlsplit(url)
@@ -35,12 +38,12 @@ def is_public_url(url):
     return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and is_plain
 
 
-def is_bind_address(bind):
+def is_bind_address(bind: str) -> bool:
     match = BIND_ADDRESS.fullmatch(bind)
-    return bool(match) and (match[2] is None or 0 < int(match[2]) < 65536)
+    return match is not None and (match[2] is None or 0 < int(match[2]) < 65536)
 
 
-def is_secret_key(keys):
+def is_secret_key(keys: str) -> bool:
     return not keys or all(key.strip() for key in keys.split(","))
 
 
@@ -102,7 +105,7 @@ class Config:
         default="", metadata={"help": "certificates (PEM) that webhooks, downloads and ACME trust too"}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         set_value = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731  (the dataclass is frozen)
         set_value("data_dir", Path(self.data_dir).resolve())
         if not self.database_url:
@@ -114,8 +117,8 @@ class Config:
             set_value("redis_url", f"unix://{self.data_dir / 'redis.sock'}")
             set_value("embedded_redis", True)
         if not self.mail_from:
-            host = urlsplit(self.public_url).hostname if is_public_url(self.public_url) else "localhost"
-            set_value("mail_from", f"panel@{mail_domain(host)}")
+            host = urlsplit(self.public_url).hostname if is_public_url(self.public_url) else None
+            set_value("mail_from", f"panel@{mail_domain(host or 'localhost')}")
         for name, expected, is_valid in SETTING_RULES:
             if not is_valid(getattr(self, name)):
                 raise ConfigError(f"PANEL_{name.upper()} must be {expected}.")
@@ -123,25 +126,25 @@ class Config:
         set_value("proxies", parse_networks("PANEL_TRUSTED_PROXIES", self.trusted_proxies))
         set_value("webhook_networks", parse_networks("PANEL_WEBHOOK_ALLOWED_NETWORKS", self.webhook_allowed_networks))
 
-    embedded_redis = False
-    proxies = ()
-    webhook_networks = ()
+    embedded_redis: ClassVar[bool] = False
+    proxies: ClassVar[tuple[IpNetwork, ...]] = ()
+    webhook_networks: ClassVar[tuple[IpNetwork, ...]] = ()
 
     @property
-    def is_sqlite(self):
+    def is_sqlite(self) -> bool:
         return self.database_url.startswith("sqlite")
 
     @property
-    def console_socket(self):
+    def console_socket(self) -> Path:
         """Return the path of the console server's Unix socket."""
         return self.data_dir / "consoles.sock"
 
     @property
-    def is_https(self):
+    def is_https(self) -> bool:
         return self.public_url.startswith("https:")
 
 
-def load(environ=os.environ) -> Config:
+def load(environ: Mapping[str, str] = os.environ) -> Config:
     """Return the configuration of this process, with the installation's secret key."""
     values = read_environment(environ)
     config = Config(**values)
@@ -157,7 +160,7 @@ def load(environ=os.environ) -> Config:
     return Config(**values | {"secret_key": secret_keys.read_or_create(config)})
 
 
-def read_environment(environ=os.environ) -> dict:
+def read_environment(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """Return the parsed settings of the environment by field name. Raise ConfigError for an unknown PANEL_ name,
     because it is probably a typing mistake."""
     settings = {f"PANEL_{f.name.upper()}": f for f in fields(Config)}
@@ -176,14 +179,14 @@ def read_environment(environ=os.environ) -> dict:
     return values
 
 
-def read_setting_file(name, path):
+def read_setting_file(name: str, path: str) -> str:
     try:
         return Path(path).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name}: {path} cannot be read: {getattr(error, 'strerror', error)}.") from None
 
 
-def check_certificates(pem):
+def check_certificates(pem: str) -> None:
     """Raise ConfigError when the text is not usable as CA certificates, with a hint when it is the path of a file."""
     if not pem:
         return
@@ -203,7 +206,7 @@ def check_certificates(pem):
         ) from None
 
 
-def parse_value(name, text):
+def parse_value(name: str, text: str) -> str | int | bool:
     kind = next(f.type for f in fields(Config) if f"PANEL_{f.name.upper()}" in (name, name.removesuffix("_FILE")))
     if kind in (int, "int"):
         if not re.fullmatch(r"[0-9]{1,9}", text):
@@ -216,7 +219,7 @@ def parse_value(name, text):
     return text
 
 
-def mail_domain(host):
+def mail_domain(host: str) -> str:
     """Return the host as the domain of a mail address: IP addresses are in brackets (RFC 5321, 4.1.3)."""
     try:
         address = ipaddress.ip_address(host)
@@ -225,7 +228,7 @@ def mail_domain(host):
     return f"[{address}]" if address.version == 4 else f"[IPv6:{address}]"
 
 
-def parse_networks(name, text):
+def parse_networks(name: str, text: str) -> tuple[IpNetwork, ...]:
     try:
         return tuple(ipaddress.ip_network(network.strip()) for network in text.split(",") if network.strip())
     except ValueError as error:

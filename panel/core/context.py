@@ -48,10 +48,10 @@ class Context:
     is_stopping: bool = False
     """Whether the worker received a signal to stop."""
 
-    def is_redis_paused(self):
+    def is_redis_paused(self) -> bool:
         return time.monotonic() < self.redis_paused_until
 
-    def pause_redis(self):
+    def pause_redis(self) -> None:
         """After an error, keep requests from waiting for Redis to note something that can be lost."""
         self.redis_paused_until = time.monotonic() + REDIS_PAUSE_SECONDS
 
@@ -64,6 +64,6 @@ def current() -> Context:
     return _current  # type: ignore[return-value]  # made at the start of the process
 
 
-def set_current(context: Context | None):
+def set_current(context: Context | None) -> None:
     global _current
     _current = context

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +13,7 @@ SHARED_FOLDERS = ("hypervisor", "disks", "cache")
 other users out."""
 
 
-def own_files(data_dir: Path):
+def own_files(data_dir: Path) -> Iterator[Path]:
     """Yield the data directory and the panel's own files and folders in it, without following links."""
     yield data_dir
     for directory, folders, files in os.walk(data_dir):
@@ -24,12 +25,12 @@ def own_files(data_dir: Path):
                 yield path
 
 
-def find_exposed(data_dir: Path):
+def find_exposed(data_dir: Path) -> list[Path]:
     """Return the files and folders that other users have rights to."""
     return [path for path, mode in iter_modes(data_dir) if mode & OTHERS_RIGHTS]
 
 
-def protect(data_dir: Path):
+def protect(data_dir: Path) -> None:
     """Set the umask, and remove other users' rights to files of this user (earlier versions left such rights)."""
     os.umask(UMASK)
     for path, mode in iter_modes(data_dir):
@@ -37,7 +38,7 @@ def protect(data_dir: Path):
             path.chmod(mode & ~OTHERS_RIGHTS)
 
 
-def iter_modes(data_dir):
+def iter_modes(data_dir: Path) -> Iterator[tuple[Path, int]]:
     for path in own_files(data_dir):
         try:
             yield path, stat.S_IMODE(path.stat().st_mode)
@@ -46,7 +47,7 @@ def iter_modes(data_dir):
 
 
 @contextmanager
-def umask(mask):
+def umask(mask: int) -> Iterator[None]:
     """Use another umask inside the block, for files of others. The umask is the process's, so use this only while no
     other thread writes files."""
     previous = os.umask(mask)

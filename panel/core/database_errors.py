@@ -1,7 +1,7 @@
 """Classification of database errors. An outage is an error whose cause is outside the program: the database or its disk
 is unavailable, full or busy."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy.exc import DBAPIError, PendingRollbackError, TimeoutError
 
@@ -35,11 +35,11 @@ class Outage(NamedTuple):
     detail: str
 
     @property
-    def is_commit_refused(self):
+    def is_commit_refused(self) -> bool:
         return self.problem in REFUSED_COMMITS
 
 
-def find_outage(error):
+def find_outage(error: BaseException | None) -> Outage | None:
     """Return the outage that the error, or one of its causes, reports; None for every other error."""
     while error is not None:
         if problem := classify(error):
@@ -48,7 +48,7 @@ def find_outage(error):
     return None
 
 
-def classify(error):
+def classify(error: BaseException) -> str | None:
     if isinstance(error, TimeoutError):
         return "overloaded"  # every connection of the pool was in use
     if isinstance(error, PendingRollbackError):
@@ -58,7 +58,7 @@ def classify(error):
     return classify_driver_error(error.orig if isinstance(error, DBAPIError) else error)
 
 
-def classify_driver_error(error):
+def classify_driver_error(error: BaseException | None) -> str | None:
     """Return the problem for an error of the SQLite or PostgreSQL driver, or None. Also for errors that were raised
     without SQLAlchemy."""
     if (code := getattr(error, "sqlite_errorcode", None)) is not None:
@@ -73,7 +73,7 @@ def classify_driver_error(error):
     return "away" if type(error).__name__ in ("OperationalError", "ConnectionTimeout") else None
 
 
-def log_failure(log, event, error, **facts):
+def log_failure(log: Any, event: str, error: BaseException, **facts: Any) -> None:
     """Log an outage as one warning, and any other error with its traceback."""
     if outage := find_outage(error):
         log.warning(event, database=outage.problem, detail=outage.detail, **facts)

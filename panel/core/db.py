@@ -2,6 +2,7 @@
 
 import json
 from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, TypeVarTuple, cast
 
 import orjson
 from flask_sqlalchemy import SQLAlchemy
@@ -17,10 +18,13 @@ from flask_sqlalchemy.session import Session as BoundSession
 from sqlalchemy import (
     DDL,
     BigInteger,
+    Connection,
     CursorResult,
     DateTime,
+    Dialect,
     Executable,
     MetaData,
+    Select,
     String,
     Table,
     Text,
@@ -33,6 +37,13 @@ from uuid_utils import uuid7
 
 from panel.core import clock, context, messages
 from panel.core.config import Config
+from panel.core.database_errors import Outage
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+Columns = TypeVarTuple("Columns")
+ModelRow = TypeVar("ModelRow", bound="Base")
 
 NAMING_CONVENTION = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -43,62 +54,62 @@ NAMING_CONVENTION = {
 }
 
 
-class UtcTime(TypeDecorator):
+class UtcTime(TypeDecorator[datetime]):
     """A time that is aware and UTC in Python on every database. SQLite stores no zone, so it is added when reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value, dialect):
+    def process_bind_param(self, value: datetime | None, dialect: Dialect | None) -> datetime | None:
         return value.astimezone(UTC) if value else None
 
-    def result_processor(self, dialect, coltype):
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
         if dialect.name != "sqlite":
             return super().result_processor(dialect, coltype)
         return lambda text: text and datetime.fromisoformat(f"{text}+00:00")
 
 
-class Money(TypeDecorator):
+class Money(TypeDecorator[Decimal]):
     """An amount in the installation's currency, stored as whole millionths, so that every database sums exactly."""
 
     impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value, dialect):
+    def process_bind_param(self, value: Decimal | int | None, dialect: Dialect | None) -> int | None:
         return None if value is None else int(Decimal(value).scaleb(6).to_integral_exact(ROUND_HALF_EVEN))
 
-    def process_result_value(self, value, dialect):
+    def process_result_value(self, value: Any, dialect: Dialect | None) -> Decimal | None:
         return None if value is None else Decimal(value).scaleb(-6)
 
 
-class EncryptedText(TypeDecorator):
+class EncryptedText(TypeDecorator[str]):
     """Text that is encrypted at rest with the installation's key; rows written with an older key stay readable."""
 
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value, dialect):
+    def process_bind_param(self, value: str | None, dialect: Dialect | None) -> str | None:
         return None if value is None else context.current().encryption.encrypt(value.encode()).decode()
 
-    def process_result_value(self, value, dialect):
+    def process_result_value(self, value: Any, dialect: Dialect | None) -> str | None:
         return None if value is None else context.current().encryption.decrypt(value.encode()).decode()
 
 
-class MessageText(TypeDecorator):
+class MessageText(TypeDecorator[str]):
     """A sentence for people. A message with parameters is stored as JSON, so that it can be shown in every language;
     other text is stored as it is, and read as a message without parameters."""
 
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value, dialect):
+    def process_bind_param(self, value: str | None, dialect: Dialect | None) -> str | None:
         return messages.to_stored(value)
 
-    def result_processor(self, dialect, coltype):
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
         return messages.from_stored
 
 
-def append_only(table):
+def append_only(table: Table) -> None:
     """Add triggers to the table that refuse updates and deletes of its rows."""
     message = f"Rows of {table.name} are only added."
     for verb in ("update", "delete"):
@@ -155,16 +166,24 @@ current_request: ContextVar[RequestTransactions | None] = ContextVar("current_re
 """Set by `begin_request`; None outside requests."""
 
 
-def begin_request(*, is_read_only):
+def begin_request(*, is_read_only: bool) -> None:
     """State whether the request that begins here only reads. Called by the web layer before any query."""
     current_request.set(RequestTransactions(is_read_only))
 
 
-def end_request():
+def get_request() -> RequestTransactions:
+    """Return what is known of the current request. Raise RuntimeError outside requests."""
+    request = current_request.get()
+    if request is None:
+        raise RuntimeError("There is no request.")
+    return request
+
+
+def end_request() -> None:
     current_request.set(None)
 
 
-def is_read_only_request():
+def is_read_only_request() -> bool:
     """Return whether this is a request that only reads."""
     request = current_request.get()
     return request is not None and request.is_read_only
@@ -174,14 +193,14 @@ class RequestSession(BoundSession):
     """A session that uses autocommit on PostgreSQL for read-only requests, which saves the round trips of BEGIN and
     COMMIT."""
 
-    def get_bind(self, *args, **kwargs):
+    def get_bind(self, *args: Any, **kwargs: Any) -> Engine | Connection:
         bind = super().get_bind(*args, **kwargs)
         is_autocommit = isinstance(bind, Engine) and bind.dialect.name == "postgresql" and is_read_only_request()
         return without_transaction(bind) if is_autocommit else bind
 
 
 @cache
-def without_transaction(engine):
+def without_transaction(engine: Engine) -> Engine:
     return engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
@@ -201,7 +220,7 @@ else:
     Model = db.Model
 
 
-def connect_for_read():
+def connect_for_read() -> Connection:
     """Return a connection of the pool outside the session, for a query that sees committed data only. It opens no
     transaction on PostgreSQL, and takes no write lock on SQLite."""
     options = {"isolation_level": "AUTOCOMMIT"} if db.engine.dialect.name == "postgresql" else {"reads": True}
@@ -215,7 +234,7 @@ POSTGRESQL_OPTIONS = {
 }
 
 
-def parse_json(text):
+def parse_json(text: str | bytes) -> Any:
     """Parse the text of a JSON column. Falls back to `json` for stored values that orjson refuses (NaN, a lone
     surrogate)."""
     try:
@@ -224,7 +243,7 @@ def parse_json(text):
         return json.loads(text)
 
 
-def init_db(app, config: Config):
+def init_db(app: "Flask", config: Config) -> None:
     """Connect a Flask application to the configured database."""
     app.config["SQLALCHEMY_DATABASE_URI"] = config.database_url
     app.config["SQLALCHEMY_ENGINE_OPTIONS"] = (
@@ -233,18 +252,18 @@ def init_db(app, config: Config):
     db.init_app(app)
 
 
-def fernet_keys(secret_keys: str):
+def fernet_keys(secret_keys: str) -> list[bytes]:
     """Return a Fernet key for each key of `PANEL_SECRET_KEY`, which may list several, newest first."""
     return [urlsafe_b64encode(sha256(b"at rest:" + key.strip().encode()).digest()) for key in secret_keys.split(",")]
 
 
-def with_lock(query, **options):
+def with_lock(query: Select[*Columns], **options: Any) -> Select[*Columns]:
     """Lock the rows that the query finds, and read them again: they may have changed while it waited. `options` are
     those of `with_for_update`."""
     return query.with_for_update(**options).execution_options(populate_existing=True)
 
 
-def lock_row(model, row_id):
+def lock_row(model: type[ModelRow], row_id: str) -> ModelRow | None:
     """Return the row with this id, locked and read again, or None. Rows that only refer to it can still be written."""
     return session.get(model, row_id, with_for_update={"key_share": True}, populate_existing=True)
 
@@ -254,19 +273,19 @@ def count_changed(statement: Executable, **execution_options: Any) -> int:
     return cast(CursorResult, session.execute(statement, execution_options=execution_options)).rowcount
 
 
-def on_commit(call):
+def on_commit(call: Callable[[], object]) -> None:
     """Run `call` after this transaction commits, and never if it rolls back. `call` must not use the session."""
     session.info.setdefault("on_commit", []).append(call)
 
 
 @event.listens_for(Engine, "commit")
-def note_commit_begun(_):
+def note_commit_begun(_: Connection) -> None:
     if (request := current_request.get()) and not request.is_read_only:
         request.commits_begun += 1
 
 
 @event.listens_for(Session, "after_commit")
-def _on_commit(current):
+def _on_commit(current: Session) -> None:
     if not current.in_nested_transaction():
         if (request := current_request.get()) and not request.is_read_only:
             request.commits_done = request.commits_begun
@@ -275,13 +294,13 @@ def _on_commit(current):
 
 
 @event.listens_for(Session, "after_transaction_create")
-def _on_begin(current, transaction):
+def _on_begin(current: Session, transaction: Any) -> None:
     if transaction.nested:
         transaction.calls_before = tuple(current.info.get("on_commit", ()))
 
 
 @event.listens_for(Session, "after_soft_rollback")
-def _on_rollback(current, transaction):
+def _on_rollback(current: Session, transaction: Any) -> None:
     """Drop the callbacks of a transaction that was rolled back; for a savepoint only those registered inside it."""
     if transaction.nested:
         current.info["on_commit"] = list(transaction.calls_before)
@@ -290,7 +309,7 @@ def _on_rollback(current, transaction):
 
 
 @event.listens_for(Engine, "connect")
-def prepare_sqlite(connection, _):
+def prepare_sqlite(connection: Any, _: Any) -> None:
     if type(connection).__module__ == "sqlite3":
         connection.isolation_level = None  # SQLAlchemy begins transactions; pysqlite would begin them late
         for pragma in ("journal_mode=wal", "synchronous=normal", "foreign_keys=on", "cache_size=-65536"):
@@ -298,7 +317,7 @@ def prepare_sqlite(connection, _):
 
 
 @event.listens_for(Engine, "begin")
-def begin_sqlite(connection):
+def begin_sqlite(connection: Connection) -> None:
     """Take SQLite's write lock at the start of a transaction that may write. Upgrading a read lock later fails without
     waiting when the database has changed since the first read."""
     if connection.dialect.name == "sqlite":
@@ -306,22 +325,22 @@ def begin_sqlite(connection):
         connection.exec_driver_sql("begin" if is_read_only else "begin immediate")
 
 
-def may_have_committed(outage):
+def may_have_committed(outage: Outage) -> bool:
     """Return whether changes of this request were or may have been committed, so that it is not safe to repeat it."""
-    request = current_request.get()
+    request = get_request()
     is_outcome_unknown = request.commits_begun > request.commits_done and not outage.is_commit_refused
     return request.commits_done > 0 or is_outcome_unknown
 
 
-def begin_read_only():
+def begin_read_only() -> None:
     """Begin a read-only transaction outside requests. On SQLite it does not take the write lock."""
     session.connection(execution_options={"reads": True})
 
 
 @contextmanager
-def allow_writes():
+def allow_writes() -> Iterator[None]:
     """Allow writes inside the block in a request with a reading method. The block must commit them."""
-    request = current_request.get()
+    request = get_request()
     before, request.is_read_only = request.is_read_only, False
     try:
         yield

@@ -1,5 +1,7 @@
 """The errors that services raise. The APIs, pages and commands each translate them into their own form."""
 
+from typing import Any
+
 
 class Problem(Exception):
     """An error that the caller can correct.
@@ -12,7 +14,15 @@ class Problem(Exception):
 
     status = 400
 
-    def __init__(self, message, *, reason=None, status=None, extra=None, **fields):
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str | None = None,
+        status: Any = None,  # an int; `Any` because callers unpack dictionaries of fields
+        extra: Any = None,
+        **fields: Any,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.reason = reason
@@ -57,6 +67,6 @@ class TooMany(Problem):
 
     status = 429
 
-    def __init__(self, message, *, seconds, **options):
+    def __init__(self, message: str, *, seconds: float, **options: Any) -> None:
         super().__init__(message, **options)
         self.seconds = seconds

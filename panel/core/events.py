@@ -1,18 +1,28 @@
 """Events: recorded in the transaction that causes them, and published to webhooks after its commit."""
 
 from functools import cache
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import Select, bindparam, select
 
 from panel.core import clock, jobs
 from panel.core.db import new_id, on_commit, session
-from panel.models import Event, WebhookSubscription
+from panel.models import Event, Instance, WebhookSubscription
 
 POWER_STATUS = {"on": "running", "off": "stopped"}
 
 
-def record(kind, resource_type, resource, *, actor, severity=None, message=None, **data):
+def record(
+    kind: str,
+    resource_type: str,
+    resource: Any,
+    *,
+    actor: str,
+    severity: str | None = None,
+    message: str | None = None,
+    **data: Any,
+) -> Event:
     """Record one event of a resource and its owner. `severity` (`info`, `warning`, `error`) and `message` are given for
     events of Kubernetes clusters."""
     event = Event(
@@ -41,7 +51,7 @@ subscriber_cache: WeakKeyDictionary = WeakKeyDictionary()
 queries once for each account."""
 
 
-def has_subscribers(account_id):
+def has_subscribers(account_id: str | None) -> bool:
     transaction = session().get_transaction() or session().begin()
     cached = subscriber_cache.setdefault(transaction, {})
     if account_id not in cached:
@@ -50,17 +60,17 @@ def has_subscribers(account_id):
 
 
 @cache
-def select_subscriber():
+def select_subscriber() -> Select[str]:
     is_owned = WebhookSubscription.account_id == bindparam("account_id")
     return select(WebhookSubscription.id).where(is_owned, WebhookSubscription.enabled).limit(1)
 
 
-def notify_dispatcher():
+def notify_dispatcher() -> None:
     """Ask a worker to fan out new events to deliveries. If the message is lost, the scheduler repeats it."""
     jobs.enqueue_call("worker.webhooks.fan_out")
 
 
-def instance_payload(row):
+def instance_payload(row: Instance) -> dict[str, Any]:
     return {
         "id": row.id,
         "name": row.name,
@@ -71,7 +81,7 @@ def instance_payload(row):
     }
 
 
-def cluster_payload(row):
+def cluster_payload(row: Any) -> dict[str, Any]:
     return {"id": row.id, "name": row.name, "slug": row.slug}
 
 

@@ -1,5 +1,8 @@
 """Times, sizes, numbers and money as text for people."""
 
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from panel.core import clock
@@ -8,28 +11,28 @@ from panel.core.messages import message
 CURRENCY_SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "₹"}
 
 
-def format_datetime(moment, zone="UTC"):
+def format_datetime(moment: datetime, zone: str = "UTC") -> str:
     """Return date and time in the time zone."""
     return f"{to_local_time(moment, zone):%a %d %b %Y, %H:%M:%S %Z}"
 
 
-def format_time(moment, zone="UTC"):
+def format_time(moment: datetime, zone: str = "UTC") -> str:
     """Return the time of day in the time zone, with the date when it is not today."""
     local = to_local_time(moment, zone)
     is_today = to_local_time(clock.now(), zone).date() == local.date()
     return f"{local:%H:%M}" if is_today else f"{local:%d %b %Y, %H:%M}"
 
 
-def format_time_seconds(moment, zone="UTC"):
+def format_time_seconds(moment: datetime, zone: str = "UTC") -> str:
     """Return the time of day with seconds, for lines of a log."""
     return f"{to_local_time(moment, zone):%H:%M:%S}"
 
 
-def to_local_time(moment, zone):
+def to_local_time(moment: datetime, zone: str) -> datetime:
     return moment.astimezone(ZoneInfo(zone))
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     seconds = int(seconds)
     if seconds < 1:
         return "< 1 s"
@@ -40,17 +43,17 @@ def duration(seconds):
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
-def size(count):
+def size(count: float) -> str:
     """Return a number of bytes in the largest binary unit in which it is at least 1."""
     return scale_unit(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
-def transfer(count):
+def transfer(count: float) -> str:
     """Return a number of transferred bytes in decimal units, because traffic is sold in them."""
     return scale_unit(count, 1000, ("B", "kB", "MB", "GB", "TB"))
 
 
-def scale_unit(count, step, units):
+def scale_unit(count: float, step: int, units: Sequence[str]) -> str:
     for unit in units[:-1]:
         if count < step:
             return f"{format_number(count)} {unit}"
@@ -58,27 +61,27 @@ def scale_unit(count, step, units):
     return f"{format_number(count)} {units[-1]}"
 
 
-def mib(count):
+def mib(count: float) -> str:
     return size(count * 1024**2)
 
 
-def gib(count):
+def gib(count: float) -> str:
     return size(count * 1024**3)
 
 
-def rate(mbps):
+def rate(mbps: float | None) -> str:
     if not mbps:
         return message("unlimited")
     return f"{format_number(mbps / 1000)} Gbit/s" if mbps >= 1000 else f"{mbps} Mbit/s"
 
 
-def traffic(gigabytes):
+def traffic(gigabytes: float | None) -> str:
     if not gigabytes:
         return message("unlimited")
     return f"{format_number(gigabytes / 1000)} TB" if gigabytes >= 1000 else f"{gigabytes} GB"
 
 
-def money(amount, currency):
+def money(amount: Decimal | float, currency: str) -> str:
     """Return the amount with the currency's symbol or code. It has two decimals, or up to four where needed."""
     text = f"{abs(amount):,.4f}".rstrip("0")
     whole, _, decimals = text.partition(".")
@@ -86,9 +89,9 @@ def money(amount, currency):
     return f"{minus}{sign}{whole}.{decimals:0<2}" if sign else f"{minus}{whole}.{decimals:0<2} {currency}"
 
 
-def format_number(number):
+def format_number(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def plural(count, one, many=None):
+def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -5,6 +5,7 @@ for unclaimed rows. Two notifications for one row are harmless, because a worker
 """
 
 from math import ceil
+from typing import Any
 
 import structlog
 from redis import Redis, RedisError
@@ -26,21 +27,21 @@ NOTIFY_BATCH_SIZE = 16
 thread handles a whole notification, so small numbers of tasks are spread over threads."""
 
 
-def create_client(redis_url) -> Redis:
+def create_client(redis_url: str) -> Redis:
     """Return a Redis client without retries and with short timeouts, so that a dead Redis does not delay requests."""
     return Redis.from_url(redis_url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
 
 
-def queue():
+def queue() -> Queue:
     return Queue("tasks", connection=context.current().redis, serializer="json")
 
 
-def notify(*task_ids):
+def notify(*task_ids: str) -> None:
     """Send a notification that asks a worker to claim these tasks."""
     enqueue_call("worker.engine.runner.run", *task_ids)
 
 
-def enqueue_call(function, *args):
+def enqueue_call(function: str, *args: Any) -> None:
     if not context.current().can_notify:
         return
     try:
@@ -51,7 +52,17 @@ def enqueue_call(function, *args):
         log.warning("bell_lost", function=function, error=str(error))
 
 
-def enqueue(kind, resource_type, resource, *, lock, actor, hypervisor_id=None, arguments=None, secret=None):
+def enqueue(
+    kind: str,
+    resource_type: str,
+    resource: Any,
+    *,
+    lock: str,
+    actor: str,
+    hypervisor_id: str | None = None,
+    arguments: dict[str, Any] | None = None,
+    secret: str | None = None,
+) -> Task:
     """Record a task for a resource and notify a worker after the commit. Raise Conflict `task_running` when the
     resource already has an open exclusive task."""
     task = Task(
@@ -81,16 +92,16 @@ class PendingNotifications:
     """The tasks of one transaction. Called after the commit; sends one notification for several tasks when there are
     many."""
 
-    def __init__(self):
-        self.task_ids = []
+    def __init__(self) -> None:
+        self.task_ids: list[str] = []
 
-    def __call__(self):
+    def __call__(self) -> None:
         batch_size = min(NOTIFY_BATCH_SIZE, ceil(len(self.task_ids) / NOTIFY_BATCH_SIZE))
         for start in range(0, len(self.task_ids), batch_size):
             notify(*self.task_ids[start : start + batch_size])
 
 
-def notify_after_commit(task_id):
+def notify_after_commit(task_id: str) -> None:
     """Notify a worker of the task after this transaction commits."""
     callbacks = session.info.get("on_commit", [])
     pending = next((call for call in callbacks if isinstance(call, PendingNotifications)), None)
@@ -99,6 +110,6 @@ def notify_after_commit(task_id):
     pending.task_ids.append(task_id)
 
 
-def has_queued_tasks():
+def has_queued_tasks() -> bool:
     """Return whether this transaction has enqueued a task, so that the requested change is not done yet."""
     return any(isinstance(call, PendingNotifications) and call.task_ids for call in session.info.get("on_commit", []))

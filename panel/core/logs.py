@@ -8,7 +8,7 @@ import structlog
 from structlog.typing import Processor
 
 
-def setup_logging(json_logs: bool):
+def setup_logging(json_logs: bool) -> None:
     """Send the logs of this process, including those of libraries, to standard error."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -12,6 +12,7 @@ import re
 from email.message import EmailMessage
 from email.utils import format_datetime
 from functools import cache, partial
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -25,30 +26,30 @@ BUTTON_PATTERN = re.compile(r"(?P<label>[^\n]+): (?P<url>https?://\S+)")
 
 
 @cache
-def template_environment(language):
+def template_environment(language: str) -> Environment:
     """Return the Jinja environment that renders the templates in a language."""
     environment = Environment(
         loader=FileSystemLoader(ROOT / "templates" / "mail"),
-        autoescape=lambda name: name.endswith(".html"),
+        autoescape=lambda name: (name or "").endswith(".html"),
         undefined=StrictUndefined,
         extensions=["jinja2.ext.i18n"],
         trim_blocks=True,
         lstrip_blocks=True,
     )
     translations = load_translations(language)
-    environment.install_gettext_translations(translations, newstyle=True)
+    environment.install_gettext_translations(translations, newstyle=True)  # type: ignore[attr-defined]  # of the extension
     environment.finalize = partial(messages.translated, translations=translations)
     environment.policies["ext.i18n.trimmed"] = True
     environment.filters["exact"] = formatting.format_datetime
     return environment
 
 
-def page_url(path):
+def page_url(path: str) -> str:
     """Return the public URL of a page. Never built from the request, whose Host header the client controls."""
     return context.current().config.public_url.rstrip("/") + path
 
 
-def send(recipient, template, **facts):
+def send(recipient: str, template: str, **facts: Any) -> Mail:
     """Record a mail and have it sent after the commit. `facts` must be serializable as JSON; they are stored
     encrypted."""
     language = current_language.get()
@@ -62,7 +63,7 @@ def send(recipient, template, **facts):
     return mail
 
 
-def compose(mail: Mail, facts) -> EmailMessage:
+def compose(mail: Mail, facts: dict[str, Any]) -> EmailMessage:
     """Return the message to send. Its Message-ID comes from the row, so that receivers can detect duplicates."""
     config, language = context.current().config, mail.facts.get("language", DEFAULT_LANGUAGE)
     environment = template_environment(language)

@@ -6,7 +6,9 @@ Services and workers do not translate. The web layer and the mail renderer do, w
 `message` is always a literal: `make messages` collects these literals for the catalogues.
 """
 
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from gettext import NullTranslations
 from string import Formatter
 from typing import Any
 
@@ -26,18 +28,20 @@ class Message(str):
     parameters: dict[str, Any]
     plural: str | None
 
-    def __new__(cls, template, parameters=None, plural=None):
+    def __new__(
+        cls, template: str, parameters: Mapping[str, Any] | None = None, plural: str | None = None
+    ) -> "Message":
         parameters = {name: as_parameter(value) for name, value in (parameters or {}).items()}
-        is_plural = plural is not None and parameters["count"] != 1
-        text = str.format(plural if is_plural else template, **parameters) if parameters else template
+        chosen = plural if plural is not None and parameters["count"] != 1 else template
+        text = str.format(chosen, **parameters) if parameters else template
         self = super().__new__(cls, text)
         self.template, self.parameters, self.plural = str(template), parameters, plural
         return self
 
-    def __getnewargs__(self):
+    def __getnewargs__(self) -> tuple[str, dict[str, Any], str | None]:  # type: ignore[override]  # those of __new__
         return self.template, self.parameters, self.plural
 
-    def format(self, **values):
+    def format(self, **values: Any) -> "Message":  # type: ignore[override]  # takes no positions
         """Return the message with these parameters. The names that its template lacks are ignored, because marshmallow
         offers more of them to every error text."""
         names = field_names(self.template)
@@ -45,21 +49,21 @@ class Message(str):
 
 
 @lru_cache(maxsize=2048)
-def field_names(template):
+def field_names(template: str) -> tuple[str, ...]:
     return tuple({name for _, name, _, _ in Formatter().parse(template) if name})
 
 
-def message(template, /, **parameters) -> Message:
+def message(template: str, /, **parameters: Any) -> Message:
     """Return a message. `template` is a literal English sentence with `{name}` for each parameter."""
     return Message(template, parameters)
 
 
-def plural_message(singular, plural, /, *, count, **parameters) -> Message:
+def plural_message(singular: str, plural: str, /, *, count: int, **parameters: Any) -> Message:
     """Return a message about a number of things, which both templates call `{count}`."""
     return Message(singular, parameters | {"count": count}, plural)
 
 
-def join_messages(sentences) -> str:
+def join_messages(sentences: Iterable[str]) -> str:
     """Return sentences one after the other."""
     sentences = list(sentences)
     if len(sentences) == 1:
@@ -68,17 +72,17 @@ def join_messages(sentences) -> str:
     return Message(" ".join(f"{{{name}}}" for name in parameters), parameters)
 
 
-def as_parameter(value):
+def as_parameter(value: Any) -> str | int | float:
     return value if isinstance(value, (str, int, float)) else str(value)
 
 
-def message_of(error) -> str:
+def message_of(error: BaseException) -> str:
     """Return the sentence of an exception: its message where it has one, else its text."""
     first = error.args[0] if error.args else None
     return first if isinstance(first, Message) else str(error)
 
 
-def translated(text, translations) -> str:
+def translated(text: str, translations: NullTranslations) -> str:
     """Return a message in the language of `translations`, a gettext catalogue; other text as it is."""
     if not isinstance(text, Message) or not text:
         return text
@@ -91,7 +95,7 @@ def translated(text, translations) -> str:
     return template.format(**{name: translated(value, translations) for name, value in text.parameters.items()})
 
 
-def to_stored(text) -> str | None:
+def to_stored(text: str | None) -> str | None:
     """Return a message as the text of a column: JSON when it has parameters, else the sentence itself."""
     if isinstance(text, Message) and text.parameters:
         options = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_SORT_KEYS
@@ -101,7 +105,7 @@ def to_stored(text) -> str | None:
     return text if text is None else str(text)
 
 
-def as_dict(value):
+def as_dict(value: Any) -> Any:
     """Return what JSON keeps of a message; other subclasses of str (names of an enum) become plain text."""
     if not isinstance(value, Message):
         return str(value)
@@ -109,7 +113,7 @@ def as_dict(value):
     return {name: fact for name, fact in facts.items() if fact}
 
 
-def from_dict(facts):
+def from_dict(facts: dict[str, Any]) -> Message:
     if not isinstance(facts["message"], str):
         raise TypeError(facts["message"])
     parameters = {
@@ -119,24 +123,24 @@ def from_dict(facts):
     return Message(facts["message"], parameters, facts.get("plural"))
 
 
-def dump_facts(facts) -> str:
+def dump_facts(facts: dict[str, Any]) -> str:
     """Return a dictionary as JSON that keeps the messages among its values."""
     options = orjson.OPT_PASSTHROUGH_SUBCLASS
     return orjson.dumps(facts, default=as_dict, option=options).decode()
 
 
-def load_facts(text):
+def load_facts(text: str | bytes) -> dict[str, Any]:
     """Return the dictionary that `dump_facts` wrote."""
     facts = orjson.loads(text)
     return {name: from_dict(fact) if is_stored_message(fact) else fact for name, fact in facts.items()}
 
 
-def is_stored_message(fact):
+def is_stored_message(fact: Any) -> bool:
     return isinstance(fact, dict) and fact.keys() <= {"message", "parameters", "plural"} and "message" in fact
 
 
 @lru_cache(maxsize=2048)
-def from_stored(text) -> Message | None:
+def from_stored(text: str | None) -> Message | None:
     """Return the message of a column's text. Cached, because the same stages and errors are in many rows."""
     if text is None:
         return None

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from sqlalchemy import inspect, text
+from sqlalchemy import Connection, inspect, text
 
 from panel.core.config import ROOT, ConfigError
 
@@ -13,7 +13,7 @@ NEWEST_TABLE = "installation_values"
 
 
 @cache
-def known_revisions():
+def known_revisions() -> tuple[set[str], set[str]]:
     """Return (all revisions, newest revisions), parsed from the files: importing Alembic would slow every start."""
     revisions, parents = set(), set()
     for file in (ROOT / "panel" / "migrations" / "versions").glob("*.py"):
@@ -23,14 +23,14 @@ def known_revisions():
     return revisions, revisions - parents
 
 
-def database_revisions(connection):
+def database_revisions(connection: Connection) -> set[str]:
     """Return the revisions recorded in the database; an empty set when it has no tables."""
     if not inspect(connection).has_table("alembic_version"):
         return set()
     return set(connection.scalars(text("select version_num from alembic_version")))
 
 
-def check_known(connection):
+def check_known(connection: Connection) -> set[str]:
     """Return the database's revisions. Raise ConfigError when this version does not have their migrations."""
     revisions = database_revisions(connection)
     if unknown := revisions - known_revisions()[0]:
@@ -44,7 +44,7 @@ def check_known(connection):
     return revisions
 
 
-def check_current(connection):
+def check_current(connection: Connection) -> None:
     """Raise ConfigError unless the tables are at this version's newest revision."""
     revisions = check_known(connection)
     if not revisions and inspect(connection).has_table(NEWEST_TABLE):

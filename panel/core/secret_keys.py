@@ -5,15 +5,16 @@ import secrets
 import tempfile
 from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 
 from panel.core.config import Config, ConfigError
 
 
-def key_file(config: Config):
+def key_file(config: Config) -> Path:
     return config.data_dir / "secret_key"
 
 
-def read_or_create(config: Config):
+def read_or_create(config: Config) -> str:
     """Return the key from the installation's key file. Create it first if the database is empty."""
     file = key_file(config)
     try:
@@ -28,7 +29,7 @@ def read_or_create(config: Config):
     return key
 
 
-def create(file):
+def create(file: Path) -> None:
     """Create the file with a new key atomically, so that no other process reads a part of it."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=".secret_key-")
@@ -43,7 +44,7 @@ def create(file):
         os.unlink(temporary)
 
 
-def ensure_database_empty(config):
+def ensure_database_empty(config: Config) -> None:
     """Raise ConfigError when the database has tables: a new key could not decrypt their values."""
     if is_database_filled(config):
         raise ConfigError(
@@ -52,7 +53,7 @@ def ensure_database_empty(config):
         )
 
 
-def is_database_filled(config):
+def is_database_filled(config: Config) -> bool:
     """Return whether the database has tables. Raise ConfigError when it cannot be reached."""
     from sqlalchemy import create_engine, inspect, make_url
     from sqlalchemy.exc import SQLAlchemyError
@@ -72,6 +73,6 @@ def is_database_filled(config):
         engine.dispose()
 
 
-def fingerprint(key):
+def fingerprint(key: str) -> str:
     """Return a short hash that identifies a key without revealing it."""
     return sha256(b"fingerprint:" + key.strip().encode()).hexdigest()[:16]

@@ -1,8 +1,11 @@
 """Checks before a process serves: the tables have this version's revision, and the secret key decrypts their values."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import structlog
 from cryptography.fernet import InvalidToken
-from sqlalchemy import Text, select, type_coerce
+from sqlalchemy import Column, Text, select, type_coerce
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from panel.core import context, schema_revision, secret_keys
@@ -11,13 +14,16 @@ from panel.core.database_errors import find_outage
 from panel.core.db import EncryptedText, db, session
 from panel.models import InstallationValue
 
+if TYPE_CHECKING:
+    from flask import Flask
+
 log = structlog.get_logger()
 
 KEY_ROW_PREFIX = "secret_key:"
 KEY_ROW_TEXT = "This text is encrypted with a secret key of this installation."
 
 
-def check_installation(app):
+def check_installation(app: "Flask") -> bool:
     """Raise ConfigError when this process must not run on this database. Return False when the database is unavailable:
     the process then starts, and the database probe repeats the checks."""
     with app.app_context():
@@ -36,7 +42,7 @@ def check_installation(app):
     return True
 
 
-def record_installation(app):
+def record_installation(app: "Flask") -> None:
     """Record which key encrypts the values of this database. Raise ConfigError when the configured keys cannot read
     them."""
     if schema_revision.database_revisions(session.connection()) == schema_revision.known_revisions()[1]:
@@ -44,7 +50,7 @@ def record_installation(app):
     session.commit()
 
 
-def check_secret_keys(config: Config):
+def check_secret_keys(config: Config) -> None:
     """Raise ConfigError unless the configured keys decrypt a sample for every recorded key; record the newest key.
     Databases without recorded keys are sampled column by column."""
     rows = select(InstallationValue).where(InstallationValue.name.startswith(KEY_ROW_PREFIX))
@@ -61,7 +67,7 @@ def check_secret_keys(config: Config):
         record_key(name)
 
 
-def record_key(name):
+def record_key(name: str) -> None:
     try:
         with session.begin_nested():
             session.add(
@@ -71,14 +77,14 @@ def record_key(name):
         pass  # another process that starts at the same time recorded it
 
 
-def encrypted_columns():
+def encrypted_columns() -> Iterator[Column[str]]:
     for table in db.metadata.sorted_tables:
         for column in table.columns:
             if isinstance(column.type, EncryptedText):
                 yield column
 
 
-def sample_encrypted_values():
+def sample_encrypted_values() -> Iterator[tuple[str, str]]:
     """Yield (table.column, ciphertext) of one value for every encrypted column that has any."""
     for column in encrypted_columns():
         query = select(type_coerce(column, Text)).where(column.is_not(None)).limit(1)
@@ -86,7 +92,7 @@ def sample_encrypted_values():
             yield f"{column.table.name}.{column.name}", value
 
 
-def is_readable(value):
+def is_readable(value: str) -> bool:
     try:
         context.current().encryption.decrypt(value.encode())
     except InvalidToken:

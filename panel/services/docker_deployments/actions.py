@@ -89,6 +89,8 @@ def remember_leftover(instance_id: str, project: str, tries: int = 0) -> None:
 def reconcile(instance: Instance) -> None:
     """Enqueue removals of leftover projects. A failed one is recorded again."""
     engine = lock_row(DockerEngine, instance.id)
+    if engine is None:
+        return
     leftovers, engine.leftover, engine.has_leftover = engine.leftover, {}, False
     for project, tries in leftovers.items():
         enqueue(instance, "remove", "system", project_name=project, tries=tries + 1)

@@ -62,8 +62,8 @@ def change_plan(instance: Instance, *, plan_id: str, actor: str, by_operator: bo
     reason = action_error(instance, "change_plan", by_operator=by_operator)
     if reason and not (by_operator and reason == "suspended"):
         raise make_problem(reason)
-    if not by_operator and owner_change_error(instance):
-        raise Forbidden(owner_change_error(instance))
+    if not by_operator and (refusal := owner_change_error(instance)):
+        raise Forbidden(refusal)
     plan = catalog.get_offered_plan(instance.group, plan_id)
     if plan.id == instance.plan_id and plan.storage == instance.disks[0].size:
         raise Invalid(

@@ -52,4 +52,4 @@ def unsuspend(instance: Instance, *, actor: str) -> Task | None:
 def lock_instance(instance: Instance) -> Instance:
     """Return the instance, read again and locked, so that concurrent suspensions wait."""
     query = select(Instance).where(Instance.id == instance.id)
-    return session.scalar(with_lock(query, key_share=True, of=Instance))
+    return session.scalars(with_lock(query, key_share=True, of=Instance)).one()
