@@ -82,6 +82,15 @@ class Money(TypeDecorator[Decimal]):
         return None if value is None else Decimal(value).scaleb(-6)
 
 
+def encrypt(text: str) -> str:
+    """Return the text encrypted with the installation's key."""
+    return context.current().encryption.encrypt(text.encode()).decode()
+
+
+def decrypt(text: str) -> str:
+    return context.current().encryption.decrypt(text.encode()).decode()
+
+
 class EncryptedText(TypeDecorator[str]):
     """Text that is encrypted at rest with the installation's key; rows written with an older key stay readable."""
 
@@ -89,10 +98,10 @@ class EncryptedText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect | None) -> str | None:
-        return None if value is None else context.current().encryption.encrypt(value.encode()).decode()
+        return None if value is None else encrypt(value)
 
     def process_result_value(self, value: Any, dialect: Dialect | None) -> str | None:
-        return None if value is None else context.current().encryption.decrypt(value.encode()).decode()
+        return None if value is None else decrypt(value)
 
 
 class MessageText(TypeDecorator[str]):

@@ -20,7 +20,7 @@ from webauthn.helpers.structs import (
 )
 
 from panel.core import clock
-from panel.core.db import EncryptedText, count_changed, lock_row, session
+from panel.core.db import count_changed, decrypt, encrypt, lock_row, session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 from panel.models import Account, Passkey
@@ -62,13 +62,13 @@ class Challenge(NamedTuple):
 
 def seal(account: Account, challenge: Challenge) -> str:
     """Return the challenge as encrypted text, for a client without cookies."""
-    return EncryptedText().process_bind_param(json.dumps([account.id, *challenge]), None)
+    return encrypt(json.dumps([account.id, *challenge]))
 
 
 def unseal(account: Account, state: str) -> Challenge | None:
     """Return the challenge that was sealed for this account, or None."""
     try:
-        owner, *values = json.loads(EncryptedText().process_result_value(state, None))
+        owner, *values = json.loads(decrypt(state))
     except (InvalidToken, ValueError):
         return None
     return Challenge(*values) if owner == account.id else None

@@ -2,17 +2,15 @@
 
 from flask import session as cookie
 
-from panel.core.db import EncryptedText
-
-secret_type = EncryptedText()
+from panel.core.db import decrypt, encrypt
 
 
 def store(subject, secret):
-    cookie["once"] = [subject, secret_type.process_bind_param(secret, None)]
+    cookie["once"] = [subject, encrypt(secret)]
 
 
 def pop(subject):
     """Remove and return the secret that was stored for the subject, or None."""
     if cookie.get("once", [None])[0] != subject:
         return None
-    return secret_type.process_result_value(cookie.pop("once")[1], None)
+    return decrypt(cookie.pop("once")[1])

@@ -49,7 +49,7 @@ def get_free_address(hypervisor: Hypervisor, ip: str) -> Address:
     row = session.scalar(with_lock(select(Address).where(Address.ip == ip), of=Address))
     if row is None:
         return create_address(subnet, ip)
-    if row.interface_id:
+    if row.interface:
         raise invalid_address(message("{ip} is in use by {instance}.", ip=ip, instance=row.interface.instance.name))
     if row.reserved:
         raise invalid_address(message("{ip} is reserved. Release it first.", ip=ip))

@@ -33,7 +33,7 @@ def evacuate(hypervisor: Hypervisor, *, actor: str) -> Task:
     parent.arguments = {"refused": refused}
     session.flush()
     task_ids = session.scalars(select(Migration.task_id).where(Migration.parent_task_id == parent.id)).all()
-    for task_id in (*task_ids, parent.id):  # a rolled-back savepoint also dropped their notifications
+    for task_id in (*filter(None, task_ids), parent.id):  # a rolled-back savepoint also dropped their notifications
         jobs.notify_after_commit(task_id)
     return parent
 
