@@ -100,6 +100,10 @@ def test_a_node_carries_so_many_tasks_and_light_ones_beside(cast):
     assert claiming.claim(heavy[2].id, "x") is heavy[2]
 
 
+def test_capacity_of_a_removed_node_stops_no_claim(cast):
+    assert not claiming.is_at_capacity("removed")
+
+
 def test_a_task_of_a_kind_that_is_not_known_waits_for_a_newer_worker(cast, reload_task):
     asked = add_task(cast.instance(), kind="instance_teleport")
     run_row(asked)

@@ -7,18 +7,19 @@ re-queued and run alone by `worker.engine.runner`, which is the only module that
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 
 import structlog
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import Select, bindparam, select, update
 
 from panel.core import clock, jobs
 from panel.core.database_errors import log_failure
-from panel.core.db import session, with_lock
+from panel.core.db import count_changed, session, with_lock
 from panel.core.messages import message
 from panel.models import Task, TaskLog
 from worker.engine import claiming
-from worker.engine.registry import TASK_TYPES
+from worker.engine.registry import BATCH_HANDLERS
 from worker.engine.runner import DATABASE_AWAY_ERRORS, LeaseLost, TaskContext
 
 log = structlog.get_logger()
@@ -29,7 +30,7 @@ BATCH_DEADLINE_SECONDS = 2.0
 task_columns = Task.__table__.c
 
 
-def run(task_ids, worker):
+def run(task_ids: Sequence[str], worker: str) -> None:
     """Run the tasks that can be batched and notify again for the others. `worker` is a new, unique name."""
     works = claim(task_ids, worker)
     completed = run_batch(works) if works else []
@@ -40,7 +41,7 @@ def run(task_ids, worker):
         jobs.notify(task_id)
 
 
-def claim(task_ids, worker):
+def claim(task_ids: Sequence[str], worker: str) -> list[TaskContext]:
     """Claim the batchable tasks that have the same kind as the first of them."""
     rows = session.scalars(select_under_way(), {"task_ids": task_ids}).all()
     task_counts = Counter(row.resource_id for row in rows)
@@ -49,31 +50,30 @@ def claim(task_ids, worker):
     now = clock.now()
     for row in rows:
         row.status, row.attempt, row.started_at, row.heartbeat_at = "running", 1, now, now
-        row.worker, row.stage = worker, TASK_TYPES[row.kind].batch.stage
+        row.worker, row.stage = worker, BATCH_HANDLERS[row.kind].stage
         session.add(TaskLog(task_id=row.id, message=row.stage))
     session.commit()
     return [TaskContext(row, worker) for row in rows]
 
 
 @cache
-def select_under_way():
+def select_under_way() -> Select[Task]:
     resources = select(Task.resource_id).where(Task.id.in_(bindparam("task_ids", expanding=True)))
     query = select(Task).where(Task.resource_id.in_(resources), claiming.TASK_IS_UNDER_WAY).order_by(Task.id)
     return with_lock(query, key_share=True)
 
 
-def is_batchable(row):
+def is_batchable(row: Task) -> bool:
     is_first_attempt = row.status == "queued" and not row.attempt and not row.worker and not row.rollback_steps
-    has_batch_handler = row.kind in TASK_TYPES and TASK_TYPES[row.kind].batch is not None
-    return has_batch_handler and is_first_attempt and row.lock == "light" and row.cancel_requested_at is None
+    return row.kind in BATCH_HANDLERS and is_first_attempt and row.lock == "light" and row.cancel_requested_at is None
 
 
-def run_batch(works):
+def run_batch(works: list[TaskContext]) -> list[TaskContext]:
     """Return the tasks that were completed."""
     kind = works[0].task.kind
     log.info("tasks_started", kind=kind, count=len(works), worker=works[0].worker)
     try:
-        completed = TASK_TYPES[kind].batch.body(works, until=time.monotonic() + BATCH_DEADLINE_SECONDS)
+        completed = BATCH_HANDLERS[kind].body(works, until=time.monotonic() + BATCH_DEADLINE_SECONDS)
         waited_for = complete_batch(completed) if completed else ()
     except Exception as error:
         session.rollback()
@@ -86,7 +86,7 @@ def run_batch(works):
     return completed
 
 
-def complete_batch(works):
+def complete_batch(works: list[TaskContext]) -> set[str]:
     """End the tasks and commit what the handler changed. Return the resources that other tasks wait for.
 
     Raises LeaseLost, and ends none, when one of the tasks belongs to another worker.
@@ -97,7 +97,7 @@ def complete_batch(works):
     )
     values = {"status": "completed", "stage": message("Done"), "progress": 100, "worker": None, "secret": None}
     times = {"heartbeat_at": now, "updated_at": now, "finished_at": now}
-    if session.execute(update(Task.__table__).where(owned).values(**values, **times)).rowcount != len(works):
+    if count_changed(update(Task.__table__).where(owned).values(**values, **times)) != len(works):
         raise LeaseLost
     # Query before the commit, while the rows are locked: a claim that found these tasks running is over by then, so its
     # task is found here, and a later claim waits for the commit.
@@ -107,7 +107,7 @@ def complete_batch(works):
     return waited_for
 
 
-def requeue(task_ids, worker):
+def requeue(task_ids: Sequence[str], worker: str) -> None:
     """Put claimed tasks back as if they had never been claimed. If the database is away, the reaper does it."""
     if not task_ids:
         return

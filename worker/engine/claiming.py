@@ -1,9 +1,10 @@
 """Which tasks may begin, claiming one, and notifying tasks that waited for another one."""
 
+from collections.abc import Collection
 from functools import cache
 
 import structlog
-from sqlalchemy import and_, bindparam, exists, func, or_, select, text
+from sqlalchemy import Select, and_, bindparam, exists, func, or_, select, text
 from sqlalchemy.orm import aliased
 
 from panel.core import clock, jobs
@@ -21,7 +22,7 @@ TASK_IS_UNDER_WAY = or_(TASK_IS_OPEN, ROLLBACK_IS_PENDING)
 """Written exactly like the condition of the partial indexes, so that the database uses them."""
 
 
-def claim(task_id, worker):
+def claim(task_id: str, worker: str) -> Task | None:
     """Claim a queued task, or an ended one that has rollback steps left. Return its row.
 
     Returns None when another worker has it, when it is over, or when it has to wait. All open tasks of the resource are
@@ -30,7 +31,8 @@ def claim(task_id, worker):
     others = {other.id: other for other in session.scalars(select_under_way(), {"task_id": task_id})}
     row = others.pop(task_id, None)
     if row is None or row.worker or not can_begin(row, others.values()):
-        return session.rollback()
+        session.rollback()
+        return None
     if row.open:
         if row.lock != "light":
             take_over_rollback(row, others.values())
@@ -41,13 +43,13 @@ def claim(task_id, worker):
 
 
 @cache
-def select_under_way():
+def select_under_way() -> Select[Task]:
     resource = select(Task.resource_id).where(Task.id == bindparam("task_id")).scalar_subquery()
     query = select(Task).where(Task.resource_id == resource, TASK_IS_UNDER_WAY).order_by(Task.id)
     return with_lock(query, key_share=True)
 
 
-def can_begin(row, others):
+def can_begin(row: Task, others: Collection[Task]) -> bool:
     if not row.open:  # an open task takes over the rollback steps of this one
         return not any(other.open or other.worker for other in others)
     if row.kind not in TASK_TYPES:
@@ -60,23 +62,26 @@ def can_begin(row, others):
     return row.lock == "light" or row.hypervisor_id is None or not is_at_capacity(row.hypervisor_id)
 
 
-def conflicts(row, other):
+def conflicts(row: Task, other: Task) -> bool:
     """Return whether `row` has to wait for `other`, which another worker has claimed."""
     is_exclusive = row.lock in EXCLUSIVE_LOCKS or other.lock in EXCLUSIVE_LOCKS or row.lock == other.lock == "storage"
     return is_exclusive or not other.open or other.kind in TASK_TYPES[row.kind].conflicts_with
 
 
-def is_at_capacity(hypervisor_id):
+def is_at_capacity(hypervisor_id: str) -> bool:
     """Return whether the node runs as many tasks as it may. Locks the hypervisor, so that claims count in turn."""
     running = select(func.count()).where(Task.hypervisor_id == hypervisor_id, Task.status == "running")
-    return lock_hypervisor(hypervisor_id).max_tasks <= session.scalar(running.where(Task.lock != "light"))
+    hypervisor = lock_hypervisor(hypervisor_id)
+    if hypervisor is None:  # removed since the task was read: its calls are refused
+        return False
+    return hypervisor.max_tasks <= session.scalars(running.where(Task.lock != "light")).one()
 
 
-def lock_hypervisor(hypervisor_id):
+def lock_hypervisor(hypervisor_id: str | None) -> Hypervisor | None:
     return lock_row(Hypervisor, hypervisor_id)
 
 
-def take_over_rollback(row, others):
+def take_over_rollback(row: Task, others: Collection[Task]) -> None:
     """Move the rollback steps of ended tasks of the resource to this task, which runs them before its own work."""
     for other in others:
         if other.rollback_pending:
@@ -88,7 +93,7 @@ def take_over_rollback(row, others):
 
 
 @cache
-def select_runnable():
+def select_runnable() -> Select[str]:
     """Select the queued tasks that probably can begin, oldest first. A claim checks more closely."""
     other = aliased(Task)
     locks_conflict = or_(
@@ -105,17 +110,17 @@ def select_runnable():
 
 
 @cache
-def select_queued():
+def select_queued() -> Select[str]:
     """Select one queued task of the resource. A cheap check before `select_runnable`."""
     query = select(Task.id).where(Task.resource_id == bindparam("resource_id"), Task.status == "queued")
     return query.limit(1)
 
 
-def has_no_queued(row):
+def has_no_queued(row: Task) -> bool:
     return session.connection().scalar(select_queued(), {"resource_id": row.resource_id}) is None
 
 
-def notify_waiting(row):
+def notify_waiting(row: Task) -> None:
     """Notify for tasks that may have waited for this one, at most three."""
     condition = Task.resource_id == row.resource_id
     if row.lock == "light" and has_no_queued(row):

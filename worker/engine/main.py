@@ -6,7 +6,10 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
+from typing import Any
 
 import structlog
 from redis import Redis, RedisError
@@ -25,6 +28,7 @@ from panel.core.logs import setup_logging
 from panel.core.modules import import_modules
 from panel.services import workers
 from worker.engine import pool, purge
+from worker.engine.application import Application
 from worker.engine.registry import TASK_TYPES
 from worker.engine.scheduler import Scheduler
 from worker.webhooks import dispatcher
@@ -38,13 +42,13 @@ LISTENER_REDIS_TIMEOUT_SECONDS = 30
 """Seconds without an answer after which a listener reconnects to Redis."""
 
 
-def prepare_app(config: Config):
+def prepare_app(config: Config) -> Application:
     """Set up what every process that talks to nodes needs: logging, context, database."""
     setup_logging(config.json_logs)
     return create_worker_app(config)
 
 
-def run_worker(config: Config, check=lambda app: app):
+def run_worker(config: Config, check: Callable[[Any], Application] = lambda app: app) -> None:
     """Run tasks until a signal, then finish the running ones. A second signal ends the process at once.
 
     Another worker runs an interrupted task again. `check` raises ConfigError when the process must not use the
@@ -71,22 +75,26 @@ class Listener(SimpleWorker):
 
     max_connection_wait_time = 2.0
 
-    def handle_warm_shutdown_request(self):
+    def handle_warm_shutdown_request(self) -> None:
         request_stop()
 
 
-def request_stop(*_):
+def request_stop(*_: object) -> None:
     context.current().is_stopping = True
 
 
-def listen(redis_url):
+def listen(redis_url: str) -> None:
     """Submit notifications to the pool until a signal.
 
     RQ's worker may end when the connection to Redis breaks, so a new listener replaces it. The listener has its own
     connection because RQ sets a longer timeout on it.
     """
     connection = Redis.from_url(redis_url, socket_connect_timeout=2, retry=Retry(NoBackoff(), 0))
-    options = {"connection": connection, "serializer": "json", "worker_ttl": LISTENER_REDIS_TIMEOUT_SECONDS}
+    options: dict[str, Any] = {
+        "connection": connection,
+        "serializer": "json",
+        "worker_ttl": LISTENER_REDIS_TIMEOUT_SECONDS,
+    }
     while not context.current().is_stopping:
         install_signal_handlers(request_stop)
         try:
@@ -97,12 +105,12 @@ def listen(redis_url):
             time.sleep(1)
 
 
-def install_signal_handlers(call):
+def install_signal_handlers(call: Callable[[int, FrameType | None], object]) -> None:
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, call)
 
 
-def publish_liveness(name, stopped):
+def publish_liveness(name: str, stopped: threading.Event) -> None:
     while not stopped.is_set():
         with suppress(RedisError, OSError):  # the listener logs it
             workers.record_heartbeat(name)
@@ -111,12 +119,12 @@ def publish_liveness(name, stopped):
         workers.remove(name)
 
 
-def run_scheduler(config: Config, check=lambda app: app):
+def run_scheduler(config: Config, check: Callable[[Any], Application] = lambda app: app) -> None:
     """Run periodic jobs and node watchers until SIGTERM."""
     Scheduler(check(prepare_app(config))).run()
 
 
-def run_and_exit(function, *args):
+def run_and_exit(function: Callable[..., None], *args: Any) -> None:
     """Run a process's main function and end the process with `os._exit`.
 
     Python's own shutdown could block for ever on locks of threads that wait for a node or for Redis.

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from itertools import count as numbers
+from typing import Any
 
 import structlog
 from sqlalchemy import update
@@ -17,6 +18,7 @@ from panel.core.database_errors import log_failure
 from panel.core.db import new_id, session
 from panel.models import Task
 from worker.engine import batch, claiming, runner
+from worker.engine.application import Application
 
 log = structlog.get_logger()
 
@@ -25,7 +27,7 @@ HEARTBEAT_INTERVAL_SECONDS = 8.0
 
 
 class TaskPool:
-    def __init__(self, app, size, heartbeat_interval=HEARTBEAT_INTERVAL_SECONDS):
+    def __init__(self, app: Application, size: int, heartbeat_interval: float = HEARTBEAT_INTERVAL_SECONDS) -> None:
         self.app, self.worker = app, f"worker-{new_id()}"
         self.free_slots = threading.Semaphore(size)
         self.threads = ThreadPoolExecutor(size, thread_name_prefix="task")
@@ -35,12 +37,12 @@ class TaskPool:
         self.stopped = threading.Event()
         threading.Thread(target=self.heartbeat_loop, args=(heartbeat_interval,), name="heartbeat", daemon=True).start()
 
-    def submit(self, function, *args):
+    def submit(self, function: str, *args: Any) -> None:
         """Run the call on a free thread. Block while all threads are busy."""
         self.free_slots.acquire()
         self.threads.submit(self.run_call, function, *args).add_done_callback(lambda _: self.free_slots.release())
 
-    def run_call(self, function, *args):
+    def run_call(self, function: str, *args: Any) -> None:
         try:
             with self.app.app_context():
                 if function == "worker.engine.runner.run":
@@ -51,7 +53,7 @@ class TaskPool:
         except Exception as error:
             log_failure(log, "call_failed", error, function=function)
 
-    def run(self, *task_ids):
+    def run(self, *task_ids: str) -> None:
         name = f"{self.worker}-{next(self.claim_numbers)}"
         self.active_claims.add(name)
         try:
@@ -59,7 +61,7 @@ class TaskPool:
         finally:
             self.active_claims.discard(name)  # without a heartbeat, the reaper re-queues a row that is still running
 
-    def heartbeat_loop(self, interval):
+    def heartbeat_loop(self, interval: float) -> None:
         """Refresh `heartbeat_at` of all active tasks. No thread blocks for ever: every driver call has a timeout."""
         while not self.stopped.wait(interval):
             names = list(self.active_claims)
@@ -73,12 +75,12 @@ class TaskPool:
             except Exception as error:
                 log_failure(log, "heartbeat_failed", error)
 
-    def shutdown(self):
+    def shutdown(self) -> None:
         """Accept no more calls and wait for the running ones. Heartbeats continue until they end."""
         self.threads.shutdown()
         self.stopped.set()
 
 
-def on_message(function, *args):
+def on_message(function: str, *args: Any) -> None:
     """Submit a notification to the pool. Called by RQ."""
     context.current().task_pool.submit(function, *args)

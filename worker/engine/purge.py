@@ -15,7 +15,7 @@ EVENT_RETENTION = timedelta(days=7)
 
 
 @periodic(seconds=3600)
-def purge_expired():
+def purge_expired() -> None:
     now = clock.now()
     session.execute(delete(LoginSession).where(LoginSession.expires_at < now))
     session.execute(delete(Event).where(Event.created_at < now - EVENT_RETENTION))

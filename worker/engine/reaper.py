@@ -6,6 +6,7 @@ itself, every task gets a whole lease again. Any number of reapers may run: each
 row.
 """
 
+from datetime import datetime
 from time import monotonic
 
 import structlog
@@ -33,31 +34,34 @@ MAX_BACKLOG = 100
 class Reaper:
     """Runs every few seconds. Remembers the heartbeats and the waiting tasks of its last run."""
 
-    def __init__(self, lease=TASK_LEASE_SECONDS):
+    def __init__(self, lease: float = TASK_LEASE_SECONDS) -> None:
         self.lease = lease
-        self.last_heartbeats, self.last_run_at = {}, 0.0
-        self.waiting, self.next_rollback_retry_at = set(), 0.0
+        self.last_heartbeats: dict[tuple[str, str, datetime | None], float] = {}
+        self.waiting: set[str] = set()
+        self.last_run_at = self.next_rollback_retry_at = 0.0
 
-    def __call__(self):
+    def __call__(self) -> None:
         self.requeue_lost()
         if queue_length() < MAX_BACKLOG:
             self.renotify_stale()
             self.retry_rollbacks()
 
-    def requeue_lost(self):
+    def requeue_lost(self) -> None:
         now = monotonic()
         if now - self.last_run_at > self.lease / 2:
             self.last_heartbeats = {}
         self.last_run_at = now
         claimed = select(Task.id, Task.worker, Task.heartbeat_at).where(TASK_IS_UNDER_WAY)
-        rows = [tuple(row) for row in session.execute(claimed.where(Task.worker.is_not(None)))]
+        rows = [
+            (row.id, row.worker, row.heartbeat_at) for row in session.execute(claimed.where(Task.worker.is_not(None)))
+        ]
         session.commit()
         self.last_heartbeats = {row: self.last_heartbeats.get(row, now) for row in rows}
         for row, unchanged_since in self.last_heartbeats.items():
             if now - unchanged_since >= self.lease:
                 requeue_or_fail(*row)
 
-    def renotify_stale(self):
+    def renotify_stale(self) -> None:
         """Notify again for tasks that were already waiting at the last run: their notification was lost."""
         waiting = session.scalars(select_runnable().limit(5 * MAX_BACKLOG)).all()
         session.commit()
@@ -66,7 +70,7 @@ class Reaper:
                 jobs.notify(task_id)
         self.waiting = set(waiting)
 
-    def retry_rollbacks(self):
+    def retry_rollbacks(self) -> None:
         """Once a lease, notify for ended tasks with rollback steps on nodes that are up."""
         if monotonic() < self.next_rollback_retry_at:
             return
@@ -80,7 +84,7 @@ class Reaper:
             jobs.notify(task_id)
 
 
-def queue_length():
+def queue_length() -> int:
     """Return how many notifications wait in the queue; MAX_BACKLOG when Redis does not answer."""
     try:
         return jobs.queue().count
@@ -88,7 +92,7 @@ def queue_length():
         return MAX_BACKLOG
 
 
-def requeue_or_fail(task_id, worker, heartbeat):
+def requeue_or_fail(task_id: str, worker: str, heartbeat: datetime | None) -> None:
     """Re-queue a task whose worker was lost. Fail one that lost too many workers."""
     query = select(Task).where(Task.id == task_id, Task.worker == worker, Task.heartbeat_at == heartbeat)
     row = session.scalar(with_lock(query, key_share=True))

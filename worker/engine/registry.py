@@ -2,8 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from panel.core import jobs
+from panel.models import Task
+
+if TYPE_CHECKING:
+    from worker.engine.runner import TaskContext
+
+Handler = TypeVar("Handler", bound="Callable[[TaskContext], None]")
+Job = TypeVar("Job", bound=Callable[[], None])
 
 
 @dataclass(frozen=True)
@@ -15,29 +23,38 @@ class BatchHandler:
     """
 
     stage: str
-    body: Callable
+    body: "Callable[..., list[TaskContext]]"
 
 
 @dataclass(frozen=True)
 class TaskType:
-    body: Callable
-    on_failure: Callable | None = None
+    body: "Callable[[TaskContext], None]"
+    on_failure: Callable[[Task, str], None] | None = None
     conflicts_with: tuple[str, ...] = ()
-    batch: BatchHandler | None = None
 
 
 TASK_TYPES: dict[str, TaskType] = {}
+BATCH_HANDLERS: dict[str, BatchHandler] = {}
+"""By task kind."""
 
 
-def task_handler(kind, *, on_failure=None, conflicts_with=(), batch=None):
+def task_handler(
+    kind: str,
+    *,
+    on_failure: Callable[[Task, str], None] | None = None,
+    conflicts_with: tuple[str, ...] = (),
+    batch: BatchHandler | None = None,
+) -> Callable[[Handler], Handler]:
     """Register the handler of a task kind.
 
     `on_failure(task, error)` runs when the task failed or was cancelled. A task waits while a task of one of the kinds
     `conflicts_with` runs on the same resource.
     """
 
-    def register(body):
-        TASK_TYPES[kind] = TaskType(body, on_failure, conflicts_with, batch)
+    def register(body: Handler) -> Handler:
+        TASK_TYPES[kind] = TaskType(body, on_failure, conflicts_with)
+        if batch:
+            BATCH_HANDLERS[kind] = batch
         return body
 
     return register
@@ -45,16 +62,16 @@ def task_handler(kind, *, on_failure=None, conflicts_with=(), batch=None):
 
 @dataclass(frozen=True)
 class PeriodicJob:
-    function: Callable
+    function: Callable[[], None]
     seconds: float
     in_scheduler: bool
 
     @property
-    def path(self):
+    def path(self) -> str:
         """The dotted path of the function, as in queue messages."""
         return f"{self.function.__module__}.{self.function.__qualname__}"
 
-    def start(self):
+    def start(self) -> None:
         """Notify a worker, which calls the function, or call it here if it runs in the scheduler."""
         if self.in_scheduler:
             self.function()
@@ -65,13 +82,13 @@ class PeriodicJob:
 PERIODIC_JOBS: list[PeriodicJob] = []
 
 
-def periodic(*, seconds, in_scheduler=False):
+def periodic(*, seconds: float, in_scheduler: bool = False) -> Callable[[Job], Job]:
     """Register a function without arguments that runs every so many seconds, in a worker.
 
     `in_scheduler`: it runs in the scheduler itself. It must be quick then, because other jobs wait meanwhile.
     """
 
-    def register(function):
+    def register(function: Job) -> Job:
         PERIODIC_JOBS.append(PeriodicJob(function, seconds, in_scheduler))
         return function
 

@@ -10,9 +10,11 @@ When the task fails they run, newest first. Those that fail stay in the row, and
 import time
 import traceback
 from contextlib import suppress
+from datetime import datetime
+from typing import Any
 
 import structlog
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Row, bindparam, insert, select, update
 from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
@@ -25,7 +27,7 @@ from panel.core.messages import message, message_of
 from panel.models import Task, TaskLog
 from worker.engine import claiming
 from worker.engine.registry import TASK_TYPES
-from worker.nodes.base import NodeError, NotOnNode, Unreachable
+from worker.nodes.base import NodeDriver, NodeError, NotOnNode, Unreachable
 from worker.sync.node_sync import connect_node
 
 log = structlog.get_logger()
@@ -47,16 +49,16 @@ class LeaseLost(Exception):
 class TaskContext:
     """What a handler receives: the task's row, its node, and methods for steps, rollback and progress."""
 
-    def __init__(self, row: Task, worker: str):
+    def __init__(self, row: Task, worker: str) -> None:
         self.task, self.worker = row, worker
         self.database, self.next_progress_write_at = session.get_bind(), 0.0
         self.nothing_queued, self.highest_progress = False, 0
 
     @property
-    def node(self):
+    def node(self) -> NodeDriver:
         return connect_node(self.task.hypervisor_id)
 
-    def step(self, stage, progress):
+    def step(self, stage: str, progress: int) -> None:
         """Begin a step: commit what came before and record the new stage.
 
         Raises Cancelled, or LeaseLost when another worker has the task.
@@ -69,7 +71,7 @@ class TaskContext:
         if cancelled:
             raise Cancelled
 
-    def step_exclusive(self, stage, progress):
+    def step_exclusive(self, stage: str, progress: int) -> None:
         """Begin a step that only one task of the node may be in at a time. Waits for the others."""
         if not self.is_turn(stage):
             self.step(message("Waiting for another task: {stage}", stage=stage), progress)
@@ -78,18 +80,18 @@ class TaskContext:
                 time.sleep(TASK_WAIT_INTERVAL_SECONDS)
         self.step(stage, progress)
 
-    def is_turn(self, stage):
+    def is_turn(self, stage: str) -> bool:
         claiming.lock_hypervisor(self.task.hypervisor_id)
         others = select(Task.id).where(Task.hypervisor_id == self.task.hypervisor_id, Task.status == "running")
         return session.scalar(others.where(Task.stage == stage, Task.id != self.task.id).limit(1)) is None
 
-    def check(self):
+    def check(self) -> None:
         """Raise when the task was cancelled or its lease is lost. Ends the transaction."""
         owned_row = select(Task.cancel_requested_at).where(Task.id == self.task.id, Task.worker == self.worker)
         self.check_lease(session.execute(owned_row).one_or_none())
         session.commit()
 
-    def report_progress(self, done, total):
+    def report_progress(self, done: int, total: int) -> None:
         """Record the bytes of a transfer, at most once a second, and raise like `check`.
 
         Uses its own database session, because a driver may call it from another thread.
@@ -104,18 +106,18 @@ class TaskContext:
             own_session.commit()
         self.check_lease(row)
 
-    def check_lease(self, row):
+    def check_lease(self, row: Row[datetime | None] | None) -> None:
         if row is None:
             raise LeaseLost
         if row.cancel_requested_at:
             raise Cancelled
 
-    def undo(self, call, *args):
+    def undo(self, call: str, *args: Any) -> None:
         """Store a rollback step for the next step: a method of the node driver and its arguments."""
         self.update(rollback_steps=[*self.task.rollback_steps, [call, *args]])
         session.commit()
 
-    def update(self, **values):
+    def update(self, **values: Any) -> datetime | None:
         """Write values into the row and return `cancel_requested_at`. Raise LeaseLost when the lease is lost."""
         now = clock.now()
         values |= {"heartbeat_at": now, "updated_at": now}
@@ -138,7 +140,7 @@ INSERT_LOG = insert(TaskLog.__table__)
 """Compiled once and executed without the ORM, because every task does it several times."""
 
 
-def run(task_id, worker):
+def run(task_id: str, worker: str) -> None:
     """Run one task to its end. Return at once when it cannot be claimed. `worker` is a new, unique name."""
     row = claiming.claim(task_id, worker)
     if row is None:
@@ -160,7 +162,7 @@ def run(task_id, worker):
         claiming.notify_waiting(row)
 
 
-def execute(work):
+def execute(work: TaskContext) -> None:
     try:
         roll_back(work)
         if work.task.cancel_requested_at:
@@ -188,7 +190,7 @@ def execute(work):
         )
 
 
-def finish(work, status, **values):
+def finish(work: TaskContext, status: str, **values: Any) -> None:
     """End the task and commit what the handler changed since its last step. Raise LeaseLost when the lease is lost."""
     work.update(status=status, worker=None, finished_at=clock.now(), secret=None, **values)
     # Query before the commit, while the row is locked: a claim that found this task running is over by then, so its
@@ -198,7 +200,14 @@ def finish(work, status, **values):
     log.info("task_ended", status=status)
 
 
-def fail(work, status, error, detail=None, outcome_unknown=False, error_class=None):
+def fail(
+    work: TaskContext,
+    status: str,
+    error: str,
+    detail: str | None = None,
+    outcome_unknown: bool = False,
+    error_class: str | None = None,
+) -> None:
     """Roll back, then end the task with the reason.
 
     If the outcome on the node is unknown (timeout), keep the rollback steps for a second run, because the call may take
@@ -220,7 +229,7 @@ def fail(work, status, error, detail=None, outcome_unknown=False, error_class=No
     )
 
 
-def finish_failed(work, status, error, detail=None, **values):
+def finish_failed(work: TaskContext, status: str, error: str, detail: str | None = None, **values: Any) -> None:
     """End the task with the reason and run its failure handler. An error in that handler is only logged."""
     task_type = TASK_TYPES.get(work.task.kind)
     if task_type and task_type.on_failure:
@@ -233,7 +242,7 @@ def finish_failed(work, status, error, detail=None, **values):
     finish(work, status, stage=message("Stopped"), error=error, error_detail=detail, **values)
 
 
-def roll_back(work):
+def roll_back(work: TaskContext) -> None:
     """Run the rollback steps, newest first, and remove each when it is done. A missing object counts as done."""
     while work.task.rollback_steps:
         work.update()
@@ -245,7 +254,7 @@ def roll_back(work):
         session.commit()
 
 
-def try_roll_back(work):
+def try_roll_back(work: TaskContext) -> None:
     """Run the rollback steps. A step that fails stays in the row, and so do those stored before it."""
     try:
         roll_back(work)
@@ -256,7 +265,7 @@ def try_roll_back(work):
         log.warning("undo_failed", step=work.task.rollback_steps[-1], error=getattr(error, "detail", repr(error)))
 
 
-def retry_rollback(work):
+def retry_rollback(work: TaskContext) -> None:
     """Run the rollback steps that an ended task has left."""
     try_roll_back(work)
     work.update(worker=None, rollback_pending=bool(work.task.rollback_steps))

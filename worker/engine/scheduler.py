@@ -10,6 +10,7 @@ serializer.
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import structlog
 from redis import RedisError
@@ -20,9 +21,10 @@ from panel.core import context
 from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.models import Hypervisor
+from worker.engine.application import Application
 from worker.engine.reaper import TASK_LEASE_SECONDS, Reaper
 from worker.engine.registry import PERIODIC_JOBS
-from worker.nodes.base import NodeError
+from worker.nodes.base import NodeError, Power
 from worker.sync import node_sync
 
 log = structlog.get_logger()
@@ -37,17 +39,19 @@ NODE_PROBE_INTERVAL_SECONDS = 600.0
 
 
 class Scheduler:
-    def __init__(self, app, lease=TASK_LEASE_SECONDS):
+    def __init__(self, app: Application, lease: float = TASK_LEASE_SECONDS) -> None:
         self.app, self.stopped = app, threading.Event()
         self.leader_lock = Lock(context.current().redis, LEADER_LOCK_KEY, timeout=20, blocking=False)
-        self.watchers: dict[tuple, NodeWatcher] = {}
-        self.calls = {Reaper(lease): lease / 8, self.update_watchers: 5} | {
-            job.start: job.seconds for job in PERIODIC_JOBS
+        self.watchers: dict[tuple[str, str, str], NodeWatcher] = {}
+        self.calls: dict[Callable[[], object], float] = {
+            Reaper(lease): lease / 8,
+            self.update_watchers: 5,
+            **{job.start: job.seconds for job in PERIODIC_JOBS},
         }
         """Seconds between two calls. Each call is quick: longer work is enqueued or has its own thread."""
         self.due = dict.fromkeys(self.calls, 0.0)
 
-    def run(self):
+    def run(self) -> None:
         for name in (signal.SIGTERM, signal.SIGINT):
             signal.signal(name, lambda *_: self.stopped.set())
         while not self.stopped.is_set():  # not `wait`: the signal handler would need the lock that it holds
@@ -56,7 +60,7 @@ class Scheduler:
         self.close_watchers()
         self.resign()
 
-    def tick(self):
+    def tick(self) -> None:
         try:
             is_leading = self.is_leader()
         except RedisError as error:
@@ -69,35 +73,36 @@ class Scheduler:
                 self.due[call] = time.monotonic() + seconds
                 self.run_call(call)
 
-    def run_call(self, call):
+    def run_call(self, call: Callable[[], object]) -> None:
         try:
             with self.app.app_context():
                 call()
         except Exception as error:
             log_failure(log, "schedule_failed", error)  # the database may be away: the call comes again
 
-    def is_leader(self):
+    def is_leader(self) -> bool:
         if self.leader_lock.owned():
             self.leader_lock.reacquire()
             return True
         return self.leader_lock.acquire()
 
-    def resign(self):
+    def resign(self) -> None:
         try:
             if self.leader_lock.owned():
                 self.leader_lock.release()
         except RedisError:
             pass  # the lock expires
 
-    def update_watchers(self):
+    def update_watchers(self) -> None:
         """Start a watcher for each node. Close those whose node was removed or has another address."""
-        current = {tuple(row) for row in session.execute(select(Hypervisor.id, Hypervisor.driver, Hypervisor.uri))}
+        rows = session.execute(select(Hypervisor.id, Hypervisor.driver, Hypervisor.uri))
+        current = {(row.id, row.driver, row.uri) for row in rows}
         for key in self.watchers.keys() - current:
             self.watchers.pop(key).close()
         for key in current - self.watchers.keys():
             self.watchers[key] = NodeWatcher(self.app, key[0])
 
-    def close_watchers(self):
+    def close_watchers(self) -> None:
         while self.watchers:
             self.watchers.popitem()[1].close()
 
@@ -109,7 +114,7 @@ class NodeWatcher:
     neither other nodes nor the end of the process.
     """
 
-    def __init__(self, app, hypervisor_id):
+    def __init__(self, app: Application, hypervisor_id: str) -> None:
         self.app, self.hypervisor_id = app, hypervisor_id
         self.closed, self.due = threading.Event(), threading.Event()
         for loop in (self.listen, self.poll):
@@ -117,11 +122,11 @@ class NodeWatcher:
                 target=self.run_forever, args=(loop,), name=f"node watcher {hypervisor_id}", daemon=True
             ).start()
 
-    def close(self):
+    def close(self) -> None:
         self.closed.set()
         self.due.set()
 
-    def run_forever(self, loop):
+    def run_forever(self, loop: Callable[[], None]) -> None:
         while not self.closed.is_set():
             try:
                 with self.app.app_context():
@@ -133,16 +138,16 @@ class NodeWatcher:
                 log_failure(log, "watch_failed", error, node=self.hypervisor_id)
             self.closed.wait(5)
 
-    def listen(self):
+    def listen(self) -> None:
         node = node_sync.connect_node(self.hypervisor_id)
         self.due.set()
         node.watch_events(self.on_power_event, self.closed.is_set)
 
-    def on_power_event(self, instance_id, power):
+    def on_power_event(self, instance_id: str, power: Power | None) -> None:
         with self.app.app_context():
             node_sync.on_power_event(self.hypervisor_id, instance_id, power)
 
-    def poll(self):
+    def poll(self) -> None:
         next_probe_at = 0.0
         while not self.closed.is_set():
             self.due.clear()
