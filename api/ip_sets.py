@@ -33,28 +33,22 @@ def get_own_ip_set(set_id):
     return ip_sets.get_own(set_id, kit.account())
 
 
-def with_counts(ip_set):
-    return ip_sets.with_counts([ip_set])[0]
-
-
 @user.get("/ip-sets", op="list", can=VIEW, query=IpSetQuery, out=kit.page(IpSetRow))
 def listing(query):
     """List IP sets by name: one's own and the platform's."""
-    rows = kit.paginate(ip_sets.listing(kit.account(), **query))
-    ip_sets.with_counts(rows["data"])
-    return rows
+    return kit.paginate(ip_sets.listing(kit.account(), **query))
 
 
 @user.post("/ip-sets", op="create", can=MANAGE, body=IpSetIn, out=kit.wrapped("ip_set", IpSetOut))
 def create(body):
     """Make an IP set."""
-    return {"message": "The set is made.", "ip_set": with_counts(ip_sets.create(kit.account(), **body))}
+    return {"message": "The set is made.", "ip_set": ip_sets.create(kit.account(), **body)}
 
 
 @user.get("/ip-set/<set_id>", op="get", can=VIEW, out=kit.wrapped("ip_set", IpSetOut))
 def show(set_id):
     """Show an IP set with its entries."""
-    return {"message": None, "ip_set": with_counts(ip_sets.get(set_id, kit.account()))}
+    return {"message": None, "ip_set": ip_sets.get(set_id, kit.account())}
 
 
 @user.patch("/ip-set/<set_id>", op="update", can=MANAGE, body=IpSetPatch, out=kit.wrapped("ip_set", IpSetOut))
@@ -63,7 +57,7 @@ def update(body, set_id):
 
     Only what is sent changes. The version stays once there are entries or rules that refer to the set.
     """
-    return {"message": "The set is changed.", "ip_set": with_counts(ip_sets.update(get_own_ip_set(set_id), **body))}
+    return {"message": "The set is changed.", "ip_set": ip_sets.update(get_own_ip_set(set_id), **body)}
 
 
 @user.delete("/ip-set/<set_id>", op="delete", can=DELETE, out=kit.result())
@@ -124,9 +118,7 @@ def admin_listing(query):
 
     By name. `account_id` is null for the platform's.
     """
-    rows = kit.paginate(ip_sets.listing(**query))
-    ip_sets.with_counts(rows["__rows__"])
-    return rows
+    return kit.paginate(ip_sets.listing(**query))
 
 
 @admin.post("/ip-sets", op="create", can=WRITE, body=AdminIpSetIn, out=AdminIpSetOut)
@@ -138,7 +130,7 @@ def admin_create(body):
     """
     owner = body.pop("user_id")
     kit.set_message("The set is made.")
-    return with_counts(ip_sets.create(owner and accounts.get(owner, "user_id"), **body))
+    return ip_sets.create(owner and accounts.get(owner, "user_id"), **body)
 
 
 @admin.get("/ip-set/<set_id>", op="get", can=READ, out=AdminIpSetOut)
@@ -147,7 +139,7 @@ def admin_show(set_id):
 
     Entries in the order of their addresses.
     """
-    return with_counts(ip_sets.get(set_id))
+    return ip_sets.get(set_id)
 
 
 @admin.patch("/ip-set/<set_id>", op="update", can=WRITE, body=IpSetPatch, out=AdminIpSetOut)
@@ -158,7 +150,7 @@ def admin_update(body, set_id):
     their own.
     """
     kit.set_message("The set is changed.")
-    return with_counts(ip_sets.update(ip_sets.get_own(set_id), **body))
+    return ip_sets.update(ip_sets.get_own(set_id), **body)
 
 
 @admin.delete("/ip-set/<set_id>", op="delete", can=WRITE)

@@ -46,9 +46,7 @@ def list_permissions():
 @user.get("/team/roles", op="roles", can=VIEW, query=kit.PageQuery, out=kit.page(RoleOut))
 def list_roles():
     """List the roles by name."""
-    rows = kit.paginate(team.select_roles(kit.account()))
-    team.with_counts(rows["data"])
-    return rows
+    return kit.paginate(team.select_roles(kit.account()))
 
 
 @user.post("/team/roles", op="role_create", can=MANAGE, body=RoleIn, out=kit.wrapped("role", RoleOut))
@@ -58,13 +56,13 @@ def create_role(body):
     Who may do something with a kind of resource also sees it: the `.view` permission is added. Members who
     look after the team can only give what their own role permits: else 403.
     """
-    return {"message": "The role is added.", "role": with_counts(team.create_role(kit.account(), **body))}
+    return {"message": "The role is added.", "role": team.create_role(kit.account(), **body)}
 
 
 @user.get("/team/role/<role_id>", op="role_get", can=VIEW, out=kit.wrapped("role", RoleOut))
 def show_role(role_id):
     """Show a role."""
-    return {"message": None, "role": with_counts(team.get_role(role_id, kit.account()))}
+    return {"message": None, "role": team.get_role(role_id, kit.account())}
 
 
 @user.patch("/team/role/<role_id>", op="role_update", can=MANAGE, body=RolePatch, out=kit.wrapped("role", RoleOut))
@@ -75,7 +73,7 @@ def update_role(body, role_id):
     """
     access = kit.account()
     role = team.update_role(access, team.get_role(role_id, access), **body)
-    return {"message": "The role is changed.", "role": with_counts(role)}
+    return {"message": "The role is changed.", "role": role}
 
 
 @user.delete("/team/role/<role_id>", op="role_delete", can=MANAGE, out=kit.result())
@@ -86,10 +84,6 @@ def delete_role(role_id):
     """
     team.delete_role(kit.account(), team.get_role(role_id, kit.account()))
     return {"message": "The role is removed."}
-
-
-def with_counts(role):
-    return team.with_counts([role])[0]
 
 
 @user.get("/team/subusers", op="members", can=VIEW, query=kit.PageQuery, out=kit.page(MemberOut))

@@ -1,7 +1,9 @@
 """IP sets: named lists of networks that security rules refer to."""
 
-from sqlalchemy import ForeignKey, Index, String
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from typing import TYPE_CHECKING
+
+from sqlalchemy import ForeignKey, Index, String, func, select
+from sqlalchemy.orm import Mapped, column_property, mapped_column, relationship
 
 from panel.core.db import Model, TimestampMixin
 
@@ -28,6 +30,10 @@ class IpSet(TimestampMixin, Model):
         back_populates="ip_set", cascade="all, delete-orphan", order_by="IpSetEntry.id", passive_deletes=True
     )
 
+    if TYPE_CHECKING:
+        entries_count: Mapped[int]
+        rules_count: Mapped[int]
+
     @property
     def is_global(self) -> bool:
         return self.account_id is None
@@ -44,3 +50,15 @@ class IpSetEntry(TimestampMixin, Model):
     description: Mapped[str | None]
 
     ip_set: Mapped[IpSet] = relationship(back_populates="entries")
+
+
+IpSet.entries_count = column_property(
+    select(func.count())
+    .select_from(IpSetEntry)
+    .where(IpSetEntry.ip_set_id == IpSet.id)
+    .correlate(IpSet)
+    .scalar_subquery(),
+    deferred=True,
+    group="counts",
+)
+"""How many networks it has. Lists load the counts with `undefer_group`."""

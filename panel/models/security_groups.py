@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ForeignKey, Index, String
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy import ForeignKey, Index, String, func, select
+from sqlalchemy.orm import Mapped, column_property, mapped_column, relationship
 
 from panel.core.db import Model, TimestampMixin
 from panel.models.instances import Instance
@@ -94,3 +94,15 @@ class SecurityGroupMember(TimestampMixin, Model):
 
     group: Mapped[SecurityGroup] = relationship(back_populates="members")
     instance: Mapped[Instance] = relationship()
+
+
+IpSet.rules_count = column_property(
+    select(func.count())
+    .select_from(SecurityRule)
+    .where(SecurityRule.ip_set_id == IpSet.id)
+    .correlate(IpSet)
+    .scalar_subquery(),
+    deferred=True,
+    group="counts",
+)
+"""How many rules refer to the set."""

@@ -3,8 +3,8 @@
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sqlalchemy import JSON, ForeignKey, Index, String
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy import JSON, ForeignKey, Index, String, func, select
+from sqlalchemy.orm import Mapped, column_property, mapped_column, relationship
 
 from panel.core import clock
 from panel.core.db import Model, TimestampMixin
@@ -27,8 +27,7 @@ class Role(TimestampMixin, Model):
     permissions: Mapped[list] = mapped_column(JSON, default=list)
 
     if TYPE_CHECKING:
-        members: int
-        """Set by `with_counts` of panel.services.team."""
+        members: Mapped[int]
 
 
 class Member(TimestampMixin, Model):
@@ -87,6 +86,13 @@ class Member(TimestampMixin, Model):
     @property
     def last_login_at(self) -> datetime | None:
         return self.account.last_login_at if self.account else None
+
+
+Role.members = column_property(
+    select(func.count()).select_from(Member).where(Member.role_id == Role.id).correlate(Role).scalar_subquery(),
+    deferred=True,
+)
+"""How many members have it. Lists load it with `undefer`."""
 
 
 class ResourceGrant(Model):

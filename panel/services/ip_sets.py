@@ -7,6 +7,7 @@ changed.
 import ipaddress
 
 from sqlalchemy import func, or_, select
+from sqlalchemy.orm import undefer_group
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
@@ -25,7 +26,13 @@ def visible_condition(model, account):
 
 
 def listing(account=None, *, search=None):
-    query = select(IpSet).where(visible_condition(IpSet, account)).order_by(IpSet.name, IpSet.id)
+    """Select the sets by name, each with the number of its entries and of the rules that refer to it."""
+    query = (
+        select(IpSet)
+        .options(undefer_group("counts"))
+        .where(visible_condition(IpSet, account))
+        .order_by(IpSet.name, IpSet.id)
+    )
     return query.where(IpSet.name.icontains(search, autoescape=True)) if search else query
 
 
@@ -45,17 +52,6 @@ def get_own(set_id, account=None):
     if account and ip_set.is_global:
         raise Forbidden(message("This set belongs to the platform, so it cannot be changed here."))
     return ip_set
-
-
-def with_counts(sets):
-    """Set `entries_count` and `rules_count` on each set: its entries and the rules that refer to it."""
-    ids = [ip_set.id for ip_set in sets]
-    for model, name in ((IpSetEntry, "entries_count"), (SecurityRule, "rules_count")):
-        counts = select(model.ip_set_id, func.count()).where(model.ip_set_id.in_(ids)).group_by(model.ip_set_id)
-        count_by_id = dict(session.execute(counts).all())
-        for ip_set in sets:
-            setattr(ip_set, name, count_by_id.get(ip_set.id, 0))
-    return sets
 
 
 def create(account, *, name, ip_version, description=None):

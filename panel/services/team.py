@@ -4,11 +4,11 @@ Nobody grants more than they have. A member who manages the team may grant their
 and cannot change members who have more.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Select, delete, func, or_, select
-from sqlalchemy.orm import joinedload, selectinload
+from sqlalchemy import Select, delete, or_, select
+from sqlalchemy.orm import joinedload, selectinload, undefer
 
 from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
@@ -30,16 +30,8 @@ HIGHER_MEMBER_MESSAGE = message("This person has more rights than you. Ask the a
 
 
 def select_roles(access: Access) -> Select[Role]:
-    return select(Role).where(Role.account_id == access.id).order_by(Role.name, Role.id)
-
-
-def with_counts(roles: Sequence[Role]) -> Sequence[Role]:
-    """Set `members` on each role: the number of members who have it."""
-    counts = select(Member.role_id, func.count()).where(Member.role_id.in_([role.id for role in roles]))
-    by_role = dict(session.execute(counts.group_by(Member.role_id)).all())
-    for role in roles:
-        role.members = by_role.get(role.id, 0)
-    return roles
+    """Select the roles by name, each with the number of its members."""
+    return select(Role).options(undefer(Role.members)).where(Role.account_id == access.id).order_by(Role.name, Role.id)
 
 
 def get_role(role_id: str, access: Access, error_field: str | None = None) -> Role:

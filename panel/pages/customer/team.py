@@ -64,7 +64,7 @@ def index():
 
 
 def list_roles():
-    return team.with_counts(session.scalars(team.select_roles(current_access())).all())
+    return session.scalars(team.select_roles(current_access())).all()
 
 
 @bp.get("/invite")

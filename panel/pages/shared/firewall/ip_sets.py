@@ -35,7 +35,6 @@ def get_own(set_id):
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(ip_sets.listing(scope_account(), search=search))
-    ip_sets.with_counts(page.rows)
     emails = owner_emails.for_rows(page.rows) if is_operator_area() else {}
     return render("customer/ip_sets/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 
@@ -68,7 +67,7 @@ def show(set_id):
 
 
 def set_page(set_id, form, block):
-    ip_set = ip_sets.with_counts([get_visible(set_id)])[0]
+    ip_set = get_visible(set_id)
     context = {
         "ip_set": ip_set,
         "form": form,
