@@ -78,7 +78,7 @@ def is_at_capacity(hypervisor_id: str) -> bool:
 
 
 def lock_hypervisor(hypervisor_id: str | None) -> Hypervisor | None:
-    return lock_row(Hypervisor, hypervisor_id)
+    return lock_row(Hypervisor, hypervisor_id) if hypervisor_id else None
 
 
 def take_over_rollback(row: Task, others: Collection[Task]) -> None:
