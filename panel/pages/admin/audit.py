@@ -25,10 +25,10 @@ def index():
     filters = parse_filters()
     owner = filters["account_id"] and session.get(Account, filters["account_id"])
     context = {
-        "wanted": filters,
+        "audit_filters": filters,
         "owner": owner,
-        "words": audit_view.describe_entry,
-        "thing": audit_view.object_type_label,
+        "describe_entry": audit_view.describe_entry,
+        "object_type_label": audit_view.object_type_label,
         "person_kinds": labels.PERSON_KINDS,
     }
     return render("admin/audit/index.html", "rows", page=Page(audit.listing(**filters)), **context)
@@ -51,8 +51,8 @@ def show(entry_id):
         "admin/audit/show.html",
         entry=entry,
         owner=owner,
-        words=audit_view.describe_entry,
-        thing=audit_view.object_type_label,
+        describe_entry=audit_view.describe_entry,
+        object_type_label=audit_view.object_type_label,
         person_kinds=labels.PERSON_KINDS,
     )
 

@@ -113,9 +113,9 @@ def show(hypervisor_id):
         "live",
         hypervisor=hypervisor,
         condition=hypervisors.get_condition,
-        asked=requested_at,
-        looking=hypervisor.status == "unknown" or is_test_pending(hypervisor, requested_at),
-        work=session.scalars(tasks.listing(status="open", hypervisor_id=hypervisor.id).limit(5)).all(),
+        test_requested_at=requested_at,
+        is_testing=hypervisor.status == "unknown" or is_test_pending(hypervisor, requested_at),
+        open_tasks=session.scalars(tasks.listing(status="open", hypervisor_id=hypervisor.id).limit(5)).all(),
     )
 
 
@@ -170,7 +170,7 @@ def edit_page(hypervisor, form):
     context = {
         "groups": group_options(),
         "condition": hypervisors.get_condition,
-        "held": hypervisor_removal.contents(hypervisor),
+        "contents": hypervisor_removal.contents(hypervisor),
     }
     return render(
         "admin/hypervisors/edit.html", "form", status=form.status, hypervisor=hypervisor, form=form, **context

@@ -19,7 +19,7 @@ def index():
     search = request.args.get("search", "")[:255]
     context = {
         "entries": image_catalog.list_entries(search),
-        "taken": image_catalog.get_taken_keys(),
+        "added_keys": image_catalog.get_taken_keys(),
         "filtered": bool(search),
     }
     return render("admin/image_browser/index.html", "rows", **context)

@@ -13,5 +13,5 @@ bp = Blueprint("admin_instance_bulk", __name__, url_prefix="/admin/instances")
 @require_page_permission("admin:instances:write")
 def bulk():
     """Run the action."""
-    urls = {"back": url_for("admin_instances.index"), "to": url_for("admin_instance_bulk.bulk")}
+    urls = {"back_url": url_for("admin_instances.index"), "bulk_url": url_for("admin_instance_bulk.bulk")}
     return bulk_page(parse_bulk_request(AdminBulkIn), **urls)

@@ -22,7 +22,7 @@ def add(instance_id):
     instance, form = instances.get(instance_id), Form(DiskIn)
     if form.submit(lambda **values: disks.add(instance, actor=actor(), **values)):
         return action_done(_("New disk requested."), tab_url(instance, "storage"))
-    return storage_page(instance_id, form, adding=form)
+    return storage_page(instance_id, form, add_disk_form=form)
 
 
 @bp.post("/grow")
@@ -34,7 +34,7 @@ def grow(instance_id):
             _("Resize requested.") if form.result else _("The disk already has this size."),
             tab_url(instance, "storage"),
         )
-    return storage_page(instance_id, form, growing=form)
+    return storage_page(instance_id, form, grow_form=form)
 
 
 def storage_page(instance_id, form, **filled):

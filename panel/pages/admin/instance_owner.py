@@ -22,5 +22,5 @@ def assign(instance_id):
     if form.submit(lambda owner: ownership.assign(instance, owner_emails.account_by_email(owner), error_field="owner")):
         flash_message(_("%(name)s now belongs to %(email)s.", name=instance.display_name, email=instance.account.email))
         return redirect_to(tab_url(instance, "settings"))
-    context = build_context(instance_id, "settings", giving=form)
+    context = build_context(instance_id, "settings", new_owner_form=form)
     return render("admin/instances/show.html", "settings", status=form.status, **context)

@@ -63,7 +63,7 @@ def index():
     query, wrong = search_or_empty(**filters)
     page = Page(query)
     common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
-    common |= {"wrong": wrong, "actions": OPERATOR_BULK_BUTTONS}
+    common |= {"search_error": wrong, "actions": OPERATOR_BULK_BUTTONS}
     context = common | {
         "filtered": any(filters.values()),
         "states": labels.INSTANCE_STATES.items(),
@@ -134,7 +134,13 @@ def unconfirmed_answer(instance, task, password):
     )
     if is_script_request():
         return created_answer(instance, task, password, success=False, message=warning, reason=UNCONFIRMED_REASON), 503
-    context = {"instance": instance, "task": task, "password": password, "why": warning, "reason": UNCONFIRMED_REASON}
+    context = {
+        "instance": instance,
+        "task": task,
+        "password": password,
+        "unconfirmed_warning": warning,
+        "reason": UNCONFIRMED_REASON,
+    }
     return render("admin/instances/unconfirmed.html", "once", status=503, **context)
 
 

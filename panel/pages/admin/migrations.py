@@ -88,10 +88,10 @@ def form_page(instance, form):
     context = {
         "instance": instance,
         "offered": offered,
-        "why": instances.action_error(instance, "migrate", by_operator=True),
+        "migrate_error": instances.action_error(instance, "migrate", by_operator=True),
     }
     return render(
-        "admin/migrations/new.html", "form", status=form.status, form=form, words=instances.REASONS, **context
+        "admin/migrations/new.html", "form", status=form.status, form=form, reasons=instances.REASONS, **context
     )
 
 

@@ -70,10 +70,10 @@ def show():
         "admin/overview/show.html",
         "live",
         items=sort_findings(failed, failures, rooms),
-        rooms=rooms,
+        capacities=rooms,
         states=overview.count_states(),
-        work=session.scalars(running.limit(MAX_NAMED_ITEMS)).all(),
-        working=count_rows(running),
+        running_tasks=session.scalars(running.limit(MAX_NAMED_ITEMS)).all(),
+        running_task_count=count_rows(running),
         failures=failures,
         failed=failed,
     )

@@ -23,7 +23,7 @@ SEARCH_HINT = lazy_gettext(
 def show():
     query = request.args.get("q", "").strip()[:255]
     return render(
-        "customer/search/show.html", "found", words=query, groups=list(search_groups(query)), searched=SEARCH_HINT
+        "customer/search/show.html", "found", query=query, groups=list(search_groups(query)), searched=SEARCH_HINT
     )
 
 

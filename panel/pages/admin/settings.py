@@ -47,8 +47,8 @@ def update():
 
 
 def settings_page(form):
-    around = {
+    context = {
         "factors": SECOND_FACTOR_OPTIONS,
         "budgets": {name: BUDGET_LABELS[name] for name in api_budget.budgets_in_use()},
     }
-    return render("admin/settings/show.html", "form", status=form.status, form=form, **around)
+    return render("admin/settings/show.html", "form", status=form.status, form=form, **context)

@@ -26,7 +26,7 @@ CLASS_FIELDS = ("name", "display_name", "position", "enabled")
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(volume_plans.select_with_groups(search))
-    context = {"filtered": bool(search), "classes": list_classes(), "in_use": volume_plans.count_users(page.rows)}
+    context = {"filtered": bool(search), "plan_classes": list_classes(), "in_use": volume_plans.count_users(page.rows)}
     return render("admin/volume_plans/index.html", "rows", page=page, **context)
 
 
@@ -75,7 +75,7 @@ def update(plan_id):
 
 def plan_page(form, plan=None):
     offered = [(group.id, group.display_name) for group in list_classes()]
-    context = {"form": form, "plan": plan, "classes": offered}
+    context = {"form": form, "plan": plan, "plan_classes": offered}
     return render("admin/volume_plans/form.html", "form", status=form.status, **context)
 
 
@@ -134,7 +134,7 @@ def update_class(group_id):
 
 
 def class_page(form, plan_class=None):
-    return render("admin/volume_plans/class.html", "form", status=form.status, form=form, found=plan_class)
+    return render("admin/volume_plans/class.html", "form", status=form.status, form=form, plan_class=plan_class)
 
 
 @bp.post("/class/<group_id>/delete")

@@ -31,12 +31,12 @@ def index():
 def log():
     filters = audit_view.parse_filters(current_account().timezone, "object_id")
     page = Page(audit.listing(current_access(), **filters))
-    around = {
-        "whole": audit.sees_full_trail(current_access()),
-        "words": audit_view.describe_entry,
-        "thing": audit_view.object_type_label,
+    context = {
+        "sees_full_trail": audit.sees_full_trail(current_access()),
+        "describe_entry": audit_view.describe_entry,
+        "object_type_label": audit_view.object_type_label,
     }
-    return render("customer/activity/log.html", "rows", page=page, wanted=filters, **around)
+    return render("customer/activity/log.html", "rows", page=page, audit_filters=filters, **context)
 
 
 @bp.get("/activity/log/export")

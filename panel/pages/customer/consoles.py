@@ -40,7 +40,7 @@ def screen(secret):
     """Show the screen. The secret in the URL is the only authorisation and works once (specification 4.13)."""
     row = consoles.find("screen", secret)
     if row is None or row.state != "fresh" or consoles.sessions_to_close([row.id], permissions.may_open_consoles):
-        return render("console/closed.html", status=404, anew=row and new_session_url(row))
+        return render("console/closed.html", status=404, new_session_url=row and new_session_url(row))
     return screen_page(row, secret)
 
 
@@ -52,7 +52,7 @@ def screen_page(row, secret):
         password=row.password,
         socket=socket_url(secret),
         keymap=instance.vnc_keymap,
-        again=url_for(".again", secret=secret),
+        new_session_url=url_for(".again", secret=secret),
         state=url_for(".state", secret=secret),
         back=back_url(instance, reached),
         power=list(power_buttons(instance)) if reached == "mine" else [],

@@ -65,5 +65,11 @@ def invitation_page(secret, form):
     member = invitations.get_open(secret)
     account = accounts.find_by_email(member.email)
     reason = current_account() and account and invitations.join_error(member, current_account())
-    context = {"member": member, "secret": secret, "account": account, "person": current_account(), "why": reason}
+    context = {
+        "member": member,
+        "secret": secret,
+        "account": account,
+        "current_account": current_account(),
+        "join_error": reason,
+    }
     return render("customer/invitations/show.html", "form", status=form.status, form=form, **context)

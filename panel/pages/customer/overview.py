@@ -23,19 +23,25 @@ MAX_RECENT = 6
 @bp.get("/")
 @require_page_permission(permissions.ANY_USER)
 def show():
-    context = instances_context() if has_permission("instances.view") else {"seen": None, "work": None}
+    context = (
+        instances_context() if has_permission("instances.view") else {"instance_summary": None, "recent_tasks": None}
+    )
     return render(
-        "customer/overview/show.html", "live", membership=find_membership(), others=count_resources(), **context
+        "customer/overview/show.html",
+        "live",
+        membership=find_membership(),
+        resource_counts=count_resources(),
+        **context,
     )
 
 
 def instances_context():
     access = current_access()
     return {
-        "seen": dashboard.summarize_instances(access),
+        "instance_summary": dashboard.summarize_instances(access),
         "recent": session.scalars(instances.listing(access).limit(MAX_RECENT)).unique().all(),
-        "ailing": session.scalars(instances.with_problems(access).limit(MAX_RECENT)).unique().all(),
-        "work": recent_tasks(access),
+        "instances_with_problems": session.scalars(instances.with_problems(access).limit(MAX_RECENT)).unique().all(),
+        "recent_tasks": recent_tasks(access),
         "lines": with_labels(session.scalars(events.listing(access).limit(MAX_RECENT)).all()),
     }
 

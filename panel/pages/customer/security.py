@@ -78,12 +78,12 @@ def security_page(block=None, password=None):
         status=form.status,
         password=form,
         running=running,
-        here=current_user.sign_in,
+        current_session=current_user.sign_in,
         keys=session.scalars(passkeys.listing(current_account())).all(),
         codes_left=factors.count_codes(current_account()),
         has_factor=factors.has_second_factor(current_account()),
         lacks_factor=is_second_factor_missing(),
-        why=permission_error(permissions.PERSONAL),
+        disabled_reason=permission_error(permissions.PERSONAL),
     )
 
 

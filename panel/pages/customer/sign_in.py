@@ -66,8 +66,8 @@ def sign_in_page(form):
     return render_form("customer/sign_in/show.html", form, site=login.passkey_site())
 
 
-def render_form(template, form, **around):
-    return render(template, "form", status=form.status, form=form, onward=requested_next(), **around)
+def render_form(template, form, **context):
+    return render(template, "form", status=form.status, form=form, next_url=requested_next(), **context)
 
 
 @bp.get("/sign-in/second-step")

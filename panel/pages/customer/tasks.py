@@ -34,9 +34,9 @@ def index():
         "customer/tasks/index.html",
         "rows",
         page=page,
-        wanted=status,
+        chosen_status=status,
         filters=STATUS_FILTERS,
-        there=existing_instance_names(page.rows),
+        instance_names=existing_instance_names(page.rows),
     )
 
 
@@ -45,7 +45,7 @@ def index():
 def show(task_id):
     task = tasks.get(task_id, current_access())
     return render(
-        "customer/tasks/show.html", "live", task=task, there=existing_instance_names([task]), **follow_up(task)
+        "customer/tasks/show.html", "live", task=task, instance_names=existing_instance_names([task]), **follow_up(task)
     )
 
 
@@ -88,7 +88,7 @@ def cancel(task_id):
 @bp.get("/tray")
 @require_page_permission("instances.view")
 def tray():
-    return render("layout/recent_tasks.html", "tray", tray=recent_tasks(current_access()))
+    return render("layout/recent_tasks.html", "tray", recent_tasks=recent_tasks(current_access()))
 
 
 def existing_instance_names(rows):
@@ -102,4 +102,4 @@ def recent_tasks(account):
     open_tasks = session.scalars(tasks.listing(account, status="open").limit(MAX_TRAY_TASKS)).all()
     ended = [task for task in session.scalars(tasks.listing(account).limit(MAX_TRAY_TASKS)) if not task.open]
     listed = open_tasks + ended[: max(2, MAX_TRAY_TASKS - len(open_tasks))]
-    return {"open": open_tasks, "shown": listed, "there": existing_instance_names(listed)}
+    return {"open_tasks": open_tasks, "listed_tasks": listed, "instance_names": existing_instance_names(listed)}

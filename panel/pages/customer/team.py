@@ -103,7 +103,7 @@ def grant_choices():
     ]
     reaches = [(reach, *texts, reach in team.GRANTABLE_SCOPES[access.reach]) for reach, *texts in REACH_OPTIONS]
     context = {"instances": session.execute(instances).all(), "projects": session.execute(projects).all()}
-    return {"roles": roles, "reaches": reaches, **context}
+    return {"roles": roles, "access_scopes": reaches, **context}
 
 
 def preset_choices():
@@ -227,9 +227,9 @@ def role_page(form, row=None, block=None):
     context = {"used": used, "families": {family: SCOPE_FAMILIES[family] for family in families}}
     context |= {
         "verbs": VERB_DESCRIPTIONS,
-        "special": {name: text for name, text in SPECIAL_PERMISSIONS.items() if name in used},
+        "special_permissions": {name: text for name, text in SPECIAL_PERMISSIONS.items() if name in used},
     }
-    context |= {"presets": ROLE_PRESETS, "holds": current_access().has_permission}
+    context |= {"presets": ROLE_PRESETS, "can_grant": current_access().has_permission}
     return render("customer/team/role.html", block, status=form.status, form=form, role=row, **context)
 
 

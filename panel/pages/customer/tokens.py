@@ -128,13 +128,13 @@ def preset_scopes(key):
 
 def form_page(form):
     presets = {key: label for key, (label, has) in SCOPE_PRESETS.items() if preset_scopes(key)}
-    around = {
+    context = {
         "families": SCOPE_FAMILIES,
         "presets": presets,
-        "lives": TOKEN_LIFETIMES,
-        "held": offered_scopes(),
+        "token_lifetimes": TOKEN_LIFETIMES,
+        "offered_scopes": offered_scopes(),
     }
-    return render("customer/tokens/new.html", "form", status=form.status, form=form, **around)
+    return render("customer/tokens/new.html", "form", status=form.status, form=form, **context)
 
 
 def create_token(hours=None, **values):
@@ -198,8 +198,8 @@ def edit_page(token, form):
     remaining = [
         choice for choice in EDIT_LIFETIMES if token.expires_at is None or expiry_after(choice[0]) < token.expires_at
     ]
-    around = {"token": token, "families": SCOPE_FAMILIES, "held": token.scopes, "lives": remaining}
-    return render("customer/tokens/edit.html", "form", status=form.status, form=form, **around)
+    context = {"token": token, "families": SCOPE_FAMILIES, "offered_scopes": token.scopes, "token_lifetimes": remaining}
+    return render("customer/tokens/edit.html", "form", status=form.status, form=form, **context)
 
 
 @bp.post("/<token_id>/revoke")
@@ -230,5 +230,5 @@ def run_test():
 
 
 def test_page(form):
-    around = {"trial": form.result, "operations": permission_check.list_operations()}
-    return render("customer/tokens/permission_check.html", "form", status=form.status, form=form, **around)
+    context = {"check_result": form.result, "operations": permission_check.list_operations()}
+    return render("customer/tokens/permission_check.html", "form", status=form.status, form=form, **context)

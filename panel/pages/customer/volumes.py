@@ -54,8 +54,8 @@ def index():
     moving = any(volume.status == "pending" or volume.pending for volume in page)
     context = {
         "page": page,
-        "closed": billing_error(),
-        "moving": moving,
+        "billing_error": billing_error(),
+        "pending_move": moving,
         "projects": project_options,
         "filtered": any(filters.values()),
     }
@@ -82,7 +82,9 @@ def create():
 def form_page(form):
     context = {"plans": list_plans(), "locations": session.scalars(catalog.select_locations(current_access())).all()}
     context["projects"] = list_projects()
-    return render("customer/volumes/new.html", "form", status=form.status, form=form, closed=billing_error(), **context)
+    return render(
+        "customer/volumes/new.html", "form", status=form.status, form=form, billing_error=billing_error(), **context
+    )
 
 
 @bp.get("/<volume_id>")
@@ -96,15 +98,15 @@ def volume_page(volume_id, **forms):
     places = instances.listing(current_access()).where(Instance.group_id == volume.group_id)
     context = {
         "volume": volume,
-        "closed": billing_error(),
+        "billing_error": billing_error(),
         "instances": session.scalars(places.limit(500)).unique().all() if has_permission("instances.view") else [],
         "projects": list_projects(),
         "plans": [plan for plan in list_plans() if plan.volume_plan_group_id == volume.plan.volume_plan_group_id],
-        "attaching": forms.get("attaching") or Form(VolumeAttach),
-        "resizing": forms.get("resizing") or Form(VolumeResize),
-        "taking": forms.get("taking") or Form(VolumeSnapshotIn),
+        "attach_form": forms.get("attach_form") or Form(VolumeAttach),
+        "resize_form": forms.get("resize_form") or Form(VolumeResize),
+        "snapshot_form": forms.get("snapshot_form") or Form(VolumeSnapshotIn),
     }
-    status = max(form.status for form in (context["attaching"], context["resizing"], context["taking"]))
+    status = max(form.status for form in (context["attach_form"], context["resize_form"], context["snapshot_form"]))
     return render("customer/volumes/show.html", "live", status=status, **context)
 
 
@@ -124,19 +126,19 @@ def attach(volume_id):
     def to(volume, **values):
         return volumes.attach(volume, account=current_access(), **values)
 
-    return submit_form(volume_id, "attaching", VolumeAttach, to, _("Attachment of the volume requested."))
+    return submit_form(volume_id, "attach_form", VolumeAttach, to, _("Attachment of the volume requested."))
 
 
 @bp.post("/<volume_id>/resize")
 @require_page_permission(MANAGE)
 def resize(volume_id):
-    return submit_form(volume_id, "resizing", VolumeResize, volumes.resize, _("Growth of the volume requested."))
+    return submit_form(volume_id, "resize_form", VolumeResize, volumes.resize, _("Growth of the volume requested."))
 
 
 @bp.post("/<volume_id>/snapshot")
 @require_page_permission(MANAGE)
 def snapshot(volume_id):
-    return submit_form(volume_id, "taking", VolumeSnapshotIn, volumes.create_snapshot, _("Snapshot requested."))
+    return submit_form(volume_id, "snapshot_form", VolumeSnapshotIn, volumes.create_snapshot, _("Snapshot requested."))
 
 
 @bp.post("/<volume_id>/detach")

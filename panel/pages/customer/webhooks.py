@@ -115,7 +115,12 @@ def update(subscription_id):
 
 def form_page(form, subscription=None):
     is_new_secret = form.sent is not None and form.sent.get("fill") == "secret"
-    context = {"subscription": subscription, "groups": event_kind_groups(), "every": ALL_KINDS, "made": is_new_secret}
+    context = {
+        "subscription": subscription,
+        "groups": event_kind_groups(),
+        "all_kinds_value": ALL_KINDS,
+        "is_new_secret": is_new_secret,
+    }
     return render("customer/webhooks/form.html", "form", status=form.status, form=form, **context)
 
 
@@ -169,7 +174,7 @@ def show_page(subscription_id, form):
         "page": page,
         "form": form,
         "groups": event_kind_groups(),
-        "again": subscriptions.redelivery_error,
+        "redelivery_error": subscriptions.redelivery_error,
     }
     return render("customer/webhooks/show.html", "live", status=form.status, **context)
 
@@ -208,9 +213,9 @@ def delete(subscription_id):
 def delivery(subscription_id, delivery_id):
     subscription = subscriptions.get(subscription_id, current_access())
     row = subscriptions.get_delivery(subscription, delivery_id)
-    context = {"subscription": subscription, "delivery": row, "again": subscriptions.redelivery_error}
+    context = {"subscription": subscription, "delivery": row, "redelivery_error": subscriptions.redelivery_error}
     request_text, attempts = rendering.render_request(subscription, row), rendering.render_attempts(subscription, row)
-    return render("customer/webhooks/delivery.html", "live", sent=request_text, got=attempts, **context)
+    return render("customer/webhooks/delivery.html", "live", sent_request=request_text, attempts=attempts, **context)
 
 
 @bp.post("/<subscription_id>/deliveries/<delivery_id>/redeliver")

@@ -15,4 +15,6 @@ def bulk():
     """Run the action, which needs the permission that it needs alone."""
     bulk_request = parse_bulk_request(BulkIn)
     ensure_permission(instances.ACTIONS[bulk_request["action"]].permission)
-    return bulk_page(bulk_request, current_access(), back=url_for("instances.index"), to=url_for("instances.bulk"))
+    return bulk_page(
+        bulk_request, current_access(), back_url=url_for("instances.index"), bulk_url=url_for("instances.bulk")
+    )

@@ -25,8 +25,14 @@ def index():
     query, wrong = search_or_empty(current_access(), search=search, state=state, project_id=project and project.id)
     page = Page(query)
     restless = any(instance.state in ("pending", "migrating") for instance in page)
-    context = {"page": page, "state": state, "search": search, "states": INSTANCE_STATES, "restless": restless}
+    context = {
+        "page": page,
+        "state": state,
+        "search": search,
+        "states": INSTANCE_STATES,
+        "has_changing_instances": restless,
+    }
     context |= {"project": project, "projects": listed}
-    context |= {"wrong": wrong, "actions": CUSTOMER_BULK_BUTTONS}
+    context |= {"search_error": wrong, "actions": CUSTOMER_BULK_BUTTONS}
     context |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
     return render("customer/instances/index.html", "rows", power_buttons=iter_power_buttons, **context)

@@ -11,12 +11,14 @@ from panel.web.htmx import render
 def bulk_page(bulk_request, access=None, **urls):
     """Run the action and show the results. A destroy is shown for confirmation first and repeated with the typed text.
 
-    `urls`: the list (`back`) and this page (`to`).
+    `urls`: the list (`back_url`) and this page (`bulk_url`).
     """
     action = instances.ACTIONS[bulk_request["action"]]
     if action.name == "destroy" and not is_confirmed(bulk_request["ids"], request.form):
         chosen = instances.select_instances(bulk_request["ids"], access)
         return render("bulk/destroy.html", chosen=chosen, typed=request.form.get("typed"), **urls)
-    lines = instances.run_bulk(actor=actor(), access=access, **bulk_request)
-    counts = instances.count_bulk_results(lines)
-    return render("bulk/results.html", lines=lines, action=action, tag=bulk_request.get("tag"), counts=counts, **urls)
+    results = instances.run_bulk(actor=actor(), access=access, **bulk_request)
+    counts = instances.count_bulk_results(results)
+    return render(
+        "bulk/results.html", results=results, action=action, tag=bulk_request.get("tag"), counts=counts, **urls
+    )

@@ -80,8 +80,8 @@ def deploy_app(instance_id, slug):
 def app_page(instance, app, form, block=None):
     ports = [{"host_port": port.host_port, "protocol": port.protocol} for port in app.ports]
     context = {
-        "shut": firewall_ports.list_closed_ports(instance, ports),
-        "taken": deployments.list_taken_ports(instance),
+        "closed_ports": firewall_ports.list_closed_ports(instance, ports),
+        "taken_ports": deployments.list_taken_ports(instance),
         "no_deploy": refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area())),
     }
     return render(
@@ -122,7 +122,7 @@ def app_secrets(instance_id, deployment_id):
     secrets = flash_secrets.pop(row.id)
     if secrets is None:
         return redirect_to(tab_url(instance, "apps"))
-    return render(f"{TEMPLATE_FOLDER}/secrets.html", instance=instance, row=row, made_up=json.loads(secrets))
+    return render(f"{TEMPLATE_FOLDER}/secrets.html", instance=instance, row=row, generated_values=json.loads(secrets))
 
 
 @route("GET", "/<instance_id>/apps/<deployment_id>/logs", can="instances.console")
@@ -139,7 +139,7 @@ def read_app_logs(instance_id, deployment_id):
 
 def logs_page(instance, deployment_id):
     row = deployments.get(instance, deployment_id)
-    context = {"row": row, "logs": deployments.get_logs(row), "doors": exposed_ports(instance, row.ports)}
+    context = {"row": row, "logs": deployments.get_logs(row), "exposed_ports": exposed_ports(instance, row.ports)}
     return render(f"{TEMPLATE_FOLDER}/logs.html", "logs", instance=instance, **context)
 
 

@@ -36,5 +36,5 @@ def push_keys(instance_id):
     if form.submit(push):
         flash_message(_("Installation of the keys requested."), "info")
         return redirect_to(tab_url(instance, "overview"))
-    tab = build_context(instance_id, "settings", pushing=form)
+    tab = build_context(instance_id, "settings", push_keys_form=form)
     return render(TEMPLATES[endpoint_prefix()], "settings", status=form.status, **tab)

@@ -8,21 +8,21 @@ from panel.services.instances import traffic
 def build_context(instance):
     """Return the context of the tab.
 
-    `passed` is the traffic, `named` a function for the labels of its months, `promised` the used and entitled
-    addresses. `groups`, `joinable` (groups the instance is not in) and `firewall` (the effective rules) are empty
-    without the permission to see security groups.
+    `traffic_usage` is the traffic, `month_label` a function for its months, `address_usage` the used and entitled
+    addresses. `groups`, `joinable_groups` (groups the instance is not in) and `firewall` (the effective rules) are
+    empty without the permission to see security groups.
     """
     context = {
-        "passed": traffic.describe_traffic(instance),
-        "named": usage.month_label,
-        "promised": address_allocation.get_usage(instance),
+        "traffic_usage": traffic.describe_traffic(instance),
+        "month_label": usage.month_label,
+        "address_usage": address_allocation.get_usage(instance),
     }
     if not has_permission("security_groups.view"):
-        return {**context, "groups": None, "joinable": [], "firewall": None}
+        return {**context, "groups": None, "joinable_groups": [], "firewall": None}
     pairs = security_groups.list_memberships(instance, owner_of(instance))
     return {
         **context,
         "firewall": firewall_view.describe(instance),
         "groups": [group for group, inside in pairs if inside],
-        "joinable": [(group.id, group.name) for group, inside in pairs if not inside],
+        "joinable_groups": [(group.id, group.name) for group, inside in pairs if not inside],
     }

@@ -31,24 +31,27 @@ def build_context(instance, tab):
     """Return the context of the operators' parts of a tab."""
     context = {}
     if tab == "overview":
-        context["work"] = session.scalars(tasks.listing(resource_id=instance.id).limit(MAX_RECENT_TASKS)).all()
+        context["tasks"] = session.scalars(tasks.listing(resource_id=instance.id).limit(MAX_RECENT_TASKS)).all()
     if tab == "metrics":
         context["now"] = metrics.describe_now(instance)
     if tab == "storage":
-        context |= {"adding": Form(DiskIn), "growing": Form(DiskGrowthForm)}
+        context |= {"add_disk_form": Form(DiskIn), "grow_form": Form(DiskGrowthForm)}
         context["sizes"] = [(disk.id, f"{disk.name}, {gib(disk.size)}") for disk in instance.disks]
         context["storages"] = [
             (storage.id, storage.name) for storage in instance.hypervisor.storages if storage.enabled
         ]
     if tab == "settings":
-        context |= {"giving": Form(NewOwnerForm), "topology": Form(TopologyIn, initial=current_topology(instance))}
+        context |= {
+            "new_owner_form": Form(NewOwnerForm),
+            "topology": Form(TopologyIn, initial=current_topology(instance)),
+        }
         context["no_topology"] = instances.REASONS.get(topology.change_error(instance))
     if tab == "network":
         card = instance.primary_interface
         initial = {"bandwidth": instance.bandwidth, "port_speed": card.port_speed if card else 0}
         context |= {
             "limits": Form(BandwidthIn, initial=initial),
-            "given": Form(AddressesIn, initial={"family": 4, "kind": "public"}),
+            "add_addresses_form": Form(AddressesIn, initial={"family": 4, "kind": "public"}),
         }
     return context
 

@@ -28,5 +28,5 @@ def change_plan(instance_id):
 def plan_page(instance, form):
     reason = instances.action_error(instance, "change_plan")
     why_not = plans.owner_change_error(instance) or (reason and instances.REASONS[reason])
-    context = {"instance": instance, "offered": plans.list_offered(instance), "why_not": why_not}
+    context = {"instance": instance, "offered": plans.list_offered(instance), "disabled_reason": why_not}
     return render("customer/instances/change_plan.html", "form", status=form.status, form=form, **context)

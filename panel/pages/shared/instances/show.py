@@ -93,7 +93,7 @@ def build_context(instance_id, tab, **extra):
         "tabbed": [(word_label(name), tab_url(instance, name), name == tab) for name in TABS],
         "power_buttons": list(iter_power_buttons(instance)),
         "power_url": partial(power_url, instance),
-        "doors": console_refusals(instance, permission_error("instances.console"), is_operator_area()),
+        "console_refusals": console_refusals(instance, permission_error("instances.console"), is_operator_area()),
         "latest": latest,
         "running": next((task for task in latest if task.open), None),
         "failed": next((task for task in latest[:1] if task.status == "failed"), None),
@@ -104,7 +104,7 @@ def build_context(instance_id, tab, **extra):
         ),
         "in_rescue": session.get(Rescue, instance.id) is not None,
         "stale": instance.deployed and instance.hypervisor.status != "up",
-        "there": {instance.id: instance.display_name},
+        "instance_names": {instance.id: instance.display_name},
     }
     if tab == "tasks":
         context["page"] = Page(tasks.listing(scope_account(), resource_id=instance.id))
@@ -144,7 +144,7 @@ def settings_context(instance):
     groups = projects.listing(current_access()) if has_permission("projects.view") and not is_operator_area() else None
     return {
         "form": Form(InstanceSettings, initial=instance),
-        "pushing": Form(PushKeysIn),
+        "push_keys_form": Form(PushKeysIn),
         "keys": [(key.id, key.name) for key in keys],
         "no_guest": instances.REASONS.get(instances.guest_access_error(instance, by_operator=is_operator_area())),
         "no_tpm": instances.tpm_error(instance),

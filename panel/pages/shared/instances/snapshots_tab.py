@@ -13,11 +13,11 @@ def build_context(instance):
     no = permission_error("instances.manage")
     reasons = {action: no or instances.REASONS.get(forges.action_error(instance, action)) for action in FORGE_ACTIONS}
     past = [forge for forge in instance.forges if not (forge.active or forge.status == "creating")]
-    context = {"forge": forges.find_latest(instance), "why_not": reasons, "past": past}
+    context = {"forge": forges.find_latest(instance), "disabled_reasons": reasons, "past_sessions": past}
     error = snapshots.change_error(instance) or ("already_active" if forges.is_active(instance) else None)
     return {
         **context,
         "no_snapshots": no or instances.REASONS.get(error),
         "form": Form(SnapshotIn),
-        "kept": snapshots.listing(instance),
+        "snapshots": snapshots.listing(instance),
     }
