@@ -138,7 +138,7 @@ def test_user_answers_have_no_envelope(api_as, cast):
     assert {"id", "state"} <= answer.json.keys()
 
 
-def test_unknown_admin_things(api_as):
+def test_unknown_admin_ids_are_not_found(api_as):
     """ENV-09, ENV-10, ENV-11"""
     assert api_as("admin", "GET", "/api/v1/nosuch").status_code == 404
     assert api_as("admin", "GET", "/api/v1/instance/0199c0a8-0000-7000-8000-000000000000").status_code == 404
@@ -258,7 +258,7 @@ def test_a_crash_logs_no_local_variables(api_as, monkeypatch, capfd):
     assert "a password in a variable" not in logged.replace('hidden = "a password in a variable"', "")
 
 
-def test_two_who_do_the_same_at_once_are_told_so(api_as, monkeypatch):
+def test_a_violated_unique_constraint_answers_409(api_as, monkeypatch):
     """What the database's own uniqueness refuses is a 409, also where a service has looked before."""
     monkeypatch.setattr("panel.services.projects.ensure_unique_name", lambda *_, **__: None)
     assert api_as("owner", "POST", "/api/projects", json={"name": "shop"}).status_code == 200

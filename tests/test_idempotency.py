@@ -60,7 +60,7 @@ def test_the_key_with_another_request_is_refused(order):
     assert count_rows(Instance) == made
 
 
-def test_a_refused_request_may_be_mended_and_sent_again(order):
+def test_a_refused_request_may_be_corrected_and_repeated(order):
     assert order(plan_id="nothing").status_code == 422
     assert count_rows(IdempotencyKey) == 0
     assert order().status_code == 200

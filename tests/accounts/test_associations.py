@@ -38,7 +38,7 @@ def test_an_open_invitation_is_found_and_ended(api_as, cast, membership):
     assert api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]["invitations"] == []
 
 
-def test_somebody_elses_membership_is_not_there(api_as, cast, membership):
+def test_another_account_s_membership_is_not_found(api_as, cast, membership):
     for account in (cast.outsider, cast.viewer):
         assert api_as("admin", "DELETE", path(account, membership)).status_code == 404
     assert api_as("owner", "DELETE", path(cast.owner, membership)).status_code in (401, 403)

@@ -165,7 +165,7 @@ def test_a_sign_in_and_its_end(browser_as, cast):
     assert len(audit_entries()) == 2
 
 
-def test_rows_that_are_rolled_back_are_not_told_of(rolled_back_app, cast):
+def test_rows_that_are_rolled_back_have_no_audit_entry(rolled_back_app, cast):
     audit.start_tracking()
     savepoint = session.begin_nested()
     accounts.create(email="gone@example.com", password="a long test password")

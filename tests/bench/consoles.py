@@ -69,7 +69,7 @@ def throughput(report, site, relay):
     """From the machine to the browser, in bytes that arrive; new connections each round, both on the same terms."""
     ratios, best = [], [0, 0]
     for number in range(ROUNDS):
-        makers = [(0, lambda: RawViewer(relay)), (1, site.seat)]
+        makers = [(0, lambda: RawViewer(relay)), (1, site.open_viewer)]
         speeds = [0, 0]
         for which, make in makers if number % 2 else reversed(makers):
             speeds[which] = measure_stream(make())
@@ -100,7 +100,7 @@ def measure_stream(one):
 
 def key_press(report, site, relay):
     """There and back, asked in turn."""
-    both = [(RawViewer(relay), 0), (site.seat(), 2)]  # the echo comes in a frame with a header of two bytes
+    both = [(RawViewer(relay), 0), (site.open_viewer(), 2)]  # the echo comes in a frame with a header of two bytes
     taken = [[], []]
     for one, _ in both:
         one.send(ECHO)
@@ -125,14 +125,14 @@ def key_press(report, site, relay):
 
 
 def at_rest(report, site):
-    process, seats = site.console_process, site.seats(60)  # what is loaded once
+    process, viewers = site.console_process, site.open_viewers(60)  # what is loaded once
     time.sleep(3)
     before, threads = process.memory_full_info().uss, process.num_threads()
-    seats += site.seats(AT_REST)
+    viewers += site.open_viewers(AT_REST)
     time.sleep(3)  # they have been looked at in the database, too
     each = (process.memory_full_info().uss - before) / AT_REST / 1024
     more = process.num_threads() - threads
-    for one in seats:
+    for one in viewers:
         one.connection.close()
     report(f"memory of a console at rest, {AT_REST} open", each, 16, unit=" KiB")
     report(f"threads more for {AT_REST} consoles", more, 0)
@@ -141,17 +141,17 @@ def at_rest(report, site):
 def readers_that_stop(report, site):
     """They are sent all that the kernel takes, and then one read waits for each."""
     time.sleep(1)  # those before have gone
-    process, seats = site.console_process, site.seats(STREAMING)
+    process, viewers = site.console_process, site.open_viewers(STREAMING)
     time.sleep(0.5)
     before = process.memory_full_info().uss
-    for one in seats:
+    for one in viewers:
         one.send(STREAM)
     time.sleep(1)
     wait_until(lambda: at_a_standstill(site), "the machines to be held back")
     full = process.memory_full_info().uss
     time.sleep(4)
     later = process.memory_full_info().uss
-    for one in seats:
+    for one in viewers:
         one.connection.close()
     report("memory for a browser that stopped reading", (full - before) / STREAMING / 1024, ONE_READ, unit=" KiB")
     report("memory more for it 4 s later", (later - full) / STREAMING / 1024, 1, unit=" KiB")
@@ -167,7 +167,7 @@ def beside_streams(report, site):
     """The middle of several measurements, because others may use the machine too."""
     late = {}
     for streams in (0, STREAMING) * BLOCKS:
-        with BenchProcess("readers", site.port, *site.mint(streams)) if streams else contextlib.nullcontext():
+        with BenchProcess("readers", site.port, *site.create_session(streams)) if streams else contextlib.nullcontext():
             time.sleep(0.5)
             moved, began = site.bytes_out(), time.monotonic()
             for page in PAGES:
@@ -191,17 +191,17 @@ def answer_times(site, page):
 
 
 def reload(report, site):
-    seats = site.seats(20)
-    for one in seats:
+    viewers = site.open_viewers(20)
+    for one in viewers:
         one.send(ECHO)
     before = site.web_workers()
     site.web.process.send_signal(signal.SIGHUP)
     wait_until(lambda: (now := site.web_workers()) and not now & before, "other web processes")
-    report("consoles dropped by a reload of the web", sum(not echoes(one) for one in seats), 0)
+    report("consoles dropped by a reload of the web", sum(not echoes(one) for one in viewers), 0)
     site.stop_web()
     site.start_web()
-    report("consoles dropped by a restart of the web", sum(not echoes(one) for one in seats), 0)
-    for one in seats:
+    report("consoles dropped by a restart of the web", sum(not echoes(one) for one in viewers), 0)
+    for one in viewers:
         one.connection.close()
 
 

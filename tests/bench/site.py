@@ -67,7 +67,7 @@ class Site:
     def web_workers(self):
         return {child.pid for child in psutil.Process(self.web.process.pid).children()}
 
-    def mint(self, count):
+    def create_session(self, count):
         """Secrets of new sessions, as if a worker had prepared the node for each."""
         with self.app.app_context():
             instance = session.scalars(select(Instance).limit(1)).one()
@@ -78,15 +78,15 @@ class Site:
             session.commit()
             return [secret for _, secret in made]
 
-    def seats(self, count):
-        return [open_viewer(self.port, secret) for secret in self.mint(count)]
+    def open_viewers(self, count):
+        return [open_viewer(self.port, secret) for secret in self.create_session(count)]
 
-    def seat(self):
-        return self.seats(1)[0]
+    def open_viewer(self):
+        return self.open_viewers(1)[0]
 
     def spend(self):
         """The note that the web gives the console process for a new session."""
-        (secret,) = self.mint(1)
+        (secret,) = self.create_session(1)
         with self.app.app_context():
             address = ipaddress.ip_address("127.0.0.1")
             note = consoles.describe_session(

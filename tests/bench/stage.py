@@ -95,14 +95,14 @@ def copy(one, other):
 
 def readers(port, *secrets):
     """Browsers that take whatever comes, as fast as they can."""
-    seats = [open_viewer(int(port), secret) for secret in secrets]
+    viewers = [open_viewer(int(port), secret) for secret in secrets]
     poll, room = select.epoll(), bytearray(4 * BLOCK)
-    for one in seats:
+    for one in viewers:
         one.send(STREAM)
         one.connection.setblocking(False)
         poll.register(one.connection, select.EPOLLIN)
     print("reading", flush=True)
-    by_number = {one.connection.fileno(): one.connection for one in seats}
+    by_number = {one.connection.fileno(): one.connection for one in viewers}
     while True:
         for number, _ in poll.poll():
             by_number[number].recv_into(room)

@@ -83,7 +83,7 @@ class Site:
     def url(self, path="/hook"):
         return f"https://127.0.0.1:{self.receiver}{path}"
 
-    def told(self):
+    def get_statistics(self):
         """What the receiver says that it was told."""
         context = create_default_context(cafile=self.authority)
         with urllib.request.urlopen(self.url(), context=context) as answer:
@@ -146,7 +146,7 @@ def run_dispatchers(site):
     session.execute(update(Event).values(fanned_out_at=clock.now()))
     for number in range(SUBSCRIPTIONS):
         site.waiting(site.subscribe(site.url(f"/{number}")), event_ids, clock.now() + LATER)
-    before = site.told()["count"]
+    before = site.get_statistics()["count"]
     session.execute(update(WebhookDelivery).values(due_at=clock.now()))
     session.commit()
     jobs.enqueue_call("worker.webhooks.wake_dispatcher")
@@ -166,14 +166,14 @@ def run_bare_loops(site):
     with contextlib.ExitStack() as stack:
         for _ in range(PROCESSES):
             stack.enter_context(site.part("bare", *words))
-        before = site.told()["count"]
+        before = site.get_statistics()["count"]
         go.touch()
         return measure_deliveries(site, before)
 
 
 def measure_deliveries(site, before):
     began = time.monotonic()
-    while site.told()["count"] - before < DELIVERIES:
+    while site.get_statistics()["count"] - before < DELIVERIES:
         time.sleep(0.05)
     return DELIVERIES / (time.monotonic() - began)
 
@@ -193,8 +193,8 @@ def beside_the_dead(report, site):
             events.record("instance.status_changed", "instance", instance, actor="bench")
             session.commit()
             time.sleep(PAUSE)
-        wait_until(lambda: len(site.told()["late"]) == EVENTS, "all events to arrive")
-        late = sorted(site.told()["late"].values())
+        wait_until(lambda: len(site.get_statistics()["late"]) == EVENTS, "all events to arrive")
+        late = sorted(site.get_statistics()["late"].values())
         left = session.query(WebhookDelivery).filter_by(status="pending", attempts=0).count()
     print(f"webhooks: half of the events arrive within {statistics.median(late):.2f} s; {left} still wait", flush=True)
     report("an event to its first attempt, 99 of 100", late[int(EVENTS * 0.99)], 2.0, unit=" s")

@@ -66,14 +66,14 @@ def test_credit_is_given_and_listed(api_as, cast, grant_credit):
         {},
     ],
 )
-def test_what_cannot_be_booked_is_refused_with_the_field(api_as, cast, body):
+def test_an_invalid_ledger_entry_names_the_field(api_as, cast, body):
     answer = api_as("admin", "POST", CREDITS, json={"user_id": cast.owner.id, **body})
     assert answer.status_code == 422
     assert answer.json["errors"].keys() <= {"amount", "kind", "user_id", "else"}
     assert session.scalar(select(func.count(CreditLedgerEntry.id))) == 0
 
 
-def test_a_change_is_booked_as_the_difference(api_as, cast, grant_credit):
+def test_a_changed_credit_is_posted_as_the_difference(api_as, cast, grant_credit):
     first = grant_credit(25).json["data"]
     changed = api_as("admin", "PATCH", find_entry(first["id"]), json={"amount": 20}).json["data"]
     assert (changed["kind"], changed["amount"], changed["corrects_id"]) == ("adjustment", -5, first["id"])
@@ -90,7 +90,7 @@ def test_a_change_is_booked_as_the_difference(api_as, cast, grant_credit):
     assert kinds == ["usage", "adjustment", "adjustment", "credit"]
 
 
-def test_the_same_key_books_once(api_as, cast, grant_credit):
+def test_a_repeated_key_posts_one_entry(api_as, cast, grant_credit):
     key = {"Idempotency-Key": "payment-1"}
     first, again = grant_credit(10, headers=key), grant_credit(10.0, headers=key)
     assert (first.status_code, first.json) == (again.status_code, again.json)
@@ -167,7 +167,7 @@ def test_entries_that_are_written_at_once_add_up(tmp_path):
             assert list(accumulate(each.amount for each in entries)) == [each.balance_after for each in entries]
 
 
-def test_one_key_from_many_hands_books_once(tmp_path):
+def test_parallel_requests_with_one_key_post_one_entry(tmp_path):
     with isolated_installation(tmp_path) as app:
         with app.app_context():
             account_id = accounts.create(email="busy@example.com").id

@@ -100,7 +100,7 @@ def test_the_files_have_everything_and_calculate_nothing(browser_as, cast, booke
     assert rows[1]["balance_after"] == "10.000000"
 
 
-def test_an_operator_books_an_amount(browser_as, cast):
+def test_an_operator_posts_an_amount(browser_as, cast):
     page = f"{ADMIN}/customers/{cast.owner.id}"
     browser = browser_as("admin")
     assert "No ledger entries yet" in browser.get(page).text

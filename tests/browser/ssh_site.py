@@ -58,14 +58,14 @@ class SshSite:
         self.carry()
 
     def carry(self):
-        self.consoles = ConsoleServer(self.path, event_loop=EventLoop(goodbye=1), report=self.told)
+        self.consoles = ConsoleServer(self.path, event_loop=EventLoop(goodbye=1), report=self.on_report)
         self.consoles.start()
 
     def end(self):
         self.consoles.stop(0.1)
         self.guest.close()
 
-    def told(self, facts):
+    def on_report(self, facts):
         if facts["event"] == "ended" and facts["reason"] == "host_key_changed":
             self.shown = facts["host_key"]
 

@@ -82,7 +82,7 @@ def test_every_entry_of_the_navigation_can_be_reached(site, open_page):
 
 
 @pytest.mark.parametrize(("who", "path"), [("owner", "/webhooks/new"), ("owner", "media"), ("admin", "settings")])
-def test_links_within_sentences_are_told_from_the_words(site, open_page, who, path):
+def test_links_within_sentences_are_distinguishable_from_text(site, open_page, who, path):
     """WCAG 1.4.1: by more than their colour."""
     page = open_page("screen", who=who)
     instance = ("/admin" if who == "admin" else "") + site.thing["instance"]

@@ -212,7 +212,7 @@ def test_a_new_session_follows_an_interruption(screen, machine, panel, screensho
     assert screen.url != before
     assert panel.url in screen.url
     drop_connections(machine)
-    wait_until(lambda: panel.minted == 3, "a session that the page asked for by itself")
+    wait_until(lambda: panel.session_count == 3, "a session that the page asked for by itself")
     expect(screen.locator("#status")).to_have_text("Connected")
     remove_expected_errors(console_errors, "503")
 
@@ -236,18 +236,18 @@ def test_why_it_closed_is_said_in_a_sentence(screen, panel, screenshot):
     expect(screen.locator("#status")).to_have_text("web-1 was suspended.")
     expect(screen.get_by_role("button", name="Open again")).to_be_visible()
     screenshot("closed")
-    assert panel.minted == 1
+    assert panel.session_count == 1
 
 
 def test_a_machine_that_is_off_can_be_started_here(screen, machine, panel, screenshot):
-    panel.told = {"power": "off"}
+    panel.state_changes = {"power": "off"}
     drop_connections(machine)
     expect(screen.get_by_role("heading", name="web-1 is off")).to_be_visible()
     assert screen.title() == "web-1 · off"
     screenshot("off")
     screen.get_by_role("button", name="Start").click()
     expect(screen.locator("#status")).to_have_text("web-1 is told to start.")
-    panel.told = {}
+    panel.state_changes = {}
     expect(screen.locator("#status")).to_have_text("Connected")
     assert panel.powered == ["start"]
 

@@ -40,7 +40,7 @@ class FakePanel:
 
     def __init__(self, machine, keymap="de"):
         self.machine, self.keymap = machine, keymap
-        self.again, self.told, self.powered, self.minted = None, {}, [], 0
+        self.again, self.state_changes, self.powered, self.session_count = None, {}, [], 0
         self.sessions = {}
         """Secret to state."""
         self.directory = tempfile.TemporaryDirectory()
@@ -59,14 +59,14 @@ class FakePanel:
         self.consoles.stop(0.5)
         self.directory.cleanup()
 
-    def mint(self):
-        self.minted += 1
+    def create_session(self):
+        self.session_count += 1
         secret = secrets.token_urlsafe(8)
         self.sessions[secret] = {"state": "fresh", "reason": None, "message": None, "power": "on"}
         return secret
 
     def page(self):
-        return f"{self.url}/console/{self.mint()}"
+        return f"{self.url}/console/{self.create_session()}"
 
     def report(self, facts):
         session = self.sessions[facts["labels"]["session"]]
@@ -117,12 +117,12 @@ class FakePanel:
             if self.again:
                 status, body = self.again
                 return body, status
-            new = self.mint()
+            new = self.create_session()
             return jsonify(page=f"/console/{new}", socket=f"/vnc/?session={new}", password="onceonly")
 
         @app.get("/console/<secret>/state")
         def state(secret):
-            return self.sessions[secret] | self.told
+            return self.sessions[secret] | self.state_changes
 
         @app.post("/power/<action>")
         def power(action):

@@ -32,7 +32,7 @@ class Pebble(NamedTuple):
     names: str
     """Where the DNS server is told about names."""
 
-    def lead(self, host, address):
+    def set_address(self, host, address):
         """From now on the name leads to that address."""
         for action, more in (("clear-a", {}), ("add-a", {"addresses": [address]})):
             body = json.dumps({"host": host, **more}).encode()

@@ -103,7 +103,7 @@ def test_nobody_orders_the_panel_s_own_name(order, change_config):
     assert (answer.status_code, answer.json["errors"]) == (422, {"domains": ["This is the panel's own name."]})
 
 
-def test_a_domain_that_leads_here_for_somebody_else(order, issued_certificate):
+def test_a_domain_of_another_account_s_certificate_is_refused(order, issued_certificate):
     """Both would point it at the panel, so the authority could not tell them apart."""
     issued_certificate("shop.example.com", "www.example.com", who="outsider")
     answer = order("new.example.com", "www.example.com")

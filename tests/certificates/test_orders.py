@@ -142,7 +142,7 @@ def test_the_panel_has_one_account_at_the_authority_and_its_key_is_encrypted(sit
     assert account.key.startswith("-----BEGIN PRIVATE KEY-----")
 
 
-def test_an_authority_that_forgot_the_panel_is_told_anew(site):
+def test_an_acme_account_that_was_lost_is_registered_again(site):
     site.order("one.example.com")
     site.work()
     account = session.scalars(select(AcmeAccount)).one()
@@ -159,7 +159,7 @@ def test_an_authority_that_forgot_the_panel_is_told_anew(site):
 
 def test_a_domain_that_leads_elsewhere_fails_in_the_authority_s_words_and_is_tried_again(site):
     """LBA-07"""
-    site.pebble.lead("elsewhere.example.com", acme_server.FOREIGN_ADDRESS)
+    site.pebble.set_address("elsewhere.example.com", acme_server.FOREIGN_ADDRESS)
     with acme_server.web_server(site.pebble.port, acme_server.answer_with("something else")):
         made = site.order("shop.example.com", "elsewhere.example.com")
         site.work()
@@ -171,7 +171,7 @@ def test_a_domain_that_leads_elsewhere_fails_in_the_authority_s_words_and_is_tri
     task_row = site.call("GET", f"/api/task/{shown['task_id']}").json["task"]
     assert (task_row["status"], task_row["error"]) == ("failed", shown["error"])
     assert session.scalar(select(AcmeChallenge.id)) is None
-    site.pebble.lead("elsewhere.example.com", acme_server.PANEL_ADDRESS)
+    site.pebble.set_address("elsewhere.example.com", acme_server.PANEL_ADDRESS)
     assert site.renew(made).json["certificate"]["status"] == "pending"
     assert site.show(made)["error"] is None
     site.work()
@@ -179,7 +179,7 @@ def test_a_domain_that_leads_elsewhere_fails_in_the_authority_s_words_and_is_tri
 
 
 def test_a_web_server_that_sends_the_authority_on_to_the_panel(site):
-    site.pebble.lead("other.example.com", acme_server.FOREIGN_ADDRESS)
+    site.pebble.set_address("other.example.com", acme_server.FOREIGN_ADDRESS)
     panel = f"http://panel.example.net:{site.pebble.port}"
     with acme_server.web_server(site.pebble.port, acme_server.redirect_to(panel)):
         made = site.order("other.example.com")
@@ -208,7 +208,7 @@ def test_a_renewal_that_fails_keeps_the_old_one_and_comes_back_later(site):
     made = site.order("moved.example.com")
     site.work()
     before = site.show(made)
-    site.pebble.lead("moved.example.com", acme_server.FOREIGN_ADDRESS)
+    site.pebble.set_address("moved.example.com", acme_server.FOREIGN_ADDRESS)
     with acme_server.web_server(site.pebble.port, acme_server.answer_with("something else")):
         pauses = []
         for _ in range(3):
@@ -219,7 +219,7 @@ def test_a_renewal_that_fails_keeps_the_old_one_and_comes_back_later(site):
     assert (after["status"], after["certificate"]) == ("active", before["certificate"])
     assert "did not match" in after["error"]
     assert [round(each.total_seconds() / 3600) for each in pauses] == [1, 2, 4]
-    site.pebble.lead("moved.example.com", acme_server.PANEL_ADDRESS)
+    site.pebble.set_address("moved.example.com", acme_server.PANEL_ADDRESS)
     site.renew(made)
     site.work()
     row = site.row(made)

@@ -47,13 +47,13 @@ def machine():
 class ConsoleSession:
     """A screen that was opened for a test: `viewer`, and what the pump told of the line."""
 
-    def __init__(self, line, seat):
-        self.line, self.viewer, self.told = line, seat, queue.Queue()
-        line.opened = lambda _: self.told.put("opened")
-        line.ended = lambda _: self.told.put("ended")
+    def __init__(self, line, viewer):
+        self.line, self.viewer, self.events = line, viewer, queue.Queue()
+        line.opened = lambda _: self.events.put("opened")
+        line.ended = lambda _: self.events.put("ended")
 
     def wait_for(self, event):
-        assert self.told.get(timeout=20) == event
+        assert self.events.get(timeout=20) == event
 
     @property
     def word(self):
@@ -69,15 +69,15 @@ def screen(pump):
         server, password=PASSWORD, node_password="nodepass", port=None, small=False, signs_in=True, via=None, **more
     ):
         mine, other = console_client.socket_pair(small=small)
-        seat = console_client.ConsoleClient(mine)
+        viewer = console_client.ConsoleClient(mine)
         target = VncTarget(server.host, port or server.port, password, node_password, via)
         line = VncConsole(other, {"key": console_client.WEBSOCKET_KEY, "protocols": ["binary"]}, target, **more)
-        session = ConsoleSession(line, seat)
+        session = ConsoleSession(line, viewer)
         line.prepare()
         pump.add(line)
-        assert seat.hear_answer() == 101
+        assert viewer.hear_answer() == 101
         if signs_in:
-            assert seat.sign_in(password) is None
+            assert viewer.sign_in(password) is None
             session.wait_for("opened")
         opened.append(mine)
         return session

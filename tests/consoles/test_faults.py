@@ -164,12 +164,12 @@ def open_screen(path, server):
         raise
     finally:
         other.close()
-    seat = console_client.ConsoleClient(mine)
-    assert seat.hear_answer() == 101
-    assert seat.sign_in(PASSWORD) is None
-    seat.send(b"hello")
-    assert seat.read(5) == b"hello"
-    return seat
+    viewer = console_client.ConsoleClient(mine)
+    assert viewer.hear_answer() == 101
+    assert viewer.sign_in(PASSWORD) is None
+    viewer.send(b"hello")
+    assert viewer.read(5) == b"hello"
+    return viewer
 
 
 @pytest.mark.processes

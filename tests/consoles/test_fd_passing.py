@@ -89,7 +89,7 @@ def server(request):
 
 
 @pytest.fixture
-def seat(server):
+def connect_browser(server):
     """Makes viewers that are connected to the web server."""
     opened = []
 
@@ -102,40 +102,40 @@ def seat(server):
         connection.close()
 
 
-def body(seat):
+def body(browser):
     """The answer's text, when it was not a WebSocket."""
-    headers = dict(line.lower().split(b": ", 1) for line in seat.head.split(b"\r\n")[1:])
-    while len(seat.buffer) < int(headers[b"content-length"]):
-        seat.more()
-    return seat.buffer.decode()
+    headers = dict(line.lower().split(b": ", 1) for line in browser.head.split(b"\r\n")[1:])
+    while len(browser.buffer) < int(headers[b"content-length"]):
+        browser.more()
+    return browser.buffer.decode()
 
 
-def assert_works(seat):
-    assert seat.sign_in(PASSWORD) is None
-    seat.send(b"hello")
-    return seat.read(5) == b"hello"
+def assert_works(browser):
+    assert browser.sign_in(PASSWORD) is None
+    browser.send(b"hello")
+    return browser.read(5) == b"hello"
 
 
-def test_a_request_becomes_a_screen(seat, consoles):
-    browser = seat()
+def test_a_request_becomes_a_screen(connect_browser, consoles):
+    browser = connect_browser()
     assert browser.request() == 101
     assert assert_works(browser)
     (line,) = consoles.lines
     assert line.labels == {"account": "ada", "session": "s"}
 
 
-def test_the_web_is_free_again_at_once(seat, consoles):
+def test_the_web_is_free_again_at_once(connect_browser, consoles):
     """Two threads serve, and more consoles than that are open."""
-    browsers = [seat() for _ in range(6)]
+    browsers = [connect_browser() for _ in range(6)]
     assert [browser.request() for browser in browsers] == [101] * 6
-    other = seat()
+    other = connect_browser()
     other.connection.sendall(b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
     assert other.hear_answer() == 200
     assert all(assert_works(browser) for browser in browsers)
 
 
-def test_twenty_sockets_are_passed_at_once(seat, consoles):
-    browsers = [seat() for _ in range(20)]
+def test_twenty_sockets_are_passed_at_once(connect_browser, consoles):
+    browsers = [connect_browser() for _ in range(20)]
     answers = []
     threads = [
         threading.Thread(target=lambda one=one: answers.append(one.request() == 101 and assert_works(one)))
@@ -158,9 +158,9 @@ MISSING_HEADERS = {
 
 
 @pytest.mark.parametrize("demand", MISSING_HEADERS)
-def test_what_is_no_handshake_is_400_and_goes_no_further(seat, consoles, demand):
+def test_what_is_no_handshake_is_400_and_goes_no_further(connect_browser, consoles, demand):
     """The connection stays the web server's, and can be used again where it keeps connections."""
-    browser = seat()
+    browser = connect_browser()
     assert browser.request(**MISSING_HEADERS[demand]) == 400
     assert f"{demand} is missing." in body(browser)
     assert not consoles.lines
@@ -180,18 +180,18 @@ def test_what_is_no_handshake_is_400_and_goes_no_further(seat, consoles, demand)
         ("http://[", 403),
     ],
 )
-def test_only_pages_of_the_panel_may_ask(seat, consoles, origin, status):
-    browser = seat()
+def test_only_pages_of_the_panel_may_ask(connect_browser, consoles, origin, status):
+    browser = connect_browser()
     assert browser.request(Origin=origin) == status
     if status == 403:
         assert "only from pages of the panel" in body(browser)
 
 
 @pytest.mark.parametrize("server", ["panel_web"], indirect=True)
-def test_what_a_client_sends_before_the_answer_goes_to_nobody(seat, consoles):
+def test_what_a_client_sends_before_the_answer_goes_to_nobody(connect_browser, consoles):
     """A WebSocket begins with the answer. What came before it would be lost with the hand-over, so it is refused, and
     the connection goes on with requests."""
-    browser = seat()
+    browser = connect_browser()
     upgrade = browser.build_request()
     browser.connection.sendall(upgrade + b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
     assert browser.hear_answer() == 503
@@ -199,21 +199,21 @@ def test_what_a_client_sends_before_the_answer_goes_to_nobody(seat, consoles):
     assert not consoles.lines
 
 
-def test_without_a_console_process_the_answer_is_a_sentence(seat, path):
+def test_without_a_console_process_the_answer_is_a_sentence(connect_browser, path):
     assert not path.exists()
-    browser = seat()
+    browser = connect_browser()
     assert browser.request() == 503
     assert "Consoles are not available at the moment" in body(browser)
 
 
 @pytest.mark.parametrize("server", ["werkzeug"], indirect=True)
-def test_a_console_process_that_does_not_answer_gets_nothing(seat, path, monkeypatch):
+def test_a_console_process_that_does_not_answer_gets_nothing(connect_browser, path, monkeypatch):
     """The web answers the client itself, and the process that wakes up later finds that it was not meant."""
     monkeypatch.setattr(fd_passing, "IPC_TIMEOUT_SECONDS", 0.3)  # of werkzeug, which is in this process
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(path))
         deaf.listen()
-        browser = seat()
+        browser = connect_browser()
         assert browser.request() == 503
         caller, _ = deaf.accept()
         order, descriptor = ipc.receive_command(caller)
@@ -225,15 +225,15 @@ def test_a_console_process_that_does_not_answer_gets_nothing(seat, path, monkeyp
     assert "Consoles are not available" in body(browser)
 
 
-def test_console_limit_answers_429(seat, consoles, monkeypatch):
+def test_console_limit_answers_429(connect_browser, consoles, monkeypatch):
     monkeypatch.setattr(consoles, "max_consoles", 1)
-    first, second = seat(), seat()
+    first, second = connect_browser(), connect_browser()
     assert first.request() == 101
     assert second.request() == 429
     assert "Too many consoles are open on this server" in body(second)
     first.connection.close()
     wait_until(lambda: not consoles.lines, "the first to be gone")
-    assert seat().request() == 101
+    assert connect_browser().request() == 101
 
 
 def test_the_end_of_the_web_server_is_not_that_of_its_consoles(environment, consoles):
@@ -248,7 +248,7 @@ def test_the_end_of_the_web_server_is_not_that_of_its_consoles(environment, cons
             assert browser.read(5) == b"still"
 
 
-def test_where_connections_cannot_be_handed_over(path):
+def test_fd_passing_is_unavailable_without_a_plain_socket(path):
     with pytest.raises(Unavailable, match="run the panel with `panel web`"):
         fd_passing.pass_socket({}, path, {})
     context = ssl.create_default_context()
@@ -258,7 +258,7 @@ def test_where_connections_cannot_be_handed_over(path):
             fd_passing.pass_socket({"werkzeug.socket": wrapped}, path, {})
 
 
-def test_a_limit_is_told_with_its_reason(consoles, path):
+def test_a_console_limit_is_refused_with_its_reason(consoles, path):
     mine, other = console_client.socket_pair()
     environ = {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": console_client.WEBSOCKET_KEY}
     note = {"kind": "screen", "id": "s", "labels": {"account": "ada"}, "limits": {"account": 0}, "target": {}}

@@ -31,7 +31,7 @@ class RfbDialogue:
 
     def __init__(self, browser, node=b"", password="session", node_password="node"):
         self.left = {BROWSER: browser, NODE: node}
-        self.told = {BROWSER: b"", NODE: b""}
+        self.sent = {BROWSER: b"", NODE: b""}
         self.talk, self.passwords = rfb.run_handshake(password, node_password), {BROWSER: password}
 
     def run(self):
@@ -39,7 +39,7 @@ class RfbDialogue:
         try:
             while True:
                 side, words, count = self.talk.send(data)
-                self.told[side] += words
+                self.sent[side] += words
                 if words == self.challenge:
                     self.left[BROWSER] = rfb.encrypt_challenge(self.passwords[BROWSER], words) + self.left[BROWSER]
                 data, self.left[side] = self.left[side][:count], self.left[side][count:]
@@ -79,8 +79,8 @@ def test_versions_of_viewers(announced, spoken):
     chosen = b"\2" if len(spoken) == 2 else b""
     play = RfbDialogue(announced + chosen, NODE_8 + b"\1\1" + rfb.RESULT_OK)
     assert play.run() is None
-    assert play.told[BROWSER] == b"RFB 003.008\n" + spoken + RfbDialogue.challenge + rfb.RESULT_OK
-    assert play.told[NODE] == b"RFB 003.008\n\1"
+    assert play.sent[BROWSER] == b"RFB 003.008\n" + spoken + RfbDialogue.challenge + rfb.RESULT_OK
+    assert play.sent[NODE] == b"RFB 003.008\n\1"
 
 
 @pytest.mark.parametrize("version", [b"RFB 003.003\n", b"RFB 003.008\n"])
@@ -89,13 +89,13 @@ def test_a_password_is_preferred_to_none(version):
     offer = b"\0\0\0\2" if old else b"\2\1\2"
     play = RfbDialogue(b"RFB 003.008\n\2", version + offer + bytes(16) + rfb.RESULT_OK)
     assert play.run() is None
-    assert play.told[NODE] == version + (b"" if old else b"\2") + rfb.encrypt_challenge("node", bytes(16))
+    assert play.sent[NODE] == version + (b"" if old else b"\2") + rfb.encrypt_challenge("node", bytes(16))
 
 
 def test_without_a_password_none_is_preferred():
     play = RfbDialogue(b"RFB 003.008\n\2", NODE_8 + b"\2\2\1" + rfb.RESULT_OK, node_password="")
     assert play.run() is None
-    assert play.told[NODE] == b"RFB 003.008\n\1"
+    assert play.sent[NODE] == b"RFB 003.008\n\1"
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,10 @@ def test_without_a_password_none_is_preferred():
 def test_refusals_of_the_node_reach_the_viewer(node, sentence):
     play = RfbDialogue(b"RFB 003.008\n\2", node)
     assert play.run() == sentence
-    assert play.told[BROWSER].endswith(rfb.RESULT_FAILED + reason_bytes(sentence.encode()))
+    assert play.sent[BROWSER].endswith(rfb.RESULT_FAILED + reason_bytes(sentence.encode()))
 
 
 def test_a_viewer_that_will_not_give_a_password():
     play = RfbDialogue(b"RFB 003.008\n\1")
     assert play.run() == "The viewer does not sign in with a password."
-    assert play.told[NODE] == b""
+    assert play.sent[NODE] == b""

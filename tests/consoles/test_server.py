@@ -44,7 +44,7 @@ def echo(connection):
 
 
 @pytest.fixture
-def seat(path, machine):
+def connect_browser(path, machine):
     """Opens screens as the web does, but for the web server."""
     server, opened = machine(echo), []
 
@@ -82,8 +82,8 @@ def test_only_its_user_may_give_orders(consoles, path, monkeypatch):
         ipc.request(path, {"do": "list"})
 
 
-def test_what_is_open_is_listed_and_told(consoles, path, seat, reports):
-    browser = is_working(seat(labels={"instance": "i1", "account": "ada"}))
+def test_what_is_open_is_listed_and_told(consoles, path, connect_browser, reports):
+    browser = is_working(connect_browser(labels={"instance": "i1", "account": "ada"}))
     wait_until(lambda: reports, "the report")
     (listed,) = ipc.request(path, {"do": "list"})["open"]
     assert listed["labels"] == {"instance": "i1", "account": "ada", "session": "s1"}
@@ -100,10 +100,10 @@ def test_what_is_open_is_listed_and_told(consoles, path, seat, reports):
     assert ipc.request(path, {"do": "list"}) == {"open": []}
 
 
-def test_consoles_are_closed_by_what_they_belong_to(consoles, path, seat, reports):
+def test_consoles_are_closed_by_what_they_belong_to(consoles, path, connect_browser, reports):
     labels = [("i1", "ada"), ("i2", "ada"), ("i1", "bob")]
     browsers = [
-        is_working(seat(f"s{number}", labels={"instance": instance, "account": account}))
+        is_working(connect_browser(f"s{number}", labels={"instance": instance, "account": account}))
         for number, (instance, account) in enumerate(labels)
     ]
     close = {"do": "close", "because": "The machine was destroyed."}
@@ -119,20 +119,20 @@ def test_consoles_are_closed_by_what_they_belong_to(consoles, path, seat, report
     assert {told["reason"] for told in reports if told["event"] == "ended"} == {"closed"}
 
 
-def test_a_limit_counts_what_is_open(consoles, seat):
-    first, second = (seat(f"s{n}", labels={"account": "ada"}, limits={"account": 2}) for n in range(2))
-    third = seat("s2", labels={"account": "ada"}, limits={"account": 2})
+def test_a_limit_counts_what_is_open(consoles, connect_browser):
+    first, second = (connect_browser(f"s{n}", labels={"account": "ada"}, limits={"account": 2}) for n in range(2))
+    third = connect_browser("s2", labels={"account": "ada"}, limits={"account": 2})
     assert third.answer["reason"] == "busy"
     assert third.answer["message"] == "2 consoles of the same account are open already. Close one of them."
-    assert seat("s3", labels={"account": "bob"}, limits={"account": 2}).answer == {"ok": True}
+    assert connect_browser("s3", labels={"account": "bob"}, limits={"account": 2}).answer == {"ok": True}
     is_working(first).close()
     wait_until(lambda: len(consoles.lines) == 2, "the first to be gone")
-    assert seat("s4", labels={"account": "ada"}, limits={"account": 2}).answer == {"ok": True}
+    assert connect_browser("s4", labels={"account": "ada"}, limits={"account": 2}).answer == {"ok": True}
     is_working(second)
 
 
-def test_a_web_that_dies_before_it_let_go_keeps_the_connection(consoles, seat):
-    browser = seat(goes=False)
+def test_a_web_that_dies_before_it_let_go_keeps_the_connection(consoles, connect_browser):
+    browser = connect_browser(goes=False)
     assert browser.answer == {"ok": True}
     wait_until(lambda: not consoles.lines, "the place to be free")
     browser.connection.settimeout(0.2)
@@ -159,12 +159,12 @@ def test_orders_that_make_no_sense_are_survived(consoles, path, text):
     wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before, "descriptors to be closed")
 
 
-def test_it_stops_with_a_word(path, machine, seat, tmp_path):
+def test_sigterm_stops_the_console_server(path, machine, connect_browser, tmp_path):
     command = [sys.executable, "-m", "consoles", str(path)]
     environ = {**os.environ, "PANEL_DATA_DIR": str(tmp_path)}
     running = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
     wait_until(path.exists, "the process", 60)
-    browser = is_working(seat())
+    browser = is_working(connect_browser())
     second = subprocess.run(command, env=environ, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert second.returncode == 1
     assert f"A console process listens on {path} already." in second.stderr
@@ -185,8 +185,8 @@ def test_a_socket_that_a_dead_process_left_is_replaced(path):
     made.stop(0.1)
 
 
-def test_it_stops_also_when_a_browser_does_not_answer(consoles, seat, path):
-    browser = is_working(seat())
+def test_it_stops_also_when_a_browser_does_not_answer(consoles, connect_browser, path):
+    browser = is_working(connect_browser())
     consoles.stop(0.3)
     assert not consoles.event_loop.is_alive()
     assert not path.exists()

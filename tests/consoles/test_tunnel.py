@@ -108,7 +108,7 @@ def test_everything_comes_through_and_the_machine_s_end_is_told(screen, machine,
     wait_until(lambda: not tunnels(), "the tunnel to be gone")
 
 
-def test_a_node_that_is_lost_is_told_from_a_machine_that_ended(screen, machine, node, client):
+def test_a_lost_node_is_distinguished_from_an_ended_machine(screen, machine, node, client):
     host = node()
     client(host)
     session = screen(machine(echo), via=host.via)

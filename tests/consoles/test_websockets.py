@@ -39,7 +39,7 @@ class Site:
     def __init__(self, app, port):
         self.app, self.port = app, port
 
-    def mint(self, kind="screen"):
+    def create_session(self, kind="screen"):
         """The secret of a new session."""
         with self.app.app_context():
             instance = session.get(Instance, self.instance_id)
@@ -64,19 +64,19 @@ class Site:
 
     def connect(self, path, protocol="", **headers):
         """A browser's WebSocket, and the status of the answer."""
-        seat = console_client.ConsoleClient(socket.create_connection(("127.0.0.1", self.port), 20), protocol)
-        return seat, seat.request(path, host=f"127.0.0.1:{self.port}", **headers)
+        viewer = console_client.ConsoleClient(socket.create_connection(("127.0.0.1", self.port), 20), protocol)
+        return viewer, viewer.request(path, host=f"127.0.0.1:{self.port}", **headers)
 
     def screen(self, secret, password=None):
-        seat, status = self.connect(f"/vnc/?session={secret}", "binary")
+        viewer, status = self.connect(f"/vnc/?session={secret}", "binary")
         assert status == 101
-        assert seat.sign_in(password or self.row().password) is None
-        return seat
+        assert viewer.sign_in(password or self.row().password) is None
+        return viewer
 
     def shell(self, token):
-        seat, status = self.connect(f"/ssh/{token}")
+        viewer, status = self.connect(f"/ssh/{token}")
         assert status == 101
-        return seat
+        return viewer
 
 
 @pytest.fixture(scope="module")
@@ -156,18 +156,18 @@ def as_before(site):
         session.commit()
 
 
-def test_a_screen_is_carried_and_told_of(site):
+def test_a_vnc_console_relays_bytes_and_is_audited(site):
     """CON-06, CON-10, CON-11: the session is spent by the connection; another one is refused while it is open."""
-    secret = site.mint()
-    seat = site.screen(secret)
-    seat.send(b"\x01")
-    assert seat.read(8) == b"welcome\x01"[:8]
-    seat.send(b"\x04key")
-    assert seat.read(4) == b"\x04key"
+    secret = site.create_session()
+    viewer = site.screen(secret)
+    viewer.send(b"\x01")
+    assert viewer.read(8) == b"welcome\x01"[:8]
+    viewer.send(b"\x04key")
+    assert viewer.read(4) == b"\x04key"
     wait_until(lambda: site.row().opened_at, "the row to tell")
     assert site.row().ip == "127.0.0.1"
     assert site.connect(f"/vnc/?session={secret}")[1] == 403
-    seat.close()
+    viewer.close()
     wait_until(lambda: site.row().ended_at, "the end in the row")
     row = site.row()
     assert (row.state, row.ended_reason, row.bytes_in > 0) == ("ended", "left", True)
@@ -181,7 +181,7 @@ def test_a_screen_is_carried_and_told_of(site):
 @pytest.mark.parametrize("kind", ["screen", "shell"])
 def test_what_is_no_websocket_spends_nothing(site, kind, method):
     """CON-07, CON-08, CON-09, SSH-13, decision OP-09."""
-    secret = site.mint(kind)
+    secret = site.create_session(kind)
     path = f"/vnc/?session={secret}" if kind == "screen" else f"/ssh/{secret}"
     own = {"Sec-Fetch-Site": "same-origin"}
     assert site.app.test_client().open(path, method=method, headers=own).status_code == 400
@@ -189,9 +189,9 @@ def test_what_is_no_websocket_spends_nothing(site, kind, method):
     assert site.row().state == "fresh"
 
 
-def test_half_a_handshake_spends_nothing(site):
+def test_an_incomplete_handshake_does_not_redeem_the_session(site):
     """CON-09."""
-    secret = site.mint()
+    secret = site.create_session()
     assert site.connect(f"/vnc/?session={secret}", Sec_WebSocket_Key=None)[1] == 400
     assert site.connect(f"/vnc/?session={secret}", Connection="close")[1] == 400
     assert site.connect(f"/vnc/?session={secret}", Origin="https://evil.example")[1] == 403
@@ -202,7 +202,7 @@ def test_half_a_handshake_spends_nothing(site):
 @pytest.mark.parametrize("kind", ["screen", "shell"])
 def test_of_many_connections_at_once_one_gets_the_session(site, kind):
     """CON-11, SSH-11."""
-    secret = site.mint(kind)
+    secret = site.create_session(kind)
     path = f"/vnc/?session={secret}" if kind == "screen" else f"/ssh/{secret}"
     with ThreadPoolExecutor(12) as people:
         found = list(people.map(lambda _: site.connect(path), range(12)))
@@ -212,7 +212,7 @@ def test_of_many_connections_at_once_one_gets_the_session(site, kind):
 @pytest.mark.parametrize("kind", ["screen", "shell"])
 def test_a_session_that_is_too_old_is_refused(site, kind):
     """CON-15, SSH-14."""
-    secret = site.mint(kind)
+    secret = site.create_session(kind)
     with site.app.app_context():
         session.get(ConsoleSession, site.session_id).expires_at = clock.now()
         session.commit()
@@ -221,7 +221,7 @@ def test_a_session_that_is_too_old_is_refused(site, kind):
 
 
 def test_secrets_of_one_kind_do_not_open_the_other(site):
-    screen, shell = site.mint(), site.mint("shell")
+    screen, shell = site.create_session(), site.create_session("shell")
     assert site.connect(f"/vnc/?session={shell}")[1] == 403
     assert site.connect(f"/ssh/{screen}")[1] == 403
     assert site.row().state == "fresh"
@@ -229,7 +229,7 @@ def test_secrets_of_one_kind_do_not_open_the_other(site):
 
 def test_the_token_of_a_shell_stands_in_the_path_alone(site):
     """SSH-08, SSH-09, SSH-10, SSH-12."""
-    token = site.mint("shell")
+    token = site.create_session("shell")
     assert site.connect(f"/ssh?token={token}")[1] == 401
     assert site.app.test_client().get(f"/ssh?token={token}", headers={"Accept": "application/json"}).status_code == 401
     assert site.connect(f"/ssh/?token={token}")[1] in (401, 404)
@@ -242,29 +242,29 @@ def test_the_token_of_a_shell_stands_in_the_path_alone(site):
 
 @pytest.fixture
 def server(site):
-    """An SSH server as the guest's, which takes the key of the session that was minted last."""
+    """An SSH server as the guest's, which takes the key of the session that was created last."""
     made = ssh_guest.SshGuest(lambda channel, door: channel.sendall(b"hello") or time.sleep(20))
     yield made
     made.close()
 
 
-def lead(site, server):
+def set_ssh_endpoint(site, server):
     with site.app.app_context():
         row = session.get(ConsoleSession, site.session_id)
         row.host, row.port, server.user_key = server.host, server.port, row.private_key
         session.commit()
 
 
-def test_a_shell_is_carried_and_its_host_key_kept(site, server):
+def test_an_ssh_console_relays_bytes_and_stores_the_host_key(site, server):
     """SSH-07. The first host key is pinned; another one is refused until it is accepted."""
-    token = site.mint("shell")
-    lead(site, server)
+    token = site.create_session("shell")
+    set_ssh_endpoint(site, server)
     assert site.shell(token).read(5) == b"hello"
     with site.app.app_context():
         wait_until(lambda: session.get(Instance, site.instance_id, populate_existing=True).ssh_host_key, "the pin")
     site.change(ssh_host_key=ssh_guest.public_key_line(ssh_guest.load_key(ssh_guest.new_key())))
-    token = site.mint("shell")
-    lead(site, server)
+    token = site.create_session("shell")
+    set_ssh_endpoint(site, server)
     with pytest.raises(console_client.WebSocketClosed) as closed:
         site.shell(token).read(5)
     assert closed.value.code == 1008
@@ -277,14 +277,14 @@ def test_a_shell_is_carried_and_its_host_key_kept(site, server):
         assert keys["shown"] != keys["known"]
         consoles.accept_host_key(instance, keys["shown"])
         session.commit()
-    token = site.mint("shell")
-    lead(site, server)
+    token = site.create_session("shell")
+    set_ssh_endpoint(site, server)
     assert site.shell(token).read(5) == b"hello"
 
 
 def test_consoles_open_from_allowed_addresses_only(site):
     """OTH-08, decision OP-08"""
-    secret = site.mint()
+    secret = site.create_session()
     with site.app.app_context():
         settings.update({"vnc_allowed_sources": "192.0.2.0/24,2001:db8::/32"})
         session.commit()
@@ -301,8 +301,8 @@ def test_an_account_has_so_many_consoles(site):
     with site.app.app_context():
         settings.update({"consoles_per_account": 2})
         session.commit()
-    first, _second = site.screen(site.mint()), site.screen(site.mint())
-    secret = site.mint()
+    first, _second = site.screen(site.create_session()), site.screen(site.create_session())
+    secret = site.create_session()
     assert site.connect(f"/vnc/?session={secret}")[1] == 429
     assert site.row().state == "fresh"
     first.close()
@@ -312,13 +312,13 @@ def test_an_account_has_so_many_consoles(site):
 @pytest.mark.parametrize("kind", ["screen", "shell"])
 def test_what_is_no_longer_allowed_closes(site, server, kind):
     """Within five seconds; here the process looks more often."""
-    secret = site.mint(kind)
-    lead(site, server) if kind == "shell" else None
-    seat = site.screen(secret) if kind == "screen" else site.shell(secret)
-    seat.send(b"\x01") if kind == "screen" else None
+    secret = site.create_session(kind)
+    set_ssh_endpoint(site, server) if kind == "shell" else None
+    viewer = site.screen(secret) if kind == "screen" else site.shell(secret)
+    viewer.send(b"\x01") if kind == "screen" else None
     wait_until(lambda: site.row().opened_at, "the console")
     site.change(suspended_reason="admin")
-    code, reason = seat.ended()
+    code, reason = viewer.ended()
     assert (code, reason) == (1008, "The machine was suspended.")
     wait_until(lambda: site.row().ended_at, "the end")
     answer = site.app.test_client().get(f"/console/{secret}/state").json
@@ -329,7 +329,7 @@ def test_what_is_no_longer_allowed_closes(site, server, kind):
 
 def test_the_state_says_nothing_of_the_machine_after_the_permission_ended(site):
     """Finding B1: an address keeps its answer for the page, not the machine's power."""
-    secret = site.mint()
+    secret = site.create_session()
     state = lambda: site.app.test_client().get(f"/console/{secret}/state").json  # noqa: E731
     assert (state()["message"], state()["power"]) == (None, "on")
     with site.app.app_context():
@@ -341,8 +341,8 @@ def test_the_state_says_nothing_of_the_machine_after_the_permission_ended(site):
 @pytest.mark.parametrize("kind", ["screen", "shell"])
 def test_what_is_no_longer_allowed_does_not_open(site, server, machine, kind, monkeypatch):
     """Finding B1: nothing goes to the node or the guest, and the browser gets no WebSocket."""
-    secret = site.mint(kind)
-    lead(site, server) if kind == "shell" else None
+    secret = site.create_session(kind)
+    set_ssh_endpoint(site, server) if kind == "shell" else None
     connections, heard = len(machine.connections), site.records.find
     asked = []
     monkeypatch.setattr(site.carried, "find", lambda session_id: asked.append(session_id) or heard(session_id))
@@ -352,24 +352,24 @@ def test_what_is_no_longer_allowed_does_not_open(site, server, machine, kind, mo
 
 
 def test_a_node_that_refuses_is_a_sentence(site):
-    secret = site.mint()
+    secret = site.create_session()
     wait_until(lambda: site.row().port, "the endpoint")
     with site.app.app_context():
         row = session.get(ConsoleSession, site.session_id)
         row.error = "The machine is off."
         session.commit()
-    seat, status = site.connect(f"/vnc/?session={secret}", "binary")
+    viewer, status = site.connect(f"/vnc/?session={secret}", "binary")
     assert status == 101
-    assert seat.ended() == (1011, "The machine is off.")
+    assert viewer.ended() == (1011, "The machine is off.")
     wait_until(lambda: site.row().ended_at, "the end")
     assert site.row().ended_message == "The machine is off."
 
 
-def test_a_bell_that_nobody_heard_is_rung_again(site, monkeypatch):
-    """The queue was away when the session was minted, and is there when the browser comes."""
+def test_a_lost_console_notification_is_repeated(site, monkeypatch):
+    """The queue was away when the session was created, and is there when the browser comes."""
     heard = jobs.enqueue_call
     monkeypatch.setattr(jobs, "enqueue_call", lambda *_: None)
-    secret = site.mint()
+    secret = site.create_session()
     monkeypatch.setattr(jobs, "enqueue_call", heard)
     assert site.screen(secret).read(7) == b"welcome"
 
@@ -377,13 +377,13 @@ def test_a_bell_that_nobody_heard_is_rung_again(site, monkeypatch):
 def test_a_screen_that_no_worker_prepares_is_given_up(site, monkeypatch):
     monkeypatch.setattr(jobs, "enqueue_call", lambda *_: None)
     monkeypatch.setattr("consoles.session_store.PREPARE_TIMEOUT_SECONDS", 1)
-    seat, status = site.connect(f"/vnc/?session={site.mint()}", "binary")
+    viewer, status = site.connect(f"/vnc/?session={site.create_session()}", "binary")
     assert status == 101
-    assert seat.ended() == (1011, "The machine's host does not answer.")
+    assert viewer.ended() == (1011, "The machine's host does not answer.")
 
 
-def test_without_a_console_process_the_session_is_given_back(site, monkeypatch):
-    secret = site.mint()
+def test_without_a_console_server_the_session_stays_unused(site, monkeypatch):
+    secret = site.create_session()
     config = site.app.extensions["config"]
     monkeypatch.setattr(type(config), "console_socket", property(lambda self: self.data_dir / "nobody.sock"))
     assert site.connect(f"/vnc/?session={secret}")[1] == 503

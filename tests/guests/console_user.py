@@ -22,52 +22,52 @@ class ConsoleUser:
         with self.browser.open(urllib.request.Request(self.at.url + path, data, headers), timeout=60) as answer:
             return answer.geturl(), answer.read()
 
-    def mint(self, instance_id):
+    def create_session(self, instance_id):
         """A session of the screen: what its page knows, the path of its WebSocket and the password."""
         address, _ = self.post(f"/instances/{instance_id}/console")
         page = urllib.parse.urlsplit(address).path
         return json.loads(self.post(f"{page}/again", "application/json")[1])
 
-    def screen(self, minted):
+    def screen(self, console_session):
         """The screen after both sides have signed in, and its title: QEMU puts the machine's name there."""
-        seat = self.connect(minted["socket"], "binary")
-        assert seat.sign_in(minted["password"]) is None
-        length = int.from_bytes(seat.read(24)[20:], "big")
-        return seat, seat.read(length).decode()
+        viewer = self.connect(console_session["socket"], "binary")
+        assert viewer.sign_in(console_session["password"]) is None
+        length = int.from_bytes(viewer.read(24)[20:], "big")
+        return viewer, viewer.read(length).decode()
 
-    def told(self, minted):
+    def find_refusal(self, console_session):
         """The sentence with which the screen is refused; None when it opens."""
         try:
-            self.screen(minted)[0].connection.close()
+            self.screen(console_session)[0].connection.close()
         except WebSocketClosed as closed:
             return closed.reason
         return None
 
     def connect(self, path, protocol=""):
         host, _, port = self.at.bind.partition(":")
-        seat = ConsoleClient(socket.create_connection((host, int(port)), 60), protocol)
-        assert seat.request(path, host=self.at.bind) == 101
-        return seat
+        viewer = ConsoleClient(socket.create_connection((host, int(port)), 60), protocol)
+        assert viewer.request(path, host=self.at.bind) == 101
+        return viewer
 
 
 class Shell:
     """A plain terminal: what is sent is typed."""
 
-    def __init__(self, seat):
-        self.seat, self.said = seat, ""
+    def __init__(self, viewer):
+        self.viewer, self.said = viewer, ""
         self.run("true")
 
     def run(self, command):
         """What the command prints."""
-        self.seat.send(f"echo begin''s; {command}; echo end''s\n".encode())
+        self.viewer.send(f"echo begin''s; {command}; echo end''s\n".encode())
         while "ends" not in self.said:
-            self.said += self.seat.receive()[1].decode()
+            self.said += self.viewer.receive()[1].decode()
         before, _, self.said = self.said.partition("ends")
         return before.rpartition("begins")[2].strip()
 
 
-def is_screen_live(seat):
+def is_screen_live(viewer):
     """Whether the screen still answers: it is asked for its top left pixel."""
-    seat.send(b"\2\0\0\1\0\0\0\0")  # uncompressed
-    seat.send(b"\3\0\0\0\0\0\0\1\0\1")
-    return seat.read(1) == b"\0" and len(seat.read(3 + 12 + 4)) == 19
+    viewer.send(b"\2\0\0\1\0\0\0\0")  # uncompressed
+    viewer.send(b"\3\0\0\0\0\0\0\1\0\1")
+    return viewer.read(1) == b"\0" and len(viewer.read(3 + 12 + 4)) == 19

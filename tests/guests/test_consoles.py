@@ -29,12 +29,12 @@ def guest(lab):
     lab.destroy(instance)
 
 
-def mint_shell(lab, guest):
+def create_shell_session(lab, guest):
     return lab.call("POST", f"/api/instance/{guest['id']}/ssh-session")
 
 
 def open_shell(lab, person, guest):
-    return Shell(person.connect(f"/ssh/{mint_shell(lab, guest)['token']}"))
+    return Shell(person.connect(f"/ssh/{create_shell_session(lab, guest)['token']}"))
 
 
 def kill(lab, name):
@@ -47,9 +47,9 @@ def kill(lab, name):
 
 def test_the_screen_and_the_shell_are_the_guest_s(lab, person, guest):
     """CON-06, SSH-07."""
-    seat, title = person.screen(person.mint(guest["id"]))
+    viewer, title = person.screen(person.create_session(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
-    assert is_screen_live(seat)
+    assert is_screen_live(viewer)
     assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
 
 
@@ -70,54 +70,56 @@ def test_a_guest_without_ipv4_has_a_shell(lab, person):
 
 
 def test_workers_that_are_killed_disturb_no_console(lab, person, guest):
-    """Neither those that are open nor those that were minted and not opened yet."""
-    seat, _ = person.screen(person.mint(guest["id"]))
+    """Neither those that are open nor those that were created and not opened yet."""
+    viewer, _ = person.screen(person.create_session(guest["id"]))
     shell = open_shell(lab, person, guest)
-    screen, token = person.mint(guest["id"]), mint_shell(lab, guest)["token"]
+    screen, token = person.create_session(guest["id"]), create_shell_session(lab, guest)["token"]
     kill(lab, "worker")
-    assert is_screen_live(seat)
+    assert is_screen_live(viewer)
     assert shell.run("echo $((6*7))") == "42"
     assert is_screen_live(person.screen(screen)[0])
     assert Shell(person.connect(f"/ssh/{token}")).run("hostname") == "consoles.example.com"
-    wait_until(lambda: person.told(person.mint(guest["id"])) is None, "other workers to open a screen")
+    wait_until(
+        lambda: person.find_refusal(person.create_session(guest["id"])) is None, "other workers to open a screen"
+    )
 
 
 def test_a_redis_that_is_killed_disturbs_no_console(lab, person, guest):
-    seat, _ = person.screen(person.mint(guest["id"]))
+    viewer, _ = person.screen(person.create_session(guest["id"]))
     shell = open_shell(lab, person, guest)
     kill(lab, "redis-server")
-    assert is_screen_live(seat)
+    assert is_screen_live(viewer)
     assert shell.run("echo $((6*7))") == "42"
-    assert is_screen_live(person.screen(person.mint(guest["id"]))[0])
+    assert is_screen_live(person.screen(person.create_session(guest["id"]))[0])
     assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
 
 
 def test_a_node_whose_daemon_is_cut_off(lab, person, guest, hypervisor):
     """What is open goes on, for it does not need the daemon; what is opened anew is told; and opens when it is back."""
-    seat, _ = person.screen(person.mint(guest["id"]))
+    viewer, _ = person.screen(person.create_session(guest["id"]))
     shell = open_shell(lab, person, guest)
     daemon = int((hypervisor.directory / "run" / "libvirtd.pid").read_text())
     os.kill(daemon, signal.SIGKILL)
-    assert "hypervisor" in person.told(person.mint(guest["id"]))
+    assert "hypervisor" in person.find_refusal(person.create_session(guest["id"]))
     status, answer = lab.at.call("POST", f"/api/instance/{guest['id']}/ssh-session", None, lab.token)
     assert (status, answer["success"]) == (503, False)
-    assert is_screen_live(seat)
+    assert is_screen_live(viewer)
     assert shell.run("echo $((6*7))") == "42"
     hypervisor.start()
     wait_until(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
-    wait_until(lambda: person.told(person.mint(guest["id"])) is None, "the screen to open again")
+    wait_until(lambda: person.find_refusal(person.create_session(guest["id"])) is None, "the screen to open again")
     assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
 
 
 def test_a_guest_that_is_killed_closes_its_consoles(lab, person, guest, hypervisor):
     """With a word, and at once: the screen was the killed process's, the shell's end is seen by what the node says."""
-    seat, _ = person.screen(person.mint(guest["id"]))
+    viewer, _ = person.screen(person.create_session(guest["id"]))
     shell = open_shell(lab, person, guest)
     os.kill(int(Path(hypervisor.directory, "run", "qemu", f"{guest['name']}.pid").read_text()), signal.SIGKILL)
     began = time.monotonic()
-    code, reason = seat.ended()
+    code, reason = viewer.ended()
     assert code in (1000, 1011)
     assert reason in ("The machine closed the console.", "The connection to the machine was lost.")
-    assert shell.seat.ended() == (1008, "The machine was turned off.")
+    assert shell.viewer.ended() == (1008, "The machine was turned off.")
     assert time.monotonic() - began < 15
     lab.reaches(guest, "stopped")

@@ -116,7 +116,7 @@ def ssh_by_password(ip, password, command, environment_file):
     return done.stdout if done.returncode == 0 else None
 
 
-def test_rescue_signs_in_and_mends_the_disk(lab, guest, tmp_path):
+def test_rescue_signs_in_and_repairs_the_disk(lab, guest, tmp_path):
     """RSC-01, RSC-02, RSC-06, RSC-07: both file systems carry the same label."""
     ip = guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "echo broken > /root/state; sync")

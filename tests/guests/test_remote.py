@@ -54,11 +54,11 @@ def tunnels(lab):
 def test_a_screen_over_ssh(remote, person, guest, host):
     """It listens at the host's loopback; the way there is a tunnel, which ends with the console."""
     assert guest["state"] == "running"
-    seat, title = person.screen(person.mint(guest["id"]))
+    viewer, title = person.screen(person.create_session(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
-    assert is_screen_live(seat)
+    assert is_screen_live(viewer)
     assert len(tunnels(remote)) == 1
-    seat.close()
+    viewer.close()
     wait_until(lambda: tunnels(remote) == [], "the tunnel to end")
 
 
@@ -71,23 +71,23 @@ def test_a_shell_s_key_is_put_into_a_guest_over_ssh(remote, guest):
 def test_a_host_that_is_cut_off_is_said(remote, person, guest, host):
     remote_hosts.run_command("ip", "link", "set", host.name, "down")
     try:
-        told = person.told(person.mint(guest["id"]))
+        told = person.find_refusal(person.create_session(guest["id"]))
     finally:
         remote_hosts.run_command("ip", "link", "set", host.name, "up")
     assert "host" in told or "hypervisor" in told
-    wait_until(lambda: person.told(person.mint(guest["id"])) is None, "the screen to open again")
+    wait_until(lambda: person.find_refusal(person.create_session(guest["id"])) is None, "the screen to open again")
 
 
 def test_a_screen_over_tls(remote, person, guest, host):
     """Screens at the host's loopback cannot be reached so, which is said; those at an address of the host can."""
     remote.admin("PATCH", f"/hypervisor/{remote.node}", {"uri": host.tls_uri})
-    assert person.told(person.mint(guest["id"])) == "The screen cannot be reached from the panel."
+    assert person.find_refusal(person.create_session(guest["id"])) == "The screen cannot be reached from the panel."
     remote_hosts.kill_daemon(host)
     remote_hosts.start_daemon(host, screens=host.address)
     wait_until(lambda: remote.admin("GET", f"/hypervisor/{remote.node}")["status"] == "up", "the node")
     for action in ("poweroff", "start"):
         remote.power(guest, action)
-    seat, title = person.screen(person.mint(guest["id"]))
+    viewer, title = person.screen(person.create_session(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
-    assert is_screen_live(seat)
+    assert is_screen_live(viewer)
     assert tunnels(remote) == []

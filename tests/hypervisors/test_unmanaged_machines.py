@@ -66,7 +66,7 @@ def test_a_discovery_of_a_silent_hypervisor_fails(api_as, path, node, run_tasks)
     assert task.status == "failed"
 
 
-def test_a_stranger_is_removed_when_its_name_was_typed(api_as, path, unmanaged_machine, node, run_tasks):
+def test_an_unmanaged_machine_is_deleted_after_its_name_was_typed(api_as, path, unmanaged_machine, node, run_tasks):
     wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
     wrong = api_as("admin", "POST", f"{path}/{UNMANAGED_ID}/remove", json={"name": "old"})
     assert (wrong.status_code, wrong.json["errors"].keys()) == (422, {"name"})

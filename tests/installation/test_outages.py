@@ -49,7 +49,7 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("error", "problem"), PROBLEMS)
-def test_outages_are_told_from_faults(error, problem):
+def test_outages_are_distinguished_from_faults(error, problem):
     found = find_outage(error)
     assert (found and found.problem) == problem
 

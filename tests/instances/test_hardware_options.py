@@ -65,7 +65,7 @@ def test_the_screen_is_switched_off_and_on(api_as, machine, run_tasks, defined_m
         assert defined_machines[-1].vnc is on
 
 
-def test_a_machine_that_is_not_made_yet_is_told_nothing(api_as, cast):
+def test_hardware_options_of_an_undeployed_instance_need_no_task(api_as, cast):
     instance = cast.instance()
     assert "task_id" not in api_as("owner", "POST", f"/api/instance/{instance.id}/vnc/disable").json
     assert api_as("admin", "POST", f"/api/v1/instance/{instance.id}/vnc/disable").json["data"] == {"task_id": None}

@@ -60,7 +60,7 @@ def test_the_other_route_says_the_same(api_as, machine, cast):
     assert session.query(AuditEntry).filter_by(object_type="instance", object_id=machine.id).count() == 1
 
 
-def test_what_was_told_until_now_stays_the_earlier_owners(api_as, assign_owner, machine):
+def test_earlier_tasks_stay_with_the_earlier_owner(api_as, assign_owner, machine):
     assign_owner()
     assert api_as("outsider", "GET", "/api/tasks").json["data"] == []
     assert api_as("owner", "GET", "/api/tasks").json["data"] != []

@@ -77,7 +77,7 @@ def test_customers_do_not_set_it(api_as, running):
     assert api_as("owner", "PUT", path, json={"sockets": 1, "cores": 4}).status_code in (401, 403)
 
 
-def test_libvirt_is_told():
+def test_domain_xml_contains_the_cpu_topology():
     machine = Machine("0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d", "m", 4, 512, ())
     for topology, told in ((None, []), ((1, 2, 2), [{"sockets": "1", "dies": "1", "cores": "2", "threads": "2"}])):
         made = etree.fromstring(xml.domain(replace(machine, topology=topology), {}, False, False, False))

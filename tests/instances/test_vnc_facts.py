@@ -15,7 +15,7 @@ from panel.models import ConsoleSession
         ({"power": "on", "deployed": True, "suspended_reason": "admin"}, "suspended"),
     ],
 )
-def test_the_answer_names_what_minting_would_refuse(api_as, cast, facts, reason):
+def test_the_state_names_the_error_that_a_console_session_would_have(api_as, cast, facts, reason):
     instance = cast.instance()
     for name, value in facts.items():
         setattr(instance, name, value)
@@ -28,7 +28,7 @@ def test_the_answer_names_what_minting_would_refuse(api_as, cast, facts, reason)
         "available": reason is None,
         "reason": reason,
     }
-    assert session.query(ConsoleSession).count() == 0, "nothing is minted"
+    assert session.query(ConsoleSession).count() == 0, "nothing is created"
 
 
 def test_vnc_facts_require_permission(api_as, cast):

@@ -48,7 +48,7 @@ def test_a_customer_adds_an_iso_and_removes_it(browser_as, file_server, run_task
     assert session.query(Iso).count() == 0
 
 
-def test_a_failed_download_is_told_with_its_reason(browser_as, running, file_server, run_tasks):
+def test_a_failed_download_shows_its_reason(browser_as, running, file_server, run_tasks):
     browser = browser_as("owner")
     browser.post("/isos/new", data={"url": file_server.url("/missing.iso"), "name": "Mine"})
     assert "Downloading" in browser.get("/isos").text

@@ -104,7 +104,7 @@ def test_a_mail_server_gets_text_and_html(server, run_tasks):
     assert session.scalars(select(Mail)).all() == []
 
 
-def test_the_bell_rings_after_the_commit_and_what_was_undone_is_not_sent(server, run_tasks):
+def test_notifications_are_sent_after_the_commit_and_dropped_on_rollback(server, run_tasks):
     box = server()
     mail.send("ada@example.com", "security_changed", **ALERT_CONTEXT)
     assert queued_calls == []
@@ -122,7 +122,7 @@ def test_what_a_mail_says_is_not_readable_while_it_waits(rolled_back_app):
     assert session.scalars(select(Mail)).one().facts == MAIL_CONTEXT
 
 
-def test_a_mail_whose_bell_was_lost_is_sent(server, run_tasks):
+def test_a_mail_whose_notification_was_lost_is_sent(server, run_tasks):
     box = server()
     queue_mail()
     queued_calls.clear()

@@ -208,7 +208,7 @@ KILL_POINTS = [
 
 @pytest.mark.parametrize(("step", "when"), KILL_POINTS)
 @pytest.mark.parametrize("on", [True, False])
-def test_whoever_takes_over_from_a_dead_worker_brings_it_to_an_end(
+def test_the_next_worker_completes_a_lost_worker_s_migration(
     machine, start_migration, node, second_node, second_hypervisor, run_tasks, monkeypatch, step, when, on
 ):
     if not on:

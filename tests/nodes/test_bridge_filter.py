@@ -12,7 +12,7 @@ def kernel(tmp_path):
     return tmp_path
 
 
-def test_bridged_packets_are_handed_over(kernel):
+def test_bridge_filter_is_enabled_in_the_kernel(kernel):
     for _ in range(2):
         assert bridge_filter.enable_bridge_filter(kernel)
         assert [(kernel / name).read_text().strip() for name in bridge_filter.SETTING_NAMES] == ["1", "1"]

@@ -562,7 +562,7 @@ def test_a_reset_machine_boots_anew(node, blank):
     assert assert_same_power(node, blank.id) == Power.on
 
 
-def test_a_watcher_hears_what_anybody_does(lab, blank, new_machine):
+def test_watch_events_reports_changes_of_every_client(lab, blank, new_machine):
     heard, stop, removed = queue.SimpleQueue(), threading.Event(), new_machine()
     watched = lab.reach()
     watcher = threading.Thread(target=watched.watch_events, args=(lambda *event: heard.put(event), stop.is_set))

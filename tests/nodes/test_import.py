@@ -55,7 +55,7 @@ def test_an_adopted_machine_is_as_the_panel_has_it(node, unmanaged_machine):
     assert node.power(made.id) is Power.on
 
 
-def test_what_was_adopted_can_be_given_back(node, unmanaged_machine):
+def test_an_imported_machine_can_be_reverted_to_unmanaged(node, unmanaged_machine):
     """However often the one or the other was asked for."""
     made, ours = unmanaged_machine
     before = node.describe_machine(made.id)

@@ -134,7 +134,7 @@ def test_nothing_comes_in_that_no_rule_allows_and_all_goes_out(pair):
         assert server.pings(back)
 
 
-def test_ports_and_networks_and_families_are_told_apart(pair):
+def test_ports_networks_and_ip_versions_are_distinguished(pair):
     server, client = pair
     one = (7001, 7001)
     server.filtered(allowed=(*EGRESS_RULES, FirewallRule("in", 4, "tcp", one)))

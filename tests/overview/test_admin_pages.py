@@ -137,7 +137,7 @@ def test_what_needs_attention_comes_worst_first(page, cast):
     assert "All hypervisors are up" not in shown
 
 
-def test_a_node_that_nobody_looks_at_is_stale(page, cast, monkeypatch):
+def test_a_node_that_is_not_polled_is_stale(page, cast, monkeypatch):
     later = clock.now() + timedelta(minutes=2)
     monkeypatch.setattr(clock, "now", lambda: later)
     assert "Status of node-1 is out of date" in attention_items(page())

@@ -40,23 +40,23 @@ class Site:
         self.parts[name].kill()
         self.parts[name].wait()
 
-    def mint(self, kind):
+    def create_session(self, kind):
         return self.customer.call("POST", f"/api/instance/{self.instance}/{kind}-session")
 
-    def screen(self, minted):
+    def screen(self, console_session):
         """The sentence that a browser which opens it is told."""
-        seat = self.connect(minted["url"])
+        viewer = self.connect(console_session["url"])
         try:
-            return seat.sign_in(minted["password"])
+            return viewer.sign_in(console_session["password"])
         except WebSocketClosed as closed:
             return closed.reason
 
     def connect(self, address):
         host, _, port = self.at.bind.partition(":")
         parts = urlsplit(address)
-        seat = ConsoleClient(socket.create_connection((host, int(port)), 30), "binary")
-        assert seat.request(f"{parts.path}?{parts.query}", host=parts.netloc) == 101
-        return seat
+        viewer = ConsoleClient(socket.create_connection((host, int(port)), 30), "binary")
+        assert viewer.request(f"{parts.path}?{parts.query}", host=parts.netloc) == 101
+        return viewer
 
 
 @pytest.fixture(scope="module")
@@ -76,42 +76,42 @@ def site(tmp_path_factory, fresh_installation, redis):
     made.end()
 
 
-def test_a_screen_that_was_minted_without_redis_opens_when_it_is_back(site, redis):
+def test_a_vnc_session_created_without_redis_opens_after_the_outage(site, redis):
     """The bell for the worker was lost; it is rung again for the browser that waits."""
     redis.kill()
-    minted = site.mint("console")
+    console_session = site.create_session("console")
     with ThreadPoolExecutor() as pool:
-        told = pool.submit(site.screen, minted)
+        told = pool.submit(site.screen, console_session)
         redis.start()
         assert told.result() == NO_PICTURE_MESSAGE
 
 
-def test_a_shell_that_is_minted_without_redis_is_there_when_it_is_back(site, redis):
+def test_an_ssh_session_created_without_redis_opens_after_the_outage(site, redis):
     """Its task is a row, for which the sweep rings."""
     redis.kill()
     with ThreadPoolExecutor() as pool:
-        minted = pool.submit(site.mint, "ssh")
+        console_session = pool.submit(site.create_session, "ssh")
         redis.start()
-        assert minted.result()["token"]
+        assert console_session.result()["token"]
 
 
 def test_a_worker_that_dies_while_it_prepares_a_screen_is_replaced(site):
     site.node.fault("console", "slow", 1, 600)
-    minted = site.mint("console")
+    console_session = site.create_session("console")
     wait_until(lambda: not site.node.faults(), "the call")
     site.kill("worker")
     begun = site.at.log("worker").count("worker_started")
     site.start("worker")
     wait_until(lambda: site.at.log("worker").count("worker_started") > begun, "the second one")
-    assert site.screen(minted) == NO_PICTURE_MESSAGE
+    assert site.screen(console_session) == NO_PICTURE_MESSAGE
 
 
-def test_a_console_process_that_is_replaced_opens_what_was_minted_before(site):
-    minted = site.mint("console")
+def test_a_restarted_console_server_opens_earlier_sessions(site):
+    console_session = site.create_session("console")
     site.kill("console")
     site.start("console")
     wait_until(lambda: site.at.log("console").count("consoles_started") == 2, "the second one")
-    assert site.screen(minted) == NO_PICTURE_MESSAGE
+    assert site.screen(console_session) == NO_PICTURE_MESSAGE
 
 
 def test_a_node_that_is_cut_off_is_said_and_opens_consoles_again_when_it_is_back(site):
@@ -121,7 +121,7 @@ def test_a_node_that_is_cut_off_is_said_and_opens_consoles_again_when_it_is_back
     assert (status, "reason" in answer) == (503, False)
     assert answer["message"] == "The shell cannot be opened. The hypervisor does not answer."
     site.node.fault("console", "silent")
-    assert site.screen(site.mint("console")) == "The hypervisor does not answer."
+    assert site.screen(site.create_session("console")) == "The hypervisor does not answer."
     site.node.clear()
-    wait_until(lambda: site.screen(site.mint("console")) == NO_PICTURE_MESSAGE, "the node to be tried again")
-    assert site.mint("ssh")["token"]
+    wait_until(lambda: site.screen(site.create_session("console")) == NO_PICTURE_MESSAGE, "the node to be tried again")
+    assert site.create_session("ssh")["token"]

@@ -38,9 +38,11 @@ def test_each_use_is_seen_and_written_down(running, customer):
     """IDT-35, IDT-36, OP-03: with every request, a refused one too, and of both kinds."""
     admin = running.run_panel("token", "admin", "--ip", "127.0.0.1", "--name", "x", "--description", "").strip()
     person = running.call("GET", "/api/v1/users?search=customer@example.com", token=admin)[1]["data"][0]["id"]
-    minted = running.call("POST", f"/api/v1/user/{person}/impersonate", {"scopes": ["metrics:read"]}, admin)[1]["data"]
+    impersonation = running.call("POST", f"/api/v1/user/{person}/impersonate", {"scopes": ["metrics:read"]}, admin)[1][
+        "data"
+    ]
     made = customer.call("POST", "/api/api-tokens", {"name": "x", "scopes": ["metrics:read"]})
-    for token, row in ((made["token"], made["api_token"]["id"]), (minted["token"], minted["token_id"])):
+    for token, row in ((made["token"], made["api_token"]["id"]), (impersonation["token"], impersonation["token_id"])):
         shown = lambda: customer.call("GET", f"/api/api-token/{row}")["api_token"]  # noqa: B023, E731
         last = ""
         assert shown()["last_used_at"] is None

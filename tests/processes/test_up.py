@@ -64,7 +64,7 @@ def has_client_connection(installation):
     return any(found.status == psutil.CONN_ESTABLISHED for found in sockets)
 
 
-def test_a_stop_finishes_the_task_in_hand(installation, customer):
+def test_shutdown_finishes_the_claimed_task(installation, customer):
     up = installation.up()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "5")
     _, task = customer.deploy()

@@ -58,6 +58,6 @@ def test_what_is_done_there_stands_in_the_audit_log(installation, query_database
     )
 
 
-def test_nobody_is_told(installation):
+def test_an_unknown_email_address_is_reported(installation):
     said = installation.run_panel("user", "reset-factors", "--email", "nobody@example.com", status=1)
     assert "No account has the email address" in said

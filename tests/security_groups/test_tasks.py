@@ -217,7 +217,7 @@ def test_rules_are_there_after_a_restart_of_the_machine(api_as, node, run_tasks,
     assert allowed_traffic(node, one) == rules(http_rule(), *EGRESS_ALLOWED)
 
 
-def test_a_node_that_refuses_is_told_of(api_as, node, run_tasks, deployed, group):
+def test_a_refused_firewall_update_fails_the_task(api_as, node, run_tasks, deployed, group):
     one = deployed()
     node.fault("update_nics", "refuse", count=1)
     made = group(HTTP_RULE, instances=[one])
@@ -230,7 +230,7 @@ def test_a_node_that_refuses_is_told_of(api_as, node, run_tasks, deployed, group
     assert allowed_traffic(node, one) == rules(http_rule(), base.FirewallRule("in", 6, "icmp"), *EGRESS_ALLOWED)
 
 
-def test_more_rules_than_a_node_can_take_are_told_of(api_as, node, run_tasks, deployed, group):
+def test_more_rules_than_a_node_can_take_are_reported(api_as, node, run_tasks, deployed, group):
     one = deployed()
     made = group(instances=[one])
     for number in range(5):

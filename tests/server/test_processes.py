@@ -14,7 +14,7 @@ from tests.processes.conftest import wait_until
 pytestmark = pytest.mark.processes
 
 
-def test_a_stop_finishes_requests_in_hand(start_server):
+def test_shutdown_finishes_requests_under_way(start_server):
     server = start_server()
     with server.connect() as idle, server.connect() as busy:
         busy.send(b"GET /sleep/2.0 HTTP/1.1\r\nHost: x\r\n\r\n")

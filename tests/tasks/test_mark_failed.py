@@ -34,7 +34,7 @@ def test_a_task_that_waits_ends_as_failed_and_its_resource_knows(close_task, ord
     assert (entry.object_type, entry.object_id) == ("instance", instance.id)
 
 
-def test_one_in_the_hands_of_a_worker_that_hangs_is_taken_away(close_task, order, run_tasks, node, cast):
+def test_a_task_of_a_hanging_worker_can_be_marked_failed(close_task, order, run_tasks, node, cast):
     """What it had begun is taken back by the next worker, and the one that hung writes nothing more."""
     node.create_disk(Disk("default", "left.qcow2", 1024**3))
     order.status, order.worker, order.started_at, order.heartbeat_at = "running", "hangs", clock.now(), clock.now()

@@ -141,7 +141,7 @@ def test_wrong_changes_are_refused_by_field(api_as, add_member, body, field):
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
-def test_foreign_things_cannot_be_given(api_as, cast, add_member, create_role):
+def test_foreign_resources_cannot_be_granted(api_as, cast, add_member, create_role):
     member, foreign = add_member("single", VIEW_PERMISSIONS, "chosen"), cast.instance("outsider")
     path = f"/api/team/subuser/{member.id}/role"
     answer = api_as("owner", "PATCH", path, json={"reach": "chosen", "resource_ids": [foreign.id]})

@@ -194,8 +194,8 @@ def test_of_a_member_it_opens_what_the_member_may(api_as, cast, impersonate):
 def test_the_audit_log_names_both(api_as, cast, impersonate):
     impersonate()
     api_as("support", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})
-    minted, used = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
-    assert (minted.action, minted.person_kind, minted.account_id) == (
+    started, used = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
+    assert (started.action, started.person_kind, started.account_id) == (
         "admin.impersonation.start",
         "admin_token",
         cast.owner.id,

@@ -148,7 +148,7 @@ def test_without_redis_nothing_is_remembered(redis, api_as, cast, database_looku
     assert len(database_lookups) == 3
 
 
-def test_a_redis_that_lost_everything_gets_a_new_word(redis, api_as, cast, database_lookups):
+def test_a_redis_without_data_gets_a_new_cache_version(redis, api_as, cast, database_lookups):
     assert request_status(api_as) == 200
     context.current().redis.flushall()
     assert [request_status(api_as) for _ in range(3)] == [200] * 3

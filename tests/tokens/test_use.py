@@ -125,7 +125,7 @@ def test_what_is_not_the_token_s_own_use_changes_nothing(api_as, redis, watched_
     assert watched_token.encode() not in redis.held
 
 
-def test_a_storm_of_requests_is_noted_now_and_then(redis, watched_token, monkeypatch):
+def test_last_use_of_a_token_is_recorded_at_intervals(redis, watched_token, monkeypatch):
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now)
     for _ in range(50):

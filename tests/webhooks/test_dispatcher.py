@@ -89,7 +89,7 @@ def test_a_stop_while_subscriptions_are_claimed_releases_them(site, receiver, mo
     assert session.get(WebhookSubscription, subscription_id, populate_existing=True).leased_by is None
 
 
-def test_nobody_waits_for_the_slow_ones(site, receiver):
+def test_slow_receivers_delay_no_other_delivery(site, receiver):
     """Twelve receivers that never answer: the one that is is_fast notices nothing, and no account gets all threads."""
     subscribe(site, receiver.url(), is_fast=True)
     silent = [SilentServer() for _ in range(12)]

@@ -208,7 +208,7 @@ def test_only_events_of_the_account(cast, subscribe, received_bodies, deliveries
     assert len(deliveries(theirs)) == len(deliveries(mine)) == 1
 
 
-def test_one_that_is_off_is_told_nothing(cast, subscribe, received_bodies, deliveries):
+def test_a_disabled_subscription_gets_no_delivery(cast, subscribe, received_bodies, deliveries):
     """WHK-36 DLV-36."""
     off = subscribe(enabled=False)
     cast.instance()
@@ -221,7 +221,7 @@ def test_one_that_is_off_is_told_nothing(cast, subscribe, received_bodies, deliv
     assert len(deliveries()) == 1
 
 
-def test_what_was_before_is_not_told(cast, subscribe, received_bodies):
+def test_a_subscription_gets_no_earlier_events(cast, subscribe, received_bodies):
     subscribe("owner", event_kinds=["instance.deleted"])
     cast.instance()
     subscribe()
@@ -238,7 +238,7 @@ def test_fanout_without_subscribers(cast):
 # --- when
 
 
-def test_a_change_rings_for_its_deliveries_at_once(cast, subscribe, deliveries, run_tasks):
+def test_a_commit_notifies_the_dispatcher_of_its_deliveries(cast, subscribe, deliveries, run_tasks):
     """WHK-84: within the second, by a bell; tests/webhooks/test_kill.py measures it."""
     subscribe()
     cast.instance()

@@ -106,7 +106,7 @@ def test_the_secret_of_that_moment_signs(call_webhook_api, subscribe, receiver, 
     assert new.headers["X-Signature-256"] != sign_payload(new.body, WEBHOOK_SECRET)
 
 
-def test_one_that_is_off_or_gone_is_told_nothing(
+def test_a_disabled_or_deleted_subscription_gets_no_test_event(
     call_webhook_api, subscribe, receiver, run_deliveries, cast, deliveries
 ):
     """WHK-36, WHK-49, DLV-36, DLV-37"""

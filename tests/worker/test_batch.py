@@ -83,7 +83,7 @@ def test_a_constant_number_of_queries(fleet, request_starts, queries):
     assert counts[0] == counts[1] <= 10
 
 
-def test_what_is_not_ordinary_is_carried_alone(fleet, request_starts, reload_task, reload, run_tasks, cast):
+def test_tasks_that_are_not_batchable_run_alone(fleet, request_starts, reload_task, reload, run_tasks, cast):
     """One is in a security group, one has another task under way, one was begun before."""
     grouped, busy, _, plain = fleet
     group = security_groups.create(cast.owner, name="web")
@@ -124,7 +124,7 @@ def test_a_suspended_machine_and_one_in_rescue(fleet, request_starts, request_ac
     assert reload(fleet[1]).power == "off"
 
 
-def test_other_kinds_in_the_bell_are_rung_for_one_by_one(fleet, request_starts, reload_task, request_action):
+def test_other_task_kinds_of_a_batch_are_notified_one_by_one(fleet, request_starts, reload_task, request_action):
     tasks = request_starts()
     stop = request_action(fleet[0], "stop")
     queued_calls.clear()
@@ -157,7 +157,7 @@ def test_a_fault_ends_the_batch_and_nothing_is_lost(
     assert {reload(instance).power for instance in fleet} == {"on"}
 
 
-def test_a_slow_node_keeps_nobody_waiting(fleet, request_starts, reload_task, run_tasks, fault_at, monkeypatch):
+def test_a_slow_node_delays_no_other_task(fleet, request_starts, reload_task, run_tasks, fault_at, monkeypatch):
     """When the time is over the others are given back, for hands that are free."""
     monkeypatch.setattr(batch, "BATCH_DEADLINE_SECONDS", 0.5)
     seconds = iter([0.0, 0.1, 0.4, 0.6, 0.7])
@@ -205,7 +205,7 @@ def test_what_was_taken_away_meanwhile_is_not_touched(fleet, request_starts, rel
     assert set(requeued_tasks()) >= {one.id for one in tasks[1:]}
 
 
-def test_who_waited_for_one_of_them_is_rung_for(fleet, request_starts, reload_task, fault_at, request_action):
+def test_tasks_that_waited_for_a_batch_are_notified(fleet, request_starts, reload_task, fault_at, request_action):
     tasks, waits = request_starts(), []
     with fault_at("start", lambda: waits or waits.append(request_action(fleet[0], "stop"))):
         run_batch(tasks)
@@ -223,7 +223,7 @@ def test_a_crash_of_the_body_gives_all_of_them_back(fleet, request_starts, reloa
     assert {reload_task(one).status for one in tasks} == {"completed"}
 
 
-def test_a_second_bell_takes_nothing(fleet, request_starts, reload_task):
+def test_a_second_batch_leaves_claimed_tasks_alone(fleet, request_starts, reload_task):
     tasks = request_starts()
     assert claiming.claim(tasks[0].id, "first")
     run_batch(tasks)
@@ -234,7 +234,7 @@ def test_a_second_bell_takes_nothing(fleet, request_starts, reload_task):
     runner.finish(runner.TaskContext(tasks[0], "first"), "completed", stage="Done")
 
 
-def test_a_large_command_rings_for_several_and_a_small_one_for_each(cast):
+def test_notifications_of_many_tasks_are_split_among_workers(cast):
     """No hand is to be idle while others have several tasks (16 hands are two workers of eight)."""
     for many, bell in ((3, 1), (16, 1), (40, 3), (400, 16)):
         queued_calls.clear()

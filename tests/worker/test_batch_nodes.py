@@ -146,7 +146,7 @@ def assert_power_matches_node(host, fleet, again):
     return [again(instance).power for instance in fleet]
 
 
-def test_what_somebody_else_did_on_the_node_harms_nobody_else(
+def test_an_external_change_fails_only_its_own_task_of_a_batch(
     host, fleet, request_action, reload_task, reload, run_tasks
 ):
     """A disk is gone, one machine runs already, one is not there any more, one stands still; one is protected, one was

@@ -27,7 +27,7 @@ def advance_clock(monkeypatch, seconds):
     monkeypatch.setattr(clock, "now", lambda: real() + timedelta(seconds=seconds))
 
 
-def test_nothing_is_known_until_somebody_looked(machine):
+def test_guest_info_is_empty_until_the_first_poll(machine):
     assert (machine.agent_checked_at, machine.agent_seen_at, machine.agent_down) == (None, None, False)
 
 
@@ -71,7 +71,7 @@ def test_the_agent_of_a_watched_instance_is_pinged_at_every_step(machine, poll_n
     assert metrics.describe_agent(reload(machine)) == {"available": True, "reason": None}
 
 
-def test_who_looks_marks_an_instance_now_and_then(machine, api_as, browser_as, monkeypatch):
+def test_viewers_mark_an_instance_as_watched_at_intervals(machine, api_as, browser_as, monkeypatch):
     """E2: a page or a metrics request marks it; not every one of them writes."""
     written = []
 
@@ -95,7 +95,7 @@ def test_who_looks_marks_an_instance_now_and_then(machine, api_as, browser_as, m
     assert written == [machine.id]
 
 
-def test_a_look_that_is_overtaken_changes_nothing(machine, poll_node, reload):
+def test_an_outdated_poll_changes_nothing(machine, poll_node, reload):
     """A ping that was sent earlier says nothing about what was seen later."""
     row = poll_node(machine)
     guest_agents.record_ping([machine.id], False, row.agent_checked_at - timedelta(seconds=1))

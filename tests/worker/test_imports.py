@@ -71,7 +71,7 @@ def test_a_call_that_fails_leaves_it_as_it_was(
     assert node.definition_of(UNMANAGED_ID)[0] == imported_instance().name
 
 
-def test_what_cannot_be_given_back_at_once_is_later(import_machine, assert_untouched, node, run_tasks, manual_reaper):
+def test_a_failed_revert_of_an_import_is_repeated(import_machine, assert_untouched, node, run_tasks, manual_reaper):
     before, asked = node.definition_of(UNMANAGED_ID), import_machine()
     node.fault("import_machine", "lost-answer", count=1)
     node.fault("revert_import", "refuse", count=1)

@@ -205,7 +205,7 @@ def forget_image(node):
         db.execute("DELETE FROM disks WHERE kind = 'image'")
 
 
-def test_everything_is_killed_in_the_middle(site):
+def test_tasks_complete_after_all_processes_were_killed(site):
     made = [site.order() for _ in range(6)]
     site.node.fault("define", "slow", 6, 600)
     site.worker("worker")
@@ -239,7 +239,7 @@ def test_redis_is_killed_and_comes_back_empty(site):
     assert [site.task(task).attempt for _, task in made] == [1] * 6
 
 
-def test_two_workers_hear_many_bells_for_each_task(site):
+def test_two_workers_with_repeated_notifications_run_each_task_once(site):
     made = [site.order() for _ in range(10)]
     for _, task in made * 5:
         jobs.notify(task)

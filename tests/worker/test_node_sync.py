@@ -257,7 +257,7 @@ def test_events_of_others_are_not_ours(machine, node, cast):
     assert machine.state == "running"
 
 
-def test_strangers_are_listed_and_left_alone(cast, machine, node, poll_node):
+def test_unmanaged_machines_are_listed_and_not_changed(cast, machine, node, poll_node):
     node.create_disk(Disk("default", "theirs", GiB))
     stranger = Machine("6b0c6dd2-51a9-4d43-a1c5-3b6ab5a0f8a4", "theirs", 1, 512, (Disk("default", "theirs", GiB),))
     node.define(stranger)
@@ -292,7 +292,7 @@ def test_traffic_is_counted_across_restarts(machine, node, poll_node, advance_ti
     assert card.received == pytest.approx(first + counted(), rel=0.01)
 
 
-def test_two_who_look_at_once_do_not_count_twice(machine, poll_node, advance_time, fault_at, monkeypatch):
+def test_concurrent_polls_count_traffic_once(machine, poll_node, advance_time, fault_at, monkeypatch):
     """Two processes lead for a moment: the second looks between the question and the writing of the first."""
     card = machine.interfaces[0]
     advance_time(minutes=10)
@@ -373,7 +373,7 @@ def test_many_machines_take_few_queries(cast, machine, order, run_tasks, poll_no
     assert len(queries) == few
 
 
-def test_a_guest_that_its_hypervisor_paused_is_told_of_and_woken(
+def test_a_guest_that_its_hypervisor_paused_is_reported_and_resumed(
     api_as, machine, node, poll_node, request_action, run_tasks, reload_task
 ):
     """As QEMU does when a storage is full: it counts as on, but does not run."""
@@ -397,7 +397,7 @@ def test_what_is_paused_for_a_task_is_no_news(machine, node, poll_node, request_
     assert machine.last_error is None
 
 
-def test_somebody_else_woke_it(machine, node, poll_node):
+def test_a_guest_that_was_resumed_elsewhere_is_recorded(machine, node, poll_node):
     node.suspend(machine.id)
     poll_node()
     assert machine.last_error

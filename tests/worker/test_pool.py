@@ -75,7 +75,7 @@ def wait_for_heartbeat(task_id):
     return False
 
 
-def test_a_task_in_hand_beats_also_after_its_bell_rang_again(worker, order, held_starts):
+def test_a_claimed_task_keeps_its_heartbeat_after_a_second_notification(worker, order, held_starts):
     task_id = order()
     worker.submit("worker.engine.runner.run", task_id)
     assert held_starts.there.wait(WAIT_TIMEOUT_SECONDS)
@@ -106,7 +106,7 @@ def test_every_claim_has_a_name_of_its_own(worker, order):
     assert all(name.startswith(worker.worker) and len(name) <= 64 for name in names)
 
 
-def test_a_call_that_crashes_frees_its_hand(worker, order, site):
+def test_a_call_that_crashes_frees_its_thread(worker, order, site):
     for _ in range(3):
         worker.submit("worker.nowhere.nothing")
     task_id = order()
@@ -115,7 +115,7 @@ def test_a_call_that_crashes_frees_its_hand(worker, order, site):
     assert read_task(task_id).status == "completed"
 
 
-def test_all_hands_full_waits(worker, order, held_starts):
+def test_submit_waits_while_all_threads_are_busy(worker, order, held_starts):
     tasks = [order() for _ in range(3)]
     for task_id in tasks[:2]:
         worker.submit("worker.engine.runner.run", task_id)
@@ -131,7 +131,7 @@ def test_all_hands_full_waits(worker, order, held_starts):
     assert [read_task(task_id).status for task_id in tasks] == ["completed"] * 3
 
 
-def test_one_hand_carries_what_one_bell_tells_of(worker, order):
+def test_starts_of_one_notification_share_one_claim(worker, order):
     """Starts of several machines: one claim, and one name for it."""
     deploys = [order() for _ in range(3)]
     for task_id in deploys:

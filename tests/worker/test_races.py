@@ -103,7 +103,7 @@ def test_a_node_carries_no_more_than_it_may(site, instance, add_task, run_in_par
     assert run_in_parallel(is_claimed, rows).count(True) == 3
 
 
-def test_what_was_left_is_taken_back_by_one(instance, add_task, run_in_parallel):
+def test_one_worker_runs_the_remaining_rollback_steps(instance, add_task, run_in_parallel):
     """By the sweep's bells or by the next task, whichever comes first."""
     made = instance()
     left = add_task(made, "exclusive")
@@ -128,7 +128,7 @@ def test_a_change_that_many_tell_of_is_one_event(instance, run_in_parallel):
     assert session.scalars(found).all().count("instance.status_changed") == 1
 
 
-def test_two_sweeps_hand_a_task_on_once(instance, add_task, run_in_parallel):
+def test_two_reapers_requeue_a_task_once(instance, add_task, run_in_parallel):
     row = add_task(instance(), "exclusive")
     lost = claiming.claim(row, "lost")
     run_in_parallel(lambda _: reaper.requeue_or_fail(row, "lost", lost.heartbeat_at), range(COUNT))

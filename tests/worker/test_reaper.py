@@ -24,7 +24,7 @@ def refresh_heartbeat(asked):
     session.commit()
 
 
-def test_a_task_without_a_heartbeat_is_handed_to_another_worker(order, manual_reaper, reload_task):
+def test_a_task_without_a_heartbeat_is_requeued(order, manual_reaper, reload_task):
     _, asked = order()
     claim_task(asked)
     manual_reaper.advance(TASK_LEASE_SECONDS)
@@ -96,7 +96,7 @@ def test_a_task_that_loses_every_worker_fails(
     )
 
 
-def test_somebody_who_died_while_taking_back_is_followed_by_another(
+def test_a_rollback_of_a_lost_worker_is_taken_over(
     order, manual_reaper, reload_task, node, run_tasks, kill_worker_at, names_on_node
 ):
     _, asked = order()
@@ -112,7 +112,7 @@ def test_somebody_who_died_while_taking_back_is_followed_by_another(
     assert names_on_node() == (set(), set())
 
 
-def test_a_lost_bell_is_rung_again(order, manual_reaper):
+def test_lost_wakeups_are_repeated(order, manual_reaper):
     _, asked = order()
     queued_calls.clear()
     manual_reaper.advance(5)
@@ -121,7 +121,7 @@ def test_a_lost_bell_is_rung_again(order, manual_reaper):
     assert queued_calls == [("worker.engine.runner.run", (asked.id,))]
 
 
-def test_nobody_rings_while_many_bells_wait_or_redis_is_away(order, manual_reaper, monkeypatch):
+def test_reaper_does_not_notify_during_a_backlog_or_redis_outage(order, manual_reaper, monkeypatch):
     order()
     queued_calls.clear()
     monkeypatch.setattr(reaper, "queue_length", lambda: reaper.MAX_BACKLOG)
@@ -137,7 +137,7 @@ def test_nobody_rings_while_many_bells_wait_or_redis_is_away(order, manual_reape
     assert queued_calls == []
 
 
-def test_nobody_rings_for_what_has_to_wait(cast, order, manual_reaper, reload_task):
+def test_reaper_does_not_notify_for_tasks_that_must_wait(cast, order, manual_reaper, reload_task):
     cast.node.max_tasks = 1
     (_, first), (_, second) = order(), order()
     claim_task(first)

@@ -49,7 +49,7 @@ def test_a_deploy_leaves_a_true_record(order, run_tasks, node, names_on_node, ev
     assert event_kinds(instance) == ["instance.created", "instance.deployed"]
 
 
-def test_a_second_bell_does_nothing(order, run_tasks, node, fault_at, event_kinds):
+def test_a_second_notification_of_a_finished_task_does_nothing(order, run_tasks, node, fault_at, event_kinds):
     instance, asked = order()
     starts = []
     with fault_at(
@@ -200,7 +200,7 @@ def test_a_destroy_of_a_waiting_deploy(order, run_tasks, request_action, reload,
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", ["has_image", "put_image", "create_disk", "create_seed", "define", "start"])
-def test_a_worker_that_dies_loses_nothing_and_doubles_nothing(
+def test_a_task_of_a_killed_worker_runs_to_completion_once(
     order,
     run_tasks,
     kill_worker_at,
@@ -233,7 +233,7 @@ def test_a_worker_that_dies_loses_nothing_and_doubles_nothing(
     assert sorted(held) == sorted(address.ip for address in reload(instance).addresses)
 
 
-def test_one_that_was_declared_dead_and_wakes_up_touches_nothing_more(
+def test_a_worker_that_lost_its_lease_changes_nothing_more(
     order, fault_at, manual_reaper, names_on_node, reload_task, reload, node
 ):
     """It hangs in a call while another worker takes its task and finishes it; then its own call fails."""
@@ -256,7 +256,7 @@ def test_one_that_was_declared_dead_and_wakes_up_touches_nothing_more(
     assert names_on_node() == ({instance.name}, {f"{instance.name}-0.qcow2", f"{instance.name}-seed.iso"})
 
 
-def test_one_that_was_declared_dead_takes_nothing_of_the_other_back(
+def test_a_worker_that_lost_its_lease_rolls_back_nothing(
     order, fault_at, manual_reaper, names_on_node, reload_task, node, cast
 ):
     """Its call fails while the other worker is in the middle: what is to be undone is the other's by now."""
@@ -277,7 +277,7 @@ def test_one_that_was_declared_dead_takes_nothing_of_the_other_back(
     assert disk.name in names_on_node()[1]
 
 
-def test_a_database_that_goes_away_is_like_a_worker_that_dies(
+def test_a_database_outage_is_handled_as_a_lost_worker(
     order, run_tasks, fault_at, manual_reaper, reload_task, reload, event_kinds
 ):
     instance, asked = order()

@@ -37,7 +37,7 @@ class RedirectedConsoles:
     def lets_in(self, user, key):
         return AUTH_SUCCESSFUL if user == "root" and guests.public_key_line(key) in self.keys else AUTH_FAILED
 
-    def lead(self, route):
+    def set_endpoint(self, route):
         if route.request.method != "POST":
             return route.fallback()
         answer = route.fetch()
@@ -64,7 +64,7 @@ def test_the_panels_own_routes(page, running, fresh_installation, monkeypatch, c
     customer, elsewhere = Customer(running, fresh_installation[1]), RedirectedConsoles(running, monkeypatch)
     instance, task = customer.deploy()
     customer.finished(task)
-    page.route(f"**/instances/{instance}/shell", elsewhere.lead)
+    page.route(f"**/instances/{instance}/shell", elsewhere.set_endpoint)
     shell = ShellPage(page, elsewhere)
     sign_in(page, running, CUSTOMER)
     page.goto(f"{running.url}/instances/{instance}/shell")

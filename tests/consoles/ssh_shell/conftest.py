@@ -62,15 +62,15 @@ def shell(pump):
 
     def make(server, protocol="panel-shell", small=False, opens=True, more=None, **target):
         mine, other = console_client.socket_pair(small=small)
-        seat = Terminal(mine, protocol)
+        viewer = Terminal(mine, protocol)
         facts = {"host": server.host, "port": server.port, "user": "root", "private_key": server.user_key, **target}
         protocols = [protocol] if protocol else []
         line = SshConsole(
             other, {"key": console_client.WEBSOCKET_KEY, "protocols": protocols}, SshTarget(**facts), **more or {}
         )
-        session = ConsoleSession(line, seat)
+        session = ConsoleSession(line, viewer)
         pump.add(line)
-        assert seat.hear_answer() == 101
+        assert viewer.hear_answer() == 101
         opened.append(mine)
         if opens:
             session.wait_for("opened")

@@ -70,18 +70,18 @@ def test_a_flood_stops_for_who_does_not_draw_and_costs_no_memory(shell, guest):
 def test_ctrl_c_under_a_flood_is_quiet_soon(shell, guest):
     """The terminal draws 2 MB/s, as a slow computer does. What comes after Ctrl-C takes at most half a second."""
     session = shell(guest(flood))
-    seat = session.viewer
+    viewer = session.viewer
     for _ in range(20):
-        draw(seat)
+        draw(viewer)
     began = time.monotonic()
-    seat.send(b"\3")
-    while not seat.stream.endswith(b"^C"):
-        seat.stream = b""
-        draw(seat)
+    viewer.send(b"\3")
+    while not viewer.stream.endswith(b"^C"):
+        viewer.stream = b""
+        draw(viewer)
     assert time.monotonic() - began < 0.5
 
 
-def draw(seat):
-    data = seat.receive()[1]
-    seat.stream += data
+def draw(viewer):
+    data = viewer.receive()[1]
+    viewer.stream += data
     time.sleep(len(data) / 2_000_000)

@@ -38,7 +38,7 @@ def test_what_does_not_speak_ssh(shell, guest, machine):
     assert session.viewer.ended() == (1011, "The machine's SSH server broke off the conversation.")
 
 
-def test_the_guest_dies(shell, guest):
+def test_a_killed_guest_ends_the_console(shell, guest):
     server = guest(echo)
     session = shell(server)
     server.transports[0].sock.close()
@@ -125,10 +125,10 @@ def test_drawing_and_resizing_are_no_use(shell, guest):
     """A terminal that only answers by itself is idle."""
     session = shell(guest(flood), more={"idle": 0.5})
     end = time.monotonic() + 20
-    seat = session.viewer
+    viewer = session.viewer
     with suppress(WebSocketClosed):
         while time.monotonic() < end:
-            seat.receive()
+            viewer.receive()
     session.wait_for("ended")
     assert session.word == "unused"
 
@@ -141,7 +141,7 @@ def test_it_begins_while_being_closed(shell, guest, pump):
     line = SshConsole(other, {"key": console_client.WEBSOCKET_KEY, "protocols": ["panel-shell"]}, target)
     pump.call(line.end, close_codes.CLOSED)
     pump.add(line)
-    seat = Terminal(mine, "panel-shell")
-    assert seat.hear_answer() == 101
-    assert seat.ended() == (1008, "The console was closed by the panel.")
+    viewer = Terminal(mine, "panel-shell")
+    assert viewer.hear_answer() == 101
+    assert viewer.ended() == (1008, "The console was closed by the panel.")
     assert server.doors == []

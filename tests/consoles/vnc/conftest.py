@@ -31,8 +31,8 @@ def reset_connection(connection):
     connection.close()
 
 
-def digest(seat, megabytes):
+def digest(viewer, megabytes):
     found = hashlib.sha256()
     for _ in range(megabytes * 16):
-        found.update(seat.read(1 << 16))
+        found.update(viewer.read(1 << 16))
     return found.hexdigest()

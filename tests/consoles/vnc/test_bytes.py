@@ -64,13 +64,13 @@ def test_messages_of_every_size(screen, machine, size):
 
 
 def test_a_message_in_parts_with_a_ping_between(screen, machine):
-    seat = screen(machine(echo)).viewer
-    seat.send(b"one ", fin=False)
-    seat.send(b"here?", PING)
-    seat.send(b"two ", 0, fin=False)
-    seat.send(b"three", 0)
-    assert seat.read(13) == b"one two three"
-    assert seat.pongs == [b"here?"]
+    viewer = screen(machine(echo)).viewer
+    viewer.send(b"one ", fin=False)
+    viewer.send(b"here?", PING)
+    viewer.send(b"two ", 0, fin=False)
+    viewer.send(b"three", 0)
+    assert viewer.read(13) == b"one two three"
+    assert viewer.pongs == [b"here?"]
 
 
 def test_twenty_screens_keep_apart(screen, machine):

@@ -26,7 +26,7 @@ def test_the_browser_closes(screen, machine):
 
 
 @pytest.mark.parametrize("how", ["fin", "rst"])
-def test_the_browser_goes_without_a_word(screen, machine, how):
+def test_a_browser_that_disconnects_ends_the_console(screen, machine, how):
     heard = []
     server = machine(lambda connection: heard.append(read_exactly(connection, 10)))
     session = screen(server)
@@ -145,8 +145,8 @@ def test_nobody_uses_it(screen, machine):
     assert session.viewer.ended() == (1000, "The console was closed because it was not used for a while.")
 
 
-def ask_for_update(seat):
-    seat.send(b"\3\1" + bytes(8))
+def ask_for_update(viewer):
+    viewer.send(b"\3\1" + bytes(8))
 
 
 def test_its_longest_duration(screen, machine):

@@ -62,7 +62,7 @@ def test_a_node_that_turns_the_panel_away_is_quoted(screen, machine, version):
     assert session.viewer.ended() == (1011, REFUSAL_REASON.decode())
 
 
-def test_a_node_with_another_password_is_told_apart(screen, machine):
+def test_a_node_with_another_password_is_distinguished(screen, machine):
     session = screen(machine(echo), node_password="other", signs_in=False)
     said = f"The machine's screen does not accept the panel: {REFUSAL_REASON.decode()}."
     assert session.viewer.sign_in(PASSWORD) == said

@@ -47,7 +47,7 @@ def inline_workers(monkeypatch):
     monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
 
 
-def minted_session(answer, who="owner"):
+def created_session(answer, who="owner"):
     assert answer.status_code == 200, answer.json
     return answer.json["data"] if who == "admin" else answer.json
 
@@ -65,7 +65,7 @@ def open_session(api_as, running, inline_workers):
             path = {"screen": "novnc", "shell": "webssh"}[kind]
             if who == "admin":
                 path = path.replace("webssh", "ssh")
-            minted_session(
+            created_session(
                 api_as(who, "GET", f"/api{'/v1' if who == 'admin' else ''}/instance/{running.id}/{path}"), who
             )
             row = console_sessions()[-1]

@@ -7,12 +7,12 @@ import pytest
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Instance
-from tests.instances.consoles.conftest import console_sessions, minted_session
+from tests.instances.consoles.conftest import console_sessions, created_session
 
 
 def test_the_page_of_a_screen_opens_for_whoever_has_its_address_and_spends_nothing(browser_as, running, api_as):
     """CON-05, CON-06, CON-07."""
-    found = minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    found = created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
     path = urlsplit(found["console_url"]).path
     for _ in range(3):
         page = browser_as().get(path)
@@ -27,7 +27,7 @@ def test_the_page_of_a_screen_opens_for_whoever_has_its_address_and_spends_nothi
 @pytest.mark.parametrize("state", ["unknown", "expired", "spent"])
 def test_an_address_that_is_no_good_any_more_is_404(browser_as, running, api_as, state):
     """CON-10, CON-12, CON-13, CON-14."""
-    path = urlsplit(minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
+    path = urlsplit(created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
     [row] = console_sessions()
     if state == "expired":
         row.expires_at = clock.now()
@@ -46,7 +46,7 @@ def test_an_address_that_is_no_good_any_more_is_404(browser_as, running, api_as,
 
 
 def test_a_new_session_is_for_people_who_are_signed_in_and_may(browser_as, running, api_as):
-    path = urlsplit(minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
+    path = urlsplit(created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
     asked = {"headers": {"Accept": "application/json"}}
     assert browser_as().post(f"{path}/again", **asked).status_code == 401
     for who in ("outsider", "viewer", "member"):

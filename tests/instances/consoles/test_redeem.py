@@ -11,7 +11,7 @@ from panel.core.errors import Forbidden
 from panel.models import Account, ConsoleSession, Instance, Member, Role, Token
 from panel.services import consoles, instances, team
 from panel.services.tokens import hash_secret
-from tests.instances.consoles.conftest import console_sessions, minted_session
+from tests.instances.consoles.conftest import console_sessions, created_session
 
 ADDRESS = ipaddress.ip_address("192.0.2.7")
 PERMISSION = "instances.console"
@@ -24,7 +24,7 @@ def mint_secret(api_as, running, inline_workers):
     def make(kind="screen", who="owner"):
         path = {"screen": "novnc", "shell": "ssh" if who == "admin" else "webssh"}[kind]
         prefix = "/api/v1" if who == "admin" else "/api"
-        found = minted_session(api_as(who, "GET", f"{prefix}/instance/{running.id}/{path}"), who)
+        found = created_session(api_as(who, "GET", f"{prefix}/instance/{running.id}/{path}"), who)
         secret = found["url"].partition("session=")[2] if kind == "screen" else found["token"]
         return console_sessions()[-1].id, secret
 
@@ -183,8 +183,8 @@ def test_an_operator_who_is_none_any_more_opens_no_unspent_session(mint_by_page,
 
 def test_times_of_sessions_end_in_z(api_as, running, inline_workers):
     """Finding B8: microseconds and `Z`, as everywhere."""
-    screen = minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
-    minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/webssh"))
+    screen = created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    created_session(api_as("owner", "GET", f"/api/instance/{running.id}/webssh"))
     shell = api_as("owner", "GET", f"/api/instance/{running.id}/ssh-session").json["session"]
     for time in (screen["expires_at"], shell["expires_at"]):
         assert time.endswith("Z")

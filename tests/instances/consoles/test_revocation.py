@@ -10,7 +10,7 @@ from panel.core.db import session
 from panel.models import AuditEntry, ConsoleSession, Instance, Role, Token
 from panel.services import consoles, instances
 from panel.web import audit_view
-from tests.instances.consoles.conftest import console_sessions, minted_session
+from tests.instances.consoles.conftest import console_sessions, created_session
 
 
 def close_reason_of(row):
@@ -141,7 +141,7 @@ def test_openings_and_endings_are_in_the_audit_log(open_session, running):
     assert session.get(ConsoleSession, row.id).ended_message == "The browser closed the console."
 
 
-def test_a_process_that_died_leaves_no_console_open_in_the_books(open_session, run_tasks, monkeypatch):
+def test_consoles_of_a_dead_process_are_recorded_as_closed(open_session, run_tasks, monkeypatch):
     row = open_session()
     real = clock.now
     monkeypatch.setattr(clock, "now", lambda: real() + timedelta(minutes=1))
@@ -160,8 +160,8 @@ def test_sessions_of_last_month_are_forgotten(open_session, monkeypatch):
 
 
 def test_secrets_lie_encrypted(api_as, running, inline_workers):
-    found = minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
-    minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/webssh"))
+    found = created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    created_session(api_as("owner", "GET", f"/api/instance/{running.id}/webssh"))
     kept = session.connection().exec_driver_sql("select * from console_sessions").mappings().all()
     [secret] = parse_qs(urlsplit(found["url"]).query)["session"]
     assert len(kept) == 2

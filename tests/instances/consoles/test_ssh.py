@@ -12,7 +12,7 @@ from panel.models import ConsoleSession, Image, Instance
 from panel.services import consoles
 from panel.workflows import waiting
 from tests.conftest import run_queued_calls
-from tests.instances.consoles.conftest import console_sessions, minted_session
+from tests.instances.consoles.conftest import console_sessions, created_session
 
 USERS = ("POST /api/instance/{}/ssh-session", "GET /api/instance/{}/webssh")
 
@@ -20,15 +20,15 @@ SHELLS = [("owner", *USERS[0].split()), ("owner", *USERS[1].split()), ("admin", 
 
 
 @pytest.mark.parametrize(("who", "method", "path"), SHELLS)
-def test_a_shell_is_minted(api_as, running, inline_workers, who, method, path):
+def test_an_ssh_session_is_created(api_as, running, inline_workers, who, method, path):
     """SSH-01, SSH-02, SSH-03, SSH-04, SSH-05, SSH-23."""
     answer = api_as(who, method, path.format(running.id))
-    found = minted_session(answer, who)
+    found = created_session(answer, who)
     assert found.keys() == {"token", "session_id", "task_id", "ws_url", "expires_in"}
     assert found["expires_in"] == 900
     assert found["ws_url"] == f"ws://panel.example.com:8000/ssh/{found['token']}"
     assert answer.headers["Cache-Control"] == "no-store"
-    again = minted_session(api_as(who, method, path.format(running.id)), who)
+    again = created_session(api_as(who, method, path.format(running.id)), who)
     assert len(found["token"]) >= 40
     assert again["token"] != found["token"]
     task = api_as("owner", "GET", f"/api/instance/{running.id}/task/{found['task_id']}").json["task"]
@@ -108,7 +108,7 @@ def test_without_a_worker_a_shell_is_refused_in_the_end(api_as, running, monkeyp
 
 
 def test_the_key_is_in_the_guest_for_as_long_as_the_shell(api_as, running, inline_workers, node, run_tasks):
-    found = minted_session(api_as("owner", "POST", f"/api/instance/{running.id}/ssh-session"))
+    found = created_session(api_as("owner", "POST", f"/api/instance/{running.id}/ssh-session"))
     row = session.get(ConsoleSession, found["session_id"])
     public_key, kept = row.public_key, session.scalar(select(ConsoleSession.private_key))
     assert "OPENSSH PRIVATE KEY" in kept
@@ -126,7 +126,7 @@ def test_the_key_is_in_the_guest_for_as_long_as_the_shell(api_as, running, inlin
 def test_the_key_of_a_shell_that_nobody_opened_is_taken_out(
     api_as, running, inline_workers, node, run_tasks, monkeypatch
 ):
-    minted_session(api_as("owner", "POST", f"/api/instance/{running.id}/ssh-session"))
+    created_session(api_as("owner", "POST", f"/api/instance/{running.id}/ssh-session"))
     [row] = console_sessions()
     real = clock.now
     monkeypatch.setattr(clock, "now", lambda: real() + timedelta(minutes=16))
@@ -139,7 +139,7 @@ def test_the_key_of_a_shell_that_nobody_opened_is_taken_out(
 def test_the_current_shell_is_shown_and_closed(api_as, running, inline_workers):
     path = f"/api/instance/{running.id}/ssh-session"
     assert api_as("owner", "GET", path).json == {"active": False, "session": None}
-    made = minted_session(api_as("owner", "POST", path))
+    made = created_session(api_as("owner", "POST", path))
     found = api_as("owner", "GET", path).json
     assert found["active"] is True
     assert found["session"]["session_id"] == made["session_id"]
@@ -149,6 +149,6 @@ def test_the_current_shell_is_shown_and_closed(api_as, running, inline_workers):
     assert api_as("admin", "GET", status).json["data"]["session"]["session_id"] == made["session_id"]
     assert api_as("owner", "DELETE", path).json["success"] is True
     assert api_as("owner", "GET", path).json["active"] is False
-    minted_session(api_as("owner", "POST", path))
+    created_session(api_as("owner", "POST", path))
     assert api_as("admin", "DELETE", f"/api/v1/instance/{running.id}/ssh-session").status_code == 200
     assert api_as("admin", "GET", status).json["data"] == {"active": False, "session": None}

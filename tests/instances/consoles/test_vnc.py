@@ -11,7 +11,7 @@ from panel.models import Hypervisor, Instance
 from panel.services import consoles, settings
 from panel.workflows import waiting
 from tests.conftest import run_queued_calls
-from tests.instances.consoles.conftest import URL, console_sessions, minted_session
+from tests.instances.consoles.conftest import URL, console_sessions, created_session
 from worker.nodes import NodeSpec, connect
 
 SCREENS = [
@@ -23,11 +23,11 @@ SCREENS = [
 
 
 @pytest.mark.parametrize(("who", "method", "path"), SCREENS)
-def test_a_screen_is_minted(api_as, running, run_tasks, who, method, path):
+def test_a_vnc_session_is_created(api_as, running, run_tasks, who, method, path):
     """CON-01, CON-02, CON-03, CON-04, CON-16, CON-25, CON-26."""
     before = clock.now()
     answer = api_as(who, method, path.format(running.id), **({"json": {}} if method == "POST" else {}))
-    found = minted_session(answer, who)
+    found = created_session(answer, who)
     assert found.keys() == {"url", "console_url", "password", "expires_at"}
     url = urlsplit(found["url"])
     assert (url.scheme, url.netloc, url.path) == ("ws", "panel.example.com:8000", "/vnc/")
@@ -68,7 +68,7 @@ def test_a_program_says_how_long_a_session_is_good(api_as, running, who, seconds
     answer = api_as(who, "POST", path, json={"expires_in": seconds})
     assert answer.status_code == status
     if status == 200:
-        lasts = datetime.fromisoformat(minted_session(answer, who)["expires_at"]) - before
+        lasts = datetime.fromisoformat(created_session(answer, who)["expires_at"]) - before
         assert timedelta(seconds=seconds) <= lasts < timedelta(seconds=seconds + 10)
     else:
         assert "expires_in" in answer.json["errors"]
@@ -80,7 +80,7 @@ def test_a_program_says_how_long_a_session_is_good(api_as, running, who, seconds
     ["http://127.0.0.1:8000", "http://[::1]", "http://0.0.0.0", "http://[::]", "http://localhost", "http://127.9.9.9"],
 )
 @pytest.mark.parametrize(("who", "method", "path"), SCREENS)
-def test_a_panel_that_does_not_know_its_address_mints_nothing(api_as, running, set_public_url, url, who, method, path):
+def test_console_sessions_need_a_public_url(api_as, running, set_public_url, url, who, method, path):
     """CON-19, CON-20, CON-22, CON-24."""
     set_public_url(url)
     answer = api_as(who, method, path.format(running.id), **({"json": {}} if method == "POST" else {}))
@@ -129,7 +129,7 @@ def test_consoles_of_others_are_out_of_reach(api_as, running, path):
     assert console_sessions() == []
 
 
-def test_minting_has_a_budget_of_its_own(api_as, running):
+def test_console_sessions_have_a_rate_limit_of_their_own(api_as, running):
     """Decision NS-12."""
     settings.update({"rate_limit_consoles": 2})
     answers = [api_as("owner", "GET", f"/api/instance/{running.id}/novnc") for _ in range(3)]
@@ -139,7 +139,7 @@ def test_minting_has_a_budget_of_its_own(api_as, running):
 
 
 def test_a_node_that_opens_no_screen_is_told_of(api_as, running, run_tasks, node):
-    minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
     node.power_off(running.id)
     run_tasks()
     [row] = console_sessions()
@@ -163,21 +163,21 @@ def test_a_node_whose_cluster_issues_no_ticket_opens_no_screen(api_as, running, 
     """CON-23, CON-24."""
     cluster_node.fault("console", "no-ticket", 1)
 
-    def mint():
+    def create_session():
         return api_as(who, method, path.format(running.id), **({"json": {}} if method == "POST" else {}))
 
-    answer = mint()
+    answer = create_session()
     assert (answer.status_code, answer.json["reason"]) == (503, "cluster_console_unavailable")
     assert answer.json["success"] is False
     assert not {"url", "console_url", "password", "data"} & set(answer.json)
     assert console_sessions() == []
-    assert minted_session(mint(), who)["password"]
+    assert created_session(create_session(), who)["password"]
     [row] = console_sessions()
     assert row.port
 
 
 def test_the_pages_say_that_there_is_no_ticket(browser_as, running, cluster_node):
-    """CON-23: nothing is minted by the button either, nor by a page that opens its screen again."""
+    """CON-23: nothing is created by the button either, nor by a page that opens its screen again."""
     cluster_node.fault("console", "no-ticket")
     sentence = "The screen cannot be opened. The hypervisor&#39;s cluster issued no ticket for the screen."
     for who, prefix in (("owner", ""), ("admin", "/admin")):
@@ -202,14 +202,14 @@ def test_a_cluster_that_is_silent_issues_no_ticket_either(api_as, running, clust
 def test_nobody_waits_where_no_ticket_is_needed(api_as, running, monkeypatch):
     """CON-23: the session is there before any worker has heard of it."""
     monkeypatch.setattr(waiting, "wait_for", None)
-    minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
     [row] = console_sessions()
     assert row.port is None
 
 
-def test_a_bell_that_rings_twice_opens_a_screen_once(api_as, running, run_tasks, node):
+def test_a_repeated_notification_opens_a_vnc_console_once(api_as, running, run_tasks, node):
     """The password that somebody may be about to use stays."""
-    minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
     [row] = console_sessions()
     run_tasks()
     before = (row.port, row.node_password)
@@ -221,15 +221,15 @@ def test_a_bell_that_rings_twice_opens_a_screen_once(api_as, running, run_tasks,
 
 
 def test_the_password_of_the_node_changes_but_not_under_somebody_who_is_on_the_way(api_as, running, run_tasks):
-    def mint():
-        minted_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    def create_session():
+        created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
         run_tasks()
         return console_sessions()[-1]
 
-    first, second = mint(), mint()
+    first, second = create_session(), create_session()
     assert first.node_password == second.node_password
     assert first.password != second.password
     for row in (first, second):
         row.redeemed_at = row.opened_at = clock.now()
     session.commit()
-    assert mint().node_password != first.node_password
+    assert create_session().node_password != first.node_password

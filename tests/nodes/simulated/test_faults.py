@@ -138,7 +138,7 @@ def test_only_a_screen_of_a_cluster_lacks_a_ticket(node, tmp_path):
         member.console("m", "password")
 
 
-def test_a_watcher_is_told_that_the_node_is_lost(node):
+def test_watch_events_reports_a_lost_node(node):
     node.fault("*", "refuse", count=1)
     node.fault("watch_events", "silent", count=1)
     with pytest.raises(Unreachable):

@@ -20,7 +20,7 @@ def test_what_one_process_leaves_behind_another_finds(node, define_machine, run_
     assert Disk("pool", "theirs", 5) in node.disks("pool")
 
 
-def test_a_watcher_hears_of_other_processes(node, define_machine, run_in_other_process):
+def test_watch_events_reports_changes_of_other_processes(node, define_machine, run_in_other_process):
     machine, heard, stop = define_machine(), queue.SimpleQueue(), threading.Event()
     watcher = threading.Thread(target=node.watch_events, args=(lambda *event: heard.put(event), stop.is_set))
     watcher.start()
