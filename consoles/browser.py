@@ -67,7 +67,7 @@ class BrowserSocket(ObservableWebSocket):
     def put(self, message, opcode=BINARY):
         """Send a message, or as much of it as the socket takes; `flush` sends the rest."""
         if not self.closing:
-            self.queue_frame(opcode, message)
+            self.queue_message(opcode, message)
             self.flush()
 
     def put_close(self, code, reason):
@@ -119,11 +119,11 @@ class BrowserSocket(ObservableWebSocket):
         if self.deaf:
             self.discard_received()
 
-    def on_frame_begun(self, buffer):
+    def on_unread(self, buffer):
         if announced_length(buffer) > MAX_MESSAGE_BYTES:
             raise MessageTooBig
 
-    def on_frame(self, frame):
+    def on_decoded(self, frame):
         if frame["opcode"] == TEXT and self.takes_text:
             frame["opcode"], frame["payload"] = BINARY, TextMessage(frame["payload"])
 

@@ -36,7 +36,7 @@ class ObservableWebSocket(WebSocket):
         """Whether a close frame was received, or the connection lost."""
         return self._received_close
 
-    def queue_frame(self, opcode, message):
+    def queue_message(self, opcode, message):
         """Queue a frame behind what is unsent. The public `sendmsg` refuses until everything was sent."""
         self._send_buffer += self._encode_hybi(opcode, message)
 
@@ -52,10 +52,10 @@ class ObservableWebSocket(WebSocket):
     def on_received(self):
         """Do what is to be done when bytes have arrived."""
 
-    def on_frame_begun(self, buffer):
+    def on_unread(self, buffer):
         """Check the bytes of a frame that may be incomplete. Without this, a frame of any length is collected."""
 
-    def on_frame(self, frame):
+    def on_decoded(self, frame):
         """Change a frame, a dict with `opcode` and `payload`. Without this, text frames end the connection."""
 
     def on_socket_unused(self):
@@ -69,9 +69,9 @@ class ObservableWebSocket(WebSocket):
         return received
 
     def _decode_hybi(self, buffer):
-        self.on_frame_begun(buffer)
+        self.on_unread(buffer)
         if frame := super()._decode_hybi(buffer):
-            self.on_frame(frame)
+            self.on_decoded(frame)
         return frame
 
     def _close(self):

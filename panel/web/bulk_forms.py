@@ -27,7 +27,7 @@ class BulkIn(In):
     tag = Tag(**about("The tag, for `add_tag` and `remove_tag`.", "prod"))
 
     @validates_schema
-    def validate_tag(self, data, **_):
+    def validate_tag(self, data, **options):
         if ("tag" in data) != ACTIONS[data["action"]].takes_tag:
             no_tag, tag_needed = message("No other action takes a tag."), message("A tag is needed.")
             raise ValidationError(no_tag if "tag" in data else tag_needed, "tag")

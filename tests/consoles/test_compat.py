@@ -23,10 +23,10 @@ class RecordingWebSocket(ObservableWebSocket):
     def on_received(self):
         self.calls.append("received")
 
-    def on_frame_begun(self, buffer):
+    def on_unread(self, buffer):
         self.calls.append(f"begun {len(buffer)}")
 
-    def on_frame(self, frame):
+    def on_decoded(self, frame):
         self.calls.append(f"frame {frame['opcode']}")
         frame["payload"] = frame["payload"].upper()
 
@@ -86,8 +86,8 @@ def test_what_is_not_whole_is_counted_and_can_be_discarded(connected):
 
 def test_frames_are_queued_behind_what_is_unsent(connected):
     websocket, client = connected
-    websocket.queue_frame(BINARY, b"first")
-    websocket.queue_frame(BINARY, b"second")
+    websocket.queue_message(BINARY, b"first")
+    websocket.queue_message(BINARY, b"second")
     assert websocket.unsent_size == len(b"first") + len(b"second") + 4
     websocket.send_queue()
     assert websocket.unsent_size == 0
