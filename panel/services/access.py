@@ -4,12 +4,14 @@ Services take an `Access` as the customer. An `Account` works as well and means 
 `id`, the owner's, and `visible_rows(Model)`, the condition for the rows that may be touched.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Self
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import aliased
 
-from panel.core.db import session
+from panel.core.db import Columns, session
 from panel.models import Account, Event, Instance, Member, Project, ResourceGrant, Role, Task, Volume
 
 Owner = aliased(Account)
@@ -26,7 +28,7 @@ ACCESS_COLUMNS = (
 """Columns that `Access.of` needs, to be selected along with the token or the session."""
 
 
-def join_membership(query):
+def join_membership(query: Select[*Columns]) -> Select[*Columns]:
     """Add the person's team membership to a select of accounts. A member is suspended with the team's owner."""
     query = query.outerjoin(Member, Member.account_id == Account.id)
     return query.outerjoin(Owner, Owner.id == Member.owner_id).outerjoin(Role, Role.id == Member.role_id)
@@ -49,7 +51,7 @@ class Access:
     """Email address of the operator who acts as this person."""
 
     @classmethod
-    def of(cls, row, impersonator=None):
+    def of(cls, row: Any, impersonator: str | None = None) -> Self:
         """Make an access from a row with `ACCESS_COLUMNS`."""
         return cls(
             id=row.owner_id or row.person_id,
@@ -64,24 +66,24 @@ class Access:
         )
 
     @property
-    def actor(self):
+    def actor(self) -> str:
         """The acting person, for history and events."""
         return f"{self.impersonator} as {self.email}" if self.impersonator else self.email
 
-    def has_permission(self, permission):
+    def has_permission(self, permission: str) -> bool:
         return self.permissions is None or permission in self.permissions
 
-    def visible_rows(self, model):
+    def visible_rows(self, model: Any) -> ColumnElement[bool]:
         """Return the condition for the rows of a table that the person may touch. Rows that belong to no single
         resource are visible to every member with the permission."""
         own = model.account_id == self.id
         restrict = None if self.reach == "all" else REACH_RESTRICTIONS.get(model)
         return and_(own, restrict(self)) if restrict else own
 
-    def granted(self):
+    def granted(self) -> Select[str]:
         return select(ResourceGrant.resource_id).where(ResourceGrant.member_id == self.member_id)
 
-    def grant_on_create(self, resource):
+    def grant_on_create(self, resource: Any) -> None:
         """Grant the creator access to the new resource. Nothing happens for those who see all resources."""
         if self.reach != "all":
             session.add(
@@ -91,17 +93,17 @@ class Access:
             )
 
 
-def restrict_instances(access):
+def restrict_instances(access: Access) -> ColumnElement[bool]:
     chosen = Instance.id.in_(access.granted())
     return or_(chosen, Instance.project_id.in_(access.granted())) if access.reach == "projects" else chosen
 
 
-def restrict_volumes(access):
+def restrict_volumes(access: Access) -> ColumnElement[bool]:
     chosen = Volume.id.in_(access.granted())
     return or_(chosen, Volume.project_id.in_(access.granted())) if access.reach == "projects" else chosen
 
 
-def restrict_history(model):
+def restrict_history(model: Any) -> Callable[[Access], ColumnElement[bool]]:
     """Return the condition for rows about a resource, such as tasks: the resource is or was visible to the member."""
     return lambda access: or_(
         model.resource_id.in_(access.granted()),
@@ -109,7 +111,7 @@ def restrict_history(model):
     )
 
 
-def restrict_projects(access):
+def restrict_projects(access: Access) -> ColumnElement[bool]:
     return Project.id.in_(access.granted())
 
 
@@ -123,8 +125,8 @@ REACH_RESTRICTIONS = {
 """For each kind of resource that can be chosen, the condition for a member with chosen resources or projects."""
 
 
-def get_for_account(account, impersonator=None):
+def get_for_account(account: Account, impersonator: Account | None = None) -> Access:
     """Return the access that the person has by signing in. `impersonator` is the operator who signed in as this
     person."""
     row = session.execute(join_membership(select(*ACCESS_COLUMNS)).where(Account.id == account.id)).one()
-    return Access.of(row, impersonator and impersonator.email)
+    return Access.of(row, impersonator.email if impersonator else None)

@@ -1,5 +1,7 @@
 """Limits of an account (specification 2.9): how many of each kind it may have. 0 is unlimited."""
 
+from typing import Any
+
 from sqlalchemy import func, select
 
 from panel.core.db import lock_row, session
@@ -8,40 +10,40 @@ from panel.core.messages import message
 from panel.models import Account, Certificate
 from panel.models.accounts import LIMIT_COLUMNS
 
-COUNTED_MODELS: dict[str, type] = {
+COUNTED_MODELS: dict[str, type[Certificate]] = {
     "max_certificates": Certificate,
 }
 """The model that each limit counts. A limit without a model here is not counted."""
 
 
-def describe_limits(account_id):
+def describe_limits(account_id: str) -> dict[str, dict[str, Any]]:
     """Return for each limit its `value`, whether it is `unlimited`, and how many are `used` (None: not counted)."""
-    account = session.get(Account, account_id)
+    account = session.get_one(Account, account_id)
     return {name: describe_limit(account, name) for name in LIMIT_COLUMNS}
 
 
-def describe_limit(account, name):
+def describe_limit(account: Account, name: str) -> dict[str, Any]:
     value = getattr(account, name)
     return {"value": value, "unlimited": value == 0, "used": count_used(account.id, name)}
 
 
-def count_used(account_id, name):
+def count_used(account_id: str, name: str) -> int | None:
     """Return how many rows the limit counts for the account; None when the limit is not counted."""
     model = COUNTED_MODELS.get(name)
-    return model and session.scalar(select(func.count()).where(model.account_id == account_id))
+    return session.scalar(select(func.count()).where(model.account_id == account_id)) if model else None
 
 
-def ensure_one_more(account_id, name):
+def ensure_one_more(account_id: str, name: str) -> None:
     """Raise when the account may not have one more of what the limit counts. The account stays locked until the
     transaction ends, so concurrent calls are counted one after the other."""
     lock_row(Account, account_id)
     ensure_below_limit(account_id, name, count_used(account_id, name))
 
 
-def ensure_below_limit(account_id, name, used):
+def ensure_below_limit(account_id: str, name: str, used: int | None) -> None:
     """Raise when an account that has `used` may not have one more. What exceeds a lowered limit stays."""
     maximum = getattr(session.get(Account, account_id), name)
-    if maximum and used >= maximum:
+    if maximum and used is not None and used >= maximum:
         label = name.removeprefix("max_").replace("_", " ")
         raise Invalid(
             message(

@@ -1,6 +1,9 @@
 """The dashboard and the search: summaries and rows of everything that the person may see."""
 
-from sqlalchemy import func
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Select, func
 
 import panel.services
 from panel.core.db import session
@@ -8,13 +11,14 @@ from panel.core.errors import Invalid
 from panel.core.modules import import_modules
 from panel.schemas.constants import INSTANCE_STATES
 from panel.services import instances, search_kinds, tasks
+from panel.services.access import Access
 
 import_modules(panel.services)
 SEARCHABLE_KINDS = search_kinds.sort_kinds(search_kinds.CUSTOMER_KINDS)
 """Kinds that can be counted and searched, in the order of the results."""
 
 
-def summarize_instances(access):
+def summarize_instances(access: Access) -> dict[str, Any] | None:
     """Return how many instances there are, in which states, and what they cost a month; None without the permission."""
     if not access.has_permission("instances.view"):
         return None
@@ -26,12 +30,12 @@ def summarize_instances(access):
     }
 
 
-def count_running_tasks(access):
+def count_running_tasks(access: Access) -> int | None:
     """Return how many tasks are open; None without the permission."""
     return count_rows(tasks.listing(access, status="open")) if access.has_permission("instances.view") else None
 
 
-def count_resources(access):
+def count_resources(access: Access) -> dict[str, int]:
     """Return the number of rows of each kind that the person may see."""
     return {
         name: count_rows(kind.select(access))
@@ -40,11 +44,12 @@ def count_resources(access):
     }
 
 
-def count_rows(query):
-    return session.scalar(query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None))
+def count_rows(query: Select[Any]) -> int:
+    count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
+    return session.scalars(count).one()
 
 
-def search(access, text, maximum):
+def search(access: Access, text: str, maximum: int) -> Iterator[tuple[search_kinds.CustomerKind, Sequence[Any]]]:
     """Yield each kind that the person may see, with the first rows whose names match."""
     for kind in SEARCHABLE_KINDS.values():
         if access.has_permission(kind.permission):

@@ -1,5 +1,7 @@
 """Extra disks of an instance: added, resized, attached and detached while it runs, and deleted."""
 
+from typing import Any
+
 from sqlalchemy import select
 
 from panel.core import jobs
@@ -7,7 +9,7 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Disk, Storage, Task
+from panel.models import Disk, Instance, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, placement, resource_packs, snapshots
 from panel.services.state_machine import TASK_RUNNING, action_error, ensure_no_error
@@ -32,19 +34,19 @@ DISK_ACTION_MESSAGES = {
 """For each action the message after the request, and the one when nothing had to be done."""
 
 
-def result_message(action, task):
+def result_message(action: str, task: Task | None) -> str:
     requested, unchanged = DISK_ACTION_MESSAGES[action]
     return requested if task else unchanged
 
 
-def get(instance, disk_id):
+def get(instance: Instance, disk_id: str) -> Disk:
     disk = next((row for row in instance.disks if row.id == disk_id), None)
     if disk is None:
         raise NotFound(message("The instance has no such disk."))
     return disk
 
 
-def change_error(instance, *, by_operator=False):
+def change_error(instance: Instance, *, by_operator: bool = False) -> str | None:
     """Return the reason why the disks of the instance cannot be changed now, or None."""
     reason = action_error(instance, "disk", by_operator=by_operator)
     if reason:
@@ -55,13 +57,13 @@ def change_error(instance, *, by_operator=False):
     return TASK_RUNNING if session.scalar(query.limit(1)) else None
 
 
-def ensure_changeable(instance, *, by_operator=False):
+def ensure_changeable(instance: Instance, *, by_operator: bool = False) -> None:
     ensure_no_error(change_error(instance, by_operator=by_operator))
     forges.ensure_not_active(instance)
     snapshots.ensure_no_snapshots(instance)
 
 
-def choose_storage(instance, size, storage=None):
+def choose_storage(instance: Instance, size: int, storage: Storage | None = None) -> Storage:
     """Return the storage of the instance's hypervisor with space for `size` GiB more, by default the emptiest one. The
     hypervisor is locked, so that concurrent requests cannot allocate the same space."""
     capacity = placement.lock_capacity(instance.hypervisor_id)
@@ -71,7 +73,9 @@ def choose_storage(instance, size, storage=None):
     return storage
 
 
-def add(instance, *, size, actor, storage_id=None, by_operator=True):
+def add(
+    instance: Instance, *, size: int, actor: str, storage_id: str | None = None, by_operator: bool = True
+) -> tuple[Disk, Task]:
     """Add a blank disk. Return it with the task that creates and attaches it."""
     ensure_changeable(instance, by_operator=by_operator)
     if len(instance.disks) >= MAX_DISKS_PER_INSTANCE:
@@ -96,7 +100,7 @@ def add(instance, *, size, actor, storage_id=None, by_operator=True):
     return disk, enqueue(disk, "add", actor)
 
 
-def resize(disk, *, size, actor, by_operator=True):
+def resize(disk: Disk, *, size: int, actor: str, by_operator: bool = True) -> Task | None:
     """Grow the disk, also while the instance runs. Return the task, or None when it has this size already."""
     ensure_changeable(disk.instance, by_operator=by_operator)
     if size < disk.size:
@@ -112,32 +116,32 @@ def resize(disk, *, size, actor, by_operator=True):
     return enqueue(disk, "resize", actor, before=before)
 
 
-def attach(disk, *, actor, by_operator=False):
+def attach(disk: Disk, *, actor: str, by_operator: bool = False) -> Task | None:
     """Attach the disk. Return the task, or None when it is attached already."""
     ensure_changeable(disk.instance, by_operator=by_operator)
     return None if disk.attached else enqueue(disk, "attach", actor)
 
 
-def detach(disk, *, actor, by_operator=False):
+def detach(disk: Disk, *, actor: str, by_operator: bool = False) -> Task | None:
     """Detach the disk, which keeps its data. Return the task, or None when it is detached already."""
     ensure_changeable(disk.instance, by_operator=by_operator)
     ensure_not_primary(disk)
     return enqueue(disk, "detach", actor) if disk.attached else None
 
 
-def delete(disk, *, actor, by_operator=False):
+def delete(disk: Disk, *, actor: str, by_operator: bool = False) -> Task:
     """Delete the disk and its data. Return the task."""
     ensure_changeable(disk.instance, by_operator=by_operator)
     ensure_not_primary(disk)
     return enqueue(disk, "delete", actor)
 
 
-def ensure_not_primary(disk):
+def ensure_not_primary(disk: Disk) -> None:
     if disk.is_primary:
         raise Conflict(PRIMARY_DISK_MESSAGE, reason="primary_disk")
 
 
-def enqueue(disk, action, actor, **arguments):
+def enqueue(disk: Disk, action: str, actor: str, **arguments: Any) -> Task:
     instance = disk.instance
     return jobs.enqueue(
         f"disk_{action}",

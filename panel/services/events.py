@@ -1,11 +1,12 @@
 """The event history of resources."""
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
-from panel.models import Event
+from panel.models import Account, Event
+from panel.services.access import Access
 
 
-def listing(account=None, *, resource_id=None):
+def listing(account: Access | Account | None = None, *, resource_id: str | None = None) -> Select[Event]:
     """Select events, newest first; with an account, only those of its resources."""
     query = select(Event).order_by(Event.id.desc())
     if account:

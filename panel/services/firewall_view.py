@@ -1,10 +1,13 @@
 """The effective firewall of an instance, for display."""
 
+from typing import Any
+
 from panel.core.db import session
+from panel.models import Instance
 from panel.services import firewall
 
 
-def describe(instance):
+def describe(instance: Instance) -> dict[str, Any]:
     """Return the instance's groups and their effective rules, each with the groups that it comes from. A constant
     number of queries."""
     groups_by_rule = firewall.get_groups_by_rule(instance)
@@ -16,7 +19,7 @@ def describe(instance):
     }
 
 
-def describe_rule(rule, groups):
+def describe_rule(rule: firewall.EffectiveRule, groups: Any) -> dict[str, Any]:
     low, high = rule.ports or (None, None)
     return {
         "direction": rule.direction,

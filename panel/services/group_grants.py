@@ -4,7 +4,10 @@ A grant matters for new resources only. Existing ones in a group continue, and c
 choose the group.
 """
 
-from sqlalchemy import delete, func, or_, select
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, delete, func, or_, select, true
 from sqlalchemy.orm import contains_eager
 
 from panel.core.db import session
@@ -12,33 +15,34 @@ from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import Account, HypervisorGroup, Instance, LocationGrant, Member
 from panel.services import accounts, audit
+from panel.services.access import Access
 
 
-def choosable_condition(account):
+def choosable_condition(account: Access | Account | None) -> ColumnElement[bool]:
     """Return the condition for the groups that the account may choose; without an account, all of them."""
     if account is None:
-        return True
+        return true()
     granted = select(LocationGrant.group_id).where(LocationGrant.account_id == account.id)
     return or_(HypervisorGroup.public, HypervisorGroup.id.in_(granted))
 
 
-def can_choose(group, account):
+def can_choose(group: HypervisorGroup, account: Access | Account) -> bool:
     return group.public or find(group, account.id) is not None
 
 
-def find(group, account_id):
+def find(group: HypervisorGroup, account_id: str) -> LocationGrant | None:
     query = select(LocationGrant).where(LocationGrant.group_id == group.id, LocationGrant.account_id == account_id)
     return session.scalar(query)
 
 
-def select_grants(group, search=None):
+def select_grants(group: HypervisorGroup, search: str | None = None) -> Select[LocationGrant]:
     """Select the grants of a group, by the accounts' email addresses."""
     query = select(LocationGrant).join(LocationGrant.account).options(contains_eager(LocationGrant.account))
     query = query.where(LocationGrant.group_id == group.id).order_by(Account.email)
     return query.where(Account.email.icontains(search, autoescape=True)) if search else query
 
 
-def list_choosable(account):
+def list_choosable(account: Access | Account) -> Sequence[HypervisorGroup]:
     """Return every group that the account may choose, each with `granted` set."""
     granted_ids = set(session.scalars(select(LocationGrant.group_id).where(LocationGrant.account_id == account.id)))
     query = (
@@ -48,18 +52,18 @@ def list_choosable(account):
     )
     groups = session.scalars(query).all()
     for group in groups:
-        group.granted = group.id in granted_ids
+        group.granted = group.id in granted_ids  # type: ignore[attr-defined]  # for the API, not a column
     return groups
 
 
-def select_grantable(search=None):
+def select_grantable(search: str | None = None) -> Select[Account]:
     """Select accounts with resources of their own: no operators, and no team members, who use those of their team's
     owner."""
     is_member = select(Member.account_id).where(Member.account_id == Account.id).exists()
     return accounts.listing(search).where(~is_member, Account.operator_role.is_(None))
 
 
-def grant(group, account, error_field="account_id"):
+def grant(group: HypervisorGroup, account: Access | Account, error_field: str = "account_id") -> None:
     """Allow the account to choose the group. Harmless when it may already."""
     ensure_not_member(account, error_field)
     if find(group, account.id) is None:
@@ -68,7 +72,7 @@ def grant(group, account, error_field="account_id"):
         audit.track(group, fields=("grants",))
 
 
-def revoke(group, account):
+def revoke(group: HypervisorGroup, account: Access | Account) -> None:
     """Remove the account's grant, if there is one. A public group can still be chosen."""
     existing = find(group, account.id)
     if existing is not None:
@@ -77,13 +81,13 @@ def revoke(group, account):
         audit.track(group, fields=("grants",))
 
 
-def ensure_not_member(account, error_field="account_ids"):
+def ensure_not_member(account: Access | Account, error_field: str = "account_ids") -> None:
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
         sentence = message("{email} is in somebody's team. Grant it to the team's owner.", email=account.email)
         raise Invalid(sentence, **{error_field: sentence})
 
 
-def set_access(group, *, public, account_ids=None):
+def set_access(group: HypervisorGroup, *, public: bool, account_ids: Collection[str] | None = None) -> HypervisorGroup:
     """Open the group to everybody (`public`) or to accounts with a grant, and replace the grants if `account_ids` are
     given."""
     group.public = public
@@ -96,13 +100,13 @@ def set_access(group, *, public, account_ids=None):
     return with_counts(group)
 
 
-def with_counts(group):
+def with_counts(group: Any) -> HypervisorGroup:
     """Set `grants` on the group: the number of its grants."""
     group.grants = session.scalar(select(func.count()).where(LocationGrant.group_id == group.id))
     return group
 
 
-def get_accounts(account_ids):
+def get_accounts(account_ids: Collection[str]) -> Sequence[Account]:
     ids = set(account_ids)
     rows = session.scalars(select(Account).where(Account.id.in_(ids))).all()
     if len(rows) < len(ids):
@@ -112,7 +116,9 @@ def get_accounts(account_ids):
     return rows
 
 
-def count_affected(group, *, public, account_ids=None):
+def count_affected(
+    group: HypervisorGroup, *, public: bool, account_ids: Collection[str] | None = None
+) -> dict[str, int]:
     """Return how many accounts the change would exclude from the group, how many of them have instances there, and how
     many instances."""
     if public:
@@ -125,5 +131,5 @@ def count_affected(group, *, public, account_ids=None):
     ids = excluded.with_only_columns(Account.id)
     query = select(func.count(Instance.account_id.distinct()), func.count())
     owners, machines = session.execute(query.where(Instance.group_id == group.id, Instance.account_id.in_(ids))).one()
-    total = session.scalar(select(func.count()).select_from(ids.subquery()))
+    total = session.scalars(select(func.count()).select_from(ids.subquery())).one()
     return {"accounts": total, "accounts_with_instances": owners, "instances": machines}

@@ -1,12 +1,14 @@
 """Force-removing a hypervisor that will not come back, with everything on it. The node cannot be contacted any more."""
 
+from typing import Any
+
 from sqlalchemy import delete, func, or_, select, update
 
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Instance, Migration, Storage, Task, Volume, VolumeSnapshot
+from panel.models import Hypervisor, Instance, Migration, Storage, Task, Volume, VolumeSnapshot
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors, usage
 from panel.services.instances import state_reports
@@ -16,14 +18,14 @@ MIGRATION_RUNNING_MESSAGE = message("A machine is being migrated from or to it. 
 FORCE_REMOVED_MESSAGE = message("The hypervisor was removed by force.")
 
 
-def contents(hypervisor):
+def contents(hypervisor: Hypervisor) -> dict[str, int]:
     """Return how many `instances` and `volumes` would be lost with it."""
     machines = select(func.count()).where(Instance.hypervisor_id == hypervisor.id)
     disks = select(func.count()).select_from(Volume).join(Storage).where(Storage.hypervisor_id == hypervisor.id)
-    return {"instances": session.scalar(machines), "volumes": session.scalar(disks)}
+    return {"instances": session.scalars(machines).one(), "volumes": session.scalars(disks).one()}
 
 
-def force_remove(hypervisor, *, name, actor):
+def force_remove(hypervisor: Hypervisor, *, name: str, actor: str) -> None:
     """Delete the hypervisor and the rows of everything on it. `name` must be its name, as a confirmation. Raise
     `hypervisor_up` while it answers, `task_running` while a machine migrates from it or to it."""
     session.refresh(hypervisor, with_for_update=True)
@@ -50,10 +52,10 @@ def force_remove(hypervisor, *, name, actor):
     hypervisors.delete(hypervisor)
 
 
-def fail_tasks(hypervisor):
+def fail_tasks(hypervisor: Hypervisor) -> None:
     """Fail its open tasks. Their workers lose the lease and stop. Nothing is rolled back, because the node is gone."""
     now = clock.now()
-    released = {"worker": None, "rollback_steps": [], "rollback_pending": False, "updated_at": now}
+    released: dict[str, Any] = {"worker": None, "rollback_steps": [], "rollback_pending": False, "updated_at": now}
     failed = {"status": "failed", "error": FORCE_REMOVED_MESSAGE, "finished_at": now}
     query = update(Task).where(Task.hypervisor_id == hypervisor.id).execution_options(synchronize_session="fetch")
     session.execute(query.where(Task.status.in_(OPEN_STATUSES)).values(**released, **failed))

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.exc import IntegrityError
 
 from panel.core import clock
@@ -14,7 +14,7 @@ from panel.models import IdempotencyKey
 IDEMPOTENCY_KEY_RETENTION = timedelta(hours=24)
 
 
-def get_or_create(token_id, key, request_hash):
+def get_or_create(token_id: str, key: str, request_hash: str) -> IdempotencyKey:
     """Return the row of this token's request with the key. Its `status` is 0 when the request is new: the caller writes
     the answer there in the same transaction. A concurrent request waits for that commit, or is carried out itself when
     the first one failed. Raise when the key was used for a different request."""
@@ -28,17 +28,17 @@ def get_or_create(token_id, key, request_hash):
         with session.begin_nested():
             session.add(row)
     except IntegrityError:
-        row = session.scalar(
+        row = session.scalars(
             select(IdempotencyKey).where(IdempotencyKey.token_id == token_id, IdempotencyKey.key == key)
-        )
+        ).one()
     if row.request_hash != request_hash:
         raise Invalid(message("This Idempotency-Key was used for another request. Use a new key for each request."))
     return row
 
 
-def expired_condition():
+def expired_condition() -> ColumnElement[bool]:
     return IdempotencyKey.created_at < clock.now() - IDEMPOTENCY_KEY_RETENTION
 
 
-def purge_expired():
+def purge_expired() -> None:
     session.execute(delete(IdempotencyKey).where(expired_condition()))

@@ -1,6 +1,8 @@
 """Images that customers capture from their instances."""
 
-from sqlalchemy import func, select
+from typing import Any
+
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import selectinload
 
 from panel.core import jobs
@@ -8,9 +10,10 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Image, ImageCopy, Instance, Storage, Task
+from panel.models import Account, Image, ImageCopy, Instance, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import forges, tasks
+from panel.services.access import Access
 from panel.services.state_machine import TASK_RUNNING, make_problem
 
 task_kind("image_capture", "Image capture")
@@ -19,26 +22,28 @@ task_kind("image_delete", "Image delete")
 MAX_CAPTURED_IMAGES = 10
 
 
-def listing(account, *, search=None):
+def listing(account: Access | Account, *, search: str | None = None) -> Select[Image]:
     """Select the images that the account captured, newest first."""
     query = select(Image).where(account.visible_rows(Image), Image.purpose == "user").order_by(Image.id.desc())
     query = query.options(selectinload(Image.downloads))
     return query.where(Image.label.icontains(search, autoescape=True)) if search else query
 
 
-def get(image_id, account):
+def get(image_id: str, account: Access | Account) -> Image:
     image = session.scalar(listing(account).where(Image.id == image_id))
     if image is None:
         raise NotFound(message("No such image."))
     return image
 
 
-def capture(instance, *, name, actor, cloudinit=None, type=None):
+def capture(
+    instance: Instance, *, name: str, actor: str, cloudinit: bool | None = None, type: str | None = None
+) -> Image:
     """Create an image of the instance's first disk as it is when the copy begins, also while it runs. Return its row,
     with the status `creating`."""
     ensure_capturable(instance)
-    count = session.scalar(select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user"))
-    if count >= MAX_CAPTURED_IMAGES:
+    captured = select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user")
+    if session.scalars(captured).one() >= MAX_CAPTURED_IMAGES:
         raise Invalid(
             message("An account may have {maximum} images of its own. Remove one first.", maximum=MAX_CAPTURED_IMAGES),
             reason="limit_reached",
@@ -67,7 +72,7 @@ def capture(instance, *, name, actor, cloudinit=None, type=None):
     return image
 
 
-def retry(image, account, *, actor):
+def retry(image: Image, account: Access | Account, *, actor: str) -> Image:
     """Capture the instance of a failed image again."""
     if image.status != "error":
         raise Conflict(message("The image did not fail."), reason="not_failed")
@@ -84,7 +89,7 @@ def retry(image, account, *, actor):
     return image
 
 
-def ensure_capturable(instance):
+def ensure_capturable(instance: Instance) -> None:
     if instance.state == "migrating" or instance.rebuilding:
         raise make_problem(TASK_RUNNING)
     for reason, is_true in (("suspended", instance.suspended_reason), ("not_deployed", not instance.deployed)):
@@ -95,7 +100,7 @@ def ensure_capturable(instance):
         raise Conflict(message("No images are made of instances in this location."), reason="image_disabled")
 
 
-def ensure_no_open_capture(instance):
+def ensure_no_open_capture(instance: Instance) -> None:
     """Raise while an image of the instance is being captured, which reads the disk where it is."""
     query = select(Task.id).where(
         Task.resource_id == instance.id, Task.kind == "image_capture", Task.status.in_(OPEN_STATUSES)
@@ -104,7 +109,7 @@ def ensure_no_open_capture(instance):
         raise make_problem(TASK_RUNNING)
 
 
-def enqueue_capture(instance, image, actor):
+def enqueue_capture(instance: Instance, image: Image, actor: str) -> Task:
     arguments = {"image_id": image.id}
     return jobs.enqueue(
         "image_capture",
@@ -117,13 +122,13 @@ def enqueue_capture(instance, image, actor):
     )
 
 
-def rename(image, name):
+def rename(image: Image, name: str) -> Image:
     image.name = image.label = name
     session.flush()
     return image
 
 
-def delete(image, *, actor):
+def delete(image: Image, *, actor: str) -> None:
     """Delete the image's row now. Its file and the copies on nodes are deleted by tasks; a copy that disks are based on
     stays."""
     for task in session.scalars(select(Task).where(Task.kind == "image_capture", Task.status.in_(OPEN_STATUSES))):
@@ -143,7 +148,7 @@ def delete(image, *, actor):
     session.flush()
 
 
-def enqueue_file_deletion(image, actor, hypervisor_id, arguments):
+def enqueue_file_deletion(image: Image, actor: str, hypervisor_id: str | None, arguments: dict[str, Any]) -> None:
     jobs.enqueue(
         "image_delete", "image", image, lock="light", actor=actor, hypervisor_id=hypervisor_id, arguments=arguments
     )

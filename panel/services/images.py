@@ -1,19 +1,23 @@
 """The platform's own images: added by URL, downloaded to the panel's folder, deleted."""
 
-from sqlalchemy import or_, select
+from typing import Any
+
+from sqlalchemy import Select, or_, select
 
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.core.messages import message
-from panel.models import Image
+from panel.models import Image, Task
 from panel.services import image_captures
 from panel.services.crud import ensure_unique_name
 from panel.services.media import downloads, remote_file
 from panel.services.search_kinds import contains_text, platform_search
 
 
-def create(*, name, url, actor, sha256=None, label=None, size=0, **facts):
+def create(
+    *, name: str, url: str, actor: str, sha256: str | None = None, label: str | None = None, size: int = 0, **facts: Any
+) -> Image:
     """Add an image to the catalog. It is `downloading` until its file is complete."""
     remote_file.ensure_allowed_url(url)
     ensure_unique_name(Image, name, account_id=None)
@@ -26,7 +30,7 @@ def create(*, name, url, actor, sha256=None, label=None, size=0, **facts):
     return image
 
 
-def fetch_again(image, *, actor):
+def fetch_again(image: Image, *, actor: str) -> Task | None:
     """Download the file again, in any state. The current file stays in use until then."""
     if image.url is None:
         raise Conflict(message("The image has no address that it could be fetched from."), reason="no_url")
@@ -39,7 +43,7 @@ def fetch_again(image, *, actor):
     return downloads.start(download, actor=actor)
 
 
-def retry(image, *, actor):
+def retry(image: Image, *, actor: str) -> list[Task]:
     """Reset the back-off of a failing download and start it now."""
     if image.url is None:
         raise Conflict(message("The image has no address that it could be fetched from."), reason="no_url")
@@ -50,7 +54,7 @@ def retry(image, *, actor):
     return downloads.retry(image, actor=actor)
 
 
-def delete(image, *, actor):
+def delete(image: Image, *, actor: str) -> None:
     """Remove the image from the catalog. Instances that were made from it continue."""
     if image.status == "creating":
         raise Conflict(message("The image is being created. Try again when that has finished."), reason="task_running")
@@ -58,6 +62,6 @@ def delete(image, *, actor):
 
 
 @platform_search("image", permission="admin:images:read", position=70)
-def select_by_any_name(text):
+def select_by_any_name(text: str) -> Select[str, str, str]:
     condition = or_(contains_text(Image.label, text), contains_text(Image.name, text), Image.id == text.lower())
     return select(Image.id, Image.label, Image.name).where(condition).order_by(Image.label)

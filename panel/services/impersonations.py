@@ -1,15 +1,17 @@
 """Impersonation of a customer by an operator: with a token (specification 5.9) or in the browser."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from panel.core import clock
 from panel.core.errors import Forbidden, Invalid
 from panel.core.messages import message
+from panel.models import Account, Token
 from panel.schemas.constants import SCOPES
 from panel.services import accounts, settings, tokens
 
 
-def get_customer(account_id):
+def get_customer(account_id: str) -> Account:
     """Return the account, if it may be impersonated. Raise for operators, so that nobody gains their rights this
     way."""
     account = accounts.get(account_id)
@@ -18,12 +20,19 @@ def get_customer(account_id):
     return account
 
 
-def get_lifetime(seconds=None):
+def get_lifetime(seconds: int | None = None) -> timedelta:
     """Return how long an impersonation lasts: these seconds, else the platform's setting."""
     return timedelta(seconds=seconds or settings.get().impersonation_expires_in)
 
 
-def create_token(account, *, issued_by, scopes=None, allowed_ips=None, expires_in=None):
+def create_token(
+    account: Account,
+    *,
+    issued_by: str,
+    scopes: Collection[str] | None = None,
+    allowed_ips: list[str] | None = None,
+    expires_in: int | None = None,
+) -> tuple[Token, str]:
     """Create a token that acts as the person; return it with its value. Without scopes it may do everything that the
     person may, without `allowed_ips` from everywhere."""
     return tokens.issue(
@@ -37,7 +46,7 @@ def create_token(account, *, issued_by, scopes=None, allowed_ips=None, expires_i
     )
 
 
-def stop(token_id):
+def stop(token_id: str) -> None:
     """End the impersonation by revoking its token."""
     token = tokens.get_any_owner(token_id)
     if token.kind != "impersonation":

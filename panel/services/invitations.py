@@ -5,18 +5,21 @@ explains what to do.
 """
 
 import secrets
+from collections.abc import Collection
+from typing import Any
 
 from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from panel.core import clock, mail
-from panel.core.db import session
+from panel.core.db import count_changed, session
 from panel.core.errors import Conflict, Invalid, NotFound, TooMany
 from panel.core.messages import message
 from panel.models import Account, Member
 from panel.models.team import INVITATION_TTL
 from panel.ratelimit import windows
 from panel.services import accounts, team
+from panel.services.access import Access
 from panel.services.tokens import hash_secret
 
 MAX_OPEN_INVITATIONS = 100
@@ -26,16 +29,24 @@ INVITATION_MAILS_PER_MINUTE = 10
 INVITATION_CLOSED_MESSAGE = message("This invitation was accepted, has expired, or is not complete. Ask for a new one.")
 
 
-def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=()):
+def invite(
+    access: Access,
+    *,
+    email: str,
+    role_id: str,
+    reach: str = "all",
+    project_ids: Collection[str] = (),
+    resource_ids: Collection[str] = (),
+) -> Member:
     """Create an invited member and mail the link."""
     email = email.strip().lower()
-    owner = session.get(Account, access.id)
+    owner = session.get_one(Account, access.id)
     if email == owner.email or session.scalar(team.listing(access).where(Member.email == email)):
         raise Invalid(
             message("This person is already in the team."), email=message("This person is already in the team.")
         )
     open_count = select(func.count()).where(Member.owner_id == access.id, Member.account_id.is_(None))
-    if session.scalar(open_count) >= MAX_OPEN_INVITATIONS:
+    if session.scalars(open_count).one() >= MAX_OPEN_INVITATIONS:
         raise Invalid(
             message(
                 "{maximum} invitations wait to be accepted. Take some of them back first.", maximum=MAX_OPEN_INVITATIONS
@@ -54,7 +65,7 @@ def invite(access, *, email, role_id, reach="all", project_ids=(), resource_ids=
     return member
 
 
-def resend(access, member):
+def resend(access: Access, member: Member) -> Member:
     """Mail a new link. The old one becomes invalid."""
     if member.account_id:
         raise Conflict(message("The invitation was already accepted."), reason="already_accepted")
@@ -63,7 +74,7 @@ def resend(access, member):
     return member
 
 
-def send_mail(access, member):
+def send_mail(access: Access, member: Member) -> None:
     window = windows.hit("invitations", access.id, INVITATION_MAILS_PER_MINUTE)
     if not window.allowed:
         raise TooMany(
@@ -83,7 +94,7 @@ def send_mail(access, member):
     )
 
 
-def get_open(secret):
+def get_open(secret: str) -> Member:
     """Return the invitation of a link that can still be accepted."""
     member = session.scalar(select(Member).where(Member.invitation_hash == hash_secret(secret)))
     if member is None or member.status != "invited":
@@ -91,7 +102,7 @@ def get_open(secret):
     return member
 
 
-def accept(secret, **facts):
+def accept(secret: str, **facts: Any) -> Account:
     """Create the invited person's account, with the chosen name and password, and add it to the team."""
     member = get_open(secret)
     try:
@@ -101,7 +112,7 @@ def accept(secret, **facts):
         raise NotFound(INVITATION_CLOSED_MESSAGE) from None
 
 
-def join(secret, account):
+def join(secret: str, account: Account) -> Account:
     """Add an existing account to the team. Only the account with the invited email address may join."""
     member = get_open(secret)
     error = join_error(member, account)
@@ -110,17 +121,16 @@ def join(secret, account):
     return complete(member, account)
 
 
-def complete(member, account):
+def complete(member: Member, account: Account) -> Account:
     """Use the invitation up. Of two concurrent requests one succeeds."""
     query = update(Member).where(Member.id == member.id, Member.account_id.is_(None))
-    result = session.execute(query.values(account_id=account.id, invitation_hash=None))
-    if not result.rowcount:
+    if not count_changed(query.values(account_id=account.id, invitation_hash=None)):
         raise NotFound(INVITATION_CLOSED_MESSAGE)
     session.expire(member)
     return account
 
 
-def join_error(member, account):
+def join_error(member: Member, account: Account) -> str | None:
     """Return why the account cannot join, as a sentence, or None."""
     if account.email != member.email:
         return message(

@@ -5,27 +5,30 @@ changed.
 """
 
 import ipaddress
+from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, Select, func, or_, select, true
 from sqlalchemy.orm import undefer_group
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
 from panel.core.messages import join_messages, message
-from panel.models import IpSet, IpSetEntry, SecurityRule
+from panel.models import Account, IpSet, IpSetEntry, SecurityRule
 from panel.services import firewall
+from panel.services.access import Access
 from panel.services.crud import update_fields
 
 MAX_ENTRIES_PER_SET = 250
 """Entries of a set. Each becomes a rule on the nodes."""
 
 
-def visible_condition(model, account):
+def visible_condition(model: Any, account: Access | Account | None) -> ColumnElement[bool]:
     """Return the condition for the account's own rows and the platform's; every row for operators."""
-    return or_(model.account_id == account.id, model.account_id.is_(None)) if account else True
+    return or_(model.account_id == account.id, model.account_id.is_(None)) if account else true()
 
 
-def listing(account=None, *, search=None):
+def listing(account: Access | Account | None = None, *, search: str | None = None) -> Select[IpSet]:
     """Select the sets by name, each with the number of its entries and of the rules that refer to it."""
     query = (
         select(IpSet)
@@ -36,7 +39,7 @@ def listing(account=None, *, search=None):
     return query.where(IpSet.name.icontains(search, autoescape=True)) if search else query
 
 
-def get(set_id, account=None, *, error_field=None):
+def get(set_id: str, account: Access | Account | None = None, *, error_field: str | None = None) -> IpSet:
     """Return the set. Raise Invalid for `field` when the id came from a body, else NotFound."""
     ip_set = session.scalar(listing(account).where(IpSet.id == set_id))
     if ip_set is None and error_field:
@@ -46,7 +49,7 @@ def get(set_id, account=None, *, error_field=None):
     return ip_set
 
 
-def get_own(set_id, account=None):
+def get_own(set_id: str, account: Access | Account | None = None) -> IpSet:
     """Return the set for a change. Raise Forbidden for the platform's sets, which only operators change."""
     ip_set = get(set_id, account)
     if account and ip_set.is_global:
@@ -54,7 +57,7 @@ def get_own(set_id, account=None):
     return ip_set
 
 
-def create(account, *, name, ip_version, description=None):
+def create(account: Access | Account | None, *, name: str, ip_version: str, description: str | None = None) -> IpSet:
     """Create an empty set; without an account it belongs to the platform."""
     ip_set = IpSet(account_id=account and account.id, name=name, ip_version=ip_version, description=description)
     session.add(ip_set)
@@ -62,32 +65,33 @@ def create(account, *, name, ip_version, description=None):
     return ip_set
 
 
-def update(ip_set, **changes):
+def update(ip_set: IpSet, **changes: Any) -> IpSet:
     if changes.get("ip_version", ip_set.ip_version) != ip_set.ip_version and (ip_set.entries or count_rules(ip_set)):
         sentence = message("Only a set without entries, to which no rule refers, may change its version.")
         raise Invalid(sentence, ip_version=sentence)
     return update_fields(ip_set, changes)
 
 
-def count_rules(ip_set):
-    return session.scalar(select(func.count()).select_from(SecurityRule).where(SecurityRule.ip_set_id == ip_set.id))
+def count_rules(ip_set: IpSet) -> int:
+    query = select(func.count()).select_from(SecurityRule).where(SecurityRule.ip_set_id == ip_set.id)
+    return session.scalars(query).one()
 
 
-def delete(ip_set):
+def delete(ip_set: IpSet) -> None:
     if count_rules(ip_set):
         raise Conflict(message("Rules of security groups refer to this set. Remove those rules first."))
     session.delete(ip_set)
     session.flush()
 
 
-def add_entry(ip_set, *, cidr, actor, description=None):
+def add_entry(ip_set: IpSet, *, cidr: str, actor: str, description: str | None = None) -> IpSetEntry:
     """Add a network. A single address becomes a network of one."""
     [entry] = create_entries(ip_set, [(cidr, description)])
     firewall.apply_to_affected(ip_sets=[ip_set.id], actor=actor)
     return entry
 
 
-def add_entries(ip_set, cidrs, *, actor):
+def add_entries(ip_set: IpSet, cidrs: Iterable[str], *, actor: str) -> tuple[list[IpSetEntry], list[tuple[str, str]]]:
     """Add the valid networks. Return the new entries, and a pair of text and error for each of the others."""
     entries, errors = [], []
     for cidr in cidrs:
@@ -100,7 +104,7 @@ def add_entries(ip_set, cidrs, *, actor):
     return entries, errors
 
 
-def create_entries(ip_set, networks):
+def create_entries(ip_set: IpSet, networks: Iterable[tuple[str, str | None]]) -> list[IpSetEntry]:
     entries = []
     for text, description in networks:
         network = parse_network(ip_set, text)
@@ -117,7 +121,7 @@ def create_entries(ip_set, networks):
     return entries
 
 
-def parse_network(ip_set, text):
+def parse_network(ip_set: IpSet, text: str) -> str:
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -132,7 +136,7 @@ def parse_network(ip_set, text):
     return str(network)
 
 
-def remove_entry(ip_set, entry_id, *, actor):
+def remove_entry(ip_set: IpSet, entry_id: str, *, actor: str) -> None:
     entry = next((row for row in ip_set.entries if row.id == entry_id), None)
     if entry is None:
         raise NotFound(message("No such entry."))

@@ -6,13 +6,15 @@ router has a route for each prefix to the instance's primary IPv6 address, or th
 answers for the addresses that it uses.
 """
 
+from ipaddress import IPv4Network, IPv6Network
+
 from panel.core.errors import Invalid
 from panel.core.messages import message
 
 DEFAULT_PREFIX_LENGTH = 64
 
 
-def get_prefix_length(network, kind, requested_length=None):
+def get_prefix_length(network: IPv4Network | IPv6Network, kind: str, requested_length: int | None = None) -> int | None:
     """Return the length of the prefixes that a new subnet gives out; None for one with single addresses."""
     if kind != "routed":
         ensure_kind_matches(network, kind, requested_length)
@@ -31,7 +33,7 @@ def get_prefix_length(network, kind, requested_length=None):
     return length
 
 
-def ensure_kind_matches(network, kind, requested_length):
+def ensure_kind_matches(network: IPv4Network | IPv6Network, kind: str, requested_length: int | None) -> None:
     if kind == "private" and network.version == 6:
         raise Invalid(message("Private subnets are for IPv4."), kind=message("Must be `public` or `routed` for IPv6."))
     if requested_length:

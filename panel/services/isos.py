@@ -1,9 +1,10 @@
 """The ISO library: the platform's ISOs, and customers' own."""
 
 import re
+from typing import Any
 from urllib.parse import urlsplit
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Select, false, func, or_, select, true
 from sqlalchemy.orm import selectinload
 
 from panel.core import jobs
@@ -11,7 +12,8 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Hypervisor, Instance, Iso, MediaDownload, Storage
+from panel.models import Account, Hypervisor, Instance, Iso, MediaDownload, Storage
+from panel.services.access import Access
 from panel.services.crud import ensure_unique_name, update_fields
 from panel.services.media import downloads, remote_file
 
@@ -24,7 +26,7 @@ MAX_OWN_ISO_BYTES = 32 * 1024**3
 DOWNLOADS_LOAD_OPTION = selectinload(Iso.downloads).joinedload(MediaDownload.storage).joinedload(Storage.hypervisor)
 
 
-def listing(account=None, *, search=None, own=False):
+def listing(account: Access | Account | None = None, *, search: str | None = None, own: bool = False) -> Select[Iso]:
     """Select ISOs by name. A customer sees the public ones and the account's own."""
     query = select(Iso).options(DOWNLOADS_LOAD_OPTION).order_by(Iso.name, Iso.id)
     if account:
@@ -35,14 +37,14 @@ def listing(account=None, *, search=None, own=False):
     return query
 
 
-def get(iso_id, account=None, *, own=False):
+def get(iso_id: str, account: Access | Account | None = None, *, own: bool = False) -> Iso:
     iso = session.scalar(listing(account, own=own).where(Iso.id == iso_id))
     if iso is None:
         raise NotFound(message("No such ISO."))
     return iso
 
 
-def get_chosen(iso_id, account=None, error_field="iso_id"):
+def get_chosen(iso_id: str, account: Access | Account | None = None, error_field: str = "iso_id") -> Iso:
     """Return the ISO whose id came from the body's `field`."""
     iso = session.scalar(listing(account).where(Iso.id == iso_id))
     if iso is None:
@@ -50,7 +52,16 @@ def get_chosen(iso_id, account=None, error_field="iso_id"):
     return iso
 
 
-def create(account=None, *, url, actor, name=None, filename=None, sha256=None, public=True):
+def create(
+    account: Access | Account | None = None,
+    *,
+    url: str,
+    actor: str,
+    name: str | None = None,
+    filename: str | None = None,
+    sha256: str | None = None,
+    public: bool = True,
+) -> Iso:
     """Add an ISO to the library; without an account it is the platform's. Downloads are started: of a public one on all
     nodes, of a customer's own one on the nodes of the account's instances. Other nodes download it when it is
     mounted."""
@@ -81,7 +92,7 @@ def create(account=None, *, url, actor, name=None, filename=None, sha256=None, p
     return iso
 
 
-def make_unique_name(filename, account):
+def make_unique_name(filename: str, account: Access | Account | None) -> str:
     """Return a name that no other ISO of the account has, because API clients look them up by name."""
     is_similar = or_(Iso.name == filename, Iso.name.startswith(f"{filename} (", autoescape=True))
     taken_names = set(session.scalars(select(Iso.name).where(is_similar, Iso.account_id == (account and account.id))))
@@ -89,7 +100,7 @@ def make_unique_name(filename, account):
     return next(name for name in (filename, *numbered) if name not in taken_names)
 
 
-def validate_filename(filename):
+def validate_filename(filename: str) -> str:
     if not FILENAME_PATTERN.fullmatch(filename):
         sentence = message("May only have letters, digits, dots, underscores and hyphens.")
         raise Invalid(
@@ -98,8 +109,8 @@ def validate_filename(filename):
     return filename
 
 
-def ensure_one_more(account):
-    count = session.scalar(select(func.count()).where(Iso.account_id == account.id))
+def ensure_one_more(account: Access | Account) -> None:
+    count = session.scalars(select(func.count()).where(Iso.account_id == account.id)).one()
     if count >= MAX_OWN_ISOS:
         raise Invalid(
             message("An account may have {maximum} ISOs of its own. Remove one first.", maximum=MAX_OWN_ISOS),
@@ -107,28 +118,28 @@ def ensure_one_more(account):
         )
 
 
-def select_home_hypervisors(account):
+def select_home_hypervisors(account: Access | Account) -> Select[str]:
     """Select the reachable hypervisors of the account's instances."""
     hypervisor_ids = select(Instance.hypervisor_id).where(Instance.account_id == account.id)
     return select(Hypervisor.id).where(Hypervisor.id.in_(hypervisor_ids), Hypervisor.status == "up")
 
 
-def select_all_hypervisors(iso):
+def select_all_hypervisors(iso: Iso) -> Select[str]:
     return (
         select(Hypervisor.id)
-        .where(Hypervisor.status == "up", iso.public)
+        .where(Hypervisor.status == "up", true() if iso.public else false())
         .order_by(Hypervisor.name)
         .limit(downloads.MAX_BACKGROUND_DOWNLOADS)
     )  # the periodic job continues with the others
 
 
-def get_or_create_by_url(url, account, *, actor):
+def get_or_create_by_url(url: str, account: Access | Account, *, actor: str) -> Iso:
     """Return the ISO with this URL: one that the account may choose, else a new one of its own."""
     iso = session.scalar(listing(account).where(Iso.url == url).limit(1))
     return iso or create(account, url=url, actor=actor)
 
 
-def update(iso, **changes):
+def update(iso: Iso, **changes: Any) -> Iso:
     if "filename" in changes:
         validate_filename(changes["filename"])
     if "name" in changes:
@@ -136,13 +147,13 @@ def update(iso, **changes):
     return update_fields(iso, changes)
 
 
-def delete(iso, *, actor):
+def delete(iso: Iso, *, actor: str) -> None:
     """Remove the ISO from the library. Nodes delete their files afterwards."""
     is_mounted = or_(Instance.iso_id == iso.id, Instance.secondary_iso_id == iso.id)
     if session.scalar(select(Instance.id).where(is_mounted).limit(1)):
         raise Conflict(message("The ISO is mounted in a drive. Eject it first."), reason="iso_mounted")
     for download in iso.downloads:
-        if download.volume:
+        if download.volume and download.storage:
             jobs.enqueue(
                 "media_delete",
                 "iso",
