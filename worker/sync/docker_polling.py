@@ -2,10 +2,12 @@
 
 import random
 import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import structlog
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import Select, exists, func, or_, select
 
 from panel.core import clock, jobs
 from panel.core.db import session
@@ -15,7 +17,7 @@ from panel.models.tasks import OPEN_STATUSES
 from panel.services.docker_deployments import actions, refusals, state_reports
 from worker.engine.registry import periodic
 from worker.guest import docker, docker_detect
-from worker.nodes.base import NodeError, Refused
+from worker.nodes.base import NodeDriver, NodeError, Refused
 from worker.sync.node_sync import connect_node
 
 log = structlog.get_logger()
@@ -38,13 +40,13 @@ POLLED_STATUSES = ("running", "stopped", "error")
 
 
 @periodic(seconds=60)
-def poll_all():
+def poll_all() -> None:
     has_engine = exists().where(Instance.hypervisor_id == Hypervisor.id, DockerEngine.instance_id == Instance.id)
     for hypervisor_id in session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up", has_engine)).all():
         jobs.enqueue_call("worker.tasks.docker_deployments.poll", hypervisor_id)
 
 
-def select_reachable(hypervisor_id, *columns):
+def select_reachable(hypervisor_id: str, *columns: Any) -> Select[Any]:
     """Select guests that run their own system, whose agent answers, and on whose Docker no task works."""
     query = select(*columns).join(Instance).where(Instance.hypervisor_id == hypervisor_id, Instance.power == "on")
     query = query.where(Instance.deployed, Instance.suspended_reason.is_(None), ~Instance.migrating)
@@ -59,32 +61,32 @@ def select_reachable(hypervisor_id, *columns):
     return query.where(*agent_conditions, ~in_rescue, ~has_task)
 
 
-def poll(hypervisor_id):
+def poll(hypervisor_id: str) -> None:
     """Poll the node's engines and apps with an old state, and request removals that could not be done before."""
     until = time.monotonic() + DOCKER_POLL_SECONDS
     oldest_allowed = clock.now() - APP_STATE_MAX_AGE
     reconcile_leftovers(hypervisor_id)
     is_warm = Instance.power_reported_at < clock.now() - DOCKER_START_GRACE
-    due = select_reachable(hypervisor_id, DockerEngine.instance_id).where(
+    query = select_reachable(hypervisor_id, DockerEngine.instance_id).where(
         is_warm,
         DockerEngine.installed_at.is_not(None),
         or_(DockerEngine.checked_at.is_(None), DockerEngine.checked_at < oldest_allowed),
     )
-    due = session.scalars(due.order_by(DockerEngine.checked_at.nulls_first()).limit(MAX_GUESTS_PER_POLL)).all()
+    due = session.scalars(query.order_by(DockerEngine.checked_at.nulls_first()).limit(MAX_GUESTS_PER_POLL)).all()
     poll_each(hypervisor_id, due, poll_engine, until)
-    due = select_reachable(hypervisor_id, DockerDeployment.instance_id).join(
+    query = select_reachable(hypervisor_id, DockerDeployment.instance_id).join(
         DockerEngine, DockerEngine.instance_id == DockerDeployment.instance_id
     )
     is_stale = or_(DockerDeployment.checked_at.is_(None), DockerDeployment.checked_at < oldest_allowed)
-    due = due.where(
+    query = query.where(
         is_warm, DockerEngine.installed_at.is_not(None), DockerDeployment.status.in_(POLLED_STATUSES), is_stale
     )
     oldest = func.min(func.coalesce(DockerDeployment.checked_at, LONG_AGO))
-    due = due.group_by(DockerDeployment.instance_id).order_by(oldest).limit(MAX_GUESTS_PER_POLL)
-    poll_each(hypervisor_id, session.scalars(due).all(), poll_apps, until)
+    query = query.group_by(DockerDeployment.instance_id).order_by(oldest).limit(MAX_GUESTS_PER_POLL)
+    poll_each(hypervisor_id, session.scalars(query).all(), poll_apps, until)
 
 
-def poll_each(hypervisor_id, due, call, until):
+def poll_each(hypervisor_id: str, due: Sequence[str], call: Callable[[NodeDriver, str], None], until: float) -> None:
     """Call `call(node, instance_id)` for each guest, until `until`.
 
     The order is random, so that a guest that hangs cannot always delay the same others.
@@ -100,7 +102,7 @@ def poll_each(hypervisor_id, due, call, until):
         session.rollback()
 
 
-def poll_engine(node, instance_id):
+def poll_engine(node: NodeDriver, instance_id: str) -> None:
     asked_at = clock.now()
     is_installed = docker_detect.is_installed(node, instance_id)
     engine = state_reports.lock_engine(instance_id)
@@ -111,7 +113,7 @@ def poll_engine(node, instance_id):
         session.commit()
 
 
-def check_support(instance_id):
+def check_support(instance_id: str) -> None:
     """Record whether Docker can be installed in the guest. Called for a request that waits for the answer."""
     hypervisor_id = session.scalar(select(Instance.hypervisor_id).where(Instance.id == instance_id))
     session.commit()
@@ -124,7 +126,7 @@ def check_support(instance_id):
     session.commit()
 
 
-def poll_apps(node, instance_id):
+def poll_apps(node: NodeDriver, instance_id: str) -> None:
     """Record the states of a guest's apps. An app that somebody changed since the start of the poll is left alone."""
     query = select(DockerDeployment).where(DockerDeployment.instance_id == instance_id)
     rows = session.scalars(
@@ -143,19 +145,19 @@ def poll_apps(node, instance_id):
     session.commit()
 
 
-def state_key(row):
+def state_key(row: DockerDeployment) -> tuple[str, str | None, datetime | None]:
     return row.status, row.task_id, row.checked_at
 
 
-def reconcile_leftovers(hypervisor_id):
+def reconcile_leftovers(hypervisor_id: str) -> None:
     """Request the removals that could not be done because the guest was not reachable."""
     query = select_reachable(hypervisor_id, DockerEngine.instance_id).where(DockerEngine.installed_at.is_not(None))
     for instance_id in session.scalars(query.where(DockerEngine.has_leftover).limit(MAX_GUESTS_PER_POLL)).all():
-        actions.reconcile(session.get(Instance, instance_id))
+        actions.reconcile(session.get_one(Instance, instance_id))
     session.commit()
 
 
-def read_logs(deployment_id):
+def read_logs(deployment_id: str) -> None:
     """Record the app's logs, or why they cannot be read. Called for a request that waits for the answer."""
     row = session.get(DockerDeployment, deployment_id, populate_existing=True)
     if row is None:

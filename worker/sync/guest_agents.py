@@ -7,10 +7,12 @@ systems every few minutes, a limited number at a time.
 
 import ipaddress
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import structlog
-from sqlalchemy import case, func, or_, select, update
+from sqlalchemy import Row, Select, case, func, or_, select, update
 
 from panel.core import clock, jobs
 from panel.core.db import begin_read_only, session
@@ -18,8 +20,9 @@ from panel.core.messages import message
 from panel.models import GuestInfo, Hypervisor, Instance
 from panel.services import watched_instances
 from worker.engine.registry import periodic, task_handler
+from worker.engine.runner import TaskContext
 from worker.guest import ssh_keys
-from worker.nodes.base import AgentUnavailable, NodeError, NotOnNode, Refused, Unreachable
+from worker.nodes.base import AgentUnavailable, NodeDriver, NodeError, NotOnNode, Refused, Unreachable
 from worker.sync.node_sync import connect_node, iter_batches
 from worker.tasks.instances import get_instance
 
@@ -54,13 +57,13 @@ MAX_GUESTS_PER_POLL, GUEST_POLL_SECONDS = 200, 10.0
 
 
 @periodic(seconds=15)
-def poll_all():
+def poll_all() -> None:
     for hypervisor_id in session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up")).all():
         jobs.enqueue_call("worker.sync.guest_agents.poll", hypervisor_id)
 
 
 @periodic(seconds=5, in_scheduler=True)
-def poll_all_watched():
+def poll_all_watched() -> None:
     """Enqueue pings of the agents of all instances that are open in a browser."""
     if watched := watched_instances.list_watched_ids():
         begin_read_only()
@@ -70,7 +73,7 @@ def poll_all_watched():
         session.rollback()
 
 
-def poll(hypervisor_id):
+def poll(hypervisor_id: str) -> None:
     """Ping the node's agents whose last ping is old, and renew old guest reports."""
     rows = session.execute(select_running(hypervisor_id, *PING_COLUMNS)).all()
     due = [row for row in rows if is_due(row, clock.now())]
@@ -78,7 +81,7 @@ def poll(hypervisor_id):
     poll_guests(hypervisor_id, {instance_id for instance_id, answered in answers.items() if answered})
 
 
-def ping_watched(hypervisor_id):
+def ping_watched(hypervisor_id: str) -> None:
     """Ping the agents of the node's instances that are open in a browser."""
     watched = select_running(hypervisor_id, *PING_COLUMNS).where(Instance.id.in_(watched_instances.list_watched_ids()))
     ping(hypervisor_id, session.execute(watched).all(), PING_WATCHED_SECONDS)
@@ -88,7 +91,7 @@ PING_COLUMNS = Instance.power_reported_at, Instance.agent_checked_at, Instance.a
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def select_running(hypervisor_id, *columns):
+def select_running(hypervisor_id: str, *columns: Any) -> Select[Any]:
     """Select the running instances of the node, in the order in which to ping them.
 
     First come agents that answered their last ping, ordered by its time, so that agents that hang do not delay the
@@ -100,14 +103,14 @@ def select_running(hypervisor_id, *columns):
     return query.order_by(case((is_silent, 1), else_=0), func.coalesce(Instance.agent_checked_at, LONG_AGO))
 
 
-def is_due(row, now):
+def is_due(row: Row, now: datetime) -> bool:
     checked_at, on_since = row.agent_checked_at, row.power_reported_at or LONG_AGO
     if checked_at is None or checked_at < on_since or now - checked_at >= PING_AGAIN_AFTER:
         return True
     return now - on_since < AGENT_BOOT_GRACE and (row.agent_seen_at is None or row.agent_seen_at < on_since)
 
 
-def ping(hypervisor_id, rows, seconds):
+def ping(hypervisor_id: str, rows: Sequence[Row], seconds: float) -> dict[str, bool]:
     """Ping the agents of these instances and record the answers. Return by id whether each answered."""
     asked_at = clock.now()
     if not rows:
@@ -126,7 +129,7 @@ def ping(hypervisor_id, rows, seconds):
     return answers
 
 
-def record_ping(instance_ids, answered, asked_at):
+def record_ping(instance_ids: list[str], answered: bool, asked_at: datetime) -> None:
     """Record whether these agents answered at `asked_at`, unless a later ping is recorded.
 
     A recorded time in the future is ignored: the clock was set back.
@@ -141,7 +144,7 @@ def record_ping(instance_ids, answered, asked_at):
         session.commit()
 
 
-def is_changed(row, answered, asked_at):
+def is_changed(row: Row, answered: bool, asked_at: datetime) -> bool:
     checked_at = row.agent_checked_at
     if (
         checked_at is None
@@ -152,17 +155,17 @@ def is_changed(row, answered, asked_at):
     return answered != (row.agent_seen_at is not None and row.agent_seen_at >= checked_at)
 
 
-def poll_guests(hypervisor_id, answering_ids):
+def poll_guests(hypervisor_id: str, answering_ids: set[str]) -> None:
     """Renew the reports of guests: missing ones, old ones, and those from before the machine was turned on."""
     if not answering_ids:
         return
-    due = select_running(hypervisor_id).order_by(None).outerjoin(GuestInfo, GuestInfo.instance_id == Instance.id)
+    query = select_running(hypervisor_id).order_by(None).outerjoin(GuestInfo, GuestInfo.instance_id == Instance.id)
     is_stale = or_(
         GuestInfo.at.is_(None),
         GuestInfo.at < clock.now() - GUEST_REPORT_MAX_AGE,
         GuestInfo.at < Instance.power_reported_at,
     )
-    due = session.scalars(due.where(is_stale).order_by(GuestInfo.at.nulls_first(), Instance.id)).all()
+    due = session.scalars(query.where(is_stale).order_by(GuestInfo.at.nulls_first(), Instance.id)).all()
     until = time.monotonic() + GUEST_POLL_SECONDS
     for instance_id in [guest_id for guest_id in due if guest_id in answering_ids][:MAX_GUESTS_PER_POLL]:
         if time.monotonic() > until:
@@ -170,7 +173,7 @@ def poll_guests(hypervisor_id, answering_ids):
         poll_report(hypervisor_id, instance_id)
 
 
-def poll_report(hypervisor_id, instance_id):
+def poll_report(hypervisor_id: str, instance_id: str) -> None:
     """Record what the guest's agent reports. If it does not answer, the last report stays."""
     node, asked_at = connect_node(hypervisor_id), clock.now()
     try:
@@ -191,7 +194,7 @@ def poll_report(hypervisor_id, instance_id):
     session.commit()
 
 
-def read_filesystems(node, instance_id):
+def read_filesystems(node: NodeDriver, instance_id: str) -> list[dict[str, Any]]:
     """Return the guest's file systems; none when its agent may not or cannot list them."""
     try:
         filesystems = node.agent_filesystems(instance_id)
@@ -206,12 +209,13 @@ PASSWORD_OUTCOME_UNKNOWN_MESSAGE = message("The outcome is unknown: the old or t
 
 
 @task_handler("instance_reset_password", conflicts_with=("instance_reset_password",))
-def reset_password(work):
+def reset_password(work: TaskContext) -> None:
     """Set the root password. Ping the agent first: one that hangs could set it much later."""
     instance = get_instance(work)
     work.step(message("Asking the guest agent"), 10)
     work.node.agent_ping(instance.id)
     work.step(message("Setting the password"), 30)
+    assert work.task.secret, "it is removed when the task ends"
     try:
         work.node.agent_set_password(instance.id, "root", work.task.secret)
     except (AgentUnavailable, Unreachable) as error:
@@ -219,7 +223,7 @@ def reset_password(work):
 
 
 @task_handler("instance_ssh_key_inject")
-def push_keys(work):
+def push_keys(work: TaskContext) -> None:
     instance = get_instance(work)
     work.step(message("Installing the keys in the guest"), 30)
     for key in work.task.arguments["ssh_keys"]:

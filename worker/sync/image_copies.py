@@ -13,7 +13,7 @@ from panel.core import jobs
 from panel.core.db import session
 from panel.models import Hypervisor, Image, Storage
 from worker.engine.registry import periodic
-from worker.nodes.base import NodeError, Refused, Unreachable
+from worker.nodes.base import NodeDriver, NodeError, Refused, Unreachable
 from worker.sync.node_sync import connect_node
 
 log = structlog.get_logger()
@@ -26,7 +26,7 @@ No other file of the panel has such a name.
 
 
 @periodic(seconds=3600)
-def sweep_all_nodes():
+def sweep_all_nodes() -> None:
     """Enqueue a sweep of each node that is up."""
     hypervisor_ids = session.scalars(select(Hypervisor.id).where(Hypervisor.status == "up")).all()
     session.commit()
@@ -34,7 +34,7 @@ def sweep_all_nodes():
         jobs.enqueue_call("worker.sync.image_copies.sweep_node", hypervisor_id)
 
 
-def sweep_node(hypervisor_id):
+def sweep_node(hypervisor_id: str) -> None:
     """Remove unneeded copies from every storage of the node. A copy that disks are based on stays."""
     pools = session.scalars(select(Storage.name).where(Storage.hypervisor_id == hypervisor_id)).all()
     session.commit()
@@ -47,16 +47,16 @@ def sweep_node(hypervisor_id):
             log.info("image_copies_not_seen", node=hypervisor_id, pool=pool, detail=error.detail)
 
 
-def sweep_pool(node, pool):
+def sweep_pool(node: NodeDriver, pool: str) -> None:
     """Remove unneeded copies from one storage.
 
     The images are queried after the node, so that the image of a new copy is among them.
     """
-    copies = [disk.name for disk in node.disks(pool) if IMAGE_COPY_NAME.fullmatch(disk.name)]
+    copies = {disk.name: match[1] for disk in node.disks(pool) if (match := IMAGE_COPY_NAME.fullmatch(disk.name))}
     needed_prefixes = {sha256[:32] for sha256 in session.scalars(select(Image.sha256)) if sha256} if copies else set()
     session.commit()
-    for name in copies:
-        if IMAGE_COPY_NAME.fullmatch(name)[1] in needed_prefixes:
+    for name, prefix in copies.items():
+        if prefix in needed_prefixes:
             continue
         try:
             node.delete_image(pool, name)

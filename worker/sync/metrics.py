@@ -41,7 +41,7 @@ class NodeSample:
     clock: float = field(default_factory=lambda: monotonic())
 
     @property
-    def at(self):
+    def at(self) -> float:
         return self.asked_at.timestamp()
 
 
@@ -49,7 +49,7 @@ last_samples: dict[str, NodeSample] = {}
 """The last sample of each node."""
 
 
-def record_sample(hypervisor_id, sample):
+def record_sample(hypervisor_id: str, sample: NodeSample) -> None:
     """Record what each machine used since the last sample, once in every 15 seconds.
 
     Two processes that do so at the same time write the same values.
@@ -63,9 +63,9 @@ def record_sample(hypervisor_id, sample):
     query = select(Instance.id, Instance.cpu_cores, Instance.ram).where(Instance.hypervisor_id == hypervisor_id)
     usages = {}
     for instance_id, cores, ram in session.execute(query):
-        statuses = previous.machines.get(instance_id), sample.machines.get(instance_id)
-        if all(statuses) and is_measurable(*statuses):
-            usages[instance_id] = compute_usage(*statuses, sample.clock - previous.clock, cores, ram)
+        earlier, later = previous.machines.get(instance_id), sample.machines.get(instance_id)
+        if earlier and later and is_measurable(earlier, later):
+            usages[instance_id] = compute_usage(earlier, later, sample.clock - previous.clock, cores, ram)
     try:
         metrics.write(usages, sample.at)
         if usages and previous.at // ROLLUP_INTERVAL_SECONDS != sample.at // ROLLUP_INTERVAL_SECONDS:
@@ -76,7 +76,7 @@ def record_sample(hypervisor_id, sample):
         log.info("sample_dropped", node=hypervisor_id)
 
 
-def is_measurable(earlier, later):
+def is_measurable(earlier: MachineStatus, later: MachineStatus) -> bool:
     """Return whether the machine ran all the time between two samples.
 
     A counter that decreased was restarted. A counter of 0 is missing: a node that is busy with a machine leaves its
@@ -86,11 +86,13 @@ def is_measurable(earlier, later):
     return is_on and 0 < earlier.cpu_seconds <= later.cpu_seconds
 
 
-def compute_usage(earlier, later, seconds, cores, ram):
-    def counter_rate(name):
+def compute_usage(
+    earlier: MachineStatus, later: MachineStatus, seconds: float, cores: int, ram: int
+) -> dict[str, float]:
+    def counter_rate(name: str) -> float:
         return counter_delta_or_zero(getattr(earlier, name), getattr(later, name)) / seconds
 
-    def traffic_rate(name):
+    def traffic_rate(name: str) -> float:
         counts_before, counts = getattr(earlier, name), getattr(later, name)
         return (
             sum(counter_delta_or_zero(counts_before.get(mac, 0), count) for mac, count in counts.items())
@@ -111,6 +113,6 @@ def compute_usage(earlier, later, seconds, cores, ram):
     }
 
 
-def counter_delta_or_zero(before, now):
+def counter_delta_or_zero(before: float, now: float) -> float:
     """Return the growth of a counter; 0 when it was restarted or was missing before."""
     return now - before if now >= before > 0 else 0

@@ -1,9 +1,11 @@
 """Polling nodes: whether they are reachable, what they can do, and which machines run on them."""
 
-from typing import cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar, cast
 
 import structlog
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, select, update
 
 from panel.core import clock, context
 from panel.core.db import lock_row, session
@@ -13,17 +15,19 @@ from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors
 from panel.services.instances import state_reports
 from worker import nodes
-from worker.nodes.base import NodeError, NodeSpec, NotOnNode, Pool, Power, Unreachable
+from worker.nodes.base import MachineStatus, NodeDriver, NodeError, NodeSpec, NotOnNode, Pool, Power, Unreachable
 from worker.sync import metrics
 from worker.sync.committing_node import CommittingNode
 
 log = structlog.get_logger()
 
+BatchRow = TypeVar("BatchRow")
+
 MAX_ROWS_PER_TRANSACTION = 500
 """Rows changed in one transaction."""
 
 
-def connect_node(hypervisor_id) -> nodes.NodeDriver:
+def connect_node(hypervisor_id: str | None) -> nodes.NodeDriver:
     """Return the node's driver, as a CommittingNode. Raise NodeError when the row is gone."""
     row = session.get(Hypervisor, hypervisor_id)
     if row is None:
@@ -32,7 +36,7 @@ def connect_node(hypervisor_id) -> nodes.NodeDriver:
     return cast(nodes.NodeDriver, CommittingNode(nodes.connect(spec, context.current().config.data_dir)))
 
 
-def probe(hypervisor_id):
+def probe(hypervisor_id: str) -> None:
     """Update the node's capabilities and storages, then reconcile it.
 
     Runs when a node was added or changed, before a node that was down counts as up again, and every few minutes.
@@ -57,12 +61,13 @@ def probe(hypervisor_id):
     reconcile(hypervisor_id)
 
 
-def prepare_pools(node, storages):
+def prepare_pools(node: NodeDriver, storages: Iterable[tuple[str, str]]) -> tuple[list[Pool], list[str]]:
     """Return the pools of the storages, and an error sentence for each that cannot be used.
 
     Such a pool has no capacity.
     """
-    pools, faults = [], []
+    pools: list[Pool] = []
+    faults: list[str] = []
     for name, path in storages:
         try:
             pools.append(node.prepare_pool(name, path))
@@ -74,7 +79,7 @@ def prepare_pools(node, storages):
     return pools, faults
 
 
-def reconcile(hypervisor_id):
+def reconcile(hypervisor_id: str) -> None:
     """Compare all machines of the node with their rows and correct the rows.
 
     Makes one call to the node, and a number of queries that does not grow with the machines. A node that is not up is
@@ -97,10 +102,15 @@ def reconcile(hypervisor_id):
     if row.status != "up":
         hypervisors.mark_up(row)
     row.seen_at = clock.now()
-    instances = select(
-        Instance.id, Instance.power, Instance.deployed, Instance.missing_on_node, Instance.migrating, Instance.paused
+    columns = (
+        Instance.id,
+        Instance.power,
+        Instance.deployed,
+        Instance.missing_on_node,
+        Instance.migrating,
+        Instance.paused,
     )
-    instances = session.execute(instances.where(Instance.hypervisor_id == hypervisor_id)).all()
+    instances = session.execute(select(*columns).where(Instance.hypervisor_id == hypervisor_id)).all()
     unmanaged_ids = sorted(
         machines.keys() - {instance.id for instance in instances} - find_arriving_machines(hypervisor_id)
     )
@@ -112,13 +122,13 @@ def reconcile(hypervisor_id):
     metrics.record_sample(hypervisor_id, sample)
 
 
-def find_arriving_machines(hypervisor_id):
+def find_arriving_machines(hypervisor_id: str) -> set[str]:
     """Return the ids of machines that are migrating to the node. They may exist there already."""
     query = select(Migration.instance_id).where(Migration.target_id == hypervisor_id, Migration.status == "active")
     return set(session.scalars(query))
 
 
-def mark_unreachable(hypervisor_id, asked_at, error):
+def mark_unreachable(hypervisor_id: str, asked_at: datetime, error: NodeError) -> None:
     """Record that the node did not answer, unless it has answered a later call."""
     row = lock_hypervisor(hypervisor_id)
     if row is not None and not is_outdated(row, asked_at):
@@ -128,11 +138,11 @@ def mark_unreachable(hypervisor_id, asked_at, error):
     session.commit()
 
 
-def lock_hypervisor(hypervisor_id):
+def lock_hypervisor(hypervisor_id: str) -> Hypervisor | None:
     return lock_row(Hypervisor, hypervisor_id)
 
 
-def is_outdated(row, asked_at):
+def is_outdated(row: Hypervisor, asked_at: datetime) -> bool:
     """Return whether the node has answered a call made after `asked_at`.
 
     A `seen_at` in the future is ignored: the clock was set back.
@@ -140,38 +150,40 @@ def is_outdated(row, asked_at):
     return row.seen_at is not None and asked_at < row.seen_at <= clock.now()
 
 
-def reconcile_power(hypervisor_id, instances, machines, asked_at):
+def reconcile_power(
+    hypervisor_id: str, instances: Iterable[Row], machines: Mapping[str, MachineStatus], asked_at: datetime
+) -> None:
     """Write the power states that differ. Rows that did not change are not written."""
     busy = find_busy_instances(Task.hypervisor_id == hypervisor_id)
     changes = {}
     for instance in instances:
         machine = machines.get(instance.id)
-        power = machine and effective_power(instance, machine.power, busy)
+        power = effective_power(instance, machine.power, busy) if machine else None
         if not instance.migrating and (
             is_power_different(instance, power) or has_pause_changed(instance, machine, busy)
         ):
             changes[instance.id] = power
     session.commit()
     for batch in iter_batches(list(changes)):
-        for instance in state_reports.lock_instances(*batch):
-            if instance.hypervisor_id == hypervisor_id and not instance.migrating:
-                apply_power(instance, changes[instance.id], asked_at, busy)
-                state_reports.report_paused(instance, is_paused(machines.get(instance.id)) and instance.id not in busy)
+        for row in state_reports.lock_instances(*batch):
+            if row.hypervisor_id == hypervisor_id and not row.migrating:
+                apply_power(row, changes[row.id], asked_at, busy)
+                state_reports.report_paused(row, is_paused(machines.get(row.id)) and row.id not in busy)
         session.commit()
 
 
-def is_power_different(instance, power):
+def is_power_different(instance: Row, power: str | None) -> bool:
     """Return whether the row differs from this power; None stands for a machine that the node does not have."""
     if power:
         return power != instance.power or instance.missing_on_node
     return instance.power == "on" or (instance.deployed and not instance.missing_on_node)
 
 
-def is_paused(machine):
+def is_paused(machine: MachineStatus | None) -> bool:
     return machine is not None and machine.power is Power.paused
 
 
-def has_pause_changed(instance, machine, busy):
+def has_pause_changed(instance: Row, machine: MachineStatus | None, busy: Mapping[str, str]) -> bool:
     """Return whether the row's `paused` is wrong.
 
     A machine that a task works on may be paused for a moment and is ignored.
@@ -179,12 +191,12 @@ def has_pause_changed(instance, machine, busy):
     return instance.id not in busy and is_paused(machine) != instance.paused
 
 
-def power_state(power):
+def power_state(power: Power) -> str:
     """Return "on" or "off". A paused machine counts as on."""
     return "off" if power is Power.off else "on"
 
 
-def effective_power(instance, power, busy):
+def effective_power(instance: Instance | Row, power: Power, busy: Mapping[str, str]) -> str:
     """Return the power state to record for a machine.
 
     Tasks start a machine that is off in paused state to merge its overlays. No guest runs then, so it counts as off.
@@ -194,7 +206,7 @@ def effective_power(instance, power, busy):
     return power_state(power)
 
 
-def apply_power(instance, power, at, busy):
+def apply_power(instance: Instance, power: str | None, at: datetime, busy: Mapping[str, str]) -> None:
     """Record the power that the node reported at time `at`; None when the node does not have the machine."""
     if power:
         state_reports.report_power(instance, power, at=at, actor=busy.get(instance.id) or "system")
@@ -202,7 +214,7 @@ def apply_power(instance, power, at, busy):
         state_reports.report_missing(instance, at=at)
 
 
-def find_busy_instances(*conditions):
+def find_busy_instances(*conditions: ColumnElement[bool]) -> dict[str, str]:
     """Return the instances that open tasks work on, with the actor of the task.
 
     Their state on the node may be temporary.
@@ -211,13 +223,13 @@ def find_busy_instances(*conditions):
     return {row.resource_id: row.actor for row in session.execute(query)}
 
 
-def interface_counters(hypervisor_id):
+def interface_counters(hypervisor_id: str) -> Sequence[Row]:
     """Return the interfaces of the node's machines with the traffic counters as last read."""
     columns = (Interface.id, Interface.instance_id, Interface.mac, Interface.counted_received, Interface.counted_sent)
     return session.execute(select(*columns).join(Instance).where(Instance.hypervisor_id == hypervisor_id)).all()
 
 
-def add_traffic(interfaces, machines):
+def add_traffic(interfaces: Iterable[Row], machines: Mapping[str, MachineStatus]) -> None:
     """Add the traffic since the last poll. A row changes only if no other process has counted meanwhile."""
     changes = []
     for interface in interfaces:
@@ -259,23 +271,23 @@ ADD_TRAFFIC = (
 )
 
 
-def counter_delta(now, before):
+def counter_delta(now: int, before: int) -> int:
     """Return the growth of a counter. A counter that decreased was restarted with the machine."""
     return now - before if now >= before else now
 
 
-def iter_batches(rows):
+def iter_batches(rows: Sequence[BatchRow]) -> Iterator[Sequence[BatchRow]]:
     return (rows[start : start + MAX_ROWS_PER_TRANSACTION] for start in range(0, len(rows), MAX_ROWS_PER_TRANSACTION))
 
 
-def on_power_event(hypervisor_id, instance_id, power):
+def on_power_event(hypervisor_id: str, instance_id: str, power: Power | None) -> None:
     """Handle a node's event: the new power of a machine, or None when it was removed.
 
     Events may be delayed and carry no timestamp, so an event that would change the row triggers a fresh query.
     """
-    row = select(Instance.power, Instance.deployed, Instance.missing_on_node)
+    query = select(Instance.power, Instance.deployed, Instance.missing_on_node)
     conditions = Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id, ~Instance.migrating
-    row = session.execute(row.where(*conditions)).first()
+    row = session.execute(query.where(*conditions)).first()
     if row is None or not is_power_different(row, power and power_state(power)):
         return session.rollback()
     asked_at, busy = clock.now(), find_busy_instances(Task.resource_id == instance_id)
@@ -286,7 +298,7 @@ def on_power_event(hypervisor_id, instance_id, power):
     session.commit()
 
 
-def find_power(node, machine_id):
+def find_power(node: NodeDriver, machine_id: str) -> Power | None:
     """Return the machine's power; None when the node does not have it."""
     try:
         return node.power(machine_id)

@@ -7,7 +7,7 @@ from worker.nodes.base import NodeError, Unreachable
 from worker.sync import guest_agents, node_sync
 
 
-def poll(hypervisor_id, instance_id=None):
+def poll(hypervisor_id: str, instance_id: str | None = None) -> None:
     """Record whether the node answers and, if an instance is given, whether its guest agent does."""
     if session.get(Hypervisor, hypervisor_id) is None:
         return session.rollback()
@@ -30,7 +30,7 @@ def poll(hypervisor_id, instance_id=None):
     return guest_agents.record_ping([instance_id], answered, asked_at)
 
 
-def record_node_answer(hypervisor_id):
+def record_node_answer(hypervisor_id: str) -> None:
     row = node_sync.lock_hypervisor(hypervisor_id)
     if row is not None and row.status == "up":
         row.seen_at = clock.now()

@@ -6,7 +6,7 @@ from worker.engine.registry import periodic
 
 
 @periodic(seconds=60)
-def enforce_quotas():
+def enforce_quotas() -> None:
     """Reset counters of past months and enforce the quotas.
 
     Harmless when it runs twice at once or days late: each interface records the month that it counts in.

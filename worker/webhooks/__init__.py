@@ -10,14 +10,14 @@ EVENT_FANOUT_INTERVAL_SECONDS = 60.0
 
 
 @periodic(seconds=EVENT_FANOUT_INTERVAL_SECONDS)
-def fan_out():
+def fan_out() -> None:
     """Make deliveries of new events and wake this process's dispatcher."""
     fanout.fan_out()
     session.commit()
     wake_dispatcher()
 
 
-def wake_dispatcher():
+def wake_dispatcher() -> None:
     """Wake the dispatcher, so that it sends due deliveries now."""
     if dispatcher := context.current().dispatcher:
         dispatcher.woken.set()

@@ -5,8 +5,9 @@ urllib3 does TLS and http.client reads answers. This module checks the address (
 
 import ssl
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 
 from urllib3.exceptions import HTTPError
 
@@ -35,12 +36,12 @@ class AttemptFailed(Exception):
 class ReceiverConnection:
     """Posts to one URL. One thread uses it; the dispatcher's thread calls `enforce_deadline`."""
 
-    def __init__(self, url, ssl_context):
+    def __init__(self, url: str, ssl_context: ssl.SSLContext) -> None:
         self.url, self.ssl_context = url, ssl_context
-        self.connection = None
+        self.connection: PinnedConnection | None = None
         self.began_at = self.deadline_at = float("inf")
 
-    def post(self, payload, headers):
+    def post(self, payload: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         """Return the status and the beginning of the answer's body. Raise AttemptFailed when there is no answer.
 
         Errors while the body is read are ignored, because only the status decides.
@@ -57,16 +58,17 @@ class ReceiverConnection:
         finally:
             self.began_at = self.deadline_at = float("inf")
 
-    def connect(self):
+    def connect(self) -> None:
         """Connect, unless still connected, to an address that the URL policy has just permitted."""
         if self.connection and self.connection.is_connected:
             return
         self.close()
         try:
             target, addresses = resolve_target(self.url)
-            self.path, self.connection = target.path, PinnedConnection(target, addresses, self.ssl_context)
-            self.connection.connect()
-            self.connection.sock.settimeout(ANSWER_TIMEOUT_SECONDS)
+            connection = PinnedConnection(target, addresses, self.ssl_context)
+            self.path, self.connection = target.path, connection
+            connection.connect()
+            connection.sock.settimeout(ANSWER_TIMEOUT_SECONDS)
         except UrlRefused as refusal:
             raise AttemptFailed(message_of(refusal)) from None
         except (OSError, HTTPError, ValueError) as error:
@@ -80,7 +82,8 @@ class ReceiverConnection:
                 )
             ) from error
 
-    def send(self, payload, headers):
+    def send(self, payload: bytes, headers: Mapping[str, str]) -> HTTPResponse:
+        assert self.connection  # `connect` made it
         try:
             answer = self.connection.post(self.path, headers, payload)
         except (OSError, HTTPError, HTTPException, ValueError) as error:
@@ -97,7 +100,7 @@ class ReceiverConnection:
             raise AttemptFailed(ATTEMPT_TIMEOUT_MESSAGE)
         return answer
 
-    def read_body(self, answer):
+    def read_body(self, answer: HTTPResponse) -> bytes:
         """Return the beginning of the body. Close the connection unless it can be used again."""
         body, chunk, is_whole = b"", b"", False
         with suppress(OSError, HTTPException, ValueError):
@@ -109,7 +112,7 @@ class ReceiverConnection:
             self.close()
         return body
 
-    def describe_error(self, error, timeout_message):
+    def describe_error(self, error: Exception, timeout_message: str) -> str:
         """Return a sentence for the customer. `timeout_message` is the one for a timeout."""
         cause = error.__context__ if isinstance(error, HTTPError) and error.__context__ else error
         if time.monotonic() >= self.deadline_at:
@@ -128,13 +131,13 @@ class ReceiverConnection:
             return message("The receiver could not be reached: {detail}.", detail=cause.strerror or cause)
         return message("What the receiver answered is not HTTP.")
 
-    def enforce_deadline(self):
+    def enforce_deadline(self) -> None:
         """Cut the connection when the current attempt has exceeded its time."""
         connection = self.connection
         if time.monotonic() >= self.deadline_at and connection:
             connection.cut()
 
-    def close(self):
+    def close(self) -> None:
         if self.connection:
             self.connection.close()
             self.connection = None
