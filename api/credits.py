@@ -70,5 +70,5 @@ def delete(entry_id):
 
     It stays in the ledger, and an adjustment, which is the answer, takes away what it counted as.
     """
-    kit.set_message("The entry is taken back.")
-    return credits.correct(credits.get(entry_id), amount=0, actor=kit.actor(), description="Taken back")
+    kit.set_message("Entry reversed.")
+    return credits.correct(credits.get(entry_id), amount=0, actor=kit.actor(), description="Reversed")

@@ -25,7 +25,7 @@ class CloseReason:
 
 CLIENT_CLOSED = CloseReason(1000, "left", message("The browser closed the console."))
 CLIENT_LOST = CloseReason(1006, "vanished", message("The connection to the browser was lost."))
-FINISHED = CloseReason(1000, "finished", message("The machine closed the console."))
+FINISHED = CloseReason(1000, "finished", message("The instance closed the console."))
 UNUSED = CloseReason(1000, "unused", message("The console was closed because it was not used for a while."))
 EXPIRED = CloseReason(1000, "expired", message("The console reached its maximum duration. Open it again."))
 RESTARTING = CloseReason(
@@ -36,8 +36,8 @@ BROKEN = CloseReason(1002, "broken", message("The browser violated the protocol.
 TOO_BIG = CloseReason(1009, "too_big", message("The browser sent too much data at once."))
 NOT_ADMITTED = CloseReason(1008, "wrong_password", message("The password of the console is wrong."))
 NO_PASSWORD = CloseReason(1008, "no_password", message("The console was closed because no password was given."))
-UNREACHABLE = CloseReason(1011, "unreachable", message("The machine's host does not answer."))
-REFUSED = CloseReason(1011, "refused", message("The machine does not accept the console."))
-LOST = CloseReason(1011, "lost", message("The connection to the machine was lost."))
-STUCK = CloseReason(1011, "stuck", message("The machine does not accept input."))
+UNREACHABLE = CloseReason(1011, "unreachable", message("The hypervisor does not respond."))
+REFUSED = CloseReason(1011, "refused", message("The instance does not accept the console."))
+LOST = CloseReason(1011, "lost", message("The connection to the instance was lost."))
+STUCK = CloseReason(1011, "stuck", message("The instance does not accept input."))
 FAILED = CloseReason(1011, "failed", message("The console failed because of a fault in the panel."))

@@ -89,7 +89,7 @@ def failure_message(version, sentence):
 
 def sign_in(password):
     """Sign in to the node's VNC server as a client."""
-    version = parse_minor_version((yield NODE, b"", 12), "machine's screen")
+    version = parse_minor_version((yield NODE, b"", 12), "server")
     yield NODE, b"RFB 003.00%d\n" % version, 0
     kind = yield from read_old_security() if version == 3 else choose_security(password)
     if kind == SECURITY_VNC:
@@ -99,7 +99,7 @@ def sign_in(password):
         reason = (yield from read_reason()) if version == 8 else ""
         raise HandshakeFailed(
             REFUSED.with_message(
-                message("The machine's screen does not accept the panel: {reason}.", reason=reason or "no reason given")
+                message("The VNC server does not accept the panel: {reason}.", reason=reason or "no reason given")
             )
         )
 
@@ -119,9 +119,7 @@ def choose_security(password):
     )
     if kind is None:
         raise HandshakeFailed(
-            REFUSED.with_message(
-                message("The machine's screen asks for a way to sign in that the panel does not speak.")
-            )
+            REFUSED.with_message(message("The VNC server requires a sign-in method that the panel does not support."))
         )
     yield NODE, bytes([kind]), 0
     return kind
@@ -134,9 +132,7 @@ def read_old_security():
         yield from raise_refused()
     if kind not in (SECURITY_NONE, SECURITY_VNC):
         raise HandshakeFailed(
-            REFUSED.with_message(
-                message("The machine's screen asks for a way to sign in that the panel does not speak.")
-            )
+            REFUSED.with_message(message("The VNC server requires a sign-in method that the panel does not support."))
         )
     return kind
 

@@ -67,7 +67,7 @@ class SessionStore:
                     notified_at = now
                     consoles.enqueue_vnc_preparation(session_id)
             time.sleep(PREPARE_POLL_INTERVAL_SECONDS)
-        raise Unavailable(message("The machine's host does not answer."))
+        raise Unavailable(message("The hypervisor does not respond."))
 
     def report(self, facts):
         self.facts.put(facts)

@@ -26,7 +26,7 @@ SSH_WINDOW_BYTES = 1 << 18
 """Bytes a guest may send ahead, so at most this much still arrives after Ctrl-C."""
 
 HOST_KEY_CHANGED = CloseReason(
-    1008, "host_key_changed", message("The machine shows another host key than before. Check why.")
+    1008, "host_key_changed", message("The host key of the instance has changed. Check why.")
 )
 
 
@@ -80,7 +80,9 @@ def open_connection(guest):
         connection = socket.create_connection((guest.host, guest.port), SSH_STEP_TIMEOUT_SECONDS)
     except OSError as error:
         raise SshRefused(
-            UNREACHABLE.with_message(message("The machine does not answer to SSH. Is it up, and is its port open?"))
+            UNREACHABLE.with_message(
+                message("The instance does not respond to SSH. Check that it is running and that its port is open.")
+            )
         ) from error
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, GUEST_SILENCE_TIMEOUT_SECONDS * 1000)
@@ -101,9 +103,9 @@ def to_refusal(error):
     if isinstance(error, paramiko.IncompatiblePeer) and "host key" in str(error):
         return SshRefused(HOST_KEY_CHANGED)
     if isinstance(error, paramiko.AuthenticationException):
-        return SshRefused(NOT_ADMITTED.with_message(message("The machine does not accept the panel's key.")))
+        return SshRefused(NOT_ADMITTED.with_message(message("The instance does not accept the panel's key.")))
     if isinstance(error, SSH_ERRORS):
-        return SshRefused(REFUSED.with_message(message("The machine's SSH server broke off the conversation.")))
+        return SshRefused(REFUSED.with_message(message("The SSH server of the instance closed the connection.")))
     return None
 
 
@@ -115,4 +117,4 @@ def open_terminal(transport, columns=80, rows=24):
         channel.invoke_shell()
         return channel
     except SSH_ERRORS as error:
-        raise SshRefused(REFUSED.with_message(message("The machine gives the panel no terminal."))) from error
+        raise SshRefused(REFUSED.with_message(message("The instance did not open a terminal."))) from error

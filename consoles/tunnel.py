@@ -31,13 +31,13 @@ USER_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*")
 """No value that ssh takes for an option, and no characters with a meaning for a shell that ssh's settings may run."""
 
 ERROR_MESSAGES = {
-    "REMOTE HOST IDENTIFICATION HAS CHANGED": message("The machine's host shows another SSH host key than before."),
-    "Host key verification failed": message("The panel does not know the SSH host key of the machine's host."),
-    "Permission denied": message("The machine's host does not accept the panel's SSH key."),
+    "REMOTE HOST IDENTIFICATION HAS CHANGED": message("The SSH host key of the hypervisor has changed."),
+    "Host key verification failed": message("The panel does not know the SSH host key of the hypervisor."),
+    "Permission denied": message("The hypervisor does not accept the panel's SSH key."),
     "administratively prohibited": message(
-        "The SSH server of the machine's host does not let the panel through to screens."
+        "The SSH server of the hypervisor does not let the panel reach the VNC server."
     ),
-    "open failed": message("The machine's screen does not answer."),
+    "open failed": message("The VNC server does not answer."),
 }
 """Part of ssh's error output → the sentence for the user."""
 
@@ -62,7 +62,7 @@ class Tunnel:
             self.exit = os.pidfd_open(self.process.pid)
         except OSError as error:
             raise TunnelError(
-                message("The panel cannot run the SSH program that leads to the machine's host.")
+                message("The panel cannot run the SSH program for the connection to the hypervisor.")
             ) from error
         self.upstream.setblocking(False)
         os.set_blocking(self.words.fileno(), False)
@@ -110,7 +110,7 @@ def build_command(via, host, port):
     if not (
         HOST_PATTERN.fullmatch(node) and HOST_PATTERN.fullmatch(host) and (not user or USER_PATTERN.fullmatch(user))
     ):
-        raise TunnelError(message("The address of the machine's host is not valid."))
+        raise TunnelError(message("The address of the hypervisor is not valid."))
     keys = parse_qs(target.query).get("keyfile", [])[:1]
     return [
         *("ssh", "-W", f"[{host}]:{port}", "-T", "-a", "-x"),

@@ -15,7 +15,9 @@ from panel.core.errors import Forbidden, Unauthenticated
 from panel.core.messages import message
 from panel.services import access, factors, sessions
 
-SUSPENDED_MESSAGE = message("Your account is suspended: you can look, but this needs {permission}. Contact support.")
+SUSPENDED_MESSAGE = message(
+    "Your account is suspended: you can view everything, but this needs {permission}. Contact support."
+)
 SECOND_FACTOR_REQUIRED_MESSAGE = message(
     "Your account needs two-factor authentication first. Set it up on your security page."
 )
@@ -160,7 +162,7 @@ def permission_error(permission):
             return operator_permission_message(current_account().operator_role, permission)
         return SUSPENDED_MESSAGE.format(permission=permission) if current_account().suspended_at else None
     if current_access().impersonator and permission in permissions.FORBIDDEN_WHILE_IMPERSONATING:
-        return message("This cannot be done in somebody else's name. It stays with the person.")
+        return message("This is not possible while acting as another person.")
     if permission in permissions.ROLE_INDEPENDENT:
         return None
     if not current_access().has_permission(permission):
@@ -206,7 +208,7 @@ def ensure_same_origin():
     if site in ("same-origin", "none") or (site is None and is_own_origin(origin)):
         return
     raise BadRequest(
-        message("This form was not sent from a page of this panel. Go back, load the page again and repeat it.")
+        message("This form was not sent from a page of this panel. Go back, reload the page and try again.")
     )
 
 

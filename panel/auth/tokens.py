@@ -105,7 +105,7 @@ def authorization_errors(requirement, method, token, access, address):
             message("The token's scope does not permit this action: it needs {scope}.", scope=requirement.scope)
         )
     if access.impersonator and requirement.permission in permissions.FORBIDDEN_WHILE_IMPERSONATING:
-        yield Forbidden(message("This cannot be done in somebody else's name. It stays with the person."))
+        yield Forbidden(message("This is not possible while acting as another person."))
     is_role_independent = requirement.permission in permissions.ROLE_INDEPENDENT
     if not is_role_independent and not access.has_permission(requirement.permission):
         yield permission_denied(requirement.permission)

@@ -24,14 +24,14 @@ class Domain(Hostname):
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, str) and value.startswith("*."):
             raise ValidationError(
-                message("Wildcards are not issued: the authority looks at each domain by HTTP. Name them.")
+                message("Wildcards are not issued: the authority checks each domain by HTTP. List the domains.")
             )
         name = super()._deserialize(value, attr, data, **kwargs).lower().removesuffix(".")
         labels = name.split(".")
         if len(labels) < 2 or labels[-1].isdigit():
             raise ValidationError(message("Must be a full domain name, like shop.example.com."))
         if not all(DOMAIN_LABEL_PATTERN.fullmatch(label) for label in labels):
-            raise ValidationError(message("Authorities sign no names with underscores."))
+            raise ValidationError(message("Certificate authorities do not accept names with underscores."))
         return name
 
 

@@ -40,7 +40,7 @@ def validate_unique_ports(mappings):
     """Refuse mappings of two containers to the same port of the machine."""
     outer = [(mapping["host_port"], mapping["protocol"]) for mapping in mappings]
     if len(set(outer)) < len(outer):
-        raise ValidationError(message("The same port of the machine is named twice."))
+        raise ValidationError(message("The same port of the instance is named twice."))
 
 
 class Deploying(In):

@@ -17,7 +17,7 @@ SPECIAL_PERMISSIONS = {
     "instances.restore": message("Restore instances from backups."),
     "team.manage": message("Invite and remove members, and edit roles within the limits of one's own role."),
     "api_tokens.manage": message("Create API tokens that act as oneself."),
-    "billing.view": message("See charges, credit and usage."),
+    "billing.view": message("View charges, credit and usage."),
 }
 PERMISSIONS = {
     f"{family}.{verb}": f"{does}. {words}."

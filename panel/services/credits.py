@@ -21,7 +21,7 @@ from panel.services.access import Access
 
 GRANTED_KINDS = ("credit", "adjustment", "refund")
 """Kinds that people and billing systems write; `usage` entries are written by the platform."""
-ACCOUNT_GONE_MESSAGE = message("The account is gone: its ledger is closed.")
+ACCOUNT_GONE_MESSAGE = message("The account was deleted, so its ledger is closed.")
 
 
 def listing(

@@ -22,7 +22,7 @@ task_kind("forge_discard", "Live session discard")
 MAX_REMEMBERED_SESSIONS = 10
 """Sessions of an instance that are stored (specification 2.3)."""
 
-HALF_COMMITTED_MESSAGE = message("Part of the changes is in the disks already. Commit the session again.")
+HALF_COMMITTED_MESSAGE = message("Some changes are already written to the disks. Commit the session again.")
 
 
 def find_latest(instance: Instance) -> Forge | None:

@@ -83,7 +83,7 @@ def revoke(group: HypervisorGroup, account: Access | Account) -> None:
 
 def ensure_not_member(account: Access | Account, error_field: str = "account_ids") -> None:
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
-        sentence = message("{email} is in somebody's team. Grant it to the team's owner.", email=account.email)
+        sentence = message("{email} is a team member. Grant it to the owner of the team.", email=account.email)
         raise Invalid(sentence, **{error_field: sentence})
 
 

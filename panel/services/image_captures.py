@@ -45,7 +45,7 @@ def capture(
     captured = select(func.count()).where(Image.account_id == instance.account_id, Image.purpose == "user")
     if session.scalars(captured).one() >= MAX_CAPTURED_IMAGES:
         raise Invalid(
-            message("An account may have {maximum} images of its own. Remove one first.", maximum=MAX_CAPTURED_IMAGES),
+            message("An account can have at most {maximum} images. Remove one first.", maximum=MAX_CAPTURED_IMAGES),
             reason="limit_reached",
         )
     source = instance.image
@@ -80,7 +80,7 @@ def retry(image: Image, account: Access | Account, *, actor: str) -> Image:
     instance = session.scalar(query)
     if instance is None:
         raise Conflict(
-            message("The instance of this image is gone. Make an image of another one."), reason="instance_gone"
+            message("The instance of this image was deleted. Create an image from another one."), reason="instance_gone"
         )
     ensure_capturable(instance)
     image.status = "creating"

@@ -113,7 +113,8 @@ def add(*, actor, catalog_id=None, url=None, size=None, **values):
     for name in ("label", "distro", "version"):
         if not facts.get(name):
             raise Invalid(
-                message("The image is not described."), **{name: message("Needed for what is not in the catalog.")}
+                message("The image is not described."),
+                **{name: message("Required for images that are not in the catalog.")},
             )
     name = facts.pop("name", None) or (row.key if row else slugify(facts["label"]))
     return images.create(name=name, size=size, catalog_key=row and row.key, actor=actor, **facts)
@@ -134,7 +135,7 @@ def get_major_version(version):
     return (version or "").split(".")[0]
 
 
-HOME_MADE_MESSAGE = message("This image was made here: the catalog has no release of it.")
+HOME_MADE_MESSAGE = message("This image was created here, so the catalog has no release of it.")
 BUILT_IMAGE_NAMES = ("tiny", "rescue")
 """Names of the small systems that are built with the panel, which rescue also boots."""
 

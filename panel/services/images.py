@@ -33,7 +33,7 @@ def create(
 def fetch_again(image: Image, *, actor: str) -> Task | None:
     """Download the file again, in any state. The current file stays in use until then."""
     if image.url is None:
-        raise Conflict(message("The image has no address that it could be fetched from."), reason="no_url")
+        raise Conflict(message("The image has no download URL."), reason="no_url")
     download = downloads.get_or_create(image)
     download.status = "waiting"
     if not image.filename:
@@ -46,7 +46,7 @@ def fetch_again(image: Image, *, actor: str) -> Task | None:
 def retry(image: Image, *, actor: str) -> list[Task]:
     """Reset the back-off of a failing download and start it now."""
     if image.url is None:
-        raise Conflict(message("The image has no address that it could be fetched from."), reason="no_url")
+        raise Conflict(message("The image has no download URL."), reason="no_url")
     if image.status == "error":
         image.status = "downloading"
     downloads.get_or_create(image)

@@ -26,7 +26,7 @@ MAX_OPEN_INVITATIONS = 100
 """Open invitations of one team."""
 INVITATION_MAILS_PER_MINUTE = 10
 """Mails of one team, so that the panel cannot be used to fill other people's mailboxes."""
-INVITATION_CLOSED_MESSAGE = message("This invitation was accepted, has expired, or is not complete. Ask for a new one.")
+INVITATION_CLOSED_MESSAGE = message("This invitation was accepted, has expired or is incomplete. Ask for a new one.")
 
 
 def invite(
@@ -48,9 +48,7 @@ def invite(
     open_count = select(func.count()).where(Member.owner_id == access.id, Member.account_id.is_(None))
     if session.scalars(open_count).one() >= MAX_OPEN_INVITATIONS:
         raise Invalid(
-            message(
-                "{maximum} invitations wait to be accepted. Take some of them back first.", maximum=MAX_OPEN_INVITATIONS
-            )
+            message("{maximum} invitations are open. Withdraw some of them first.", maximum=MAX_OPEN_INVITATIONS)
         )
     member = Member(
         owner_id=access.id,

@@ -113,7 +113,7 @@ def ensure_one_more(account: Access | Account) -> None:
     count = session.scalars(select(func.count()).where(Iso.account_id == account.id)).one()
     if count >= MAX_OWN_ISOS:
         raise Invalid(
-            message("An account may have {maximum} ISOs of its own. Remove one first.", maximum=MAX_OWN_ISOS),
+            message("An account can have at most {maximum} ISOs. Remove one first.", maximum=MAX_OWN_ISOS),
             reason="limit_reached",
         )
 

@@ -65,7 +65,7 @@ def get_account(secret: str) -> Account:
     """Return the account whose password this link may set."""
     link = one_time_tokens.find(secret, PASSWORD_RESET)
     if link is None:
-        raise NotFound(message("This link was used, has expired or is not complete. Ask for a new one."))
+        raise NotFound(message("This link was used, has expired or is incomplete. Request a new one."))
     return link.account
 
 
@@ -77,7 +77,7 @@ def reset(secret: str, new_password: str, source: Source, error_field: str = "pa
     account = get_account(secret)
     ensure_strong_password(new_password, account.email, error_field)
     if one_time_tokens.consume(secret, PASSWORD_RESET) is None:
-        raise NotFound(message("This link was used already. Ask for a new one."))
+        raise NotFound(message("This link was already used. Request a new one."))
     known_devices.forget(account)
     change(account, new_password, source, error_field=error_field)
     return account

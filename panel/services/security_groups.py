@@ -226,7 +226,7 @@ def attach(
     for instance in added:
         if counts.get(instance.id, 0) >= MAX_GROUPS_PER_INSTANCE:
             sentence = message(
-                "{instance} is in {maximum} groups already, which is the most.",
+                "{instance} is already in {maximum} groups, which is the maximum.",
                 instance=instance.display_name,
                 maximum=MAX_GROUPS_PER_INSTANCE,
             )

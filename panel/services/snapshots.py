@@ -23,10 +23,10 @@ MAX_SNAPSHOTS_PER_INSTANCE = 10
 """Maximum number of snapshots of an instance: each makes its disks slower and larger."""
 
 SECURE_BOOT_MESSAGE = message(
-    "A machine with secure boot cannot have snapshots. Stop it and switch secure boot off first."
+    "An instance with secure boot cannot have snapshots. Stop it and turn off secure boot first."
 )
-HAS_SNAPSHOTS_MESSAGE = message("The instance has snapshots. Delete them first: they hold its disks as they are.")
-DISKS_CHANGED_MESSAGE = message("The instance has other disks by now than when the snapshot was taken.")
+HAS_SNAPSHOTS_MESSAGE = message("The instance has snapshots. Delete them first.")
+DISKS_CHANGED_MESSAGE = message("The disks of the instance have changed since the snapshot was taken.")
 
 
 def listing(instance: Instance) -> Sequence[Snapshot]:

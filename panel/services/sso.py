@@ -11,7 +11,7 @@ from panel.services import accounts, one_time_tokens
 
 SSO_PURPOSE = "sso"
 LINK_CLOSED_MESSAGE = message(
-    "This link was used, has expired or is not complete. Go back to where you came from and open it anew."
+    "This link was used, has expired or is incomplete. Go back to where you came from and open it again."
 )
 
 

@@ -46,10 +46,10 @@ REASONS = {
     "already_deployed": message("The instance already has an operating system. Reinstall it to start over."),
     "not_deployed": message("The instance has no operating system yet. Deploy an image first."),
     "agent_unavailable": message("The guest agent does not answer. It has to be installed and running in the guest."),
-    "hypervisor_unreachable": message("The instance's node does not answer. Try again when it is back."),
+    "hypervisor_unreachable": message("The hypervisor of the instance does not respond. Try again when it is back."),
     "rescue_active": message("The rescue system is active. Turn it off first."),
     "protection_enabled": message("Delete protection is on. Turn it off first."),
-    "vnc_disabled": message("The screen of this instance is turned off. Turn VNC on in its settings."),
+    "vnc_disabled": message("The console of this instance is turned off. Turn on VNC in its settings."),
     # live-snapshot sessions
     "already_active": message("A live session is active. Commit or discard it first."),
     "no_active_session": message("There is no live session. Enable one first."),

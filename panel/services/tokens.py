@@ -177,13 +177,15 @@ def update(token: Token, requesting_token: Token | None = None, **changes: Any) 
     if "scopes" in changes:
         changes["scopes"] = sort_scopes(changes["scopes"])
         ensure_scopes_held(
-            message("A token's scopes can only become fewer. It does not have {scopes}."), changes["scopes"], token
+            message("Scopes can only be removed from a token. This one does not have {scopes}."),
+            changes["scopes"],
+            token,
         )
     if "expires_at" in changes:
         ensure_expiry_within(token, changes["expires_at"])
     if requesting_token and requesting_token.allowed_ips and not changes.get("allowed_ips", True):
         raise Invalid(
-            message("A token for some addresses cannot open another to all."),
+            message("A token that is limited to some addresses cannot grant access to all."),
             allowed_ips=message("Name the addresses."),
         )
     if requesting_token:
@@ -199,7 +201,7 @@ def ensure_scopes_within(
 ) -> None:
     """Raise Invalid if scopes, addresses or expiry exceed those of the requesting token."""
     ensure_scopes_held(
-        message("A token gives only scopes that it has. This one does not have {scopes}."), scopes, requesting_token
+        message("A token can only grant scopes that it has. This one does not have {scopes}."), scopes, requesting_token
     )
     allowed = [ip_network(parent) for parent in requesting_token.allowed_ips]
     for network in map(ip_network, allowed_ips):
@@ -223,7 +225,7 @@ def ensure_expiry_within(token: Token, expires_at: datetime | None) -> None:
     if expires_at == token.expires_at is None:
         return
     if expires_at is None:
-        raise invalid_expiry(message("A token that ends keeps an end: it can only be made earlier."))
+        raise invalid_expiry(message("A token that expires must keep an expiry date. It can only be moved earlier."))
     if expires_at <= clock.now():
         raise invalid_expiry(message("Must be in the future. To end the token now, revoke it."))
     if token.expires_at and expires_at > token.expires_at:

@@ -36,7 +36,7 @@ def get_discovery(hypervisor: Hypervisor, task_id: str | None = None) -> Task:
     task = session.scalar((query.where(Task.id == task_id) if task_id else query).order_by(Task.id.desc()).limit(1))
     if task is None:
         raise NotFound(
-            message("There is no such discovery.") if task_id else message("Nobody asked for a discovery yet.")
+            message("There is no such discovery.") if task_id else message("No discovery was requested yet.")
         )
     return task
 
@@ -46,7 +46,7 @@ def get_machine(hypervisor: Hypervisor, machine_id: str) -> dict[str, Any]:
     for machine in hypervisor.unmanaged_machines:
         if machine["id"] == machine_id:
             return machine
-    raise NotFound(message("The hypervisor has no such unknown machine."))
+    raise NotFound(message("The hypervisor has no such unmanaged machine."))
 
 
 def remove(hypervisor: Hypervisor, machine_id: str, *, name: str, actor: str) -> Task:

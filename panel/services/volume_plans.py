@@ -86,6 +86,6 @@ def update(plan: VolumePlan, **changes: Any) -> VolumePlan:
 
 def delete(plan: VolumePlan) -> None:
     if session.scalar(select(Volume.id).where(Volume.plan_id == plan.id).limit(1)):
-        raise Conflict(message("Volumes have this plan. Close it instead: then nobody can choose it."))
+        raise Conflict(message("Volumes have this plan. Turn it off instead: then nobody can choose it any more."))
     session.delete(plan)
     session.flush()

@@ -181,7 +181,7 @@ OPERATION_LABELS = {
     "tag": lazy_gettext("Change tags"),
     "tags_set": lazy_gettext("Set tags"),
     "take": lazy_gettext("Create snapshot"),
-    "take_back": lazy_gettext("Take back credit"),
+    "take_back": lazy_gettext("Reverse credit"),
     "terminate": lazy_gettext("Delete"),
     "test": lazy_gettext("Test"),
     "tpm_disable": lazy_gettext("Turn off TPM"),

@@ -24,7 +24,7 @@ def open_ssh_session(instance, session_owner):
     session.commit()
     session.refresh(row)
     reason = (
-        message("{problem} The machine may still be booting.", problem=row.error)
+        message("{problem} The instance may still be booting.", problem=row.error)
         if row.error
         else task.error or WORKERS_BUSY_MESSAGE
     )

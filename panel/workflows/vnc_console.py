@@ -27,5 +27,5 @@ def ensure_ticket(row):
         session.delete(row)
         session.commit()
         raise Unavailable(
-            message("The screen cannot be opened. {reason}", reason=reason), reason="cluster_console_unavailable"
+            message("The console cannot be opened. {reason}", reason=reason), reason="cluster_console_unavailable"
         )

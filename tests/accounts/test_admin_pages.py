@@ -111,7 +111,7 @@ def test_roles_on_the_page(operator, cast):
     assert operator.post(place, data={"role": ""}).status_code == 303
     assert session.get(Account, cast.outsider.id).operator_role is None
     refused = operator.post(f"{CUSTOMERS}/{cast.admin.id}/role", data={"role": ""})
-    assert "last operator who may do everything" in refused.text
+    assert "last operator with full access" in refused.text
 
 
 def test_removing_needs_the_address(operator, cast):

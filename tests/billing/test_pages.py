@@ -115,8 +115,8 @@ def test_an_operator_posts_an_amount(browser_as, cast):
     assert browser.post(f"{ADMIN}/customers/{cast.outsider.id}/entries/{entry.id}/take-back").status_code == 404
     browser.post(f"{page}/entries/{entry.id}/take-back")
     assert cast.owner.balance == 0
-    assert "Taken back" in browser.get(page).text
-    assert "Taken back" in browser.get(f"{ADMIN}/ledger").text
+    assert "Reversed" in browser.get(page).text
+    assert "Reversed" in browser.get(f"{ADMIN}/ledger").text
 
 
 def test_an_operator_sees_what_everybody_uses(browser_as, cast, booked_usage):

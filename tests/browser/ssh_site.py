@@ -107,7 +107,7 @@ class SshSite:
         @bp.post("/stage/host-key")
         def trust():
             if request.form["shown"] != fingerprint_of(self.shown):
-                return {"message": "The machine presented another key in the meantime.", "reason": None}, 409
+                return {"message": "The instance presented another key in the meantime.", "reason": None}, 409
             self.known = self.shown
             return {"message": "The key is accepted."}
 

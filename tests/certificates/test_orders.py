@@ -277,7 +277,7 @@ KILL_POINTS = {
     "an account, no order": ("connect_client", True),
     "an order that nobody wrote down": ("create_order", True),
     "an order, no answer": ("get_http_challenge", False),
-    "the authority looks": ("answer_challenge", True),
+    "the authority checks": ("answer_challenge", True),
     "believed, not signed": ("wait_for_certificate", False),
     "signed, not written down": ("wait_for_certificate", True),
 }

@@ -104,11 +104,11 @@ def test_the_usual_keys_in_every_form(upload, rsa_key):
 
 def test_a_chain_leads_up_step_by_step(refused_with, upload, chain):
     field, sentence = refused_with(chain.leaf.body(chain.root))
-    assert (field, "Number 1 of the chain did not sign the certificate" in sentence) == ("chain", True)
+    assert (field, "Certificate 1 of the chain did not sign the certificate" in sentence) == ("chain", True)
     field, sentence = refused_with(chain.leaf.body(chain.root, chain.issuing))
     assert field == "chain"
     field, sentence = refused_with(chain.leaf.body(chain.issuing, chain.leaf))
-    assert (field, "Number 2 of the chain did not sign number 1" in sentence) == ("chain", True)
+    assert (field, "Certificate 2 of the chain did not sign number 1" in sentence) == ("chain", True)
     for above in ((), (chain.issuing,), (chain.issuing, chain.root)):
         assert upload(chain.leaf, *above)["status"] == "active"
 
@@ -122,7 +122,7 @@ def test_one_who_only_has_the_same_name_signed_nothing(refused_with, chain):
 def test_only_an_authority_signs(refused_with, ca):
     above = issue_certificate(None, ca=ca, name="No authority")
     field, sentence = refused_with(issue_certificate(by=above).body(above))
-    assert (field, "authority" in sentence) == ("chain", True)
+    assert (field, "CA certificate" in sentence) == ("chain", True)
 
 
 def test_a_chain_below_the_certificate_in_one_text(api_as, upload, chain):

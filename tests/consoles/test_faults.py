@@ -73,7 +73,7 @@ def test_a_node_whose_packets_are_lost_is_told(request, run_in_namespace, monkey
         network_namespace.drop_packets(server.port)
         if typing:
             session.viewer.send(b"hello?")
-        assert session.viewer.ended() == (1011, "The connection to the machine was lost.")
+        assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
         session.wait_for("ended")
         assert session.word == "lost"
 
@@ -109,7 +109,7 @@ def test_a_node_that_is_cut_off_in_the_middle_of_a_picture(screen, machine):
         reset_connection(connection)
 
     session = screen(machine(play))
-    assert session.viewer.ended() == (1011, "The connection to the machine was lost.")
+    assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
     session.wait_for("ended")
     assert session.word == "lost"
 

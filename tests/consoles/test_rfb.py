@@ -101,24 +101,24 @@ def test_without_a_password_none_is_preferred():
 @pytest.mark.parametrize(
     ("node", "sentence"),
     [
-        (b"SSH-2.0-Open", "The machine's screen does not speak VNC."),
-        (b"RFB xxx.yyy\n", "The machine's screen does not speak VNC."),
+        (b"SSH-2.0-Open", "The server does not speak VNC."),
+        (b"RFB xxx.yyy\n", "The server does not speak VNC."),
         (NODE_8 + b"\0" + reason_bytes(b"Busy."), "Busy."),
-        (NODE_8 + b"\0" + reason_bytes(b""), "The machine does not accept the console."),
-        (NODE_8 + b"\0" + struct.pack(">I", 1 << 31), "The connection to the machine was lost."),
-        (NODE_8 + b"\2\x13\x10", "The machine's screen asks for a way to sign in that the panel does not speak."),
+        (NODE_8 + b"\0" + reason_bytes(b""), "The instance does not accept the console."),
+        (NODE_8 + b"\0" + struct.pack(">I", 1 << 31), "The connection to the instance was lost."),
+        (NODE_8 + b"\2\x13\x10", "The VNC server requires a sign-in method that the panel does not support."),
         (
             b"RFB 003.003\n" + struct.pack(">I", 16),
-            "The machine's screen asks for a way to sign in that the panel does not speak.",
+            "The VNC server requires a sign-in method that the panel does not support.",
         ),
         (b"RFB 003.003\n" + bytes(4) + reason_bytes(b"No more."), "No more."),
         (
             b"RFB 003.007\n\1\2" + bytes(16) + rfb.RESULT_FAILED,
-            "The machine's screen does not accept the panel: no reason given.",
+            "The VNC server does not accept the panel: no reason given.",
         ),
         (
             NODE_8 + b"\1\1" + rfb.RESULT_FAILED + reason_bytes(b"\xff"),
-            "The machine's screen does not accept the panel: \ufffd.",
+            "The VNC server does not accept the panel: \ufffd.",
         ),
     ],
 )

@@ -106,12 +106,12 @@ def test_consoles_are_closed_by_what_they_belong_to(consoles, path, connect_brow
         is_working(connect_browser(f"s{number}", labels={"instance": instance, "account": account}))
         for number, (instance, account) in enumerate(labels)
     ]
-    close = {"do": "close", "because": "The machine was destroyed."}
+    close = {"do": "close", "because": "The instance was destroyed."}
     assert ipc.request(path, {**close, "where": {"instance": "i1", "account": "ada"}}) == {"closed": 1}
-    assert browsers[0].ended() == (1008, "The machine was destroyed.")
+    assert browsers[0].ended() == (1008, "The instance was destroyed.")
     wait_until(lambda: len(consoles.lines) == 2, "the first to be gone")
     assert ipc.request(path, {**close, "where": {"session": "s2"}}) == {"closed": 1}
-    assert browsers[2].ended() == (1008, "The machine was destroyed.")
+    assert browsers[2].ended() == (1008, "The instance was destroyed.")
     assert ipc.request(path, {**close, "where": {"account": "nobody"}}) == {"closed": 0}
     assert ipc.request(path, {**close, "where": {}})["ok"] is False
     browsers[1].send(b"still")

@@ -102,7 +102,7 @@ def test_everything_comes_through_and_the_machine_s_end_is_told(screen, machine,
     client(host)
     session = screen(machine(send_pictures(4)), via=host.via)
     assert digest(session.viewer, 4)
-    assert session.viewer.ended() == (1000, "The machine closed the console.")
+    assert session.viewer.ended() == (1000, "The instance closed the console.")
     session.wait_for("ended")
     assert session.line.down > 4 * len(NOISE_BYTES)
     wait_until(lambda: not tunnels(), "the tunnel to be gone")
@@ -113,7 +113,7 @@ def test_a_lost_node_is_distinguished_from_an_ended_machine(screen, machine, nod
     client(host)
     session = screen(machine(echo), via=host.via)
     host.hang_up()
-    assert session.viewer.ended() == (1011, "The connection to the machine was lost.")
+    assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
     wait_until(lambda: not tunnels(), "the tunnel to be gone")
 
 
@@ -137,7 +137,7 @@ def test_a_node_whose_host_key_nobody_knows(screen, machine, node, client):
     host = node()
     client(host, known="")
     session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The panel does not know the SSH host key of the machine's host."
+    assert refusal(session) == "The panel does not know the SSH host key of the hypervisor."
     assert host.asked == []
 
 
@@ -145,14 +145,14 @@ def test_a_node_with_another_host_key(screen, machine, node, client):
     host, other = node(), node()
     client(host, known=host.known.split()[0] + " " + other.known.split(" ", 1)[1])
     session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The machine's host shows another SSH host key than before."
+    assert refusal(session) == "The SSH host key of the hypervisor has changed."
 
 
 def test_a_node_that_does_not_accept_the_panels_key(screen, machine, node, client):
     host, other = node(), node()
     client(host, key=other.user_key)
     session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The machine's host does not accept the panel's SSH key."
+    assert refusal(session) == "The hypervisor does not accept the panel's SSH key."
 
 
 def test_the_key_may_be_named(screen, machine, node, client, tmp_path):
@@ -170,7 +170,7 @@ def test_a_node_that_leads_nowhere(screen, machine, node, client):
     host = node(forwards=False)
     client(host)
     session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The SSH server of the machine's host does not let the panel through to screens."
+    assert refusal(session) == "The SSH server of the hypervisor does not let the panel reach the VNC server."
 
 
 def test_a_screen_that_is_not_there(screen, machine, node, client):
@@ -178,7 +178,7 @@ def test_a_screen_that_is_not_there(screen, machine, node, client):
     client(host)
     server.close()
     session = screen(server, via=host.via, signs_in=False)
-    assert refusal(session) == "The machine's screen does not answer."
+    assert refusal(session) == "The VNC server does not answer."
 
 
 def test_a_node_that_is_not_there(screen, machine, node, client):
@@ -186,7 +186,7 @@ def test_a_node_that_is_not_there(screen, machine, node, client):
     client(host)
     host.close()
     session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The machine's host does not answer."
+    assert refusal(session) == "The hypervisor does not respond."
 
 
 # --- other programs in its place
@@ -243,7 +243,9 @@ def test_a_client_that_hears_nothing_is_ended_with_the_console(screen, machine, 
 def test_without_the_program_a_sentence_says_so(screen, machine, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     session = screen(machine(echo), via="ssh://node.example", signs_in=False)
-    assert session.viewer.sign_in(PASSWORD) == "The panel cannot run the SSH program that leads to the machine's host."
+    assert (
+        session.viewer.sign_in(PASSWORD) == "The panel cannot run the SSH program for the connection to the hypervisor."
+    )
     assert session.viewer.ended()[0] == 1011
 
 

@@ -319,11 +319,11 @@ def test_what_is_no_longer_allowed_closes(site, server, kind):
     wait_until(lambda: site.row().opened_at, "the console")
     site.change(suspended_reason="admin")
     code, reason = viewer.ended()
-    assert (code, reason) == (1008, "The machine was suspended.")
+    assert (code, reason) == (1008, "The instance was suspended.")
     wait_until(lambda: site.row().ended_at, "the end")
     answer = site.app.test_client().get(f"/console/{secret}/state").json
     if kind == "screen":
-        assert (answer["state"], answer["message"]) == ("ended", "The machine was suspended.")
+        assert (answer["state"], answer["message"]) == ("ended", "The instance was suspended.")
         assert answer["power"] is None
 
 
@@ -335,7 +335,7 @@ def test_the_state_says_nothing_of_the_machine_after_the_permission_ended(site):
     with site.app.app_context():
         session.get(ConsoleSession, site.session_id).opened_by = ACTOR_COLUMNS | {"person_id": new_id()}
         session.commit()
-    assert (state()["message"], state()["power"]) == ("You may no longer open consoles of this machine.", None)
+    assert (state()["message"], state()["power"]) == ("You may no longer open consoles of this instance.", None)
 
 
 @pytest.mark.parametrize("kind", ["screen", "shell"])
@@ -379,7 +379,7 @@ def test_a_screen_that_no_worker_prepares_is_given_up(site, monkeypatch):
     monkeypatch.setattr("consoles.session_store.PREPARE_TIMEOUT_SECONDS", 1)
     viewer, status = site.connect(f"/vnc/?session={site.create_session()}", "binary")
     assert status == 101
-    assert viewer.ended() == (1011, "The machine's host does not answer.")
+    assert viewer.ended() == (1011, "The hypervisor does not respond.")
 
 
 def test_without_a_console_server_the_session_stays_unused(site, monkeypatch):

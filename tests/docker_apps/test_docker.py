@@ -361,7 +361,7 @@ def container(
         ([container(), container("db", "created")], "error", "The container of db was not started."),
         ([container(), container("db", "paused")], "error", "The container of db is paused."),
         ([container(), container("db", "dead")], "error", "The container of db is dead."),
-        ([], "missing", "The app has no containers in the machine."),
+        ([], "missing", "The app has no containers in the instance."),
     ],
 )
 def test_app_status_from_containers(engine, containers, status, sentence):
@@ -416,4 +416,4 @@ def test_logs_are_not_longer_than_what_may_be_kept(fake_guest):
     fake_guest.program("docker", "")
     assert docker.logs(fake_guest, "m", "web-1") == ""
     fake_guest.program("docker", "echo Cannot connect to the Docker daemon; exit 1")
-    assert "did not show" in assert_refused(docker.logs, fake_guest, "m", "web-1")
+    assert "did not return" in assert_refused(docker.logs, fake_guest, "m", "web-1")

@@ -278,7 +278,7 @@ def test_a_guest_that_restarts_meanwhile(docker_ready, fault_at):
         docker_ready.work()
     failed = docker_ready.find(made["id"])
     assert failed["status"] == "failed"
-    assert "the machine restarted" in failed["error_message"]
+    assert "the instance restarted" in failed["error_message"]
 
 
 @pytest.mark.parametrize("path", ["/install", "", "/custom", "/{}/retry", "/{}/check-status", "/{}/stop"])

@@ -65,7 +65,7 @@ def test_what_its_owner_did_in_the_machine_is_seen(docker_ready):
     gone = docker_ready.find(removed["id"])
     assert (gone["status"], gone["error_message"]) == (
         "error",
-        "Its containers are gone from the machine. Deploy it again.",
+        "Its containers no longer exist in the instance. Deploy it again.",
     )
 
 
@@ -76,7 +76,7 @@ def test_an_engine_that_was_removed_is_seen(docker_ready):
     poll_node(docker_ready)
     listed = docker_ready.list_apps()
     assert listed["docker_enabled"] is False
-    assert listed["deployments"][0]["error_message"] == "Docker is not installed in the machine any more."
+    assert listed["deployments"][0]["error_message"] == "Docker is no longer installed in the instance."
     docker_ready.install()
     docker_ready.ask("POST", f"/{found['id']}/retry")
     docker_ready.work()
@@ -203,7 +203,8 @@ def test_a_snapshot_brings_back_what_there_was(docker_ready):
     poll_node(docker_ready)
     assert docker_ready.find(before["id"])["status"] == "running"
     assert (
-        docker_ready.find(after["id"])["error_message"] == "Its containers are gone from the machine. Deploy it again."
+        docker_ready.find(after["id"])["error_message"]
+        == "Its containers no longer exist in the instance. Deploy it again."
     )
 
 

@@ -119,7 +119,7 @@ def test_a_guest_that_is_killed_closes_its_consoles(lab, person, guest, hypervis
     began = time.monotonic()
     code, reason = viewer.ended()
     assert code in (1000, 1011)
-    assert reason in ("The machine closed the console.", "The connection to the machine was lost.")
-    assert shell.viewer.ended() == (1008, "The machine was turned off.")
+    assert reason in ("The instance closed the console.", "The connection to the instance was lost.")
+    assert shell.viewer.ended() == (1008, "The instance was powered off.")
     assert time.monotonic() - began < 15
     lab.reaches(guest, "stopped")

@@ -81,7 +81,7 @@ def test_a_host_that_is_cut_off_is_said(remote, person, guest, host):
 def test_a_screen_over_tls(remote, person, guest, host):
     """Screens at the host's loopback cannot be reached so, which is said; those at an address of the host can."""
     remote.admin("PATCH", f"/hypervisor/{remote.node}", {"uri": host.tls_uri})
-    assert person.find_refusal(person.create_session(guest["id"])) == "The screen cannot be reached from the panel."
+    assert person.find_refusal(person.create_session(guest["id"])) == "The panel cannot reach the VNC server."
     remote_hosts.kill_daemon(host)
     remote_hosts.start_daemon(host, screens=host.address)
     wait_until(lambda: remote.admin("GET", f"/hypervisor/{remote.node}")["status"] == "up", "the node")

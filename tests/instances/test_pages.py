@@ -347,7 +347,7 @@ def test_a_paused_guest_is_shown_and_can_be_started(browser_as, cast, run_tasks,
     state_reports.report_paused(machine, True)
     session.commit()
     page = browser.get(address).text
-    assert "The hypervisor has paused the guest" in page
-    assert "The hypervisor has paused the guest" in browser_as("owner").get("/").text
+    assert "The hypervisor paused the guest" in page
+    assert "The hypervisor paused the guest" in browser_as("owner").get("/").text
     assert f'action="{address}/power/start"' in page
     assert browser.post(f"{address}/power/start").status_code == 303

@@ -22,7 +22,7 @@ CAPACITY_REASONS = {
     "snapshot_limit",
     "storage_not_sufficient",
 }
-CAPACITY_WORDS = ("not enough", "not have enough", "no room", "is full", "has no free")
+CAPACITY_WORDS = ("not enough", "not have enough", "cannot have another", "is full", "has no free")
 
 
 @pytest.mark.parametrize("path", ["/api/v1/instance/{}/change-plan", "/api/instance/{}/change-plan"])

@@ -143,7 +143,7 @@ def test_an_operator_who_acts_as_somebody_changes_no_security(cast, rolled_back_
         headers = {"Authorization": f"Bearer {value}"}
         answer = rolled_back_app.test_client().open(f"/api/profile/{path}", method=method, json=sent, headers=headers)
         assert answer.status_code == 403, path
-        assert "It stays with the person" in answer.json["message"]
+        assert "while acting as another person" in answer.json["message"]
     assert accounts.authenticate(cast.owner.email, PASSWORD)
 
 

@@ -1,9 +1,10 @@
-"""Every text that a customer reads passes through gettext, seen in a language that puts all of them in brackets."""
+"""Every text of the pages passes through gettext, seen in a language that puts all of them in brackets."""
 
 import ast
 import re
 from zoneinfo import available_timezones
 
+import pytest
 import yaml
 from lxml import etree, html
 from sqlalchemy import String, select
@@ -32,6 +33,7 @@ PROPER_NAMES = {
     "TCP",
     "UDP",
     "SSH",
+    "SHA",
     "API",
     "CSV",
     "UTC",
@@ -127,12 +129,13 @@ def is_untranslated(text, data, known_texts):
     return any(word not in PROPER_NAMES for word in WORD_PATTERN.findall(text))
 
 
-def test_every_text_of_the_customers_pages_is_translated(browser_as, cast, run_tasks, pseudo_language):
+@pytest.mark.parametrize(("role", "start"), [("owner", "/"), ("admin", "/admin")])
+def test_every_text_of_the_pages_is_translated(browser_as, cast, run_tasks, pseudo_language, role, start):
     settings.update({"billing_enabled": True})
     create_deployed(cast, run_tasks)
-    browser = browser_as("owner")
+    browser = browser_as(role)
     browser.environ_base["HTTP_ACCEPT_LANGUAGE"] = pseudo_language["Accept-Language"]
-    pages = [(path, answer) for path, answer in crawl_pages(browser, "/") if answer.mimetype == "text/html"]
+    pages = [(path, answer) for path, answer in crawl_pages(browser, start) if answer.mimetype == "text/html"]
     assert len(pages) > 40
     data, known_texts = texts_in_rows(), texts_of_other_layers()
     untranslated = {}

@@ -201,7 +201,9 @@ def test_a_token_gives_no_scope_that_it_does_not_have(api_as, cast, create_token
     create_token(name="narrow", scopes=["account:write", "instances:read"])
     wide = api_as("narrow", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["instances:read", "vpcs:read"]})
     assert wide.status_code == 422
-    assert wide.json["errors"]["scopes"] == ["A token gives only scopes that it has. This one does not have vpcs:read."]
+    assert wide.json["errors"]["scopes"] == [
+        "A token can only grant scopes that it has. This one does not have vpcs:read."
+    ]
     assert create_token("narrow", "given", scopes=["instances:read"])["scopes"] == ["instances:read"]
 
 

@@ -179,7 +179,7 @@ def test_it_makes_and_changes_no_tokens(api_as, cast, impersonate):
     ):
         answer = api_as("support", method, path, json=body)
         assert answer.status_code == 403
-        assert "somebody else's name" in answer.json["message"]
+        assert "while acting as another person" in answer.json["message"]
     assert api_as("support", "GET", "/api/connect").status_code == 200
 
 

@@ -7,7 +7,7 @@ from panel.models import Hypervisor, MeteringRecord, Storage, Task
 from panel.services.hypervisors import get_storage_allocations
 from tests.volumes.test_faults import attached_volume  # noqa: F401  (fixture)
 
-BLOCKED_MESSAGE = "It was not begun, because an earlier operation on the volume failed: The hypervisor refused this."
+BLOCKED_MESSAGE = "Not started, because an earlier operation on the volume failed: The hypervisor refused this."
 
 
 def tasks_of(volume):

@@ -226,6 +226,6 @@ def test_interim_answers_have_an_end(certificate, authority, allow_loopback):
     """Finding B4: a receiver that sends nothing else has not answered."""
     receiver = Receiver(certificate, answer=answer_interim(*[102] * 200))
     line = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
-    with pytest.raises(AttemptFailed, match="not HTTP"):
+    with pytest.raises(AttemptFailed, match="not answer with HTTP"):
         line.post(b"{}", {})
     receiver.close()

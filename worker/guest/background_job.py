@@ -131,13 +131,13 @@ def run(
         if state.startswith("ended "):
             return CommandResult(int(state.split()[1]), output)
         if state == "gone":
-            sentence = message("Interrupted: the machine restarted, or the program was stopped inside it. Try again.")
+            sentence = message("Interrupted: the instance restarted, or the program in it was stopped. Try again.")
             raise Interrupted(sentence, f"machine {machine_id}, {name}")
         if time.monotonic() > time_limit:
             stop(node, machine_id, name)
             detail = f"machine {machine_id}, {name}: more than {deadline:g} seconds"
             raise NodeError(
-                message("The machine did not finish this within {minutes:.0f} minutes.", minutes=deadline / 60),
+                message("The guest did not finish this within {minutes:.0f} minutes.", minutes=deadline / 60),
                 detail,
             )
         time.sleep(pause)
@@ -173,7 +173,7 @@ def run_start_step(node, machine_id, script_and_arguments, stdin, check):
         ) from refused
     if result.exit_code:
         detail = f"machine {machine_id}, {script_and_arguments[1]}: {result.output.strip()[-500:]}"
-        raise Refused(message("The machine could not start this. Check whether its disk is full."), detail)
+        raise Refused(message("The guest could not start this. Check whether its disk is full."), detail)
 
 
 def stop(node: NodeDriver, machine_id: str, name: str) -> None:

@@ -79,9 +79,9 @@ def up(
 
 
 CONTROL_ERRORS = {
-    "start": message("The app could not be told to start."),
-    "stop": message("The app could not be told to stop."),
-    "restart": message("The app could not be told to restart."),
+    "start": message("The app could not be started."),
+    "stop": message("The app could not be stopped."),
+    "restart": message("The app could not be restarted."),
 }
 
 
@@ -145,12 +145,12 @@ def statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict
     )
     if result.exit_code:
         raise Refused(
-            message("Docker in the machine did not report the state of the apps."), error_detail(machine_id, result)
+            message("Docker in the instance did not report the state of the apps."), error_detail(machine_id, result)
         )
     now, *output_lines = result.output.splitlines() or [""]
     if output_lines == ["away"]:
         away = AppStatus(
-            "error", message("Docker does not answer in the machine: it is not installed or does not run.")
+            "error", message("Docker does not respond in the instance. It is not installed or not running.")
         )
         return dict.fromkeys(projects, away)
     containers_by_project: dict[str, list] = {project: [] for project in projects}
@@ -170,7 +170,7 @@ def statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict
 def assess_app(containers, stopped, now):
     """Return the status of an app with these containers; `stopped` says that the panel was the last to stop it."""
     if not containers:
-        return AppStatus("missing", message("The app has no containers in the machine."))
+        return AppStatus("missing", message("The app has no containers in the instance."))
     running = [container for container in containers if container[1] in ("running", "restarting")]
     if not running and (stopped or all(has_ended_well(container) for container in containers)):
         return AppStatus("stopped", message("The app is stopped."))
@@ -222,7 +222,7 @@ def logs(node: NodeDriver, machine_id: str, project: str, lines: int = 500) -> s
     stdin = f"{project}\n{int(lines)}\n{MAX_LOG_BYTES}\n"
     result = node.agent_run(machine_id, ["sh", "-c", LOGS_SCRIPT], stdin=stdin, deadline=90)
     if result.exit_code:
-        raise Refused(message("Docker in the machine did not show the logs."), error_detail(machine_id, result))
+        raise Refused(message("Docker in the instance did not return the logs."), error_detail(machine_id, result))
     matches = [LOG_LINE.match(entry) for entry in ANSI_COLOURS.sub("", result.output).splitlines()]
     text = "\n".join(f"{entry['time']} {entry['service']} | {entry['text']}" for entry in matches if entry)
     return text.encode()[-MAX_LOG_BYTES:].decode(errors="ignore")

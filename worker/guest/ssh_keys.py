@@ -48,4 +48,4 @@ def change_keys(node, machine_id, action, public_key):
     result = node.agent_run(machine_id, ["sh", "-c", CHANGE_KEYS_SCRIPT, "sh", action], stdin=public_key.strip() + "\n")
     if result.exit_code:
         detail = f"machine {machine_id}, {action}: {result.output.strip()[-500:]}"
-        raise Refused(message("The guest could not change the keys that let people in."), detail)
+        raise Refused(message("The guest could not change its SSH keys."), detail)

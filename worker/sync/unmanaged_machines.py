@@ -49,7 +49,7 @@ def remove(work):
     work.step(message("Removing the machine"), 20)
     conditions = Instance.id == machine_id, Instance.hypervisor_id == hypervisor_id
     if session.scalar(select(Instance.id).where(*conditions)):
-        raise Refused(message("An instance has this machine by now. It was not removed."))
+        raise Refused(message("This VM now belongs to an instance. It was not removed."))
     work.node.delete(machine_id)
     row = node_sync.lock_hypervisor(hypervisor_id)
     row.unmanaged_machines = [machine for machine in row.unmanaged_machines if machine["id"] != machine_id]

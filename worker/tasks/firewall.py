@@ -61,7 +61,7 @@ def build_rules(instance):
     if len(every) > MAX_RULES_PER_MACHINE:
         raise Conflict(
             message(
-                "The rules of its groups name {count} networks, but {maximum} are the most. Merge some.",
+                "The rules of its groups name {count} networks, but at most {maximum} are possible. Merge some.",
                 count=len(every),
                 maximum=MAX_RULES_PER_MACHINE,
             )

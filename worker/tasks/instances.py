@@ -202,12 +202,10 @@ def shutdown(work):
     """Ask the guest to shut down. Raise NodeError when it does not."""
     if not request_shutdown(work):
         if work.node.power(work.task.resource_id) is Power.paused:
-            raise NodeError(
-                message("The hypervisor has paused the guest, so it cannot turn itself off. Power it off instead.")
-            )
+            raise NodeError(message("The hypervisor paused the guest, so it cannot shut down. Power it off instead."))
         raise NodeError(
             message(
-                "The guest did not turn itself off within {seconds} s. Power it off instead.",
+                "The guest did not shut down within {seconds} s. Power it off instead.",
                 seconds=SHUTDOWN_TIMEOUT_SECONDS,
             )
         )

@@ -188,7 +188,7 @@ def cleanup_source(work):
         raise NodeError(message("The machine is back on this hypervisor, and uses these disks."))
     remaining = delete_source_disks(work, work.node, migration.undeleted_source_disks)
     if remaining:
-        raise NodeError(message("The hypervisor did not delete all of it."))
+        raise NodeError(message("The hypervisor did not delete everything."))
     migration.undeleted_source_disks = []
 
 

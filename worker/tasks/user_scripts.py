@@ -23,7 +23,7 @@ def get_scripts(work):
     script_ids = work.task.arguments.get("user_scripts", [])
     rows = {row.id: row for row in session.scalars(select(UserScript).where(UserScript.id.in_(script_ids)))}
     if len(rows) < len(script_ids):
-        raise NotFound(message("A user script was deleted in the meantime. Choose again which are to run."))
+        raise NotFound(message("A user script was deleted in the meantime. Select the scripts again."))
     return [rows[script_id] for script_id in script_ids]
 
 

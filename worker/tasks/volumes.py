@@ -37,9 +37,7 @@ def get_volume_in_turn(work):
     wait_for_earlier(work)
     if earlier := find_failed_predecessors(work.task):
         raise PredecessorFailed(
-            message(
-                "It was not begun, because an earlier operation on the volume failed: {error}", error=earlier[-1].error
-            )
+            message("Not started, because an earlier operation on the volume failed: {error}", error=earlier[-1].error)
         )
     return get_volume(work)
 

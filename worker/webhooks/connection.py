@@ -122,14 +122,14 @@ class ReceiverConnection:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return message("The receiver's certificate is not valid: {detail}.", detail=cause.verify_message)
         if isinstance(cause, ssl.SSLError):
-            return message("The receiver does not speak TLS as it must: {detail}.", detail=cause.reason or cause)
+            return message("The TLS connection to the receiver failed: {detail}.", detail=cause.reason or cause)
         if isinstance(cause, ConnectionRefusedError):
             return message("The receiver refused the connection.")
         if isinstance(cause, ConnectionError):
             return message("The receiver closed the connection without an answer.")
         if isinstance(cause, OSError):
             return message("The receiver could not be reached: {detail}.", detail=cause.strerror or cause)
-        return message("What the receiver answered is not HTTP.")
+        return message("The receiver did not answer with HTTP.")
 
     def enforce_deadline(self) -> None:
         """Cut the connection when the current attempt has exceeded its time."""

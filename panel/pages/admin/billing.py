@@ -94,5 +94,5 @@ def give(account_id):
 @require_page_permission(WRITE)
 def take_back(account_id, entry_id):
     """Revoke a credit entry by adding an adjustment. The ledger keeps both."""
-    credits.correct(credits.get(entry_id, account_id), amount=0, actor=actor(), description="Taken back")
+    credits.correct(credits.get(entry_id, account_id), amount=0, actor=actor(), description="Reversed")
     return action_done(_("Ledger entry reverted."), url_for(".customer", account_id=account_id))

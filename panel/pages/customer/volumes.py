@@ -132,7 +132,7 @@ def attach(volume_id):
 @bp.post("/<volume_id>/resize")
 @require_page_permission(MANAGE)
 def resize(volume_id):
-    return submit_form(volume_id, "resize_form", VolumeResize, volumes.resize, _("Growth of the volume requested."))
+    return submit_form(volume_id, "resize_form", VolumeResize, volumes.resize, _("Resize of the volume requested."))
 
 
 @bp.post("/<volume_id>/snapshot")

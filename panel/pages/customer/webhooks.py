@@ -10,6 +10,7 @@ from panel.auth.browser_session import current_access, require_page_permission
 from panel.core.config import ROOT
 from panel.core.db import Model
 from panel.core.errors import NotFound
+from panel.core.messages import message
 from panel.schemas.webhooks import (
     ALL_KINDS,
     DELIVERY_STATUSES,
@@ -25,6 +26,7 @@ from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
+from panel.web.translation import translate
 
 bp = Blueprint("webhooks", __name__, url_prefix="/webhooks")
 NAVIGATION = NavigationEntry(
@@ -182,19 +184,20 @@ def show_page(subscription_id, form):
 @bp.post("/<subscription_id>/enable")
 @require_page_permission("webhooks.manage")
 def enable(subscription_id):
-    return set_enabled(subscription_id, True, _("{} enabled. Events that happened meanwhile are not sent."))
+    return set_enabled(subscription_id, True, message("{name} enabled. Events that happened meanwhile are not sent."))
 
 
 @bp.post("/<subscription_id>/disable")
 @require_page_permission("webhooks.manage")
 def disable(subscription_id):
-    return set_enabled(subscription_id, False, _("{} disabled. Deliveries in progress are still sent."))
+    return set_enabled(subscription_id, False, message("{name} disabled. Deliveries in progress are still sent."))
 
 
-def set_enabled(subscription_id, enabled, message):
+def set_enabled(subscription_id, enabled, done_message):
     subscription = subscriptions.get(subscription_id, current_access())
     subscriptions.update(subscription, current_access(), enabled=enabled)
-    return action_done(message.format(subscription.name), url_for(".show", subscription_id=subscription_id))
+    text = translate(done_message.format(name=subscription.name))
+    return action_done(text, url_for(".show", subscription_id=subscription_id))
 
 
 @bp.post("/<subscription_id>/delete")

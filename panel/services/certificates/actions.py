@@ -14,7 +14,7 @@ from panel.services.certificates.read import find_latest_order
 from panel.services.crud import update_fields
 
 PEM_FIELDS = ("certificate", "chain", "private_key")
-MANUAL_ONLY_MESSAGE = message("Only an uploaded certificate can be replaced. This one is renewed by itself.")
+MANUAL_ONLY_MESSAGE = message("Only an uploaded certificate can be replaced. This one is renewed automatically.")
 
 
 def create(account: Access | Account, *, actor: str, type: str = "manual", **values: Any) -> Certificate:

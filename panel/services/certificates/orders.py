@@ -28,9 +28,9 @@ FIRST_RETRY_DELAY, MAX_RETRY_DELAY = timedelta(hours=1), timedelta(hours=24)
 """Pauses between attempts to renew."""
 
 OWN_NAME_MESSAGE = message("This is the panel's own name.")
-DOMAIN_TAKEN_MESSAGE = message("Another account has a certificate for {domain} here. It has to be removed there first.")
+DOMAIN_TAKEN_MESSAGE = message("Another account has a certificate for {domain}. It must be removed there first.")
 NOT_RENEWABLE_MESSAGE = message(
-    "An uploaded certificate cannot be renewed here: get a new one from its authority and replace it."
+    "An uploaded certificate cannot be renewed here. Get a new one from its authority and replace it."
 )
 
 
@@ -75,7 +75,8 @@ def ensure_order_rate(account_id: str) -> None:
     if session.scalars(recent).one() >= MAX_ORDERS_PER_HOUR:
         raise TooMany(
             message(
-                "An account may order {maximum} certificates an hour. Try again later.", maximum=MAX_ORDERS_PER_HOUR
+                "An account can order at most {maximum} certificates per hour. Try again later.",
+                maximum=MAX_ORDERS_PER_HOUR,
             ),
             seconds=600,
         )

@@ -54,7 +54,7 @@ def parse_certificate(certificate: str, chain: str | None, private_key: str) -> 
     try:
         facts = describe_certificate(leaf)
     except (ValueError, UnsupportedAlgorithm):
-        raise_invalid("certificate", message("The certificate cannot be understood: something in it is malformed."))
+        raise_invalid("certificate", message("The certificate is malformed."))
     ensure_key_matches(private_key, leaf)
     ensure_chain_signed(leaf, issuers, "chain" if chain else "certificate")
     return {"certificate": certificate, "chain": chain or None, "private_key": private_key, **facts}
@@ -145,7 +145,7 @@ def ensure_chain_signed(leaf: x509.Certificate, issuers: Sequence[x509.Certifica
             raise_invalid(
                 error_field,
                 message(
-                    "Number {number} of the chain did not sign {below_it}. Begin with the one that did.",
+                    "Certificate {number} of the chain did not sign {below_it}. Begin with the one that did.",
                     number=number,
                     below_it=below_it,
                 ),
@@ -155,5 +155,5 @@ def ensure_chain_signed(leaf: x509.Certificate, issuers: Sequence[x509.Certifica
         if not authority:
             raise_invalid(
                 error_field,
-                message("Number {number} of the chain is not the certificate of an authority.", number=number),
+                message("Certificate {number} of the chain is not a CA certificate.", number=number),
             )

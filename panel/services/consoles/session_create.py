@@ -85,7 +85,7 @@ def shell_error(instance: Instance) -> Problem | None:
     if instance.state != "running":
         return Conflict(REASONS["not_running"], reason="instance_not_running")
     if instance.image and instance.image.type != "linux":
-        return Invalid(message("A shell can be opened in Linux only. Use the screen."), reason="unsupported_os")
+        return Invalid(message("A shell can be opened only in Linux. Use the console."), reason="unsupported_os")
     if not (instance.ipv4 or instance.ipv6):
         return Invalid(message("The instance has no address that a shell could be opened at."))
     return None

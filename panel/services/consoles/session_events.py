@@ -29,7 +29,7 @@ def find_target(session_id: str) -> dict[str, Any] | None:
     `Unavailable` when that failed."""
     row = session.get(ConsoleSession, session_id, populate_existing=True)
     if row is None or row.error:
-        raise Unavailable((row and row.error) or message("The machine was destroyed."))
+        raise Unavailable((row and row.error) or message("The instance was destroyed."))
     if row.kind == "shell":
         credentials = {"user": row.user, "private_key": row.private_key, "host_key": row.instance.ssh_host_key}
         return {"host": row.host, "port": row.port, **credentials}
@@ -129,6 +129,6 @@ def fingerprint(host_key: str | None) -> str | None:
 def accept_host_key(instance: Instance, fingerprint_shown: str) -> None:
     """Accept the host key that the instance presented last, if it has this fingerprint."""
     if not instance.presented_host_key or fingerprint(instance.presented_host_key) != fingerprint_shown:
-        raise Conflict(message("The machine presented another key in the meantime. Check its fingerprint again."))
+        raise Conflict(message("The instance presented another key in the meantime. Check its fingerprint again."))
     instance.ssh_host_key, instance.presented_host_key = instance.presented_host_key, None
     session.flush()

@@ -18,14 +18,14 @@ from panel.services.access import ACCESS_COLUMNS, Access, join_membership
 
 CONSOLE_PERMISSION = "instances.console"
 
-MACHINE_DESTROYED_MESSAGE = message("The machine was destroyed.")
+MACHINE_DESTROYED_MESSAGE = message("The instance was destroyed.")
 MACHINE_REBUILT_MESSAGE = message("The machine is being destroyed or reinstalled.")
-MACHINE_SUSPENDED_MESSAGE = message("The machine was suspended.")
-MACHINE_STOPPED_MESSAGE = message("The machine was turned off.")
-VNC_DISABLED_MESSAGE = message("The screen of the machine was turned off.")
+MACHINE_SUSPENDED_MESSAGE = message("The instance was suspended.")
+MACHINE_STOPPED_MESSAGE = message("The instance was powered off.")
+VNC_DISABLED_MESSAGE = message("The console of this instance was turned off.")
 SIGNED_OUT_MESSAGE = message("You signed out.")
 TOKEN_REVOKED_MESSAGE = message("The token that opened this console is no longer valid.")
-NOT_PERMITTED_MESSAGE = message("You may no longer open consoles of this machine.")
+NOT_PERMITTED_MESSAGE = message("You may no longer open consoles of this instance.")
 
 rebuilt_condition = exists().where(
     Task.resource_id == ConsoleSession.instance_id,

@@ -14,7 +14,7 @@ import yaml
 from marshmallow import Schema, fields, post_load, validate
 
 from panel.core.errors import Invalid, NotFound
-from panel.core.messages import message
+from panel.core.messages import Message, message
 from panel.services.docker_apps.ports import Port, parse_ports, remap_ports
 
 __all__ = ["App", "Variable", "compose", "get", "listing", "remap_ports"]
@@ -57,10 +57,17 @@ class App:
     """The compose file without `x-app`."""
 
 
+class MessageField(fields.String):
+    """A text for people, which `make messages` extracts from the file."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        return Message(super()._deserialize(value, attr, data, **kwargs))
+
+
 class VariableFile(Schema):
     name = fields.String(required=True, validate=validate.Regexp(VARIABLE_NAME_PATTERN))
-    label = fields.String(required=True)
-    description = fields.String(required=True)
+    label = MessageField(required=True)
+    description = MessageField(required=True)
     required = fields.Boolean(load_default=False)
     secret = fields.Boolean(load_default=False)
     default = fields.String(load_default=None)
@@ -73,8 +80,8 @@ class VariableFile(Schema):
 
 class AppFile(Schema):
     name = fields.String(required=True)
-    description = fields.String(required=True)
-    category = fields.String(required=True)
+    description = MessageField(required=True)
+    category = MessageField(required=True)
     website = fields.Url(required=True, schemes={"https"})
     min_memory_mb = fields.Integer(required=True, strict=True, validate=validate.Range(64, 65536))
     service = fields.String(required=True)

@@ -117,7 +117,7 @@ def parse_mapping(mapping: Any) -> Port:
         port = Port(mapping["container_port"], mapping["host_port"], mapping.get("protocol") or "tcp")
     except (KeyError, TypeError, AttributeError):
         raise Invalid(
-            message("A port mapping is not complete."),
+            message("A port mapping is incomplete."),
             port_mappings=message("container_port and host_port are needed."),
         ) from None
     for number in (port.container_port, port.host_port):

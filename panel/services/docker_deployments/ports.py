@@ -61,7 +61,7 @@ def ensure_ports_free(instance: Instance, ports: Iterable[dict[str, Any]], exclu
     for port in ports:
         if name := taken_ports.get((port["host_port"], port["protocol"])):
             sentence = message(
-                "Port {port} of the machine is taken by {name}. Choose another one.",
+                "Port {port} of the instance is used by {name}. Choose another one.",
                 port=port["host_port"],
                 name=name,
             )

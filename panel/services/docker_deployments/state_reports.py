@@ -9,8 +9,8 @@ from panel.models import DockerDeployment, DockerEngine, Instance, Task
 from panel.services.docker_deployments.actions import remember_leftover
 from panel.services.docker_deployments.refusals import UNSUPPORTED_SYSTEM_MESSAGE
 
-CONTAINERS_GONE_MESSAGE = message("Its containers are gone from the machine. Deploy it again.")
-ENGINE_GONE_MESSAGE = message("Docker is not installed in the machine any more.")
+CONTAINERS_GONE_MESSAGE = message("Its containers no longer exist in the instance. Deploy it again.")
+ENGINE_GONE_MESSAGE = message("Docker is no longer installed in the instance.")
 
 
 def lock_deployment(deployment_id: str) -> DockerDeployment | None:

@@ -31,7 +31,7 @@ def get_machine(hypervisor: Hypervisor, name: str) -> dict[str, Any]:
     """Return the unmanaged machine of that name, as the latest discovery stored it."""
     entry = next((row for row in hypervisor.unmanaged_machines if row["name"] == name), None)
     if entry is None:
-        raise NotFound(message("The hypervisor has no unknown machine of that name."))
+        raise NotFound(message("The hypervisor has no unmanaged machine with this name."))
     machine = get_discovered_machines(hypervisor).get(entry["id"])
     if machine is None or "power" not in machine:
         raise Conflict(

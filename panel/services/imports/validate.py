@@ -22,7 +22,7 @@ def blocking_issues(hypervisor: Hypervisor, machine: dict[str, Any]) -> Iterator
     """Yield everything that prevents an import, whatever account and plan are chosen, as sentences."""
     yield from machine["faults"]
     if session.scalar(select(Instance.id).where(Instance.id == machine["id"])):
-        yield message("An instance has its id: this may be a copy of it.")
+        yield message("An instance has the same ID. This VM may be a copy of it.")
     if not machine["disks"]:
         yield message("It has no disk.")
     if len(machine["disks"]) > MAX_DISKS_PER_INSTANCE:
@@ -92,6 +92,6 @@ def ensure_capacity(hypervisor: Hypervisor, machine: dict[str, Any], plan: Plan)
     for storage in hypervisor.storages:
         size = sum(disk["size"] for disk in machine["disks"] if disk["storage"] == storage.name)
         sentence = message(
-            "The storage {storage} does not have enough room left to promise these disks.", storage=storage.name
+            "The storage {storage} does not have enough free space for these disks.", storage=storage.name
         )
         capacity.ensure_space(storage, size, sentence)

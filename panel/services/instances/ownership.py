@@ -17,10 +17,8 @@ from panel.services.state_machine import TASK_RUNNING, make_problem
 
 VOLUMES_ATTACHED_MESSAGE = message("Volumes of its owner are attached to it. Detach them first.")
 SECURITY_GROUPS_MESSAGE = message("It is in security groups of its owner: {groups}. Take it out of them first.")
-RESOURCE_PACK_MESSAGE = message(
-    "It was made from a resource pack of its owner, who pays for it there. It cannot be given away."
-)
-OWNER_CHANGED_MESSAGE = message("The machine has another owner now.")
+RESOURCE_PACK_MESSAGE = message("It was created from a resource pack of its owner, so it cannot be transferred.")
+OWNER_CHANGED_MESSAGE = message("The instance has another owner now.")
 
 
 def assign(instance: Instance, account: Account, *, error_field: str = "user_id") -> bool:
@@ -49,7 +47,7 @@ def assign(instance: Instance, account: Account, *, error_field: str = "user_id"
 def ensure_valid_owner(account: Account, error_field: str) -> None:
     sentence = None
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
-        sentence = message("{email} is in somebody's team. Name the team's owner.", email=account.email)
+        sentence = message("{email} is a team member. Enter the owner of the team.", email=account.email)
     elif account.suspended_at:
         sentence = message("{email} is suspended.", email=account.email)
     if sentence:

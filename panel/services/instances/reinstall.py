@@ -30,7 +30,7 @@ def reinstall(
     image_id = image_id or instance.image_id
     if image_id is None:
         raise Invalid(
-            message("The image that it was made from is not in the catalog any more."),
+            message("The image that it was created from is no longer in the catalog."),
             image_id=message("Choose an image."),
         )
     _, arguments, secret, generated_password = first_boot.prepare_first_boot(

@@ -16,10 +16,8 @@ from panel.services import security_groups, usage
 
 DEPLOY_EVENT_KINDS = ("instance.deployed", "instance.reinstalled")
 REDEPLOY_WINDOW = timedelta(days=7)
-PAUSED_MESSAGE = message(
-    "The hypervisor has paused the guest, as it does when a storage is full. Start it to let it go on."
-)
-MISSING_MESSAGE = message("The machine is missing on its node. Its disks may still be there: ask support.")
+PAUSED_MESSAGE = message("The hypervisor paused the guest, for example because a storage is full. Start it to resume.")
+MISSING_MESSAGE = message("The VM is missing on its hypervisor. Its disks may still exist. Contact support.")
 
 
 def lock_instances(*instance_ids: str) -> Sequence[Instance]:

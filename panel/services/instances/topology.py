@@ -40,7 +40,7 @@ def modify(instance: Instance, chosen: Mapping[str, int], *, actor: str) -> Task
     before the deploy."""
     state_machine.ensure_no_error(change_error(instance))
     if count_cores(chosen) != instance.cpu_cores:
-        sentence = message("Sockets, cores and threads have to make {cores} in all.", cores=instance.cpu_cores)
+        sentence = message("The product of sockets, cores and threads must be {cores}.", cores=instance.cpu_cores)
         raise Invalid(sentence, reason="topology_mismatch", **dict.fromkeys(TOPOLOGY_PARTS, sentence))
     if chosen == instance.topology:
         return None

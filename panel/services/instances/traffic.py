@@ -167,7 +167,7 @@ def connect(instance: Instance, *, actor: str, by_operator: bool = False) -> Int
     if interface.disconnect_reason == OFF_BY_TRAFFIC:
         raise Conflict(message("The traffic of this month is used up. The network comes back with the next month."))
     if interface.disconnect_reason == OFF_BY_OPERATOR and not by_operator:
-        raise Conflict(message("An operator has cut off the network of this instance. Ask support."))
+        raise Conflict(message("An operator disconnected the network of this instance. Contact support."))
     if set_disconnected(instance, OFF_BY_OPERATOR, None):
         firewall.apply_to_affected(instances=[instance.id], actor=actor)
     return interface

@@ -103,6 +103,6 @@ def ensure_target_fits(instance: Instance, target: Hypervisor) -> None:
     error = target_error(instance, target) or availability_error(target)
     if error:
         raise Invalid(
-            message("The machine cannot move to {target}. {error}", target=target.name, error=error),
+            message("The instance cannot be migrated to {target}. {error}", target=target.name, error=error),
             hypervisor_id=error,
         )

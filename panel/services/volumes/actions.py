@@ -92,7 +92,7 @@ def attach(volume: Volume, *, instance_id: str, account: Access | Account | None
     disks.ensure_changeable(instance, by_operator=account is None)
     if len(instance.disks) + len(instance.volumes) >= disks.MAX_DISKS_PER_INSTANCE:
         raise Invalid(
-            message("The instance has no room for another disk."),
+            message("The instance cannot have another disk."),
             instance_id=message("It already has the maximum number of disks."),
         )
     if volume.storage.hypervisor_id != instance.hypervisor_id:

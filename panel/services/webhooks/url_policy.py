@@ -76,7 +76,7 @@ def resolve_target(url: str) -> tuple[Target, list[IpAddress]]:
         if not is_permitted(ip):
             raise UrlRefused(NOT_PUBLIC_MESSAGE.format(address=ip))
     if (target.port in PRIVATE_PORTS or target.port in VNC_PORTS) and not all(map(is_in_allowed_networks, addresses)):
-        raise UrlRefused(message("Port {port} is not one of a web server. Use 443 or another one.", port=target.port))
+        raise UrlRefused(message("Port {port} is not allowed for webhooks. Use 443 or another port.", port=target.port))
     return target, addresses
 
 

@@ -78,7 +78,7 @@ def test_the_panel_closes_it(shell):
 REFUSAL_CASES = {
     "not running": (409, "The instance is not running. Start it first.", "instance_not_running"),
     "no key": (503, "The key could not be put into the machine.", "ssh_key_injection_failed"),
-    "not Linux": (422, "A shell can be opened in Linux only. Use the screen.", "unsupported_os"),
+    "not Linux": (422, "A shell can be opened only in Linux. Use the console.", "unsupported_os"),
     "not permitted": (403, "You need instances.console. The owner can give it to you.", None),
 }
 
@@ -120,7 +120,7 @@ def test_another_host_key_is_shown_and_accepted(shell, screenshot):
     stage = shell.stage
     before = stage.known = guests.public_key_line(guests.load_key(guests.new_key()))
     shell.open(ready=False)
-    expect(shell.strip).to_contain_text("another host key")
+    expect(shell.strip).to_contain_text("host key of the instance has changed")
     shown = guests.public_key_line(stage.guest.host_keys[0])
     expect(shell.strip).to_contain_text(host_key_fingerprint(before))
     expect(shell.strip).to_contain_text(host_key_fingerprint(shown))
@@ -142,7 +142,7 @@ def test_only_the_host_key_that_was_seen_is_accepted(shell, console_errors):
     expect(shell.strip).to_contain_text("New key")
     stage.shown = third = guests.public_key_line(guests.load_key(guests.new_key()))
     shell.button("Accept this key and open").click()
-    expect(shell.strip).to_contain_text("The machine presented another key in the meantime.")
+    expect(shell.strip).to_contain_text("The instance presented another key in the meantime.")
     assert stage.known == before
     shell.button("Compare again").click()
     expect(shell.strip).to_contain_text(host_key_fingerprint(third))

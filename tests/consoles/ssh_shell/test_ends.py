@@ -18,7 +18,7 @@ def test_no_ssh_server(shell, guest):
     server = guest(echo)
     server.close()
     session = shell(server, opens=False)
-    said = "The machine does not answer to SSH. Is it up, and is its port open?"
+    said = "The instance does not respond to SSH. Check that it is running and that its port is open."
     assert session.viewer.ended() == (1011, said)
     session.wait_for("ended")
     assert session.word == "unreachable"
@@ -26,7 +26,7 @@ def test_no_ssh_server(shell, guest):
 
 def test_no_terminal(shell, guest):
     session = shell(guest(echo, gives_terminals=False), opens=False)
-    assert session.viewer.ended() == (1011, "The machine gives the panel no terminal.")
+    assert session.viewer.ended() == (1011, "The instance did not open a terminal.")
 
 
 def test_what_does_not_speak_ssh(shell, guest, machine):
@@ -35,7 +35,7 @@ def test_what_does_not_speak_ssh(shell, guest, machine):
     other.attend = lambda connection: connection.close()
     server.close()
     session = shell(server, port=other.port, opens=False)
-    assert session.viewer.ended() == (1011, "The machine's SSH server broke off the conversation.")
+    assert session.viewer.ended() == (1011, "The SSH server of the instance closed the connection.")
 
 
 def test_a_killed_guest_ends_the_console(shell, guest):
@@ -43,7 +43,7 @@ def test_a_killed_guest_ends_the_console(shell, guest):
     session = shell(server)
     server.transports[0].sock.close()
     server.transports[0].close()
-    assert session.viewer.ended() == (1011, "The connection to the machine was lost.")
+    assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
 
 
 def test_the_browser_goes_and_nothing_is_left(shell, guest):

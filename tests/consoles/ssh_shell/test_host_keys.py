@@ -27,7 +27,7 @@ def test_the_known_host_key_is_asked_for(shell, guest):
 def test_another_host_key_is_shown_no_credentials(shell, guest, known):
     server = guest(echo)
     session = shell(server, host_key=guests.public_key_line(known()), opens=False)
-    assert session.viewer.ended() == (1008, "The machine shows another host key than before. Check why.")
+    assert session.viewer.ended() == (1008, "The host key of the instance has changed. Check why.")
     assert session.viewer.says("ended")["reason"] == "host_key_changed"
     assert [door.tries for door in server.doors] == [0]
 
@@ -39,4 +39,4 @@ def test_what_was_typed_early_does_not_hide_the_reason(shell, guest):
         session = shell(server, private_key=guests.new_key(), opens=False)
         session.viewer.tell(type="resize", columns=100, rows=40)
         session.viewer.send(b"impatient")
-        assert session.viewer.ended() == (1008, "The machine does not accept the panel's key.")
+        assert session.viewer.ended() == (1008, "The instance does not accept the panel's key.")

@@ -18,7 +18,7 @@ from tests.support.vnc_server import read_exactly
 def test_pictures_arrive_as_they_were_sent_and_end_with_a_reason(screen, machine):
     session = screen(machine(send_pictures(16)))
     assert digest(session.viewer, 16) == hashlib.sha256(NOISE_BYTES * 16).hexdigest()
-    assert session.viewer.ended() == (1000, "The machine closed the console.")
+    assert session.viewer.ended() == (1000, "The instance closed the console.")
     session.wait_for("ended")
     assert (session.word, session.line.down > 16 << 20) == ("finished", True)
 

@@ -39,7 +39,7 @@ def test_a_browser_that_disconnects_ends_the_console(screen, machine, how):
 
 def test_the_machine_breaks_off(screen, machine):
     session = screen(machine(reset_connection))
-    assert session.viewer.ended() == (1011, "The connection to the machine was lost.")
+    assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
     session.wait_for("ended")
 
 
@@ -165,4 +165,4 @@ def test_a_node_that_accepts_and_says_nothing(screen, machine, monkeypatch):
     server = machine(wait_for_close)
     monkeypatch.setattr(server, "attend", lambda connection: None)
     session = screen(server, signs_in=False)
-    assert session.viewer.sign_in(PASSWORD) == "The machine's host does not answer."
+    assert session.viewer.sign_in(PASSWORD) == "The hypervisor does not respond."

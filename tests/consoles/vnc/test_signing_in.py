@@ -64,7 +64,7 @@ def test_a_node_that_turns_the_panel_away_is_quoted(screen, machine, version):
 
 def test_a_node_with_another_password_is_distinguished(screen, machine):
     session = screen(machine(echo), node_password="other", signs_in=False)
-    said = f"The machine's screen does not accept the panel: {REFUSAL_REASON.decode()}."
+    said = f"The VNC server does not accept the panel: {REFUSAL_REASON.decode()}."
     assert session.viewer.sign_in(PASSWORD) == said
     assert session.viewer.ended() == (1011, said)
 
@@ -73,8 +73,8 @@ def test_a_node_that_is_not_there(screen, machine):
     server = machine(echo)
     server.close()
     session = screen(server, signs_in=False)
-    assert session.viewer.sign_in(PASSWORD) == "The machine's host does not answer."
-    assert session.viewer.ended() == (1011, "The machine's host does not answer.")
+    assert session.viewer.sign_in(PASSWORD) == "The hypervisor does not respond."
+    assert session.viewer.ended() == (1011, "The hypervisor does not respond.")
     session.wait_for("ended")
     assert session.word == "unreachable"
 

@@ -72,8 +72,8 @@ def destroy_instance(row, running):
     ("end", "because"),
     [
         (revoke_token, "The token that opened this console is no longer valid."),
-        (suspend_instance, "The machine was suspended."),
-        (suspend_account, "You may no longer open consoles of this machine."),
+        (suspend_instance, "The instance was suspended."),
+        (suspend_account, "You may no longer open consoles of this instance."),
         (destroy_instance, "The machine is being destroyed or reinstalled."),
     ],
 )
@@ -106,8 +106,8 @@ def test_the_page_of_an_unspent_session_is_closed_once_its_right_has_ended(mint_
 @pytest.mark.parametrize(
     ("kind", "end", "because"),
     [
-        ("screen", turn_screen_off, "The screen of the machine was turned off."),
-        ("shell", turn_machine_off, "The machine was turned off."),
+        ("screen", turn_screen_off, "The console of this instance was turned off."),
+        ("shell", turn_machine_off, "The instance was powered off."),
     ],
 )
 def test_an_unspent_session_is_refused_once_the_machine_has_no_such_console(mint_secret, running, kind, end, because):
@@ -158,7 +158,7 @@ def test_a_member_who_loses_the_right_opens_no_unspent_session(mint_by_page, cas
     assert redeem_secret("screen", "known") is None
     session.scalar(select(Role).where(Role.name == "Viewer")).permissions = held
     session.commit()
-    assert redeem_secret("screen", "known") == "You may no longer open consoles of this machine."
+    assert redeem_secret("screen", "known") == "You may no longer open consoles of this instance."
 
 
 def test_a_member_who_is_removed_opens_no_unspent_session(mint_by_page, cast):
@@ -178,7 +178,7 @@ def test_an_operator_who_is_none_any_more_opens_no_unspent_session(mint_by_page,
     assert redeem_secret("screen", "known") is None
     cast.admin.operator_role = "read_only"
     session.commit()
-    assert redeem_secret("screen", "known") == "You may no longer open consoles of this machine."
+    assert redeem_secret("screen", "known") == "You may no longer open consoles of this instance."
 
 
 def test_times_of_sessions_end_in_z(api_as, running, inline_workers):

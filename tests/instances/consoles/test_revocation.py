@@ -28,22 +28,22 @@ def test_what_happens_to_the_machine_closes_its_consoles(open_session, running, 
     instance = session.get(Instance, running.id)
     instance.suspended_reason = "admin"
     session.commit()
-    assert (close_reason_of(screen), close_reason_of(operators)) == ("The machine was suspended.", None)
+    assert (close_reason_of(screen), close_reason_of(operators)) == ("The instance was suspended.", None)
     instance = session.get(Instance, running.id)
     instance.suspended_reason, instance.power = None, "off"
     session.commit()
-    assert (close_reason_of(screen), close_reason_of(shell)) == (None, "The machine was turned off.")
+    assert (close_reason_of(screen), close_reason_of(shell)) == (None, "The instance was powered off.")
     instance = session.get(Instance, running.id)
     instance.power, instance.enable_vnc = "on", False
     session.commit()
-    assert (close_reason_of(screen), close_reason_of(shell)) == ("The screen of the machine was turned off.", None)
+    assert (close_reason_of(screen), close_reason_of(shell)) == ("The console of this instance was turned off.", None)
     session.get(Instance, running.id).enable_vnc = True
     instances.destroy(session.get(Instance, running.id), actor="owner@example.com")
     session.commit()
     assert close_reason_of(screen) == close_reason_of(operators) == "The machine is being destroyed or reinstalled."
     ids = [screen.id]
     run_tasks()
-    assert consoles.sessions_to_close(ids, lambda role: True) == {ids[0]: "The machine was destroyed."}
+    assert consoles.sessions_to_close(ids, lambda role: True) == {ids[0]: "The instance was destroyed."}
 
 
 def test_a_token_that_is_revoked_closes_what_it_opened(open_session, api_as):
@@ -73,7 +73,7 @@ def test_a_member_who_loses_the_right_or_the_reach_loses_the_console(open_sessio
     assert (row.opened_by["person_kind"], close_reason_of(row)) == ("member", None)
     session.scalar(select(Role).where(Role.name == "Viewer")).permissions = held
     session.commit()
-    assert close_reason_of(row) == "You may no longer open consoles of this machine."
+    assert close_reason_of(row) == "You may no longer open consoles of this instance."
 
 
 def test_an_operator_who_is_none_any_more_loses_the_console(open_session, browser_as, running, cast):
@@ -82,14 +82,14 @@ def test_an_operator_who_is_none_any_more_loses_the_console(open_session, browse
     assert close_reason_of(row) is None
     cast.admin.operator_role = "read_only"
     session.commit()
-    assert close_reason_of(row) == "You may no longer open consoles of this machine."
+    assert close_reason_of(row) == "You may no longer open consoles of this instance."
 
 
 def test_a_suspended_account_keeps_no_console(open_session, cast):
     row = open_session()
     cast.owner.suspended_at = clock.now()
     session.commit()
-    assert close_reason_of(row) == "You may no longer open consoles of this machine."
+    assert close_reason_of(row) == "You may no longer open consoles of this instance."
 
 
 def test_operators_list_and_close_them(open_session, browser_as, running):
@@ -134,7 +134,7 @@ def test_openings_and_endings_are_in_the_audit_log(open_session, running):
     assert (over.action, over.changes["reason"], over.changes["seconds"] >= 0) == ("console.closed", "left", True)
     assert [audit_view.describe_entry(entry) for entry in entries] == [
         "Console opened",
-        "Console closed after under 1 s",
+        "Console closed after < 1 s",
     ]
     assert over.account_id == running.account_id
     consoles.record_ended(row.id, reason="left", message="again")

@@ -179,7 +179,7 @@ def test_a_node_whose_cluster_issues_no_ticket_opens_no_screen(api_as, running, 
 def test_the_pages_say_that_there_is_no_ticket(browser_as, running, cluster_node):
     """CON-23: nothing is created by the button either, nor by a page that opens its screen again."""
     cluster_node.fault("console", "no-ticket")
-    sentence = "The screen cannot be opened. The hypervisor&#39;s cluster issued no ticket for the screen."
+    sentence = "The console cannot be opened. The hypervisor&#39;s cluster issued no ticket for the console."
     for who, prefix in (("owner", ""), ("admin", "/admin")):
         answer = browser_as(who).post(f"{prefix}/instances/{running.id}/console")
         assert answer.status_code == 503

@@ -363,7 +363,7 @@ class LibvirtNode(NodeDriver):
 
     def console(self, machine_id: str, password: str) -> Endpoint:
         return self.call(
-            message("open the screen"), CHANGE_TIMEOUT_SECONDS, vnc.open_console, machine_id, password, self.spec.uri
+            message("open the console"), CHANGE_TIMEOUT_SECONDS, vnc.open_console, machine_id, password, self.spec.uri
         )
 
     # --- attached disks

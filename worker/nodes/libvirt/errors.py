@@ -82,7 +82,9 @@ def to_node_error(error: libvirt.libvirtError, action_label: str, lost: bool) ->
     if code in AGENT_UNAVAILABLE_CODES:
         return AgentUnavailable(message("The guest agent does not answer."), f"{action_label}: {detail}")
     if is_full(error):
-        return NoCapacity(message("The hypervisor does not have enough room to {action}.", action=action_label), detail)
+        return NoCapacity(
+            message("The hypervisor does not have enough free space to {action}.", action=action_label), detail
+        )
     return Refused(message("The hypervisor could not {action}.", action=action_label), detail)
 
 

@@ -96,7 +96,7 @@ def put_image(connection: libvirt.virConnect, pool: str, image: Image, progress:
         upload(create_volume(volume_pool, image.name, xml.qcow2(image.name, 0)), source, image.size, progress)
     if volume_file_size(volume_pool, image.name) < image.size:
         detail = f"{image.name} is shorter than {image.size} bytes: its file is, or another transfer replaced it"
-        raise Refused(message("The image did not arrive as a whole."), detail)
+        raise Refused(message("The image was not copied completely."), detail)
     create_volume(volume_pool, image.name + COMPLETE_SUFFIX, xml.raw(image.name + COMPLETE_SUFFIX, 0))
 
 

@@ -30,7 +30,7 @@ def create(connection: libvirt.virConnect, machine_id: str, name: str, memory: b
     if (
         etree.fromstring(domain.XMLDesc()).find("os").get("firmware") == "efi"
     ):  # libvirt checks this only while the machine runs
-        raise Refused(message("A machine with secure boot cannot take snapshots."), f"machine {machine_id}")
+        raise Refused(message("An instance with secure boot cannot have snapshots."), f"machine {machine_id}")
     if (old_snapshot := find_snapshot(domain, name)) is not None:
         old_snapshot.delete()
     if memory or not domain.isActive():

@@ -117,7 +117,7 @@ def iter_definition_errors(tree: etree._Element) -> Iterator[str]:
     if system.get("firmware") == "efi" or tree.find("os/loader[@type='pflash']") is not None:
         yield message("Its firmware is UEFI, whose variables would be lost.")
     if tree.find("os/kernel") is not None:
-        yield message("It boots a kernel that lies on its host.")
+        yield message("It boots a kernel that is stored on its host.")
     for tag in PASSTHROUGH_DEVICES:
         if tree.find(f"devices/{tag}") is not None:
             yield message("It has a device of its host passed through ({tag}).", tag=tag.partition("[")[0])
@@ -125,7 +125,7 @@ def iter_definition_errors(tree: etree._Element) -> Iterator[str]:
     if backend is not None and (backend.get("type"), backend.get("version", "2.0")) != ("emulator", "2.0"):
         yield message("Its TPM is not an emulated TPM 2.0.")
     if tree.find(QEMU_COMMANDLINE_TAG) is not None:
-        yield message("It is given options of QEMU's own.")
+        yield message("It uses QEMU options that libvirt does not know.")
     if tree.find("launchSecurity") is not None:
         yield message("Its memory is encrypted by the host (launchSecurity).")
 
@@ -133,7 +133,7 @@ def iter_definition_errors(tree: etree._Element) -> Iterator[str]:
 def iter_host_state_errors(domain: libvirt.virDomain) -> Iterator[str]:
     """Yield what the host stores beside the definition and an import would lose."""
     if not domain.isPersistent():
-        yield message("Its host does not keep it: it is gone once it stops.")
+        yield message("It is transient: its host deletes it when it stops.")
         return
     if domain.hasManagedSaveImage():
         yield message("Its memory is saved on the host. Start it and shut it down first.")

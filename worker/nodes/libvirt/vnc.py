@@ -26,7 +26,7 @@ def open_console(connection: libvirt.virConnect, machine_id: str, password: str,
     graphics = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)).find("devices/graphics[@type='vnc']")
     if graphics is None or not graphics.get("passwd"):
         raise Refused(
-            message("The machine has no screen."), f"machine {machine_id} is defined without VNC or its password"
+            message("The instance has no VNC console."), f"machine {machine_id} is defined without VNC or its password"
         )
     host, via = find_route(graphics.get("listen", ""), uri)
     graphics.set("passwd", password[:VNC_LENGTH])
@@ -50,7 +50,7 @@ def find_route(listen: str, uri: str) -> tuple[str, str | None]:
             f"{address.hostname}: screens listen on {listen}; set vnc_listen in its qemu.conf to an address the panel "
             "reaches, or add the node by qemu+ssh://"
         )
-        raise Refused(message("The screen cannot be reached from the panel."), detail)
+        raise Refused(message("The panel cannot reach the VNC server."), detail)
     return (address.hostname if listen in WILDCARD_ADDRESSES else listen), None
 
 

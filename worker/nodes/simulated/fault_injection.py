@@ -76,7 +76,7 @@ class Faults(StoredNode):
             elif kind == "full":
                 raise NoCapacity(message("The hypervisor does not have enough space left."), detail)
             elif kind == "no-ticket":
-                raise NoTicket(message("The hypervisor's cluster issued no ticket for the screen."), detail)
+                raise NoTicket(message("The hypervisor's cluster issued no ticket for the console."), detail)
             elif kind == "silent":
                 time.sleep(self.options.deadline)
                 raise Unreachable(message("The hypervisor does not answer."), detail)

@@ -134,7 +134,8 @@ class Machines(StoredNode):
             live = orjson.loads(self._get_running(db, machine_id)["live"])
             if not (live["vnc"] and live["vnc_password"]):
                 raise Refused(
-                    message("The machine has no screen."), f"machine {machine_id} is defined without VNC or password"
+                    message("The instance has no VNC console."),
+                    f"machine {machine_id} is defined without VNC or password",
                 )
             self._change(db, machine_id, live=orjson.dumps({**live, "vnc_password": password}))
         return Endpoint(*get_vnc_address(), password)

@@ -23,7 +23,7 @@ class Snapshots(Machines):
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
             if orjson.loads(row["definition"]).get("secure_boot"):
-                raise Refused(message("A machine with secure boot cannot take snapshots."), f"machine {machine_id}")
+                raise Refused(message("An instance with secure boot cannot have snapshots."), f"machine {machine_id}")
             files = [list(file) for disk in list_disk_keys(row) for file in db.execute(DISK_FILES_QUERY, disk)]
             statement = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)"
             db.execute(statement, (machine_id, name, row["power"], orjson.dumps(files)))

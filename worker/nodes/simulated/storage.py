@@ -154,5 +154,5 @@ def read_virtual_size(image: Image) -> int:
         with image.path.open("rb") as file:
             header = file.read(32)
     except FileNotFoundError:
-        raise NotOnNode(message("The image's file is gone."), f"no file {image.path}") from None
+        raise NotOnNode(message("The file of the image is missing."), f"no file {image.path}") from None
     return int.from_bytes(header[24:32], "big") if header.startswith(b"QFI\xfb") else image.size

@@ -5,6 +5,7 @@ import json
 from flask import request, url_for
 
 from panel.auth.browser_session import actor
+from panel.core.messages import message
 from panel.pages.shared.area import endpoint_prefix, get_instance, is_operator_area, route, tab_url
 from panel.pages.shared.instances import docker_forms
 from panel.pages.shared.instances.docker_tab import MANAGE, exposed_ports, list_apps, refusal_message
@@ -15,20 +16,20 @@ from panel.web import flash_secrets
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
-from panel.web.translation import lazy_gettext
+from panel.web.translation import translate
 from panel.workflows import docker_logs, docker_support, reachability
 
 TEMPLATE_FOLDER = "customer/instances/docker"
-DEPLOY_MESSAGE = lazy_gettext("Deployment of {} requested.")
+DEPLOY_MESSAGE = message("Deployment of {name} requested.")
 APP_ACTION_MESSAGES = {
-    "start": lazy_gettext("Start of {} requested."),
-    "stop": lazy_gettext("Stop of {} requested."),
-    "restart": lazy_gettext("Restart of {} requested."),
+    "start": message("Start of {name} requested."),
+    "stop": message("Stop of {name} requested."),
+    "restart": message("Restart of {name} requested."),
     "retry": DEPLOY_MESSAGE,
-    "check": lazy_gettext("Check of {} requested."),
+    "check": message("Check of {name} requested."),
 }
-REMOVED_MESSAGE = lazy_gettext("Removal of {} requested. Data in its volumes stays on the instance.")
-REMOVED_LATER_MESSAGE = lazy_gettext("{} removed. Its containers are deleted when the instance is reachable again.")
+REMOVED_MESSAGE = message("Removal of {name} requested. Data in its volumes stays on the instance.")
+REMOVED_LATER_MESSAGE = message("{name} removed. Its containers are deleted when the instance is reachable again.")
 
 
 @route("POST", "/<instance_id>/apps/install", can=MANAGE)
@@ -68,7 +69,7 @@ def deploy_app(instance_id, slug):
     if not form.submit(deploy):
         return app_page(get_instance(instance_id), app, form, "form")
     row, _task, made_up = form.result
-    flash_message(DEPLOY_MESSAGE.format(app.name), "info")
+    flash_message(translate(DEPLOY_MESSAGE.format(name=app.name)), "info")
     if not made_up:
         return redirect_to(tab_url(instance, "apps"))
     flash_secrets.store(row.id, json.dumps(made_up))
@@ -103,7 +104,7 @@ def deploy_compose(instance_id):
         return deployments.deploy_compose(instance, actor=actor(), by_operator=is_operator_area(), **data)
 
     if form.submit(deploy):
-        flash_message(DEPLOY_MESSAGE.format(form.result[0].app_name), "info")
+        flash_message(translate(DEPLOY_MESSAGE.format(name=form.result[0].app_name)), "info")
         return redirect_to(tab_url(instance, "apps"))
     return compose_page(get_instance(instance_id), form, "form")
 
@@ -153,7 +154,9 @@ def use_app(instance_id, deployment_id, action):
         {"retry": deployments.retry, "check": deployments.request_probe}[action](row, **by)
     else:
         deployments.control(row, action, **by)
-    return action_done(APP_ACTION_MESSAGES[action].format(row.app_name), tab_url(instance, "apps"), "info")
+    return action_done(
+        translate(APP_ACTION_MESSAGES[action].format(name=row.app_name)), tab_url(instance, "apps"), "info"
+    )
 
 
 @route("POST", "/<instance_id>/apps/<deployment_id>/remove", can=MANAGE)
@@ -161,4 +164,5 @@ def remove_app(instance_id, deployment_id):
     instance = get_instance(instance_id)
     row = deployments.get(instance, deployment_id)
     name, task = row.app_name, deployments.remove(row, actor=actor(), by_operator=is_operator_area())
-    return action_done((REMOVED_MESSAGE if task else REMOVED_LATER_MESSAGE).format(name), tab_url(instance, "apps"))
+    done_message = REMOVED_MESSAGE if task else REMOVED_LATER_MESSAGE
+    return action_done(translate(done_message.format(name=name)), tab_url(instance, "apps"))

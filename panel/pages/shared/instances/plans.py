@@ -20,7 +20,7 @@ def change_plan(instance_id):
     instance, form = get_instance(instance_id), Form(PlanChange)
     by = {"actor": actor(), "by_operator": is_operator_area()}
     if form.submit(lambda plan_id: instances.change_plan(instance, plan_id=plan_id, **by)):
-        flash_message(_("Plan changed. Growth of the disk requested."))
+        flash_message(_("Plan changed. Resize of the disk requested."))
         return redirect_to(tab_url(instance, "overview"))
     return plan_page(get_instance(instance_id), form)
 
