@@ -111,7 +111,7 @@ class PageLayout:
 
     def search_pages(self, text):
         """Yield (icon, label, area, URL) of the pages of both areas whose label contains the text."""
-        for pages, area_label in ((customer_pages(), ""), (operator_pages(), "Admin")):
+        for pages, area_label in ((customer_pages(), ""), (operator_pages(), translation.gettext("Admin"))):
             for entry in pages.entries:
                 label = translation.gettext(entry.label)
                 if text.lower() in label.lower() and self.is_offered(entry):
@@ -137,8 +137,8 @@ class PageLayout:
     def areas(self):
         """Yield (label, URL, is current) of the two areas that operators switch between; nothing for customers."""
         if browser_session.has_permission(browser_session.ADMIN_HOME_PERMISSION):
-            yield "Admin", url_for("admin.show"), self.is_operator_area
-            yield "My resources", url_for("overview.show"), not self.is_operator_area
+            yield translation.gettext("Admin"), url_for("admin.show"), self.is_operator_area
+            yield translation.gettext("My resources"), url_for("overview.show"), not self.is_operator_area
 
     @property
     def recent_tasks(self):

@@ -4,6 +4,7 @@ import ast
 import re
 from zoneinfo import available_timezones
 
+import orjson
 import pytest
 import yaml
 from lxml import etree, html
@@ -34,6 +35,7 @@ PROPER_NAMES = {
     "UDP",
     "SSH",
     "SHA",
+    "TPM",
     "API",
     "CSV",
     "UTC",
@@ -41,7 +43,8 @@ PROPER_NAMES = {
     "init",
     "Node",
 }
-EXAMPLES = {"packages: - nginx", "ssh-ed25519 AAAA…", "prod, web", "#!/bin/sh apt-get install -y nginx"}
+EXAMPLES = {"packages: - nginx", "ssh-ed25519 AAAA", "prod, web", "#!/bin/sh apt-get install -y nginx", "Mbit/s"}
+COMMANDS = {"panel token admin", "panel token billing"}
 ROLE_PRESETS = {"Administrator", "Operator", "Read only"}
 """Names of roles are rows, as soon as somebody chooses them."""
 TIME_ZONES = available_timezones()
@@ -78,7 +81,7 @@ def texts_in_rows():
         for column in table.columns:
             if isinstance(column.type, String):
                 texts |= {text for text in session.scalars(select(column).distinct()) if text and text.isprintable()}
-    return sorted(texts, key=len, reverse=True)
+    return texts
 
 
 def yaml_texts(value):
@@ -88,6 +91,12 @@ def yaml_texts(value):
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from yaml_texts(part)
+
+
+def texts_of_the_image_catalog():
+    """Return names of distributions and releases."""
+    catalog = orjson.loads((ROOT / "panel" / "services" / "image_catalog.json").read_bytes())
+    return [text for text in yaml_texts(catalog) if WORD_PATTERN.search(text)]
 
 
 def texts_of_other_layers():
@@ -114,9 +123,9 @@ def texts_of_other_layers():
 
 def is_untranslated(text, data, known_texts):
     """Return whether words are left when data is removed: rows, time zones, identifiers, numbers with units, dates."""
-    text = UNIT_PATTERN.sub(" ", text).strip()
+    text = UNIT_PATTERN.sub(" ", text).strip().removesuffix("…")
     if (
-        text in EXAMPLES
+        text in EXAMPLES | COMMANDS
         or known_texts.fullmatch(text)
         or IDENTIFIER_PATTERN.fullmatch(text)
         or text.replace(" ", "_") in TIME_ZONES
@@ -137,10 +146,11 @@ def test_every_text_of_the_pages_is_translated(browser_as, cast, run_tasks, pseu
     browser.environ_base["HTTP_ACCEPT_LANGUAGE"] = pseudo_language["Accept-Language"]
     pages = [(path, answer) for path, answer in crawl_pages(browser, start) if answer.mimetype == "text/html"]
     assert len(pages) > 40
-    data, known_texts = texts_in_rows(), texts_of_other_layers()
+    data = sorted([*texts_in_rows(), *texts_of_the_image_catalog()], key=len, reverse=True)
+    known_texts = texts_of_other_layers()
     untranslated = {}
     for path, answer in pages:
         for text in visible_texts(answer.text):
             if is_untranslated(text, data, known_texts):
                 untranslated.setdefault(text, path)
-    assert untranslated == {}
+    assert not untranslated, "\n".join(f"{path}: {text}" for text, path in untranslated.items())
