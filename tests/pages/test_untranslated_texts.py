@@ -34,7 +34,6 @@ PROPER_NAMES = {
     "TCP",
     "UDP",
     "SSH",
-    "SHA",
     "TPM",
     "API",
     "CSV",
