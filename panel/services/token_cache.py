@@ -7,11 +7,11 @@ limit. So a revocation invalidates the caches of all processes at once. Without 
 
 import secrets
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 from redis import RedisError
-from sqlalchemy import event
+from sqlalchemy import Row, event
 from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 
 from panel.core import context
@@ -29,7 +29,7 @@ INVALIDATING_MODELS = (Token, Account, Member, Role)
 
 
 class CachedToken(NamedTuple):
-    token: object
+    token: Row
     word: bytes
     until: float
 
@@ -40,7 +40,7 @@ def find(digest: str) -> CachedToken | None:
     return entry if entry and entry.until > time.monotonic() else None
 
 
-def put(digest: str, token: Any, version: bytes | None) -> None:
+def put(digest: str, token: Row | None, version: bytes | None) -> None:
     """Cache a token that was looked up after `version` was read."""
     if token is None or version is None:
         return
