@@ -11,12 +11,13 @@ Lists are paged: their `query` derives from PageQuery, and the view passes its w
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, wraps
 from typing import Any
 
 import flask_smorest
 from flask import g
+from flask.blueprints import BlueprintSetupState
 from marshmallow import Schema, fields
 
 from api import idempotency
@@ -26,6 +27,7 @@ from api.request_parsing import Parser
 from panel.auth import permissions, requires_permission
 from panel.schemas.base import PageQuery, about
 from panel.services import usage
+from panel.services.access import Access
 
 __all__ = [
     "Admin",
@@ -58,29 +60,29 @@ class Resource(flask_smorest.Blueprint):
     repeatable: tuple[str, ...] = ("POST",)
     """Methods that support `Idempotency-Key` (api.idempotency)."""
 
-    def __init__(self, name, module, **options):
+    def __init__(self, name: str, module: str, **options: Any) -> None:
         self.resource = name
         super().__init__(f"{self.surface}_{name}", module, url_prefix=self.prefix, **options)
 
     def route(
         self,
-        rule,
+        rule: str,
         *,
-        op,
-        can,
-        query=None,
-        body=None,
-        out=None,
-        status=200,
-        also=(),
-        unscoped_kind=None,
-        budget="requests",
-        billed=False,
-        writes=False,
-        once=True,
-        idempotency_key=None,
-        **options,
-    ):
+        op: str,
+        can: str,
+        query: type[Schema] | None = None,
+        body: type[Schema] | None = None,
+        out: Any = None,
+        status: int = 200,
+        also: Sequence[str] = (),
+        unscoped_kind: str | None = None,
+        budget: str = "requests",
+        billed: bool = False,
+        writes: bool = False,
+        once: bool = True,
+        idempotency_key: Any = None,
+        **options: Any,
+    ) -> Any:
         """Register an operation.
 
         `also`: further, undocumented paths of the same view. `unscoped_kind`: the kind of token that needs no scope.
@@ -90,7 +92,7 @@ class Resource(flask_smorest.Blueprint):
         documented parameter of an operation that handles the key itself.
         """
 
-        def register(view):
+        def register(view: Callable[..., Any]) -> Callable[..., Any]:
             paged = with_page(view, query, self.surface) if query and issubclass(query, PageQuery) else view
             wrapped_view = self.response(status, out, content_type="text/csv" if out is CSV else None)(
                 raise_on_failure(paged)
@@ -100,7 +102,7 @@ class Resource(flask_smorest.Blueprint):
             if query:
                 wrapped_view = self.arguments(query(), location="query")(wrapped_view)
             scope = self.scope(rule, *options["methods"])
-            extensions = {"x-permission": can} | ({"x-scope": scope} if scope else {})
+            extensions: dict[str, Any] = {"x-permission": can} | ({"x-scope": scope} if scope else {})
             key = idempotency_key
             operation = f"{self.surface}.{self.resource}.{op}"
             if billed:
@@ -125,27 +127,29 @@ class Resource(flask_smorest.Blueprint):
 
         return register
 
-    def scope(self, rule, method):
+    def scope(self, rule: str, method: str) -> str | None:
         """Return the scope that a token needs, or None where tokens of the surface have no scopes."""
 
 
-def with_id_converter(rule):
+def with_id_converter(rule: str) -> str:
     """Return the rule with the id converter, so that a word in a path is never taken for an id."""
     return ID_SEGMENT.sub(r"<id:\1>", rule)
 
 
-def require_billing(view):
+def require_billing(view: Callable[..., Any]) -> Callable[..., Any]:
     """Return the view, guarded by usage.ensure_billing_enabled."""
 
     @wraps(view)
-    def guarded(*args, **kwargs):
+    def guarded(*args: Any, **kwargs: Any) -> Any:
         usage.ensure_billing_enabled(account())
         return view(*args, **kwargs)
 
     return guarded
 
 
-def extra_path(path, endpoint, view, methods):
+def extra_path(
+    path: str, endpoint: str, view: Callable[..., Any], methods: Sequence[str]
+) -> Callable[[BlueprintSetupState], None]:
     return lambda state: state.app.add_url_rule(path, endpoint, view, methods=methods)
 
 
@@ -154,7 +158,7 @@ class User(Resource):
 
     surface, prefix = "user", "/api"
 
-    def scope(self, rule, method):
+    def scope(self, rule: str, method: str) -> str | None:
         """Return the scope that follows from path and method, independent of `op` (specification 5.3)."""
         return permissions.scope(rule, method)
 
@@ -166,18 +170,19 @@ class Admin(Resource):
     repeatable = ("POST", "PUT", "PATCH", "DELETE")
 
     @staticmethod
-    def _prepare_response_content(data):
+    def _prepare_response_content(data: Any) -> dict[str, Any]:
         body = {"success": True, "message": None}
         if isinstance(data, dict) and "__rows__" in data:
             return {**body, "data": data["__rows__"], "meta": data["meta"]}
         return {**body, "message": g.pop("said", None), **({} if data is None else {"data": data})}
 
     @staticmethod
-    def _make_doc_response_schema(schema):
+    def _make_doc_response_schema(schema: Any) -> Any:
         if schema is CSV:
             return schema
         many = schema is not None and schema.many
-        return enveloped(schema if isinstance(schema, Rows) or schema is None else type(schema), many)
+        documented: Any = schema if isinstance(schema, Rows) or schema is None else type(schema)
+        return enveloped(documented, many)
 
 
 class Billing(Admin):
@@ -191,7 +196,7 @@ SUCCESS = about("Always true: failures have their own shape.", True)
 
 
 @cache
-def wrapped(key, schema):
+def wrapped(key: str, schema: Any) -> Schema:
     """Return a schema of `{success, message, <key>: {…}}`."""
     name = f"{schema_name(schema)}Under{key.title().replace('_', '')}"
     return Done.from_dict({key: fields.Nested(schema, **DATA)}, name=name)()
@@ -207,7 +212,7 @@ class Done(Schema):
 
 
 @cache
-def result(**also):
+def result(**also: Any) -> Schema:
     """Return a schema of `{success, message}` and further fields, which are optional in the response."""
     schema = Done.from_dict(also, name="Done" + "".join(name.title().replace("_", "") for name in also))
     return with_optional(schema, also)()
@@ -220,9 +225,9 @@ def with_optional(schema: Any, names: Iterable[str]) -> Any:
 
 
 @cache
-def enveloped(schema, many=False):
+def enveloped(schema: Any, many: bool = False) -> Any:
     """Return the schema of an answer in the operators' envelope, for the OpenAPI document."""
-    declared = {
+    declared: dict[str, fields.Field] = {
         "success": fields.Boolean(**SUCCESS),
         "message": fields.String(allow_none=True, **about("What happened, in a sentence.", "The instance starts.")),
     }
@@ -236,15 +241,15 @@ def enveloped(schema, many=False):
     return Schema.from_dict(declared, name=f"{schema_name(schema)}{kind}Envelope" if schema else "Envelope")()
 
 
-def set_message(message):
+def set_message(message: str) -> None:
     """Set `message` of the envelope of this request's response."""
     g.said = message
 
 
-def account():
+def account() -> Access:
     """Return the access of the token: its account, and for a team member the permissions."""
     return g.caller.access
 
 
-def actor():
+def actor() -> str:
     return g.caller.actor
