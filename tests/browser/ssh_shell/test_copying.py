@@ -114,7 +114,7 @@ def test_shell_links_open_in_new_tab(shell):
     row = shell.page.locator(".xterm-rows > div", has_text=re.compile("^https")).bounding_box()
     shell.page.mouse.move(row["x"] + 40, row["y"] + 5)
     shell.page.mouse.move(row["x"] + 45, row["y"] + 5)
-    expect(shell.page.locator("#aim")).to_have_text("https://docs.example.com/guide")
+    expect(shell.page.locator("#link-target")).to_have_text("https://docs.example.com/guide")
     with shell.page.context.expect_page() as opened:
         shell.page.mouse.click(row["x"] + 45, row["y"] + 5)
     assert opened.value.url == "https://docs.example.com/guide"
