@@ -55,9 +55,13 @@ class Words(Schema):
 def show():
     """Show what is there, what is under way and what needs attention."""
     access = kit.account()
-    seen = dashboard.summarize_instances(access)
-    ailing = session.scalars(instances.with_problems(access).limit(MAX_ROWS)).unique().all() if seen else []
-    data = {"instances": seen, "tasks_running": dashboard.count_running_tasks(access), "attention": ailing}
+    summary = dashboard.summarize_instances(access)
+    problems = session.scalars(instances.with_problems(access).limit(MAX_ROWS)).unique().all() if summary else []
+    data = {
+        "instances": summary,
+        "tasks_running": dashboard.count_running_tasks(access),
+        "attention": problems,
+    }
     return {"message": None, "data": data}
 
 

@@ -47,7 +47,7 @@ class BrowserSocket(ObservableWebSocket):
         return protocols[0]
 
     @property
-    def gone(self):
+    def is_disconnected(self):
         return self.socket is None
 
     @property
@@ -60,11 +60,11 @@ class BrowserSocket(ObservableWebSocket):
         return self.is_close_sent or self.is_close_received
 
     @property
-    def left(self):
+    def is_closed_cleanly(self):
         """Return whether the browser closed the WebSocket properly, with a close frame."""
         return self.is_close_received and self.close_code != 1006
 
-    def put(self, message, opcode=BINARY):
+    def send_message(self, message, opcode=BINARY):
         """Send a message, or as much of it as the socket takes; `flush` sends the rest."""
         if not self.closing:
             self.queue_message(opcode, message)
@@ -86,11 +86,11 @@ class BrowserSocket(ObservableWebSocket):
             return
         if self.pending_pong is not None:
             ping, self.pending_pong = self.pending_pong, None
-            self.put(ping, PONG)
+            self.send_message(ping, PONG)
 
     def messages(self):
         """Yield the messages that have arrived. Ends when there are no more for now, or for ever (`closing`,
-        `gone`)."""
+        `is_disconnected`)."""
         try:
             while (message := self.recvmsg()) is not None:
                 yield message

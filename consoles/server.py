@@ -118,9 +118,9 @@ class ConsoleServer:
         with self.lock:
             return list(self.lines)
 
-    def close(self, where, close_reason):
+    def close(self, labels, close_reason):
         """Close the consoles with these labels; return how many there are."""
-        streams = [stream for stream in self.now() if where.items() <= stream.labels.items()]
+        streams = [stream for stream in self.now() if labels.items() <= stream.labels.items()]
         for stream in streams:
             self.event_loop.call(stream.end, close_reason)
         return len(streams)

@@ -134,10 +134,10 @@ class ConsoleStream:
                 if self.is_activity(message):
                     self.used_at = time.monotonic()
                 self.take(message)
-        if self.browser.gone:
-            self.drop(close_codes.CLIENT_CLOSED if self.browser.left else close_codes.CLIENT_LOST)
+        if self.browser.is_disconnected:
+            self.drop(close_codes.CLIENT_CLOSED if self.browser.is_closed_cleanly else close_codes.CLIENT_LOST)
         elif self.browser.closing:
-            self.end(close_codes.CLIENT_CLOSED if self.browser.left else close_codes.BROKEN)
+            self.end(close_codes.CLIENT_CLOSED if self.browser.is_closed_cleanly else close_codes.BROKEN)
 
     def read_upstream(self, event):
         if self.upstream is None or self.close_reason:
@@ -191,7 +191,7 @@ class ConsoleStream:
 
     def show(self, data, **options):
         self.down += len(data)
-        self.browser.put(data, **options)
+        self.browser.send_message(data, **options)
 
     def ready(self):
         self.opened_at = time.monotonic()
@@ -225,7 +225,7 @@ class ConsoleStream:
             self.end(close_codes.UNUSED)
         elif now >= self.next_ping_at and not self.browser.unsent:
             self.next_ping_at = now + self.event_loop.ping
-            self.browser.put(b"", PING)
+            self.browser.send_message(b"", PING)
 
     def end(self, close_reason: CloseReason):
         """Send what is queued for the browser, then the close frame with the reason; the browser has `goodbye` seconds
@@ -238,7 +238,7 @@ class ConsoleStream:
         self.abort_at = time.monotonic() + self.event_loop.goodbye
         self.close_upstream()
         try:
-            if self.browser.gone:
+            if self.browser.is_disconnected:
                 self.drop(close_reason)
             else:
                 self.browser.put_close(close_reason.code, close_reason.reason)

@@ -107,13 +107,13 @@ class SshConsole(ConsoleStream):
 
     def tell(self, message):
         if self.is_panel_client:
-            self.browser.put(message, TEXT)
+            self.browser.send_message(message, TEXT)
 
     def on_upstream_closed(self):
         self.end(close_codes.FAILED)  # a relay that ends properly sends END first
 
     def end(self, close_reason):
-        if self.close_reason is None and not self.browser.gone:
+        if self.close_reason is None and not self.browser.is_disconnected:
             with suppress(OSError):  # `end` gets the same error
                 self.tell(
                     orjson.dumps({"type": "ended", "reason": close_reason.word, "message": close_reason.sentence})
@@ -211,7 +211,7 @@ class GuestRelay(threading.Thread):
         last_progress_at = time.monotonic()
         while data and not self.channel.closed:
             if self.channel.send_ready():
-                data = data[self.sent(data) :]
+                data = data[self.send_to_guest(data) :]
                 last_progress_at = time.monotonic()
                 continue
             with self.changed:
@@ -221,7 +221,7 @@ class GuestRelay(threading.Thread):
                 raise OSError("The browser's side is gone.")
         self.is_stuck = False
 
-    def sent(self, data):
+    def send_to_guest(self, data):
         """Return how many bytes the guest took; all, when it is gone."""
         try:
             return self.channel.send(data)

@@ -90,7 +90,7 @@ class Tunnel:
     def failed(self):
         return bool(self.process.returncode)
 
-    def said(self):
+    def read_errors(self):
         """Return ssh's error output since the last call."""
         return (self.words.read(65536) or b"").decode(errors="replace").strip()
 

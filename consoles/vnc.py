@@ -202,7 +202,7 @@ class VncConsole(ConsoleStream):
             self.on_tunnel_closed()
 
     def on_tunnel_closed(self):
-        output, failed = self.tunnel.said(), self.tunnel.failed
+        output, failed = self.tunnel.read_errors(), self.tunnel.failed
         if failed:
             log.info("console_tunnel_failed", via=self.target.via, said=output, **self.labels)
         if self.talk is not None:

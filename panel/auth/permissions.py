@@ -127,12 +127,12 @@ def scope(path, method):
 
     `path` may have placeholders. Raise LookupError for a path of no family.
     """
-    first, *rest = path.removeprefix("/api/").strip("/").split("/")
-    if first in UNSCOPED_SEGMENTS and not rest:
+    segment, *further_segments = path.removeprefix("/api/").strip("/").split("/")
+    if segment in UNSCOPED_SEGMENTS and not further_segments:
         return None
     family = (
-        SCOPE_FAMILY_BY_VPC_SEGMENT.get(rest[1]) if first == "vpc" and len(rest) > 1 else None
-    ) or SCOPE_FAMILY_BY_SEGMENT.get(first)
+        SCOPE_FAMILY_BY_VPC_SEGMENT.get(further_segments[1]) if segment == "vpc" and len(further_segments) > 1 else None
+    ) or SCOPE_FAMILY_BY_SEGMENT.get(segment)
     if family is None:
         raise LookupError(f"{path} belongs to no scope family.")
     return f"{family}:{'read' if method in READ_METHODS else 'write'}"

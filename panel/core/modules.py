@@ -7,4 +7,4 @@ from types import ModuleType
 
 def import_modules(package: ModuleType) -> list[ModuleType]:
     """Import all direct modules and subpackages of a package. Return them, sorted by name."""
-    return [import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
+    return [import_module(f"{package.__name__}.{module.name}") for module in pkgutil.iter_modules(package.__path__)]

@@ -41,9 +41,9 @@ def name_field(**options):
 
 
 def permissions_field(**options):
-    known = fields.String(validate=validate.OneOf(PERMISSIONS, error=message("{input} is not a permission.")))
+    permission = fields.String(validate=validate.OneOf(PERMISSIONS, error=message("{input} is not a permission.")))
     return fields.List(
-        known,
+        permission,
         validate=validate.Length(max=len(PERMISSIONS)),
         **options,
         **about("What its members may do; `GET /api/team/permissions` lists all.", ["instances.view"]),

@@ -31,7 +31,7 @@ class AddressEntitlement:
     primary: str | None = None
     """The instance's column with the first address of this kind."""
 
-    def held(self, instance):
+    def allocated_rows(self, instance):
         """Return the addresses of this kind that the instance has."""
         rows = instance.prefixes if self.kind == "routed" else instance.addresses
         return [row for row in rows if (row.family, row.kind) == (self.family, self.kind)]
@@ -67,7 +67,7 @@ def get_entitlement_of(address):
 def get_usage(instance):
     """Return for each entitlement how many addresses the instance has and how many its plan includes."""
     return [
-        (entitlement, len(entitlement.held(instance)), entitlement.entitled(instance.plan))
+        (entitlement, len(entitlement.allocated_rows(instance)), entitlement.entitled(instance.plan))
         for entitlement in ADDRESS_ENTITLEMENTS
     ]
 
@@ -105,7 +105,7 @@ def allocate_missing(instance, plan, reason, error_field=None):
         if not entitlement.entitled(plan) or not (entitlement.kind == "private" or has_public_interface(instance)):
             continue
         ensure_interface(instance, plan)
-        missing = entitlement.entitled(plan) - len(entitlement.held(instance))
+        missing = entitlement.entitled(plan) - len(entitlement.allocated_rows(instance))
         if missing > 0:
             allocate(instance, entitlement, missing, reason=reason.format(entitlement.word), error_field=error_field)
             is_changed = True

@@ -26,11 +26,11 @@ def wait_for_check(instance, requested_at):
     query = select(DockerEngine.support_checked_at).where(DockerEngine.instance_id == instance.id)
 
     def is_checked():
-        found = session.scalar(query)
-        return found is not None and found >= requested_at
+        checked_at = session.scalar(query)
+        return checked_at is not None and checked_at >= requested_at
 
     session.commit()  # releases locks while a worker checks
     jobs.enqueue_call("worker.tasks.docker_deployments.check_support", instance.id)
     waiting.wait_until(is_checked, SUPPORT_CHECK_TIMEOUT_SECONDS)
-    if found := session.get(DockerEngine, instance.id):
-        session.refresh(found)
+    if engine := session.get(DockerEngine, instance.id):
+        session.refresh(engine)

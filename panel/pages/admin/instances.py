@@ -60,10 +60,10 @@ def index():
     state = request.args.get("state")
     filters = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
     filters["state"] = state if state in INSTANCE_STATES else None
-    query, wrong = search_or_empty(**filters)
+    query, search_error = search_or_empty(**filters)
     page = Page(query)
     common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
-    common |= {"search_error": wrong, "actions": OPERATOR_BULK_BUTTONS}
+    common |= {"search_error": search_error, "actions": OPERATOR_BULK_BUTTONS}
     context = common | {
         "filtered": any(filters.values()),
         "states": labels.INSTANCE_STATES.items(),
@@ -214,7 +214,7 @@ def destroy(instance_id):
     """Destroy the instance. Requires its name, because the data on its disks is lost."""
     instance = instances.get(instance_id)
     if request.form.get("typed", "").strip() != instance.name:
-        wrong = _("Type %(name)s to confirm. Nothing was destroyed.", name=instance.name)
-        raise Invalid(wrong, typed=wrong)
+        error_message = _("Type %(name)s to confirm. Nothing was destroyed.", name=instance.name)
+        raise Invalid(error_message, typed=error_message)
     task = instances.destroy(instance, actor=actor(), by_operator=True)
     return redirect_to(url_for("admin_tasks.show", task_id=task.id))

@@ -65,12 +65,12 @@ def show():
     running = tasks.listing(status="open")
     lately = overview.select_failed_since(start_of_day())
     failed, failures = count_rows(lately), session.scalars(lately.limit(MAX_NAMED_ITEMS)).all()
-    rooms = overview.list_capacities()
+    capacities = overview.list_capacities()
     return render(
         "admin/overview/show.html",
         "live",
-        items=sort_findings(failed, failures, rooms),
-        capacities=rooms,
+        items=sort_findings(failed, failures, capacities),
+        capacities=capacities,
         states=overview.count_states(),
         running_tasks=session.scalars(running.limit(MAX_NAMED_ITEMS)).all(),
         running_task_count=count_rows(running),
@@ -100,10 +100,10 @@ class AttentionItem:
     address: str
 
 
-def sort_findings(failed, failures, rooms):
+def sort_findings(failed, failures, capacities):
     """Return all attention items, most severe first."""
     return sorted(
-        [*iter_findings(failed, failures), *iter_capacity_findings(rooms)],
+        [*iter_findings(failed, failures), *iter_capacity_findings(capacities)],
         key=lambda item: SEVERITY_LEVELS.index(item.level),
     )
 
@@ -170,19 +170,21 @@ def iter_customer_failures():
             yield AttentionItem("info", "users", title, text, url_for("admin_tasks.failed"))
 
 
-def iter_capacity_findings(rooms):
+def iter_capacity_findings(capacities):
     """Yield items for full or nearly full locations, and for hypervisors without KVM."""
-    full = overview.list_full_locations(rooms)
-    for room in full:
-        resource, percent = overview.get_fullest_resource(room)
-        title = _("%(name)s is full", name=room.group.display_name)
+    full = overview.list_full_locations(capacities)
+    for capacity in full:
+        resource, percent = overview.get_fullest_resource(capacity)
+        title = _("%(name)s is full", name=capacity.group.display_name)
         text = _("No plan fits. %(usage)s Add a hypervisor.", usage=format_allocation(resource, percent))
-        yield AttentionItem("danger", "server-off", title, text, location_url(room))
-    for room in rooms:
-        resource, percent = overview.get_fullest_resource(room)
-        if room not in full and room.group.enabled and percent >= overview.NEARLY_FULL_PERCENT:
-            title = _("%(name)s is nearly full", name=room.group.display_name)
-            yield AttentionItem("warning", "server", title, format_allocation(resource, percent), location_url(room))
+        yield AttentionItem("danger", "server-off", title, text, location_url(capacity))
+    for capacity in capacities:
+        resource, percent = overview.get_fullest_resource(capacity)
+        if capacity not in full and capacity.group.enabled and percent >= overview.NEARLY_FULL_PERCENT:
+            title = _("%(name)s is nearly full", name=capacity.group.display_name)
+            yield AttentionItem(
+                "warning", "server", title, format_allocation(resource, percent), location_url(capacity)
+            )
     for node in session.scalars(overview.select_unaccelerated_hypervisors().limit(MAX_NAMED_ITEMS)):
         title = _("%(name)s runs without KVM", name=node.name)
         yield AttentionItem("warning", "server", title, node.acceleration_note, hypervisor_url(node))

@@ -29,8 +29,11 @@ def show():
 
 def search_groups(query):
     for kind, rows in platform_search.search(query, MAX_RESULTS_PER_KIND, has_permission) if query else ():
-        shown = operator_pages().search_results[kind]
+        result_type = operator_pages().search_results[kind]
         yield (
-            _(shown.label),
-            [(shown.icon, shown.label_of(label), details or "", shown.url(row_id)) for row_id, label, details in rows],
+            _(result_type.label),
+            [
+                (result_type.icon, result_type.label_of(label), details or "", result_type.url(row_id))
+                for row_id, label, details in rows
+            ],
         )

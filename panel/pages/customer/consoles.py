@@ -45,17 +45,17 @@ def screen(secret):
 
 
 def screen_page(row, secret):
-    instance, reached = row.instance, find_console_role(row.instance)
+    instance, console_role = row.instance, find_console_role(row.instance)
     return render(
         "console/vnc.html",
         name=instance.display_name,
         password=row.password,
         socket=socket_url(secret),
         keymap=instance.vnc_keymap,
-        new_session_url=url_for(".again", secret=secret),
+        new_session_url=url_for(".reopen", secret=secret),
         state=url_for(".state", secret=secret),
-        back=back_url(instance, reached),
-        power=list(power_buttons(instance)) if reached == "mine" else [],
+        back=back_url(instance, console_role),
+        power=list(power_buttons(instance)) if console_role == "mine" else [],
     )
 
 
@@ -84,8 +84,8 @@ def back_url(instance, role):
 def new_session_url(row):
     """Return the URL that creates a new session of the same screen, or None without permission."""
     ends = {"mine": "consoles.new_screen", "operator": "admin_consoles.new_screen"}
-    reached = find_console_role(row.instance)
-    return url_for(ends[reached], instance_id=row.instance_id) if reached else None
+    console_role = find_console_role(row.instance)
+    return url_for(ends[console_role], instance_id=row.instance_id) if console_role else None
 
 
 def power_buttons(instance):
@@ -105,15 +105,15 @@ def power_buttons(instance):
 @bp.post("/console/<secret>/again")
 @require_page_permission(permissions.PUBLIC)
 @audit_label("Request console")
-def again(secret):
+def reopen(secret):
     """Create a new session in place of a redeemed one, for a signed-in person with permission."""
     row = consoles.find("screen", secret)
     if current_account() is None:
         raise Unauthenticated(_("Sign in to open the console again."))
-    if row is None or (reached := find_console_role(row.instance)) is None:
+    if row is None or (console_role := find_console_role(row.instance)) is None:
         raise NotFound(_("No such console."))
-    ensure_permission(CONSOLE_PERMISSION if reached == "mine" else OPERATOR_CONSOLE_PERMISSION)
-    operator = reached == "operator"
+    ensure_permission(CONSOLE_PERMISSION if console_role == "mine" else OPERATOR_CONSOLE_PERMISSION)
+    operator = console_role == "operator"
     new_row, new_secret = vnc_console.open_vnc_session(
         row.instance, audit_context.session_owner(operator), by_operator=operator
     )

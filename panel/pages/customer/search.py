@@ -29,8 +29,8 @@ def search_groups(query):
     both areas."""
     if query:
         for kind, rows in dashboard.search(current_access(), query, MAX_RESULTS_PER_KIND):
-            shown = customer_pages().search_results[kind.name]
-            yield _(shown.label), [(shown.icon, *kind.describe(row), shown.url(row)) for row in rows]
+            result_type = customer_pages().search_results[kind.name]
+            yield _(result_type.label), [(result_type.icon, *kind.describe(row), result_type.url(row)) for row in rows]
     yield _("Actions"), list(permitted_actions(query))
 
 

@@ -20,8 +20,8 @@ bp = Blueprint("sso", __name__)
 def show(secret):
     try:
         return render("customer/sso/show.html", account=sso.get_account(secret), secret=secret)
-    except NotFound as gone:
-        return closed_page(gone)
+    except NotFound as error:
+        return closed_page(error)
 
 
 @bp.post("/sso/<secret>")
@@ -30,11 +30,11 @@ def show(secret):
 def arrive(secret):
     try:
         account, leads_to = sso.redeem(secret)
-    except NotFound as gone:
-        return closed_page(gone)
+    except NotFound as error:
+        return closed_page(error)
     admitted = login.start_login(account)
     return redirect_to(leads_to if admitted else url_for("sign_in.second_step", next=leads_to))
 
 
-def closed_page(gone):
-    return render("customer/sso/link_expired.html", status=gone.status, message=gone.message)
+def closed_page(error):
+    return render("customer/sso/link_expired.html", status=error.status, message=error.message)

@@ -109,14 +109,14 @@ def create():
     elif form.submit(create_token):
         token, value = form.result
         flash_secrets.store(token.id, value)
-        return redirect_to(url_for(".made", token_id=token.id))
+        return redirect_to(url_for(".created", token_id=token.id))
     return form_page(form)
 
 
 def offered_scopes():
     """Return the scopes that an operation requires and that this account can use now."""
-    closed = list_closed_families(current_access())
-    return {scope for scope in permissions_in_use.used_scopes() if scope.partition(":")[0] not in closed}
+    closed_families = list_closed_families(current_access())
+    return {scope for scope in permissions_in_use.used_scopes() if scope.partition(":")[0] not in closed_families}
 
 
 def preset_scopes(key):
@@ -149,8 +149,8 @@ def fill_form(form_values):
         filled.setlist("scopes", preset_scopes(which))
     if action == "column":
         column = {scope for scope in offered_scopes() if scope.endswith(f":{which}")}
-        chosen = set(form_values.getlist("scopes"))
-        filled.setlist("scopes", list(chosen - column if column <= chosen else chosen | column))
+        selected = set(form_values.getlist("scopes"))
+        filled.setlist("scopes", list(selected - column if column <= selected else selected | column))
     if action == "address":
         addresses = form_values.get("allowed_ips", "").split()
         filled["allowed_ips"] = "\n".join(dict.fromkeys([*addresses, str(source_address())]))
@@ -159,7 +159,7 @@ def fill_form(form_values):
 
 @bp.get("/<token_id>/made")
 @require_page_permission(MANAGE)
-def made(token_id):
+def created(token_id):
     """Show the new token's value once. A reload redirects to the token's page."""
     value = flash_secrets.pop(token_id)
     if value is None:

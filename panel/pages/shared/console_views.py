@@ -8,12 +8,12 @@ from panel.web.htmx import render
 from panel.workflows import ssh_console
 
 
-def console_refusals(instance, not_permitted, by_operator=False):
+def console_refusals(instance, permission_reason, by_operator=False):
     """Return why screen and shell cannot be opened: for each a reason or None."""
-    no_screen, no_shell = consoles.vnc_error(instance, by_operator), consoles.shell_error(instance)
+    vnc_error, shell_error = consoles.vnc_error(instance, by_operator), consoles.shell_error(instance)
     return {
-        "screen": not_permitted or REASONS.get(no_screen),
-        "shell": not_permitted or (no_shell and no_shell.message),
+        "screen": permission_reason or REASONS.get(vnc_error),
+        "shell": permission_reason or (shell_error and shell_error.message),
     }
 
 

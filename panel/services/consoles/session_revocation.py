@@ -83,7 +83,7 @@ def make_right_check(
     persons = {row.person_id: row for row in session.execute(select_persons(collect_ids(rows, "person_id")))}
     reachable = get_reachable_pairs(rows, persons)
 
-    def why(row: ConsoleSession) -> str | None:
+    def find_access_error(row: ConsoleSession) -> str | None:
         opened_by = row.opened_by
         if opened_by.get("sign_in_id") and opened_by["sign_in_id"] not in live_sessions:
             return SIGNED_OUT_MESSAGE
@@ -100,7 +100,7 @@ def make_right_check(
             return None if (opened_by["person_id"], row.instance_id) in reachable else NOT_PERMITTED_MESSAGE
         return None
 
-    return why
+    return find_access_error
 
 
 def collect_ids(rows: Iterable[ConsoleSession], name: str) -> set[str]:

@@ -123,17 +123,17 @@ def compose(app: App, environment: dict[str, str], port_mappings: list[dict[str,
     return remap_ports(app.template, port_mappings, app.service), complete_values(app, environment or {})
 
 
-def complete_values(app: App, given: dict[str, str]) -> dict[str, str]:
+def complete_values(app: App, given_values: dict[str, str]) -> dict[str, str]:
     """Return the values of all variables of the app. Raise Invalid for unknown or missing ones."""
-    validate_variables(given)
+    validate_variables(given_values)
     declared = {variable.name for variable in app.variables}
-    if unknown := sorted(given.keys() - declared):
+    if unknown := sorted(given_values.keys() - declared):
         known = ", ".join(variable.name for variable in app.variables) or "none"
         raise Invalid(
             message("The app has no such variable."),
             env_variables=message("Unknown: {unknown}. Known: {known}.", unknown=", ".join(unknown), known=known),
         )
-    values = {variable.name: given.get(variable.name) or default_value(variable) for variable in app.variables}
+    values = {variable.name: given_values.get(variable.name) or default_value(variable) for variable in app.variables}
     if missing := [variable for variable in app.variables if variable.required and not values[variable.name]]:
         sentences = [
             message("{name} ({label}) is needed.", name=variable.name, label=variable.label) for variable in missing

@@ -64,14 +64,14 @@ def lock_interface(instance: Instance) -> Interface:
 
 def allocate_next(instance: Instance, entitlement: AddressEntitlement, count: int, by_operator: bool) -> list[Address]:
     """Assign the next free addresses. Customers get as many as the plan includes."""
-    count_held, allowed = len(entitlement.held(instance)), entitlement.entitled(instance.plan)
-    if not by_operator and count_held + count > allowed:
+    allocated_count, allowed = len(entitlement.allocated_rows(instance)), entitlement.entitled(instance.plan)
+    if not by_operator and allocated_count + count > allowed:
         label = entitlement.text if allowed == 1 else f"{entitlement.text}es"
         sentence = message(
             "The plan comes with {allowed} {label}, and the instance has {held}.",
             allowed=allowed,
             label=label,
-            held=count_held,
+            held=allocated_count,
         )
         raise Invalid(sentence, count=sentence)
     return address_allocation.allocate(instance, entitlement, count, reason=f"{entitlement.word}_not_available")
@@ -109,7 +109,7 @@ def get_held_addresses(instance: Instance, ips: Sequence[str]) -> list[Address]:
 def release(instance: Instance, address: Address) -> None:
     if address.is_primary:
         entitlement = address_allocation.get_entitlement_of(address)
-        if len(entitlement.held(instance)) > 1:
+        if len(entitlement.allocated_rows(instance)) > 1:
             raise Invalid(
                 message("This is the primary address."), ips=message("Make another address the primary one first.")
             )

@@ -20,19 +20,21 @@ from panel.web.paging import Page
 def index():
     state = request.args.get("state") if request.args.get("state") in INSTANCE_STATES else None
     search = request.args.get("search", "").strip()[:255]
-    listed = session.scalars(projects.listing(current_access())).all() if has_permission("projects.view") else []
-    project = next((row for row in listed if row.id == request.args.get("project")), None)
-    query, wrong = search_or_empty(current_access(), search=search, state=state, project_id=project and project.id)
+    project_rows = session.scalars(projects.listing(current_access())).all() if has_permission("projects.view") else []
+    project = next((row for row in project_rows if row.id == request.args.get("project")), None)
+    query, search_error = search_or_empty(
+        current_access(), search=search, state=state, project_id=project and project.id
+    )
     page = Page(query)
-    restless = any(instance.state in ("pending", "migrating") for instance in page)
+    has_changing_instances = any(instance.state in ("pending", "migrating") for instance in page)
     context = {
         "page": page,
         "state": state,
         "search": search,
         "states": INSTANCE_STATES,
-        "has_changing_instances": restless,
+        "has_changing_instances": has_changing_instances,
     }
-    context |= {"project": project, "projects": listed}
-    context |= {"search_error": wrong, "actions": CUSTOMER_BULK_BUTTONS}
+    context |= {"project": project, "projects": project_rows}
+    context |= {"search_error": search_error, "actions": CUSTOMER_BULK_BUTTONS}
     context |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
     return render("customer/instances/index.html", "rows", power_buttons=iter_power_buttons, **context)

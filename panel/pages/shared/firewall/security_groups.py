@@ -79,17 +79,19 @@ def group_page(group_id, form, block):
     platform's groups only to the platform's."""
     group = get_visible(group_id)
     owner = owner_emails.find_account(group) if is_operator_area() else current_access()
-    seen = has_permission("instances.view")
+    can_view_instances = has_permission("instances.view")
     groups, sets = (session.scalars(service.listing(owner)).all() for service in (security_groups, ip_sets))
     context = {
         "group": group,
         "form": form,
         "rules": security_groups.list_rules(group),
-        "inside": session.scalars(security_groups.select_instances(group, scope_account())).all() if seen else None,
+        "inside": session.scalars(security_groups.select_instances(group, scope_account())).all()
+        if can_view_instances
+        else None,
         "others": session.scalars(
             security_groups.select_other_instances(group, owner).limit(MAX_OFFERED_INSTANCES)
         ).all()
-        if seen and owner
+        if can_view_instances and owner
         else [],
         "group_choices": [(row.id, row.name) for row in groups if owner or row.is_global],
         "set_choices": [(row.id, f"{row.name} ({row.ip_version})") for row in sets if owner or row.is_global],
@@ -180,8 +182,8 @@ def confirm_attach(group_id):
 
 def closed_instances(group, ids):
     """Return the visible instances that the group would cut off from inbound traffic."""
-    seen = {instance.id for instance in security_groups.list_visible(ids, scope_account())}
-    return [instance for instance in security_groups.list_cut_off_instances(group, ids) if instance.id in seen]
+    visible_ids = {instance.id for instance in security_groups.list_visible(ids, scope_account())}
+    return [instance for instance in security_groups.list_cut_off_instances(group, ids) if instance.id in visible_ids]
 
 
 @VIEWS.page("POST", "/<group_id>/detach", can=MANAGE)

@@ -15,8 +15,8 @@ def bulk_page(bulk_request, access=None, **urls):
     """
     action = instances.ACTIONS[bulk_request["action"]]
     if action.name == "destroy" and not is_confirmed(bulk_request["ids"], request.form):
-        chosen = instances.select_instances(bulk_request["ids"], access)
-        return render("bulk/destroy.html", chosen=chosen, typed=request.form.get("typed"), **urls)
+        selected = instances.select_instances(bulk_request["ids"], access)
+        return render("bulk/destroy.html", chosen=selected, typed=request.form.get("typed"), **urls)
     results = instances.run_bulk(actor=actor(), access=access, **bulk_request)
     counts = instances.count_bulk_results(results)
     return render(

@@ -16,9 +16,9 @@ def list_buttons(instance):
 
 def iter_power_buttons(instance):
     """Yield (action, reason why it is disabled or None, confirmation question or None)."""
-    no = permission_error("instances.power")
+    permission_reason = permission_error("instances.power")
     for action in list_buttons(instance):
-        reason = no or action_catalog.disabled_reason(instance, action, by_operator=is_operator_area())
+        reason = permission_reason or action_catalog.disabled_reason(instance, action, by_operator=is_operator_area())
         yield action, reason, action.get_confirmation(instance)
 
 
