@@ -164,8 +164,9 @@ class Out(Schema):
         if obj and isinstance(obj[0], Row):
             width = len(self.writer.columns)
             if obj[0]._fields[:width] == self.writer.columns:
-                return [self.writer.write_values(row[:width]) for row in obj]
-        return [self.writer.write_object(item) for item in obj]
+                write = self.writer.write_values
+                return [write(row[:width]) for row in obj]
+        return list(map(self.writer.write_object, obj))
 
     @classmethod
     @cache
@@ -225,8 +226,12 @@ def find_conversion(schema, name, field, positions):
         return lambda _: field.constant
     position = positions[list_attributes(name, field)[0]]
     if isinstance(field, Shape):
-        parts = [(key, positions[attribute]) for key, attribute in field.attributes().items()]
-        return lambda values: None if values[position] is None else {key: values[number] for key, number in parts}
+        keys, attributes = zip(*field.attributes().items(), strict=True)
+        if len(keys) == 1:  # the usual case, without building tuples
+            (key,) = keys
+            return lambda values: None if (value := values[position]) is None else {key: value}
+        pick = itemgetter(*(positions[attribute] for attribute in attributes))
+        return lambda values: None if values[position] is None else dict(zip(keys, pick(values), strict=True))
     if isinstance(field, fields.Nested) and not field.many:
         writer = field.schema.writer
         return lambda values: (value := values[position]) and writer.write_object(value)
