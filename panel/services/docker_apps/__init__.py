@@ -60,7 +60,7 @@ class App:
 class MessageField(fields.String):
     """A text for people, which `make messages` extracts from the file."""
 
-    def _deserialize(self, value, attr, data, **kwargs):
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Message:
         return Message(super()._deserialize(value, attr, data, **kwargs))
 
 
