@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.support.local_hypervisor import claim_network
 from worker.nodes.base import Disk, Machine, Nic, NodeSpec, Power
-from worker.nodes.libvirt import LibvirtNode, neighbours, private_daemon
+from worker.nodes.libvirt import LibvirtNode, confinement, neighbours, private_daemon
 
 
 def test_what_is_missing_is_named_with_its_package(monkeypatch):
@@ -102,6 +103,24 @@ def test_a_stop_takes_the_rules_of_its_own_cards_away_and_a_start_brings_them_ba
     assert nic.mac not in cards_with_rules()
     neighbours.delete_rules([anothers.mac])
     node.close()
+
+
+@pytest.mark.guest
+def test_it_starts_confined_where_systemd_has_mounted_file_systems_below_dev(own_hypervisor):
+    mount_points = [Path("/dev/hugepages"), Path("/dev/mqueue")]
+    new = [path for path in mount_points if not path.exists()]
+    for path in new:
+        path.mkdir()
+    mount = 'mount -t hugetlbfs hugetlbfs /dev/hugepages && mount -t mqueue mqueue /dev/mqueue && exec "$@"'
+    start = "import pathlib, sys; from worker.nodes.libvirt.private_daemon import launch_daemon as launch"
+    start += "; launch(pathlib.Path(sys.argv[1]))"
+    command = ["unshare", "--mount", "sh", "-c", mount, "sh", sys.executable, "-c", start, own_hypervisor]
+    try:
+        subprocess.run(command, check=True)
+    finally:
+        for path in new:
+            path.rmdir()
+    assert confinement.find_saved_confinement(own_hypervisor).namespaces
 
 
 def cards_with_rules():

@@ -109,6 +109,10 @@ for pair in {folders}; do
     mount --bind "$1/${{pair%%:*}}" "${{pair#*:}}"
 done
 if [ "$3" != yes ]; then
+    # systemd mounts these below /dev. The new /dev would hide them: then libvirtd ends, or guests get no namespaces.
+    while read -r _ path kind _; do
+        case $kind:$path in hugetlbfs:/dev/* | mqueue:/dev/*) umount "$path" ;; esac
+    done </proc/mounts
     mkdir -p "$1/dev"
     mount -t tmpfs -o mode=755 tmpfs "$1/dev"
     mkdir "$1/dev/net" "$1/dev/pts" "$1/dev/shm"
