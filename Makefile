@@ -21,6 +21,7 @@ FIRMWARE_PACKAGES := ovmf swtpm swtpm-tools
 IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebstrap mtools
 LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(FIRMWARE_PACKAGES) $(IMAGE_PACKAGES)
 TEST_PACKAGES := chromium iputils-ping libvirt-clients openssh-client openssh-server openssl pebble postgresql postgresql-client
+DEPLOYMENT_PACKAGES := e2fsprogs git iproute2 mmdebstrap python3 util-linux
 # Keywords besides gettext's own. The catalogue has no line numbers and no dates, so that its diffs show changed texts only.
 MESSAGES := panel/translations/messages.pot
 EXTRACT := pybabel --quiet extract --mapping-file=pyproject.toml --keywords="lazy_gettext message plural_message:1,2 \
@@ -35,7 +36,7 @@ apt = dpkg -s $(1) >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-g
 	DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(1) >/dev/null </dev/null; }
 
 help:  ## What can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: local installed browser-files  ## Install what is missing, set up what is new, and run the panel on this machine
 	@exec panel up --setup
@@ -119,6 +120,14 @@ test-clean:  ## Do `make run` and the whole CI run inside a minimal Debian root,
 	@$(call apt,mmdebstrap util-linux) || { echo "As root: apt install mmdebstrap util-linux"; exit 1; }
 	tests/fresh/run
 
+test-systemd:  ## Install the systemd units in a Debian guest as the documents say, and check them
+	@$(call apt,$(DEPLOYMENT_PACKAGES) qemu-system-x86) || { echo "As root: apt install $(DEPLOYMENT_PACKAGES) qemu-system-x86"; exit 1; }
+	python3 -m tests.deployment.systemd
+
+test-containerfile:  ## Carry out the Containerfile in a minimal Debian root and start what it makes
+	@$(call apt,$(DEPLOYMENT_PACKAGES)) || { echo "As root: apt install $(DEPLOYMENT_PACKAGES)"; exit 1; }
+	python3 -m tests.deployment.containerfile
+
 check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, types, templates, migrations, documents
 	ruff check .
 	ruff format --check .
@@ -143,5 +152,5 @@ new-resource: installed $(VENV)/developing  ## Write the skeleton of a resource:
 bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
 	$(PY) -m tests.bench.run
 
-.PHONY: help run stop local installed browser-files test test-clean light-tests guest-tests debian-tests node-tests other-tests \
-	postgres-tests check messages migration new-resource bench
+.PHONY: help run stop local installed browser-files test test-clean test-systemd test-containerfile light-tests guest-tests \
+	debian-tests node-tests other-tests postgres-tests check messages migration new-resource bench

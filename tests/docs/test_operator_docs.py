@@ -25,11 +25,21 @@ def test_log_events_to_watch_are_logged_somewhere():
     assert [event for event in events if f'"{event}"' not in code] == []
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
-def test_units_start_commands_that_exist(unit):
+def read_unit(path):
     parser = configparser.RawConfigParser(strict=False)
     parser.optionxform = str
-    parser.read_string(unit.read_text())
-    words = parser["Service"]["ExecStart"].split()
+    parser.read_string(path.read_text())
+    return parser
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+def test_units_start_commands_that_exist(unit):
+    words = read_unit(unit)["Service"]["ExecStart"].split()
     assert words[0].endswith("/.venv/bin/panel")
     assert words[1] in COMMANDS
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+def test_units_stop_before_a_database_and_redis_of_the_machine(unit):
+    """Otherwise running tasks cannot end when the machine is turned off."""
+    assert {"postgresql.service", "redis-server.service"} <= set(read_unit(unit)["Unit"]["After"].split())
