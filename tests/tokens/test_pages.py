@@ -92,7 +92,7 @@ def test_token_page_narrows_scopes(browser_as, cast):
     assert later.status_code == 422
     assert "the life of a token can only be shortened" in later.text
     wider = browser_as("owner").post(address, data={**change, "hours": "", "scopes": ["vpcs:read", "instances:read"]})
-    assert "It does not have vpcs:read." in wider.text
+    assert "This one does not have vpcs:read." in wider.text
 
 
 def test_token_page_revokes_token(browser_as, api_as, cast):
