@@ -1,7 +1,7 @@
 """Try the systemd units and the documents for operators in a Debian guest: `python3 -m tests.deployment.systemd`.
 
 A Debian root gets what the documents install, as they say it, and boots under QEMU without KVM and without a way to the
-internet. tests/deployment/guest_checks.py is its only own service. Takes half an hour and more; needs root.
+internet. tests/deployment/guest_checks.py is its only own service. Takes an hour or more; needs root.
 """
 
 import subprocess
