@@ -105,7 +105,7 @@ class FakePanel:
                 password="onceonly",
                 socket=f"/vnc/?session={secret}",
                 keymap=self.keymap,
-                again=f"{where}/again",
+                new_session_url=f"{where}/again",
                 state=f"{where}/state",
                 back="/instances/1",
                 power=POWER,

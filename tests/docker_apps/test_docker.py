@@ -384,7 +384,7 @@ def test_an_engine_that_is_away_is_an_error_of_every_app(engine):
     switch_programs(engine, "engine", on=False)
     found = docker.statuses(engine, "m", ["web-1", "web-2"])
     assert [each.status for each in found.values()] == ["error", "error"]
-    assert "does not answer" in found["web-2"].sentence
+    assert "does not respond" in found["web-2"].sentence
 
 
 def test_logs_are_in_the_order_of_their_times(fake_guest):

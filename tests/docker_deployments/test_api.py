@@ -220,12 +220,12 @@ def test_two_apps_do_not_take_the_same_port(docker_ready, file_server):
     docker_ready.deploy()
     answer = docker_ready.ask("POST", app_slug="wordpress")
     assert (answer.status_code, answer.json["reason"]) == (422, "port_taken")
-    assert "Port 80 of the machine is taken by nginx" in answer.json["errors"]["port_mappings"][0]
+    assert "Port 80 of the instance is used by nginx" in answer.json["errors"]["port_mappings"][0]
     other = [{"container_port": 80, "host_port": 81}]
     assert docker_ready.deploy("wordpress", port_mappings=other)["status"] == "running"
     failed = docker_ready.compose(file_server.put("/compose.yaml", COMPOSE_FILE.replace(b"8080", b"81")))
     assert failed["status"] == "failed"
-    assert "Port 81 of the machine is taken by WordPress" in failed["error_message"]
+    assert "Port 81 of the instance is used by WordPress" in failed["error_message"]
 
 
 @pytest.mark.parametrize("who", ["member", "viewer", "outsider"])

@@ -74,7 +74,7 @@ def test_what_is_wrong_stands_at_its_field(pages, docker_ready):
     assert (wrong.status_code, 'id="wrong-port_0"' in wrong.text) == (422, True)
     docker_ready.deploy()
     taken = person.post(f"{path}/new/wordpress", data={"port_0": "80"})
-    assert (taken.status_code, "Port 80 of the machine is taken by nginx" in taken.text) == (422, True)
+    assert (taken.status_code, "Port 80 of the instance is used by nginx" in taken.text) == (422, True)
     assert "is used by nginx. Choose another one" in person.get(f"{path}/new/wordpress").text
     form = {"app_name": "Shop", "compose_url": "https://10.0.0.1/a.yaml"}
     for more, field in (

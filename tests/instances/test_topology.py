@@ -91,7 +91,7 @@ def test_operators_set_it_on_the_page(browser_as, running, run_tasks, node):
     assert "one socket per core" in page
     assert re.search(r'name="sockets"[^>]* value="4"', page)
     wrong = operator.post(f"{place}/topology", data={"sockets": "3", "cores": "1", "threads": "1"})
-    assert (wrong.status_code, wrong.text.count("have to make 4 in all")) == (422, 1)
+    assert (wrong.status_code, wrong.text.count("cores and threads must be 4")) == (422, 1)
     wrong = operator.post(f"{place}/topology", data={"sockets": "x", "cores": "1"}, headers=PARTIAL_HEADERS)
     assert ("wrong-sockets" in wrong.text, "<html" in wrong.text) == (True, False)
     chosen = {"sockets": "1", "cores": "2", "threads": "2"}

@@ -241,7 +241,7 @@ def test_more_rules_than_a_node_can_take_are_reported(api_as, node, run_tasks, d
         api_as("owner", "POST", f"/api/security-group/{made}/rules", json={**HTTP_RULE, "ip_set_id": offices})
         run_tasks()
     assert len(allowed_traffic(node, one)) == 3 * 250 + len(EGRESS_ALLOWED), "what was applied last holds"
-    assert ["1000 are the most" in (task.error or "") for task in applied()][-2:] == [True, True]
+    assert ["at most 1000 are possible" in (task.error or "") for task in applied()][-2:] == [True, True]
 
 
 def test_a_machine_that_the_node_lost_fails_nothing(node, run_tasks, deployed, group):
