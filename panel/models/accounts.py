@@ -2,9 +2,9 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, ForeignKey, String, Text
+from sqlalchemy import ColumnElement, ForeignKey, Row, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core.db import EncryptedText, Model, Money, TimestampMixin
@@ -59,6 +59,14 @@ class Account(TimestampMixin, Model):
     max_kubernetes_clusters: Mapped[int] = mapped_column(default=0)
     max_kubernetes_nodes_per_cluster: Mapped[int] = mapped_column(default=50)
     max_kubernetes_snapshots_per_cluster: Mapped[int] = mapped_column(default=0)
+
+    if TYPE_CHECKING:
+        instances: int
+        invitations: list[Row[str, str, str, datetime]]
+        owner: "Account | None"
+        owner_id: str | None
+        membership_id: str | None
+        """Set by `with_counts` of panel.services.accounts."""
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """Hypervisor groups (for customers: locations), hypervisors and their storages."""
 
 from datetime import datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table
@@ -43,6 +44,12 @@ class HypervisorGroup(GroupSettings, TimestampMixin, Model):
     plan_groups: Mapped[list["PlanGroup"]] = relationship(
         secondary=group_plan_groups, order_by="PlanGroup.position", back_populates="groups"
     )
+
+    if TYPE_CHECKING:
+        granted: bool
+        """Set by `list_choosable` of panel.services.group_grants."""
+        grants: int
+        """Set by `with_counts` of panel.services.group_grants."""
 
 
 class Hypervisor(TimestampMixin, Model):
@@ -87,6 +94,10 @@ class Hypervisor(TimestampMixin, Model):
     group: Mapped[HypervisorGroup] = relationship(back_populates="hypervisors")
     storages: Mapped[list["Storage"]] = relationship(back_populates="hypervisor", order_by="Storage.name")
 
+    if TYPE_CHECKING:
+        promised: SimpleNamespace
+        """Set by `with_allocation` of panel.services.hypervisors."""
+
     @property
     def unschedulable_reason(self) -> str | None:
         """Why no new machine may be placed here, as the reason word of the specification, or None."""
@@ -115,3 +126,7 @@ class Storage(TimestampMixin, Model):
     """Bytes, as the node last reported them."""
 
     hypervisor: Mapped[Hypervisor] = relationship(back_populates="storages")
+
+    if TYPE_CHECKING:
+        promised: int
+        """Set by `with_storage_allocation` of panel.services.hypervisors."""

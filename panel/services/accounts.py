@@ -1,10 +1,12 @@
 """Accounts: people who sign in."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import case, func, or_, select
+from sqlalchemy import Select, case, func, or_, select
 
 from panel.core import clock
 from panel.core.db import Model, session
@@ -27,7 +29,7 @@ password would delay the start of every process by a fifth of a second."""
 ACCOUNT_KINDS = ("customer", "member", "operator")
 
 
-def listing(search=None, *, kind=None, suspended=None):
+def listing(search: str | None = None, *, kind: str | None = None, suspended: bool | None = None) -> Select[Account]:
     """Select all accounts, newest first. `search` matches names, companies and email addresses."""
     query = select(Account).order_by(Account.id.desc())
     if search:
@@ -43,38 +45,39 @@ def listing(search=None, *, kind=None, suspended=None):
     return query
 
 
-def get(account_id, error_field=None):
+def get(account_id: str, error_field: str | None = None) -> Account:
     return get_or_404(Account, account_id, message("No such user."), error_field)
 
 
-def with_counts(accounts):
+def with_counts(accounts: Sequence[Account]) -> Sequence[Account]:
     """Set on each row the number of its `instances`, its open `invitations`, and the `owner` and `membership_id` of the
     team that the person is in."""
     ids = [account.id for account in accounts]
     counts = select(Instance.account_id, func.count()).where(Instance.account_id.in_(ids))
     instance_counts = dict(session.execute(counts.group_by(Instance.account_id)).all())
-    teams = select(Member.account_id, Member.id, Account).join(Account, Account.id == Member.owner_id)
-    teams = {row[0]: row[1:] for row in session.execute(teams.where(Member.account_id.in_(ids)))}
-    invitation_rows = select(Member.owner_id, Member.id.label("membership_id"), Member.email, Member.invited_at)
-    invitation_rows = session.execute(
-        invitation_rows.where(Member.owner_id.in_(ids), Member.account_id.is_(None)).order_by(Member.id)
+    memberships = select(Member.account_id, Member.id, Account).join(Account, Account.id == Member.owner_id)
+    teams = {row[0]: row[1:] for row in session.execute(memberships.where(Member.account_id.in_(ids)))}
+    open_invitations = (
+        select(Member.owner_id, Member.id.label("membership_id"), Member.email, Member.invited_at)
+        .where(Member.owner_id.in_(ids), Member.account_id.is_(None))
+        .order_by(Member.id)
     )
     invitations = defaultdict(list)
-    for row in invitation_rows:
+    for row in session.execute(open_invitations):
         invitations[row.owner_id].append(row)
     for account in accounts:
         account.invitations = invitations[account.id]
         account.instances = instance_counts.get(account.id, 0)
         account.membership_id, account.owner = teams.get(account.id, (None, None))
-        account.owner_id = account.owner and account.owner.id
+        account.owner_id = account.owner.id if account.owner else None
     return accounts
 
 
-def find_by_email(email):
+def find_by_email(email: str) -> Account | None:
     return session.scalar(select(Account).where(Account.email == email.strip().lower()))
 
 
-def create(*, email, password=None, operator_role=None, **names):
+def create(*, email: str, password: str | None = None, operator_role: str | None = None, **names: Any) -> Account:
     """Create an account. Without a password the person cannot sign in on the pages until one is set."""
     ensure_unique_email(email)
     account = Account(email=email.strip().lower(), operator_role=operator_role, **names)
@@ -85,14 +88,14 @@ def create(*, email, password=None, operator_role=None, **names):
     return account
 
 
-def ensure_unique_email(email, exclude=None):
+def ensure_unique_email(email: str, exclude: Account | None = None) -> None:
     if find_by_email(email) not in (None, exclude):
         raise Invalid(
             message("An account with this email address already exists."), email=message("This address is taken.")
         )
 
 
-def update(account, **changes):
+def update(account: Account, **changes: Any) -> Account:
     """Change names and, for operators, email address and limits. A limit of None stays as it is (specification 2.9).
     Mailed password links to an earlier address become invalid."""
     if "email" in changes:
@@ -106,14 +109,14 @@ def update(account, **changes):
     )
 
 
-def update_member_email(account, email):
+def update_member_email(account: Account, email: str) -> None:
     """Copy a new email address to the person's team membership."""
     member = session.scalar(select(Member).where(Member.account_id == account.id))
     if member:
         member.email = email
 
 
-def suspend(account, reason=None):
+def suspend(account: Account, reason: str | None = None) -> Account:
     """Suspend the account. The person can still sign in, read, and change their own profile and security. The account's
     resources keep running: an operator stops them one by one, so an account suspended by mistake loses nothing."""
     if account.suspended_at is None:
@@ -124,13 +127,13 @@ def suspend(account, reason=None):
     return account
 
 
-def unsuspend(account):
+def unsuspend(account: Account) -> Account:
     account.suspended_at = account.suspended_reason = None
     session.flush()
     return account
 
 
-def remove(account):
+def remove(account: Account) -> None:
     """Delete an account that owns nothing, with its tokens, sessions and keys. Its billing records stay. Raise
     `owns_resources` otherwise."""
     owned = list_owned_resources(account)
@@ -144,7 +147,7 @@ def remove(account):
     session.flush()
 
 
-def list_owned_resources(account):
+def list_owned_resources(account: Account) -> list[str]:
     """Return the resources that must not be deleted with the account, as text with counts: rows of every table whose
     foreign key does not cascade, images (their files would stay) and members of its team."""
     tables = [
@@ -162,19 +165,19 @@ def list_owned_resources(account):
     return descriptions
 
 
-def set_password(account, password, error_field="password"):
+def set_password(account: Account, password: str, error_field: str = "password") -> None:
     """Set a password. Raise under `field` when it is too short or too easy to guess."""
     ensure_strong_password(password, account.email, error_field)
     account.password_hash = hasher.hash(password)
 
 
-def authenticate(email, password):
+def authenticate(email: str, password: str) -> Account | None:
     """Return the account if the password is right, else None. Both take the same time."""
     account = find_by_email(email)
     return account if is_password_correct(account, password) else None
 
 
-def is_password_correct(account, password):
+def is_password_correct(account: Account | None, password: str) -> bool:
     """Return whether this is the account's password. Takes as long without an account or without a password."""
     password_hash = account and account.password_hash
     try:
@@ -185,7 +188,7 @@ def is_password_correct(account, password):
 
 
 @platform_search("customer", permission="admin:accounts:read", position=20)
-def select_by_any_name(text):
+def select_by_any_name(text: str) -> Select[str, str, str | None]:
     columns = (Account.email, Account.first_name, Account.last_name, Account.company_name)
     conditions = [contains_text(column, text) for column in columns] + [Account.id == text.lower()]
     return select(Account.id, Account.email, Account.company_name).where(or_(*conditions)).order_by(Account.id.desc())

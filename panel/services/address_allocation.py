@@ -6,12 +6,13 @@ location: no second network has to reach every hypervisor, and it needs no new i
 networking there are only private addresses, on an interface of the kind `private`.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Interface
+from panel.models import Address, Instance, Interface, Plan
 from panel.services import subnets
 from panel.services.ids import generate_mac
 
@@ -31,12 +32,12 @@ class AddressEntitlement:
     primary: str | None = None
     """The instance's column with the first address of this kind."""
 
-    def allocated_rows(self, instance):
+    def allocated_rows(self, instance: Instance) -> list[Address]:
         """Return the addresses of this kind that the instance has."""
         rows = instance.prefixes if self.kind == "routed" else instance.addresses
         return [row for row in rows if (row.family, row.kind) == (self.family, self.kind)]
 
-    def entitled(self, plan):
+    def entitled(self, plan: Plan) -> int:
         return getattr(plan, self.field)
 
 
@@ -51,7 +52,7 @@ ADDRESS_ENTITLEMENTS = (
 ADDRESS_INTERFACE_KINDS = ("public", "private")
 
 
-def get_entitlement(kind, family):
+def get_entitlement(kind: str, family: int | None) -> AddressEntitlement:
     """Return the entitlement of this kind. The family matters for `public` only."""
     return next(
         entitlement
@@ -60,11 +61,11 @@ def get_entitlement(kind, family):
     )
 
 
-def get_entitlement_of(address):
+def get_entitlement_of(address: Address) -> AddressEntitlement:
     return get_entitlement(address.kind, address.family)
 
 
-def get_usage(instance):
+def get_usage(instance: Instance) -> list[tuple[AddressEntitlement, int, int]]:
     """Return for each entitlement how many addresses the instance has and how many its plan includes."""
     return [
         (entitlement, len(entitlement.allocated_rows(instance)), entitlement.entitled(instance.plan))
@@ -72,17 +73,22 @@ def get_usage(instance):
     ]
 
 
-def allocate(instance, entitlement, count, *, reason, error_field=None):
+def allocate(
+    instance: Instance, entitlement: AddressEntitlement, count: int, *, reason: str, error_field: str | None = None
+) -> list[Address]:
     """Take free addresses and assign them to the instance. Raise with the reason when there are too few."""
     addresses = subnets.allocate(instance.group, entitlement.family, count, entitlement.kind)
     if len(addresses) < count:
         sentence = message("The location has no free {kind} left.", kind=entitlement.text)
         raise Invalid(sentence, reason=reason, **({error_field: sentence} if error_field else {}))
-    assign(instance, find_interface(instance), addresses)
+    interface = find_interface(instance)
+    if interface is None:
+        raise Conflict(message("The instance has no network card."))
+    assign(instance, interface, addresses)
     return addresses
 
 
-def assign(instance, interface, addresses):
+def assign(instance: Instance, interface: Interface, addresses: Collection[Address]) -> None:
     """Put the addresses on the interface. The first of a kind becomes the instance's primary one."""
     if interface.kind != "public" and any(address.kind != "private" for address in addresses):
         raise Conflict(message("The instance has no public network card."))
@@ -97,7 +103,7 @@ def assign(instance, interface, addresses):
         session.expire(address, ["interface"])
 
 
-def allocate_missing(instance, plan, reason, error_field=None):
+def allocate_missing(instance: Instance, plan: Plan, reason: str, error_field: str | None = None) -> bool:
     """Assign the addresses that the plan includes and the instance does not have. Surplus ones stay. `reason` is a
     format with a place for the kind that ran out. Return whether anything was assigned."""
     is_changed = False
@@ -112,18 +118,18 @@ def allocate_missing(instance, plan, reason, error_field=None):
     return is_changed
 
 
-def find_interface(instance):
+def find_interface(instance: Instance) -> Interface | None:
     """Return the interface for the addresses, or None."""
     return next((interface for interface in instance.interfaces if interface.kind in ADDRESS_INTERFACE_KINDS), None)
 
 
-def has_public_interface(instance):
+def has_public_interface(instance: Instance) -> bool:
     """Return whether the instance has a public interface, or will get one when it has none."""
     interface = find_interface(instance)
     return interface.kind == "public" if interface else instance.group.public_networking_enabled
 
 
-def ensure_interface(instance, plan):
+def ensure_interface(instance: Instance, plan: Plan) -> None:
     """Add an interface to an instance that has none. A running machine gets it at its next start."""
     if find_interface(instance) is None:
         kind = "public" if has_public_interface(instance) else "private"

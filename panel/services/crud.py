@@ -10,9 +10,9 @@ from panel.core.errors import Invalid, NotFound
 from panel.core.messages import message
 
 
-def get_or_404(model: type[ModelRow], row_id: str, sentence: str, error_field: str | None = None) -> ModelRow:
+def get_or_404(model: type[ModelRow], row_id: str | None, sentence: str, error_field: str | None = None) -> ModelRow:
     """Return the row. Raise Invalid for `field` when the id came from a body, NotFound when it came from the path."""
-    row = session.get(model, row_id)
+    row = session.get(model, row_id) if row_id else None
     if row is None:
         raise Invalid(sentence, **{error_field: sentence}) if error_field else NotFound(sentence)
     return row

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select, text
+from sqlalchemy import Select, func, select, text
 
 from panel.core.db import session
 from panel.models import Task
@@ -25,11 +25,11 @@ class FailedJobGroup:
     queue: str = QUEUE
 
 
-def list_groups(since=None):
+def list_groups(since: datetime | None = None) -> list[FailedJobGroup]:
     """Return the groups, latest failure first. The database counts; no task rows are read."""
     finished_at, error_class = Task.finished_at, func.coalesce(Task.error_class, UNKNOWN_ERROR_CLASS)
     last_failed_at = func.max(finished_at).label("last_failed_at")
-    query = (
+    query: Select = (  # a failed task has a time, though the column may be empty
         select(Task.kind, error_class, func.count(), func.min(finished_at), last_failed_at)
         .where(FAILED_CONDITION)
         .group_by(Task.kind, error_class)

@@ -10,10 +10,11 @@
 """
 
 import ipaddress
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import Select, bindparam, or_, select
 from sqlalchemy.orm import selectinload
 
 from panel.core import jobs
@@ -45,19 +46,19 @@ class EffectiveRule:
     networks: tuple[str, ...] | None
 
 
-def select_groups(instance):
+def select_groups(instance: Instance) -> Select[SecurityGroup]:
     """Select the groups of an instance, by name."""
     query = select(SecurityGroup).join(SecurityGroupMember).where(SecurityGroupMember.instance_id == instance.id)
     return query.order_by(SecurityGroup.name, SecurityGroup.id)
 
 
-def get_effective_rules(instance):
+def get_effective_rules(instance: Instance) -> tuple[EffectiveRule, ...] | None:
     """Return everything that is allowed, or None when the instance is in no group. A constant number of queries."""
     rules = get_groups_by_rule(instance)
     return None if rules is None else tuple(rules)
 
 
-def get_groups_by_rule(instance):
+def get_groups_by_rule(instance: Instance) -> dict[EffectiveRule, list[SecurityGroup]] | None:
     """Return each effective rule with the groups that it comes from, or None when the instance is in no group. The
     default rule "everything may go out" has no groups."""
     if session.connection().scalar(select_membership(), {"instance_id": instance.id}) is None:
@@ -70,7 +71,7 @@ def get_groups_by_rule(instance):
         return None
     rules = [(rule, group) for group in groups for rule in group.rules]
     members = get_group_addresses({rule.remote_group_id for rule, _ in rules if rule.remote_group_id}, instance)
-    groups_by_rule = {}
+    groups_by_rule: dict[EffectiveRule, list[SecurityGroup]] = {}
     for rule, group in rules:
         groups_by_rule.setdefault(resolve_rule(rule, members), []).append(group)
     if not any(rule.direction == "egress" for rule, _ in rules):
@@ -79,19 +80,20 @@ def get_groups_by_rule(instance):
 
 
 @cache
-def select_membership():
+def select_membership() -> Select[str]:
     """Select one membership of an instance: a cheap query first, because most instances are in no group."""
     query = select(SecurityGroupMember.group_id).where(SecurityGroupMember.instance_id == bindparam("instance_id"))
     return query.limit(1)
 
 
-def resolve_rule(rule, members):
+def resolve_rule(rule: SecurityRule, members: Mapping[str, Iterable[str]]) -> EffectiveRule:
     family = int(rule.ip_version.removeprefix("ipv"))
-    ports = None if rule.port_range_min is None else (rule.port_range_min, rule.port_range_max)
+    low, high = rule.port_range_min, rule.port_range_max
+    ports = None if low is None else (low, high or low)  # both are set, or neither
     return EffectiveRule(rule.direction, rule.protocol, family, ports, resolve_networks(rule, family, members))
 
 
-def resolve_networks(rule, family, members):
+def resolve_networks(rule: SecurityRule, family: int, members: Mapping[str, Iterable[str]]) -> tuple[str, ...] | None:
     """Return the rule's networks, as few as possible; None is everybody."""
     if rule.cidr:
         return (str(ipaddress.ip_network(rule.cidr, strict=False)),)
@@ -102,11 +104,12 @@ def resolve_networks(rule, family, members):
     return None
 
 
-def collapse_networks(networks):
-    return tuple(map(str, ipaddress.collapse_addresses(map(ipaddress.ip_network, networks))))
+def collapse_networks(networks: Iterable[str]) -> tuple[str, ...]:
+    parsed = map(ipaddress.ip_network, networks)
+    return tuple(map(str, ipaddress.collapse_addresses(parsed)))  # type: ignore[type-var]  # all of one family
 
 
-def get_group_addresses(group_ids, instance):
+def get_group_addresses(group_ids: Collection[str], instance: Instance) -> dict[str, list[str]]:
     """Return by group the addresses of its instances that belong to the same account as this instance."""
     query = select(SecurityGroupMember.group_id, Address.ip).join(
         Interface, Interface.instance_id == SecurityGroupMember.instance_id
@@ -115,13 +118,20 @@ def get_group_addresses(group_ids, instance):
         Instance, Instance.id == Interface.instance_id
     )
     query = query.where(SecurityGroupMember.group_id.in_(group_ids), Instance.account_id == instance.account_id)
-    addresses = {}
+    addresses: dict[str, list[str]] = {}
     for group_id, ip in session.execute(query):
         addresses.setdefault(group_id, []).append(ip)
     return addresses
 
 
-def apply_to_affected(*, groups=(), members_of=(), ip_sets=(), instances=(), actor="system"):
+def apply_to_affected(
+    *,
+    groups: Collection[str] = (),
+    members_of: Collection[str] = (),
+    ip_sets: Collection[str] = (),
+    instances: Collection[str] = (),
+    actor: str = "system",
+) -> list[Task]:
     """Enqueue tasks that apply the rules again on every machine that a change affects: those in `groups`, whose rules
     changed; those whose rules refer to a group of `members_of`, whose members changed, or to one of `ip_sets`; and
     `instances` themselves. A machine with a waiting task gets no second one. One that is being created also gets a
@@ -142,7 +152,7 @@ def apply_to_affected(*, groups=(), members_of=(), ip_sets=(), instances=(), act
     return [enqueue_apply(row, actor) for row in rows if row.id not in waiting]
 
 
-def get_waiting_ids(instance_ids):
+def get_waiting_ids(instance_ids: Collection[str]) -> set[str]:
     """Return the instances with a task that has not started and will therefore read the new rules. The tasks are
     locked, so that none starts before this transaction ends."""
     query = select(Task).where(
@@ -151,13 +161,13 @@ def get_waiting_ids(instance_ids):
     return {task.resource_id for task in session.scalars(query.with_for_update())}
 
 
-def enqueue_apply(instance, actor):
+def enqueue_apply(instance: Instance, actor: str) -> Task:
     return jobs.enqueue(
         "firewall_apply", "instance", instance, lock="light", actor=actor, hypervisor_id=instance.hypervisor_id
     )
 
 
-def apply_after_address_change(instance, actor="system"):
+def apply_after_address_change(instance: Instance, actor: str = "system") -> list[Task]:
     """Apply the rules after the instance got or lost addresses: to itself, and to those whose rules refer to its
     groups."""
     group_ids = session.scalars(

@@ -1,9 +1,10 @@
 """The effective firewall of an instance, for display."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from panel.core.db import session
-from panel.models import Instance
+from panel.models import Instance, SecurityGroup
 from panel.services import firewall
 
 
@@ -19,7 +20,7 @@ def describe(instance: Instance) -> dict[str, Any]:
     }
 
 
-def describe_rule(rule: firewall.EffectiveRule, groups: Any) -> dict[str, Any]:
+def describe_rule(rule: firewall.EffectiveRule, groups: Iterable[SecurityGroup]) -> dict[str, Any]:
     low, high = rule.ports or (None, None)
     return {
         "direction": rule.direction,

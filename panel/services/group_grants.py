@@ -5,7 +5,6 @@ choose the group.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from sqlalchemy import ColumnElement, Select, delete, func, or_, select, true
 from sqlalchemy.orm import contains_eager
@@ -52,7 +51,7 @@ def list_choosable(account: Access | Account) -> Sequence[HypervisorGroup]:
     )
     groups = session.scalars(query).all()
     for group in groups:
-        group.granted = group.id in granted_ids  # type: ignore[attr-defined]  # for the API, not a column
+        group.granted = group.id in granted_ids
     return groups
 
 
@@ -100,9 +99,9 @@ def set_access(group: HypervisorGroup, *, public: bool, account_ids: Collection[
     return with_counts(group)
 
 
-def with_counts(group: Any) -> HypervisorGroup:
+def with_counts(group: HypervisorGroup) -> HypervisorGroup:
     """Set `grants` on the group: the number of its grants."""
-    group.grants = session.scalar(select(func.count()).where(LocationGrant.group_id == group.id))
+    group.grants = session.scalars(select(func.count()).where(LocationGrant.group_id == group.id)).one()
     return group
 
 

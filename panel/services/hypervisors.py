@@ -1,19 +1,35 @@
 """Hypervisors, their groups and storages."""
 
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, or_, select, union_all
+from sqlalchemy import Select, func, or_, select, union_all
 from sqlalchemy.orm import selectinload
 
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Disk, Hypervisor, HypervisorGroup, Instance, Migration, Storage, Subnet, Volume, VolumeSnapshot
+from panel.models import (
+    Disk,
+    Hypervisor,
+    HypervisorGroup,
+    Instance,
+    Migration,
+    PlanGroup,
+    Storage,
+    Subnet,
+    Volume,
+    VolumeSnapshot,
+)
 from panel.schemas.hypervisors import uri_error
 from panel.services.crud import ensure_unique_name, get_all_or_422, get_or_404, update_fields
 from panel.services.search_kinds import contains_text, platform_search
+
+if TYPE_CHECKING:
+    from worker.nodes.base import Capabilities, Pool
 
 BYTES_PER_GIB = 1024**3
 ALLOCATED_STORAGE = union_all(
@@ -27,7 +43,7 @@ HYPERVISOR_STALE_AFTER = timedelta(minutes=1)
 """Workers poll a hypervisor every few seconds. After this time without an answer its condition is `stale`."""
 
 
-def select_groups(search=None):
+def select_groups(search: str | None = None) -> Select[HypervisorGroup]:
     query = select(HypervisorGroup).options(
         selectinload(HypervisorGroup.hypervisors), selectinload(HypervisorGroup.plan_groups)
     )
@@ -37,21 +53,23 @@ def select_groups(search=None):
     return query.order_by(HypervisorGroup.display_name, HypervisorGroup.id)
 
 
-def select_group_names():
+def select_group_names() -> Select[str, str]:
     """Select the id and name of each group, for a choice field."""
     return select(HypervisorGroup.id, HypervisorGroup.display_name).order_by(HypervisorGroup.display_name)
 
 
-def get_group(group_id, error_field=None):
+def get_group(group_id: str, error_field: str | None = None) -> HypervisorGroup:
     return get_or_404(HypervisorGroup, group_id, message("No such hypervisor group."), error_field)
 
 
-def get_groups(ids, error_field="hypervisor_groups"):
+def get_groups(ids: Collection[str], error_field: str = "hypervisor_groups") -> list[HypervisorGroup]:
     """Return the groups with these ids, which come from the body's `field`."""
     return get_all_or_422(HypervisorGroup, ids, message("No such hypervisor group."), error_field)
 
 
-def create_group(*, name, display_name=None, plan_groups=(), **values):
+def create_group(
+    *, name: str, display_name: str | None = None, plan_groups: Iterable[PlanGroup] = (), **values: Any
+) -> HypervisorGroup:
     ensure_unique_name(HypervisorGroup, name)
     ensure_backup_policy(values.get("default_backup_policy_id"))
     group = HypervisorGroup(name=name, display_name=display_name or name, plan_groups=list(plan_groups), **values)
@@ -60,20 +78,20 @@ def create_group(*, name, display_name=None, plan_groups=(), **values):
     return group
 
 
-def update_group(group, **changes):
+def update_group(group: HypervisorGroup, **changes: Any) -> HypervisorGroup:
     if "name" in changes:
         ensure_unique_name(HypervisorGroup, changes["name"], exclude=group)
     ensure_backup_policy(changes.get("default_backup_policy_id"))
     return update_fields(group, changes)
 
 
-def ensure_backup_policy(policy_id):
+def ensure_backup_policy(policy_id: str | None) -> None:
     """Raise for any id: there are no backup policies yet."""
     if policy_id:
         raise Invalid(message("No such backup policy."), default_backup_policy_id=message("No such backup policy."))
 
 
-def delete_group(group):
+def delete_group(group: HypervisorGroup) -> None:
     if group.hypervisors:
         raise Conflict(message("Hypervisors belong to this group. Move or remove them first."))
     if session.scalar(select(Subnet.id).where(Subnet.group_id == group.id).limit(1)):
@@ -82,7 +100,7 @@ def delete_group(group):
     session.flush()
 
 
-def listing(search=None, *, status=None, group_id=None):
+def listing(search: str | None = None, *, status: str | None = None, group_id: str | None = None) -> Select[Hypervisor]:
     query = select(Hypervisor).options(selectinload(Hypervisor.group)).order_by(Hypervisor.name, Hypervisor.id)
     if search:
         query = query.where(Hypervisor.name.icontains(search, autoescape=True))
@@ -91,18 +109,18 @@ def listing(search=None, *, status=None, group_id=None):
     return query.where(Hypervisor.group_id == group_id) if group_id else query
 
 
-def select_names():
+def select_names() -> Select[str, str]:
     """Select the id and name of each hypervisor, for a choice field."""
     return select(Hypervisor.id, Hypervisor.name).order_by(Hypervisor.name)
 
 
-def get_condition(hypervisor):
+def get_condition(hypervisor: Hypervisor) -> str:
     """Return `up`, `stale`, `unknown` or `down`."""
     is_stale = hypervisor.seen_at is None or hypervisor.seen_at < clock.now() - HYPERVISOR_STALE_AFTER
     return "stale" if hypervisor.status == "up" and is_stale else hypervisor.status
 
 
-def with_problems():
+def with_problems() -> Select[Hypervisor]:
     """Select hypervisors that are not up or have not answered lately; the down ones come first."""
     unreachable = or_(
         Hypervisor.status != "up",
@@ -112,16 +130,16 @@ def with_problems():
     return listing().where(unreachable).order_by(None).order_by(Hypervisor.status, Hypervisor.name)
 
 
-def with_unmanaged_machines():
+def with_unmanaged_machines() -> Select[Hypervisor]:
     """Select hypervisors with machines that belong to no instance."""
     return listing().where(func.json_array_length(Hypervisor.unmanaged_machines) > 0)
 
 
-def get(hypervisor_id, error_field=None):
+def get(hypervisor_id: str | None, error_field: str | None = None) -> Hypervisor:
     return get_or_404(Hypervisor, hypervisor_id, message("No such hypervisor."), error_field)
 
 
-def get_by_id_or_name(name, error_field):
+def get_by_id_or_name(name: str, error_field: str) -> Hypervisor:
     """Return the hypervisor with this id or name, which comes from the body's `field`."""
     hypervisor = session.scalar(select(Hypervisor).where(or_(Hypervisor.id == name, Hypervisor.name == name)).limit(1))
     if hypervisor is None:
@@ -129,7 +147,7 @@ def get_by_id_or_name(name, error_field):
     return hypervisor
 
 
-def create(group, *, name, driver, uri, storage_path, **values):
+def create(group: HypervisorGroup, *, name: str, driver: str, uri: str, storage_path: str, **values: Any) -> Hypervisor:
     """Add a hypervisor with one storage. Its status is `unknown` until a worker has probed it, which is requested
     here."""
     ensure_unique_name(Hypervisor, name)
@@ -142,7 +160,7 @@ def create(group, *, name, driver, uri, storage_path, **values):
     return hypervisor
 
 
-def ensure_usable_address(driver, uri, exclude=None):
+def ensure_usable_address(driver: str, uri: str, exclude: Hypervisor | None = None) -> None:
     """Raise when the address is invalid or belongs to another hypervisor: one host under two rows would be filled
     twice."""
     error = uri_error(driver, uri)
@@ -156,7 +174,7 @@ def ensure_usable_address(driver, uri, exclude=None):
         )
 
 
-def update(hypervisor, **changes):
+def update(hypervisor: Hypervisor, **changes: Any) -> Hypervisor:
     """Change the given fields. After a change of the address the status is `unknown` until a worker has probed it."""
     if "name" in changes:
         ensure_unique_name(Hypervisor, changes["name"], exclude=hypervisor)
@@ -176,17 +194,17 @@ def update(hypervisor, **changes):
     return hypervisor
 
 
-def is_occupied(hypervisor):
+def is_occupied(hypervisor: Hypervisor) -> bool:
     return session.scalar(select(Instance.id).where(Instance.hypervisor_id == hypervisor.id).limit(1)) is not None
 
 
-def has_volumes(hypervisor):
+def has_volumes(hypervisor: Hypervisor) -> bool:
     """Return whether volumes or snapshots of volumes are here. Only meaningful when no instance with disks is left."""
     query = select(ALLOCATED_STORAGE.c.storage_id).join(Storage, Storage.id == ALLOCATED_STORAGE.c.storage_id)
     return session.scalar(query.where(Storage.hypervisor_id == hypervisor.id).limit(1)) is not None
 
 
-def delete(hypervisor):
+def delete(hypervisor: Hypervisor) -> None:
     session.refresh(hypervisor, with_for_update=True)  # wait for a create that is choosing this host
     if is_occupied(hypervisor):
         raise Conflict(message("Instances run on this hypervisor. Destroy or move them first."))
@@ -198,12 +216,12 @@ def delete(hypervisor):
     session.flush()
 
 
-def probe(hypervisor):
+def probe(hypervisor: Hypervisor) -> None:
     """Ask a worker to probe the hypervisor: reachability, capabilities, capacity."""
     on_commit(lambda: jobs.enqueue_call("worker.sync.node_sync.probe", hypervisor.id))
 
 
-def test(hypervisor):
+def test(hypervisor: Hypervisor) -> None:
     """Probe on a person's request. A hypervisor that was down becomes `unknown` until the answer arrives; one that is
     up stays available for new machines."""
     if hypervisor.status == "down":
@@ -211,15 +229,15 @@ def test(hypervisor):
     probe(hypervisor)
 
 
-def select_storages():
+def select_storages() -> Select[Storage]:
     return select(Storage).options(selectinload(Storage.hypervisor)).order_by(Storage.hypervisor_id, Storage.name)
 
 
-def get_storage(storage_id):
+def get_storage(storage_id: str) -> Storage:
     return get_or_404(Storage, storage_id, message("No such storage."))
 
 
-def create_storage(hypervisor, *, name, path, **values):
+def create_storage(hypervisor: Hypervisor, *, name: str, path: str, **values: Any) -> Storage:
     ensure_unique_name(Storage, name, hypervisor_id=hypervisor.id)
     if path in [other.path for other in hypervisor.storages]:
         raise Invalid(
@@ -232,11 +250,11 @@ def create_storage(hypervisor, *, name, path, **values):
     return storage
 
 
-def update_storage(storage, **changes):
+def update_storage(storage: Storage, **changes: Any) -> Storage:
     return update_fields(storage, changes)
 
 
-def delete_storage(storage):
+def delete_storage(storage: Storage) -> None:
     session.refresh(storage.hypervisor, with_for_update=True)
     if get_storage_allocations([storage.id]):
         raise Conflict(message("Disks are in this storage. Destroy or move those instances first."))
@@ -244,7 +262,7 @@ def delete_storage(storage):
     session.flush()
 
 
-def get_allocations(hypervisor_ids):
+def get_allocations(hypervisor_ids: Collection[str]) -> dict[str, dict[str, int]]:
     """Return what is allocated to instances, by hypervisor id: `instances`, `cpu_cores`, `ram` in MiB, `storage` in
     GiB. Cores and memory include instances that are migrating to the hypervisor."""
     machines = (
@@ -256,7 +274,7 @@ def get_allocations(hypervisor_ids):
         ALLOCATED_STORAGE, ALLOCATED_STORAGE.c.storage_id == Storage.id
     )
     disks = disks.where(Storage.hypervisor_id.in_(hypervisor_ids)).group_by(Storage.hypervisor_id)
-    incoming = (
+    incoming: Select = (  # each `target_id` is one of `hypervisor_ids`
         select(Migration.target_id, func.sum(Instance.cpu_cores), func.sum(Instance.ram))
         .join(Instance, Instance.id == Migration.instance_id)
         .where(Migration.target_id.in_(hypervisor_ids), Migration.status == "active")
@@ -273,7 +291,7 @@ def get_allocations(hypervisor_ids):
     return allocations
 
 
-def with_allocation(hypervisors):
+def with_allocation(hypervisors: Sequence[Hypervisor]) -> Sequence[Hypervisor]:
     """Set `promised` on each row: what is allocated to its instances (see `get_allocations`)."""
     allocations = get_allocations([hypervisor.id for hypervisor in hypervisors])
     for hypervisor in hypervisors:
@@ -281,7 +299,7 @@ def with_allocation(hypervisors):
     return hypervisors
 
 
-def with_storage_allocation(storages):
+def with_storage_allocation(storages: Sequence[Storage]) -> Sequence[Storage]:
     """Set `promised` on each storage: the allocated GiB (see `get_storage_allocations`)."""
     sums = get_storage_allocations([storage.id for storage in storages])
     for row in storages:
@@ -289,7 +307,7 @@ def with_storage_allocation(storages):
     return storages
 
 
-def get_storage_allocations(storage_ids):
+def get_storage_allocations(storage_ids: Collection[str]) -> dict[str, int]:
     """Return the GiB of disks, volumes and volume snapshots by storage id, including disks that are migrating to it."""
     sums = select(ALLOCATED_STORAGE.c.storage_id, func.sum(ALLOCATED_STORAGE.c.size)).where(
         ALLOCATED_STORAGE.c.storage_id.in_(storage_ids)
@@ -316,7 +334,7 @@ REPORTED_CAPABILITIES = (
 """Capabilities that the node reports and the row stores."""
 
 
-def mark_up(hypervisor, capabilities=None, pools=()):
+def mark_up(hypervisor: Hypervisor, capabilities: "Capabilities | None" = None, pools: Iterable["Pool"] = ()) -> None:
     """Record that the node answered, with its capabilities and the space in its pools."""
     hypervisor.status, hypervisor.status_detail, hypervisor.seen_at = "up", None, clock.now()
     if capabilities:
@@ -329,12 +347,12 @@ def mark_up(hypervisor, capabilities=None, pools=()):
                 storage.capacity, storage.free = pool.capacity, pool.free
 
 
-def mark_down(hypervisor, error):
+def mark_down(hypervisor: Hypervisor, error: str) -> None:
     """Record that the node does not answer. The state of its machines stays as it was."""
     hypervisor.status, hypervisor.status_detail = "down", error
 
 
 @platform_search("hypervisor", permission="admin:hypervisors:read", position=30)
-def select_by_any_name(text):
+def select_by_any_name(text: str) -> Select[str, str, str]:
     condition = or_(contains_text(Hypervisor.name, text), Hypervisor.id == text.lower())
     return select(Hypervisor.id, Hypervisor.name, Hypervisor.status).where(condition).order_by(Hypervisor.name)

@@ -7,8 +7,10 @@ versions. It is fetched every hour.
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import delete, select
 
@@ -39,7 +41,7 @@ SECURE_BOOT_DISTROS = ("Debian", "Ubuntu", "AlmaLinux", "Rocky Linux", "Fedora",
 TEXT_PATTERN = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 
 
-def list_entries(search=None, distro=None):
+def list_entries(search: str | None = None, distro: str | None = None) -> list[CatalogImage]:
     """Return the rows by distribution, then version, newest first."""
     rows = session.scalars(select(CatalogImage)).all() or parse_catalog(BUNDLED_CATALOG_PATH.read_text())
     if search:
@@ -52,18 +54,18 @@ def list_entries(search=None, distro=None):
     )
 
 
-def parse_version_numbers(version):
+def parse_version_numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]
 
 
-def get_entry(key):
+def get_entry(key: str) -> CatalogImage:
     entry = next((row for row in list_entries() if row.key == key), None)
     if entry is None:
         raise NotFound(message("The catalog has no such image."))
     return entry
 
 
-def parse_catalog(text):
+def parse_catalog(text: str) -> list[CatalogImage]:
     """Return the rows of a catalog's text. Raise Invalid when the text is not a catalog."""
     try:
         rows = [parse_row(item) for item in json.loads(text)[:MAX_CATALOG_ROWS]]
@@ -74,7 +76,7 @@ def parse_catalog(text):
     return rows
 
 
-def parse_row(item):
+def parse_row(item: Mapping[str, Any]) -> CatalogImage:
     for name in REQUIRED_FIELDS:
         if not isinstance(item[name], str) or not TEXT_PATTERN.fullmatch(item[name]):
             raise ValueError(message("{field} is not a line of text", field=name))
@@ -86,7 +88,7 @@ def parse_row(item):
     return CatalogImage(key=item["key"], **values)
 
 
-def replace(text):
+def replace(text: str) -> None:
     """Replace the rows of the operators' own catalog by those of the text."""
     rows = parse_catalog(text)
     session.execute(delete(CatalogImage))
@@ -94,11 +96,13 @@ def replace(text):
     session.flush()
 
 
-def add(*, actor, catalog_id=None, url=None, size=None, **values):
+def add(
+    *, actor: str, catalog_id: str | None = None, url: str | None = None, size: int | None = None, **values: Any
+) -> Image:
     """Add an image from a catalog row or from any address. The size is required: from the catalog when the address is
     the row's, else from the request, else from the server."""
     row = get_entry(catalog_id) if catalog_id else next((row for row in list_entries() if row.url == url), None)
-    url = url or (row and row.url)
+    url = url or (row.url if row else None)
     if not url:
         raise Invalid(message("The image is missing."), url=message("Name a row of the catalog or an address."))
     remote_file.ensure_allowed_url(url)
@@ -120,18 +124,18 @@ def add(*, actor, catalog_id=None, url=None, size=None, **values):
     return images.create(name=name, size=size, catalog_key=row and row.key, actor=actor, **facts)
 
 
-def find_remote_size(url):
+def find_remote_size(url: str) -> int | None:
     try:
         return remote_file.find_size(url)
     except remote_file.FetchError:
         return None
 
 
-def slugify(label):
+def slugify(label: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-") or "image"
 
 
-def get_major_version(version):
+def get_major_version(version: str | None) -> str:
     return (version or "").split(".")[0]
 
 
@@ -140,7 +144,7 @@ BUILT_IMAGE_NAMES = ("tiny", "rescue")
 """Names of the small systems that are built with the panel, which rescue also boots."""
 
 
-def update_to_release(image, *, actor, catalog_id=None):
+def update_to_release(image: Image, *, actor: str, catalog_id: str | None = None) -> Image:
     """Update the image to the catalog's current release of the same distribution and major version. Raise
     `catalog_mismatch` for another one, and for images that were built here or captured from an instance."""
     if image.purpose == "user" or image.name in BUILT_IMAGE_NAMES:
@@ -176,7 +180,7 @@ def update_to_release(image, *, actor, catalog_id=None):
     return image
 
 
-def find_matching_key(image):
+def find_matching_key(image: Image) -> str:
     keys = [row.key for row in list_entries() if row.distro.lower() == image.distro.lower()]
     return next(
         (key for key in keys if get_major_version(get_entry(key).version) == get_major_version(image.version)),
@@ -184,6 +188,6 @@ def find_matching_key(image):
     )
 
 
-def get_taken_keys():
+def get_taken_keys() -> set[str]:
     """Return the catalog keys that images of the panel already have."""
     return set(session.scalars(select(Image.catalog_key).where(Image.catalog_key.is_not(None))))

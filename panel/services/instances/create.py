@@ -51,8 +51,14 @@ def create(
     session.flush()
     account.grant_on_create(instance)
     address_allocation.allocate_missing(instance, plan, "{}_not_available")
-    facts = {"name": instance.display_name, "plan": plan.name, "price": 0 if instance.pack_id else plan.price}
-    usage.start_metering("instance", instance, billing_mode=instance.billing_mode, **facts)
+    usage.start_metering(
+        "instance",
+        instance,
+        name=instance.display_name,
+        plan=plan.name,
+        price=0 if instance.pack_id else plan.price,
+        billing_mode=instance.billing_mode,
+    )
     events.record("instance.created", "instance", instance, actor=actor)
     session.flush()
     session.refresh(instance)

@@ -107,8 +107,8 @@ def get_held_addresses(instance: Instance, ips: Sequence[str]) -> list[Address]:
 
 
 def release(instance: Instance, address: Address) -> None:
-    if address.is_primary:
-        entitlement = address_allocation.get_entitlement_of(address)
+    entitlement = address_allocation.get_entitlement_of(address)
+    if entitlement.primary and address.is_primary:
         if len(entitlement.allocated_rows(instance)) > 1:
             raise Invalid(
                 message("This is the primary address."), ips=message("Make another address the primary one first.")
