@@ -4,7 +4,7 @@ import pytest
 
 from panel.core.db import session
 from panel.models import Hypervisor, Instance, Task
-from panel.services import instances
+from panel.services import hypervisors, instances
 from worker.nodes.base import Machine
 from worker.sync import node_sync
 
@@ -87,6 +87,24 @@ def test_a_machine_that_belongs_to_somebody_is_not_removed(api_as, path, cast, n
     asked = api_as("admin", "POST", f"{path}/{made.id}/remove", json={"name": made.name})
     assert wait_for_task(asked, run_tasks).status == "failed"
     assert [machine.id for machine in node.machines()] == [made.id]
+
+
+@pytest.mark.parametrize(("word", "call"), [("discover", "describe_machine"), (f"{UNMANAGED_ID}/remove", "delete")])
+def test_task_fails_with_a_sentence_when_the_hypervisor_is_removed_during_a_call(
+    api_as, path, cast, unmanaged_machine, node, run_tasks, monkeypatch, word, call
+):
+    wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
+    answer_call = getattr(node, call)
+
+    def remove_hypervisor(machine_id):
+        hypervisors.delete(session.get(Hypervisor, cast.node.id))
+        session.commit()
+        return answer_call(machine_id)
+
+    asked = api_as("admin", "POST", f"{path}/{word}", json={"name": "old-web"} if word != "discover" else None)
+    monkeypatch.setattr(type(node), call, lambda _, machine_id: remove_hypervisor(machine_id))
+    task = wait_for_task(asked, run_tasks)
+    assert (task.status, task.error) == ("failed", "The hypervisor was removed.")
 
 
 def test_a_missing_machine_is_defined_anew_over_its_disks(api_as, missing_instance, node, run_tasks):

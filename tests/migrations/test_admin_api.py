@@ -180,6 +180,17 @@ def test_a_move_is_stopped_tried_again_and_rolled_back(
     assert node.power(machine.id) == "on"
 
 
+@pytest.mark.filterwarnings("error::sqlalchemy.exc.SAWarning")
+def test_a_migration_to_a_removed_hypervisor_is_not_restarted(api_as, start_migration, run_tasks):
+    row = start_migration()
+    api_as("admin", "POST", f"/api/v1/migration/{row.id}/stop")
+    run_tasks()
+    reload(row).target_id = None  # as the foreign key sets it
+    session.commit()
+    answer = api_as("admin", "POST", f"/api/v1/migration/{row.id}/restart")
+    assert (answer.status_code, answer.json["errors"].keys()) == (422, {"hypervisor_id"})
+
+
 @pytest.mark.parametrize("word", ["restart", "rollback"])
 @pytest.mark.parametrize("by_page", [False, True])
 def test_a_silent_node_refuses_another_move(

@@ -23,15 +23,16 @@ log = structlog.get_logger()
 
 BatchRow = TypeVar("BatchRow")
 
+HYPERVISOR_REMOVED_MESSAGE = message("The hypervisor was removed.")
 MAX_ROWS_PER_TRANSACTION = 500
 """Rows changed in one transaction."""
 
 
 def connect_node(hypervisor_id: str | None) -> nodes.NodeDriver:
     """Return the node's driver, as a CommittingNode. Raise NodeError when the row is gone."""
-    row = session.get(Hypervisor, hypervisor_id)
+    row = session.get(Hypervisor, hypervisor_id) if hypervisor_id else None
     if row is None:
-        raise NodeError(message("The hypervisor was removed."))
+        raise NodeError(HYPERVISOR_REMOVED_MESSAGE)
     spec = NodeSpec(row.id, row.name, row.driver, row.uri)
     return cast(nodes.NodeDriver, CommittingNode(nodes.connect(spec, context.current().config.data_dir)))
 
@@ -140,6 +141,14 @@ def mark_unreachable(hypervisor_id: str, asked_at: datetime, error: NodeError) -
 
 def lock_hypervisor(hypervisor_id: str) -> Hypervisor | None:
     return lock_row(Hypervisor, hypervisor_id)
+
+
+def lock_existing_hypervisor(hypervisor_id: str) -> Hypervisor:
+    """Return the locked row. Raise NodeError when it was removed during a call to the node."""
+    row = lock_hypervisor(hypervisor_id)
+    if row is None:
+        raise NodeError(HYPERVISOR_REMOVED_MESSAGE)
+    return row
 
 
 def is_outdated(row: Hypervisor, asked_at: datetime) -> bool:

@@ -25,9 +25,9 @@ def discover(work):
     work.step(message("Inspecting all machines"), 10)
     work.node.ping()
     node_sync.reconcile(work.task.resource_id)
-    row = node_sync.lock_hypervisor(work.task.resource_id)
-    if row is None or row.status != "up":
-        raise NodeError(message("The hypervisor does not answer."), (row and row.status_detail) or "")
+    row = node_sync.lock_existing_hypervisor(work.task.resource_id)
+    if row.status != "up":
+        raise NodeError(message("The hypervisor does not answer."), row.status_detail or "")
     is_on_node = Instance.hypervisor_id == row.id
     lost = session.execute(
         select(Instance.id, Instance.name).where(is_on_node, Instance.missing_on_node).order_by(Instance.id)
@@ -36,7 +36,7 @@ def discover(work):
     previous = imports.get_discovered_machines(row)
     work.step(message("Inspecting unmanaged machines"), 50)
     described = list(iter_described(work.node, machines, previous))
-    row = node_sync.lock_hypervisor(work.task.resource_id)
+    row = node_sync.lock_existing_hypervisor(work.task.resource_id)
     for machine in described:
         machine["obstacles"] = list(imports.blocking_issues(row, machine))
     work.task.arguments = {"unknown": described, "missing": missing}
@@ -51,7 +51,7 @@ def remove(work):
     if session.scalar(select(Instance.id).where(*conditions)):
         raise Refused(message("This VM now belongs to an instance. It was not removed."))
     work.node.delete(machine_id)
-    row = node_sync.lock_hypervisor(hypervisor_id)
+    row = node_sync.lock_existing_hypervisor(hypervisor_id)
     row.unmanaged_machines = [machine for machine in row.unmanaged_machines if machine["id"] != machine_id]
 
 

@@ -80,7 +80,7 @@ def import_machine(work):
     work.step(message("Defining the machine"), 50)
     work.node.import_machine(spec)
     work.step(message("Creating the instance"), 90)
-    row = node_sync.lock_hypervisor(hypervisor_id)
+    row = node_sync.lock_existing_hypervisor(hypervisor_id)
     instance = imports.create_instance(hypervisor_id, machine, arguments)
     row.unmanaged_machines = [unmanaged for unmanaged in row.unmanaged_machines if unmanaged["id"] != description.id]
     state_reports.report_power(instance, "off", at=clock.now(), actor=work.task.actor)
