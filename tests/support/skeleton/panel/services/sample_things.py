@@ -1,6 +1,8 @@
 """Customers' sample things."""
 
-from sqlalchemy import select
+from typing import Any
+
+from sqlalchemy import Select, select
 
 # if task
 from panel.core import jobs
@@ -14,25 +16,26 @@ from panel.core.messages import message
 from panel.core.task_kinds import task_kind
 
 # end if
-from panel.models import SampleThing
+from panel.models import Account, SampleThing
+from panel.services.access import Access
 
 # if task
 APPLY_TASK_KIND = task_kind("sample_thing_apply", "Sample thing")
 # end if
 
 
-def listing(account):
+def listing(account: Access | Account) -> Select[SampleThing]:
     return select(SampleThing).where(account.visible_rows(SampleThing)).order_by(SampleThing.name, SampleThing.id)
 
 
-def get(sample_thing_id, account):
+def get(sample_thing_id: str, account: Access | Account) -> SampleThing:
     sample_thing = session.scalar(listing(account).where(SampleThing.id == sample_thing_id))
     if sample_thing is None:
         raise NotFound(message("No such sample thing."))
     return sample_thing
 
 
-def create(account, **values):
+def create(account: Access | Account, **values: Any) -> SampleThing:
     sample_thing = SampleThing(account_id=account.id, **values)
     session.add(sample_thing)
     session.flush()
@@ -42,13 +45,13 @@ def create(account, **values):
     return sample_thing
 
 
-def update(sample_thing, **changes):
+def update(sample_thing: SampleThing, **changes: Any) -> SampleThing:
     for field, value in changes.items():
         setattr(sample_thing, field, value)
     session.flush()
     return sample_thing
 
 
-def delete(sample_thing):
+def delete(sample_thing: SampleThing) -> None:
     session.delete(sample_thing)
     session.flush()
