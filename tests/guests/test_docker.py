@@ -208,7 +208,7 @@ def test_an_app_whose_containers_are_gone_is_deployed_again(docker, web):
     docker.done("POST", f"/{web['id']}/check-status")
     app = docker.find(web["id"])
     assert app["status"] == "error"
-    assert "gone" in app["error_message"]
+    assert "no longer exist" in app["error_message"]
     docker.done("POST", f"/{web['id']}/retry")
     assert docker.find(web["id"])["status"] == "running"
     assert wait_until(lambda: docker.says(8080), "the app's answer") == SAYS

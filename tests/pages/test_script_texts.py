@@ -14,7 +14,13 @@ OWN_SCRIPTS = [*STATIC.glob("*.js"), *(STATIC / "consoles").rglob("*.js")]
 COMMENT_PATTERN = re.compile(r"(^|\s)//.*$|/\*.*?\*/", re.MULTILINE | re.DOTALL)
 SENTENCE_PATTERN = re.compile(r"""["'`]([A-Z][a-z]+[ .][^"'`\n]*)["'`]""")
 PAGES = {
-    "console/vnc.html": {"socket": "/s", "password": "p", "state": "/state", "new_session_url": "/again", "keymap": "de"},
+    "console/vnc.html": {
+        "socket": "/s",
+        "password": "p",
+        "state": "/state",
+        "new_session_url": "/again",
+        "keymap": "de",
+    },
     "console/ssh_shell.html": {"opening": "/open", "host_key": "/key"},
 }
 SCRIPT_FOLDERS = {"console/vnc.html": "vnc", "console/ssh_shell.html": "ssh_shell"}
