@@ -32,6 +32,17 @@ def test_the_tab_tells_in_words_and_says_where_the_figures_are(browser_as, machi
     assert re.search(r"<th scope=\"row\"><span class=\"line line-1\"></span>Used</th><td>[0-9.]+ %</td>", page)
     assert "Mbit/s</td>" in page
     assert "Show as table" in page
+    table = page.partition("Show as table")[2]
+    assert re.findall(r'<th scope="col" class="text-end">([^<]+)</th>', table) == [
+        "CPU",
+        "Memory",
+        "Network, received",
+        "Network, sent",
+        "Disk throughput, read",
+        "Disk throughput, written",
+        "Disk operations, read",
+        "Disk operations, written",
+    ]
     data = re.search(r'data-charts="([^"]+)"', page)[1].replace("&amp;", "&")
     body = browser_as("owner").get(data).json
     assert len(body["at"]) == len(body["values"]["cpu_percent"]) > 30
