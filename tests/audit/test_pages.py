@@ -1,5 +1,7 @@
 """The audit log on the pages of customers and of operators."""
 
+import re
+
 import pytest
 from sqlalchemy import select
 
@@ -106,6 +108,16 @@ def test_every_kind_of_entry_has_a_page(browser_as, rolled_back_app, cast):
         page = browser_as("admin").get(f"{ADMIN_LOG_PAGE}/{made.id}").text
         assert "Deleted customer" in page
         assert "plan S" in page
+
+
+@pytest.mark.parametrize(("operation", "label"), [("opened", "Opened"), ("closed", "Closed")])
+def test_an_entry_of_a_console_says_what_happened(browser_as, cast, operation, label):
+    person = {"person": "owner@example.com", "person_kind": "owner", "ip": "192.0.2.1"}
+    changes = {"did": operation, "kind": "screen"}
+    entry = audit.add(action=f"console.{operation}", account_id=cast.owner.id, changes=changes, **person)
+    session.commit()
+    page = browser_as("admin").get(f"{ADMIN_LOG_PAGE}/{entry.id}").text
+    assert re.search(rf"Result</dt>\s*<dd[^>]*>\s*{label}\s*</dd>", page)
 
 
 def test_operators_get_there_from_a_customer_and_an_instance(browser_as, cast):
