@@ -229,11 +229,16 @@ else:
     Model = db.Model
 
 
-def connect_for_read() -> Connection:
-    """Return a connection of the pool outside the session, for a query that sees committed data only. It opens no
-    transaction on PostgreSQL, and takes no write lock on SQLite."""
+@contextmanager
+def connect_for_read() -> Iterator[Connection]:
+    """Yield a connection for a query that sees committed data only. It opens no transaction on PostgreSQL, and takes no
+    write lock on SQLite. It is the session's in a request that only reads, and otherwise another one of the pool."""
+    if is_read_only_request():
+        yield session.connection()
+        return
     options = {"isolation_level": "AUTOCOMMIT"} if db.engine.dialect.name == "postgresql" else {"reads": True}
-    return db.engine.connect().execution_options(**options)
+    with db.engine.connect().execution_options(**options) as connection:
+        yield connection
 
 
 POSTGRESQL_OPTIONS = {

@@ -82,7 +82,7 @@ def if_active(row: Row | None) -> Row | None:
 def find_by_value(value: str) -> Row | None:
     """Return the row of the token with this value, even if it may not be used; or None.
 
-    A connection outside the session saves the ORM's work, and on SQLite the write lock of a request that may write.
+    A connection instead of the session saves the ORM's work, and on SQLite the write lock of a request that may write.
     """
     with connect_for_read() as connection:
         return connection.execute(TOKEN_BY_HASH, {"hash": hash_secret(value)}).one_or_none()
