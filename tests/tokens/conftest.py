@@ -1,4 +1,4 @@
-"""Ways to tokens."""
+"""Fixtures that create API tokens."""
 
 import pytest
 
@@ -9,25 +9,25 @@ from panel.services import tokens
 
 @pytest.fixture
 def create_token(api_as, cast):
-    """Makes a token by the API, keeps its value under `name` and returns its record."""
+    """Return a function that creates a token by the API and stores its value as `cast.tokens[name]`."""
 
-    def done(who="owner", name="made", **body):
+    def create(who="owner", name="made", **body):
         answer = api_as(who, "POST", "/api/api-tokens", json={"name": name, "scopes": ["account:read"], **body})
         assert answer.status_code == 200, answer.json
         cast.tokens[name] = answer.json["token"]
         return answer.json["api_token"]
 
-    return done
+    return create
 
 
 @pytest.fixture
 def issue_token(cast):
-    """Issues a token past the API, keeps its value under `name` and returns its row."""
+    """Return a function that issues a token without the API and stores its value as `cast.tokens[name]`."""
 
-    def done(who="owner", name="issued", kind="user", **facts):
+    def issue(who="owner", name="issued", kind="user", **facts):
         facts = {"scopes": permissions.USER, **facts}
         token, cast.tokens[name] = tokens.issue(kind, name=name, account=getattr(cast, who), **facts)
         session.commit()
         return token
 
-    return done
+    return issue

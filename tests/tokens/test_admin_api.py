@@ -1,4 +1,4 @@
-"""API tokens as operators' programs see them (specification 2.2)."""
+"""API tokens in the admin API (specification 2.2)."""
 
 from datetime import timedelta
 
@@ -18,15 +18,15 @@ def get_token(cast, who):
 
 @pytest.fixture
 def bound_token(cast):
-    made, cast.tokens["bound"] = tokens.issue(
+    token, cast.tokens["bound"] = tokens.issue(
         "admin", name="deployment", description="Terraform of the team", allowed_ips=["203.0.113.7"]
     )
     session.commit()
-    return made
+    return token
 
 
-def test_platform_tokens_are_listed_with_what_they_are_for(api_as, cast, bound_token):
-    """IDT-10: and IDT-08, without their values."""
+def test_platform_token_list_shows_name_and_description(api_as, cast, bound_token):
+    """IDT-08, IDT-10: the list does not contain token values."""
     answer = api_as("admin", "GET", "/api/v1/api-tokens")
     assert [row["kind"] for row in answer.json["data"]] == ["admin", "billing", "admin"]
     assert answer.json["meta"]["total"] == 3
@@ -34,32 +34,32 @@ def test_platform_tokens_are_listed_with_what_they_are_for(api_as, cast, bound_t
     assert (row["id"], row["name"], row["description"]) == (bound_token.id, "deployment", "Terraform of the team")
     assert (row["allowed_ips"], row["enabled"]) == (["203.0.113.7"], True)
     assert not [value for value in cast.tokens.values() if value in answer.text]
-    only = api_as("admin", "GET", "/api/v1/api-tokens?kind=billing").json["data"]
-    assert [row["kind"] for row in only] == ["billing"]
+    rows = api_as("admin", "GET", "/api/v1/api-tokens?kind=billing").json["data"]
+    assert [row["kind"] for row in rows] == ["billing"]
     assert api_as("admin", "GET", "/api/v1/api-tokens?kind=user").status_code == 422
 
 
-def test_they_work_from_their_address_only(api_as, cast, bound_token):
+def test_platform_tokens_work_only_from_allowed_ips(api_as, cast, bound_token):
     """IDT-11, IDT-12"""
     get_token(cast, "billing").allowed_ips = ["203.0.113.7"]
     session.commit()
     for who, path in (("bound", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
-        ask = lambda address: api_as(who, "GET", path, environ_base={"REMOTE_ADDR": address}).status_code  # noqa: B023, E731
-        assert [ask(address) for address in ("203.0.113.7", "203.0.113.8", "127.0.0.1", "::1")] == [200, 403, 403, 403]
+        status = lambda ip: api_as(who, "GET", path, environ_base={"REMOTE_ADDR": ip}).status_code  # noqa: B023, E731
+        assert [status(ip) for ip in ("203.0.113.7", "203.0.113.8", "127.0.0.1", "::1")] == [200, 403, 403, 403]
 
 
-def test_a_token_is_switched_off_and_on(api_as, cast):
+def test_token_is_disabled_and_enabled(api_as, cast):
     path = f"/api/v1/api-token/{get_token(cast, 'billing').id}"
-    ask = lambda: api_as("billing", "GET", "/api/v1/billing/auth").status_code  # noqa: E731
+    get_status = lambda: api_as("billing", "GET", "/api/v1/billing/auth").status_code  # noqa: E731
     assert api_as("admin", "PATCH", path, json={"enabled": False}).json["message"] == "The token is off."
-    assert ask() == 401
+    assert get_status() == 401
     assert api_as("admin", "PATCH", path, json={"enabled": True}).json["message"] == "The token is on."
-    assert ask() == 200
+    assert get_status() == 200
     for body in ({}, {"enabled": None}, {"enabled": "no"}, {"enabled": True, "name": "x"}):
         assert api_as("admin", "PATCH", path, json=body).status_code == 422
 
 
-def test_a_token_is_revoked(api_as, cast):
+def test_token_revocation_is_audited(api_as, cast):
     path = f"/api/v1/api-token/{get_token(cast, 'billing').id}"
     assert api_as("admin", "DELETE", path).status_code == 200
     assert api_as("billing", "GET", "/api/v1/billing/auth").status_code == 401
@@ -68,7 +68,7 @@ def test_a_token_is_revoked(api_as, cast):
     assert (entry.object_type, entry.object_name) == ("token", "test")
 
 
-def test_the_tokens_of_one_person(api_as, cast):
+def test_user_token_list_includes_impersonation_and_created_tokens(api_as, cast):
     tokens.issue("impersonation", name="support", account=cast.member, issued_by="API token test")
     tokens.issue("user", name="of old times", account=cast.owner, created_by=cast.member, scopes=permissions.USER)
     session.commit()
@@ -82,7 +82,7 @@ def test_the_tokens_of_one_person(api_as, cast):
     assert api_as("admin", "GET", "/api/v1/user/nobody/api-tokens").status_code == 404
 
 
-def test_an_operator_ends_a_customer_s_token(api_as, cast):
+def test_operator_disables_customer_token(api_as, cast):
     get_token(cast, "owner").expires_at = clock.now() + timedelta(days=99)
     session.commit()
     path = f"/api/v1/api-token/{get_token(cast, 'owner').id}"

@@ -1,4 +1,4 @@
-"""API tokens: what their owners do with them (specification 2.2, 4.7, 5.2 to 5.5)."""
+"""API tokens in the user API (specification 2.2, 4.7, 5.2 to 5.5)."""
 
 from datetime import timedelta
 
@@ -12,14 +12,26 @@ from panel.models import AuditEntry, Token
 from panel.schemas.constants import SCOPE_FAMILIES
 from panel.services import tokens
 
-NAMED = "instances vpcs load_balancers databases s3_buckets ssh_keys kubernetes images certificates microvm webhooks"
+SPECIFIED_SCOPE_FAMILIES = [
+    "instances",
+    "vpcs",
+    "load_balancers",
+    "databases",
+    "s3_buckets",
+    "ssh_keys",
+    "kubernetes",
+    "images",
+    "certificates",
+    "microvm",
+    "webhooks",
+]
 
 
-def names(answer):
+def list_names(answer):
     return [row["name"] for row in answer.json["data"]]
 
 
-def iso(moment):
+def format_time(moment):
     return moment.isoformat()
 
 
@@ -29,8 +41,8 @@ def test_connect_confirms_a_user_token(api_as):
     assert (answer.status_code, answer.json["success"]) == (200, True)
 
 
-def test_the_platform_s_tokens_are_confirmed(api_as, cast):
-    """IDT-03, IDT-04: from the address that they are bound to."""
+def test_auth_confirms_platform_tokens(api_as, cast):
+    """IDT-03, IDT-04: from the IP address that they are bound to."""
     for who, path in (("admin", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
         hashed = tokens.hash_secret(cast.tokens[who])
         session.scalar(select(Token).where(Token.secret_hash == hashed)).allowed_ips = ["127.0.0.1"]
@@ -40,10 +52,10 @@ def test_the_platform_s_tokens_are_confirmed(api_as, cast):
         assert answer.headers["X-Api-Envelope"] == "v1"
 
 
-def test_a_record_has_what_it_should_and_never_the_value(api_as, cast, create_token):
+def test_token_record_never_contains_the_value(api_as, cast, create_token):
     """IDT-33"""
     row = create_token(
-        scopes=["instances:read"], allowed_ips=["203.0.113.7"], expires_at=iso(clock.now() + timedelta(days=1))
+        scopes=["instances:read"], allowed_ips=["203.0.113.7"], expires_at=format_time(clock.now() + timedelta(days=1))
     )
     shown = api_as("owner", "GET", "/api/api-tokens")
     assert shown.json["total"] == 2
@@ -54,7 +66,7 @@ def test_a_record_has_what_it_should_and_never_the_value(api_as, cast, create_to
     assert cast.tokens["made"].startswith(row["prefix"])
 
 
-def test_a_token_may_do_exactly_what_its_scopes_say(api_as, cast, create_token):
+def test_token_scopes_limit_operations(api_as, cast, create_token):
     """IDT-17, IDT-18, IDT-19, IDT-20"""
     path = f"/api/instance/{cast.instance().id}"
     create_token(name="reads", scopes=["instances:read"])
@@ -71,24 +83,24 @@ def test_a_token_may_do_exactly_what_its_scopes_say(api_as, cast, create_token):
 @pytest.mark.parametrize(
     "wrong", ["instances", "instances:admin", "nosuch:read", "INSTANCES:read", "instances:read ", "", "*", 3, None]
 )
-def test_a_scope_of_another_form_is_refused(api_as, wrong):
+def test_malformed_scope_is_rejected(api_as, wrong):
     """IDT-16"""
     answer = api_as("owner", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read", wrong]})
     assert answer.status_code == 422
     assert "scopes.1" in answer.json["errors"]
 
 
-def test_every_family_can_be_given(api_as, create_token):
+def test_every_scope_family_can_be_granted(api_as, create_token):
     """IDT-21, IDT-22"""
-    listed = api_as("owner", "GET", "/api/api-token-scopes").json["data"]
-    assert len(listed) == len(SCOPE_FAMILIES)
-    assert {*NAMED.split(), "metrics", "account"} <= {each["family"] for each in listed}
-    for each in listed:
-        assert create_token(name=each["family"], scopes=each["scopes"])["scopes"] == each["scopes"]
-        assert api_as(each["family"], "GET", "/api/connect").status_code == 200
+    rows = api_as("owner", "GET", "/api/api-token-scopes").json["data"]
+    assert len(rows) == len(SCOPE_FAMILIES)
+    assert {*SPECIFIED_SCOPE_FAMILIES, "metrics", "account"} <= {row["family"] for row in rows}
+    for row in rows:
+        assert create_token(name=row["family"], scopes=row["scopes"])["scopes"] == row["scopes"]
+        assert api_as(row["family"], "GET", "/api/connect").status_code == 200
 
 
-def test_scopes_are_required_and_kept_once(api_as, create_token):
+def test_scopes_are_required_and_deduplicated(api_as, create_token):
     assert create_token(scopes=["metrics:read", "account:write", "metrics:read"])["scopes"] == [
         "metrics:read",
         "account:write",
@@ -99,8 +111,8 @@ def test_scopes_are_required_and_kept_once(api_as, create_token):
         assert "scopes" in answer.json["errors"]
 
 
-def test_managing_tokens_needs_the_account_scopes(api_as, issue_token):
-    """IDT-27, IDT-28, IDT-29, IDT-30: reads and writes of profile, tokens, dashboard and team alike."""
+def test_token_management_requires_account_scopes(api_as, issue_token):
+    """IDT-27, IDT-28, IDT-29, IDT-30: profile, tokens, dashboard and team require account:read or account:write."""
     row = issue_token(name="target")
     issue_token(name="reader", scopes=["account:read"])
     issue_token(name="writer", scopes=["account:write"])
@@ -118,8 +130,8 @@ def test_managing_tokens_needs_the_account_scopes(api_as, issue_token):
     assert [invite(who) for who in ("reader", "writer", "other")] == [403, 422, 403]
 
 
-def test_webhooks_and_metrics_are_families_of_their_own():
-    """IDT-31, IDT-32: as their paths say."""
+def test_webhooks_and_metrics_have_separate_scope_families():
+    """IDT-31, IDT-32: the path decides the family."""
     assert permissions.scope("/api/webhook-subscriptions", "GET") == "webhooks:read"
     assert permissions.scope("/api/webhook-subscriptions", "POST") == "webhooks:write"
     assert permissions.scope("/api/webhook-subscription/{id}/deliveries", "GET") == "webhooks:read"
@@ -127,20 +139,20 @@ def test_webhooks_and_metrics_are_families_of_their_own():
     assert permissions.scope("/api/metrics/instance/{id}", "GET") == "metrics:read"
 
 
-def test_addresses_are_kept_as_they_are_meant(api_as, create_token):
+def test_allowed_ips_are_normalized_and_enforced(api_as, create_token):
     """IDT-14, IDT-15"""
     sent = ["203.0.113.7", "10.0.0.0/8", "2001:DB8:0:0::1", "2001:db8::/32", "0.0.0.0/0"]
-    kept = ["203.0.113.7", "10.0.0.0/8", "2001:db8::1", "2001:db8::/32", "0.0.0.0/0"]
-    assert create_token(name="many", allowed_ips=sent)["allowed_ips"] == kept
+    normalized = ["203.0.113.7", "10.0.0.0/8", "2001:db8::1", "2001:db8::/32", "0.0.0.0/0"]
+    assert create_token(name="many", allowed_ips=sent)["allowed_ips"] == normalized
     assert api_as("many", "GET", "/api/connect").status_code == 200
     create_token(name="elsewhere", allowed_ips=sent[:4])
     refused = api_as("elsewhere", "GET", "/api/connect")
     assert (refused.status_code, refused.json["message"]) == (403, "The token may not be used from this address.")
-    for free in ({}, {"allowed_ips": []}):
-        create_token(name="free", **free)
-        for address in ("127.0.0.1", "198.51.100.7", "2001:db8::7"):
-            place = {"REMOTE_ADDR": address}
-            assert api_as("free", "GET", "/api/connect", environ_base=place).status_code == 200
+    for body in ({}, {"allowed_ips": []}):
+        create_token(name="unrestricted", **body)
+        for ip in ("127.0.0.1", "198.51.100.7", "2001:db8::7"):
+            environ = {"REMOTE_ADDR": ip}
+            assert api_as("unrestricted", "GET", "/api/connect", environ_base=environ).status_code == 200
     assert api_as("many", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "::ffff:203.0.113.7"}).status_code == 200
 
 
@@ -158,14 +170,14 @@ def test_addresses_are_kept_as_they_are_meant(api_as, create_token):
         (7, "Not a valid string."),
     ],
 )
-def test_what_is_no_address_is_refused(api_as, wrong, sentence):
+def test_invalid_allowed_ip_is_rejected(api_as, wrong, sentence):
     body = {"name": "x", "scopes": ["account:read"], "allowed_ips": ["10.0.0.1", wrong]}
     answer = api_as("owner", "POST", "/api/api-tokens", json=body)
     assert answer.status_code == 422
     assert answer.json["errors"] == {"allowed_ips.1": [sentence]}
 
 
-def test_a_token_is_renamed_and_narrowed(api_as, issue_token):
+def test_token_update_renames_and_narrows_scopes(api_as, issue_token):
     path = f"/api/api-token/{issue_token(name='wide', scopes=['instances:read', 'instances:write']).id}"
     change = {"name": "narrow", "scopes": ["instances:read"], "allowed_ips": ["127.0.0.1"]}
     answer = api_as("owner", "PATCH", path, json=change)
@@ -180,7 +192,7 @@ def test_a_token_is_renamed_and_narrowed(api_as, issue_token):
         assert "Writable: name, scopes, allowed_ips, expires_at." in refused.json["errors"][field][0]
 
 
-def test_a_revoked_token_is_dead_at_once(api_as, create_token):
+def test_revoked_token_is_rejected_immediately(api_as, create_token):
     row = create_token()
     assert api_as("made", "GET", "/api/connect").status_code == 200
     assert api_as("outsider", "DELETE", f"/api/api-token/{row['id']}").status_code == 404
@@ -191,13 +203,13 @@ def test_a_revoked_token_is_dead_at_once(api_as, create_token):
     assert (entry.object_name, entry.person) == ("made", "owner@example.com")
 
 
-def test_a_token_may_revoke_itself(api_as, create_token):
+def test_token_can_revoke_itself(api_as, create_token):
     row = create_token(scopes=["account:write"])
     assert api_as("made", "DELETE", f"/api/api-token/{row['id']}").status_code == 200
     assert api_as("made", "GET", "/api/connect").status_code == 401
 
 
-def test_a_token_gives_no_scope_that_it_does_not_have(api_as, cast, create_token):
+def test_token_cannot_grant_scopes_it_lacks(api_as, cast, create_token):
     create_token(name="narrow", scopes=["account:write", "instances:read"])
     wide = api_as("narrow", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["instances:read", "vpcs:read"]})
     assert wide.status_code == 422
@@ -207,7 +219,7 @@ def test_a_token_gives_no_scope_that_it_does_not_have(api_as, cast, create_token
     assert create_token("narrow", "given", scopes=["instances:read"])["scopes"] == ["instances:read"]
 
 
-def test_a_token_gives_no_other_addresses_than_its_own(api_as, cast, create_token):
+def test_token_cannot_grant_wider_allowed_ips(api_as, cast, create_token):
     bound = create_token(name="bound", scopes=["account:write"], allowed_ips=["127.0.0.0/24", "2001:db8::/32"])
     assert create_token("bound", "given", scopes=["account:write"])["allowed_ips"] == ["127.0.0.0/24", "2001:db8::/32"]
     inside = ["127.0.0.7", "2001:db8:1::/48"]
@@ -222,67 +234,69 @@ def test_a_token_gives_no_other_addresses_than_its_own(api_as, cast, create_toke
     assert api_as("owner", "PATCH", f"/api/api-token/{bound['id']}", json={"allowed_ips": []}).status_code == 200
 
 
-def test_a_token_gives_no_longer_life_than_its_own(api_as, create_token):
+def test_token_cannot_grant_later_expiry(api_as, create_token):
     end = clock.now() + timedelta(hours=1)
-    mother = create_token(name="short", scopes=["account:write"], expires_at=iso(end))
-    assert create_token("short", "given", scopes=["account:write"])["expires_at"] == mother["expires_at"]
-    body = {"name": "x", "scopes": ["account:write"], "expires_at": iso(end + timedelta(seconds=1))}
+    parent = create_token(name="short", scopes=["account:write"], expires_at=format_time(end))
+    assert create_token("short", "given", scopes=["account:write"])["expires_at"] == parent["expires_at"]
+    body = {"name": "x", "scopes": ["account:write"], "expires_at": format_time(end + timedelta(seconds=1))}
     assert "expires_at" in api_as("short", "POST", "/api/api-tokens", json=body).json["errors"]
-    sooner = create_token("short", "given", scopes=["account:write"], expires_at=iso(end - timedelta(minutes=1)))
-    assert sooner["expires_at"] < mother["expires_at"]
+    sooner = create_token(
+        "short", "given", scopes=["account:write"], expires_at=format_time(end - timedelta(minutes=1))
+    )
+    assert sooner["expires_at"] < parent["expires_at"]
 
 
-def test_members_and_the_owner_see_their_own(api_as, cast, create_token, issue_token):
+def test_members_and_owner_see_only_own_tokens(api_as, cast, create_token, issue_token):
     """IDT-39, IDT-40"""
     create_token("member", "of the member")
     create_token("owner", "of the owner")
-    assert names(api_as("member", "GET", "/api/api-tokens")) == ["of the member", "test"]
-    assert names(api_as("owner", "GET", "/api/api-tokens")) == ["of the owner", "test"]
+    assert list_names(api_as("member", "GET", "/api/api-tokens")) == ["of the member", "test"]
+    assert list_names(api_as("owner", "GET", "/api/api-tokens")) == ["of the owner", "test"]
     for who, other in (("owner", "of the member"), ("member", "of the owner")):
         row = session.scalar(select(Token).where(Token.name == other))
         for method in ("GET", "PATCH", "DELETE"):
             assert api_as(who, method, f"/api/api-token/{row.id}").status_code == 404
 
 
-def test_the_owner_sees_what_members_made_before_3_3_0(api_as, cast, issue_token):
-    """IDT-41: such a token acts as the owner; whoever made it sees it as well."""
+def test_owner_sees_member_tokens_created_before_3_3_0(api_as, cast, issue_token):
+    """IDT-41: such a token acts as the owner. Its creator sees it too."""
     cast.instance()
     token = issue_token("owner", "of old times", maker=cast.member)
     assert api_as("of old times", "GET", "/api/instances").json["total"] == 1
     for who in ("owner", "member"):
         row = api_as(who, "GET", f"/api/api-token/{token.id}").json["api_token"]
         assert (row["name"], row["created_by"]) == ("of old times", "member@example.com")
-        assert "of old times" in names(api_as(who, "GET", "/api/api-tokens"))
+        assert "of old times" in list_names(api_as(who, "GET", "/api/api-tokens"))
     assert api_as("viewer", "GET", f"/api/api-token/{token.id}").status_code == 404
     assert api_as("owner", "DELETE", f"/api/api-token/{token.id}").status_code == 200
     assert api_as("of old times", "GET", "/api/connect").status_code == 401
 
 
-def test_a_member_s_token_acts_as_that_member(api_as, cast, create_token):
-    """IDT-42, IDT-44, IDT-45: on lists and item routes alike."""
+def test_member_token_has_member_access(api_as, cast, create_token):
+    """IDT-42, IDT-44, IDT-45: the same access on list and item routes."""
     hidden = cast.instance()
     create_token("member", "of the member", scopes=["instances:read", "instances:write", "account:read"])
     assert api_as("of the member", "GET", "/api/instances").json["total"] == 0
     assert api_as("of the member", "GET", f"/api/instance/{hidden.id}").status_code == 404
     assert api_as("owner", "GET", f"/api/instance/{hidden.id}").status_code == 200
-    own = {"location_id": cast.location.id, "plan_id": cast.plan.id}
-    made = api_as("of the member", "POST", "/api/cloud-service/instances", json=own).json["instance"]["id"]
-    assert [row["id"] for row in api_as("of the member", "GET", "/api/instances").json["data"]] == [made]
+    body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
+    instance_id = api_as("of the member", "POST", "/api/cloud-service/instances", json=body).json["instance"]["id"]
+    assert [row["id"] for row in api_as("of the member", "GET", "/api/instances").json["data"]] == [instance_id]
     assert api_as("owner", "GET", "/api/instances").json["total"] == 2
 
 
-def test_a_member_without_the_permission_makes_no_tokens(api_as):
+def test_member_without_permission_cannot_create_tokens(api_as):
     """IDT-43"""
     answer = api_as("viewer", "POST", "/api/api-tokens", json={"name": "x", "scopes": ["account:read"]})
     assert answer.status_code == 403
     assert "it needs api_tokens.manage" in answer.json["message"]
 
 
-def test_lists_are_pages(api_as, cast, issue_token, queries):
+def test_token_list_is_paginated_with_constant_queries(api_as, cast, issue_token, queries):
     for number in range(4):
         issue_token(name=f"number {number}")
     answer = api_as("owner", "GET", "/api/api-tokens?per_page=2&page=2")
-    assert (names(answer), answer.json["total"], answer.json["last_page"]) == (["number 1", "number 0"], 5, 3)
+    assert (list_names(answer), answer.json["total"], answer.json["last_page"]) == (["number 1", "number 0"], 5, 3)
     assert api_as("owner", "GET", "/api/api-tokens?include=everything").status_code == 422
     counts = []
     for per_page in (1, 5):
@@ -292,7 +306,7 @@ def test_lists_are_pages(api_as, cast, issue_token, queries):
     assert counts[0] == counts[1] <= 2
 
 
-def test_a_suspended_person_may_still_revoke(api_as, cast, create_token):
+def test_suspended_user_can_revoke_tokens(api_as, cast, create_token):
     row = create_token()
     cast.owner.suspended_at = clock.now()
     session.commit()

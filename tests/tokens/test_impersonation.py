@@ -1,4 +1,4 @@
-"""Acting as a customer by a token (specification 4.7, 5.9)."""
+"""Impersonation tokens (specification 4.7, 5.9)."""
 
 from datetime import datetime, timedelta
 
@@ -14,22 +14,22 @@ from tests.test_access import UNKNOWN_ID
 
 @pytest.fixture
 def impersonate(api_as, cast):
-    """Mints a token that acts as one of the cast, keeps its value as `support` and returns the answer's data."""
+    """Return a function that creates an impersonation token for one of the cast, stored as `cast.tokens["support"]`."""
 
-    def done(who="owner", **body):
+    def create(who="owner", **body):
         answer = api_as("admin", "POST", f"/api/v1/user/{getattr(cast, who).id}/impersonate", json=body)
         assert answer.status_code == 200, answer.json
         cast.tokens["support"] = answer.json["data"]["token"]
         return answer.json["data"]
 
-    return done
+    return create
 
 
-def seconds(data):
+def seconds_to_expiry(data):
     return (datetime.fromisoformat(data["expires_at"]) - clock.now()).total_seconds()
 
 
-def test_the_answer_nests_its_three_values(api_as, cast):
+def test_impersonate_response_contains_token_id_and_expiry(api_as, cast):
     """IDT-54"""
     answer = api_as("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate")
     assert answer.json.keys() == {"success", "message", "data"}
@@ -37,11 +37,11 @@ def test_the_answer_nests_its_three_values(api_as, cast):
     assert session.get(Token, answer.json["data"]["token_id"]).kind == "impersonation"
 
 
-def test_without_fields_it_opens_everything_from_everywhere_for_an_hour(api_as, cast, impersonate):
+def test_impersonation_token_defaults_are_unrestricted_for_one_hour(api_as, cast, impersonate):
     """IDT-55, IDT-56, IDT-57"""
     cast.instance()
     data = impersonate()
-    assert 3590 < seconds(data) <= 3600
+    assert 3590 < seconds_to_expiry(data) <= 3600
     for path in ("/api/instances", "/api/ssh-keys", "/api/images/search", "/api/api-tokens", "/api/tasks"):
         for address in ("127.0.0.1", "198.51.100.7", "2001:db8::9"):
             answer = api_as("support", "GET", path, environ_base={"REMOTE_ADDR": address})
@@ -53,23 +53,23 @@ def test_without_fields_it_opens_everything_from_everywhere_for_an_hour(api_as, 
     )
 
 
-def test_the_lifetime_is_what_operators_set(impersonate):
+def test_impersonation_default_lifetime_follows_settings(impersonate):
     """IDT-57"""
     settings.update({"impersonation_expires_in": 120})
-    assert 110 < seconds(impersonate()) <= 120
-    assert 110 < seconds(impersonate(expires_in=None, scopes=None, allowed_ips=None)) <= 120
+    assert 110 < seconds_to_expiry(impersonate()) <= 120
+    assert 110 < seconds_to_expiry(impersonate(expires_in=None, scopes=None, allowed_ips=None)) <= 120
 
 
-@pytest.mark.parametrize("lasting", [60, 900, 3600])
-def test_how_long_it_may_last(impersonate, lasting):
+@pytest.mark.parametrize("lifetime", [60, 900, 3600])
+def test_impersonation_accepts_lifetime(impersonate, lifetime):
     """IDT-58"""
-    assert lasting - 10 < seconds(impersonate(expires_in=lasting)) <= lasting
+    assert lifetime - 10 < seconds_to_expiry(impersonate(expires_in=lifetime)) <= lifetime
 
 
-@pytest.mark.parametrize("lasting", [59, 3601, 0, -1, "600", 600.5, True, [], 10**18])
-def test_how_long_it_may_not_last(api_as, cast, lasting):
+@pytest.mark.parametrize("lifetime", [59, 3601, 0, -1, "600", 600.5, True, [], 10**18])
+def test_impersonation_rejects_lifetime(api_as, cast, lifetime):
     """IDT-59"""
-    answer = api_as("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate", json={"expires_in": lasting})
+    answer = api_as("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate", json={"expires_in": lifetime})
     assert answer.status_code == 422
     assert list(answer.json["errors"]) == ["expires_in"]
 
@@ -99,7 +99,7 @@ def test_impersonation_token_addresses_are_enforced(api_as, impersonate):
     assert api_as("support", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == 200
 
 
-def test_wrong_fields_are_refused(api_as, cast):
+def test_impersonation_rejects_invalid_fields(api_as, cast):
     path = f"/api/v1/user/{cast.owner.id}/impersonate"
     for body in ({"scopes": []}, {"scopes": ["nosuch:read"]}, {"allowed_ips": ["10.0.0.1/8"]}, {"minutes": 5}):
         answer = api_as("admin", "POST", path, json=body)
@@ -108,7 +108,7 @@ def test_wrong_fields_are_refused(api_as, cast):
     assert session.scalar(select(Token).where(Token.kind == "impersonation")) is None
 
 
-def test_unknown_people_cannot_be_impersonated(api_as):
+def test_unknown_users_cannot_be_impersonated(api_as):
     """IDT-62"""
     answer = api_as("admin", "POST", f"/api/v1/user/{UNKNOWN_ID}/impersonate")
     assert answer.status_code == 404
@@ -122,7 +122,7 @@ def test_operators_cannot_be_impersonated(api_as, cast):
     assert "Only customers can be impersonated." in answer.json["message"]
 
 
-def test_only_admin_tokens_impersonate(api_as, cast, impersonate):
+def test_only_admin_tokens_can_impersonate(api_as, cast, impersonate):
     """IDT-65"""
     impersonate()
     path = f"/api/v1/user/{cast.outsider.id}/impersonate"
@@ -131,45 +131,45 @@ def test_only_admin_tokens_impersonate(api_as, cast, impersonate):
         assert (answer.status_code, answer.json) == (403, {"success": False, "message": "Unauthorized"})
 
 
-def test_it_is_listed_when_asked_for(api_as, cast, impersonate):
-    """IDT-34, IDT-37, IDT-38: to the person, and to nobody else."""
-    made = impersonate()["token_id"]
-    assert made not in api_as("owner", "GET", "/api/api-tokens").text
+def test_impersonation_token_is_listed_only_on_request(api_as, cast, impersonate):
+    """IDT-34, IDT-37, IDT-38: only for the impersonated customer."""
+    token_id = impersonate()["token_id"]
+    assert token_id not in api_as("owner", "GET", "/api/api-tokens").text
     rows = api_as("owner", "GET", "/api/api-tokens?include=impersonation").json["data"]
     assert [(row["kind"], row["created_by"]) for row in rows] == [
         ("impersonation", "API token test"),
         ("user", "owner@example.com"),
     ]
-    assert rows[0]["id"] == made
+    assert rows[0]["id"] == token_id
     for who in ("member", "viewer", "outsider"):
-        assert made not in api_as(who, "GET", "/api/api-tokens?include=impersonation").text
-        assert api_as(who, "GET", f"/api/api-token/{made}").status_code == 404
+        assert token_id not in api_as(who, "GET", "/api/api-tokens?include=impersonation").text
+        assert api_as(who, "GET", f"/api/api-token/{token_id}").status_code == 404
 
 
-def test_the_person_may_revoke_it(api_as, impersonate):
-    made = impersonate()["token_id"]
-    assert api_as("owner", "DELETE", f"/api/api-token/{made}").status_code == 200
+def test_customer_can_revoke_impersonation_token(api_as, impersonate):
+    token_id = impersonate()["token_id"]
+    assert api_as("owner", "DELETE", f"/api/api-token/{token_id}").status_code == 200
     assert api_as("support", "GET", "/api/connect").status_code == 401
 
 
 def test_impersonation_token_stops_itself(api_as, impersonate):
-    """IDT-63, OP-19: also without the scope that others need for it."""
-    for facts in ({}, {"scopes": ["instances:read"]}):
-        impersonate(**facts)
+    """IDT-63, OP-19: also without the scope that the route requires from other tokens."""
+    for body in ({}, {"scopes": ["instances:read"]}):
+        impersonate(**body)
         answer = api_as("support", "POST", "/api/profile/impersonation/stop")
         assert (answer.status_code, answer.json["success"]) == (200, True)
         assert api_as("support", "GET", "/api/connect").status_code == 401
         assert api_as("support", "POST", "/api/profile/impersonation/stop").status_code == 401
 
 
-def test_an_ordinary_token_has_nothing_to_stop(api_as):
+def test_user_token_cannot_stop_impersonation(api_as):
     """IDT-64"""
     assert api_as("owner", "POST", "/api/profile/impersonation/stop").status_code == 422
     assert api_as("owner", "GET", "/api/connect").status_code == 200
 
 
-def test_it_makes_and_changes_no_tokens(api_as, cast, impersonate):
-    """OP-19: nothing outlives it."""
+def test_impersonation_token_cannot_manage_tokens(api_as, cast, impersonate):
+    """OP-19: other tokens would outlive the impersonation."""
     own = impersonate()["token_id"]
     body = {"name": "x", "scopes": ["account:read"]}
     for method, path in (
@@ -183,7 +183,7 @@ def test_it_makes_and_changes_no_tokens(api_as, cast, impersonate):
     assert api_as("support", "GET", "/api/connect").status_code == 200
 
 
-def test_of_a_member_it_opens_what_the_member_may(api_as, cast, impersonate):
+def test_member_impersonation_token_has_member_permissions(api_as, cast, impersonate):
     cast.instance()
     impersonate("viewer")
     assert api_as("support", "GET", "/api/instances").json["total"] == 1
@@ -191,7 +191,7 @@ def test_of_a_member_it_opens_what_the_member_may(api_as, cast, impersonate):
     assert "Your role in the team does not permit this action" in refused.json["message"]
 
 
-def test_the_audit_log_names_both(api_as, cast, impersonate):
+def test_impersonation_audit_entries_name_operator_and_customer(api_as, cast, impersonate):
     impersonate()
     api_as("support", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})
     started, used = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
@@ -207,10 +207,10 @@ def test_the_audit_log_names_both(api_as, cast, impersonate):
     )
 
 
-def test_those_long_over_are_cleared_away(cast):
+def test_old_expired_impersonation_tokens_are_purged(cast):
     for days, kind in ((31, "impersonation"), (29, "impersonation"), (31, "user")):
         end = clock.now() - timedelta(days=days)
         tokens.issue(kind, name=f"{kind} {days}", account=cast.outsider, expires_at=end)
     tokens.purge_expired()
-    left = {token.name for token in session.scalars(tokens.select_of_account(cast.outsider))}
-    assert left == {"test", "impersonation 29", "user 31"}
+    names = {token.name for token in session.scalars(tokens.select_of_account(cast.outsider))}
+    assert names == {"test", "impersonation 29", "user 31"}

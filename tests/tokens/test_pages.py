@@ -1,4 +1,4 @@
-"""API tokens on the customers' pages."""
+"""API tokens on the customer pages."""
 
 import re
 
@@ -19,16 +19,16 @@ def create_token(cast, who="owner", **facts):
     return token, value
 
 
-def newest_token():
+def find_newest_token():
     return session.scalar(select(Token).order_by(Token.id.desc()))
 
 
-def test_create_shows_the_value_once_and_it_works(browser_as, api_as, cast):
+def test_create_page_shows_token_value_once(browser_as, api_as, cast):
     """IDT-07"""
     browser = browser_as("owner")
     form = {"name": "ci", "scopes": ["", "account:read", "metrics:read"], "allowed_ips": "127.0.0.0/8\n", "hours": "24"}
     answer = browser.post("/api-tokens/new", data=form)
-    token = newest_token()
+    token = find_newest_token()
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/api-tokens/{token.id}/made")
     page = browser.get(answer.headers["Location"])
     value = re.search(r'id="value"[^>]* value="(pu_[^"]+)"', page.text)[1]
@@ -42,7 +42,7 @@ def test_create_shows_the_value_once_and_it_works(browser_as, api_as, cast):
     assert api_as("made", "GET", "/api/instances").status_code == 403
 
 
-def test_what_is_wrong_stands_beside_its_field(browser_as):
+def test_create_form_shows_field_errors(browser_as):
     answer = browser_as("owner").post(
         "/api-tokens/new", data={"name": "x", "scopes": "", "allowed_ips": "10.0.0.1/24", "hours": "3"}
     )
@@ -51,33 +51,33 @@ def test_what_is_wrong_stands_beside_its_field(browser_as):
         assert sentence in answer.text
 
 
-def checked_scopes(answer):
+def find_checked_scopes(answer):
     return set(re.findall(r'value="(\w+:\w+)"[^>]*id="scope-[^>]* checked', answer.text))
 
 
-def test_buttons_fill_the_form_in_and_keep_the_rest(browser_as):
-    """The presets of ask 21, without JavaScript."""
+def test_preset_buttons_fill_scopes_and_keep_other_fields(browser_as):
+    """Presets work without JavaScript (ask 21)."""
     settings.update({"billing_enabled": True})
     session.commit()
     browser = browser_as("owner")
-    fill = lambda what, **more: browser.post("/api-tokens/new", data={"name": "<ci>", "fill": what, **more})  # noqa: E731
-    every = permissions_in_use.used_scopes()
-    reads = {scope for scope in every if scope.endswith(":read")}
-    assert checked_scopes(fill("preset:read")) == reads
-    assert checked_scopes(fill("preset:metrics")) == {"metrics:read"} & every
-    assert checked_scopes(fill("preset:all")) == every
-    assert {"instances:write", "images:read", "ssh_keys:write"} < checked_scopes(fill("preset:deploy"))
-    assert "account:write" not in checked_scopes(fill("preset:deploy"))
-    assert checked_scopes(fill("column:read", scopes=["instances:write"])) == reads | {"instances:write"}
-    assert checked_scopes(fill("column:read", scopes=[*reads, "instances:write"])) == {"instances:write"}
-    assert checked_scopes(fill("preset:nonsense", scopes=["images:read"])) == {"images:read"}
-    here = fill("address", allowed_ips="10.0.0.0/8")
-    assert "10.0.0.0/8\n127.0.0.1" in here.text
-    assert 'value="&lt;ci&gt;"' in here.text
-    part = browser.post("/api-tokens/new", data={"name": "", "fill": "preset:read"}, headers=PARTIAL_HEADERS)
-    assert part.text.lstrip().startswith('<form id="form"')
-    assert "is-invalid" not in part.text
-    assert newest_token().name == "test"
+    fill = lambda button, **data: browser.post("/api-tokens/new", data={"name": "<ci>", "fill": button, **data})  # noqa: E731
+    scopes = permissions_in_use.used_scopes()
+    read_scopes = {scope for scope in scopes if scope.endswith(":read")}
+    assert find_checked_scopes(fill("preset:read")) == read_scopes
+    assert find_checked_scopes(fill("preset:metrics")) == {"metrics:read"} & scopes
+    assert find_checked_scopes(fill("preset:all")) == scopes
+    assert {"instances:write", "images:read", "ssh_keys:write"} < find_checked_scopes(fill("preset:deploy"))
+    assert "account:write" not in find_checked_scopes(fill("preset:deploy"))
+    assert find_checked_scopes(fill("column:read", scopes=["instances:write"])) == read_scopes | {"instances:write"}
+    assert find_checked_scopes(fill("column:read", scopes=[*read_scopes, "instances:write"])) == {"instances:write"}
+    assert find_checked_scopes(fill("preset:nonsense", scopes=["images:read"])) == {"images:read"}
+    page = fill("address", allowed_ips="10.0.0.0/8")
+    assert "10.0.0.0/8\n127.0.0.1" in page.text
+    assert 'value="&lt;ci&gt;"' in page.text
+    partial = browser.post("/api-tokens/new", data={"name": "", "fill": "preset:read"}, headers=PARTIAL_HEADERS)
+    assert partial.text.lstrip().startswith('<form id="form"')
+    assert "is-invalid" not in partial.text
+    assert find_newest_token().name == "test"
 
 
 def test_token_page_narrows_scopes(browser_as, cast):
@@ -105,7 +105,7 @@ def test_token_page_revokes_token(browser_as, api_as, cast):
     assert (entry.person, entry.action) == ("owner@example.com", "tokens.revoke")
 
 
-def test_whoever_revokes_on_the_page_of_the_token_leaves_it(browser_as, cast):
+def test_revoke_on_token_page_redirects_to_list(browser_as, cast):
     (first, _), (second, _) = create_token(cast), create_token(cast)
     stays = browser_as("owner").post(f"/api-tokens/{first.id}/revoke", headers=PARTIAL_HEADERS)
     assert (stays.headers["HX-Trigger"], "HX-Redirect" in stays.headers) == ("changed", False)
@@ -113,7 +113,7 @@ def test_whoever_revokes_on_the_page_of_the_token_leaves_it(browser_as, cast):
     assert leaves.headers["HX-Redirect"] == "/api-tokens"
 
 
-def test_the_list_is_the_person_s_own(browser_as, cast):
+def test_token_list_shows_only_own_tokens(browser_as, cast):
     create_token(cast, "owner", name="of the owner")
     create_token(cast, "member", name="of the member")
     create_token(cast, "owner", maker=cast.member, name="of old times")
@@ -126,17 +126,17 @@ def test_the_list_is_the_person_s_own(browser_as, cast):
     assert "of " not in re.sub(r"(?s).*<tbody>(.*)</tbody>.*", r"\1", viewer)
 
 
-def test_a_member_needs_the_permission_to_make_tokens(browser_as, cast):
+def test_create_page_requires_member_permission(browser_as, cast):
     """IDT-43"""
     for method in ("GET", "POST"):
         answer = browser_as("viewer").open("/api-tokens/new", method=method)
         assert answer.status_code == 403
         assert "api_tokens.manage" in answer.text
     assert browser_as("member").post("/api-tokens/new", data={"name": "m", "scopes": "metrics:read"}).status_code == 303
-    assert newest_token().account_id == cast.member.id
+    assert find_newest_token().account_id == cast.member.id
 
 
-def test_a_list_costs_the_same_however_long_it_is(browser_as, cast, queries):
+def test_token_list_query_count_is_constant(browser_as, cast, queries):
     counts = []
     for _ in range(2):
         for _ in range(3):
@@ -153,8 +153,8 @@ def explain_request(browser, value, request="GET /api/instances", address="203.0
     return answer.text
 
 
-def test_a_token_is_explained(browser_as, cast):
-    """Ask 22: all that stands in the way, in the words of the check itself."""
+def test_permission_check_lists_all_reasons(browser_as, cast):
+    """Ask 22: every reason for a rejection is shown, with the message of the permission check."""
     browser = browser_as("owner")
     _, value = create_token(cast, scopes=["metrics:read"], allowed_ips=["10.0.0.0/8"])
     text = explain_request(browser, value)
@@ -166,7 +166,7 @@ def test_a_token_is_explained(browser_as, cast):
     assert value not in browser.get("/api-tokens/test").text
 
 
-def test_a_member_s_token_is_explained_to_the_member(browser_as, cast):
+def test_permission_check_explains_member_token(browser_as, cast):
     member = session.scalar(select(Member).where(Member.account_id == cast.member.id))
     member.role.permissions = ["instances.view"]
     _, value = create_token(cast, "member")
@@ -176,7 +176,7 @@ def test_a_member_s_token_is_explained_to_the_member(browser_as, cast):
     assert "This request would be allowed" in explain_request(browser_as("member"), value, "get /api/instance/{id}")
 
 
-def test_tokens_that_are_over_are_explained(browser_as, cast):
+def test_permission_check_explains_expired_and_disabled_tokens(browser_as, cast):
     token, value = create_token(cast, expires_at=clock.now())
     assert "The token is expired." in explain_request(browser_as("owner"), value)
     token.expires_at, token.enabled = None, False
@@ -184,20 +184,20 @@ def test_tokens_that_are_over_are_explained(browser_as, cast):
     assert "The token is off." in explain_request(browser_as("owner"), value)
 
 
-def test_nothing_is_told_of_other_people_s_tokens(browser_as, cast):
+def test_permission_check_hides_foreign_tokens(browser_as, cast):
     _, value = create_token(cast, "outsider", name="secret name")
     for shown in (value, cast.tokens["admin"], cast.tokens["member"], "pu_" + "x" * 43):
         text = explain_request(browser_as("owner"), shown)
         assert "This is no valid token of this account." in text
         assert "secret name" not in text
-    for odd in ("GET /nothing", "GET", "DANCE /api/instances", "GET /api/v1/users", "GET /api-tokens"):
+    for request in ("GET /nothing", "GET", "DANCE /api/instances", "GET /api/v1/users", "GET /api-tokens"):
         assert "There is no such operation of the user API." in explain_request(
-            browser_as("owner"), cast.tokens["owner"], odd
+            browser_as("owner"), cast.tokens["owner"], request
         )
     assert "Not a valid IP address." in explain_request(browser_as("owner"), cast.tokens["owner"], address="x")
 
 
-def test_pages_are_well_formed(browser_as, cast):
+def test_token_pages_are_well_formed(browser_as, cast):
     token, value = create_token(cast, name="<b>&'\"")
     browser = browser_as("owner")
     tested = browser.post("/api-tokens/test", data={"token": value, "request": "GET /api/vpcs", "address": "::1"})
@@ -212,8 +212,8 @@ def test_pages_are_well_formed(browser_as, cast):
         assert "<b>&" not in answer.text
 
 
-def test_the_form_offers_the_scopes_that_an_operation_needs(browser_as):
-    """Finding M6: families without an operation were offered; the API accepts all 26."""
+def test_create_form_offers_only_used_scopes(browser_as):
+    """Finding M6: the form offered families without an operation. The API accepts all 26."""
     settings.update({"billing_enabled": True})
     session.commit()
     page = browser_as("owner").get("/api-tokens/new").text
@@ -222,15 +222,15 @@ def test_the_form_offers_the_scopes_that_an_operation_needs(browser_as):
     assert "kubernetes:read" not in shown
 
 
-def test_the_form_offers_no_billed_scopes_while_billing_is_off(browser_as, cast):
-    """Finding m0: `volumes` were offered and answered billing_disabled. Unbilled accounts may use them."""
+def test_create_form_hides_billed_scopes_without_billing(browser_as, cast):
+    """Finding m0: volume scopes were offered, but the API answered billing_disabled. Unbilled accounts may use them."""
     browser = browser_as("owner")
     page = browser.get("/api-tokens/new").text
     assert 'value="instances:read"' in page
     assert "volumes:" not in page
     filled = browser.post("/api-tokens/new", data={"name": "x", "fill": "preset:all"})
-    assert "account:write" in checked_scopes(filled)
-    assert not {scope for scope in checked_scopes(filled) if scope.startswith("volumes:")}
+    assert "account:write" in find_checked_scopes(filled)
+    assert not {scope for scope in find_checked_scopes(filled) if scope.startswith("volumes:")}
     session.get(Account, cast.owner.id).self_provisioning = True
     session.commit()
     assert 'value="volumes:read"' in browser.get("/api-tokens/new").text

@@ -1,9 +1,9 @@
-"""When and from where a token was last used: noted in Redis, shown at once, written down later."""
+"""Last use of a token: recorded in Redis, shown immediately, written to the database later."""
 
 import math
 
 import pytest
-from redis import ConnectionError as Away
+from redis import ConnectionError as RedisConnectionError
 from sqlalchemy import select
 
 from panel.core import clock, context
@@ -14,48 +14,48 @@ from worker.tasks.tokens import flush_last_used
 
 
 class FakeRedisHash:
-    """One hash of a Redis; `away` it answers nothing. Counts how often it is asked."""
+    """One hash of a Redis. Refuses connections when not `is_available`, and counts the commands."""
 
     def __init__(self):
-        self.held, self.away, self.asked = {}, False, 0
+        self.fields, self.is_available, self.command_count = {}, True, 0
 
-    def answer(self, value):
-        self.asked += 1
-        if self.away:
-            raise Away("refused")
+    def respond(self, value):
+        self.command_count += 1
+        if not self.is_available:
+            raise RedisConnectionError("refused")
         return value
 
     def hset(self, name, key, value):
-        self.answer(None)
-        self.held[key.encode()] = value
+        self.respond(None)
+        self.fields[key.encode()] = value
 
     def set(self, name, value):
-        """The word that changes with what access depends on: not of this hash."""
+        """Ignore the version key of the token cache, which is not in this hash."""
 
     def hmget(self, name, keys):
-        return self.answer([self.held.get(key.encode()) for key in keys])
+        return self.respond([self.fields.get(key.encode()) for key in keys])
 
     def hgetall(self, name):
-        return self.answer(dict(self.held))
+        return self.respond(dict(self.fields))
 
     def eval(self, script, count, name, *pairs):
         assert script == tokens.DELETE_IF_UNCHANGED_SCRIPT
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            if self.held.get(key) == value:
-                del self.held[key]
+            if self.fields.get(key) == value:
+                del self.fields[key]
 
 
 @pytest.fixture
 def redis(monkeypatch):
-    made = FakeRedisHash()
-    monkeypatch.setattr(context.current(), "redis", made)
+    redis_hash = FakeRedisHash()
+    monkeypatch.setattr(context.current(), "redis", redis_hash)
     monkeypatch.setattr(context.current(), "redis_paused_until", -math.inf)
     context.current().noted_token_uses.clear()
-    return made
+    return redis_hash
 
 
 @pytest.fixture
-def watched_token(cast):
+def watched_token_id(cast):
     token, cast.tokens["watched"] = tokens.issue("user", name="w", account=cast.owner, scopes=["metrics:read"])
     session.commit()
     return token.id
@@ -65,17 +65,17 @@ def reload_token(token_id):
     return session.scalar(select(Token).where(Token.id == token_id))
 
 
-def test_a_use_is_shown_at_once_and_costs_no_write(api_as, redis, watched_token, queries):
-    """IDT-35, OP-03: also one that is refused for its scope."""
-    shown = lambda: api_as("owner", "GET", f"/api/api-token/{watched_token}").json["api_token"]  # noqa: E731
-    assert shown()["last_used_at"] is None
+def test_token_use_is_shown_immediately_without_database_write(api_as, redis, watched_token_id, queries):
+    """IDT-35, OP-03: also a use that is rejected because of the scope."""
+    get_record = lambda: api_as("owner", "GET", f"/api/api-token/{watched_token_id}").json["api_token"]  # noqa: E731
+    assert get_record()["last_used_at"] is None
     before = clock.now().isoformat()
     queries.clear()
     assert api_as("watched", "GET", "/api/instances", environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == 403
-    assert shown()["last_used_at"] > before
-    assert shown()["last_used_ip"] == "203.0.113.9"
-    assert not [each for each in queries if each.startswith(("UPDATE", "INSERT", "DELETE"))]
-    assert reload_token(watched_token).last_used_at is None
+    assert get_record()["last_used_at"] > before
+    assert get_record()["last_used_ip"] == "203.0.113.9"
+    assert not [statement for statement in queries if statement.startswith(("UPDATE", "INSERT", "DELETE"))]
+    assert reload_token(watched_token_id).last_used_at is None
 
 
 @pytest.mark.parametrize(
@@ -88,54 +88,54 @@ def test_a_use_is_shown_at_once_and_costs_no_write(api_as, redis, watched_token,
         ("billing", "/api/v1/users", 403),
     ],
 )
-def test_a_use_where_the_token_opens_nothing_is_noted_too(api_as, cast, redis, watched_token, who, path, status):
-    """OP-03: whoever tries a token on another surface leaves the same trace."""
+def test_token_use_on_forbidden_surface_is_recorded(api_as, cast, redis, watched_token_id, who, path, status):
+    """OP-03: a use on an API that rejects the token is recorded as well."""
     assert api_as(who, "GET", path, environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == status
     token = session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
     assert tokens.refresh_last_used([token])[0].last_used_ip == "203.0.113.9"
 
 
-def test_a_use_is_written_down(api_as, redis, watched_token):
+def test_token_use_is_flushed_to_database(api_as, redis, watched_token_id):
     before = clock.now()
     api_as("watched", "GET", "/api/connect")
     flush_last_used()
-    assert redis.held == {}
-    assert reload_token(watched_token).last_used_ip == "127.0.0.1"
-    assert before <= reload_token(watched_token).last_used_at <= clock.now()
+    assert redis.fields == {}
+    assert reload_token(watched_token_id).last_used_ip == "127.0.0.1"
+    assert before <= reload_token(watched_token_id).last_used_at <= clock.now()
     flush_last_used()
 
 
-def test_a_use_while_others_are_written_down_is_kept(api_as, redis, watched_token):
-    """IDT-35: `last_used_at` never goes back, also for who looks between the two steps."""
-    shown = lambda: api_as("owner", "GET", f"/api/api-token/{watched_token}").json["api_token"]["last_used_ip"]  # noqa: E731
+def test_token_use_during_flush_is_kept(api_as, redis, watched_token_id):
+    """IDT-35: `last_used_at` never goes back, also between the two steps of the flush."""
+    get_last_ip = lambda: api_as("owner", "GET", f"/api/api-token/{watched_token_id}").json["api_token"]["last_used_ip"]  # noqa: E731
     api_as("watched", "GET", "/api/connect")
     tokens.write_last_use()
-    assert watched_token.encode() in redis.held
+    assert watched_token_id.encode() in redis.fields
     context.current().noted_token_uses.clear()
     api_as("watched", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "203.0.113.9"})
     session.commit()
-    assert shown() == "203.0.113.9"
+    assert get_last_ip() == "203.0.113.9"
     flush_last_used()
-    assert (shown(), reload_token(watched_token).last_used_ip) == ("203.0.113.9", "203.0.113.9")
+    assert (get_last_ip(), reload_token(watched_token_id).last_used_ip) == ("203.0.113.9", "203.0.113.9")
 
 
-def test_what_is_not_the_token_s_own_use_changes_nothing(api_as, redis, watched_token):
-    api_as("owner", "GET", f"/api/api-token/{watched_token}")
+def test_requests_by_other_tokens_record_no_use(api_as, redis, watched_token_id):
+    api_as("owner", "GET", f"/api/api-token/{watched_token_id}")
     api_as("nobody", "GET", "/api/connect", headers={"Authorization": "Bearer " + "x" * 43})
-    assert watched_token.encode() not in redis.held
+    assert watched_token_id.encode() not in redis.fields
 
 
-def test_last_use_of_a_token_is_recorded_at_intervals(redis, watched_token, monkeypatch):
+def test_last_use_of_a_token_is_recorded_at_intervals(redis, watched_token_id, monkeypatch):
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now)
     for _ in range(50):
-        tokens.record_use(watched_token, "127.0.0.1")
-    assert redis.asked == 1
+        tokens.record_use(watched_token_id, "127.0.0.1")
+    assert redis.command_count == 1
 
 
-def test_a_redis_that_is_away_holds_up_one_request(api_as, redis, watched_token):
-    redis.away = True
+def test_unavailable_redis_delays_only_one_request(api_as, redis, watched_token_id):
+    redis.is_available = False
     for who in ("watched", "owner", "watched", "outsider"):
         assert api_as(who, "GET", "/api/connect").status_code == 200
     assert api_as("owner", "GET", "/api/api-tokens").status_code == 200
-    assert redis.asked == 1
+    assert redis.command_count == 1
