@@ -1,4 +1,4 @@
-"""What tests of the workers need: machines on order, workers that die, a sweep whose time they hold in hand."""
+"""Fixtures of the worker tests: deploy requests, injected faults, killed workers, and a reaper with manual time."""
 
 from contextlib import contextmanager
 
@@ -18,22 +18,22 @@ def node(short_deadline_node):
 
 
 @pytest.fixture
-def order(cast, node):
-    """A new instance of the owner whose deploy waits for a worker, and the task."""
+def request_deploy(cast, node):
+    """Return a function that requests a deploy of a new or the given instance: `instance, task = request_deploy()`."""
 
-    def order(instance=None):
+    def request(instance=None):
         instance = instance or cast.instance()
-        asked, _ = instances.deploy(instance, image_id=cast.image.id, actor="owner@example.com")
+        task, _ = instances.deploy(instance, image_id=cast.image.id, actor="owner@example.com")
         session.commit()
-        return instance, asked
+        return instance, task
 
-    return order
+    return request
 
 
 @pytest.fixture
-def machine(order, run_tasks):
+def running_instance(request_deploy, run_tasks):
     """A deployed instance that runs."""
-    instance, _ = order()
+    instance, _ = request_deploy()
     run_tasks()
     assert instance.state == "running"
     return instance
@@ -41,32 +41,33 @@ def machine(order, run_tasks):
 
 @pytest.fixture
 def request_action():
-    """Asks for an action on an instance; gives the task."""
+    """Return a function that requests an action on an instance and returns the task."""
 
-    def act(instance, action):
-        asked = getattr(instances, action, None) or (
-            lambda *args, **who: instances.run_power_action(instance, action, **who)
+    def request(instance, action):
+        call = getattr(instances, action, None) or (
+            lambda *args, **options: instances.run_power_action(instance, action, **options)
         )
-        asked = asked(instance, actor="owner@example.com")
+        task = call(instance, actor="owner@example.com")
         session.commit()
-        return asked
+        return task
 
-    return act
+    return request
 
 
 class WorkerKilled(BaseException):
-    """As SIGKILL: nothing of the worker goes on after it."""
+    """Ends a worker as SIGKILL does: no handler catches it."""
 
 
 @pytest.fixture
 def fault_at(monkeypatch):
-    """What happens at a call of the node: `with at("start", then=call)` before the real one, `after=True` after it."""
+    """Return a context manager that calls `then` before a node operation, or after it with `after=True`:
+    `with fault_at("start", then=call)`."""
 
     @contextmanager
-    def at(operation, then, *, after=False):
+    def patch_operation(operation, then, *, after=False):
         real = getattr(SimulatedNode, operation)
 
-        def met(self, *args, **kwargs):
+        def call_with_fault(self, *args, **kwargs):
             if not after:
                 then()
             result = real(self, *args, **kwargs)
@@ -75,34 +76,34 @@ def fault_at(monkeypatch):
             return result
 
         with monkeypatch.context() as patched:
-            patched.setattr(SimulatedNode, operation, met)
+            patched.setattr(SimulatedNode, operation, call_with_fault)
             yield
 
-    return at
+    return patch_operation
 
 
 @pytest.fixture
 def kill_worker_at(fault_at):
-    """Runs a task in a worker that is killed at the call of the node, before or after it had its effect."""
+    """Return a function that runs a task in a worker that is killed before or after the effect of a node operation."""
 
-    def die(row, operation, *, after=True):
+    def run_and_kill(task, operation, *, after=True):
         def kill():
             raise WorkerKilled
 
         with fault_at(operation, kill, after=after), pytest.raises(WorkerKilled):
-            runner.run(row.id, f"worker of {operation}")
+            runner.run(task.id, f"worker of {operation}")
         session.rollback()
 
-    return die
+    return run_and_kill
 
 
 class ManualReaper(reaper.Reaper):
-    """A sweep every five seconds of a time that passes on command."""
+    """A reaper that runs every five seconds of a time that only `advance` moves."""
 
     time = 0.0
 
     def advance(self, seconds):
-        """Lets time pass; workers that are alive go on, dead ones do not."""
+        """Move the time and run the reaper. No heartbeats are written meanwhile."""
         for _ in range(round(seconds / 5)):
             ManualReaper.time += 5
             self()
@@ -118,33 +119,33 @@ def manual_reaper(rolled_back_app, monkeypatch):
 
 @pytest.fixture
 def event_kinds():
-    """The kinds of the events of a resource, oldest first."""
+    """Return a function that lists the kinds of the events of a resource, oldest first."""
 
-    def kinds(resource):
-        found = select(Event.kind).where(Event.resource_id == resource.id).order_by(Event.id)
-        return session.scalars(found).all()
+    def list_kinds(resource):
+        query = select(Event.kind).where(Event.resource_id == resource.id).order_by(Event.id)
+        return session.scalars(query).all()
 
-    return kinds
+    return list_kinds
 
 
 @pytest.fixture
 def names_on_node(node):
-    """The names of the machines and of the disks that are not images, as the node lists them."""
+    """Return a function that lists the names of the machines, and of the disks without images, on the node."""
 
-    def on_node():
+    def list_names():
         disks = {disk.name for disk in node.disks("default")}
         return {machine.name for machine in node.machines()}, {name for name in disks if name.startswith("h")}
 
-    return on_node
+    return list_names
 
 
 @pytest.fixture
 def reload_task():
-    """A task as it is now."""
+    """Return a function that reads a task again from the database."""
     return lambda task: session.get(Task, task.id, populate_existing=True)
 
 
 @pytest.fixture
 def reload():
-    """An instance as it is now."""
+    """Return a function that reads an instance again from the database."""
     return lambda instance: session.get(Instance, instance.id, populate_existing=True)

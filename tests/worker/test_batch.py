@@ -1,4 +1,4 @@
-"""Many machines started by one command: together what goes smoothly, alone what does not."""
+"""Starts of several instances in one batch. Tasks that the batch cannot complete are queued again and run alone."""
 
 import pytest
 from sqlalchemy import select, update
@@ -15,9 +15,9 @@ from worker.nodes.base import Power
 
 
 @pytest.fixture
-def fleet(order, run_tasks, request_action):
-    """Four machines that are off."""
-    instances = [order()[0] for _ in range(4)]
+def stopped_instances(request_deploy, run_tasks, request_action):
+    """Four deployed instances that are off."""
+    instances = [request_deploy()[0] for _ in range(4)]
     run_tasks()
     for instance in instances:
         request_action(instance, "poweroff")
@@ -26,152 +26,157 @@ def fleet(order, run_tasks, request_action):
 
 
 @pytest.fixture
-def request_starts(fleet, request_action):
-    """Asks for starts of all of them; gives the tasks. No bell has been heard yet."""
+def request_starts(stopped_instances, request_action):
+    """Return a function that requests a start of each instance and returns the tasks. No notification was received
+    yet."""
 
-    def start():
-        asked = [request_action(instance, "start") for instance in fleet]
+    def request():
+        tasks = [request_action(instance, "start") for instance in stopped_instances]
         queued_calls.clear()
-        return asked
+        return tasks
 
-    return start
+    return request
 
 
 def run_batch(tasks):
-    batch.run([row.id for row in tasks], "batch")
+    batch.run([task.id for task in tasks], "batch")
 
 
-def requeued_tasks():
-    """The tasks that somebody is asked to carry alone."""
+def list_requeued_task_ids():
+    """Return the ids of the tasks that were queued to run alone."""
     assert all(len(ids) == 1 for function, ids in queued_calls if function == "worker.engine.runner.run")
     return [ids[0] for function, ids in queued_calls if function == "worker.engine.runner.run"]
 
 
-def task_states(tasks, row):
-    return [(row(one).status, row(one).worker, row(one).attempt) for one in tasks]
+def list_task_states(tasks, reload_task):
+    return [(reload_task(task).status, reload_task(task).worker, reload_task(task).attempt) for task in tasks]
 
 
 COMPLETED_STATE, QUEUED_STATE = ("completed", None, 1), ("queued", None, 0)
 
 
-def test_all_of_them_at_once(fleet, request_starts, reload_task, reload, event_kinds, node):
+def test_batch_completes_all_starts(stopped_instances, request_starts, reload_task, reload, event_kinds, node):
     tasks = request_starts()
     run_batch(tasks)
-    assert task_states(tasks, reload_task) == [COMPLETED_STATE] * 4
-    assert requeued_tasks() == []
-    for instance, asked in zip(fleet, tasks, strict=True):
+    assert list_task_states(tasks, reload_task) == [COMPLETED_STATE] * 4
+    assert list_requeued_task_ids() == []
+    for instance, task in zip(stopped_instances, tasks, strict=True):
         assert reload(instance).power == "on"
         assert node.power(instance.id) is Power.on
         assert event_kinds(instance)[-1] == "instance.status_changed"
-        done = reload_task(asked)
-        assert (done.stage, done.progress, done.error) == ("Done", 100, None)
-        assert done.started_at <= done.finished_at
-        said = session.scalars(select(TaskLog.message).where(TaskLog.task_id == asked.id)).all()
-        assert said == ["Starting"]
+        row = reload_task(task)
+        assert (row.stage, row.progress, row.error) == ("Done", 100, None)
+        assert row.started_at <= row.finished_at
+        messages = session.scalars(select(TaskLog.message).where(TaskLog.task_id == task.id)).all()
+        assert messages == ["Starting"]
 
 
-def test_a_constant_number_of_queries(fleet, request_starts, queries):
+def test_batch_query_count_is_constant(stopped_instances, request_starts, queries):
     counts = []
-    for many in (2, 4):
+    for count in (2, 4):
         tasks = request_starts()
         queries.clear()
-        run_batch(tasks[:many])
-        counts.append(sum("SAVEPOINT" not in one for one in queries))
+        run_batch(tasks[:count])
+        counts.append(sum("SAVEPOINT" not in statement for statement in queries))
         session.execute(update(Instance).values(power="off"))
         session.execute(update(Task).values(status="completed"))
         session.commit()
     assert counts[0] == counts[1] <= 10
 
 
-def test_tasks_that_are_not_batchable_run_alone(fleet, request_starts, reload_task, reload, run_tasks, cast):
-    """One is in a security group, one has another task under way, one was begun before."""
-    grouped, busy, _, plain = fleet
+def test_unbatchable_tasks_are_requeued_alone(stopped_instances, request_starts, reload_task, reload, run_tasks, cast):
+    """One instance has a security group, one has another open task, and one task was already attempted."""
+    grouped, busy, _, plain = stopped_instances
     group = security_groups.create(cast.owner, name="web")
     security_groups.attach(group, [grouped.id], cast.owner, actor="test")
     session.commit()
     run_tasks()
     tasks = request_starts()
-    other = jobs.enqueue("instance_poweroff", "instance", busy, lock="light", actor="test")
+    poweroff = jobs.enqueue("instance_poweroff", "instance", busy, lock="light", actor="test")
     tasks[2].attempt = 1
     session.commit()
     queued_calls.clear()
     run_batch(tasks)
-    assert [reload_task(one).status for one in tasks] == ["queued", "queued", "queued", "completed"]
-    assert set(requeued_tasks()) == {one.id for one in tasks[:3]}
+    assert [reload_task(task).status for task in tasks] == ["queued", "queued", "queued", "completed"]
+    assert set(list_requeued_task_ids()) == {task.id for task in tasks[:3]}
     assert reload(plain).power == "on"
-    session.delete(session.get(Task, other.id))
+    session.delete(session.get(Task, poweroff.id))
     session.commit()
     run_tasks()
-    assert [reload_task(one).status for one in tasks] == ["completed"] * 4
-    assert {reload(instance).power for instance in fleet} == {"on"}
+    assert [reload_task(task).status for task in tasks] == ["completed"] * 4
+    assert {reload(instance).power for instance in stopped_instances} == {"on"}
 
 
-def test_a_suspended_machine_and_one_in_rescue(fleet, request_starts, request_action, reload_task, reload, run_tasks):
-    """Their own rules hold for them: the batch leaves them aside."""
-    rescue.switch(fleet[0], True, actor="test")
+def test_batch_requeues_suspended_and_rescue_instances(
+    stopped_instances, request_starts, request_action, reload_task, reload, run_tasks
+):
+    """A start of these needs other steps, so the batch does not run it."""
+    rescue.switch(stopped_instances[0], True, actor="test")
     session.commit()
     run_tasks()
-    request_action(fleet[0], "poweroff")
+    request_action(stopped_instances[0], "poweroff")
     run_tasks()
     tasks = request_starts()
-    fleet[1].suspended_reason = "user"
+    stopped_instances[1].suspended_reason = "user"
     session.commit()
     run_batch(tasks)
-    assert [reload_task(one).status for one in tasks] == ["queued", "queued", "completed", "completed"]
+    assert [reload_task(task).status for task in tasks] == ["queued", "queued", "completed", "completed"]
     run_tasks()
-    assert [reload_task(one).status for one in tasks] == ["completed", "failed", "completed", "completed"]
+    assert [reload_task(task).status for task in tasks] == ["completed", "failed", "completed", "completed"]
     assert "suspended in the meantime" in reload_task(tasks[1]).error
-    assert reload(fleet[1]).power == "off"
+    assert reload(stopped_instances[1]).power == "off"
 
 
-def test_other_task_kinds_of_a_batch_are_notified_one_by_one(fleet, request_starts, reload_task, request_action):
+def test_batch_requeues_tasks_of_other_kinds(stopped_instances, request_starts, reload_task, request_action):
     tasks = request_starts()
-    stop = request_action(fleet[0], "stop")
+    stop = request_action(stopped_instances[0], "stop")
     queued_calls.clear()
-    batch.run([stop.id, *(one.id for one in tasks)], "batch")
-    assert set(requeued_tasks()) == {stop.id, tasks[0].id}
-    assert [reload_task(one).status for one in tasks[1:]] == ["completed"] * 3
+    batch.run([stop.id, *(task.id for task in tasks)], "batch")
+    assert set(list_requeued_task_ids()) == {stop.id, tasks[0].id}
+    assert [reload_task(task).status for task in tasks[1:]] == ["completed"] * 3
 
 
 @pytest.mark.parametrize("operation", ["define", "start"])
-def test_a_fault_ends_the_batch_and_nothing_is_lost(
-    fleet, request_starts, reload_task, reload, run_tasks, fault_at, node, operation
+def test_batch_requeues_remaining_tasks_after_node_fault(
+    stopped_instances, request_starts, reload_task, reload, run_tasks, fault_at, node, operation
 ):
-    """The third machine meets it. Those before are done, it and the one behind it begin anew."""
-    met = []
+    """The third start fails. The first two tasks are completed; the third and fourth are queued again."""
+    calls = []
 
     def fail():
-        met.append(operation)
-        if len(met) == 3:
+        calls.append(operation)
+        if len(calls) == 3:
             node.fault("*", "silent")
 
     tasks = request_starts()
     with fault_at(operation, fail):
         run_batch(tasks)
-    assert task_states(tasks, reload_task) == [COMPLETED_STATE, COMPLETED_STATE, QUEUED_STATE, QUEUED_STATE]
-    assert requeued_tasks() == [one.id for one in tasks[2:]]
+    assert list_task_states(tasks, reload_task) == [COMPLETED_STATE, COMPLETED_STATE, QUEUED_STATE, QUEUED_STATE]
+    assert list_requeued_task_ids() == [task.id for task in tasks[2:]]
     node.clear()
     node.ping()
     run_tasks()
-    assert {reload_task(one).status for one in tasks} == {"completed"}
-    assert {reload(instance).power for instance in fleet} == {"on"}
+    assert {reload_task(task).status for task in tasks} == {"completed"}
+    assert {reload(instance).power for instance in stopped_instances} == {"on"}
 
 
-def test_a_slow_node_delays_no_other_task(fleet, request_starts, reload_task, run_tasks, fault_at, monkeypatch):
-    """When the time is over the others are given back, for hands that are free."""
+def test_batch_requeues_remaining_tasks_after_deadline(
+    stopped_instances, request_starts, reload_task, run_tasks, fault_at, monkeypatch
+):
+    """Other threads can then run them."""
     monkeypatch.setattr(batch, "BATCH_DEADLINE_SECONDS", 0.5)
     seconds = iter([0.0, 0.1, 0.4, 0.6, 0.7])
     monkeypatch.setattr("time.monotonic", lambda: next(seconds, 1.0))
     tasks = request_starts()
     run_batch(tasks)
-    assert task_states(tasks, reload_task) == [COMPLETED_STATE, COMPLETED_STATE, QUEUED_STATE, QUEUED_STATE]
+    assert list_task_states(tasks, reload_task) == [COMPLETED_STATE, COMPLETED_STATE, QUEUED_STATE, QUEUED_STATE]
     monkeypatch.undo()
     run_tasks()
-    assert {reload_task(one).status for one in tasks} == {"completed"}
+    assert {reload_task(task).status for task in tasks} == {"completed"}
 
 
-def test_a_worker_that_is_killed_loses_none_of_them(
-    fleet, request_starts, reload_task, reload, run_tasks, fault_at, manual_reaper
+def test_batch_of_killed_worker_completes_in_second_attempt(
+    stopped_instances, request_starts, reload_task, reload, run_tasks, fault_at, manual_reaper
 ):
     tasks = request_starts()
 
@@ -184,62 +189,64 @@ def test_a_worker_that_is_killed_loses_none_of_them(
     with fault_at("start", kill, after=True), pytest.raises(Killed):
         run_batch(tasks)
     session.rollback()
-    assert [(reload_task(one).status, reload_task(one).worker) for one in tasks] == [("running", "batch")] * 4
+    assert [(reload_task(task).status, reload_task(task).worker) for task in tasks] == [("running", "batch")] * 4
     manual_reaper.advance(TASK_LEASE_SECONDS + 10)
     run_tasks()
-    assert [(reload_task(one).status, reload_task(one).attempt) for one in tasks] == [("completed", 2)] * 4
-    assert {reload(instance).power for instance in fleet} == {"on"}
+    assert [(reload_task(task).status, reload_task(task).attempt) for task in tasks] == [("completed", 2)] * 4
+    assert {reload(instance).power for instance in stopped_instances} == {"on"}
 
 
-def test_what_was_taken_away_meanwhile_is_not_touched(fleet, request_starts, reload_task, fault_at):
-    """One of them was handed to another worker: it keeps that one, and the others begin anew."""
+def test_batch_leaves_reassigned_task_unchanged(stopped_instances, request_starts, reload_task, fault_at):
+    """Another worker has claimed the first task. It keeps its lease; the others are queued again."""
     tasks = request_starts()
 
-    def hand_over():
+    def reassign():
         session.execute(update(Task).where(Task.id == tasks[0].id).values(worker="another"))
         session.commit()
 
-    with fault_at("start", hand_over):
+    with fault_at("start", reassign):
         run_batch(tasks)
-    assert task_states(tasks, reload_task) == [("running", "another", 1), QUEUED_STATE, QUEUED_STATE, QUEUED_STATE]
-    assert set(requeued_tasks()) >= {one.id for one in tasks[1:]}
+    assert list_task_states(tasks, reload_task) == [("running", "another", 1), QUEUED_STATE, QUEUED_STATE, QUEUED_STATE]
+    assert set(list_requeued_task_ids()) >= {task.id for task in tasks[1:]}
 
 
-def test_tasks_that_waited_for_a_batch_are_notified(fleet, request_starts, reload_task, fault_at, request_action):
-    tasks, waits = request_starts(), []
-    with fault_at("start", lambda: waits or waits.append(request_action(fleet[0], "stop"))):
+def test_batch_notifies_waiting_tasks(stopped_instances, request_starts, reload_task, fault_at, request_action):
+    tasks, stops = request_starts(), []
+    with fault_at("start", lambda: stops or stops.append(request_action(stopped_instances[0], "stop"))):
         run_batch(tasks)
-    assert [reload_task(one).status for one in tasks] == ["completed"] * 4
-    assert waits[0].id in requeued_tasks()
+    assert [reload_task(task).status for task in tasks] == ["completed"] * 4
+    assert stops[0].id in list_requeued_task_ids()
 
 
-def test_a_crash_of_the_body_gives_all_of_them_back(fleet, request_starts, reload_task, run_tasks, monkeypatch):
+def test_batch_requeues_all_tasks_after_internal_error(
+    stopped_instances, request_starts, reload_task, run_tasks, monkeypatch
+):
     tasks = request_starts()
     with monkeypatch.context() as patched:
         patched.setattr(batch, "complete_batch", lambda works: 1 / 0)
         run_batch(tasks)
-    assert task_states(tasks, reload_task) == [QUEUED_STATE] * 4
+    assert list_task_states(tasks, reload_task) == [QUEUED_STATE] * 4
     run_tasks()
-    assert {reload_task(one).status for one in tasks} == {"completed"}
+    assert {reload_task(task).status for task in tasks} == {"completed"}
 
 
-def test_a_second_batch_leaves_claimed_tasks_alone(fleet, request_starts, reload_task):
+def test_batch_skips_claimed_tasks(stopped_instances, request_starts, reload_task):
     tasks = request_starts()
     assert claiming.claim(tasks[0].id, "first")
     run_batch(tasks)
     assert reload_task(tasks[0]).worker == "first"
     queued_calls.clear()
     run_batch(tasks)
-    assert [reload_task(one).status for one in tasks] == ["running", "completed", "completed", "completed"]
+    assert [reload_task(task).status for task in tasks] == ["running", "completed", "completed", "completed"]
     runner.finish(runner.TaskContext(tasks[0], "first"), "completed", stage="Done")
 
 
-def test_notifications_of_many_tasks_are_split_among_workers(cast):
-    """No hand is to be idle while others have several tasks (16 hands are two workers of eight)."""
-    for many, bell in ((3, 1), (16, 1), (40, 3), (400, 16)):
+def test_notifications_are_split_among_workers(cast):
+    """No thread is idle while others have several tasks (16 threads are two workers of eight)."""
+    for count, size in ((3, 1), (16, 1), (40, 3), (400, 16)):
         queued_calls.clear()
-        ring = jobs.PendingNotifications()
-        ring.task_ids = [str(number) for number in range(many)]
-        ring()
-        assert max(len(ids) for _, ids in queued_calls) == bell
-        assert [one for _, ids in queued_calls for one in ids] == ring.task_ids
+        notifications = jobs.PendingNotifications()
+        notifications.task_ids = [str(number) for number in range(count)]
+        notifications()
+        assert max(len(ids) for _, ids in queued_calls) == size
+        assert [task_id for _, ids in queued_calls for task_id in ids] == notifications.task_ids

@@ -1,5 +1,5 @@
-"""Starts that are carried together when the node is not as the rows say, is cut off, or loses its worker: on the
-simulated node and on a real hypervisor, with machines that have nothing to boot from."""
+"""Batches of starts on a node whose machines were changed externally, that disconnects, or whose worker is killed. The
+tests run on the simulated node and on a real hypervisor, with machines that have no bootable disk."""
 
 import contextlib
 import os
@@ -27,43 +27,43 @@ from worker.tasks.machine_spec import build_disk, build_spec, seed_name
 
 @dataclass(frozen=True)
 class BatchNode:
-    """The node as the panel reaches it, the same as somebody else does, and the cable to it."""
+    """The node of the panel, a second connection for external changes, and the libvirt daemon behind it."""
 
     node: NodeDriver
-    other: NodeDriver
+    external_node: NodeDriver
     daemon: Daemon | None = None
 
-    def cut(self):
+    def disconnect(self):
         if self.daemon:
             os.kill(int((self.daemon.directory / "run" / "libvirtd.pid").read_text()), signal.SIGKILL)
         else:
             self.node.fault("*", "silent")
 
-    def mend(self):
+    def reconnect(self):
         if self.daemon:
             self.daemon.start()
         else:
             self.node.clear()
         self.node.ping()
 
-    def processes(self):
-        """Of the real machines that run, by their names."""
+    def read_process_ids(self):
+        """Return the process ids of the running machines of the real hypervisor, by name."""
         run = self.daemon.directory / "run" / "qemu" if self.daemon else Path("/nonexistent")
         return {file.stem: file.read_text() for file in run.glob("h*.pid")}
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory):
-    """A hypervisor of these tests' own, because they kill it."""
+    """A libvirt daemon of this module, because the tests kill it."""
     directory = tmp_path_factory.mktemp("own")
-    made = Daemon(private_daemon.connection_uri(directory), directory, claim_network())
-    made.start()
-    yield made
+    hypervisor = Daemon(private_daemon.connection_uri(directory), directory, claim_network())
+    hypervisor.start()
+    yield hypervisor
     private_daemon.stop(directory)
 
 
 @pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.guest)])
-def host(request, rolled_back_app, cast, node):
+def batch_node(request, rolled_back_app, cast, node):
     if request.param == "simulated":
         yield BatchNode(node, node)
         return
@@ -73,47 +73,48 @@ def host(request, rolled_back_app, cast, node):
     session.commit()
     directory = rolled_back_app.extensions["config"].data_dir
     spec = NodeSpec(row.id, row.name, row.driver, row.uri)
-    made, other = nodes.connect(spec, directory), nodes.load_driver("libvirt")(spec, directory)
-    made.ping()
-    made.prepare_pool(row.storages[0].name, row.storages[0].path)
-    yield BatchNode(made, other, daemon)
-    with ThreadPoolExecutor(8) as hands:
-        list(hands.map(made.delete, [each.id for each in made.machines()]))
-    for disk in made.disks("default"):
-        made.delete_disk("default", disk.name)
-    other.close()
+    driver, external_driver = nodes.connect(spec, directory), nodes.load_driver("libvirt")(spec, directory)
+    driver.ping()
+    driver.prepare_pool(row.storages[0].name, row.storages[0].path)
+    yield BatchNode(driver, external_driver, daemon)
+    with ThreadPoolExecutor(8) as executor:
+        list(executor.map(driver.delete, [machine.id for machine in driver.machines()]))
+    for disk in driver.disks("default"):
+        driver.delete_disk("default", disk.name)
+    external_driver.close()
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """A real node may be slow here: what is not about time happens in one batch all the same."""
+def long_batch_deadline(monkeypatch):
+    """A real node may be slow: without this, a batch would end at its deadline."""
     monkeypatch.setattr(batch, "BATCH_DEADLINE_SECONDS", 600)
 
 
 @pytest.fixture
-def fleet(host, cast):
-    """Makes machines that are off."""
+def create_instances(batch_node, cast):
+    """Return a function that creates deployed instances that are off: `create_instances(4)`."""
 
-    def fleet(count):
-        made = [cast.instance() for _ in range(count)]
-        for instance in made:
-            host.node.create_disk(build_disk(instance.disks[0]))
-            host.node.create_seed("default", seed_name(instance), Seed("instance-id: x\n", "#cloud-config\n", ""))
-            host.node.define(build_spec(instance))
+    def create(count):
+        instances = [cast.instance() for _ in range(count)]
+        for instance in instances:
+            batch_node.node.create_disk(build_disk(instance.disks[0]))
+            batch_node.node.create_seed("default", seed_name(instance), Seed("instance-id: x\n", "#cloud-config\n", ""))
+            batch_node.node.define(build_spec(instance))
             instance.deployed, instance.power = True, "off"
         session.commit()
-        return made
+        return instances
 
-    return fleet
+    return create
 
 
 @pytest.fixture
-def fault_at_start(host, monkeypatch):
-    """What happens at a start of the node, told how many there were before: `with met(call, after=True)`."""
+def fault_at_start(batch_node, monkeypatch):
+    """Return a context manager that calls `then` with the number of earlier starts, before or after each start of the
+    node: `with fault_at_start(call, after=True)`."""
 
     @contextlib.contextmanager
-    def met(then, *, after=False):
-        real, count = type(host.node).start, iter(range(100))
+    def patch_start(then, *, after=False):
+        real, count = type(batch_node.node).start, iter(range(100))
 
         def start(self, machine_id):
             number = next(count)
@@ -124,112 +125,134 @@ def fault_at_start(host, monkeypatch):
                 then(number)
 
         with monkeypatch.context() as patched:
-            patched.setattr(type(host.node), "start", start)
+            patched.setattr(type(batch_node.node), "start", start)
             yield
 
-    return met
+    return patch_start
 
 
-def request_starts(fleet, act):
-    return [act(instance, "start") for instance in fleet]
+def request_starts(instances, request_action):
+    return [request_action(instance, "start") for instance in instances]
 
 
 def run_batch(tasks):
-    batch.run([row.id for row in tasks], "batch")
+    batch.run([task.id for task in tasks], "batch")
 
 
-def assert_power_matches_node(host, fleet, again):
-    """Each machine's power, which is the same in its row and on the node. One that stands still is on."""
-    found = {seen.id: "off" if seen.power is Power.off else "on" for seen in host.node.machines()}
-    for instance in fleet:
-        assert again(instance).power == found[instance.id], instance.name
-    return [again(instance).power for instance in fleet]
+def assert_power_matches_node(batch_node, instances, reload):
+    """Check that each row has the power that the node reports, and return it. A paused machine counts as on."""
+    node_power = {machine.id: "off" if machine.power is Power.off else "on" for machine in batch_node.node.machines()}
+    for instance in instances:
+        assert reload(instance).power == node_power[instance.id], instance.name
+    return [reload(instance).power for instance in instances]
 
 
-def test_an_external_change_fails_only_its_own_task_of_a_batch(
-    host, fleet, request_action, reload_task, reload, run_tasks
+def test_batch_fails_only_tasks_of_externally_changed_instances(
+    batch_node, create_instances, request_action, reload_task, reload, run_tasks
 ):
-    """A disk is gone, one machine runs already, one is not there any more, one stands still; one is protected, one was
-    suspended meanwhile; the others are ordinary."""
-    machines = fleet(8)
-    _, diskless, running, gone, still, protected, suspended, _ = machines
-    host.other.delete_disk("default", diskless.disks[0].name)
-    host.other.start(running.id)
-    host.other.delete(gone.id)
-    host.other.start(still.id)
-    host.other.suspend(still.id)
+    """One instance lacks its disk, one runs already, one is not on the node, one is paused, one is protected, one is
+    suspended meanwhile; the others are unchanged."""
+    instances = create_instances(8)
+    _, without_disk, running, deleted, paused, protected, suspended, _ = instances
+    batch_node.external_node.delete_disk("default", without_disk.disks[0].name)
+    batch_node.external_node.start(running.id)
+    batch_node.external_node.delete(deleted.id)
+    batch_node.external_node.start(paused.id)
+    batch_node.external_node.suspend(paused.id)
     protected.protection_enabled = True
-    before = host.processes()
-    tasks = request_starts(machines, request_action)
+    before = batch_node.read_process_ids()
+    tasks = request_starts(instances, request_action)
     suspended.suspended_reason = "user"
     session.commit()
     run_batch(tasks)
     run_tasks()
-    done = [reload_task(task).status for task in tasks]
-    assert done == ["completed", "failed", *["completed"] * 4, "failed", "completed"]
-    assert assert_power_matches_node(host, machines, reload) == ["on", "off", "on", "on", "on", "on", "off", "on"]
+    statuses = [reload_task(task).status for task in tasks]
+    assert statuses == ["completed", "failed", *["completed"] * 4, "failed", "completed"]
+    assert assert_power_matches_node(batch_node, instances, reload) == [
+        "on",
+        "off",
+        "on",
+        "on",
+        "on",
+        "on",
+        "off",
+        "on",
+    ]
     assert "disk" in reload_task(tasks[1]).error
     assert "suspended" in reload_task(tasks[6]).error
-    assert before.items() <= host.processes().items(), "what ran already goes on"
+    assert before.items() <= batch_node.read_process_ids().items(), "running machines must not be restarted"
     reconcile(running.hypervisor_id)
-    assert assert_power_matches_node(host, machines, reload) == ["on", "off", "on", "on", "on", "on", "off", "on"]
-    host.node.create_disk(build_disk(diskless.disks[0]))
-    later = request_action(diskless, "start")
+    assert assert_power_matches_node(batch_node, instances, reload) == [
+        "on",
+        "off",
+        "on",
+        "on",
+        "on",
+        "on",
+        "off",
+        "on",
+    ]
+    batch_node.node.create_disk(build_disk(without_disk.disks[0]))
+    later = request_action(without_disk, "start")
     run_tasks()
-    assert (reload_task(later).status, reload(diskless).power, reload(diskless).last_error) == ("completed", "on", None)
+    assert (reload_task(later).status, reload(without_disk).power, reload(without_disk).last_error) == (
+        "completed",
+        "on",
+        None,
+    )
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_node_that_is_cut_off_in_the_middle(
-    host, fleet, request_action, reload_task, reload, run_tasks, fault_at_start, after
+def test_batch_resumes_after_node_disconnect(
+    batch_node, create_instances, request_action, reload_task, reload, run_tasks, fault_at_start, after
 ):
-    """Before the third start, or with it done: what was carried before is done, the rest is carried when the node is
-    back, and no machine is started twice."""
-    machines = fleet(4)
-    tasks = request_starts(machines, request_action)
-    with fault_at_start(lambda number: number == 2 and host.cut(), after=after):
+    """The node disconnects before or after the third start. Earlier starts are completed, the rest is run after it
+    reconnects, and no machine is started twice."""
+    instances = create_instances(4)
+    tasks = request_starts(instances, request_action)
+    with fault_at_start(lambda number: number == 2 and batch_node.disconnect(), after=after):
         run_batch(tasks)
     started = 3 if after else 2
     assert [reload_task(task).status for task in tasks] == ["completed"] * started + ["queued"] * (4 - started)
-    assert [reload(instance).power for instance in machines] == ["on"] * started + ["off"] * (4 - started)
-    before = host.processes()
-    host.mend()
-    assert assert_power_matches_node(host, machines, reload).count("on") == started
+    assert [reload(instance).power for instance in instances] == ["on"] * started + ["off"] * (4 - started)
+    before = batch_node.read_process_ids()
+    batch_node.reconnect()
+    assert assert_power_matches_node(batch_node, instances, reload).count("on") == started
     run_tasks()
     assert [reload_task(task).status for task in tasks] == ["completed"] * 4
-    assert assert_power_matches_node(host, machines, reload) == ["on"] * 4
-    assert before.items() <= host.processes().items()
+    assert assert_power_matches_node(batch_node, instances, reload) == ["on"] * 4
+    assert before.items() <= batch_node.read_process_ids().items()
 
 
-def test_an_answer_that_is_lost_with_the_node(
-    host, fleet, request_action, reload_task, reload, run_tasks, fault_at_start
+def test_batch_does_not_repeat_start_after_lost_answer(
+    batch_node, create_instances, request_action, reload_task, reload, run_tasks, fault_at_start
 ):
-    """The third machine was started, and nobody said so: it is found running, and not started twice."""
-    machines = fleet(4)
-    tasks = request_starts(machines, request_action)
+    """The third machine was started without an answer. It is found running and not started again."""
+    instances = create_instances(4)
+    tasks = request_starts(instances, request_action)
 
-    def lose(number):
+    def disconnect(number):
         if number == 2:
-            host.cut()
-            host.node.ping()
+            batch_node.disconnect()
+            batch_node.node.ping()
 
-    with fault_at_start(lose, after=True):
+    with fault_at_start(disconnect, after=True):
         run_batch(tasks)
     assert [reload_task(task).status for task in tasks] == ["completed", "completed", "queued", "queued"]
-    before = host.processes()
-    host.mend()
+    before = batch_node.read_process_ids()
+    batch_node.reconnect()
     run_tasks()
     assert [reload_task(task).status for task in tasks] == ["completed"] * 4
-    assert assert_power_matches_node(host, machines, reload) == ["on"] * 4
-    assert before.items() <= host.processes().items()
+    assert assert_power_matches_node(batch_node, instances, reload) == ["on"] * 4
+    assert before.items() <= batch_node.read_process_ids().items()
 
 
-def test_a_worker_that_is_killed_in_the_middle(
-    host, fleet, request_action, reload_task, reload, run_tasks, fault_at_start, manual_reaper
+def test_batch_of_killed_worker_is_completed_by_another(
+    batch_node, create_instances, request_action, reload_task, reload, run_tasks, fault_at_start, manual_reaper
 ):
-    """Another one carries all of them, also those that had been started already."""
-    machines = fleet(4)
-    tasks = request_starts(machines, request_action)
+    """Also the tasks whose machines were already started."""
+    instances = create_instances(4)
+    tasks = request_starts(instances, request_action)
 
     def kill(number):
         if number == 2:
@@ -239,9 +262,9 @@ def test_a_worker_that_is_killed_in_the_middle(
         run_batch(tasks)
     session.rollback()
     assert [(reload_task(task).status, reload_task(task).worker) for task in tasks] == [("running", "batch")] * 4
-    before = host.processes()
+    before = batch_node.read_process_ids()
     manual_reaper.advance(TASK_LEASE_SECONDS + 10)
     run_tasks()
     assert [(reload_task(task).status, reload_task(task).attempt) for task in tasks] == [("completed", 2)] * 4
-    assert assert_power_matches_node(host, machines, reload) == ["on"] * 4
-    assert before.items() <= host.processes().items()
+    assert assert_power_matches_node(batch_node, instances, reload) == ["on"] * 4
+    assert before.items() <= batch_node.read_process_ids().items()

@@ -1,5 +1,4 @@
-"""A node call ends the transaction, and is refused while the caller has changes of which it does not say where they
-are committed."""
+"""A node call ends the transaction, and is refused while the caller has uncommitted changes."""
 
 import pytest
 from sqlalchemy import update
@@ -38,7 +37,7 @@ def update_rows(instance):
     session.execute(update(Instance).where(Instance.id == instance.id).values(hostname="changed"))
 
 
-CHANGES = [
+ROW_CHANGES = [
     lambda instance: setattr(instance, "hostname", "changed"),
     lambda instance: session.add(Project(account_id=instance.account_id, name="New")),
     lambda instance: session.delete(instance),
@@ -47,14 +46,14 @@ CHANGES = [
 ]
 
 
-def test_no_transaction_is_open_during_a_node_call(instance, recording_node):
+def test_node_call_runs_without_open_transaction(instance, recording_node):
     session.get(Instance, instance.id, with_for_update=True, populate_existing=True)
     CommittingNode(recording_node).ping()
     assert recording_node.in_transaction == [False]
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_node_is_not_called_with_uncommitted_changes(instance, recording_node, change):
+@pytest.mark.parametrize("change", ROW_CHANGES)
+def test_node_call_with_uncommitted_changes_is_refused(instance, recording_node, change):
     change(instance)
     with pytest.raises(UncommittedChanges, match="ping"):
         CommittingNode(recording_node).ping()
@@ -63,15 +62,15 @@ def test_a_node_is_not_called_with_uncommitted_changes(instance, recording_node,
     CommittingNode(recording_node).ping()
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_node_is_called_after_the_commit_of_changes(instance, recording_node, change):
+@pytest.mark.parametrize("change", ROW_CHANGES)
+def test_node_call_after_commit_is_allowed(instance, recording_node, change):
     change(instance)
     session.commit()
     CommittingNode(recording_node).ping()
     assert recording_node.in_transaction == [False]
 
 
-def test_a_change_in_a_savepoint_counts_until_the_transaction_ends(instance, recording_node):
+def test_node_call_after_savepoint_change_is_refused(instance, recording_node):
     with session.begin_nested():
         flush_change(instance)
     with pytest.raises(UncommittedChanges):

@@ -1,4 +1,5 @@
-"""Nodes that refuse, fall silent, lose an answer or have no room, at each step of a create, a destroy and an undo."""
+"""Nodes that refuse a call, do not answer, lose an answer or have no capacity, at each step of a deploy, destroy and
+rollback."""
 
 import pytest
 from sqlalchemy import select
@@ -24,26 +25,26 @@ FAULT_MESSAGES = {
 
 
 @pytest.mark.parametrize(("step", "kind"), FAULT_CASES)
-def test_a_create_that_fails_leaves_the_reason_and_nothing_else(
-    order, run_tasks, node, cast, names_on_node, manual_reaper, event_kinds, reload_task, reload, step, kind
+def test_failed_deploy_leaves_only_error_message(
+    request_deploy, run_tasks, node, cast, names_on_node, manual_reaper, event_kinds, reload_task, reload, step, kind
 ):
     node.delete_image("default", machine_spec.node_image(cast.image).name)
-    instance, asked = order()
+    instance, task = request_deploy()
     node.fault(step, kind)
     run_tasks()
-    failed = reload_task(asked)
+    failed = reload_task(task)
     assert (failed.status, failed.error, failed.stage) == ("failed", FAULT_MESSAGES[kind], "Stopped")
     assert names_on_node() == (set(), set())
     instance = reload(instance)
     assert (instance.state, instance.last_error, instance.deployed) == ("pending", FAULT_MESSAGES[kind], False)
-    assert instance.addresses  # they are the instance's for as long as its row is there
+    assert instance.addresses  # the row keeps its addresses
     node.clear()
     node.ping()
     manual_reaper.advance(100)
     run_tasks()
-    assert not reload_task(asked).rollback_pending
+    assert not reload_task(task).rollback_pending
 
-    _, second = order(instance)
+    _, second = request_deploy(instance)
     run_tasks()
     assert reload_task(second).status == "completed"
     assert (reload(instance).state, reload(instance).last_error) == ("running", None)
@@ -52,106 +53,110 @@ def test_a_create_that_fails_leaves_the_reason_and_nothing_else(
 
 
 @pytest.mark.parametrize("step", DEPLOY_NODE_CALLS)
-def test_a_node_that_dies_in_the_middle_is_cleaned_when_it_is_back(
-    order, run_tasks, node, fault_at, names_on_node, manual_reaper, reload_task, reload, step
+def test_deploy_on_lost_node_is_rolled_back_after_recovery(
+    request_deploy, run_tasks, node, fault_at, names_on_node, manual_reaper, reload_task, reload, step
 ):
-    instance, asked = order()
+    instance, task = request_deploy()
     with fault_at(step, then=lambda: node.fault("*", "silent"), after=True):
         run_tasks()
-    assert reload_task(asked).status == ("completed" if step == "start" else "failed")
-    manual_reaper.advance(50)  # it is still away
+    assert reload_task(task).status == ("completed" if step == "start" else "failed")
+    manual_reaper.advance(50)  # the node is still silent
     run_tasks()
     node.clear()
     node.ping()
     manual_reaper.advance(50)
     run_tasks()
-    assert not reload_task(asked).rollback_pending
+    assert not reload_task(task).rollback_pending
     if step != "start":
         assert names_on_node() == (set(), set())
         assert reload(instance).state == "pending"
 
 
-def test_a_call_that_has_its_effect_after_it_was_given_up(
-    order, run_tasks, node, names_on_node, manual_reaper, reload_task, cast
+def test_deploy_rollback_removes_disk_created_after_timeout(
+    request_deploy, run_tasks, node, names_on_node, manual_reaper, reload_task, cast
 ):
-    """The node was silent, the create was given up and taken back, and only then the node made the disk after all."""
-    instance, asked = order()
+    """The node did not answer, the deploy was rolled back, and the node created the disk only after that."""
+    instance, task = request_deploy()
     node.fault("create_disk", "silent", 1)
     run_tasks()
-    assert reload_task(asked).status == "failed"
+    assert reload_task(task).status == "failed"
     disk = machine_spec.build_disk(instance.disks[0])
     node.create_disk(disk, machine_spec.node_image(cast.image))
     manual_reaper.advance(50)
     run_tasks()
     assert names_on_node() == (set(), set())
-    assert not reload_task(asked).rollback_pending
+    assert not reload_task(task).rollback_pending
 
 
 @pytest.mark.parametrize("step", ["delete", "delete_disk"])
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
-def test_a_destroy_on_a_node_that_fails_can_be_tried_again(
-    machine, request_action, run_tasks, node, names_on_node, reload_task, reload, step, kind
+def test_destroy_after_node_fault_can_be_retried(
+    running_instance, request_action, run_tasks, node, names_on_node, reload_task, reload, step, kind
 ):
-    asked = request_action(machine, "destroy")
+    task = request_action(running_instance, "destroy")
     node.fault(step, kind)
     run_tasks()
-    assert (reload_task(asked).status, reload_task(asked).error) == ("failed", FAULT_MESSAGES[kind])
-    assert reload(machine).addresses
+    assert (reload_task(task).status, reload_task(task).error) == ("failed", FAULT_MESSAGES[kind])
+    assert reload(running_instance).addresses
     node.clear()
     node.ping()
-    asked = request_action(reload(machine), "destroy")
+    task = request_action(reload(running_instance), "destroy")
     run_tasks()
-    assert reload_task(asked).status == "completed"
-    assert reload(machine) is None
+    assert reload_task(task).status == "completed"
+    assert reload(running_instance) is None
     assert names_on_node() == (set(), set())
     assert session.scalar(select(Address.id).where(Address.interface_id.is_not(None))) is None
 
 
-def test_a_destroy_on_a_node_that_was_installed_anew(machine, request_action, run_tasks, node, reload_task, reload):
+def test_destroy_on_reinstalled_node_completes(running_instance, request_action, run_tasks, node, reload_task, reload):
     with node.state.transaction() as state:
         for table in ("machines", "disks", "pools"):
             state.execute(f"delete from {table}")
-    asked = request_action(machine, "destroy")
+    task = request_action(running_instance, "destroy")
     run_tasks()
     node.prepare_pool("default", "/srv/disks")
-    assert reload_task(asked).status == "completed"
-    assert reload(machine) is None
+    assert reload_task(task).status == "completed"
+    assert reload(running_instance) is None
 
 
-def test_a_destroy_on_a_node_that_is_down(machine, request_action, run_tasks, node, reload_task, reload):
+def test_destroy_on_silent_node_fails_and_can_be_retried(
+    running_instance, request_action, run_tasks, node, reload_task, reload
+):
     node.fault("*", "silent")
-    asked = request_action(machine, "destroy")
+    task = request_action(running_instance, "destroy")
     run_tasks()
-    assert (reload_task(asked).status, reload_task(asked).error) == ("failed", FAULT_MESSAGES["silent"])
-    assert reload(machine).name == machine.name
+    assert (reload_task(task).status, reload_task(task).error) == ("failed", FAULT_MESSAGES["silent"])
+    assert reload(running_instance).name == running_instance.name
     node.clear()
     node.ping()
-    request_action(reload(machine), "destroy")
+    request_action(reload(running_instance), "destroy")
     run_tasks()
-    assert reload(machine) is None
+    assert reload(running_instance) is None
 
 
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
 @pytest.mark.parametrize(("action", "step"), [("stop", "shutdown"), ("poweroff", "power_off"), ("restart", "restart")])
-def test_a_power_task_that_fails_says_why_and_changes_nothing(
-    machine, request_action, run_tasks, node, reload_task, reload, action, step, kind
+def test_failed_power_task_records_error_and_keeps_state(
+    running_instance, request_action, run_tasks, node, reload_task, reload, action, step, kind
 ):
-    asked = request_action(machine, action)
+    task = request_action(running_instance, action)
     node.fault(step, kind)
     run_tasks()
-    assert (reload_task(asked).status, reload_task(asked).error) == ("failed", FAULT_MESSAGES[kind])
-    assert reload(machine).state == "running"
+    assert (reload_task(task).status, reload_task(task).error) == ("failed", FAULT_MESSAGES[kind])
+    assert reload(running_instance).state == "running"
     assert session.scalars(select(Task.id).where(Task.status == "running")).all() == []
 
 
-def test_a_start_of_a_machine_that_has_no_room(machine, request_action, run_tasks, node, reload_task, reload):
-    request_action(machine, "poweroff")
+def test_start_without_capacity_fails_and_can_be_retried(
+    running_instance, request_action, run_tasks, node, reload_task, reload
+):
+    request_action(running_instance, "poweroff")
     run_tasks()
-    asked = request_action(reload(machine), "start")
+    task = request_action(reload(running_instance), "start")
     node.fault("start", "full", 1)
     run_tasks()
-    assert (reload_task(asked).status, reload_task(asked).error) == ("failed", FAULT_MESSAGES["full"])
-    assert reload(machine).state == "stopped"
-    asked = request_action(reload(machine), "start")
+    assert (reload_task(task).status, reload_task(task).error) == ("failed", FAULT_MESSAGES["full"])
+    assert reload(running_instance).state == "stopped"
+    task = request_action(reload(running_instance), "start")
     run_tasks()
-    assert reload(machine).state == "running"
+    assert reload(running_instance).state == "running"

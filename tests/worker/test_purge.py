@@ -1,4 +1,4 @@
-"""What has had its day goes, and nothing else."""
+"""The purge deletes expired rows and no others."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from panel.models import Event, LoginSession
 from panel.services import sessions
 
 
-def test_ended_sessions_and_old_events_go(cast, run_tasks, monkeypatch):
+def test_purge_deletes_ended_sessions_and_old_events(cast, run_tasks, monkeypatch):
     from worker.engine import purge
 
     cast.instance()

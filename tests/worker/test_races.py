@@ -1,4 +1,4 @@
-"""Claims that are made in the same moment, each in a transaction of its own."""
+"""Concurrent claims, each in its own transaction."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -15,8 +15,8 @@ from worker.engine import claiming, main, reaper, runner
 from worker.nodes.base import Power
 from worker.sync import node_sync
 
-COUNT = 8
-assert main.HANDLER_MODULES  # what registers the tasks
+PARALLEL_CALLS = 8
+assert main.HANDLER_MODULES  # importing it registers the task handlers
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
-def context(site):
+def app_context(site):
     with site.app_context():
         yield
         session.rollback()
@@ -35,102 +35,106 @@ def context(site):
 
 
 @pytest.fixture
-def instance(site, context):
+def create_instance(site, app_context):
     cast = site.cast
 
-    def instance():
-        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
-        return instances.create(session.merge(cast.owner), **wanted)
+    def create():
+        placement = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
+        return instances.create(session.merge(cast.owner), **placement)
 
-    return instance
+    return create
 
 
 @pytest.fixture
-def add_task(context):
+def add_task(app_context):
     def add(instance, lock):
         values = {"actor": "test", "hypervisor_id": instance.hypervisor_id}
-        made = jobs.enqueue("instance_poweroff", "instance", instance, lock=lock, **values)
+        task = jobs.enqueue("instance_poweroff", "instance", instance, lock=lock, **values)
         session.commit()
-        return made.id
+        return task.id
 
     return add
 
 
 @pytest.fixture
 def run_in_parallel(site):
-    """Calls with each argument in the same moment; gives what was returned."""
+    """Return a function that calls with each argument at the same time and returns the results."""
 
-    def at_once(call, arguments):
+    def run(call, arguments):
         start = Barrier(len(arguments))
 
-        def one(argument):
+        def call_in_context(argument):
             with site.app_context():
                 start.wait()
                 return call(argument)
 
         with ThreadPoolExecutor(len(arguments)) as threads:
-            return list(threads.map(one, arguments))
+            return list(threads.map(call_in_context, arguments))
 
-    return at_once
+    return run
 
 
 def is_claimed(task_id):
     return claiming.claim(task_id, new_id()) is not None
 
 
-def test_one_row_has_one_worker(instance, add_task, run_in_parallel):
-    row = add_task(instance(), "exclusive")
-    assert run_in_parallel(is_claimed, [row] * COUNT).count(True) == 1
-    assert session.get(Task, row, populate_existing=True).attempt == 1
+def test_task_is_claimed_by_one_worker(create_instance, add_task, run_in_parallel):
+    task_id = add_task(create_instance(), "exclusive")
+    assert run_in_parallel(is_claimed, [task_id] * PARALLEL_CALLS).count(True) == 1
+    assert session.get(Task, task_id, populate_existing=True).attempt == 1
 
 
-def test_storage_tasks_of_a_resource_run_one_at_a_time(instance, add_task, run_in_parallel):
-    made = instance()
-    assert run_in_parallel(is_claimed, [add_task(made, "storage") for _ in range(COUNT)]).count(True) == 1
+def test_storage_tasks_of_a_resource_run_one_at_a_time(create_instance, add_task, run_in_parallel):
+    instance = create_instance()
+    assert run_in_parallel(is_claimed, [add_task(instance, "storage") for _ in range(PARALLEL_CALLS)]).count(True) == 1
 
 
-def test_light_tasks_run_together_or_an_exclusive_one_alone(instance, add_task, run_in_parallel):
-    made = instance()
-    alone, *light = [add_task(made, lock) for lock in ("exclusive", *["light"] * (COUNT - 1))]
-    first, *others = run_in_parallel(is_claimed, [alone, *light])
+def test_exclusive_task_excludes_light_tasks(create_instance, add_task, run_in_parallel):
+    instance = create_instance()
+    exclusive_task, *light_tasks = [
+        add_task(instance, lock) for lock in ("exclusive", *["light"] * (PARALLEL_CALLS - 1))
+    ]
+    first, *others = run_in_parallel(is_claimed, [exclusive_task, *light_tasks])
     assert first != any(others)
 
 
-def test_a_node_carries_no_more_than_it_may(site, instance, add_task, run_in_parallel):
+def test_node_task_limit_holds_for_parallel_claims(site, create_instance, add_task, run_in_parallel):
     node = session.merge(site.cast.node)
     node.max_tasks = 3
-    rows = [add_task(instance(), "storage") for _ in range(COUNT)]
-    assert run_in_parallel(is_claimed, rows).count(True) == 3
+    task_ids = [add_task(create_instance(), "storage") for _ in range(PARALLEL_CALLS)]
+    assert run_in_parallel(is_claimed, task_ids).count(True) == 3
 
 
-def test_one_worker_runs_the_remaining_rollback_steps(instance, add_task, run_in_parallel):
-    """By the sweep's bells or by the next task, whichever comes first."""
-    made = instance()
-    left = add_task(made, "exclusive")
-    claiming.claim(left, "first")
-    work = runner.TaskContext(session.get(Task, left), "first")
-    runner.finish(work, "failed", rollback_steps=[["delete", made.id]], rollback_pending=True)
-    following = add_task(made, "exclusive")
-    run_in_parallel(is_claimed, [left, following] * 3)
-    rows = [session.get(Task, row, populate_existing=True) for row in (left, following)]
-    assert sorted((row.rollback_steps, bool(row.worker)) for row in rows) == [
+def test_one_worker_runs_the_remaining_rollback_steps(create_instance, add_task, run_in_parallel):
+    """The reaper's notification or the next task starts them, whichever comes first."""
+    instance = create_instance()
+    task_id = add_task(instance, "exclusive")
+    claiming.claim(task_id, "first")
+    work = runner.TaskContext(session.get(Task, task_id), "first")
+    runner.finish(work, "failed", rollback_steps=[["delete", instance.id]], rollback_pending=True)
+    next_task_id = add_task(instance, "exclusive")
+    run_in_parallel(is_claimed, [task_id, next_task_id] * 3)
+    rows = [session.get(Task, task, populate_existing=True) for task in (task_id, next_task_id)]
+    assert sorted((task.rollback_steps, bool(task.worker)) for task in rows) == [
         ([], False),
-        ([["delete", made.id]], True),
+        ([["delete", instance.id]], True),
     ]
 
 
-def test_a_change_that_many_tell_of_is_one_event(instance, run_in_parallel):
-    made = instance()
-    made.deployed, made.power = True, "on"
+def test_concurrent_power_reports_record_one_event(create_instance, run_in_parallel):
+    instance = create_instance()
+    instance.deployed, instance.power = True, "on"
     session.commit()
-    run_in_parallel(lambda _: node_sync.on_power_event(made.hypervisor_id, made.id, Power.off), range(COUNT))
-    found = select(Event.kind).where(Event.resource_id == made.id)
-    assert session.scalars(found).all().count("instance.status_changed") == 1
+    run_in_parallel(
+        lambda _: node_sync.on_power_event(instance.hypervisor_id, instance.id, Power.off), range(PARALLEL_CALLS)
+    )
+    query = select(Event.kind).where(Event.resource_id == instance.id)
+    assert session.scalars(query).all().count("instance.status_changed") == 1
 
 
-def test_two_reapers_requeue_a_task_once(instance, add_task, run_in_parallel):
-    row = add_task(instance(), "exclusive")
-    lost = claiming.claim(row, "lost")
-    run_in_parallel(lambda _: reaper.requeue_or_fail(row, "lost", lost.heartbeat_at), range(COUNT))
-    found = session.get(Task, row, populate_existing=True)
-    assert (found.status, found.worker, len(found.logs)) == ("queued", None, 1)
+def test_concurrent_reapers_requeue_task_once(create_instance, add_task, run_in_parallel):
+    task_id = add_task(create_instance(), "exclusive")
+    lost = claiming.claim(task_id, "lost")
+    run_in_parallel(lambda _: reaper.requeue_or_fail(task_id, "lost", lost.heartbeat_at), range(PARALLEL_CALLS))
+    task = session.get(Task, task_id, populate_existing=True)
+    assert (task.status, task.worker, len(task.logs)) == ("queued", None, 1)

@@ -1,5 +1,5 @@
-"""Reinstalls that fail or lose their worker at each step: the old system is there until the new one's disk is complete,
-and from then on the new one. Nothing is left of the other."""
+"""Reinstalls that fail or lose their worker at each step: the old system stays until the disk of the new one is
+complete, and nothing is left of the other one."""
 
 import pytest
 from sqlalchemy import select
@@ -22,31 +22,31 @@ FAULT_MESSAGES = {
 }
 
 
-def fault_cases(steps):
+def list_fault_cases(steps):
     kinds = ("refuse", "silent", "lost-answer", "full")
     return [(step, kind) for step in steps for kind in kinds if kind != "full" or step in CAPACITY_OPERATIONS]
 
 
-def expected_names(instance):
-    """What should be on the node."""
+def list_expected_names(instance):
+    """Return the names of the machines and of the files that should be on the node."""
     return {instance.name}, {instance.disks[0].name, machine_spec.seed_name(instance)}
 
 
-def power_of(node, instance):
+def read_power(node, instance):
     return node.power(instance.id).value
 
 
-def repair_node(node, sweeping, work):
+def repair_node(node, manual_reaper, run_tasks):
     node.clear()
     node.ping()
-    sweeping.advance(100)
-    work()
+    manual_reaper.advance(100)
+    run_tasks()
 
 
 @pytest.fixture
 def other_image(cast):
     """Another image, which the node does not have yet."""
-    made = catalog.register_image(
+    image = catalog.register_image(
         name="other",
         label="Other",
         distro="Debian",
@@ -57,38 +57,43 @@ def other_image(cast):
         min_ram=192,
     )
     session.commit()
-    return made
+    return image
 
 
 @pytest.fixture
-def reinstalling(machine, other_image):
-    """A reinstall of the running machine, with another image, that waits for a worker."""
-    asked, _ = instances.reinstall(machine, image_id=other_image.id, hostname="new", actor="owner@example.com")
+def reinstall_task(running_instance, other_image):
+    """The waiting task that reinstalls the running instance with another image."""
+    task, _ = instances.reinstall(running_instance, image_id=other_image.id, hostname="new", actor="owner@example.com")
     session.commit()
-    return asked
+    return task
 
 
-@pytest.mark.parametrize(("step", "kind"), fault_cases(CALLS_BEFORE_DATA_LOSS))
-def test_a_failure_before_the_new_disk_is_complete_leaves_the_old_system(
-    machine, reinstalling, run_tasks, node, manual_reaper, names_on_node, reload_task, reload, step, kind
+@pytest.mark.parametrize(("step", "kind"), list_fault_cases(CALLS_BEFORE_DATA_LOSS))
+def test_reinstall_failure_before_data_loss_keeps_old_system(
+    running_instance, reinstall_task, run_tasks, node, manual_reaper, names_on_node, reload_task, reload, step, kind
 ):
-    before, disk, image, host = expected_names(machine), machine.disks[0].name, machine.image_id, machine.hostname
+    before, disk, image, hostname = (
+        list_expected_names(running_instance),
+        running_instance.disks[0].name,
+        running_instance.image_id,
+        running_instance.hostname,
+    )
     node.fault(step, kind)
     run_tasks()
-    assert (reload_task(reinstalling).status, reload_task(reinstalling).error) == ("failed", FAULT_MESSAGES[kind])
+    assert (reload_task(reinstall_task).status, reload_task(reinstall_task).error) == ("failed", FAULT_MESSAGES[kind])
     repair_node(node, manual_reaper, run_tasks)
-    assert not reload_task(reinstalling).rollback_pending
-    instance = reload(machine)
+    assert not reload_task(reinstall_task).rollback_pending
+    instance = reload(running_instance)
     assert (instance.state, instance.last_error) == ("running", None)
-    assert (instance.disks[0].name, instance.image_id, instance.hostname) == (disk, image, host)
+    assert (instance.disks[0].name, instance.image_id, instance.hostname) == (disk, image, hostname)
     assert names_on_node() == before
-    assert power_of(node, instance) == "on"
+    assert read_power(node, instance) == "on"
 
 
-@pytest.mark.parametrize(("step", "kind"), fault_cases(CALLS_AFTER_DATA_LOSS))
-def test_a_failure_after_it_leaves_the_new_system_stopped_with_the_reason(
-    machine,
-    reinstalling,
+@pytest.mark.parametrize(("step", "kind"), list_fault_cases(CALLS_AFTER_DATA_LOSS))
+def test_reinstall_failure_after_data_loss_leaves_new_system_stopped(
+    running_instance,
+    reinstall_task,
     run_tasks,
     node,
     manual_reaper,
@@ -102,42 +107,51 @@ def test_a_failure_after_it_leaves_the_new_system_stopped_with_the_reason(
 ):
     node.fault(step, kind)
     run_tasks()
-    assert (reload_task(reinstalling).status, reload_task(reinstalling).error) == ("failed", FAULT_MESSAGES[kind])
+    assert (reload_task(reinstall_task).status, reload_task(reinstall_task).error) == ("failed", FAULT_MESSAGES[kind])
     repair_node(node, manual_reaper, run_tasks)
-    node_sync.reconcile(machine.hypervisor_id)
-    assert not reload_task(reinstalling).rollback_pending
-    instance = reload(machine)
+    node_sync.reconcile(running_instance.hypervisor_id)
+    assert not reload_task(reinstall_task).rollback_pending
+    instance = reload(running_instance)
     assert (instance.last_error, instance.image_id) == (FAULT_MESSAGES[kind], other_image.id)
     assert instance.state == ("running" if (step, kind) == ("start", "lost-answer") else "stopped")
-    assert names_on_node() == expected_names(instance)
+    assert names_on_node() == list_expected_names(instance)
     request_action(instance, "poweroff")
     run_tasks()
-    request_action(reload(machine), "start")
+    request_action(reload(running_instance), "start")
     run_tasks()
-    instance = reload(machine)
+    instance = reload(running_instance)
     assert (instance.state, instance.last_error) == ("running", None)
     assert node.agent_run(instance.id, ["hostname"]).output == "new\n"
 
 
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
-def test_an_old_disk_that_cannot_be_removed_goes_later(
-    machine, reinstalling, run_tasks, node, manual_reaper, names_on_node, reload_task, reload, kind, event_kinds
+def test_reinstall_deletes_old_disk_later_after_failed_delete(
+    running_instance,
+    reinstall_task,
+    run_tasks,
+    node,
+    manual_reaper,
+    names_on_node,
+    reload_task,
+    reload,
+    kind,
+    event_kinds,
 ):
     node.fault("delete_disk", kind)
     run_tasks()
-    assert (reload_task(reinstalling).status, reload_task(reinstalling).rollback_pending) == ("failed", True)
-    assert (reload(machine).state, reload(machine).last_error) == ("running", None)
+    assert (reload_task(reinstall_task).status, reload_task(reinstall_task).rollback_pending) == ("failed", True)
+    assert (reload(running_instance).state, reload(running_instance).last_error) == ("running", None)
     repair_node(node, manual_reaper, run_tasks)
-    assert not reload_task(reinstalling).rollback_pending
-    assert names_on_node() == expected_names(reload(machine))
-    assert event_kinds(machine)[-1] == "instance.reinstalled"
+    assert not reload_task(reinstall_task).rollback_pending
+    assert names_on_node() == list_expected_names(reload(running_instance))
+    assert event_kinds(running_instance)[-1] == "instance.reinstalled"
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", [*CALLS_BEFORE_DATA_LOSS, *CALLS_AFTER_DATA_LOSS, "delete_disk"])
-def test_a_worker_that_is_killed_at_any_step(
-    machine,
-    reinstalling,
+def test_reinstall_completes_after_worker_kill_at_each_call(
+    running_instance,
+    reinstall_task,
     run_tasks,
     node,
     manual_reaper,
@@ -150,87 +164,89 @@ def test_a_worker_that_is_killed_at_any_step(
     event_kinds,
     other_image,
 ):
-    old = machine.disks[0].name
-    kill_worker_at(reinstalling, step, after=after)
-    assert {machine.name} == names_on_node()[0]
-    assert reload(machine).disks[0].name in names_on_node()[1]  # what the row tells of is there
+    old_disk = running_instance.disks[0].name
+    kill_worker_at(reinstall_task, step, after=after)
+    assert {running_instance.name} == names_on_node()[0]
+    assert reload(running_instance).disks[0].name in names_on_node()[1]  # the disk of the row exists
     manual_reaper.advance(100)
     run_tasks()
-    assert reload_task(reinstalling).status == "completed"
-    instance = reload(machine)
+    assert reload_task(reinstall_task).status == "completed"
+    instance = reload(running_instance)
     assert (instance.state, instance.last_error, instance.image_id) == ("running", None, other_image.id)
-    assert instance.disks[0].name != old
-    assert names_on_node() == expected_names(instance)
-    assert power_of(node, instance) == "on"
+    assert instance.disks[0].name != old_disk
+    assert names_on_node() == list_expected_names(instance)
+    assert read_power(node, instance) == "on"
     assert node.agent_run(instance.id, ["hostname"]).output == "new\n"
-    assert event_kinds(machine).count("instance.reinstalled") == 1
+    assert event_kinds(running_instance).count("instance.reinstalled") == 1
 
 
-def test_a_machine_that_was_off_stays_off_when_it_fails_and_runs_when_it_works(
-    machine, request_action, run_tasks, node, reload, reload_task, names_on_node, manual_reaper
+def test_reinstall_of_stopped_instance_starts_it_only_on_success(
+    running_instance, request_action, run_tasks, node, reload, reload_task, names_on_node, manual_reaper
 ):
-    request_action(machine, "poweroff")
+    request_action(running_instance, "poweroff")
     run_tasks()
-    asked, _ = instances.reinstall(reload(machine), actor="owner@example.com")
+    task, _ = instances.reinstall(reload(running_instance), actor="owner@example.com")
     session.commit()
     node.fault("create_seed", "refuse")
     run_tasks()
     repair_node(node, manual_reaper, run_tasks)
-    assert (reload_task(asked).status, reload(machine).state) == ("failed", "stopped")
-    assert power_of(node, machine) == "off"
-    asked, _ = instances.reinstall(reload(machine), actor="owner@example.com")
+    assert (reload_task(task).status, reload(running_instance).state) == ("failed", "stopped")
+    assert read_power(node, running_instance) == "off"
+    task, _ = instances.reinstall(reload(running_instance), actor="owner@example.com")
     session.commit()
     run_tasks()
-    assert (reload_task(asked).status, reload(machine).state) == ("completed", "running")
-    assert names_on_node() == expected_names(reload(machine))
+    assert (reload_task(task).status, reload(running_instance).state) == ("completed", "running")
+    assert names_on_node() == list_expected_names(reload(running_instance))
 
 
-def test_a_machine_that_its_node_lost_is_made_anew(machine, run_tasks, node, reload, names_on_node):
-    node.external_delete(machine.id)
-    node_sync.reconcile(machine.hypervisor_id)
-    assert reload(machine).missing_on_node
-    instances.reinstall(reload(machine), actor="owner@example.com")
+def test_reinstall_recreates_missing_machine(running_instance, run_tasks, node, reload, names_on_node):
+    node.external_delete(running_instance.id)
+    node_sync.reconcile(running_instance.hypervisor_id)
+    assert reload(running_instance).missing_on_node
+    instances.reinstall(reload(running_instance), actor="owner@example.com")
     session.commit()
     run_tasks()
-    instance = reload(machine)
+    instance = reload(running_instance)
     assert (instance.state, instance.missing_on_node, instance.last_error) == ("running", False, None)
-    assert names_on_node() == expected_names(instance)
+    assert names_on_node() == list_expected_names(instance)
 
 
 @pytest.mark.parametrize("step", ["create_disk", "power_off", "define"])
-def test_one_that_is_cancelled_leaves_one_system_or_the_other(
-    machine, reinstalling, run_tasks, node, fault_at, reload, reload_task, names_on_node, step
+def test_cancelled_reinstall_leaves_one_complete_system(
+    running_instance, reinstall_task, run_tasks, node, fault_at, reload, reload_task, names_on_node, step
 ):
     def cancel():
-        tasks.cancel(reload_task(reinstalling))
+        tasks.cancel(reload_task(reinstall_task))
         session.commit()
 
     with fault_at(step, then=cancel):
         run_tasks()
-    assert reload_task(reinstalling).status == "cancelled"
-    node_sync.reconcile(machine.hypervisor_id)
-    instance = reload(machine)
-    assert names_on_node() == expected_names(instance)
-    assert instance.state == ("stopped" if step == "define" else "running") == STATES[power_of(node, instance)]
+    assert reload_task(reinstall_task).status == "cancelled"
+    node_sync.reconcile(running_instance.hypervisor_id)
+    instance = reload(running_instance)
+    assert names_on_node() == list_expected_names(instance)
+    assert instance.state == ("stopped" if step == "define" else "running") == STATES[read_power(node, instance)]
     assert bool(instance.last_error) == (step == "define")
 
 
-def test_a_second_reinstall_and_a_destroy_leave_nothing(
-    machine, run_tasks, request_action, reload, names_on_node, node
+def test_repeated_reinstall_and_destroy_leave_no_files(
+    running_instance, run_tasks, request_action, reload, names_on_node, node
 ):
     for _ in range(2):
-        instances.reinstall(reload(machine), actor="owner@example.com")
+        instances.reinstall(reload(running_instance), actor="owner@example.com")
         session.commit()
         run_tasks()
-        assert names_on_node() == expected_names(reload(machine))
-    assert session.scalars(select(Disk.name)).all() == [reload(machine).disks[0].name]
-    request_action(reload(machine), "destroy")
+        assert names_on_node() == list_expected_names(reload(running_instance))
+    assert session.scalars(select(Disk.name)).all() == [reload(running_instance).disks[0].name]
+    request_action(reload(running_instance), "destroy")
     run_tasks()
     assert names_on_node() == (set(), set())
 
 
-def test_a_destroy_ends_a_reinstall_that_waits(machine, reinstalling, run_tasks, request_action, reload, names_on_node):
-    request_action(machine, "destroy")
+def test_destroy_cancels_waiting_reinstall(
+    running_instance, reinstall_task, run_tasks, request_action, reload, names_on_node
+):
+    request_action(running_instance, "destroy")
     run_tasks()
-    assert reload(machine) is None
+    assert reload(running_instance) is None
     assert names_on_node() == (set(), set())

@@ -1,4 +1,5 @@
-"""The engine, in this process: claims, locks, steps, undo, cancellation, and workers that die or wake up too late."""
+"""The task runner in this process: claims, locks, steps, rollback, cancellation, and workers that are killed or lose
+their lease."""
 
 import itertools
 
@@ -17,31 +18,33 @@ from worker.engine import claiming, runner
 from worker.engine.registry import TASK_TYPES, TaskType
 from worker.nodes.base import Power
 from worker.sync import node_sync
-from worker.tasks import instances as bodies
+from worker.tasks import instances as instance_tasks
 from worker.tasks import machine_spec
 
 worker_names = (f"worker {number}" for number in itertools.count())
 
 
-def run_row(row):
-    runner.run(row.id, next(worker_names))
+def run_task(task):
+    runner.run(task.id, next(worker_names))
 
 
-def test_a_deploy_leaves_a_true_record(order, run_tasks, node, names_on_node, event_kinds, reload_task, reload):
-    instance, asked = order()
-    assert (asked.status, reload(instance).state) == ("queued", "pending")
+def test_deploy_records_task_log_and_events(
+    request_deploy, run_tasks, node, names_on_node, event_kinds, reload_task, reload
+):
+    instance, task = request_deploy()
+    assert (task.status, reload(instance).state) == ("queued", "pending")
     run_tasks()
-    done = reload_task(asked)
-    assert (done.status, done.stage, done.progress, done.attempt) == ("completed", "Done", 100, 1)
-    assert (done.error, done.secret, done.rollback_steps, done.rollback_pending, done.worker) == (
+    row = reload_task(task)
+    assert (row.status, row.stage, row.progress, row.attempt) == ("completed", "Done", 100, 1)
+    assert (row.error, row.secret, row.rollback_steps, row.rollback_pending, row.worker) == (
         None,
         None,
         [],
         False,
         None,
     )
-    assert done.started_at <= done.finished_at
-    logs = session.scalars(select(TaskLog.message).where(TaskLog.task_id == asked.id).order_by(TaskLog.id)).all()
+    assert row.started_at <= row.finished_at
+    logs = session.scalars(select(TaskLog.message).where(TaskLog.task_id == task.id).order_by(TaskLog.id)).all()
     assert logs[0] == "Preparing"
     assert logs[-3:] == ["Writing the first-boot configuration", "Defining the machine", "Starting"]
     assert reload(instance).state == "running"
@@ -49,142 +52,144 @@ def test_a_deploy_leaves_a_true_record(order, run_tasks, node, names_on_node, ev
     assert event_kinds(instance) == ["instance.created", "instance.deployed"]
 
 
-def test_a_second_notification_of_a_finished_task_does_nothing(order, run_tasks, node, fault_at, event_kinds):
-    instance, asked = order()
+def test_repeated_notification_runs_task_once(request_deploy, run_tasks, node, fault_at, event_kinds):
+    instance, task = request_deploy()
     starts = []
     with fault_at(
-        "start", then=lambda: (starts.append(1), run_row(asked))
-    ):  # the bell rings again while the work goes on
-        run_row(asked)
-    run_row(asked)
+        "start", then=lambda: (starts.append(1), run_task(task))
+    ):  # a second notification arrives while the task runs
+        run_task(task)
+    run_task(task)
     assert len(starts) == 1
     assert event_kinds(instance).count("instance.deployed") == 1
-    assert asked.attempt == 1
+    assert task.attempt == 1
 
 
 LOCKS = ("exclusive", "final", "storage", "light")
 COMPATIBLE_LOCKS = {("storage", "light"), ("light", "storage"), ("light", "light")}
 REFUSED_LOCKS = {(lock, lock) for lock in claiming.EXCLUSIVE_LOCKS}
-"""The database takes no second row of these."""
+"""Pairs that a constraint of the database refuses."""
 
 
-@pytest.mark.parametrize(("running", "asked"), sorted(set(itertools.product(LOCKS, LOCKS)) - REFUSED_LOCKS))
-def test_task_locks_decide_what_runs_together(cast, running, asked):
-    """Which tasks of one resource run together."""
+@pytest.mark.parametrize(
+    ("running_lock", "requested_lock"), sorted(set(itertools.product(LOCKS, LOCKS)) - REFUSED_LOCKS)
+)
+def test_task_locks_allow_only_compatible_tasks(cast, running_lock, requested_lock):
+    """Tasks of one resource run at the same time only when their locks are compatible."""
     instance = cast.instance()
-    first, second = (add_task(instance, lock=lock) for lock in (running, asked))
+    first, second = (add_task(instance, lock=lock) for lock in (running_lock, requested_lock))
     assert claiming.claim(first.id, "a") is first
-    assert (claiming.claim(second.id, "b") is not None) == ((running, asked) in COMPATIBLE_LOCKS)
+    assert (claiming.claim(second.id, "b") is not None) == ((running_lock, requested_lock) in COMPATIBLE_LOCKS)
     assert second.id not in session.scalars(claiming.select_runnable()).all()
 
 
 def add_task(instance, *, kind="instance_poweroff", lock="light", **values):
-    made = jobs.enqueue(
+    task = jobs.enqueue(
         kind, "instance", instance, lock=lock, actor="test", hypervisor_id=instance.hypervisor_id, **values
     )
     session.commit()
-    return made
+    return task
 
 
-def test_a_node_carries_so_many_tasks_and_light_ones_beside(cast):
+def test_node_task_limit_does_not_count_light_tasks(cast):
     cast.node.max_tasks = 2
-    heavy = [add_task(cast.instance(), lock="storage") for _ in range(3)]
-    assert [claiming.claim(row.id, row.id) is not None for row in heavy] == [True, True, False]
-    assert heavy[2].id not in session.scalars(claiming.select_runnable()).all()
-    light = add_task(cast.instance())
-    assert claiming.claim(light.id, light.id) is light
-    runner.finish(runner.TaskContext(heavy[0], heavy[0].id), "completed", stage="Done")
+    storage_tasks = [add_task(cast.instance(), lock="storage") for _ in range(3)]
+    assert [claiming.claim(row.id, row.id) is not None for row in storage_tasks] == [True, True, False]
+    assert storage_tasks[2].id not in session.scalars(claiming.select_runnable()).all()
+    light_task = add_task(cast.instance())
+    assert claiming.claim(light_task.id, light_task.id) is light_task
+    runner.finish(runner.TaskContext(storage_tasks[0], storage_tasks[0].id), "completed", stage="Done")
     queued_calls.clear()
-    claiming.notify_waiting(heavy[0])
-    assert ("worker.engine.runner.run", (heavy[2].id,)) in queued_calls
-    assert claiming.claim(heavy[2].id, "x") is heavy[2]
+    claiming.notify_waiting(storage_tasks[0])
+    assert ("worker.engine.runner.run", (storage_tasks[2].id,)) in queued_calls
+    assert claiming.claim(storage_tasks[2].id, "x") is storage_tasks[2]
 
 
-def test_capacity_of_a_removed_node_stops_no_claim(cast):
+def test_removed_node_is_never_at_capacity(cast):
     assert not claiming.is_at_capacity("removed")
 
 
-def test_a_task_of_a_kind_that_is_not_known_waits_for_a_newer_worker(cast, reload_task):
-    asked = add_task(cast.instance(), kind="instance_teleport")
-    run_row(asked)
-    assert reload_task(asked).status == "queued"
+def test_task_of_unknown_kind_stays_queued(cast, reload_task):
+    task = add_task(cast.instance(), kind="instance_teleport")
+    run_task(task)
+    assert reload_task(task).status == "queued"
 
 
-# --- cancelling
+# --- cancellation
 
 
-def test_a_waiting_task_is_cancelled_although_its_node_is_full(cast, order, run_tasks, reload_task, reload):
+def test_waiting_task_is_cancelled_on_full_node(cast, request_deploy, run_tasks, reload_task, reload):
     cast.node.max_tasks = 0
-    instance, asked = order()
+    instance, task = request_deploy()
     run_tasks()
-    assert reload_task(asked).status == "queued"
-    tasks.cancel(asked)
+    assert reload_task(task).status == "queued"
+    tasks.cancel(task)
     session.commit()
     run_tasks()
-    assert (reload_task(asked).status, reload_task(asked).error) == ("cancelled", "The task was cancelled.")
+    assert (reload_task(task).status, reload_task(task).error) == ("cancelled", "The task was cancelled.")
     assert reload(instance).state == "pending"
     assert reload(instance).last_error == "The task was cancelled."
 
 
 @pytest.mark.parametrize("step", ["put_image", "create_disk", "create_seed", "define"])
-def test_a_running_task_stops_at_its_next_step_and_takes_back_what_it_began(
-    order, run_tasks, fault_at, names_on_node, reload_task, reload, step, cast, node
+def test_cancelled_task_stops_at_next_step_and_rolls_back(
+    request_deploy, run_tasks, fault_at, names_on_node, reload_task, reload, step, cast, node
 ):
     node.delete_image("default", machine_spec.node_image(cast.image).name)
-    instance, asked = order()
-    with fault_at(step, then=lambda: (tasks.cancel(reload_task(asked)), session.commit()), after=True):
+    instance, task = request_deploy()
+    with fault_at(step, then=lambda: (tasks.cancel(reload_task(task)), session.commit()), after=True):
         run_tasks()
-    assert reload_task(asked).status == "cancelled"
+    assert reload_task(task).status == "cancelled"
     assert names_on_node() == (set(), set())
     assert reload(instance).state == "pending"
-    _, asked = order(reload(instance))
+    _, task = request_deploy(reload(instance))
     run_tasks()
     assert reload(instance).state == "running"
 
 
-def test_a_transfer_is_stopped_in_the_middle(order, run_tasks, fault_at, reload_task, cast, node):
+def test_image_transfer_is_cancelled_midway(request_deploy, run_tasks, fault_at, reload_task, cast, node):
     image = machine_spec.node_image(cast.image)
     node.delete_image("default", image.name)
-    _, asked = order()
-    with fault_at("put_image", then=lambda: (tasks.cancel(reload_task(asked)), session.commit())):
+    _, task = request_deploy()
+    with fault_at("put_image", then=lambda: (tasks.cancel(reload_task(task)), session.commit())):
         run_tasks()
-    assert reload_task(asked).status == "cancelled"
-    assert reload_task(asked).bytes_total == image.size
+    assert reload_task(task).status == "cancelled"
+    assert reload_task(task).bytes_total == image.size
     assert not node.has_image("default", image)
 
 
-def test_a_request_that_comes_too_late_changes_nothing(order, run_tasks, fault_at, reload_task, reload):
-    instance, asked = order()
-    with fault_at("start", then=lambda: (tasks.cancel(reload_task(asked)), session.commit()), after=True):
+def test_late_cancellation_is_ignored(request_deploy, run_tasks, fault_at, reload_task, reload):
+    instance, task = request_deploy()
+    with fault_at("start", then=lambda: (tasks.cancel(reload_task(task)), session.commit()), after=True):
         run_tasks()
-    assert reload_task(asked).status == "completed"
+    assert reload_task(task).status == "completed"
     assert reload(instance).state == "running"
 
 
 @pytest.mark.parametrize("step", ["has_image", "create_disk", "create_seed", "define", "start"])
-def test_a_destroy_stops_the_deploy_and_follows_it(
-    order, run_tasks, fault_at, names_on_node, request_action, reload_task, reload, step
+def test_destroy_cancels_running_deploy_and_runs_after_it(
+    request_deploy, run_tasks, fault_at, names_on_node, request_action, reload_task, reload, step
 ):
-    instance, asked = order()
-    destroys, waited = [], []
+    instance, task = request_deploy()
+    destroys, statuses = [], []
 
     def destroy():
         destroys.append(request_action(reload(instance), "destroy"))
-        run_row(destroys[0])  # a worker hears the bell at once
-        waited.append(reload_task(destroys[0]).status)
+        run_task(destroys[0])  # a worker receives the notification at once
+        statuses.append(reload_task(destroys[0]).status)
 
     with fault_at(step, then=destroy):
         run_tasks()
-    assert waited == ["queued"]
-    assert reload_task(asked).status == ("completed" if step == "start" else "cancelled")
+    assert statuses == ["queued"]
+    assert reload_task(task).status == ("completed" if step == "start" else "cancelled")
     assert reload_task(destroys[0]).status == "completed"
     assert names_on_node() == (set(), set())
     assert reload(instance) is None
     assert session.scalar(select(Address.id).where(Address.interface_id.is_not(None))) is None
 
 
-def test_a_destroy_of_a_waiting_deploy(order, run_tasks, request_action, reload, names_on_node):
-    instance, _ = order()
+def test_destroy_cancels_waiting_deploy(request_deploy, run_tasks, request_action, reload, names_on_node):
+    instance, _ = request_deploy()
     request_action(instance, "destroy")
     run_tasks()
     assert reload(instance) is None
@@ -195,13 +200,13 @@ def test_a_destroy_of_a_waiting_deploy(order, run_tasks, request_action, reload,
     }
 
 
-# --- workers that die, or wake up too late
+# --- workers that are killed or lose their lease
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", ["has_image", "put_image", "create_disk", "create_seed", "define", "start"])
-def test_a_task_of_a_killed_worker_runs_to_completion_once(
-    order,
+def test_deploy_of_killed_worker_completes_in_second_attempt(
+    request_deploy,
     run_tasks,
     kill_worker_at,
     fault_at,
@@ -216,302 +221,310 @@ def test_a_task_of_a_killed_worker_runs_to_completion_once(
     after,
 ):
     node.delete_image("default", machine_spec.node_image(cast.image).name)
-    instance, asked = order()
-    kill_worker_at(asked, step, after=after)
-    assert reload_task(asked).status == "running"
+    instance, task = request_deploy()
+    kill_worker_at(task, step, after=after)
+    assert reload_task(task).status == "running"
     manual_reaper.advance(60)
-    there = []
-    with fault_at("create_disk", then=lambda: there.append(names_on_node()[0])):
+    machine_names = []
+    with fault_at("create_disk", then=lambda: machine_names.append(names_on_node()[0])):
         run_tasks()
-    assert there == [set()]  # no disk is replaced below a machine that may run
-    done = reload_task(asked)
-    assert (done.status, done.attempt, done.rollback_steps) == ("completed", 2, [])
+    assert machine_names == [set()]  # a disk is never replaced under a machine that may run
+    row = reload_task(task)
+    assert (row.status, row.attempt, row.rollback_steps) == ("completed", 2, [])
     assert names_on_node() == ({instance.name}, {f"{instance.name}-0.qcow2", f"{instance.name}-seed.iso"})
     assert reload(instance).state == "running"
     assert event_kinds(instance) == ["instance.created", "instance.deployed"]
-    held = session.scalars(select(Address.ip).where(Address.interface_id.is_not(None))).all()
-    assert sorted(held) == sorted(address.ip for address in reload(instance).addresses)
+    assigned_ips = session.scalars(select(Address.ip).where(Address.interface_id.is_not(None))).all()
+    assert sorted(assigned_ips) == sorted(address.ip for address in reload(instance).addresses)
 
 
-def test_a_worker_that_lost_its_lease_changes_nothing_more(
-    order, fault_at, manual_reaper, names_on_node, reload_task, reload, node
+def test_worker_without_lease_changes_nothing(
+    request_deploy, fault_at, manual_reaper, names_on_node, reload_task, reload, node
 ):
-    """It hangs in a call while another worker takes its task and finishes it; then its own call fails."""
-    instance, asked = order()
+    """It hangs in a node call while another worker takes over and completes its task; then its own call fails."""
+    instance, task = request_deploy()
     statuses = []
 
     def hang():
         if not statuses:
-            statuses.append(reload_task(asked).status)
+            statuses.append(reload_task(task).status)
             manual_reaper.advance(60)
-            run_row(asked)
-            statuses.append(reload_task(asked).status)
+            run_task(task)
+            statuses.append(reload_task(task).status)
             node.fault("create_disk", "refuse", 1)
 
     with fault_at("create_disk", then=hang):
-        run_row(asked)
+        run_task(task)
     assert statuses == ["running", "completed"]
-    assert (reload_task(asked).status, reload_task(asked).attempt, reload_task(asked).error) == ("completed", 2, None)
+    assert (reload_task(task).status, reload_task(task).attempt, reload_task(task).error) == ("completed", 2, None)
     assert reload(instance).state == "running"
     assert names_on_node() == ({instance.name}, {f"{instance.name}-0.qcow2", f"{instance.name}-seed.iso"})
 
 
-def test_a_worker_that_lost_its_lease_rolls_back_nothing(
-    order, fault_at, manual_reaper, names_on_node, reload_task, node, cast
+def test_worker_without_lease_does_not_roll_back(
+    request_deploy, fault_at, manual_reaper, names_on_node, reload_task, node, cast
 ):
-    """Its call fails while the other worker is in the middle: what is to be undone is the other's by now."""
-    instance, asked = order()
+    """Its call fails while another worker runs the task, which now owns the rollback steps."""
+    instance, task = request_deploy()
     disk = machine_spec.build_disk(instance.disks[0])
 
     def hang():
         manual_reaper.advance(60)
-        work = runner.TaskContext(claiming.claim(asked.id, "the other"), "the other")
-        work.undo("delete_disk", disk.pool, disk.name)
+        task_context = runner.TaskContext(claiming.claim(task.id, "the other"), "the other")
+        task_context.undo("delete_disk", disk.pool, disk.name)
         node.create_disk(disk, machine_spec.node_image(cast.image))
         node.fault("define", "refuse", 1)
 
     with fault_at("define", then=hang):
-        run_row(asked)
+        run_task(task)
     assert node.faults() == []
-    assert (reload_task(asked).status, reload_task(asked).worker) == ("running", "the other")
+    assert (reload_task(task).status, reload_task(task).worker) == ("running", "the other")
     assert disk.name in names_on_node()[1]
 
 
-def test_a_database_outage_is_handled_as_a_lost_worker(
-    order, run_tasks, fault_at, manual_reaper, reload_task, reload, event_kinds
+def test_database_outage_is_handled_as_lost_worker(
+    request_deploy, run_tasks, fault_at, manual_reaper, reload_task, reload, event_kinds
 ):
-    instance, asked = order()
+    instance, task = request_deploy()
 
-    def away():
+    def raise_database_error():
         raise OperationalError("update tasks", {}, Exception("the server closed the connection"))
 
-    with fault_at("define", then=away):
-        run_row(asked)
-    assert (reload_task(asked).status, reload_task(asked).error) == ("running", None)
+    with fault_at("define", then=raise_database_error):
+        run_task(task)
+    assert (reload_task(task).status, reload_task(task).error) == ("running", None)
     manual_reaper.advance(60)
     run_tasks()
-    assert reload_task(asked).status == "completed"
+    assert reload_task(task).status == "completed"
     assert event_kinds(instance) == ["instance.created", "instance.deployed"]
 
 
-def test_a_restart_that_was_cut_off_is_not_done_again(
-    machine, request_action, kill_worker_at, manual_reaper, run_tasks, fault_at, reload_task
+def test_interrupted_restart_fails_and_is_not_repeated(
+    running_instance, request_action, kill_worker_at, manual_reaper, run_tasks, fault_at, reload_task
 ):
-    asked = request_action(machine, "restart")
-    kill_worker_at(asked, "restart")
+    task = request_action(running_instance, "restart")
+    kill_worker_at(task, "restart")
     manual_reaper.advance(60)
     restarts = []
     with fault_at("restart", then=lambda: restarts.append(1)):
         run_tasks()
     assert restarts == []
-    assert reload_task(asked).status == "failed"
-    assert "not known" in reload_task(asked).error
+    assert reload_task(task).status == "failed"
+    assert "not known" in reload_task(task).error
 
 
-# --- endings
+# --- failures
 
 
-def test_a_fault_in_the_body_ends_the_task(order, run_tasks, monkeypatch, reload_task, names_on_node):
-    _, asked = order()
-    monkeypatch.setattr(bodies, "build_spec", lambda *_: 1 / 0)
+def test_handler_exception_fails_task(request_deploy, run_tasks, monkeypatch, reload_task, names_on_node):
+    _, task = request_deploy()
+    monkeypatch.setattr(instance_tasks, "build_spec", lambda *_: 1 / 0)
     run_tasks()
-    ended = reload_task(asked)
-    assert (ended.status, ended.error) == ("failed", "An internal error occurred.")
-    assert "ZeroDivisionError" in ended.error_detail
+    failed_task = reload_task(task)
+    assert (failed_task.status, failed_task.error) == ("failed", "An internal error occurred.")
+    assert "ZeroDivisionError" in failed_task.error_detail
     assert names_on_node() == (set(), set())
 
 
-def test_a_fault_in_the_ending_ends_the_task(order, run_tasks, node, monkeypatch, reload_task):
-    _, asked = order()
+def test_failure_handler_exception_fails_task(request_deploy, run_tasks, node, monkeypatch, reload_task):
+    _, task = request_deploy()
     node.fault("start", "refuse", 1)
-    kind = TASK_TYPES["instance_deploy"]
-    monkeypatch.setitem(TASK_TYPES, "instance_deploy", TaskType(kind.body, lambda *_: 1 / 0, ()))
+    task_type = TASK_TYPES["instance_deploy"]
+    monkeypatch.setitem(TASK_TYPES, "instance_deploy", TaskType(task_type.body, lambda *_: 1 / 0, ()))
     run_tasks()
-    assert (reload_task(asked).status, reload_task(asked).error) == ("failed", "The hypervisor refused this.")
+    assert (reload_task(task).status, reload_task(task).error) == ("failed", "The hypervisor refused this.")
 
 
-def test_an_undo_step_that_nobody_knows_stays_and_the_task_ends(order, run_tasks, node, reload_task, fault_at):
-    _, asked = order()
+def test_unknown_rollback_step_is_kept_and_task_fails(request_deploy, run_tasks, node, reload_task, fault_at):
+    _, task = request_deploy()
 
-    def write():
-        reload_task(asked).rollback_steps = [["unmake", "x"], *asked.rollback_steps]
+    def add_unknown_step():
+        reload_task(task).rollback_steps = [["unmake", "x"], *task.rollback_steps]
         session.commit()
 
     node.fault("start", "refuse", 1)
-    with fault_at("define", then=write):
+    with fault_at("define", then=add_unknown_step):
         run_tasks()
-    assert reload_task(asked).status == "failed"
-    assert (reload_task(asked).rollback_steps, reload_task(asked).rollback_pending) == ([["unmake", "x"]], True)
+    assert reload_task(task).status == "failed"
+    assert (reload_task(task).rollback_steps, reload_task(task).rollback_pending) == ([["unmake", "x"]], True)
 
 
-def test_the_next_try_takes_back_what_the_last_one_left(order, run_tasks, node, names_on_node, reload_task, reload):
-    """The node breaks while the machine is made, and is back before the sweep came."""
-    instance, asked = order()
+def test_next_deploy_runs_remaining_rollback_of_previous_task(
+    request_deploy, run_tasks, node, names_on_node, reload_task, reload
+):
+    """The node fails during the deploy and recovers before the reaper runs."""
+    instance, task = request_deploy()
     node.fault("start", "refuse")
     node.fault("delete", "refuse")
     run_tasks()
     assert names_on_node()[0] == {instance.name}
-    assert reload_task(asked).rollback_pending
+    assert reload_task(task).rollback_pending
     node.clear()
-    _, second = order(reload(instance))
+    _, second = request_deploy(reload(instance))
     node.fault("has_image", "refuse", 1)
     run_tasks()
     assert reload_task(second).status == "failed"
     assert names_on_node() == (set(), set())
-    assert not reload_task(asked).rollback_pending
+    assert not reload_task(task).rollback_pending
     assert not reload_task(second).rollback_pending
 
 
-def test_what_others_change_meanwhile_stays_changed(order, run_tasks, fault_at, reload):
-    instance, _ = order()
+def test_concurrent_row_change_is_not_overwritten(request_deploy, run_tasks, fault_at, reload):
+    instance, _ = request_deploy()
     rename = text("update instances set display_name = 'renamed' where id = :id")
     with fault_at("define", then=lambda: (session.execute(rename, {"id": instance.id}), session.commit())):
         run_tasks()
     assert (reload(instance).display_name, reload(instance).state) == ("renamed", "running")
 
 
-def test_an_image_that_was_removed_meanwhile(order, run_tasks, cast, reload_task):
-    _, asked = order()
+def test_deploy_of_removed_image_fails(request_deploy, run_tasks, cast, reload_task):
+    _, task = request_deploy()
     session.delete(session.merge(cast.image))
     session.commit()
     run_tasks()
-    assert "Choose another one" in reload_task(asked).error
+    assert "Choose another one" in reload_task(task).error
 
 
 # --- power
 
 
-def test_a_start_waits_for_the_stop_that_came_before(machine, request_action, run_tasks, fault_at, node, reload):
-    stop = request_action(machine, "stop")
-    waited = []
+def test_start_waits_for_running_stop(running_instance, request_action, run_tasks, fault_at, node, reload):
+    stop = request_action(running_instance, "stop")
+    statuses = []
 
-    def start():
-        later = request_action(reload(machine), "start")
-        run_row(later)
-        waited.append(later.status)
+    def request_start():
+        later = request_action(reload(running_instance), "start")
+        run_task(later)
+        statuses.append(later.status)
 
-    with fault_at("shutdown", then=start):
-        run_row(stop)
-    assert (waited, reload(machine).state) == (["queued"], "stopped")
+    with fault_at("shutdown", then=request_start):
+        run_task(stop)
+    assert (statuses, reload(running_instance).state) == (["queued"], "stopped")
     run_tasks()
-    assert [seen.power for seen in node.machines()] == [Power.on]
-    assert reload(machine).state == "running"
+    assert [machine.power for machine in node.machines()] == [Power.on]
+    assert reload(running_instance).state == "running"
 
 
-def test_a_shutdown_ends_when_the_node_tells_of_it(
-    machine, request_action, run_tasks, node, fault_at, monkeypatch, event_kinds, reload
+def test_shutdown_completes_on_power_event(
+    running_instance, request_action, run_tasks, node, fault_at, monkeypatch, event_kinds, reload
 ):
-    """The guest takes its time. The event is written by another process; the node is not asked again and again."""
-    node.set_guest(machine.id, heeds_shutdown=False)
-    asked, looks = request_action(machine, "shutdown"), []
+    """The guest is slow. Another process records the event; the node is not polled repeatedly."""
+    node.set_guest(running_instance.id, heeds_shutdown=False)
+    task, polls = request_action(running_instance, "shutdown"), []
 
     def off():
-        node.guest_powers_off(machine.id)
-        node_sync.on_power_event(machine.hypervisor_id, machine.id, Power.off)
+        node.guest_powers_off(running_instance.id)
+        node_sync.on_power_event(running_instance.hypervisor_id, running_instance.id, Power.off)
 
-    slept = iter([None, None, off])
-    monkeypatch.setattr(bodies.time, "sleep", lambda _: (next(slept) or str)())
-    with fault_at("power", then=lambda: looks.append(1)):
+    sleep_effects = iter([None, None, off])
+    monkeypatch.setattr(instance_tasks.time, "sleep", lambda _: (next(sleep_effects) or str)())
+    with fault_at("power", then=lambda: polls.append(1)):
         run_tasks()
-    assert (asked.status, reload(machine).state) == ("completed", "stopped")
-    assert len(looks) == 2  # the task, and the one who heard the event
-    assert event_kinds(machine)[-1] == "instance.status_changed"
-    assert event_kinds(machine).count("instance.status_changed") == 1
+    assert (task.status, reload(running_instance).state) == ("completed", "stopped")
+    assert len(polls) == 2  # by the task and by the event handler
+    assert event_kinds(running_instance)[-1] == "instance.status_changed"
+    assert event_kinds(running_instance).count("instance.status_changed") == 1
 
 
-def test_a_guest_that_does_not_obey(machine, request_action, run_tasks, node, monkeypatch, reload_task, reload):
-    monkeypatch.setattr(bodies, "SHUTDOWN_TIMEOUT_SECONDS", 0.01)
-    node.set_guest(machine.id, heeds_shutdown=False)
-    asked = request_action(machine, "shutdown")
+def test_ignored_shutdown_fails_and_stop_powers_off(
+    running_instance, request_action, run_tasks, node, monkeypatch, reload_task, reload
+):
+    monkeypatch.setattr(instance_tasks, "SHUTDOWN_TIMEOUT_SECONDS", 0.01)
+    node.set_guest(running_instance.id, heeds_shutdown=False)
+    task = request_action(running_instance, "shutdown")
     run_tasks()
-    assert reload_task(asked).status == "failed"
-    assert "Power it off" in reload_task(asked).error
-    assert reload(machine).state == "running"
-    asked = request_action(machine, "stop")
+    assert reload_task(task).status == "failed"
+    assert "Power it off" in reload_task(task).error
+    assert reload(running_instance).state == "running"
+    task = request_action(running_instance, "stop")
     run_tasks()
-    assert reload_task(asked).status == "completed"
-    assert reload(machine).state == "stopped"
+    assert reload_task(task).status == "completed"
+    assert reload(running_instance).state == "stopped"
 
 
 @pytest.mark.parametrize("action", ["shutdown", "stop"])
-def test_a_guest_that_was_still_starting_is_asked_again(
-    machine, request_action, run_tasks, node, fault_at, monkeypatch, reload_task, reload, action
+def test_shutdown_request_is_repeated_for_booting_guest(
+    running_instance, request_action, run_tasks, node, fault_at, monkeypatch, reload_task, reload, action
 ):
-    """It does not hear the power button yet, and pulling the plug would cost it what it is writing."""
-    monkeypatch.setattr(bodies, "SHUTDOWN_REMINDER_SECONDS", 0)
-    node.set_guest(machine.id, heeds_shutdown=False)
-    asked, heard, plugs = request_action(machine, action), [], []
+    """It ignores the power button while it boots, and a power-off could lose data."""
+    monkeypatch.setattr(instance_tasks, "SHUTDOWN_REMINDER_SECONDS", 0)
+    node.set_guest(running_instance.id, heeds_shutdown=False)
+    task, requests, power_offs = request_action(running_instance, action), [], []
 
-    def started():
-        heard.append(1)
-        node.set_guest(machine.id, heeds_shutdown=len(heard) > 1)
+    def receive_request():
+        requests.append(1)
+        node.set_guest(running_instance.id, heeds_shutdown=len(requests) > 1)
 
-    with fault_at("shutdown", then=started), fault_at("power_off", then=lambda: plugs.append(1)):
+    with fault_at("shutdown", then=receive_request), fault_at("power_off", then=lambda: power_offs.append(1)):
         run_tasks()
-    assert (reload_task(asked).status, reload(machine).state) == ("completed", "stopped")
-    assert len(heard) > 1
-    assert plugs == []
+    assert (reload_task(task).status, reload(running_instance).state) == ("completed", "stopped")
+    assert len(requests) > 1
+    assert power_offs == []
 
 
-def test_a_task_that_waits_can_be_cancelled(machine, request_action, run_tasks, node, monkeypatch, reload_task):
-    node.set_guest(machine.id, heeds_shutdown=False)
-    asked = request_action(machine, "shutdown")
-    monkeypatch.setattr(bodies.time, "sleep", lambda _: (tasks.cancel(reload_task(asked)), session.commit()))
+def test_waiting_shutdown_can_be_cancelled(running_instance, request_action, run_tasks, node, monkeypatch, reload_task):
+    node.set_guest(running_instance.id, heeds_shutdown=False)
+    task = request_action(running_instance, "shutdown")
+    monkeypatch.setattr(instance_tasks.time, "sleep", lambda _: (tasks.cancel(reload_task(task)), session.commit()))
     run_tasks()
-    assert reload_task(asked).status == "cancelled"
+    assert reload_task(task).status == "cancelled"
 
 
 # --- images
 
 
-def test_one_task_at_a_time_copies_an_image_to_a_node(order, run_tasks, cast, node, monkeypatch, fault_at, reload_task):
+def test_image_is_copied_to_node_by_one_task_at_a_time(
+    request_deploy, run_tasks, cast, node, monkeypatch, fault_at, reload_task
+):
     node.delete_image("default", machine_spec.node_image(cast.image).name)
-    (_, first), (_, second) = order(), order()
+    (_, first), (_, second) = request_deploy(), request_deploy()
     stages, copies = [], []
 
-    def meanwhile(_):
+    def finish_first(_):
         stages.append(reload_task(second).stage)
         runner.finish(runner.TaskContext(first, "first"), "completed", stage="Done")
 
     assert claiming.claim(first.id, "first")
     copying = message("Copying the image {image:.100}", image=cast.image.label)
     runner.TaskContext(first, "first").step_exclusive(copying, 10)
-    monkeypatch.setattr(runner.time, "sleep", meanwhile)
+    monkeypatch.setattr(runner.time, "sleep", finish_first)
     with fault_at("put_image", then=lambda: copies.append(reload_task(second).stage)):
-        run_row(second)
+        run_task(second)
     assert stages == [f"Waiting for another task: {copying}"]
     assert copies == [copying]
     assert reload_task(second).status == "completed"
 
 
-def test_a_node_that_was_reinstalled_gets_the_image_again(order, run_tasks, cast, node, reload):
-    order()
+def test_image_is_copied_again_to_reinstalled_node(request_deploy, run_tasks, cast, node, reload):
+    request_deploy()
     run_tasks()
     node.delete_disk("default", machine_spec.node_image(cast.image).name)
-    instance, _ = order()
+    instance, _ = request_deploy()
     run_tasks()
     assert reload(instance).state == "running"
 
 
-def test_nothing_is_open_when_all_is_done(order, run_tasks):
+def test_no_task_is_open_after_deploys(request_deploy, run_tasks):
     for _ in range(3):
-        order()
+        request_deploy()
     run_tasks()
     assert session.scalar(select(Task.id).where(Task.status.in_(OPEN_STATUSES))) is None
     assert session.scalar(select(Instance.id).where(~Instance.deployed)) is None
 
 
-def test_progress_never_goes_back(machine, request_action, run_tasks, monkeypatch):
-    """A step that several kinds share begins at a number of its own: what people saw before stays the least."""
-    seen = []
-    say = runner.TaskContext.update
+def test_task_progress_never_decreases(running_instance, request_action, run_tasks, monkeypatch):
+    """Several kinds share a step that sets its own progress; a lower value must not replace a higher one."""
+    progress_values = []
+    update = runner.TaskContext.update
     monkeypatch.setattr(
-        runner.TaskContext, "update", lambda self, **new: seen.append(new["progress"]) or say(self, **new)
+        runner.TaskContext,
+        "update",
+        lambda self, **values: progress_values.append(values["progress"]) or update(self, **values),
     )
-    machine.started_ram = machine.ram + 1  # another plan waits for the next start
+    running_instance.started_ram = running_instance.ram + 1  # a plan change is pending until the next start
     session.commit()
-    done = request_action(machine, "restart")
+    task = request_action(running_instance, "restart")
     run_tasks()
-    assert (done.status, done.progress) == ("completed", 100)
-    assert len(seen) > 2
-    assert seen == sorted(seen)
+    assert (task.status, task.progress) == ("completed", 100)
+    assert len(progress_values) > 2
+    assert progress_values == sorted(progress_values)
