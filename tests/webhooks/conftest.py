@@ -1,4 +1,4 @@
-"""Receivers that trust is given to, and a sender that works when it is told to."""
+"""Fixtures of the webhook tests: trusted receivers, and deliveries that are sent on command."""
 
 from datetime import timedelta
 
@@ -29,22 +29,22 @@ def certificate(authority, tmp_path_factory):
 
 @pytest.fixture
 def allow_loopback(change_config):
-    """This machine is taken for public."""
+    """Allow webhooks to addresses of this machine."""
     change_config(webhook_allowed_networks="127.0.0.0/8")
 
 
 @pytest.fixture
 def receiver(certificate, allow_loopback):
-    made = Receiver(certificate)
-    yield made
-    made.close()
+    receiver = Receiver(certificate)
+    yield receiver
+    receiver.close()
 
 
 @pytest.fixture
 def subscribe(cast, receiver):
-    """A subscription's row: `subscribe(event_kinds=["instance.created"])`."""
+    """Return a function that creates a subscription: `subscribe(event_kinds=["instance.created"])`."""
 
-    def made(who="owner", **values):
+    def create_subscription(who="owner", **values):
         row = WebhookSubscription(
             account_id=getattr(cast, who).id,
             name="test",
@@ -54,57 +54,57 @@ def subscribe(cast, receiver):
         session.commit()
         return row
 
-    return made
+    return create_subscription
 
 
 @pytest.fixture
 def run_deliveries(rolled_back_app, authority):
-    """Makes deliveries of what happened and sends all that are due, as the senders would."""
+    """Return a function that fans out all events and sends all deliveries that are due."""
     context = create_ssl_context(authority.pem)
 
-    def do():
+    def deliver():
         session.commit()
         queued_calls.clear()
         webhooks.fan_out()
-        while claimed := [
+        while subscriptions := [
             *delivery_queue.claim_subscriptions("test", is_fast=True, maximum=100),
             *delivery_queue.claim_subscriptions("test", is_fast=False, maximum=100),
         ]:
             session.commit()
-            for subscription in claimed:
+            for subscription in subscriptions:
                 DeliveryRun(subscription, "test", context).serve()
         session.commit()
         session.expire_all()
 
-    return do
+    return deliver
 
 
 @pytest.fixture
 def advance_clock(monkeypatch):
-    """Lets the clock go on: `moved(seconds=10)`."""
-    real, passed = clock.now, [timedelta()]
-    monkeypatch.setattr(clock, "now", lambda: real() + passed[0])
+    """Return a function that moves the clock: `advance_clock(seconds=10)`."""
+    real, offset = clock.now, [timedelta()]
+    monkeypatch.setattr(clock, "now", lambda: real() + offset[0])
 
-    def go_on(**time):
-        passed[0] += timedelta(**time)
+    def advance(**time):
+        offset[0] += timedelta(**time)
 
-    return go_on
+    return advance
 
 
 @pytest.fixture
 def deliveries(rolled_back_app):
-    """All of them, or those of a subscription, oldest first."""
+    """Return a function that lists all deliveries, or those of a subscription, oldest first."""
 
-    def rows(subscription=None):
+    def list_deliveries(subscription=None):
         session.expire_all()
-        found = session.query(WebhookDelivery).order_by(WebhookDelivery.id)
-        return found.filter_by(subscription_id=subscription.id).all() if subscription else found.all()
+        query = session.query(WebhookDelivery).order_by(WebhookDelivery.id)
+        return query.filter_by(subscription_id=subscription.id).all() if subscription else query.all()
 
-    return rows
+    return list_deliveries
 
 
 class FakeCluster:
-    """What an event needs to know of a Kubernetes cluster."""
+    """The attributes of a Kubernetes cluster that an event needs."""
 
     def __init__(self, account, id="11111111-1111-4111-8111-111111111111", name="Prod"):
         self.account_id, self.id, self.name, self.slug = account.id, id, name, name.lower()
@@ -112,14 +112,14 @@ class FakeCluster:
 
 @pytest.fixture
 def emit_cluster_event(cast):
-    """Something happens to a cluster of the owner's."""
+    """Return a function that records an event of a cluster of the owner."""
 
-    def record(kind, cluster=None, severity="info", message="Something happened.", **data):
+    def emit(kind, cluster=None, severity="info", message="Something happened.", **data):
         cluster = cluster or FakeCluster(cast.owner)
-        made = events.record(
+        event = events.record(
             kind, "kubernetes_cluster", cluster, actor="test", severity=severity, message=message, **data
         )
         session.commit()
-        return made
+        return event
 
-    return record
+    return emit

@@ -1,4 +1,4 @@
-"""How long an attempt may take, and where it goes."""
+"""Timeouts of a delivery attempt, and the address it connects to."""
 
 import socket
 import ssl
@@ -17,106 +17,107 @@ from worker.webhooks.connection import AttemptFailed, ReceiverConnection, create
 
 
 @pytest.fixture
-def full_port():
-    """A port whose queue is full: nobody answers there, as behind a firewall that drops everything."""
+def unanswered_port():
+    """A port whose accept queue is full: connections hang as behind a firewall that drops packets."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(0)
     port = listener.getsockname()[1]
-    waiting = [socket.socket() for _ in range(4)]
-    for each in waiting:
-        each.setblocking(False)
-        each.connect_ex(("127.0.0.1", port))
+    clients = [socket.socket() for _ in range(4)]
+    for client in clients:
+        client.setblocking(False)
+        client.connect_ex(("127.0.0.1", port))
     yield port
-    for each in (listener, *waiting):
-        each.close()
+    for opened in (listener, *clients):
+        opened.close()
 
 
-def dripping_receiver(certificate, greeting, byte):
-    """A receiver that says something every second and never comes to an end."""
+def create_dripping_receiver(certificate, greeting, byte):
+    """Return a receiver that sends a byte every second and never finishes its answer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
 
-    def speak(connection):
-        line = context.wrap_socket(connection, server_side=True)
-        line.recv(65536)
-        line.sendall(greeting)
-        send_bytes_slowly(line, byte)
+    def answer(connection):
+        tls_connection = context.wrap_socket(connection, server_side=True)
+        tls_connection.recv(65536)
+        tls_connection.sendall(greeting)
+        send_bytes_slowly(tls_connection, byte)
 
-    return SilentServer(speak)
+    return SilentServer(answer)
 
 
 def send_bytes_slowly(connection, byte=b"\x16"):
-    with suppress(OSError):  # it is cut off
+    with suppress(OSError):  # the sender closes the connection
         while True:
             time.sleep(1)
             connection.sendall(byte)
 
 
-def test_how_long_an_attempt_may_take(full_port, certificate, authority, allow_loopback):
-    """DLV-30 DLV-31 DLV-32: a port that does not answer, a receiver that is silent, ones that drip: the beginning of
-    TLS, headers, a body. All at once, because they take their whole time."""
+def test_attempt_timeouts(unanswered_port, certificate, authority, allow_loopback):
+    """DLV-30 DLV-31 DLV-32: a port that does not answer, a silent receiver, and receivers that drip the TLS handshake,
+    headers or body. All run at once, because each takes its whole timeout."""
     context = create_ssl_context(authority.pem)
     silent = Receiver(certificate, answer=lambda handler: time.sleep(40))
     handshake = SilentServer(send_bytes_slowly)
-    headers = dripping_receiver(certificate, b"HTTP/1.1 200 OK\r\nX: ", b"y")
-    body = dripping_receiver(certificate, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"z")
-    endless = dripping_receiver(certificate, b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b"z")
-    tries = [
-        (full_port, "The receiver could not be reached within 5 seconds.", 5),
+    headers = create_dripping_receiver(certificate, b"HTTP/1.1 200 OK\r\nX: ", b"y")
+    body = create_dripping_receiver(certificate, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"z")
+    endless = create_dripping_receiver(certificate, b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b"z")
+    cases = [
+        (unanswered_port, "The receiver could not be reached within 5 seconds.", 5),
         (silent.port, "The receiver did not answer within 20 seconds.", 20),
         (headers.port, "The attempt was cut off because it took longer than 30 seconds.", 30),
         (body.port, 200, 30),
         (endless.port, 200, 30),
     ]
-    lines = [
+    connections = [
         ReceiverConnection(f"https://127.0.0.1:{port}/", context)
-        for port in (*(each[0] for each in tries), handshake.port)
+        for port in (*(case[0] for case in cases), handshake.port)
     ]
     stopped = threading.Event()
 
-    def watch():
+    def enforce_deadlines():
         while not stopped.wait(0.3):
-            for line in lines:
-                line.enforce_deadline()
+            for connection in connections:
+                connection.enforce_deadline()
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=enforce_deadlines, daemon=True).start()
     with ThreadPoolExecutor() as pool:
-        *measured, (said, took) = pool.map(measure, lines)
+        *attempts, (result, duration) = pool.map(measure_attempt, connections)
     stopped.set()
-    assert isinstance(said, str)
-    assert took <= 33
-    for (_, expected, seconds), (said, took) in zip(tries, measured, strict=True):
-        assert said == expected
-        assert seconds - 0.2 <= took <= seconds + 3, expected
-    for each in (silent, handshake, headers, body, endless):
-        each.close()
+    assert isinstance(result, str)
+    assert duration <= 33
+    for (_, expected, seconds), (result, duration) in zip(cases, attempts, strict=True):
+        assert result == expected
+        assert seconds - 0.2 <= duration <= seconds + 3, expected
+    for server in (silent, handshake, headers, body, endless):
+        server.close()
 
 
-def measure(line):
+def measure_attempt(connection):
+    """Return the status or the error of an attempt, and its seconds."""
     began = time.monotonic()
     try:
-        said = line.post(b"{}", {})[0]
-    except AttemptFailed as failed:
-        said = str(failed)
-    return said, time.monotonic() - began
+        result = connection.post(b"{}", {})[0]
+    except AttemptFailed as error:
+        result = str(error)
+    return result, time.monotonic() - began
 
 
-def test_it_goes_to_the_address_that_was_looked_at(receiver, authority, monkeypatch):
-    """DLV-41: nobody asks a second time, and the certificate is for the name."""
-    asked, connected = [], []
-    monkeypatch.setattr(url_policy, "resolve", lambda name: asked.append(name) or [ip_address("127.0.0.1")])
+def test_connection_goes_to_checked_address(receiver, authority, monkeypatch):
+    """DLV-41: the name is resolved once, and the certificate is checked for the name."""
+    resolved_names, connected_hosts = [], []
+    monkeypatch.setattr(url_policy, "resolve", lambda name: resolved_names.append(name) or [ip_address("127.0.0.1")])
     real = socket.getaddrinfo
-    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *more: connected.append(host) or real(host, *more))
-    line = ReceiverConnection(receiver.url("/a?b=c", host="hooks.example.com"), create_ssl_context(authority.pem))
-    assert line.post(b"{}", {})[0] == 204
-    assert (asked, connected) == (["hooks.example.com"], ["127.0.0.1"])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *args: connected_hosts.append(host) or real(host, *args))
+    connection = ReceiverConnection(receiver.url("/a?b=c", host="hooks.example.com"), create_ssl_context(authority.pem))
+    assert connection.post(b"{}", {})[0] == 204
+    assert (resolved_names, connected_hosts) == (["hooks.example.com"], ["127.0.0.1"])
     assert receiver.posts[0].headers["Host"] == f"hooks.example.com:{receiver.port}"
     assert receiver.posts[0].path == "/a?b=c"
-    line.close()
+    connection.close()
 
 
-def test_a_name_that_leads_inside_by_now_is_not_contacted(receiver, authority, change_config, monkeypatch):
+def test_name_that_resolves_to_internal_address_is_not_contacted(receiver, authority, change_config, monkeypatch):
     """DLV-41."""
     change_config(webhook_allowed_networks="")
     monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("127.0.0.1")])
@@ -125,35 +126,35 @@ def test_a_name_that_leads_inside_by_now_is_not_contacted(receiver, authority, c
     assert receiver.connections == 0
 
 
-def test_a_second_address_is_tried(receiver, authority, monkeypatch):
+def test_second_address_is_tried(receiver, authority, monkeypatch):
     monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("127.0.0.9"), ip_address("127.0.0.1")])
-    line = ReceiverConnection(receiver.url(host="hooks.example.com"), create_ssl_context(authority.pem))
-    assert line.post(b"{}", {})[0] == 204
-    line.close()
+    connection = ReceiverConnection(receiver.url(host="hooks.example.com"), create_ssl_context(authority.pem))
+    assert connection.post(b"{}", {})[0] == 204
+    connection.close()
 
 
-def test_proxies_of_the_environment_are_not_asked(receiver, authority, monkeypatch):
+def test_proxy_environment_variables_are_ignored(receiver, authority, monkeypatch):
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("all_proxy", "http://127.0.0.1:9")
-    line = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
-    assert line.post(b"{}", {})[0] == 204
-    line.close()
+    connection = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
+    assert connection.post(b"{}", {})[0] == 204
+    connection.close()
 
 
-def test_a_connection_that_the_receiver_closed_is_made_anew(receiver, authority):
-    def leave(handler):
+def test_connection_closed_by_receiver_is_reopened(receiver, authority):
+    def close_after_answer(handler):
         handler.send_response(200)
         handler.send_header("Content-Length", "0")
         handler.end_headers()
-        handler.close_connection = True  # without a word
+        handler.close_connection = True  # without announcing it
 
-    receiver.answers = [leave, 204]
-    line = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
-    assert line.post(b"{}", {})[0] == 200
+    receiver.answers = [close_after_answer, 204]
+    connection = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
+    assert connection.post(b"{}", {})[0] == 200
     time.sleep(0.2)
-    assert line.post(b"{}", {})[0] == 204
+    assert connection.post(b"{}", {})[0] == 204
     assert receiver.connections == 2
-    line.close()
+    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -167,16 +168,16 @@ def test_a_connection_that_the_receiver_closed_is_made_anew(receiver, authority)
         ("Connection: close", b"ok", False),
     ],
 )
-def test_a_connection_is_used_again_after_a_whole_answer(receiver, authority, head, body, is_kept):
+def test_connection_is_reused_after_complete_answer(receiver, authority, head, body, is_kept):
     def answer(handler):
         handler.wfile.write(b"HTTP/1.1 200 OK\r\n%s\r\n\r\n%s" % (head.encode(), body))
-        handler.close_connection = head == "Connection: close"  # its end is that of the body
+        handler.close_connection = head == "Connection: close"  # the end of the connection ends the body
 
     receiver.answers = [answer, 204]
-    line = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
-    assert [line.post(b"{}", {})[0] for _ in range(2)] == [200, 204]
+    connection = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
+    assert [connection.post(b"{}", {})[0] for _ in range(2)] == [200, 204]
     assert receiver.connections == (1 if is_kept else 2)
-    line.close()
+    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -187,21 +188,21 @@ def test_a_connection_is_used_again_after_a_whole_answer(receiver, authority, he
         ("2606:4700::1", 443, "[2606:4700::1]"),
     ],
 )
-def test_a_request_names_the_host_and_is_one_write(host, port, name):
-    one, other = socket.socketpair()
+def test_request_has_host_header_and_is_one_write(host, port, name):
+    client_socket, server_socket = socket.socketpair()
     connection = PinnedConnection(url_policy.Target(host, port, "/a?b=c"), [], create_ssl_context())
-    connection.sock = one
-    other.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+    connection.sock = client_socket
+    server_socket.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
     assert connection.post("/a?b=c", {"X-One": "1"}, b"{}").status == 204
-    head, body = other.recv(65536).split(b"\r\n\r\n")
+    head, body = server_socket.recv(65536).split(b"\r\n\r\n")
     assert head.decode().splitlines() == ["POST /a?b=c HTTP/1.1", f"Host: {name}", "Content-Length: 2", "X-One: 1"]
     assert body == b"{}"
-    other.close()
+    server_socket.close()
     connection.close()
 
 
-def answer_interim(*interim, final=b"HTTP/1.1 204 No Content\r\n\r\n"):
-    """Return what a handler of a receiver does: answers that are not final, and then the last one."""
+def build_interim_answer(*interim, final=b"HTTP/1.1 204 No Content\r\n\r\n"):
+    """Return an answer of a receiver: interim responses and then the final one."""
 
     def write(handler):
         for code in interim:
@@ -212,20 +213,20 @@ def answer_interim(*interim, final=b"HTTP/1.1 204 No Content\r\n\r\n"):
 
 
 @pytest.mark.parametrize("interim", [(100,), (102,), (103,), (199,), (102, 103, 100, 102)])
-def test_interim_answers_are_skipped(certificate, authority, allow_loopback, interim):
-    """Finding B4: what follows 102 Processing or 103 Early Hints is the answer; the connection is used again."""
-    receiver = Receiver(certificate, answer=answer_interim(*interim))
-    line = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
-    assert [line.post(b"{}", {})[0] for _ in range(3)] == [204] * 3
+def test_interim_responses_are_skipped(certificate, authority, allow_loopback, interim):
+    """Finding B4: the response after 102 Processing or 103 Early Hints is the answer; the connection is reused."""
+    receiver = Receiver(certificate, answer=build_interim_answer(*interim))
+    connection = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
+    assert [connection.post(b"{}", {})[0] for _ in range(3)] == [204] * 3
     assert receiver.connections == 1
-    line.close()
+    connection.close()
     receiver.close()
 
 
-def test_interim_answers_have_an_end(certificate, authority, allow_loopback):
-    """Finding B4: a receiver that sends nothing else has not answered."""
-    receiver = Receiver(certificate, answer=answer_interim(*[102] * 200))
-    line = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
+def test_number_of_interim_responses_is_limited(certificate, authority, allow_loopback):
+    """Finding B4: a receiver that sends only interim responses has not answered."""
+    receiver = Receiver(certificate, answer=build_interim_answer(*[102] * 200))
+    connection = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
     with pytest.raises(AttemptFailed, match="not answer with HTTP"):
-        line.post(b"{}", {})
+        connection.post(b"{}", {})
     receiver.close()

@@ -1,4 +1,4 @@
-"""Senders side by side: who serves whom, and that nobody waits for the slow ones."""
+"""Several dispatchers: which of them serves a subscription, and that slow receivers delay no others."""
 
 import ssl
 import threading
@@ -34,17 +34,22 @@ def site(tmp_path, receiver, authority):
 
 @contextmanager
 def run_dispatchers(app, count=1, **options):
-    started = [Dispatcher(app, **options).start() for _ in range(count)]
+    dispatchers = [Dispatcher(app, **options).start() for _ in range(count)]
     try:
-        yield started
+        yield dispatchers
     finally:
-        for each in started:
-            each.shutdown()
+        for dispatcher in dispatchers:
+            dispatcher.shutdown()
 
 
 def subscribe(app, url, **values):
-    facts = {"account_id": app.cast.owner.id, "name": "test", "secret": "a secret of the tests", "event_kinds": ["*"]}
-    row = WebhookSubscription(url=url, **facts | values)
+    defaults = {
+        "account_id": app.cast.owner.id,
+        "name": "test",
+        "secret": "a secret of the tests",
+        "event_kinds": ["*"],
+    }
+    row = WebhookSubscription(url=url, **defaults | values)
     session.add(row)
     session.commit()
     return row.id
@@ -53,19 +58,19 @@ def subscribe(app, url, **values):
 def record_events(app, count=1):
     cast = app.cast
     for _ in range(count):
-        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
-        instances.create(session.merge(cast.owner), **wanted)
+        placement = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
+        instances.create(session.merge(cast.owner), **placement)
         session.commit()
     webhooks.fan_out()
 
 
 def is_all_delivered():
-    waiting = session.query(WebhookDelivery).filter(WebhookDelivery.status != "delivered").count()
+    open_count = session.query(WebhookDelivery).filter(WebhookDelivery.status != "delivered").count()
     session.rollback()
-    return not waiting
+    return not open_count
 
 
-def test_a_stop_while_subscriptions_are_claimed_releases_them(site, receiver, monkeypatch):
+def test_shutdown_during_claim_releases_subscriptions(site, receiver, monkeypatch):
     """The claim was submitted to a closed pool, and the process never ended."""
     subscription_id = subscribe(site, receiver.url())
     dispatcher = Dispatcher(site)
@@ -89,32 +94,34 @@ def test_a_stop_while_subscriptions_are_claimed_releases_them(site, receiver, mo
     assert session.get(WebhookSubscription, subscription_id, populate_existing=True).leased_by is None
 
 
-def test_slow_receivers_delay_no_other_delivery(site, receiver):
-    """Twelve receivers that never answer: the one that is is_fast notices nothing, and no account gets all threads."""
+def test_slow_receivers_do_not_delay_other_deliveries(site, receiver):
+    """Twelve receivers never answer. The fast one is not delayed, and no account gets all threads."""
     subscribe(site, receiver.url(), is_fast=True)
     silent = [SilentServer() for _ in range(12)]
-    for each in silent:
-        subscribe(site, f"https://127.0.0.1:{each.port}/")
-    with run_dispatchers(site, slow_threads=12) as [sender]:
+    for server in silent:
+        subscribe(site, f"https://127.0.0.1:{server.port}/")
+    with run_dispatchers(site, slow_threads=12) as [dispatcher]:
         record_events(site)
-        wait_until(lambda: sum(len(each.connections) for each in silent) >= 3, "the slow ones to hold their threads")
+        wait_until(
+            lambda: sum(len(server.connections) for server in silent) >= 3, "the slow ones to hold their threads"
+        )
         wait_until(lambda: len(receiver.posts) == 1, "the first event")
         began = time.monotonic()
         record_events(site, 5)
         wait_until(lambda: len(receiver.posts) == 6, "the events")
         assert time.monotonic() - began < 3
-        assert len([run for run in sender.runs if not run.is_fast]) <= 3
+        assert len([run for run in dispatcher.runs if not run.is_fast]) <= 3
         end_attempts(silent)
 
 
-def test_receivers_that_fall_silent_leave_their_threads_to_others(site, receiver):
-    """Requirement 8, for receivers that answered at once so far: they hold no thread of the is_fast ones for long."""
+def test_silent_receivers_do_not_hold_fast_threads(site, receiver):
+    """Requirement 8, for receivers that answered quickly before: they hold no fast thread for long."""
     silent = [SilentServer() for _ in range(4)]
-    for each in silent:
-        subscribe(site, f"https://127.0.0.1:{each.port}/", is_fast=True)
+    for server in silent:
+        subscribe(site, f"https://127.0.0.1:{server.port}/", is_fast=True)
     with run_dispatchers(site, fast_threads=4):
         record_events(site)
-        wait_until(lambda: all(each.connections for each in silent), "the silent ones to hold all threads")
+        wait_until(lambda: all(server.connections for server in silent), "the silent ones to hold all threads")
         subscribe(site, receiver.url(), is_fast=True)
         began = time.monotonic()
         record_events(site)
@@ -125,27 +132,28 @@ def test_receivers_that_fall_silent_leave_their_threads_to_others(site, receiver
 
 @pytest.mark.parametrize("hangs", ["in the TLS handshake", "before it answers"])
 @pytest.mark.parametrize("count", [2, 10])
-def test_silent_receivers_of_other_accounts_delay_no_new_one(site, receiver, certificate, count, hangs):
-    """WHK-84, requirement 8: twenty silent receivers of each of some accounts, and a new receiver of another one."""
-    bad = [silent_receivers(certificate, hangs, 20) for _ in range(count)]
-    for receivers in bad:
-        account = account_of(site)
-        for each in receivers:
-            subscribe(site, f"https://127.0.0.1:{each.port}/", account_id=account)
+def test_silent_receivers_of_other_accounts_do_not_delay_new_receiver(site, receiver, certificate, count, hangs):
+    """WHK-84, requirement 8: twenty silent receivers of each of several accounts, and a new receiver of another
+    account."""
+    silent_by_account = [create_silent_receivers(certificate, hangs, 20) for _ in range(count)]
+    for receivers in silent_by_account:
+        account = create_account(site)
+        for server in receivers:
+            subscribe(site, f"https://127.0.0.1:{server.port}/", account_id=account)
         record_event(account)
     with run_dispatchers(site):
         webhooks.fan_out()
         time.sleep(1.5)
-        delay = delay_of_new(site, receiver)
-        end_attempts([each for receivers in bad for each in receivers])
+        delay = measure_delivery_delay(site, receiver)
+        end_attempts([server for receivers in silent_by_account for server in receivers])
     print(f"{count * 20} silent receivers delay a new one by {delay:.2f} s")
     assert delay < 5
 
 
-def test_silent_paths_of_a_host_delay_no_new_one_of_the_same_account(site, receiver):
+def test_silent_paths_of_host_do_not_delay_new_path_of_same_account(site, receiver):
     """WHK-84, requirement 8: nineteen of an account's subscriptions on a host are silent, and the last one is not."""
-    over = threading.Event()
-    receiver.answer = lambda handler: (handler.path == "/good" or over.wait(60), answer_204(handler))
+    finished = threading.Event()
+    receiver.answer = lambda handler: (handler.path == "/good" or finished.wait(60), answer_204(handler))
     for number in range(19):
         subscribe(site, receiver.url(f"/bad/{number}"))
     with run_dispatchers(site):
@@ -155,7 +163,7 @@ def test_silent_paths_of_a_host_delay_no_new_one_of_the_same_account(site, recei
         began = time.monotonic()
         wait_until(lambda: any(post.path == "/good" for post in receiver.posts), "the new receiver's event")
         assert time.monotonic() - began < 5
-        over.set()
+        finished.set()
 
 
 def answer_204(handler):
@@ -163,7 +171,7 @@ def answer_204(handler):
     handler.end_headers()
 
 
-def silent_receivers(certificate, hangs, count):
+def create_silent_receivers(certificate, hangs, count):
     if hangs == "in the TLS handshake":
         return [SilentServer() for _ in range(count)]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -181,15 +189,15 @@ class SilentAfterHandshake(SilentServer):
             self.connections.append(self.context.wrap_socket(connection, server_side=True))
 
 
-def end_attempts(silent):
-    """Let every attempt end at once and none begin."""
+def end_attempts(servers):
+    """Make every open attempt end at once, and prevent new ones."""
     session.query(WebhookDelivery).filter(WebhookDelivery.status != "delivered").delete()
     session.commit()
-    for each in silent:
-        each.close()
+    for server in servers:
+        server.close()
 
 
-def account_of(site):
+def create_account(site):
     account = accounts.create(email=f"{new_id()}@example.com")
     session.commit()
     return account.id
@@ -197,14 +205,14 @@ def account_of(site):
 
 def record_event(account_id):
     """Record an event of that account."""
-    facts = {"kind": "instance.created", "resource_type": "instance", "resource_id": new_id(), "snapshot": {}}
-    session.add(Event(account_id=account_id, data={}, actor="test", **facts))
+    values = {"kind": "instance.created", "resource_type": "instance", "resource_id": new_id(), "snapshot": {}}
+    session.add(Event(account_id=account_id, data={}, actor="test", **values))
     session.commit()
 
 
-def delay_of_new(site, receiver):
-    """Return the seconds from an event to the POST at a receiver that is new, of an account that has no other one."""
-    account = account_of(site)
+def measure_delivery_delay(site, receiver):
+    """Return the seconds from an event to the POST at a new receiver of a new account."""
+    account = create_account(site)
     subscribe(site, receiver.url(), account_id=account)
     record_event(account)
     began = time.monotonic()
@@ -213,24 +221,24 @@ def delay_of_new(site, receiver):
     return time.monotonic() - began
 
 
-def test_one_sender_at_a_time_serves_a_subscription(site, receiver):
-    """Its events arrive in order, each once, however many senders there are; and one receiver is not asked by more at
-    once than a process may."""
-    together, most, lock = defaultdict(int), defaultdict(int), threading.Lock()
+def test_subscription_is_served_by_one_dispatcher_at_a_time(site, receiver):
+    """Its events arrive in order, each once, with several dispatchers, and a process sends a host no more requests at
+    once than its limit."""
+    active_requests, max_requests, lock = defaultdict(int), defaultdict(int), threading.Lock()
 
-    def slow(handler):
+    def answer_slowly(handler):
         for key in (handler.path, "all"):
             with lock:
-                together[key] += 1
-                most[key] = max(most[key], together[key])
+                active_requests[key] += 1
+                max_requests[key] = max(max_requests[key], active_requests[key])
         time.sleep(0.01)
         for key in (handler.path, "all"):
             with lock:
-                together[key] -= 1
+                active_requests[key] -= 1
         handler.send_response(204)
         handler.end_headers()
 
-    receiver.answer = slow
+    receiver.answer = answer_slowly
     paths = [f"/{number}" for number in range(8)]
     for path in paths:
         subscribe(site, receiver.url(path))
@@ -239,22 +247,22 @@ def test_one_sender_at_a_time_serves_a_subscription(site, receiver):
             record_events(site, 4)
         wait_until(lambda: len(receiver.posts) >= 96 and is_all_delivered(), "all deliveries")
     for path in paths:
-        told = [post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts if post.path == path]
-        assert told == sorted(set(told))
-        assert len(told) == 12
-        assert most[path] == 1
-    assert most["all"] <= 2 * delivery_queue.MAX_RUNS_PER_HOST
+        event_ids = [post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts if post.path == path]
+        assert event_ids == sorted(set(event_ids))
+        assert len(event_ids) == 12
+        assert max_requests[path] == 1
+    assert max_requests["all"] <= 2 * delivery_queue.MAX_RUNS_PER_HOST
 
 
-def test_a_lease_keeps_others_away_until_it_ends(site, receiver):
+def test_subscription_lease_excludes_other_holders_until_it_ends(site, receiver):
     subscription_id = subscribe(site, receiver.url())
     record_events(site)
     claim = lambda holder: [row.id for row in delivery_queue.claim_subscriptions(holder, is_fast=False, maximum=10)]  # noqa: E731
     assert claim("one") == [subscription_id]
     assert claim("two") == []
     assert delivery_queue.load_leased(subscription_id, "two") is None
-    ends = {"leased_until": clock.now() - timedelta(seconds=1)}
-    session.execute(update(WebhookSubscription).values(ends))
+    expired = {"leased_until": clock.now() - timedelta(seconds=1)}
+    session.execute(update(WebhookSubscription).values(expired))
     delivery_queue.renew_leases(["one"])  # too late
     assert claim("two") == [subscription_id]
     assert delivery_queue.load_leased(subscription_id, "one") is None
@@ -263,7 +271,7 @@ def test_a_lease_keeps_others_away_until_it_ends(site, receiver):
     session.commit()
 
 
-def test_leases_of_long_turns_are_renewed(site, receiver, monkeypatch):
+def test_leases_of_long_runs_are_renewed(site, receiver, monkeypatch):
     monkeypatch.setattr(delivery_queue, "LEASE_DURATION", timedelta(seconds=1))
     monkeypatch.setattr("worker.webhooks.dispatcher.LEASE_RENEW_INTERVAL_SECONDS", 0.2)
     subscribe(site, receiver.url())
@@ -274,12 +282,12 @@ def test_leases_of_long_turns_are_renewed(site, receiver, monkeypatch):
     assert len(receiver.posts) == 1
 
 
-def test_those_that_wait_longest_are_served_first(site, receiver):
+def test_longest_waiting_subscription_is_served_first(site, receiver):
     late, early, never = (subscribe(site, receiver.url(f"/{name}")) for name in ("late", "early", "never"))
-    for each, minutes in ((late, 1), (early, 2)):
-        served = update(WebhookSubscription).where(WebhookSubscription.id == each)
-        session.execute(served.values(leased_until=clock.now() - timedelta(minutes=minutes)))
+    for subscription_id, minutes in ((late, 1), (early, 2)):
+        query = update(WebhookSubscription).where(WebhookSubscription.id == subscription_id)
+        session.execute(query.values(leased_until=clock.now() - timedelta(minutes=minutes)))
     record_events(site)
-    turns = [delivery_queue.claim_subscriptions("one", is_fast=False, maximum=1)[0].id for _ in range(3)]
-    assert turns == [never, early, late]
+    served_ids = [delivery_queue.claim_subscriptions("one", is_fast=False, maximum=1)[0].id for _ in range(3)]
+    assert served_ids == [never, early, late]
     session.commit()

@@ -1,4 +1,4 @@
-"""Which events are told, to whom, and when."""
+"""Fan-out: which events are delivered, to which subscriptions, and when."""
 
 import json
 import re
@@ -25,37 +25,37 @@ CLUSTER_EVENT_KINDS = [kind for kind, row in EVENT_KINDS.items() if row.resource
 
 @pytest.fixture
 def received_bodies(receiver, run_deliveries):
-    """What the receiver was told since the last time: bodies, oldest first."""
+    """Return a function that returns the bodies received since its last call, oldest first."""
 
     def bodies():
         run_deliveries()
-        found = [json.loads(post.body) for post in receiver.posts]
+        bodies_received = [json.loads(post.body) for post in receiver.posts]
         receiver.posts.clear()
-        return found
+        return bodies_received
 
     return bodies
 
 
 @pytest.fixture
 def deploy(cast, run_tasks):
-    def do(instance):
-        instance.deployed = False  # a second time is a reinstall, which ends as a deploy does
+    def deploy_instance(instance):
+        instance.deployed = False  # the event of a second deploy depends only on earlier events
         instances.deploy(instance, image_id=cast.image.id, actor="test")
         session.commit()
         run_tasks()
         return instance
 
-    return do
+    return deploy_instance
 
 
 def body_kinds(bodies):
     return [body["event"]["kind"] for body in bodies]
 
 
-# --- what is told of instances
+# --- events of instances
 
 
-def test_the_life_of_an_instance(cast, subscribe, received_bodies, deploy, run_tasks, api_as):
+def test_instance_events_have_documented_payloads(cast, subscribe, received_bodies, deploy, run_tasks, api_as):
     """WHK-29 WHK-56 WHK-57 WHK-58 WHK-61 WHK-62 WHK-65 DLV-13 DLV-14 DLV-15 DLV-16 DLV-17."""
     subscribe()
     instance = cast.instance(display_name="Shop", hostname="shop.example.com")
@@ -99,7 +99,7 @@ def test_the_life_of_an_instance(cast, subscribe, received_bodies, deploy, run_t
 
 
 @pytest.mark.parametrize("reason", ["user", "admin", "network"])
-def test_suspensions_say_whose(cast, subscribe, received_bodies, deploy, run_tasks, reason):
+def test_suspension_events_name_their_reason(cast, subscribe, received_bodies, deploy, run_tasks, reason):
     """WHK-59 WHK-60."""
     instance = deploy(cast.instance())
     subscribe(event_kinds=["instance.suspended", "instance.unsuspended"])
@@ -114,7 +114,7 @@ def test_suspensions_say_whose(cast, subscribe, received_bodies, deploy, run_tas
     assert [body["event"]["data"] for body in bodies] == [{"reason": reason}] * 2
 
 
-def test_suspended_by_an_operator(cast, subscribe, received_bodies, deploy, api_as):
+def test_suspension_by_operator_has_reason_admin(cast, subscribe, received_bodies, deploy, api_as):
     """WHK-59 WHK-60, by the admin API."""
     instance = deploy(cast.instance())
     subscribe(event_kinds=["instance.suspended", "instance.unsuspended"])
@@ -123,7 +123,7 @@ def test_suspended_by_an_operator(cast, subscribe, received_bodies, deploy, api_
     assert [body["event"]["data"] for body in received_bodies()] == [{"reason": "admin"}] * 2
 
 
-def test_deployed_again_after_a_week_is_deployed(cast, subscribe, received_bodies, deploy, advance_clock):
+def test_deploy_event_becomes_reinstalled_within_a_week(cast, subscribe, received_bodies, deploy, advance_clock):
     """WHK-61 WHK-63 WHK-64."""
     subscribe(event_kinds=["instance.deployed", "instance.reinstalled"])
     instance = deploy(cast.instance())
@@ -141,33 +141,33 @@ def test_deployed_again_after_a_week_is_deployed(cast, subscribe, received_bodie
     assert body_kinds(received_bodies()) == ["instance.reinstalled"]
 
 
-# --- what is told of clusters
+# --- events of clusters
 
 
 @pytest.mark.parametrize("kind", CLUSTER_EVENT_KINDS)
-def test_events_of_clusters(cast, subscribe, received_bodies, emit_cluster_event, kind):
+def test_cluster_events_have_documented_payloads(cast, subscribe, received_bodies, emit_cluster_event, kind):
     """WHK-66 WHK-67 WHK-68 WHK-69 WHK-70 WHK-71 WHK-72 WHK-73 WHK-74 WHK-75 WHK-76 WHK-77 WHK-78 WHK-79 WHK-80 WHK-81
-    DLV-13 DLV-14 DLV-18 DLV-19: recorded as such, and told."""
+    DLV-13 DLV-14 DLV-18 DLV-19."""
     subscribe(event_kinds=[kind])
-    made = emit_cluster_event(
+    event = emit_cluster_event(
         kind, FakeCluster(cast.owner), severity="warning", message="Look!", pool_id="p", name="Pool"
     )
-    for other in EVENT_KINDS:
-        if other != kind and EVENT_KINDS[other].resource == "kubernetes_cluster":
-            emit_cluster_event(other)
+    for other_kind in EVENT_KINDS:
+        if other_kind != kind and EVENT_KINDS[other_kind].resource == "kubernetes_cluster":
+            emit_cluster_event(other_kind)
     [body] = received_bodies()
     assert set(body) == {"event", "cluster"}
     assert body["cluster"] == {"id": "11111111-1111-4111-8111-111111111111", "name": "Prod", "slug": "prod"}
     assert set(body["event"]) == {"id", "kind", "severity", "message", "data", "created_at"}
-    assert (body["event"]["id"], body["event"]["kind"]) == (made.id, kind)
+    assert (body["event"]["id"], body["event"]["kind"]) == (event.id, kind)
     assert (body["event"]["severity"], body["event"]["message"]) == ("warning", "Look!")
     assert body["event"]["data"] == {"pool_id": "p", "name": "Pool"}
 
 
-# --- who is told
+# --- selection of subscriptions
 
 
-def test_kinds_match_exactly(subscribe, received_bodies, emit_cluster_event):
+def test_event_kinds_match_exactly(subscribe, received_bodies, emit_cluster_event):
     """WHK-30."""
     subscribe(event_kinds=["pool.created"])
     emit_cluster_event("pool.created.scale_failed")
@@ -187,32 +187,32 @@ def test_fanout_wildcard_delivers_once(cast, subscribe, received_bodies, emit_cl
 @pytest.mark.parametrize("kind", ["cluster.updated", "pool.deleted", "admin.reset_state", "cert.renewed"])
 def test_fanout_respects_cluster_filter(cast, subscribe, received_bodies, emit_cluster_event, kind):
     """WHK-82 WHK-83."""
-    mine, other = FakeCluster(cast.owner, id=new_id()), FakeCluster(cast.owner, id=new_id())
-    subscribe(cluster_filter=[mine.id])
-    emit_cluster_event(kind, mine)
+    selected, other = FakeCluster(cast.owner, id=new_id()), FakeCluster(cast.owner, id=new_id())
+    subscribe(cluster_filter=[selected.id])
+    emit_cluster_event(kind, selected)
     emit_cluster_event(kind, other)
     cast.instance()
     bodies = received_bodies()
-    assert [body["cluster"]["id"] for body in bodies if "cluster" in body] == [mine.id]
+    assert [body["cluster"]["id"] for body in bodies if "cluster" in body] == [selected.id]
     assert body_kinds(bodies).count("instance.created") == 1
 
 
-def test_only_events_of_the_account(cast, subscribe, received_bodies, deliveries):
+def test_subscription_gets_only_events_of_its_account(cast, subscribe, received_bodies, deliveries):
     """WHK-89."""
-    theirs, mine = subscribe("outsider"), subscribe()
+    other_subscription, own_subscription = subscribe("outsider"), subscribe()
     cast.instance()
     received_bodies()
-    assert deliveries(theirs) == []
+    assert deliveries(other_subscription) == []
     cast.instance("outsider")
     received_bodies()
-    assert len(deliveries(theirs)) == len(deliveries(mine)) == 1
+    assert len(deliveries(other_subscription)) == len(deliveries(own_subscription)) == 1
 
 
-def test_a_disabled_subscription_gets_no_delivery(cast, subscribe, received_bodies, deliveries):
+def test_disabled_subscription_gets_no_delivery(cast, subscribe, received_bodies, deliveries):
     """WHK-36 DLV-36."""
-    off = subscribe(enabled=False)
+    disabled = subscribe(enabled=False)
     cast.instance()
-    off.enabled = True
+    disabled.enabled = True
     session.commit()
     assert received_bodies() == []
     subscribe(enabled=False)
@@ -221,25 +221,25 @@ def test_a_disabled_subscription_gets_no_delivery(cast, subscribe, received_bodi
     assert len(deliveries()) == 1
 
 
-def test_a_subscription_gets_no_earlier_events(cast, subscribe, received_bodies):
+def test_subscription_gets_no_earlier_events(cast, subscribe, received_bodies):
     subscribe("owner", event_kinds=["instance.deleted"])
     cast.instance()
     subscribe()
     assert received_bodies() == []
 
 
-def test_fanout_without_subscribers(cast):
+def test_fanout_without_subscribers_marks_event_done(cast):
     cast.instance()
     session.commit()
     assert session.scalar(select(Event)).fanned_out_at is not None
     assert ("worker.webhooks.fan_out", ()) not in queued_calls
 
 
-# --- when
+# --- time of the fan-out
 
 
-def test_a_commit_notifies_the_dispatcher_of_its_deliveries(cast, subscribe, deliveries, run_tasks):
-    """WHK-84: within the second, by a bell; tests/webhooks/test_kill.py measures it."""
+def test_commit_queues_fanout_of_its_events(cast, subscribe, deliveries, run_tasks):
+    """WHK-84: by a notification, so within a second; tests/webhooks/test_kill.py measures it."""
     subscribe()
     cast.instance()
     assert queued_calls.count(("worker.webhooks.fan_out", ())) == 1
@@ -247,8 +247,8 @@ def test_a_commit_notifies_the_dispatcher_of_its_deliveries(cast, subscribe, del
     assert [row.status for row in deliveries()] == ["pending"]
 
 
-def test_nothing_is_made_twice(cast, subscribe, received_bodies, receiver, run_deliveries):
-    """WHK-87 DLV-01: neither by the poll after the bell, nor by two runs that found the same."""
+def test_fanout_creates_each_delivery_once(cast, subscribe, received_bodies, receiver, run_deliveries):
+    """WHK-87 DLV-01: also when the periodic run follows the notification, or two runs find the same event."""
     subscribe()
     subscribe()
     cast.instance()
@@ -259,11 +259,11 @@ def test_nothing_is_made_twice(cast, subscribe, received_bodies, receiver, run_d
     assert receiver.posts == []
 
 
-def test_a_run_takes_two_hundred_of_each_type(cast, subscribe, deliveries):
-    """WHK-85 WHK-86: without any bell, oldest first."""
+def test_fanout_handles_two_hundred_events_per_resource_type(cast, subscribe, deliveries):
+    """WHK-85 WHK-86: without a notification, oldest first."""
     subscribe()
-    record_missed_event("instance", 250, cast.owner.id)
-    record_missed_event("kubernetes_cluster", 250, cast.owner.id)
+    record_missed_events("instance", 250, cast.owner.id)
+    record_missed_events("kubernetes_cluster", 250, cast.owner.id)
     webhooks.fan_out()
     assert count_deliveries() == {"instance": 200, "kubernetes_cluster": 200}
     oldest = session.scalars(select(Event.id).where(Event.resource_type == "instance").order_by(Event.id).limit(200))
@@ -272,7 +272,7 @@ def test_a_run_takes_two_hundred_of_each_type(cast, subscribe, deliveries):
     assert count_deliveries() == {"instance": 250, "kubernetes_cluster": 250}
 
 
-def record_missed_event(resource_type, number, account_id):
+def record_missed_events(resource_type, number, account_id):
     kind = "instance.created" if resource_type == "instance" else "cluster.created"
     rows = [
         {"account_id": account_id, "kind": kind, "resource_type": resource_type, "resource_id": new_id(), "data": {}}
@@ -283,25 +283,25 @@ def record_missed_event(resource_type, number, account_id):
 
 
 def count_deliveries():
-    made = select(Event.resource_type, func.count()).join(WebhookDelivery, WebhookDelivery.event_id == Event.id)
-    return dict(session.execute(made.group_by(Event.resource_type)).all())
+    query = select(Event.resource_type, func.count()).join(WebhookDelivery, WebhookDelivery.event_id == Event.id)
+    return dict(session.execute(query.group_by(Event.resource_type)).all())
 
 
-def test_a_run_takes_the_same_queries_for_many(cast, subscribe, queries):
+def test_fanout_query_count_is_constant(cast, subscribe, queries):
     for _ in range(4):
         subscribe()
-    record_missed_event("instance", 1, cast.owner.id)
+    record_missed_events("instance", 1, cast.owner.id)
     queries.clear()
     fanout.fan_out()
-    few = len(queries)
-    record_missed_event("instance", 150, cast.owner.id)
+    query_count = len(queries)
+    record_missed_events("instance", 150, cast.owner.id)
     queries.clear()
     fanout.fan_out()
-    assert len(queries) == few
+    assert len(queries) == query_count
 
 
-def test_history_is_kept_for_a_week(cast, subscribe, received_bodies, deliveries, advance_clock):
-    """WHK-88: deliveries go with their events."""
+def test_deliveries_are_purged_after_a_week(cast, subscribe, received_bodies, deliveries, advance_clock):
+    """WHK-88: deliveries are deleted with their events."""
     subscribe()
     cast.instance()
     received_bodies()
@@ -314,7 +314,7 @@ def test_history_is_kept_for_a_week(cast, subscribe, received_bodies, deliveries
     assert session.scalars(select(Event)).all() == []
 
 
-def test_an_event_and_its_change_are_one_transaction(cast, subscribe, deliveries):
+def test_event_is_rolled_back_with_its_change(cast, subscribe, deliveries):
     subscribe()
     instance = cast.instance()
     queued_calls.clear()
@@ -325,6 +325,6 @@ def test_an_event_and_its_change_are_one_transaction(cast, subscribe, deliveries
     assert ("worker.webhooks.fan_out", ()) not in queued_calls
 
 
-def test_every_kind_of_the_catalog_has_a_resource_that_can_be_shown():
+def test_every_event_kind_has_payload_builder():
     assert {row.resource for row in EVENT_KINDS.values()} == events.PAYLOAD_BUILDERS.keys()
     assert len(INSTANCE_EVENT_KINDS) == 7

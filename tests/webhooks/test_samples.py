@@ -1,4 +1,4 @@
-"""The receivers that the panel shows: each is run, gets deliveries that are ours and others, and tells them apart."""
+"""The sample receivers that the panel shows: each is run, accepts correctly signed deliveries and refuses others."""
 
 import json
 import os
@@ -27,7 +27,7 @@ START_TIMEOUT_SECONDS = 60
 
 @pytest.fixture(params=RECEIVER_SAMPLES)
 def receiver(request, tmp_path):
-    """The address of a running sample, and where it writes."""
+    """The address of a running sample, and its log file."""
     _, name, command = RECEIVER_SAMPLES[request.param]
     program = shutil.which(PROGRAMS[request.param])
     if not program:
@@ -35,22 +35,22 @@ def receiver(request, tmp_path):
         pytest.skip(f"there is no {PROGRAMS[request.param]} here")
     port = find_free_port()
     shutil.copy(SAMPLES_FOLDER / name, tmp_path / name)
-    words = [program, *command.replace(":8080", f":{port}").split()[1:]]
+    arguments = [program, *command.replace(":8080", f":{port}").split()[1:]]
     env = {**os.environ, "WEBHOOK_SECRET": SECRET, "PORT": str(port), "GOCACHE": str(tmp_path / "cache")}
     with (tmp_path / "log").open("w") as log:
-        running = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(arguments, cwd=tmp_path, env=env, stdout=log, stderr=log, start_new_session=True)
     address = f"http://127.0.0.1:{port}/"
-    until = time.monotonic() + START_TIMEOUT_SECONDS
-    while time.monotonic() < until and running.poll() is None and post(address, b"{}") is None:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while time.monotonic() < deadline and process.poll() is None and send_post(address, b"{}") is None:
         time.sleep(0.05)
     yield address, tmp_path / "log"
     with suppress(ProcessLookupError):
-        os.killpg(running.pid, 9)
-    running.wait()
+        os.killpg(process.pid, 9)
+    process.wait()
 
 
-def post(address, body, **headers):
-    """The status of the answer; None when nobody listens."""
+def send_post(address, body, **headers):
+    """Return the status of the answer, or None without a connection."""
     try:
         with urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=10) as answer:
             return answer.status
@@ -60,8 +60,8 @@ def post(address, body, **headers):
         return None
 
 
-def test_a_sample_takes_what_is_signed_and_refuses_the_rest(receiver):
-    """DLV-08, DLV-09: as a receiver computes it, over the very bytes."""
+def test_sample_accepts_only_correctly_signed_posts(receiver):
+    """DLV-08, DLV-09: as a receiver computes the signature, over the exact bytes."""
     address, log = receiver
     delivery = WebhookDelivery(id="0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d", event_kind="instance.created")
     delivery.created_at = clock.now()
@@ -69,24 +69,26 @@ def test_a_sample_takes_what_is_signed_and_refuses_the_rest(receiver):
     event.snapshot = {**event.snapshot, "display_name": "Zürich / 東京 “1.0”"}
     body = signing.make_body(event)
     headers = signing.make_headers(event, body, attempt_id="a", subscription_id="s", secret=SECRET)
-    assert post(address, body, **headers) == 200
-    signed = "X-Signature-256"
-    wrong = [
-        (body, {**headers, signed: signing.sign_payload(body, "another secret of it")}),
-        (body, {**headers, signed: headers[signed].removeprefix("sha256=")}),
-        (body, {**headers, signed: headers[signed][:-1]}),
-        (body, {**headers, signed: ""}),
-        (body, {name: value for name, value in headers.items() if name != signed}),
+    assert send_post(address, body, **headers) == 200
+    signature_header = "X-Signature-256"
+    invalid_posts = [
+        (body, {**headers, signature_header: signing.sign_payload(body, "another secret of it")}),
+        (body, {**headers, signature_header: headers[signature_header].removeprefix("sha256=")}),
+        (body, {**headers, signature_header: headers[signature_header][:-1]}),
+        (body, {**headers, signature_header: ""}),
+        (body, {name: value for name, value in headers.items() if name != signature_header}),
         (body.replace(b"instance.created", b"instance.deleted"), headers),
         (json.dumps(json.loads(body)).encode(), headers),
         (b"", headers),
     ]
-    assert [post(address, *each[:1], **each[1]) for each in wrong] == [401] * len(wrong), log.read_text()
-    assert post(address, body, **headers) == 200
+    assert [send_post(address, *invalid_post[:1], **invalid_post[1]) for invalid_post in invalid_posts] == [401] * len(
+        invalid_posts
+    ), log.read_text()
+    assert send_post(address, body, **headers) == 200
     assert log.read_text().count(f"{event.id} instance.created") == 2
 
 
-def test_every_sample_is_shown(browser_as):
+def test_every_sample_is_shown_on_page(browser_as):
     for language, (name, file, _) in RECEIVER_SAMPLES.items():
         page = browser_as("owner").get(f"/webhooks/verify?language={language}")
         assert page.status_code == 200

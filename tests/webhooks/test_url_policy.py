@@ -1,4 +1,4 @@
-"""Where webhooks may go."""
+"""The URLs that webhooks may have."""
 
 from ipaddress import ip_address, ip_network
 
@@ -40,9 +40,12 @@ REFUSED_URLS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "url"), [(line, url) for line, urls in REFUSED_URLS.items() for url in urls])
-def test_what_is_not_public_https_is_refused(line, url):
-    """WHK-12 WHK-14 WHK-15 WHK-16 WHK-17 WHK-19 WHK-20: at save, with a sentence; and at sending by the same rule."""
+@pytest.mark.parametrize(
+    ("requirement", "url"), [(requirement, url) for requirement, urls in REFUSED_URLS.items() for url in urls]
+)
+def test_url_that_is_not_public_https_is_refused(requirement, url):
+    """WHK-12 WHK-14 WHK-15 WHK-16 WHK-17 WHK-19 WHK-20: when it is saved, with a message, and when a delivery is
+    sent."""
     with pytest.raises(Invalid) as refused:
         url_policy.ensure_allowed(url)
     assert refused.value.fields["url"] == [refused.value.message]
@@ -58,13 +61,13 @@ SPECIAL_NETWORKS = [
     "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10",
     "ff00::/8",
 ]  # fmt: skip
-"""IANA's registries of special-purpose addresses, without what is globally reachable, and of multicast (2026)."""
+"""Networks of IANA's registries of special-purpose and multicast addresses, without globally reachable ones (2026)."""
 
 
-@pytest.mark.parametrize("text", SPECIAL_NETWORKS)
-def test_no_special_network_is_public(text):
-    """Finding B5: 3fff::/20 was taken for public."""
-    network = ip_network(text)
+@pytest.mark.parametrize("cidr", SPECIAL_NETWORKS)
+def test_special_purpose_networks_are_not_public(cidr):
+    """Finding B5: 3fff::/20 counted as public."""
+    network = ip_network(cidr)
     for ip in (network[0], network[1 % network.num_addresses], network[network.num_addresses // 2], network[-1]):
         assert not url_policy.is_public(ip), ip
 
@@ -79,19 +82,19 @@ def test_no_special_network_is_public(text):
         ("HTTPS://8.8.8.8", ("8.8.8.8", 443, "/")),
     ],
 )
-def test_what_is_public_is_not(url, target):
+def test_public_https_url_is_allowed(url, target):
     assert url_policy.resolve_target(url)[0] == target
 
 
-@pytest.mark.parametrize("inside", ["127.0.0.1", "::1", "10.0.0.1", "fd00::1", "169.254.1.1", "fe80::1"])
-def test_a_name_is_what_it_leads_to(monkeypatch, inside):
-    """WHK-18: one address inside among public ones is enough."""
-    monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("8.8.8.8"), ip_address(inside)])
+@pytest.mark.parametrize("internal_address", ["127.0.0.1", "::1", "10.0.0.1", "fd00::1", "169.254.1.1", "fe80::1"])
+def test_name_with_one_internal_address_is_refused(monkeypatch, internal_address):
+    """WHK-18: also when its other addresses are public."""
+    monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("8.8.8.8"), ip_address(internal_address)])
     with pytest.raises(Invalid, match="not a public address"):
         url_policy.ensure_allowed("https://hooks.example.com/")
 
 
-def test_a_name_that_nobody_knows(monkeypatch):
+def test_unresolvable_name_is_refused(monkeypatch):
     """WHK-18."""
 
     class Resolver:
@@ -103,9 +106,9 @@ def test_a_name_that_nobody_knows(monkeypatch):
         url_policy.ensure_allowed("https://nowhere.example/")
 
 
-def test_names_are_asked_for_as_they_are(monkeypatch):
-    """No search domain of the panel's own network is added."""
-    asked = []
+def test_names_are_resolved_without_search_domains(monkeypatch):
+    """The search domain of the panel's own network must not be added."""
+    lookups = []
 
     class Answers:
         def addresses(self):
@@ -113,17 +116,17 @@ def test_names_are_asked_for_as_they_are(monkeypatch):
 
     class Resolver:
         def resolve_name(self, name, *, lifetime, search):
-            asked.append((name, search))
+            lookups.append((name, search))
             return Answers()
 
     monkeypatch.setattr(dns.resolver, "get_default_resolver", Resolver)
-    target, found = url_policy.resolve_target("https://Hooks.Example.com.:444/")
-    assert asked == [("hooks.example.com.", False)]
+    target, resolved = url_policy.resolve_target("https://Hooks.Example.com.:444/")
+    assert lookups == [("hooks.example.com.", False)]
     assert (target.host, target.port) == ("hooks.example.com", 444)
-    assert found == [ip_address("8.8.8.8"), ip_address("2606:4700::1111")]
+    assert resolved == [ip_address("8.8.8.8"), ip_address("2606:4700::1111")]
 
 
-def test_a_laboratory_may_be_reached(change_config):
+def test_configured_networks_are_allowed(change_config):
     change_config(webhook_allowed_networks="127.0.0.0/8, fd00::/8")
     assert url_policy.is_permitted(ip_address("fd00::1"))
     assert url_policy.resolve_target("https://127.0.0.1:6379/")[0].port == 6379
@@ -131,6 +134,6 @@ def test_a_laboratory_may_be_reached(change_config):
         url_policy.resolve_target("https://10.0.0.1/")
 
 
-def test_the_laboratory_is_a_setting():
+def test_invalid_allowed_networks_are_refused():
     with pytest.raises(ConfigError, match="PANEL_WEBHOOK_ALLOWED_NETWORKS"):
         Config(webhook_allowed_networks="everywhere")
