@@ -1,15 +1,15 @@
-"""The activity of an account, on its page and on the overview."""
+"""The activity of an account, on its own page, the overview and the page of an instance."""
 
 from panel.core.db import session
 from panel.services import instances
 
 
-def test_what_happened_and_who_asked(browser_as, cast, run_tasks):
-    made = cast.instance(display_name="Shop front", actor="owner@example.com")
-    instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
+def test_activity_shows_events_with_actor(browser_as, cast, run_tasks):
+    instance = cast.instance(display_name="Shop front", actor="owner@example.com")
+    instances.deploy(instance, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
     session.commit()
     run_tasks()
-    for address in ("/activity", "/", f"/instances/{made.id}/activity"):
+    for address in ("/activity", "/", f"/instances/{instance.id}/activity"):
         page = browser_as("owner").get(address).text
         assert "was created" in page
         assert "was deployed" in page
@@ -17,14 +17,14 @@ def test_what_happened_and_who_asked(browser_as, cast, run_tasks):
     assert "Shop front" not in browser_as("outsider").get("/activity").text
 
 
-def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
+def test_activity_query_count_is_constant(browser_as, cast, queries):
     browser = browser_as("owner")
     cast.instance()
     queries.clear()
     browser.get("/activity")
-    few = len(queries)
+    query_count = len(queries)
     for _ in range(29):
         cast.instance()
     queries.clear()
     assert browser.get("/activity").text.count("was created") == 25
-    assert len(queries) == few
+    assert len(queries) == query_count
