@@ -1,4 +1,4 @@
-"""Machines whose time passes on command, and looks at them."""
+"""Fixtures of the metrics tests: a running instance, a clock that the test moves, and polls of the node."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ from worker.sync import metrics, node_sync
 
 
 @pytest.fixture
-def machine(cast, node, run_tasks):
+def running_instance(cast, node, run_tasks):
     """A deployed instance that runs."""
     instance = cast.instance()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
@@ -24,45 +24,45 @@ def machine(cast, node, run_tasks):
 
 
 class FakeTime:
-    """The clock on the wall and the one that nobody sets. They begin at a full hour."""
+    """The wall clock and the monotonic clock. The wall clock starts at a full hour."""
 
-    def __init__(self, begin):
-        self.wall, self.steady = begin, 0.0
+    def __init__(self, start):
+        self.wall, self.monotonic = start, 0.0
 
     def advance(self, seconds):
         self.wall += timedelta(seconds=seconds)
-        self.steady += seconds
+        self.monotonic += seconds
 
 
 @pytest.fixture
 def fake_time(monkeypatch):
-    begin = (clock.now() + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
-    moved = FakeTime(begin)
-    monkeypatch.setattr(clock, "now", lambda: moved.wall)
-    monkeypatch.setattr(metrics, "monotonic", lambda: moved.steady)
-    return moved
+    start = (clock.now() + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
+    clocks = FakeTime(start)
+    monkeypatch.setattr(clock, "now", lambda: clocks.wall)
+    monkeypatch.setattr(metrics, "monotonic", lambda: clocks.monotonic)
+    return clocks
 
 
 @pytest.fixture
 def poll_node(cast, fake_time):
-    """Looks at all machines of the node, every ten seconds while `seconds` pass."""
+    """Return a function that polls all machines of the node, every ten seconds for `seconds`."""
 
-    def look(seconds=0):
+    def poll(seconds=0):
         node_sync.reconcile(cast.node.id)
         for _ in range(int(seconds) // 10):
             fake_time.advance(10)
             node_sync.reconcile(cast.node.id)
         session.expire_all()
 
-    return look
+    return poll
 
 
 @pytest.fixture
 def metric_rows():
-    """The rows of an instance at a step, oldest first."""
+    """Return a function that lists the metric rows of an instance with one step, oldest first."""
 
-    def rows(instance, step=15):
-        kept = select(InstanceMetric).where(InstanceMetric.instance_id == instance.id, InstanceMetric.step == step)
-        return session.scalars(kept.order_by(InstanceMetric.at)).all()
+    def list_rows(instance, step=15):
+        query = select(InstanceMetric).where(InstanceMetric.instance_id == instance.id, InstanceMetric.step == step)
+        return session.scalars(query.order_by(InstanceMetric.at)).all()
 
-    return rows
+    return list_rows

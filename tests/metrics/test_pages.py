@@ -1,4 +1,4 @@
-"""Charts on the pages, and the small curves of lists."""
+"""Charts on the pages, and sparklines in lists."""
 
 import re
 from datetime import UTC, datetime
@@ -14,21 +14,21 @@ from panel.web import charts
 
 
 @pytest.fixture
-def machine_with_metrics(machine, poll_node):
+def instance_with_metrics(running_instance, poll_node):
     poll_node(600)
-    return machine
+    return running_instance
 
 
-def series(*seconds, step=15):
-    """Figures at these seconds."""
+def build_series(*seconds, step=15):
+    """Return a series with points at these seconds."""
     names = [name for _, name, _ in charts.CHARTED_FIGURES]
     figures = {f"{name}{ending}": 1.0 for name in names for ending in ("", "_max")}
     points = [{"at": datetime.fromtimestamp(second, UTC), **figures} for second in seconds]
     return {"since": points[0]["at"], "until": points[-1]["at"], "step": step, "points": points}
 
 
-def test_the_tab_tells_in_words_and_says_where_the_figures_are(browser_as, machine_with_metrics):
-    page = browser_as("owner").get(f"/instances/{machine_with_metrics.id}/metrics").text
+def test_metrics_tab_shows_values_table_and_chart_data(browser_as, instance_with_metrics):
+    page = browser_as("owner").get(f"/instances/{instance_with_metrics.id}/metrics").text
     assert re.search(r"<th scope=\"row\"><span class=\"line line-1\"></span>Used</th><td>[0-9.]+ %</td>", page)
     assert "Mbit/s</td>" in page
     assert "Show as table" in page
@@ -46,88 +46,88 @@ def test_the_tab_tells_in_words_and_says_where_the_figures_are(browser_as, machi
     data = re.search(r'data-charts="([^"]+)"', page)[1].replace("&amp;", "&")
     body = browser_as("owner").get(data).json
     assert len(body["at"]) == len(body["values"]["cpu_percent"]) > 30
-    assert body["most"] == {"cpu_percent": 100, "memory_used": machine_with_metrics.ram}
+    assert body["most"] == {"cpu_percent": 100, "memory_used": instance_with_metrics.ram}
     assert all(0 < value <= 100 for value in body["values"]["cpu_percent"])
     for address in re.findall(r'(?:href|src)="(/static/[^"]*(?:uPlot|metrics)[^"]*)"', page):
         assert browser_as("owner").get(address).status_code == 200
 
 
-def test_ranges_are_links(browser_as, machine_with_metrics):
-    page = browser_as("owner").get(f"/instances/{machine_with_metrics.id}/metrics?range=1d").text
+def test_metrics_tab_links_time_ranges(browser_as, instance_with_metrics):
+    page = browser_as("owner").get(f"/instances/{instance_with_metrics.id}/metrics?range=1d").text
     assert re.search(r'range=1d"[^>]*aria-current="true">1 day', page)
     assert "range=1w" in page
     assert (
         'aria-current="true">1 h<'
-        in browser_as("owner").get(f"/instances/{machine_with_metrics.id}/metrics?range=never").text
+        in browser_as("owner").get(f"/instances/{instance_with_metrics.id}/metrics?range=never").text
     )
 
 
-def test_a_machine_without_figures_says_so(browser_as, cast):
+def test_metrics_tab_without_samples_shows_notice(browser_as, cast):
     instance = cast.instance()
     page = browser_as("owner").get(f"/instances/{instance.id}/metrics").text
     assert "data-none>" in page
     assert "Show as table" not in page
 
 
-def test_figures_are_for_who_may_see_the_instance(browser_as, machine_with_metrics):
-    assert browser_as("outsider").get(f"/instances/{machine_with_metrics.id}/metrics/data").status_code == 404
-    assert browser_as("owner").get(f"/admin/instances/{machine_with_metrics.id}/metrics/data").status_code == 403
-    assert browser_as("admin").get(f"/admin/instances/{machine_with_metrics.id}/metrics/data").json["at"]
+def test_chart_data_requires_access_to_instance(browser_as, instance_with_metrics):
+    assert browser_as("outsider").get(f"/instances/{instance_with_metrics.id}/metrics/data").status_code == 404
+    assert browser_as("owner").get(f"/admin/instances/{instance_with_metrics.id}/metrics/data").status_code == 403
+    assert browser_as("admin").get(f"/admin/instances/{instance_with_metrics.id}/metrics/data").json["at"]
 
 
-def test_operators_see_what_it_uses_now(browser_as, machine_with_metrics):
-    page = browser_as("admin").get(f"/admin/instances/{machine_with_metrics.id}/metrics").text
+def test_admin_metrics_tab_shows_current_usage(browser_as, instance_with_metrics):
+    page = browser_as("admin").get(f"/admin/instances/{instance_with_metrics.id}/metrics").text
     assert "Not responding" in page
     assert re.search(r"[0-9.]+ % of 1 core", page)
 
 
-def test_gaps_stay_gaps(rolled_back_app):
-    drawn = charts.plot_data(series(0, 15, 45, 105), {})
-    assert drawn["at"] == [0, 15, 45, 60, 105], "one span is bridged, more are a gap"
-    assert drawn["values"]["cpu_percent"] == [1, 1, 1, None, 1]
-    assert charts.plot_data(series(0, 300, 900, step=300), {})["at"] == [0, 300, 600, 900]
+def test_plot_data_keeps_gaps(rolled_back_app):
+    plot = charts.plot_data(build_series(0, 15, 45, 105), {})
+    assert plot["at"] == [0, 15, 45, 60, 105], "one missing point is bridged, more are a gap"
+    assert plot["values"]["cpu_percent"] == [1, 1, 1, None, 1]
+    assert charts.plot_data(build_series(0, 300, 900, step=300), {})["at"] == [0, 300, 600, 900]
 
 
-def test_a_long_series_is_a_short_table(rolled_back_app):
-    rows = charts.table_rows(series(*range(0, 3600, 15)))
+def test_table_of_long_series_is_limited(rolled_back_app):
+    rows = charts.table_rows(build_series(*range(0, 3600, 15)))
     assert len(rows) == 30
     assert rows[0][0] > rows[-1][0]
 
 
-def test_lists_have_curves_in_one_query_for_all(browser_as, cast, queries):
-    """A page of a hundred costs as many queries as one of one."""
+def test_sparkline_query_count_is_constant(browser_as, cast, queries):
+    """A page with one instance and a page with many need the same number of queries."""
 
-    def listed(who, path):
+    def count_sparklines_and_queries(account, path):
         queries.clear()
-        page = browser_as(who).get(path).text
+        page = browser_as(account).get(path).text
         return page.count('class="spark"'), len(queries)
 
-    def run(instance):
+    def add_samples(instance):
         instance.deployed, instance.power = True, "on"
         now = int(clock.now().timestamp())
-        for before in (900, 600, 300):
-            metrics.write({instance.id: dict.fromkeys(METRIC_NAMES, 20.0)}, now - before, 300)
+        for seconds_ago in (900, 600, 300):
+            metrics.write({instance.id: dict.fromkeys(METRIC_NAMES, 20.0)}, now - seconds_ago, 300)
         session.commit()
 
     pages = {"owner": "/instances?per_page=100", "admin": "/admin/instances?per_page=100"}
-    run(cast.instance())
-    for who, path in pages.items():
-        listed(who, path)
-    alone = {who: listed(who, path) for who, path in pages.items()}
+    add_samples(cast.instance())
+    for account, path in pages.items():
+        count_sparklines_and_queries(account, path)
+    counts_with_one = {account: count_sparklines_and_queries(account, path) for account, path in pages.items()}
     for _ in range(20):
-        run(cast.instance())
-    many = {who: listed(who, path) for who, path in pages.items()}
-    for who in pages:
-        assert (alone[who][0], many[who][0]) == (1, 21)
-        assert many[who][1] <= alone[who][1]
+        add_samples(cast.instance())
+    counts_with_many = {account: count_sparklines_and_queries(account, path) for account, path in pages.items()}
+    for account in pages:
+        assert (counts_with_one[account][0], counts_with_many[account][0]) == (1, 21)
+        assert counts_with_many[account][1] <= counts_with_one[account][1]
 
 
-def test_a_list_without_figures_has_no_column_for_them(browser_as, cast):
+def test_list_without_metrics_has_no_cpu_column(browser_as, cast):
     cast.instance()
     assert session.query(Instance).count() == 1
     assert "<th>CPU</th>" not in browser_as("owner").get("/instances").text
 
 
-def test_a_curve_breaks_where_nothing_was_measured():
-    drawn = charts.sparkline([(0.0, 0.1), (0.05, 0.2), (0.5, 0.3), (0.55, 1.0)], "x")
-    assert str(drawn).count("M") == 2
+def test_sparkline_breaks_at_gap():
+    sparkline = charts.sparkline([(0.0, 0.1), (0.05, 0.2), (0.5, 0.3), (0.55, 1.0)], "x")
+    assert str(sparkline).count("M") == 2

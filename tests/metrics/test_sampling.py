@@ -1,4 +1,4 @@
-"""What workers write down of the looks at a node, and what they leave out."""
+"""Which samples workers store after polls of a node, and which they leave out."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,24 +14,24 @@ from worker.nodes.base import MachineStatus, Power
 from worker.sync import metrics, node_sync
 
 
-def test_a_sample_is_kept_for_every_fifteen_seconds(machine, poll_node, metric_rows, fake_time):
-    """Looks come every ten seconds; each span gets one sample, and none is missing."""
+def test_one_sample_is_stored_every_fifteen_seconds(running_instance, poll_node, metric_rows, fake_time):
+    """The node is polled every ten seconds; each step gets one sample, and none is missing."""
     poll_node(300)
-    kept = metric_rows(machine)
-    begun = [row.at for row in kept]
-    assert len(begun) >= 19
-    assert {later - earlier for earlier, later in pairwise(begun)} == {15}
-    assert all(getattr(row, name) > 0 for row in kept for name in METRIC_NAMES)
-    assert all(0 < row.cpu_percent < 100 and 0 < row.memory_used <= machine.ram for row in kept)
+    rows = metric_rows(running_instance)
+    times = [row.at for row in rows]
+    assert len(times) >= 19
+    assert {later - earlier for earlier, later in pairwise(times)} == {15}
+    assert all(getattr(row, name) > 0 for row in rows for name in METRIC_NAMES)
+    assert all(0 < row.cpu_percent < 100 and 0 < row.memory_used <= running_instance.ram for row in rows)
 
 
-def test_figures_are_what_the_node_counted(machine, poll_node, metric_rows, node, fake_time):
+def test_samples_agree_with_node_counters(running_instance, poll_node, metric_rows, node, fake_time):
     poll_node(60)
-    before = {each.id: each for each in node.machines()}[machine.id]
+    before = {machine.id: machine for machine in node.machines()}[running_instance.id]
     poll_node(60)
-    after = {each.id: each for each in node.machines()}[machine.id]
-    mac = machine.interfaces[0].mac
-    last = metric_rows(machine)[-4:]
+    after = {machine.id: machine for machine in node.machines()}[running_instance.id]
+    mac = running_instance.interfaces[0].mac
+    last = metric_rows(running_instance)[-4:]
     mean = sum(row.network_receive_mbps for row in last) / 4
     assert mean == pytest.approx((after.received[mac] - before.received[mac]) / 60 / 125_000, rel=0.15)
     mean = sum(row.cpu_percent for row in last) / 4
@@ -39,125 +39,132 @@ def test_figures_are_what_the_node_counted(machine, poll_node, metric_rows, node
     assert last[0].memory_used == pytest.approx(after.guest_memory / 1024**2)
 
 
-def test_a_machine_that_is_off_leaves_a_gap(machine, poll_node, metric_rows, node, fake_time):
+def test_stopped_instance_leaves_gap(running_instance, poll_node, metric_rows, node, fake_time):
     poll_node(60)
-    node.guest_powers_off(machine.id)
+    node.guest_powers_off(running_instance.id)
     poll_node(120)
-    node.external_start(machine.id)
+    node.external_start(running_instance.id)
     poll_node(60)
-    begun = [row.at for row in metric_rows(machine)]
-    assert max(later - earlier for earlier, later in pairwise(begun)) >= 120
+    times = [row.at for row in metric_rows(running_instance)]
+    assert max(later - earlier for earlier, later in pairwise(times)) >= 120
 
 
-def test_counters_that_began_anew_are_no_figures(machine, poll_node, metric_rows, node, fake_time):
-    """Off and on between two looks: nothing negative and no leap is written."""
+def test_reset_counters_are_not_stored(running_instance, poll_node, metric_rows, node, fake_time):
+    """The instance was off and on between two polls: no negative value and no peak is stored."""
     poll_node(60)
-    kept = len(metric_rows(machine))
-    node.guest_powers_off(machine.id)
-    node.external_start(machine.id)
+    row_count = len(metric_rows(running_instance))
+    node.guest_powers_off(running_instance.id)
+    node.external_start(running_instance.id)
     fake_time.advance(20)
     poll_node()
-    assert len(metric_rows(machine)) == kept
+    assert len(metric_rows(running_instance)) == row_count
     poll_node(60)
-    assert len(metric_rows(machine)) > kept
-    assert all(0 <= row.cpu_percent <= 100 for row in metric_rows(machine))
+    assert len(metric_rows(running_instance)) > row_count
+    assert all(0 <= row.cpu_percent <= 100 for row in metric_rows(running_instance))
 
 
-def test_a_node_that_was_silent_leaves_a_gap(machine, poll_node, metric_rows, fake_time):
+def test_silent_node_leaves_gap(running_instance, poll_node, metric_rows, fake_time):
     poll_node(60)
-    kept = len(metric_rows(machine))
+    row_count = len(metric_rows(running_instance))
     fake_time.advance(600)
     poll_node()
-    assert len(metric_rows(machine)) == kept
+    assert len(metric_rows(running_instance)) == row_count
     poll_node(30)
-    assert len(metric_rows(machine)) > kept
+    assert len(metric_rows(running_instance)) > row_count
 
 
-def test_a_clock_that_jumps_bends_no_figure(machine, cast, metric_rows, fake_time):
-    """Spans are measured by a clock that nobody sets: an hour's leap on the wall is still ten seconds of work."""
+def test_clock_jumps_do_not_change_samples(running_instance, cast, metric_rows, fake_time):
+    """Durations are measured by a monotonic clock: ten seconds of work stay ten seconds when the wall clock jumps."""
 
-    def look(counted):
-        seen = MachineStatus(machine.id, machine.name, Power.on, cpu_seconds=counted, memory_used=2**20)
-        metrics.record_sample(cast.node.id, metrics.NodeSample(fake_time.wall, {machine.id: seen}))
+    def record_sample(cpu_seconds):
+        status = MachineStatus(
+            running_instance.id, running_instance.name, Power.on, cpu_seconds=cpu_seconds, memory_used=2**20
+        )
+        metrics.record_sample(cast.node.id, metrics.NodeSample(fake_time.wall, {running_instance.id: status}))
 
-    look(100.0)
+    record_sample(100.0)
     fake_time.advance(10)
     fake_time.wall += timedelta(hours=1)
-    look(105.0)
+    record_sample(105.0)
     fake_time.advance(10)
     fake_time.wall -= timedelta(hours=2)
-    look(110.0)
-    assert [round(row.cpu_percent) for row in metric_rows(machine)] == [50, 50]
+    record_sample(110.0)
+    assert [round(row.cpu_percent) for row in metric_rows(running_instance)] == [50, 50]
 
 
-def test_a_busy_machine_whose_counters_were_not_told_makes_no_leap(machine):
-    """libvirt leaves counters out rather than wait: nothing is not a beginning."""
-    told = MachineStatus(machine.id, machine.name, Power.on, cpu_seconds=50, disk_read=10**12, disk_reads=10**9)
-    partly = replace(told, cpu_seconds=51, disk_read=0, disk_reads=0)
-    again = replace(told, cpu_seconds=52)
-    assert not metrics.is_measurable(told, replace(told, cpu_seconds=0))
-    assert not metrics.is_measurable(replace(told, cpu_seconds=0), told)
-    for pair in ((told, partly), (partly, again)):
+def test_missing_disk_counters_are_not_taken_as_reset(running_instance):
+    """libvirt leaves counters out rather than wait: a missing counter is not a reset one."""
+    first = MachineStatus(
+        running_instance.id, running_instance.name, Power.on, cpu_seconds=50, disk_read=10**12, disk_reads=10**9
+    )
+    incomplete = replace(first, cpu_seconds=51, disk_read=0, disk_reads=0)
+    third = replace(first, cpu_seconds=52)
+    assert not metrics.is_measurable(first, replace(first, cpu_seconds=0))
+    assert not metrics.is_measurable(replace(first, cpu_seconds=0), first)
+    for pair in ((first, incomplete), (incomplete, third)):
         assert metrics.is_measurable(*pair)
         assert metrics.compute_usage(*pair, 15, 1, 512)["disk_read_bytes"] == 0
 
 
-def test_longer_spans_hold_average_and_highest(machine, poll_node, metric_rows, fake_time):
+def test_longer_steps_store_average_and_maximum(running_instance, poll_node, metric_rows, fake_time):
     poll_node(3600)
-    fine, five, hour = (metric_rows(machine, step) for step in SLOTS_BY_STEP)
-    assert len(five) in (12, 13)
-    assert len(hour) in (1, 2)
-    span = [row for row in fine if five[3].at <= row.at < five[4].at]
-    assert len(span) == 20
-    assert five[3].cpu_percent == pytest.approx(sum(row.cpu_percent for row in span) / 20, rel=1e-3)
-    assert five[3].cpu_percent_max == pytest.approx(max(row.cpu_percent for row in span), rel=1e-3)
-    assert hour[0].cpu_percent_max == pytest.approx(max(row.cpu_percent_max for row in five[:12]), rel=0.2)
+    rows_15s, rows_5m, rows_1h = (metric_rows(running_instance, step) for step in SLOTS_BY_STEP)
+    assert len(rows_5m) in (12, 13)
+    assert len(rows_1h) in (1, 2)
+    step_rows = [row for row in rows_15s if rows_5m[3].at <= row.at < rows_5m[4].at]
+    assert len(step_rows) == 20
+    assert rows_5m[3].cpu_percent == pytest.approx(sum(row.cpu_percent for row in step_rows) / 20, rel=1e-3)
+    assert rows_5m[3].cpu_percent_max == pytest.approx(max(row.cpu_percent for row in step_rows), rel=1e-3)
+    assert rows_1h[0].cpu_percent_max == pytest.approx(max(row.cpu_percent_max for row in rows_5m[:12]), rel=0.2)
 
 
-def test_a_machine_never_has_more_rows_than_its_rings(machine, poll_node, metric_rows, fake_time):
-    """Old spans are written over: the table does not grow, however long a machine runs."""
+def test_metric_rows_are_limited_by_ring_buffer(running_instance, poll_node, metric_rows, fake_time):
+    """New samples replace the oldest, so the table does not grow."""
     poll_node(3600)
-    kept = len(metric_rows(machine))
-    oldest = metric_rows(machine)[0].at
+    row_count = len(metric_rows(running_instance))
+    oldest = metric_rows(running_instance)[0].at
     poll_node(1800)
-    assert len(metric_rows(machine)) <= SLOTS_BY_STEP[15]
-    assert kept <= SLOTS_BY_STEP[15]
-    assert metric_rows(machine)[0].at > oldest
+    assert len(metric_rows(running_instance)) <= SLOTS_BY_STEP[15]
+    assert row_count <= SLOTS_BY_STEP[15]
+    assert metric_rows(running_instance)[0].at > oldest
 
 
-def test_statements_do_not_grow_with_the_machines(cast, node, fake_time, queries):
-    made, node_id = [(each.id, each.name) for each in (cast.instance() for _ in range(12))], cast.node.id
+def test_sampling_query_count_is_constant(cast, node, fake_time, queries):
+    ids_and_names, node_id = (
+        [(instance.id, instance.name) for instance in (cast.instance() for _ in range(12))],
+        cast.node.id,
+    )
     session.commit()
-    begin = fake_time.wall
+    start = fake_time.wall
 
-    def statements(count):
-        fake_time.wall = begin
+    def count_statements(count):
+        fake_time.wall = start
         for offset in (0, 20):
-            seen = {
+            statuses = {
                 instance_id: MachineStatus(instance_id, name, Power.on, cpu_seconds=100 + offset, memory_used=2**20)
-                for instance_id, name in made[:count]
+                for instance_id, name in ids_and_names[:count]
             }
             queries.clear()
-            metrics.record_sample(node_id, metrics.NodeSample(fake_time.wall, seen))
+            metrics.record_sample(node_id, metrics.NodeSample(fake_time.wall, statuses))
             fake_time.advance(30)
         return len(queries)
 
-    assert statements(1) == statements(12) > 0
+    assert count_statements(1) == count_statements(12) > 0
 
 
-def test_a_machine_destroyed_meanwhile_costs_one_sample_and_no_look(
-    machine, poll_node, metric_rows, fake_time, monkeypatch
+def test_instance_destroyed_during_sampling_does_not_fail_poll(
+    running_instance, poll_node, metric_rows, fake_time, monkeypatch
 ):
     poll_node(30)
-    kept = len(metric_rows(machine))
+    row_count = len(metric_rows(running_instance))
     real = metrics.metrics.write
 
     def write(figures, at):
-        session.execute(delete(Instance).where(Instance.id == machine.id))
+        session.execute(delete(Instance).where(Instance.id == running_instance.id))
         real(figures, at)
 
     monkeypatch.setattr(metrics.metrics, "write", write)
     fake_time.advance(20)
-    node_sync.reconcile(machine.hypervisor_id)
+    node_sync.reconcile(running_instance.hypervisor_id)
     monkeypatch.undo()
-    assert kept == len(metric_rows(machine))
+    assert row_count == len(metric_rows(running_instance))
