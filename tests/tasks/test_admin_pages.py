@@ -16,9 +16,9 @@ def operator(browser_as):
 
 @pytest.fixture
 def task(cast):
-    made, _ = instances.deploy(cast.instance(), image_id=cast.image.id, actor="owner@example.com")
+    row, _ = instances.deploy(cast.instance(), image_id=cast.image.id, actor="owner@example.com")
     session.commit()
-    return made
+    return row
 
 
 def fail_task(task):
@@ -26,7 +26,7 @@ def fail_task(task):
     session.commit()
 
 
-def test_a_failed_task_shows_what_the_node_said_to_operators_only(operator, browser_as, task):
+def test_error_detail_is_shown_only_to_operators(operator, browser_as, task):
     fail_task(task)
     page = operator.get(f"{TASKS}/{task.id}").text
     assert "There is not enough room." in page
@@ -37,20 +37,20 @@ def test_a_failed_task_shows_what_the_node_said_to_operators_only(operator, brow
     assert "No space left on device" in operator.get(f"/admin/instances/{task.resource_id}").text
 
 
-def test_the_list_and_its_filters(operator, cast, task):
-    other, _ = instances.deploy(cast.instance("outsider"), image_id=cast.image.id, actor="outsider@example.com")
-    fail_task(other)
-    shown = lambda query: operator.get(f"{TASKS}?{query}", headers=PARTIAL_HEADERS).text  # noqa: E731
-    assert task.id in shown("")
-    assert other.id in shown("")
-    assert (task.id in shown("status=failed"), other.id in shown("status=failed")) == (False, True)
-    assert (task.id in shown("status=open"), other.id in shown("status=open")) == (True, False)
-    assert task.id in shown(f"search={task.resource_name}")
-    assert "No failed tasks" in shown("status=failed&search=zzz")
+def test_admin_task_list_filters(operator, cast, task):
+    other_task, _ = instances.deploy(cast.instance("outsider"), image_id=cast.image.id, actor="outsider@example.com")
+    fail_task(other_task)
+    get_list = lambda query: operator.get(f"{TASKS}?{query}", headers=PARTIAL_HEADERS).text  # noqa: E731
+    assert task.id in get_list("")
+    assert other_task.id in get_list("")
+    assert (task.id in get_list("status=failed"), other_task.id in get_list("status=failed")) == (False, True)
+    assert (task.id in get_list("status=open"), other_task.id in get_list("status=open")) == (True, False)
+    assert task.id in get_list(f"search={task.resource_name}")
+    assert "No failed tasks" in get_list("status=failed&search=zzz")
     assert operator.get(TASKS).text.index(">Failed<") < operator.get(TASKS).text.index(">Completed<")
 
 
-def test_a_task_outlives_its_instance(operator, cast, task, run_tasks):
+def test_task_page_remains_after_instance_is_destroyed(operator, cast, task, run_tasks):
     instances.destroy(instances.get(task.resource_id), actor="test")
     session.commit()
     run_tasks()
@@ -66,14 +66,14 @@ def test_admin_page_cancels_task(operator, task):
     assert operator.post(f"{TASKS}/{task.id}/cancel").status_code == 409
 
 
-def test_the_list_costs_the_same_for_many(operator, cast, task, queries):
+def test_admin_task_list_query_count_is_constant(operator, cast, task, queries):
     operator.get(TASKS)
     queries.clear()
     operator.get(TASKS)
-    few = len(queries)
+    query_count = len(queries)
     for _ in range(29):
         instances.deploy(cast.instance(), image_id=cast.image.id, actor="test")
     session.commit()
     queries.clear()
     assert operator.get(TASKS).text.count('<tr id="') == 25
-    assert len(queries) == few
+    assert len(queries) == query_count

@@ -1,10 +1,10 @@
-"""Operators remove records of tasks (requirement 12: DELETE /api/v1/task/{id})."""
+"""Operators delete records of tasks (requirement 12: DELETE /api/v1/task/{id})."""
 
 from panel.core.db import session
 from panel.models import Task
 
 
-def test_a_record_is_removed_once_the_task_has_ended(api_as, cast, run_tasks):
+def test_task_record_is_deleted_only_after_task_ended(api_as, cast, run_tasks):
     instance = cast.instance()
     body = {"image_id": cast.image.id}
     task_id = api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body).json["task_id"]

@@ -1,4 +1,4 @@
-"""What failed in the background, by the operators' API and on their page."""
+"""Failed tasks by the admin API and on the page of operators."""
 
 from datetime import timedelta
 
@@ -17,15 +17,15 @@ SECRET = "k33p-this-secret"
 
 @pytest.fixture
 def fail_deploy(cast, run_tasks, monkeypatch):
-    """A deploy that fails with this exception."""
+    """Return a function that runs a deploy which fails with an exception, and returns its task."""
 
     def fail(error):
-        def body(work):
+        def raise_error(task_context):
             raise error
 
-        monkeypatch.setitem(TASK_TYPES, "instance_deploy", TaskType(body, None, ()))
-        made = cast.instance()
-        task, _ = instances.deploy(made, image_id=cast.image.id, password=SECRET, actor="owner@example.com")
+        monkeypatch.setitem(TASK_TYPES, "instance_deploy", TaskType(raise_error, None, ()))
+        instance = cast.instance()
+        task, _ = instances.deploy(instance, image_id=cast.image.id, password=SECRET, actor="owner@example.com")
         task.arguments = {**task.arguments, "cloudcfg": SECRET}
         session.commit()
         run_tasks()
@@ -47,19 +47,19 @@ def test_failed_jobs_are_grouped(api_as, fail_deploy):
     assert all(group.keys() == fields for group in groups.values())
     refused = groups["Refused"]
     assert (refused["queue"], refused["job"], refused["count"]) == ("tasks", "instance_deploy", 2)
-    moment = lambda task: task.finished_at.isoformat().replace("+00:00", "Z")  # noqa: E731
-    assert (refused["first_failed_at"], refused["last_failed_at"]) == (moment(first), moment(second))
+    format_time = lambda task: task.finished_at.isoformat().replace("+00:00", "Z")  # noqa: E731
+    assert (refused["first_failed_at"], refused["last_failed_at"]) == (format_time(first), format_time(second))
     assert [group["exception_class"] for group in answer["data"]["groups"]] == ["KeyError", "Refused"]
-    assert groups["KeyError"]["last_failed_at"] == moment(third)
+    assert groups["KeyError"]["last_failed_at"] == format_time(third)
 
 
-def test_what_was_cancelled_or_done_is_no_failure(api_as, fail_deploy):
+def test_cancelled_tasks_are_not_failed_jobs(api_as, fail_deploy):
     fail_deploy(Refused("no")).status = "cancelled"
     session.commit()
     assert api_as("admin", "GET", PATH).json["data"]["total"] == 0
 
 
-def test_since_leaves_out_what_failed_before(api_as, fail_deploy):
+def test_since_excludes_earlier_failures(api_as, fail_deploy):
     """OTH-03"""
     failed = fail_deploy(Refused("no")).finished_at
     for moment, total in ((failed - timedelta(seconds=1), 1), (failed, 1), (failed + timedelta(seconds=1), 0)):
@@ -69,13 +69,13 @@ def test_since_leaves_out_what_failed_before(api_as, fail_deploy):
 
 
 @pytest.mark.parametrize("since", ["yesterday-ish", "", "2026-13-01T00:00:00Z", "1767225600"])
-def test_an_unparseable_since_is_refused(api_as, since):
+def test_unparseable_since_is_refused(api_as, since):
     """OTH-04"""
     answer = api_as("admin", "GET", PATH, query_string={"since": since})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"since"})
 
 
-def test_neither_payloads_nor_messages_are_returned(api_as, fail_deploy):
+def test_failed_jobs_contain_no_payloads_or_messages(api_as, fail_deploy):
     """OTH-05"""
     fail_deploy(Refused(f"cannot use {SECRET}", f"virsh: {SECRET}"))
     fail_deploy(RuntimeError(SECRET))
@@ -85,27 +85,27 @@ def test_neither_payloads_nor_messages_are_returned(api_as, fail_deploy):
     assert "example.com" not in answer.text
 
 
-def test_the_groups_are_counted_in_one_query(api_as, fail_deploy, queries):
+def test_failed_jobs_query_count_is_constant(api_as, fail_deploy, queries):
     fail_deploy(Refused("no"))
     queries.clear()
     api_as("admin", "GET", PATH)
-    few = len(queries)
+    query_count = len(queries)
     for _ in range(5):
         fail_deploy(Refused("no"))
     queries.clear()
     api_as("admin", "GET", PATH)
-    assert len(queries) == few
+    assert len(queries) == query_count
 
 
-def test_the_page_shows_them_and_leads_to_the_tasks(browser_as, fail_deploy, monkeypatch):
+def test_failed_jobs_page_links_tasks(browser_as, fail_deploy, monkeypatch):
     operator = browser_as("admin")
     assert "No failed tasks" in operator.get("/admin/tasks/failed").text
     task = fail_deploy(Refused("no room for it"))
     page = operator.get("/admin/tasks/failed").text
     assert "Refused" in page
     assert "/admin/tasks?status=failed&amp;kind=instance_deploy" in page
-    listed = operator.get("/admin/tasks?status=failed&kind=instance_deploy").text
-    assert f"task-{task.id}" in listed
+    task_list = operator.get("/admin/tasks?status=failed&kind=instance_deploy").text
+    assert f"task-{task.id}" in task_list
     assert f"task-{task.id}" not in operator.get("/admin/tasks?kind=instance_start").text
     real = clock.now
     monkeypatch.setattr(clock, "now", lambda: real() + timedelta(hours=2))
@@ -116,8 +116,8 @@ def test_the_page_shows_them_and_leads_to_the_tasks(browser_as, fail_deploy, mon
 def test_tasks_are_filtered_by_kind_and_hypervisor(api_as, cast, fail_deploy):
     task = fail_deploy(Refused("no"))
 
-    def found(**query):
+    def list_task_ids(**query):
         return [row["id"] for row in api_as("admin", "GET", "/api/v1/tasks", query_string=query).json["data"]]
 
-    assert found(kind="instance_deploy") == found(hypervisor_id=cast.node.id) == [task.id]
-    assert found(kind="instance_start") == found(hypervisor_id="other") == []
+    assert list_task_ids(kind="instance_deploy") == list_task_ids(hypervisor_id=cast.node.id) == [task.id]
+    assert list_task_ids(kind="instance_start") == list_task_ids(hypervisor_id="other") == []

@@ -1,4 +1,4 @@
-"""What can be done about a failed task (finding m5)."""
+"""Pages of failed tasks: what can be done next (finding m5)."""
 
 from panel.core import clock
 from panel.core.db import new_id, session
@@ -15,7 +15,7 @@ def add_failed_task(cast, kind, resource_type, resource_id):
     return f"/tasks/{task.id}"
 
 
-def test_a_power_action_can_be_tried_again(browser_as, cast, run_tasks):
+def test_page_of_failed_power_task_offers_retry(browser_as, cast, run_tasks):
     instance = create_deployed(cast, run_tasks)
     page = browser_as("owner").get(add_failed_task(cast, "instance_restart", "instance", instance.id)).text
     assert f'action="/instances/{instance.id}/power/restart"' in page
@@ -25,7 +25,7 @@ def test_a_power_action_can_be_tried_again(browser_as, cast, run_tasks):
     assert f'action="/instances/{instance.id}/power/start"' not in page
 
 
-def test_what_cannot_be_repeated_says_so(browser_as, cast, run_tasks):
+def test_page_of_unrepeatable_task_offers_no_retry(browser_as, cast, run_tasks):
     instance = create_deployed(cast, run_tasks)
     page = browser_as("owner").get(add_failed_task(cast, "snapshot_create", "instance", instance.id)).text
     assert "Try again" not in page
@@ -33,7 +33,7 @@ def test_what_cannot_be_repeated_says_so(browser_as, cast, run_tasks):
     assert f'href="/instances/{instance.id}"' in page
 
 
-def test_a_download_says_when_it_is_tried_again(browser_as, cast):
+def test_page_of_failed_download_shows_next_attempt(browser_as, cast):
     iso = Iso(account_id=cast.owner.id, name="a", filename="a.iso", url="https://example.com/a.iso")
     session.add(iso)
     session.flush()

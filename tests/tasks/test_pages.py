@@ -6,20 +6,20 @@ from panel.services import instances
 from tests.test_pages import PARTIAL_HEADERS
 
 
-def create_deployed(cast, **values):
-    made = cast.instance(**values)
-    task, _ = instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
+def create_instance_with_deploy(cast, **values):
+    instance = cast.instance(**values)
+    task, _ = instances.deploy(instance, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
     session.commit()
-    return made, task
+    return instance, task
 
 
-def test_a_task_while_it_waits_and_when_it_is_done(browser_as, cast, run_tasks):
-    made, task = create_deployed(cast, display_name="Shop front")
+def test_task_page_shows_queued_and_completed_task(browser_as, cast, run_tasks):
+    instance, task = create_instance_with_deploy(cast, display_name="Shop front")
     browser = browser_as("owner")
     page = browser.get(f"/tasks/{task.id}").text
     assert "Queued" in page
     assert "every 1s" in page
-    assert f"/instances/{made.id}" in page
+    assert f"/instances/{instance.id}" in page
     assert "every 2s" in browser.get("/tasks/tray", headers=PARTIAL_HEADERS).text
     run_tasks()
     page = browser.get(f"/tasks/{task.id}").text
@@ -30,8 +30,8 @@ def test_a_task_while_it_waits_and_when_it_is_done(browser_as, cast, run_tasks):
     assert "Deploy" in tray
 
 
-def test_the_list_and_its_filters(browser_as, cast, run_tasks):
-    _, task = create_deployed(cast, display_name="Shop front")
+def test_task_list_filters(browser_as, cast, run_tasks):
+    _, task = create_instance_with_deploy(cast, display_name="Shop front")
     browser = browser_as("owner")
     assert task.id in browser.get("/tasks").text
     assert task.id in browser.get("/tasks?status=open").text
@@ -41,16 +41,16 @@ def test_the_list_and_its_filters(browser_as, cast, run_tasks):
 
 
 def test_task_page_cancels_task(browser_as, cast):
-    _, task = create_deployed(cast)
+    _, task = create_instance_with_deploy(cast)
     assert browser_as("owner").post(f"/tasks/{task.id}/cancel").headers["Location"] == f"/tasks/{task.id}"
     assert task.cancel_requested_at
-    again = browser_as("owner").post(f"/tasks/{task.id}/cancel")
-    assert again.status_code == 409
-    assert "can no longer be cancelled" in again.text
+    second_answer = browser_as("owner").post(f"/tasks/{task.id}/cancel")
+    assert second_answer.status_code == 409
+    assert "can no longer be cancelled" in second_answer.text
 
 
-def test_outsiders_find_nothing(browser_as, cast):
-    _, task = create_deployed(cast)
+def test_tasks_of_other_accounts_are_not_found(browser_as, cast):
+    _, task = create_instance_with_deploy(cast)
     outsider = browser_as("outsider")
     assert outsider.get(f"/tasks/{task.id}").status_code == 404
     assert outsider.post(f"/tasks/{task.id}/cancel").status_code == 404
@@ -59,14 +59,14 @@ def test_outsiders_find_nothing(browser_as, cast):
     assert session.get(Task, task.id).cancel_requested_at is None
 
 
-def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
+def test_task_list_query_count_is_constant(browser_as, cast, queries):
     browser = browser_as("owner")
-    create_deployed(cast)
+    create_instance_with_deploy(cast)
     queries.clear()
     browser.get("/tasks")
-    few = len(queries)
+    query_count = len(queries)
     for _ in range(29):
-        create_deployed(cast)
+        create_instance_with_deploy(cast)
     queries.clear()
     assert browser.get("/tasks").text.count('<tr id="task-') == 25
-    assert len(queries) == few
+    assert len(queries) == query_count
