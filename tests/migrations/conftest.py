@@ -1,4 +1,4 @@
-"""A location with two hypervisors, and a machine on the first."""
+"""A location with two hypervisors, and an instance on the first."""
 
 from dataclasses import replace
 
@@ -9,11 +9,11 @@ from panel.models import Hypervisor, Instance, Migration
 from panel.services import hypervisors, instances, migrations
 from tests.conftest import clear_node
 from worker import nodes
-from worker.sync import node_sync as looks
+from worker.sync import node_sync
 
 
-def connect_node(world, row):
-    return nodes.connect(nodes.NodeSpec(row.id, row.name, row.driver, row.uri), world.extensions["config"].data_dir)
+def connect_node(app, row):
+    return nodes.connect(nodes.NodeSpec(row.id, row.name, row.driver, row.uri), app.extensions["config"].data_dir)
 
 
 @pytest.fixture
@@ -23,46 +23,48 @@ def node(short_deadline_node):
 
 @pytest.fixture
 def second_hypervisor(rolled_back_app, cast, run_tasks):
-    """The other hypervisor's row."""
-    found = hypervisors.create(
+    """The row of the second hypervisor."""
+    row = hypervisors.create(
         session.merge(cast.location), name="node-2", driver="simulated", uri="simulated://?", storage_path="/srv/b"
     )
     session.commit()
     run_tasks()
-    return session.get(Hypervisor, found.id)
+    return session.get(Hypervisor, row.id)
 
 
 @pytest.fixture
 def second_node(rolled_back_app, second_hypervisor, run_tasks):
-    """The other node itself."""
-    found = connect_node(rolled_back_app, second_hypervisor)
-    found.options = replace(found.options, deadline=0.01)
-    yield found
-    clear_node(found)
-    found.close()
+    """The node of the second hypervisor."""
+    node = connect_node(rolled_back_app, second_hypervisor)
+    node.options = replace(node.options, deadline=0.01)
+    yield node
+    clear_node(node)
+    node.close()
 
 
 @pytest.fixture
-def machine(cast, node, second_node, run_tasks):
-    """A deployed instance that runs on the first."""
-    made = cast.instance()
-    made.hypervisor_id = cast.node.id
-    made.disks[0].storage_id = session.get(Hypervisor, cast.node.id).storages[0].id
-    instances.deploy(made, image_id=cast.image.id, actor="owner@example.com")
+def running_instance(cast, node, second_node, run_tasks):
+    """A deployed instance that runs on the first hypervisor."""
+    instance = cast.instance()
+    instance.hypervisor_id = cast.node.id
+    instance.disks[0].storage_id = session.get(Hypervisor, cast.node.id).storages[0].id
+    instances.deploy(instance, image_id=cast.image.id, actor="owner@example.com")
     session.commit()
     run_tasks()
-    assert reload(made).state == "running"
-    return reload(made)
+    assert reload(instance).state == "running"
+    return reload(instance)
 
 
 @pytest.fixture
-def start_migration(machine, second_hypervisor):
-    def move(**options):
-        row = migrations.start(reload(machine), target=second_hypervisor, actor="admin", **options)
+def start_migration(running_instance, second_hypervisor):
+    """Return a function that starts a migration of the instance to the second hypervisor."""
+
+    def start(**options):
+        row = migrations.start(reload(running_instance), target=second_hypervisor, actor="admin", **options)
         session.commit()
         return row
 
-    return move
+    return start
 
 
 def reload(row):
@@ -70,9 +72,9 @@ def reload(row):
 
 
 def sync_nodes(*rows):
-    """Workers look at the hypervisors, as they do every few seconds."""
+    """Poll the hypervisors, as workers do every few seconds."""
     for row in rows:
-        looks.reconcile(row.id)
+        node_sync.reconcile(row.id)
 
 
 __all__ = ["Instance", "Migration", "reload", "sync_nodes"]

@@ -1,4 +1,4 @@
-"""What holds the disks of a machine: nothing replaces, copies or moves them before it is ended."""
+"""Live sessions, snapshots and rescue mode block migrations and reinstalls until they end."""
 
 import pytest
 
@@ -8,58 +8,66 @@ from panel.models import Forge, Rescue, Snapshot
 from tests.migrations.conftest import reload
 
 
-def start_live_session(machine):
-    disk = machine.disks[0]
-    return Forge(instance_id=machine.id, status="active", disks=[{"id": disk.id, "name": disk.name, "size": disk.size}])
+def build_live_session(running_instance):
+    disk = running_instance.disks[0]
+    return Forge(
+        instance_id=running_instance.id, status="active", disks=[{"id": disk.id, "name": disk.name, "size": disk.size}]
+    )
 
 
-def take_snapshot(machine):
-    made = {"cpu_cores": machine.cpu_cores, "ram": machine.ram, "disk_ids": [machine.disks[0].id]}
-    return Snapshot(instance_id=machine.id, name="before", status="available", **made)
+def build_snapshot(running_instance):
+    values = {
+        "cpu_cores": running_instance.cpu_cores,
+        "ram": running_instance.ram,
+        "disk_ids": [running_instance.disks[0].id],
+    }
+    return Snapshot(instance_id=running_instance.id, name="before", status="available", **values)
 
 
-def start_rescue(machine):
-    return Rescue(instance_id=machine.id, since=clock.now(), password="secret")
+def build_rescue(running_instance):
+    return Rescue(instance_id=running_instance.id, since=clock.now(), password="secret")
 
 
-BLOCKERS = [(start_live_session, "already_active"), (take_snapshot, "has_snapshots"), (start_rescue, "rescue_active")]
+BLOCKERS = [(build_live_session, "already_active"), (build_snapshot, "has_snapshots"), (build_rescue, "rescue_active")]
 
 
 @pytest.fixture
-def request_migrations(api_as, machine, second_hypervisor):
-    def asked():
-        body = {"instance_id": machine.id, "hypervisor_id": second_hypervisor.id}
+def request_migration(api_as, running_instance, second_hypervisor):
+    def request():
+        body = {"instance_id": running_instance.id, "hypervisor_id": second_hypervisor.id}
         return api_as("admin", "POST", "/api/v1/migrations", json=body)
 
-    return asked
+    return request
 
 
-@pytest.mark.parametrize(("hold", "reason"), BLOCKERS)
-def test_disks_that_are_held_are_neither_moved_nor_replaced(api_as, machine, request_migrations, hold, reason):
-    session.add(hold(machine))
+@pytest.mark.parametrize(("build_blocker", "reason"), BLOCKERS)
+def test_blocked_disks_are_neither_migrated_nor_reinstalled(
+    api_as, running_instance, request_migration, build_blocker, reason
+):
+    session.add(build_blocker(running_instance))
     session.commit()
     answers = [
-        request_migrations(),
-        api_as("owner", "POST", f"/api/instance/{machine.id}/reinstall", json={}),
-        api_as("admin", "POST", f"/api/v1/instance/{machine.id}/reinstall", json={}),
+        request_migration(),
+        api_as("owner", "POST", f"/api/instance/{running_instance.id}/reinstall", json={}),
+        api_as("admin", "POST", f"/api/v1/instance/{running_instance.id}/reinstall", json={}),
     ]
     assert {(answer.status_code, answer.json["reason"]) for answer in answers} == {(409, reason)}
-    assert reload(machine).state == "running"
+    assert reload(running_instance).state == "running"
 
 
-def test_what_would_be_left_behind_keeps_a_machine_where_it_is(machine, request_migrations):
-    machine.started_cpu_cores, machine.started_ram = machine.cpu_cores, machine.ram
+def test_pending_plan_change_and_volumes_block_migration(running_instance, request_migration):
+    running_instance.started_cpu_cores, running_instance.started_ram = running_instance.cpu_cores, running_instance.ram
     session.commit()
-    assert (request_migrations().status_code, request_migrations().json["reason"]) == (409, "change_pending")
-    machine.disks[0].attached = False
+    assert (request_migration().status_code, request_migration().json["reason"]) == (409, "change_pending")
+    running_instance.disks[0].attached = False
     session.commit()
-    assert request_migrations().json["reason"] == "has_volumes"
+    assert request_migration().json["reason"] == "has_volumes"
 
 
-def test_the_look_before_a_move_says_what_has_to_be_ended(api_as, machine, second_hypervisor):
-    session.add(take_snapshot(machine))
+def test_migration_precheck_names_blocking_snapshot(api_as, running_instance, second_hypervisor):
+    session.add(build_snapshot(running_instance))
     session.commit()
-    path = f"/api/v1/instance/{machine.id}/cluster-migrate/precheck?target_node=node-2"
+    path = f"/api/v1/instance/{running_instance.id}/cluster-migrate/precheck?target_node=node-2"
     checks = {check["name"]: check for check in api_as("admin", "GET", path).json["data"]["checks"]}
     assert not checks["disks"]["ok"]
     assert "snapshot" in checks["disks"]["message"]
