@@ -1,4 +1,4 @@
-"""Rate limits of both APIs: per token, sliding, as operators set them (decision NS-12)."""
+"""Rate limits of both APIs: per token, with sliding windows, configured by operators (decision NS-12)."""
 
 import ipaddress
 import threading
@@ -22,12 +22,12 @@ BUDGETS = [
 
 @pytest.fixture
 def set_limits(rolled_back_app):
-    """Sets a limit: `most(requests=3)`."""
+    """Return a function that sets rate limits: `set_limits(requests=3)`."""
     return lambda **limits: settings.update({f"rate_limit_{name}": value for name, value in limits.items()})
 
 
 @pytest.mark.parametrize(("budget", "who", "path"), BUDGETS)
-def test_a_token_has_so_many_a_minute(api_as, set_limits, advance_time, budget, who, path):
+def test_token_budget_is_limited_per_minute(api_as, set_limits, advance_time, budget, who, path):
     """ENV-13"""
     set_limits(**{budget: 3})
     assert [api_as(who, "GET", path).status_code for _ in range(4)] == [200, 200, 200, 429]
@@ -38,8 +38,8 @@ def test_a_token_has_so_many_a_minute(api_as, set_limits, advance_time, budget, 
     assert api_as(who, "GET", path).status_code == 200
 
 
-def test_the_window_slides(api_as, set_limits, advance_time):
-    """No burst of twice the limit around the turn of a minute."""
+def test_rate_limit_window_slides(api_as, set_limits, advance_time):
+    """A client cannot send twice the limit around the end of a minute."""
     set_limits(requests=10)
     advance_time(49)  # to the last second of the minute
     assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(10)] == [200] * 10
@@ -49,29 +49,29 @@ def test_the_window_slides(api_as, set_limits, advance_time):
     assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(6)] == [200] * 4 + [429] * 2
 
 
-def test_every_answer_says_what_is_left(api_as, set_limits):
+def test_every_answer_has_rate_limit_headers(api_as, set_limits):
     set_limits(requests=5)
-    for left, status in ((4, 200), (3, 404), (2, 422)):
+    for remaining, status in ((4, 200), (3, 404), (2, 422)):
         path, method = {200: ("connect", "GET"), 404: (f"instance/{UNKNOWN_ID}", "GET"), 422: ("ssh-keys", "POST")}[
             status
         ]
         answer = api_as("owner", method, f"/api/{path}")
         assert answer.status_code == status
-        assert (answer.headers["RateLimit-Limit"], answer.headers["RateLimit-Remaining"]) == ("5", str(left))
-        wait = answer.headers["RateLimit-Reset"]
-        assert 1 <= int(wait) <= 60
-        assert answer.headers["RateLimit"] == f'"requests";r={left};t={wait}'
+        assert (answer.headers["RateLimit-Limit"], answer.headers["RateLimit-Remaining"]) == ("5", str(remaining))
+        reset = answer.headers["RateLimit-Reset"]
+        assert 1 <= int(reset) <= 60
+        assert answer.headers["RateLimit"] == f'"requests";r={remaining};t={reset}'
         assert answer.headers["RateLimit-Policy"] == '"requests";q=5;w=60'
 
 
-def test_looking_at_tasks_has_a_budget_of_its_own(api_as, set_limits):
-    """Who waits for a task must still be able to act, and the other way round."""
+def test_task_polls_have_separate_budget(api_as, set_limits):
+    """A client that polls a task can still send other requests, and vice versa."""
     set_limits(requests=1, polls=2)
     assert [api_as("owner", "GET", "/api/tasks").status_code for _ in range(3)] == [200, 200, 429]
     assert [api_as("owner", "POST", f"/api/task/{UNKNOWN_ID}/cancel").status_code for _ in range(2)] == [404, 429]
 
 
-def test_each_token_of_a_team_has_its_own(api_as, cast, set_limits):
+def test_each_token_has_its_own_budget(api_as, cast, set_limits):
     set_limits(requests=1)
     assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(2)] == [200, 429]
     assert api_as("member", "GET", "/api/connect").status_code == 200
@@ -82,28 +82,28 @@ def test_each_token_of_a_team_has_its_own(api_as, cast, set_limits):
 
 
 @pytest.mark.parametrize(("path", "refused"), [("/api/connect", 401), ("/api/v1/auth", 401)])
-def test_without_a_valid_token_the_address_is_counted(api_as, set_limits, path, refused):
-    """However many different values are tried."""
+def test_requests_with_invalid_token_are_counted_by_address(api_as, set_limits, path, refused):
+    """Also when each request has another token."""
     set_limits(requests=2)
 
-    def tried(number, address):
-        wrong = {"Authorization": f"Bearer {number:064}"}
-        return api_as("nobody", "GET", path, headers=wrong, environ_base={"REMOTE_ADDR": address}).status_code
+    def send_request(number, address):
+        headers = {"Authorization": f"Bearer {number:064}"}
+        return api_as("nobody", "GET", path, headers=headers, environ_base={"REMOTE_ADDR": address}).status_code
 
-    assert [tried(number, "192.0.2.1") for number in range(3)] == [refused, refused, 429]
-    assert tried(4, "192.0.2.2") == refused
+    assert [send_request(number, "192.0.2.1") for number in range(3)] == [refused, refused, 429]
+    assert send_request(4, "192.0.2.2") == refused
     assert api_as("owner", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "192.0.2.1"}).status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("address", "with_others"),
+    ("address", "network"),
     [("192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3::4", "2001:db8:1:2::"), ("fe80::1%eth0", "fe80::")],
 )
-def test_addresses_are_counted_by_line(address, with_others):
-    assert windows.rate_limit_network(ipaddress.ip_address(address)) == with_others
+def test_addresses_are_counted_by_network(address, network):
+    assert windows.rate_limit_network(ipaddress.ip_address(address)) == network
 
 
-def test_a_limit_that_operators_change_holds_at_once(api_as, set_limits):
+def test_changed_rate_limit_applies_at_once(api_as, set_limits):
     set_limits(requests=1)
     assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(2)] == [200, 429]
     set_limits(requests=50)
@@ -122,7 +122,7 @@ def test_pages_are_not_counted(browser_as, set_limits):
     assert "RateLimit-Limit" not in browser.get("/tasks").headers
 
 
-def test_a_hit_is_counted_by_name_and_key(rolled_back_app):
+def test_hits_are_counted_by_name_and_key(rolled_back_app):
     assert windows.hit("a", "x", 2)[:2] == (True, 1)
     assert windows.hit("a", "x", 2)[:2] == (True, 0)
     assert windows.hit("a", "x", 2)[:2] == (False, 0)
@@ -130,7 +130,7 @@ def test_a_hit_is_counted_by_name_and_key(rolled_back_app):
     assert windows.hit("b", "x", 2).allowed
 
 
-def test_counting_here_starts_no_thread_and_forgets(rolled_back_app, advance_time, monkeypatch):
+def test_local_windows_expire_without_thread(rolled_back_app, advance_time, monkeypatch):
     monkeypatch.setattr(windows, "MAX_LOCAL_WINDOWS", 10)
     threads = threading.active_count()
     for number in range(10):

@@ -1,4 +1,4 @@
-"""Counting in Redis: together with other processes, after its loss, and after its return."""
+"""Rate limits in Redis: shared by processes, during an outage, and after Redis returns."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture
 def redis(tmp_path, rolled_back_app, monkeypatch):
-    monkeypatch.setattr(windows, "REDIS_TIMEOUT_SECONDS", 60)  # however slow this machine is
+    monkeypatch.setattr(windows, "REDIS_TIMEOUT_SECONDS", 60)  # avoids timeouts on a slow machine
     server = RedisServer(tmp_path)
     connect_rate_limits(server.url)
     yield server
@@ -28,7 +28,7 @@ def count_hits(count, maximum=3):
     return [windows.hit("test", "key", maximum).allowed for _ in range(count)]
 
 
-def test_processes_count_together(redis):
+def test_processes_share_counts_in_redis(redis):
     assert count_hits(2) == [True, True]
     connect_rate_limits(redis.url)  # as another process would
     window = windows.hit("test", "key", 3)
@@ -39,45 +39,47 @@ def test_processes_count_together(redis):
     assert 1 <= refused.reset <= 61
 
 
-def test_many_at_once_never_get_more_than_the_limit(redis):
-    windows.hit("test", "first", 50)  # Redis has learned the scripts
+def test_parallel_hits_do_not_exceed_limit(redis):
+    windows.hit("test", "first", 50)  # loads the scripts into Redis
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: windows.hit("test", "many", 50).allowed, range(200)))
-    assert sum(found) == 50
+        results = list(pool.map(lambda _: windows.hit("test", "many", 50).allowed, range(200)))
+    assert sum(results) == 50
 
 
-def test_requests_go_on_without_redis_and_are_counted_here(redis, api_as, monkeypatch):
-    told = []
-    monkeypatch.setattr(windows, "log", type("Log", (), {"warning": lambda *words, **facts: told.append(words[1])})())
+def test_requests_are_counted_locally_without_redis(redis, api_as, monkeypatch):
+    warnings = []
+    monkeypatch.setattr(
+        windows, "log", type("Log", (), {"warning": lambda *args, **options: warnings.append(args[1])})()
+    )
     context.current().rate_limits.last_warning_at = float("-inf")
     settings.update({"rate_limit_requests": 3})
     assert api_as("owner", "GET", "/api/connect").status_code == 200
     redis.kill()
     assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(4)] == [200, 200, 200, 429]
-    context.current().rate_limits.circuit_open_until = 0  # it is asked again, and still away
+    context.current().rate_limits.circuit_open_until = 0  # the next request tries Redis again
     assert api_as("owner", "GET", "/api/connect").status_code == 429
-    assert told == ["limits_counted_here"]
+    assert warnings == ["limits_counted_here"]
 
     redis.start()
     context.current().rate_limits.circuit_open_until = 0
-    answers = [api_as("owner", "GET", "/api/connect") for _ in range(4)]  # a Redis that lost all, its scripts too
+    answers = [api_as("owner", "GET", "/api/connect") for _ in range(4)]  # Redis lost all data, also its scripts
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
 
 
-def test_a_silent_redis_holds_a_request_up_only_once(rolled_back_app, monkeypatch):
-    """One that takes connections and never answers."""
-    asked, take = [], windows.RedisWindow.take
-    monkeypatch.setattr(windows.RedisWindow, "take", lambda *facts: asked.append(facts) or take(*facts))
+def test_silent_redis_delays_only_one_request(rolled_back_app, monkeypatch):
+    """A server that accepts connections and never answers."""
+    calls, take = [], windows.RedisWindow.take
+    monkeypatch.setattr(windows.RedisWindow, "take", lambda *args: calls.append(args) or take(*args))
     monkeypatch.setattr(windows, "REDIS_RETRY_SECONDS", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         connect_rate_limits(f"redis://127.0.0.1:{silent.getsockname()[1]}")
         assert count_hits(4) == [True, True, True, False]
-    assert len(asked) == 1
+    assert len(calls) == 1
     connect_rate_limits("")
 
 
-def test_a_window_in_redis_slides(redis):
-    """The hits of the window before count by the part of it that is still within the last window."""
+def test_redis_window_slides(redis):
+    """The hits of the previous window count in proportion to its part within the last minute."""
     take = context.current().rate_limits.redis.take
     client = context.current().rate_limits.redis.client
     assert [take("slide", 4, 60)[0] for _ in range(4)] == [True] * 4
@@ -93,7 +95,7 @@ def test_a_window_in_redis_slides(redis):
     ]  # 4 * 44 / 60 is 2, and so is 4 * 31 / 60
 
 
-def test_a_key_is_read_with_the_hit(redis):
+def test_hit_reads_key_of_redis(redis):
     context.current().rate_limits.redis.client.set("panel:test", "value")
     assert windows.hit("test", "key", 3, read_key="panel:test").read == b"value"
     assert windows.hit("test", "key", 3, read_key="panel:none").read is None
