@@ -22,12 +22,12 @@ THREADS = 4
 def make_app():
     app = Flask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = BODY_MAX_BYTES
-    seen = []
+    received_paths = []
 
     @app.route("/<path:path>", methods=["GET", "POST", "PUT"])
-    def show(path):
-        """What the application was given. The body is read unless the path says `refuse`."""
-        seen.append(path)
+    def describe_request(path):
+        """Return what the application received. The body is read unless the path ends in `refuse`."""
+        received_paths.append(path)
         if path.endswith("refuse"):
             return {"refused": True}, 403
         strings = {name: value for name, value in request.environ.items() if isinstance(value, str)}
@@ -35,7 +35,7 @@ def make_app():
 
     @app.get("/seen")
     def list_seen():
-        return jsonify(seen=seen, threads=threading.active_count())
+        return jsonify(seen=received_paths, threads=threading.active_count())
 
     @app.get("/sleep/<float:seconds>")
     def sleep(seconds):
@@ -62,30 +62,30 @@ def make_app():
     return app
 
 
-async def events(scope, receive, send):
-    """A stream of events, as the panel will have: open until the client leaves or the process stops."""
+async def stream_events(scope, receive, send):
+    """An event stream that stays open until the client disconnects or the process stops."""
     headers = [(b"content-type", b"text/event-stream")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"data: begun\n\n", "more_body": True})
-    waits = [asyncio.create_task(scope["state"]["stopping"].wait()), asyncio.create_task(receive_end(receive))]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
+    tasks = [asyncio.create_task(scope["state"]["stopping"].wait()), asyncio.create_task(wait_for_disconnect(receive))]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
     await send({"type": "http.response.body", "body": b"data: ended\n\n", "more_body": False})
 
 
-async def receive_end(receive):
+async def wait_for_disconnect(receive):
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def run_server(listener, beat):
+def run_server(listener, heartbeat):
     limits = ConnectionLimits(
         head_seconds=float(os.environ.get("HEAD_SECONDS", "30")),
         incomplete_heads_per_address=int(os.environ.get("HEADS_PER_ADDRESS", "0")),
         trusted_proxies=(ipaddress.ip_network("127.0.0.9/32"),),
     )
-    routes = (AsyncRoute(re.compile("/events/[a-z]+"), events),)
+    routes = (AsyncRoute(re.compile("/events/[a-z]+"), stream_events),)
     serve(
         make_app(),
         listener,
@@ -93,7 +93,7 @@ def run_server(listener, beat):
         body_max_bytes=BODY_MAX_BYTES,
         limits=limits,
         routes=routes,
-        heartbeat=beat,
+        heartbeat=heartbeat,
     )
 
 

@@ -20,10 +20,10 @@ class Server:
     def __init__(self, **settings):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
         self.address = self.listener.getsockname()
-        number = self.listener.fileno()
+        listener_fd = self.listener.fileno()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.server.app", str(number)],
-            pass_fds=[number],
+            [sys.executable, "-m", "tests.server.app", str(listener_fd)],
+            pass_fds=[listener_fd],
             env={**os.environ, **settings},
             cwd=ROOT,
         )
@@ -41,7 +41,7 @@ class Server:
     def get(self, path):
         return self.call(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
 
-    def workers(self):
+    def list_workers(self):
         return psutil.Process(self.process.pid).children()
 
     def stop(self):
@@ -52,7 +52,7 @@ class Server:
 
 
 class Connection:
-    """A client's connection that sends bytes as they are and reads one answer after the other."""
+    """A client's connection that sends raw bytes and reads one answer after the other."""
 
     def __init__(self, connection):
         self.socket, self.buffer = connection, b""
@@ -67,7 +67,7 @@ class Connection:
         for part in parts:
             self.socket.sendall(part)
 
-    def more(self):
+    def receive(self):
         data = self.socket.recv(1 << 18)
         if not data:
             raise EOFError(self.buffer)
@@ -75,22 +75,22 @@ class Connection:
 
     def read_until(self, mark):
         while mark not in self.buffer:
-            self.more()
-        found, self.buffer = self.buffer.split(mark, 1)
-        return found
+            self.receive()
+        content, self.buffer = self.buffer.split(mark, 1)
+        return content
 
     def read_answer(self, head_only=False):
-        """The status, the head and the body of the next answer, which has a length."""
+        """Return the status, the head and the body of the next answer. The body has a Content-Length."""
         head = self.read_until(b"\r\n\r\n")
-        found = CONTENT_LENGTH.search(head)
-        length = int(found[1]) if found and not head_only else 0
+        match = CONTENT_LENGTH.search(head)
+        length = int(match[1]) if match and not head_only else 0
         while len(self.buffer) < length:
-            self.more()
+            self.receive()
         body, self.buffer = self.buffer[:length], self.buffer[length:]
         return int(head.split(b" ")[1]), head, body
 
     def read_rest(self):
-        """Everything until the server closes."""
+        """Return everything until the server closes the connection."""
         with contextlib.suppress(ConnectionError):
             while data := self.socket.recv(1 << 18):
                 self.buffer += data
@@ -110,22 +110,22 @@ class Connection:
 
 @pytest.fixture(scope="module")
 def server():
-    made = Server()
-    yield made
-    assert made.stop() == 0
+    running_server = Server()
+    yield running_server
+    assert running_server.stop() == 0
 
 
 @pytest.fixture
 def start_server():
-    """Start a server with settings of its own."""
-    made = []
+    """Return a function that starts a server with its own settings: `start_server(HEAD_SECONDS="2")`."""
+    servers = []
 
-    def make(**settings):
-        made.append(Server(**settings))
-        assert made[-1].get("/seen")[0] == 200
-        return made[-1]
+    def start(**settings):
+        servers.append(Server(**settings))
+        assert servers[-1].get("/seen")[0] == 200
+        return servers[-1]
 
-    yield make
-    for one in made:
-        if one.process.poll() is None:
-            one.stop()
+    yield start
+    for running_server in servers:
+        if running_server.process.poll() is None:
+            running_server.stop()

@@ -1,4 +1,4 @@
-"""The processes of the web server: they end after their requests, and are replaced when they die or when asked."""
+"""The processes of the web server: they finish their requests, and are replaced when they die or on a reload."""
 
 import signal
 import socket
@@ -14,7 +14,7 @@ from tests.processes.conftest import wait_until
 pytestmark = pytest.mark.processes
 
 
-def test_shutdown_finishes_requests_under_way(start_server):
+def test_shutdown_finishes_running_requests(start_server):
     server = start_server()
     with server.connect() as idle, server.connect() as busy:
         busy.send(b"GET /sleep/2.0 HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -28,7 +28,7 @@ def test_shutdown_finishes_requests_under_way(start_server):
         assert time.monotonic() - began < 10
 
 
-def test_a_second_signal_ends_at_once(start_server):
+def test_second_signal_ends_server_at_once(start_server):
     server = start_server()
     with server.connect() as busy:
         busy.send(b"GET /sleep/20.0 HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -39,36 +39,38 @@ def test_a_second_signal_ends_at_once(start_server):
         assert server.process.wait(10) == 0
 
 
-def test_a_process_that_dies_is_replaced(start_server):
+def test_killed_process_is_replaced(start_server):
     server = start_server(PROCESSES="2")
-    killed = server.workers()[0]
+    killed = server.list_workers()[0]
     killed.kill()
-    wait_until(lambda: len(server.workers()) == 2 and killed not in server.workers(), "another process")
+    wait_until(lambda: len(server.list_workers()) == 2 and killed not in server.list_workers(), "another process")
     assert server.get("/a")[0] == 200
 
 
-def test_a_reload_replaces_all_and_drops_no_request(start_server):
+def test_reload_replaces_all_processes_without_dropping_requests(start_server):
     server = start_server(PROCESSES="2")
-    before = server.workers()
+    before = server.list_workers()
     with ThreadPoolExecutor() as pool:
         slow = pool.submit(server.get, "/sleep/1.5")
         time.sleep(0.5)
         server.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: len(server.workers()) == 2 and not set(before) & set(server.workers()), "other processes")
+        wait_until(
+            lambda: len(server.list_workers()) == 2 and not set(before) & set(server.list_workers()), "other processes"
+        )
         assert slow.result()[0] == 200
     assert server.get("/a")[0] == 200
 
 
 def test_processes_end_with_their_parent(start_server):
     server = start_server(PROCESSES="2")
-    workers = server.workers()
+    workers = server.list_workers()
     server.process.kill()
     server.process.wait()
     wait_until(lambda: not any(worker.is_running() for worker in workers), "the processes to end")
 
 
-def test_it_listens_at_a_path(tmp_path):
-    """A proxy of the same machine may be another user; a file that a dead server left is replaced."""
+def test_listener_at_socket_path(tmp_path):
+    """A proxy on the same machine may run as another user; a socket file of a dead server is replaced."""
     path = tmp_path / "web.sock"
     for _ in range(2):
         with open_listener(f"unix:{path}"):
@@ -77,7 +79,7 @@ def test_it_listens_at_a_path(tmp_path):
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1:0", ":0", "[::1]:0"])
-def test_it_listens_at_an_address(bind):
+def test_listener_at_address(bind):
     with open_listener(bind) as listener:
         family = socket.AF_INET6 if "::1" in bind else socket.AF_INET
         assert listener.family == family

@@ -1,4 +1,4 @@
-"""What the web server makes of requests: hostile ones are refused, and all others reach Flask as WSGI says."""
+"""How the web server parses requests: hostile ones are refused, all others reach Flask as WSGI specifies."""
 
 import http.client
 import json
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.processes
 POST_HEAD = b"POST /api/x HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = POST_HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 ANSWER_TIMEOUT_SECONDS = 3
-"""Far below the ten and more seconds of the timeouts, and far above what a busy machine needs."""
+"""Far below the server's timeouts of ten seconds and more, and far above what a busy machine needs."""
 
-AMBIGUOUS = {
+AMBIGUOUS_REQUESTS = {
     "lines end in LF": b"POST /api/x HTTP/1.1\nHost: x\n\n",
     "the request line ends in LF": b"POST /api/x HTTP/1.1\nHost: x\r\n\r\n",
     "a header ends in LF": POST_HEAD + b"A: b\n\r\n",
@@ -72,61 +72,66 @@ AMBIGUOUS = {
     "a length in the trailer": CHUNKED + b"3\r\nabc\r\n0\r\nContent-Length: 5\r\n\r\n",
     "a tunnel": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
 }
-SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+SMUGGLED_REQUEST = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-@pytest.mark.parametrize("what", AMBIGUOUS)
-def test_what_can_be_read_in_two_ways_is_refused(server, what):
-    """Issue 12.1, ENV-03: with an answer, and nothing behind it is taken for a request."""
-    for parts in ([AMBIGUOUS[what] + SMUGGLED], [bytes([each]) for each in AMBIGUOUS[what]] + [SMUGGLED]):
+@pytest.mark.parametrize("name", AMBIGUOUS_REQUESTS)
+def test_ambiguous_requests_are_refused(server, name):
+    """Issue 12.1, ENV-03: with an answer, and the bytes behind it are not parsed as a request."""
+    for parts in (
+        [AMBIGUOUS_REQUESTS[name] + SMUGGLED_REQUEST],
+        [bytes([byte]) for byte in AMBIGUOUS_REQUESTS[name]] + [SMUGGLED_REQUEST],
+    ):
         with server.connect() as connection:
             try:
                 connection.send(*parts)
             except ConnectionError:
-                assert len(parts) > 1  # it was refused before its end
-            heard = connection.read_rest()
-        assert heard.count(b"HTTP/1.1 ") == 1
-        assert heard.split(b" ", 2)[1] in (b"400", b"501")
-        assert b'"success": false' in heard or b"<html>" in heard  # where no path could be read
+                assert len(parts) > 1  # the server refused it before the last byte
+            received = connection.read_rest()
+        assert received.count(b"HTTP/1.1 ") == 1
+        assert received.split(b" ", 2)[1] in (b"400", b"501")
+        assert b'"success": false' in received or b"<html>" in received  # HTML when no path could be parsed
     assert "smuggled" not in server.get("/seen")[1]["seen"]
 
 
 def test_mutated_requests_are_answered_or_refused(server):
-    """Issue 12.1: whatever one wrong byte makes of a chunked request, its body's text is never taken for a request."""
-    chance = random.Random(12)
-    whole = CHUNKED + b'5;a="b";c\r\nhello\r\n' + b"%x\r\n" % len(SMUGGLED) + SMUGGLED + b"\r\n0\r\n\r\n"
-    head = len(CHUNKED) - 2
+    """Issue 12.1: one wrong byte in a chunked request never makes its body parsed as a request."""
+    rng = random.Random(12)
+    request = (
+        CHUNKED + b'5;a="b";c\r\nhello\r\n' + b"%x\r\n" % len(SMUGGLED_REQUEST) + SMUGGLED_REQUEST + b"\r\n0\r\n\r\n"
+    )
+    body_start = len(CHUNKED) - 2
     for _ in range(400):
-        place = chance.randrange(20, len(whole))
-        wrong = bytes([chance.choice(b'\x00\x01\t\n\x0b\r \x7f\xff:;,="0a')])
-        sent = whole[:place] + wrong + whole[place + chance.randrange(2) :]
+        position = rng.randrange(20, len(request))
+        byte = bytes([rng.choice(b'\x00\x01\t\n\x0b\r \x7f\xff:;,="0a')])
+        sent = request[:position] + byte + request[position + rng.randrange(2) :]
         with server.connect() as connection:
             connection.send(sent)
             connection.socket.shutdown(socket.SHUT_WR)
-            heard = connection.read_rest()
-        statuses = [part.split(b" ", 1)[0] for part in heard.split(b"HTTP/1.1 ")[1:]]
-        assert set(statuses) <= {b"200", b"400", b"404", b"417", b"501"}, (sent, heard)
+            received = connection.read_rest()
+        statuses = [part.split(b" ", 1)[0] for part in received.split(b"HTTP/1.1 ")[1:]]
+        assert set(statuses) <= {b"200", b"400", b"404", b"417", b"501"}, (sent, received)
         assert len(statuses) <= 2
-        assert b"Traceback" not in heard
-        if place > head:
-            assert b"/smuggled" not in heard.split(b'"PATH_INFO"', 1)[-1][:30], sent
+        assert b"Traceback" not in received
+        if position > body_start:
+            assert b"/smuggled" not in received.split(b'"PATH_INFO"', 1)[-1][:30], sent
     assert server.get("/seen")[0] == 200
 
 
-def test_well_formed_chunks_are_put_together(server):
-    """Issue 12.1, sandbox-clients rule 6: with extensions, in any packets; a trailer is no header."""
+def test_well_formed_chunks_are_joined(server):
+    """Issue 12.1, sandbox-clients rule 6: with extensions, in any packets; a trailer does not become a header."""
     body = b'5\r\nhello\r\n6;name=value;other="a b"\r\n world\r\n0\r\nX-Trailer: t\r\n\r\n'
     for parts in ([CHUNKED + body], [CHUNKED, body], [bytes([each]) for each in CHUNKED + body]):
-        status, shown = server.call(*parts)
-        assert (status, shown["body"]) == (200, "hello world")
-        assert shown["environ"]["CONTENT_LENGTH"] == "11"
-        assert not {"HTTP_TRANSFER_ENCODING", "HTTP_X_TRAILER"} & shown["environ"].keys()
+        status, answer = server.call(*parts)
+        assert (status, answer["body"]) == (200, "hello world")
+        assert answer["environ"]["CONTENT_LENGTH"] == "11"
+        assert not {"HTTP_TRANSFER_ENCODING", "HTTP_X_TRAILER"} & answer["environ"].keys()
 
 
-# --- one after the other on a connection
+# --- several requests on a connection
 
 
-def test_pipelined_requests_are_answered_at_once_and_in_order(server):
+def test_pipelined_requests_are_answered_without_delay_in_order(server):
     """Finding A1: the second of two requests in one packet waited for the end of the connection."""
     began = time.monotonic()
     with server.connect() as connection:
@@ -139,7 +144,7 @@ def test_pipelined_requests_are_answered_at_once_and_in_order(server):
     assert time.monotonic() - began < ANSWER_TIMEOUT_SECONDS
 
 
-def test_a_broken_request_behind_others_is_refused_after_their_answers(server):
+def test_malformed_pipelined_request_is_refused_after_earlier_answers(server):
     with server.connect() as connection:
         connection.send(b"GET /sleep/0.3 HTTP/1.1\r\nHost: x\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\nbroken\r\n\r\n")
         answers = [connection.read_answer() for _ in range(3)]
@@ -147,7 +152,7 @@ def test_a_broken_request_behind_others_is_refused_after_their_answers(server):
     assert [status for status, _, _ in answers] == [200, 200, 400]
 
 
-def test_requests_after_a_refused_body_are_answered_at_once(server):
+def test_requests_after_refused_body_are_answered_without_delay(server):
     """Finding A1: head and body as two packets, refused before the body was read, as http.client sends them."""
     began = time.monotonic()
     with server.connect() as connection:
@@ -161,8 +166,8 @@ def test_requests_after_a_refused_body_are_answered_at_once(server):
     assert time.monotonic() - began < 2 * ANSWER_TIMEOUT_SECONDS
 
 
-def test_an_upgrade_to_what_is_not_known_is_a_request_like_others(server):
-    """Java's HTTP client asks each server for HTTP/2 with its first request, also beside a body."""
+def test_unknown_upgrade_header_is_ignored(server):
+    """Java's HTTP client asks for HTTP/2 in its first request, also with a body."""
     upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
     with server.connect() as connection:
         connection.send(POST_HEAD + upgrade + b"Content-Length: 2\r\n\r\nhi")
@@ -175,8 +180,8 @@ def test_an_upgrade_to_what_is_not_known_is_a_request_like_others(server):
 # --- bodies
 
 
-def test_programs_can_read_that_their_body_is_too_large(server):
-    """Finding E11: urllib, which sends all before it reads, saw a reset instead of the 413."""
+def test_client_that_sends_all_first_can_read_413(server):
+    """Finding E11: urllib, which sends everything before it reads, saw a reset instead of the 413."""
     url = "http://{}:{}/api/x".format(*server.address)
     for body in (b"x" * (5 * BODY_MAX_BYTES), iter([b"x" * 65536] * 100)):
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -185,7 +190,7 @@ def test_programs_can_read_that_their_body_is_too_large(server):
         refused.value.close()
 
 
-def test_a_connection_goes_on_after_a_body_that_was_too_large(server):
+def test_connection_is_reused_after_too_large_body(server):
     connection = http.client.HTTPConnection(*server.address, timeout=30)
     for _ in range(2):
         connection.request("POST", "/api/x", b"x" * (2 * BODY_MAX_BYTES))
@@ -197,8 +202,8 @@ def test_a_connection_goes_on_after_a_body_that_was_too_large(server):
     connection.close()
 
 
-def test_a_client_that_asks_first_sends_no_body_in_vain(server):
-    """As curl does with large bodies: Expect: 100-continue."""
+def test_expect_continue_is_answered_before_body(server):
+    """curl sends Expect: 100-continue with large bodies."""
     expects = b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n"
     with server.connect() as connection:
         connection.send(POST_HEAD + expects % (BODY_MAX_BYTES + 1))
@@ -210,30 +215,30 @@ def test_a_client_that_asks_first_sends_no_body_in_vain(server):
         assert json.loads(connection.read_answer()[2])["body"] == "hello"
 
 
-def test_a_large_body_arrives_whole(server):
-    sent = random.Random(1).randbytes(BODY_MAX_BYTES)
-    head = POST_HEAD + b"Content-Length: %d\r\n\r\n" % len(sent)
-    assert server.call(head, sent)[1]["body"].encode("latin-1") == sent
+def test_large_body_arrives_complete(server):
+    body = random.Random(1).randbytes(BODY_MAX_BYTES)
+    head = POST_HEAD + b"Content-Length: %d\r\n\r\n" % len(body)
+    assert server.call(head, body)[1]["body"].encode("latin-1") == body
 
 
-def test_a_body_that_ends_early_is_a_400(server):
-    for begun in (POST_HEAD + b"Content-Length: 9\r\n\r\nhi", CHUNKED + b"5\r\nhi"):
+def test_truncated_body_is_refused_with_400(server):
+    for incomplete_request in (POST_HEAD + b"Content-Length: 9\r\n\r\nhi", CHUNKED + b"5\r\nhi"):
         with server.connect() as connection:
-            connection.send(begun)
+            connection.send(incomplete_request)
             connection.socket.shutdown(socket.SHUT_WR)
             assert b" 400 " in connection.read_rest()
 
 
-# --- what the application is given
+# --- environment and answers
 
 
-def test_the_environment_is_that_of_wsgi(server):
-    shown = server.call(
+def test_wsgi_environment_of_request(server):
+    environ = server.call(
         b"POST /a%2Fb%20%C3%BC/%ff?q=%41&r=1 HTTP/1.1\r\nHost: name:81\r\nContent-Type: text/plain\r\n"
         b"Content-Length: 0\r\nX-A: 1\r\nX-A: 2\r\nCookie: a=1\r\nCookie: b=2\r\nX_A: 3\r\nProxy: evil\r\n"
         b"X-Latin: \xe9\r\nSCRIPT_NAME: /s\r\n\r\n"
     )[1]["environ"]
-    wanted = {
+    expected = {
         "REQUEST_METHOD": "POST",
         "SCRIPT_NAME": "",
         "PATH_INFO": "/a/b \xc3\xbc/\xff",
@@ -249,16 +254,16 @@ def test_the_environment_is_that_of_wsgi(server):
         "HTTP_X_LATIN": "\xe9",
         "wsgi.url_scheme": "http",
     }
-    assert shown.items() >= wanted.items()
-    assert not {"HTTP_PROXY", "HTTP_SCRIPT_NAME", "HTTP_CONTENT_LENGTH"} & shown.keys()
+    assert environ.items() >= expected.items()
+    assert not {"HTTP_PROXY", "HTTP_SCRIPT_NAME", "HTTP_CONTENT_LENGTH"} & environ.keys()
 
 
 @pytest.mark.parametrize("host", ["x", "panel.example:8000", "127.0.0.1:80", "[fd88::1]:8000", "[::1]", "a_b-c.d.:"])
-def test_hosts_are_names_or_addresses_with_or_without_a_port(server, host):
+def test_host_header_may_be_name_or_address_with_port(server, host):
     assert server.call(f"GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())[1]["environ"]["HTTP_HOST"] == host
 
 
-def test_targets_may_be_whole_addresses(server):
+def test_absolute_request_targets_are_accepted(server):
     for target, path in ((b"http://y/a?b=c", "/a"), (b"http://y", "/"), (b"//a/b", "//a/b")):
         with server.connect() as connection:
             connection.send(b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n" % target)
@@ -266,7 +271,7 @@ def test_targets_may_be_whole_addresses(server):
             assert status == 404 if path == "/" else json.loads(body)["environ"]["PATH_INFO"] == path
 
 
-def test_old_clients_get_whole_answers_and_the_end(server):
+def test_http_1_0_client_gets_unchunked_answer_and_close(server):
     with server.connect() as connection:
         connection.send(b"GET /lines/3 HTTP/1.0\r\n\r\n")
         status, head, body = connection.read_answer()
@@ -275,7 +280,7 @@ def test_old_clients_get_whole_answers_and_the_end(server):
     assert b"chunked" not in head
 
 
-def test_streamed_answers_come_in_chunks(server):
+def test_streamed_answers_are_chunked(server):
     connection = http.client.HTTPConnection(*server.address, timeout=30)
     connection.request("GET", "/lines/1000")
     answer = connection.getresponse()
@@ -284,7 +289,7 @@ def test_streamed_answers_come_in_chunks(server):
     connection.close()
 
 
-def test_head_has_the_headers_alone(server):
+def test_head_request_gets_only_headers(server):
     with server.connect() as connection:
         connection.send(b"HEAD /large/5000 HTTP/1.1\r\nHost: x\r\n\r\n")
         status, head, _ = connection.read_answer(head_only=True)
@@ -294,8 +299,8 @@ def test_head_has_the_headers_alone(server):
         assert connection.read_rest() == b""
 
 
-def test_a_client_that_only_sends_still_reads(server):
-    """It shuts its sending half down before the answer, as `nc -N` does."""
+def test_half_closed_connection_gets_its_answer(server):
+    """The client shuts down its sending side before the answer, as `nc -N` does."""
     with server.connect() as connection:
         connection.send(b"GET /sleep/0.2 HTTP/1.1\r\nHost: x\r\n\r\n")
         connection.socket.shutdown(socket.SHUT_WR)
@@ -303,13 +308,13 @@ def test_a_client_that_only_sends_still_reads(server):
         assert connection.read_rest() == b""
 
 
-def test_a_crash_of_the_application_is_a_500_in_the_dialect_of_the_path(server):
+def test_application_exception_is_500_in_dialect_of_path(server):
     status, body = server.get("/api/crash")
     assert (status, body["success"]) == (500, False)
     assert "test" not in body["message"]
 
 
-def test_clients_that_leave_before_their_answer_harm_nobody(server):
+def test_disconnected_clients_do_not_affect_others(server):
     for _ in range(30):
         with server.connect() as connection:
             connection.send(b"GET /sleep/0.05 HTTP/1.1\r\nHost: x\r\n\r\n")
