@@ -1,4 +1,4 @@
-"""A whole installation of its own: its processes, its data directory, a free port, a simulated hypervisor."""
+"""A complete installation for a test: its processes, data directory, a free port and a simulated hypervisor."""
 
 import json
 import os
@@ -21,16 +21,16 @@ WAIT_TIMEOUT_SECONDS = 240
 
 
 def wait_until(condition, what):
-    until = time.monotonic() + WAIT_TIMEOUT_SECONDS
-    while time.monotonic() < until:
-        if found := condition():
-            return found
+    deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        if result := condition():
+            return result
         time.sleep(0.1)
     raise AssertionError(f"waited in vain for {what}")
 
 
 def find_free_port():
-    """Below those that the system gives to connections, so that none of them takes it before the server does."""
+    """Return a port below the range of outgoing connections, so that no connection takes it before the server does."""
     while True:
         port = 20_000 + secrets.randbelow(12_000)
         with socket.socket() as probe, suppress(OSError):
@@ -47,21 +47,21 @@ class Installation:
         self.env |= {"PANEL_DATA_DIR": str(data_dir), "PANEL_BIND": self.bind, "PANEL_PUBLIC_URL": self.url, **settings}
         self.running = []
 
-    def run_panel(self, *words, status=0):
-        """Runs a command to its end and returns what it wrote; only to standard output when it succeeded. There is
-        nobody who could answer what it asks."""
-        nobody = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
-        done = subprocess.run(self.command(words), env=self.env, **nobody)
-        assert done.returncode == status, done.stdout + done.stderr
-        return done.stdout if status == 0 else done.stdout + done.stderr
+    def run_panel(self, *arguments, status=0):
+        """Run a command to its end and return its output; only standard output when it succeeded. Standard input is
+        empty, so prompts get no answer."""
+        options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+        result = subprocess.run(self.build_command(arguments), env=self.env, **options)
+        assert result.returncode == status, result.stdout + result.stderr
+        return result.stdout if status == 0 else result.stdout + result.stderr
 
-    def command(self, words):
-        return [sys.executable, "-m", "panel.cli", *words]
+    def build_command(self, arguments):
+        return [sys.executable, "-m", "panel.cli", *arguments]
 
-    def start(self, *words):
-        """Starts a part in the background; its output goes to a file of its name."""
-        with (self.data_dir / f"{words[0]}.log").open("a") as log:
-            process = subprocess.Popen(self.command(words), env=self.env, stdout=log, stderr=log)
+    def start(self, *arguments):
+        """Start a `panel` command in the background. Its output goes to a log file with its name."""
+        with (self.data_dir / f"{arguments[0]}.log").open("a") as log:
+            process = subprocess.Popen(self.build_command(arguments), env=self.env, stdout=log, stderr=log)
         self.running.append(psutil.Process(process.pid))
         return process
 
@@ -75,21 +75,21 @@ class Installation:
         return process
 
     def parts(self, name):
-        """Children of `panel up` that run the part: `worker`, `web`, `schedule`, or `redis-server`."""
+        """Return the children of `panel up` that run `worker`, `web`, `schedule` or `redis-server`."""
         with suppress(psutil.NoSuchProcess):
             return [child for child in self.running[-1].children() if name in " ".join(child.cmdline())]
         return []
 
-    def all_processes(self):
-        """The background processes and all that they started."""
-        found = []
+    def list_processes(self):
+        """Return the background processes and their descendants."""
+        processes = []
         for process in self.running:
             with suppress(psutil.NoSuchProcess):
-                found += [process, *process.children(recursive=True)]
-        return found
+                processes += [process, *process.children(recursive=True)]
+        return processes
 
     def call(self, method, path, body=None, token=None):
-        """One request: the status and the JSON answer."""
+        """Send a request and return the status and the JSON body."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(self.url + path, data, headers, method=method)
@@ -108,13 +108,13 @@ class Installation:
         return False
 
     def end(self):
-        for process in self.all_processes():
+        for process in self.list_processes():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
 
 class Customer:
-    """Somebody who uses the API of an installation."""
+    """A user of the API of an installation."""
 
     def __init__(self, installation, token):
         self.at, self.token = installation, token
@@ -125,31 +125,35 @@ class Customer:
         return answer
 
     def deploy(self):
-        """Orders a machine, the first plan and image there is; returns its id and that of the task that makes it."""
+        """Order an instance with the first plan and image. Return its id and the id of its deploy task."""
         location = self.call("GET", "/api/cloud-service/locations")["data"][0]["id"]
         groups = f"/api/cloud-service/location/{location}/plan-group"
         plans = self.call("GET", f"{groups}/{self.call('GET', groups + 's')[0]['id']}/plans")
         image = self.call("GET", "/api/images/search")["results"][0]["children"][0]["id"]
-        wanted = {"location_id": location, "plan_id": plans[0]["id"]}
-        instance = self.call("POST", "/api/cloud-service/instances", wanted)["instance"]["id"]
+        body = {"location_id": location, "plan_id": plans[0]["id"]}
+        instance = self.call("POST", "/api/cloud-service/instances", body)["instance"]["id"]
         return instance, self.call("POST", f"/api/instance/{instance}/deploy", {"image_id": image})["task_id"]
 
     def task(self, task):
         return self.call("GET", f"/api/task/{task}")["task"]
 
     def finished(self, task):
-        """The task, once it has ended well."""
-        ended = wait_until(lambda: (row := self.task(task))["status"] in ("completed", "failed") and row, "the task")
-        assert ended["status"] == "completed", ended
-        return ended
+        """Return the task after it completed."""
+        completed_task = wait_until(
+            lambda: (row := self.task(task))["status"] in ("completed", "failed") and row, "the task"
+        )
+        assert completed_task["status"] == "completed", completed_task
+        return completed_task
 
 
 @pytest.fixture(scope="session")
 def fresh_installation(tmp_path_factory):
     """An installation that was set up and never ran, and a token of its customer."""
-    made = Installation(tmp_path_factory.mktemp("fresh"))
-    made.run_panel("setup", "--simulated")
-    return made, made.run_panel("token", "user", "--email", "customer@example.com").strip()
+    set_up_installation = Installation(tmp_path_factory.mktemp("fresh"))
+    set_up_installation.run_panel("setup", "--simulated")
+    return set_up_installation, set_up_installation.run_panel(
+        "token", "user", "--email", "customer@example.com"
+    ).strip()
 
 
 @pytest.fixture
@@ -161,9 +165,11 @@ def installation_settings():
 @pytest.fixture
 def installation(tmp_path, fresh_installation, installation_settings):
     shutil.copytree(fresh_installation[0].data_dir, tmp_path, dirs_exist_ok=True)
-    made = Installation(tmp_path, **{"PANEL_WEB_WORKERS": "1", "PANEL_WORKERS": "1"} | installation_settings)
-    yield made
-    made.end()
+    copied_installation = Installation(
+        tmp_path, **{"PANEL_WEB_WORKERS": "1", "PANEL_WORKERS": "1"} | installation_settings
+    )
+    yield copied_installation
+    copied_installation.end()
 
 
 @pytest.fixture

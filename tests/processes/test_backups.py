@@ -1,4 +1,4 @@
-"""A backup of a running panel, from which another machine goes on (F3)."""
+"""Backups of a running panel that are restored on another machine (F3)."""
 
 import sqlite3
 from pathlib import Path
@@ -21,13 +21,13 @@ def backup_arguments(tmp_path_factory):
     return file.with_name("panel.backup"), ("--passphrase-file", str(file))
 
 
-def test_the_move_to_another_machine(installation, customer, backup_arguments, tmp_path_factory):
+def test_backup_restores_panel_on_another_machine(installation, customer, backup_arguments, tmp_path_factory):
     file, passphrase = backup_arguments
     installation.up()
     instance, task = customer.deploy()
     customer.finished(task)
-    made = installation.run_panel("backup", "create", str(file), *passphrase)
-    assert "simulated.qcow2  sha256" in made
+    output = installation.run_panel("backup", "create", str(file), *passphrase)
+    assert "simulated.qcow2  sha256" in output
     assert file.stat().st_mode & 0o777 == 0o600
     secret_key = (installation.data_dir / "secret_key").read_bytes()
     assert secret_key not in file.read_bytes()
@@ -35,23 +35,23 @@ def test_the_move_to_another_machine(installation, customer, backup_arguments, t
     assert "is already running" in installation.run_panel("backup", "restore", str(file), *passphrase, status=1)
     installation.end()
 
-    other = Installation(tmp_path_factory.mktemp("other"), PANEL_WEB_WORKERS="1", PANEL_WORKERS="1")
+    target = Installation(tmp_path_factory.mktemp("other"), PANEL_WEB_WORKERS="1", PANEL_WORKERS="1")
     try:
-        restored = other.run_panel("backup", "restore", str(file), *passphrase)
+        restored = target.run_panel("backup", "restore", str(file), *passphrase)
         assert "Copy to" in restored
-        assert (other.data_dir / "secret_key").read_bytes() == secret_key
-        assert sorted(path.name for path in other.data_dir.iterdir() if path.name.startswith(".")) == []
-        moved = Customer(other, customer.token)
-        other.start("web")
-        wait_until(other.answers, "the web server")
-        assert moved.call("GET", f"/api/instance/{instance}")["id"] == instance
-        assert moved.call("POST", "/api/projects", {"name": "After the move"})["success"]
-        assert "Secret key: decrypts the values in the database" in other.run_panel("doctor", status=1)
+        assert (target.data_dir / "secret_key").read_bytes() == secret_key
+        assert sorted(path.name for path in target.data_dir.iterdir() if path.name.startswith(".")) == []
+        target_customer = Customer(target, customer.token)
+        target.start("web")
+        wait_until(target.answers, "the web server")
+        assert target_customer.call("GET", f"/api/instance/{instance}")["id"] == instance
+        assert target_customer.call("POST", "/api/projects", {"name": "After the move"})["success"]
+        assert "Secret key: decrypts the values in the database" in target.run_panel("doctor", status=1)
     finally:
-        other.end()
+        target.end()
 
 
-def test_nothing_is_replaced_unasked_and_nothing_by_halves(installation, backup_arguments):
+def test_backup_and_restore_replace_data_only_with_force(installation, backup_arguments):
     file, passphrase = backup_arguments
     installation.run_panel("backup", "create", str(file), *passphrase)
     assert "exists already" in installation.run_panel("backup", "create", str(file), *passphrase, status=1)
@@ -69,8 +69,8 @@ def test_nothing_is_replaced_unasked_and_nothing_by_halves(installation, backup_
     assert "simulated" in installation.run_panel("image", "list")
 
 
-def test_a_file_that_cannot_be_used_is_named(installation, backup_arguments):
-    """Finding of the second acceptance: a missing file or directory is a sentence, not a traceback."""
+def test_missing_backup_file_is_reported_without_traceback(installation, backup_arguments):
+    """Finding of the second acceptance: a missing file or directory gets a message, not a traceback."""
     passphrase, directory = backup_arguments[1], backup_arguments[0].parent / "missing"
     missing = str(directory / "backup")
     for command, status in (("create", 1), ("verify", 2), ("restore", 2)):
@@ -79,13 +79,13 @@ def test_a_file_that_cannot_be_used_is_named(installation, backup_arguments):
         assert str(directory) in output
 
 
-def test_the_same_on_postgresql(backup_arguments, tmp_path):
+def test_backup_restores_postgresql_database(backup_arguments, tmp_path):
     file, passphrase = backup_arguments
     with postgres.run_server() as first:
         source = Installation(tmp_path / "first", PANEL_DATABASE_URL=first)
         source.run_panel("setup", "--simulated")
-        made = source.run_panel("backup", "create", str(file), *passphrase)
-        assert "postgresql" in made
+        output = source.run_panel("backup", "create", str(file), *passphrase)
+        assert "postgresql" in output
         assert "is valid" in source.run_panel("backup", "verify", str(file), *passphrase)
         images = source.run_panel("image", "list")
     with postgres.run_server() as second:
@@ -98,34 +98,34 @@ def test_the_same_on_postgresql(backup_arguments, tmp_path):
         assert target.run_panel("image", "list") == images
 
 
-def test_a_key_that_is_lost_is_noticed_everywhere(installation):
-    """F3: no process starts, and no new key is made beside the data."""
-    key = Path(installation.data_dir, "secret_key")
-    words = key.read_text()
-    key.unlink()
+def test_lost_or_wrong_secret_key_stops_every_command(installation):
+    """F3: no process starts, and no new key is created beside the data."""
+    key_file = Path(installation.data_dir, "secret_key")
+    original_key = key_file.read_text()
+    key_file.unlink()
     for command in ("up", "web", "worker", "schedule", "console", "doctor"):
         assert "No new key was made" in installation.run_panel(command, status=1), command
-    assert not key.exists()
-    key.write_text("another key that is as long as it must be for a panel")
+    assert not key_file.exists()
+    key_file.write_text("another key that is as long as it must be for a panel")
     for command in ("up", "web", "worker", "schedule", "console"):
         assert "The secret key is wrong" in installation.run_panel(command, status=1), command
     assert "FAILED  Secret key: The secret key is wrong" in installation.run_panel("doctor", status=1)
-    key.write_text(words)
+    key_file.write_text(original_key)
     installation.run_panel("db", "upgrade")
 
 
-def test_a_database_of_an_unknown_version(installation):
-    """F2: a sentence for every command, no traceback."""
+def test_unknown_database_version_is_reported_by_every_command(installation):
+    """F2: every command prints a message, no traceback."""
     with sqlite3.connect(installation.data_dir / "panel.db") as database:
         database.execute("update alembic_version set version_num = '382ff56878d3'")
     for command in (("db", "upgrade"), ("db", "check"), ("up",), ("web",), ("worker",), ("schedule",), ("console",)):
-        said = installation.run_panel(*command, status=1)
-        assert "cannot use the database" in said, command
-        assert "Traceback" not in said, command
+        output = installation.run_panel(*command, status=1)
+        assert "cannot use the database" in output, command
+        assert "Traceback" not in output, command
 
 
-def test_files_are_the_users_alone(installation):
-    """F4: what an earlier version left readable is not after the next start, and doctor looks."""
+def test_start_restricts_permissions_of_data_files(installation):
+    """F4: a start restricts files that an earlier version left readable, and the doctor reports them."""
     (installation.data_dir / "panel.db").chmod(0o644)
     (installation.data_dir / "images").chmod(0o755)
     installation.data_dir.chmod(0o755)

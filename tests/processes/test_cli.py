@@ -1,4 +1,4 @@
-"""The commands of day-to-day operation, as an operator types them."""
+"""The commands of the CLI, as an operator types them."""
 
 import os
 import re
@@ -13,22 +13,27 @@ pytestmark = pytest.mark.processes
 
 def test_cli_token_commands(installation):
     installation.start("web")
-    mine = ("--name", "me", "--description", "")
-    here = installation.run_panel("token", "admin", "--ip", "127.0.0.1", *mine).strip()
-    elsewhere = installation.run_panel("token", "admin", "--ip", "203.0.113.7", *mine).strip()
-    billing = installation.run_panel("token", "billing", "--ip", "127.0.0.1", *mine).strip()
-    reader = installation.run_panel(
+    name_options = ("--name", "me", "--description", "")
+    local_token = installation.run_panel("token", "admin", "--ip", "127.0.0.1", *name_options).strip()
+    remote_token = installation.run_panel("token", "admin", "--ip", "203.0.113.7", *name_options).strip()
+    billing_token = installation.run_panel("token", "billing", "--ip", "127.0.0.1", *name_options).strip()
+    scoped_token = installation.run_panel(
         "token", "user", "--email", "customer@example.com", "--scopes", "instances:read"
     ).strip()
     wait_until(installation.answers, "the web server")
-    asked = lambda token: installation.call("GET", "/api/v1/tasks", token=token)[0]  # noqa: E731
-    assert [asked(token) for token in (here, elsewhere, billing, reader)] == [200, 403, 403, 403]
-    assert installation.call("GET", "/api/instances", token=reader)[0] == 200
-    assert installation.call("GET", "/api/ssh-keys", token=reader)[0] == 403
+    request_status = lambda token: installation.call("GET", "/api/v1/tasks", token=token)[0]  # noqa: E731
+    assert [request_status(token) for token in (local_token, remote_token, billing_token, scoped_token)] == [
+        200,
+        403,
+        403,
+        403,
+    ]
+    assert installation.call("GET", "/api/instances", token=scoped_token)[0] == 200
+    assert installation.call("GET", "/api/ssh-keys", token=scoped_token)[0] == 403
 
 
-def test_where_nobody_can_answer_nothing_is_asked(installation):
-    """A script that gives no description goes on, instead of ending with "Aborted!" or waiting."""
+def test_cli_does_not_prompt_without_terminal(installation):
+    """A script without a description continues, instead of waiting or ending with "Aborted!"."""
     assert installation.run_panel("token", "admin").startswith("pa_")
     assert installation.run_panel("token", "billing", "--name", "shop").strip()
     listed = installation.run_panel("token", "list")
@@ -38,20 +43,20 @@ def test_where_nobody_can_answer_nothing_is_asked(installation):
         assert "Missing option '--email'" in installation.run_panel("user", command, status=2)
 
 
-def test_at_a_terminal_it_asks(installation):
-    ours, theirs = os.openpty()
-    here = {"env": installation.env, "stdin": theirs, "stdout": subprocess.PIPE, "stderr": theirs}
-    asking = subprocess.Popen(installation.command(("token", "admin")), **here)
-    os.write(ours, b"203.0.113.7\nmine\nfor tests\n")
-    told = asking.communicate(timeout=WAIT_TIMEOUT_SECONDS)[0].decode()
-    os.close(ours)
-    os.close(theirs)
-    assert (asking.returncode, "IP address that can use it" in told) == (0, True)
+def test_cli_prompts_at_terminal(installation):
+    master_fd, terminal_fd = os.openpty()
+    options = {"env": installation.env, "stdin": terminal_fd, "stdout": subprocess.PIPE, "stderr": terminal_fd}
+    process = subprocess.Popen(installation.build_command(("token", "admin")), **options)
+    os.write(master_fd, b"203.0.113.7\nmine\nfor tests\n")
+    output = process.communicate(timeout=WAIT_TIMEOUT_SECONDS)[0].decode()
+    os.close(master_fd)
+    os.close(terminal_fd)
+    assert (process.returncode, "IP address that can use it" in output) == (0, True)
     assert "203.0.113.7  never used  mine: for tests" in installation.run_panel("token", "list")
 
 
-def test_what_cannot_be_is_said_in_a_sentence(installation):
-    refused = {
+def test_cli_reports_invalid_arguments(installation):
+    arguments_by_message = {
         "not-an-address": ("token", "admin", "--ip", "not-an-address", "--name", "x", "--description", ""),
         "Unknown scope: x": ("token", "user", "--email", "customer@example.com", "--scopes", "x"),
         "No account has the email address": ("token", "user", "--email", "nobody@example.com"),
@@ -68,9 +73,9 @@ def test_what_cannot_be_is_said_in_a_sentence(installation):
         "Choose a fault:": ("node", "fault", "simulated", "start"),
         "no local hypervisor": ("node", "stop"),
     }
-    for sentence, words in refused.items():
+    for sentence, arguments in arguments_by_message.items():
         status = 2 if sentence == "not-an-address" else 1
-        assert sentence in installation.run_panel(*words, status=status)
+        assert sentence in installation.run_panel(*arguments, status=status)
     installation.env["PANEL_BIDN"] = "x"
     assert "PANEL_BIDN is not a setting" in installation.run_panel("node", "list", status=1)
 
@@ -81,11 +86,13 @@ def test_cli_user_commands(installation):
     )
     installation.run_panel("user", "password", "--email", "new@example.com", "--password", "another long password")
     assert installation.run_panel("token", "user", "--email", "NEW@example.com").startswith("pu_")
-    words = ("--password", "a long password", "--operator", "support")
-    assert "can sign in" in installation.run_panel("user", "create", "--email", "support@example.com", *words)
-    assert "king" in installation.run_panel("user", "create", "--email", "x@example.com", *words[:3], "king", status=2)
-    address = ("--ip", "127.0.0.1", "--name", "n", "--description", "d")
-    token = installation.run_panel("token", "admin", *address).strip()
+    options = ("--password", "a long password", "--operator", "support")
+    assert "can sign in" in installation.run_panel("user", "create", "--email", "support@example.com", *options)
+    assert "king" in installation.run_panel(
+        "user", "create", "--email", "x@example.com", *options[:3], "king", status=2
+    )
+    token_options = ("--ip", "127.0.0.1", "--name", "n", "--description", "d")
+    token = installation.run_panel("token", "admin", *token_options).strip()
     installation.start("web")
     wait_until(installation.answers, "the web process")
     rows = installation.call("GET", "/api/v1/users?kind=operator", token=token)[1]["data"]
@@ -109,24 +116,26 @@ def test_cli_hypervisor_commands(installation):
     assert installation.run_panel("node", "fault", "second", "clear") == ""
 
 
-def test_setup_alone_warns_of_nothing(tmp_path):
-    """Where nothing runs yet nobody can be notified."""
-    new = Installation(tmp_path)
-    done = subprocess.run(new.command(["setup", "--simulated"]), env=new.env, capture_output=True, text=True)
-    assert (done.returncode, "warning" in done.stderr) == (0, False), done.stderr
+def test_setup_prints_no_warning_without_redis(tmp_path):
+    """Before the first start no process can be notified."""
+    installation = Installation(tmp_path)
+    result = subprocess.run(
+        installation.build_command(["setup", "--simulated"]), env=installation.env, capture_output=True, text=True
+    )
+    assert (result.returncode, "warning" in result.stderr) == (0, False), result.stderr
 
 
-def test_setup_leaves_alone_what_is_there(installation):
+def test_repeated_setup_changes_nothing(installation):
     before = installation.run_panel("node", "list"), installation.run_panel("image", "list")
     assert installation.run_panel("setup", "--simulated") == ""
     assert (installation.run_panel("node", "list"), installation.run_panel("image", "list")) == before
 
 
-def test_the_doctor_finds_what_is_missing(installation):
+def test_doctor_reports_missing_parts(installation):
     (installation.data_dir / "images" / "simulated.qcow2").unlink()
     installation.run_panel("db", "downgrade", "base")
     (installation.data_dir / "secret_key").chmod(0o644)
-    found = installation.run_panel("doctor", status=1)
+    output = installation.run_panel("doctor", status=1)
     for name in ("Files", "Secret key", "Database", "Redis", "Processes", "Web", "Images", "Hypervisors"):
-        assert f"FAILED  {name}: " in found, name
-    assert "panel db upgrade" in found
+        assert f"FAILED  {name}: " in output, name
+    assert "panel db upgrade" in output

@@ -1,4 +1,4 @@
-"""Mails through the product's own processes to a real mail server."""
+"""Mails from the product's processes to a real mail server."""
 
 import re
 import urllib.parse
@@ -15,11 +15,11 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture
 def mail_server():
-    found = MailServer()
-    found.controller = Controller(found, hostname="127.0.0.1", port=find_free_port())
-    found.controller.start()
-    yield found
-    found.controller.stop()
+    smtp_handler = MailServer()
+    smtp_handler.controller = Controller(smtp_handler, hostname="127.0.0.1", port=find_free_port())
+    smtp_handler.controller.start()
+    yield smtp_handler
+    smtp_handler.controller.stop()
 
 
 @pytest.fixture
@@ -27,25 +27,25 @@ def installation_settings(mail_server):
     return {"PANEL_MAIL_URL": f"smtp://127.0.0.1:{mail_server.controller.port}", "PANEL_MAIL_FROM": "panel@example.com"}
 
 
-def request_reset(installation):
+def request_password_reset(installation):
     data = urllib.parse.urlencode({"email": "customer@example.com"}).encode()
     request = urllib.request.Request(f"{installation.url}/forgot-password", data, {"Origin": installation.url})
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.url.endswith("/forgot-password/sent")
 
 
-def test_a_mail_is_sent_by_a_worker(installation, mail_server):
+def test_worker_sends_mail(installation, mail_server):
     installation.up()
-    request_reset(installation)
+    request_password_reset(installation)
     (mail,) = wait_until(lambda: mail_server.mails, "the mail")
     assert re.search(rf"{installation.url}/reset-password/\S+", mail.get_body(("plain",)).get_content())
     assert "Mail: 127.0.0.1 is reachable" in installation.run_panel("doctor")
 
 
-def test_a_mail_that_was_asked_for_while_there_was_no_redis_and_no_worker_is_sent_later(installation, mail_server):
+def test_mail_requested_without_redis_and_worker_is_sent_later(installation, mail_server):
     web = installation.start("web")
     wait_until(installation.answers, "the web process")
-    request_reset(installation)
+    request_password_reset(installation)
     web.terminate()
     web.wait(30)
     assert mail_server.mails == []
@@ -53,7 +53,7 @@ def test_a_mail_that_was_asked_for_while_there_was_no_redis_and_no_worker_is_sen
     wait_until(lambda: mail_server.mails, "the mail")
 
 
-def test_the_doctor_says_that_mails_reach_nobody(installation, mail_server):
+def test_doctor_reports_missing_or_unreachable_mail_server(installation, mail_server):
     del installation.env["PANEL_MAIL_URL"]
     assert "no server (PANEL_MAIL_URL)" in installation.run_panel("doctor", status=1)
     installation.env["PANEL_MAIL_URL"] = f"smtp://127.0.0.1:{find_free_port()}"

@@ -1,4 +1,5 @@
-"""A database that is held, full or stopped: answers, /readyz and logs say so, and every process recovers by itself."""
+"""A database that is locked, full or stopped: answers, /readyz and logs report it, and every process recovers without a
+restart."""
 
 import os
 import signal
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.processes
 FULL_DISK_MIB = 12
 
 
-def test_a_write_waits_for_a_held_database_and_is_then_refused(installation, customer):
+def test_write_to_locked_database_is_refused_after_wait(installation, customer):
     """A5, F5: another process holds SQLite's write lock."""
     installation.start("web")
     wait_until(installation.answers, "the web server")
@@ -36,16 +37,16 @@ def test_a_write_waits_for_a_held_database_and_is_then_refused(installation, cus
     assert "Traceback" not in installation.log("web")
 
 
-def crash(directory):
-    """Kill every process of the server whose data lie in the directory, and wait until they are gone."""
+def kill_postgresql(directory):
+    """Kill every process of the PostgreSQL server with this directory, and wait until they have ended."""
     pid = int((directory / "data" / "postmaster.pid").read_text().splitlines()[0])
     server = psutil.Process(pid)
     server.send_signal(signal.SIGQUIT)
     psutil.wait_procs([server], 30)
 
 
-def test_postgresql_is_stopped_and_started_again(tmp_path):
-    """F5: requests, workers, schedule and console go on without a restart."""
+def test_processes_recover_after_postgresql_restart(tmp_path):
+    """F5: web, workers, scheduler and console continue without a restart."""
     with postgres.run_server() as address:
         directory = Path(address.rpartition("=")[2])
         installation = Installation(
@@ -56,18 +57,18 @@ def test_postgresql_is_stopped_and_started_again(tmp_path):
             token = installation.run_panel("token", "user", "--email", "customer@example.com").strip()
             customer = Customer(installation, token)
             installation.up()
-            before = {process.pid for process in installation.all_processes()}
-            crash(directory)
-            write = lambda: installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)  # noqa: E731
-            status, answer = write()
+            before = {process.pid for process in installation.list_processes()}
+            kill_postgresql(directory)
+            create_project = lambda: installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)  # noqa: E731
+            status, answer = create_project()
             assert (status, answer["success"]) == (503, False)
             assert wait_until(lambda: installation.call("GET", "/readyz")[0] == 503, "the truth")
             assert installation.call("GET", "/readyz")[1]["parts"]["database"] != "ok"
             with restart_server(directory):
                 wait_until(installation.ready, "all to be ready again")
-                assert write()[0] == 200
+                assert create_project()[0] == 200
                 customer.finished(customer.deploy()[1])
-                assert {process.pid for process in installation.all_processes()} == before
+                assert {process.pid for process in installation.list_processes()} == before
                 assert "Traceback" not in installation.log()
         finally:
             installation.end()
@@ -75,11 +76,14 @@ def test_postgresql_is_stopped_and_started_again(tmp_path):
 
 @contextmanager
 def restart_server(directory):
-    owner = postgres.unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
+    options_of_owner = postgres.unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
     options = ["-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"]
     with (directory / "log").open("a") as log:
         process = subprocess.Popen(
-            [postgres.find_programs() / "postgres", "-D", directory / "data", *options], stderr=log, stdout=log, **owner
+            [postgres.find_programs() / "postgres", "-D", directory / "data", *options],
+            stderr=log,
+            stdout=log,
+            **options_of_owner,
         )
     try:
         postgres.is_ready(process, directory)
@@ -90,15 +94,15 @@ def restart_server(directory):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_full_disk(tmp_path):
-    """F6: the data directory is a small disk, mounted where only the test's processes see it."""
+def test_full_disk_is_reported_and_recovers(tmp_path):
+    """F6: the data directory is a small disk, mounted in a namespace of the test's processes."""
     command = ["unshare", "--mount", "--net", sys.executable, "-m", __name__, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[2])
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[2])
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def fill_disk(directory):
-    """Take what room the disk has left, so that nothing can be written any more."""
+    """Fill the disk, so that nothing more can be written."""
     with (directory / "filler").open("wb", buffering=0) as file:
         try:
             for size in (1 << 20, 1 << 12, 1):
@@ -111,7 +115,7 @@ def fill_disk(directory):
             os.fsync(file.fileno())
 
 
-def try_a_full_disk(directory):
+def run_full_disk_scenario(directory):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={FULL_DISK_MIB}m", "tmpfs", directory], check=True)
     installation = Installation(directory, PANEL_WEB_WORKERS="1")
@@ -122,10 +126,10 @@ def try_a_full_disk(directory):
         installation.start("web")
         wait_until(installation.answers, "the web server")
         names = (f"Fleet {number}" for number in range(100))
-        write = lambda: installation.call("POST", "/api/projects", {"name": next(names)}, token)  # noqa: E731
-        assert write()[0] == 200
+        create_project = lambda: installation.call("POST", "/api/projects", {"name": next(names)}, token)  # noqa: E731
+        assert create_project()[0] == 200
         fill_disk(directory)
-        answers = [write() for _ in range(20)]
+        answers = [create_project() for _ in range(20)]
         refused = [answer for status, answer in answers if status == 503]
         assert refused, answers
         assert {status for status, _ in answers} <= {200, 503}
@@ -134,7 +138,7 @@ def try_a_full_disk(directory):
         assert "disk full" in installation.call("GET", "/readyz")[1]["parts"]["database"]
         assert "FAILED  Data" in installation.run_panel("doctor", status=1)
         (directory / "filler").unlink()
-        assert write()[0] == 200
+        assert create_project()[0] == 200
         wait_until(lambda: installation.call("GET", "/readyz")[1]["parts"]["database"] == "ok", "the truth")
         assert "Traceback" not in installation.log("web")
     finally:
@@ -142,4 +146,4 @@ def try_a_full_disk(directory):
 
 
 if __name__ == "__main__":
-    try_a_full_disk(Path(sys.argv[1]))
+    run_full_disk_scenario(Path(sys.argv[1]))

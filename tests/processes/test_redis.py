@@ -1,4 +1,4 @@
-"""The parts with a Redis of their own, which comes late, is emptied and goes away."""
+"""The processes with an external Redis that starts late, loses its data and goes away."""
 
 import subprocess
 
@@ -38,7 +38,7 @@ def installation_settings(redis):
 
 
 def test_workers_wait_for_redis_and_survive_its_loss(installation, customer, redis):
-    """No part is started anew: the same processes go on."""
+    """No process is restarted: the same ones continue."""
     for part in ("web", "worker", "schedule"):
         installation.start(part)
     wait_until(lambda: "worker_waits_for_redis" in installation.log("worker"), "the worker to say what it lacks")

@@ -1,4 +1,4 @@
-"""`panel up`: the whole product as people run it, and what happens to it when its parts are killed."""
+"""`panel up` as operators run it, and its recovery from killed child processes."""
 
 import signal
 import sqlite3
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture
 def installation_settings():
-    """As many workers as there are where nobody says how many."""
+    """The default number of workers."""
     return {"PANEL_WORKERS": "2"}
 
 
-def test_it_serves_works_and_stops(installation, customer):
+def test_up_serves_runs_tasks_and_stops(installation, customer):
     up = installation.up()
     assert installation.call("GET", "/healthz") == (200, {"status": "ok"})
     parts = {"database": "ok", "redis": "ok", "workers": "ok"}
@@ -28,13 +28,13 @@ def test_it_serves_works_and_stops(installation, customer):
     instance, task = customer.deploy()
     customer.finished(task)
     assert customer.call("GET", f"/api/instance/{instance}")["state"] == "running"
-    everything = installation.all_processes()
+    processes = installation.list_processes()
     up.send_signal(signal.SIGTERM)
     assert up.wait(60) == 0
-    assert [process for process in everything if process.is_running()] == []
+    assert [process for process in processes if process.is_running()] == []
 
 
-def test_a_second_one_is_refused(installation):
+def test_second_up_is_refused(installation):
     installation.up()
     assert "All checks passed." in installation.run_panel("doctor")
     assert "is already running" in installation.run_panel("up", status=1)
@@ -42,8 +42,8 @@ def test_a_second_one_is_refused(installation):
     assert f"{installation.bind} is already in use" in installation.run_panel("up", status=1)
 
 
-def test_a_stop_finishes_the_request_under_way(installation, customer):
-    """The request waits for the database, which somebody else holds, when the signal comes."""
+def test_shutdown_finishes_running_request(installation, customer):
+    """The request waits for the locked database when the signal arrives."""
     up = installation.up()
     database = sqlite3.connect(installation.data_dir / "panel.db", isolation_level=None)
     with database, ThreadPoolExecutor() as pool:
@@ -59,12 +59,12 @@ def test_a_stop_finishes_the_request_under_way(installation, customer):
 
 
 def has_client_connection(installation):
-    """Whether a process holds a connection of a client."""
-    sockets = [found for process in installation.all_processes() for found in process.net_connections("tcp")]
-    return any(found.status == psutil.CONN_ESTABLISHED for found in sockets)
+    """Return whether a process has a connection of a client."""
+    sockets = [connection for process in installation.list_processes() for connection in process.net_connections("tcp")]
+    return any(connection.status == psutil.CONN_ESTABLISHED for connection in sockets)
 
 
-def test_shutdown_finishes_the_claimed_task(installation, customer):
+def test_shutdown_finishes_claimed_task(installation, customer):
     up = installation.up()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "5")
     _, task = customer.deploy()
@@ -76,21 +76,21 @@ def test_shutdown_finishes_the_claimed_task(installation, customer):
     assert row == ("completed", 1)
 
 
-def test_a_second_signal_hurries(installation, customer):
+def test_second_signal_ends_all_processes_at_once(installation, customer):
     up = installation.up()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600")
     _, task = customer.deploy()
     wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
-    everything = installation.all_processes()
+    processes = installation.list_processes()
     up.send_signal(signal.SIGTERM)
     wait_until(lambda: "worker_finishes" in installation.log(), "the workers to be asked")
     time.sleep(SIGNAL_DEBOUNCE_SECONDS)
     up.send_signal(signal.SIGTERM)
     up.wait(60)
-    assert [process for process in everything if process.is_running()] == []
+    assert [process for process in processes if process.is_running()] == []
 
 
-def test_parts_that_are_killed_come_back_and_work_goes_on(installation, customer):
+def test_killed_child_processes_are_restarted(installation, customer):
     installation.up()
     for name, program in (("web", "panel.cli web"), ("schedule", "schedule"), ("redis", "redis-server")):
         (killed,) = installation.parts(program)
@@ -101,7 +101,7 @@ def test_parts_that_are_killed_come_back_and_work_goes_on(installation, customer
     customer.finished(customer.deploy()[1])
 
 
-def test_a_task_survives_the_death_of_its_worker(installation, customer):
+def test_task_of_killed_workers_completes(installation, customer):
     installation.up()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600", "--count", "1")
     _, task = customer.deploy()
@@ -115,9 +115,9 @@ def test_a_task_survives_the_death_of_its_worker(installation, customer):
     assert "The worker was lost" in str(logs)
 
 
-def test_no_part_outlives_a_supervisor_that_was_killed(installation):
+def test_child_processes_end_with_killed_supervisor(installation):
     up = installation.up()
-    everything = installation.all_processes()
+    processes = installation.list_processes()
     up.kill()
     up.wait()
-    assert psutil.wait_procs(everything, 60)[1] == []
+    assert psutil.wait_procs(processes, 60)[1] == []

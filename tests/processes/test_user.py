@@ -1,4 +1,4 @@
-"""`panel user`: what an operator does for somebody who cannot get in."""
+"""`panel user` for people who cannot sign in."""
 
 import sqlite3
 
@@ -7,9 +7,11 @@ import pytest
 from tests.processes.conftest import find_free_port
 
 pytestmark = pytest.mark.processes
-EMAIL = ("--email", "customer@example.com")
-CODE = "insert into recovery_codes (id, account_id, secret_hash, created_at, updated_at) select 'x', id, 'y', ?1, ?1"
-FACTORS = "select two_factor_at, totp_step from accounts where email = 'customer@example.com'"
+EMAIL_OPTIONS = ("--email", "customer@example.com")
+INSERT_RECOVERY_CODE = (
+    "insert into recovery_codes (id, account_id, secret_hash, created_at, updated_at) select 'x', id, 'y', ?1, ?1"
+)
+SELECT_FACTORS = "select two_factor_at, totp_step from accounts where email = 'customer@example.com'"
 
 
 @pytest.fixture
@@ -19,45 +21,45 @@ def installation_settings():
 
 @pytest.fixture
 def query_database(installation):
-    """Asks the installation's database."""
+    """Return a function that runs a statement on the installation's database and returns the first row."""
 
-    def ask(question, *values):
+    def query(statement, *values):
         with sqlite3.connect(installation.data_dir / "panel.db") as database:
-            return database.execute(question, values).fetchone()
+            return database.execute(statement, values).fetchone()
 
-    return ask
+    return query
 
 
-def test_a_lost_password_and_lost_factors(installation, query_database):
+def test_user_command_resets_password_and_factors(installation, query_database):
     query_database("update accounts set two_factor_at = '2026-01-01 00:00:00', totp_step = 5")
-    query_database(f"{CODE} from accounts where email = 'customer@example.com'", "2026-01-01 00:00:00")
+    query_database(f"{INSERT_RECOVERY_CODE} from accounts where email = 'customer@example.com'", "2026-01-01 00:00:00")
     before = query_database("select password_hash from accounts where email = 'customer@example.com'")
-    installation.run_panel("user", "password", *EMAIL, "--password", "another long password")
+    installation.run_panel("user", "password", *EMAIL_OPTIONS, "--password", "another long password")
     assert query_database("select password_hash from accounts where email = 'customer@example.com'") != before
-    assert query_database(FACTORS) == ("2026-01-01 00:00:00", 5)
-    installation.run_panel("user", "reset-factors", *EMAIL)
-    assert query_database(FACTORS) == (None, None)
+    assert query_database(SELECT_FACTORS) == ("2026-01-01 00:00:00", 5)
+    installation.run_panel("user", "reset-factors", *EMAIL_OPTIONS)
+    assert query_database(SELECT_FACTORS) == (None, None)
     assert query_database("select count(*) from recovery_codes") == (0,)
     assert query_database("select count(*) from mails") == (2,)
 
 
-def test_what_is_done_there_stands_in_the_audit_log(installation, query_database):
+def test_cli_commands_are_recorded_in_audit_log(installation, query_database):
     installation.run_panel("user", "create", "--email", "new@example.com", "--password", "another long password")
-    installation.run_panel("user", "reset-factors", *EMAIL)
-    token = ("--ip", "127.0.0.1", "--name", "billing", "--description", "")
-    installation.run_panel("token", "billing", *token)
+    installation.run_panel("user", "reset-factors", *EMAIL_OPTIONS)
+    token_options = ("--ip", "127.0.0.1", "--name", "billing", "--description", "")
+    installation.run_panel("token", "billing", *token_options)
     installation.run_panel("token", "list")
-    found = query_database(
+    entries = query_database(
         "select group_concat(action || ' ' || object_type || ' ' || object_name, ', ') from"
         " (select * from audit where person = 'command line' and person_kind = 'command_line' order by id)"
-        " where action != 'panel.token.user'"  # the customer's, made with the installation
+        " where action != 'panel.token.user'"  # the customer's token, created with the installation
     )
-    assert found == (
+    assert entries == (
         "panel.user.create account new@example.com, panel.user.reset_factors account customer@example.com,"
         " panel.token.billing token billing",
     )
 
 
-def test_an_unknown_email_address_is_reported(installation):
-    said = installation.run_panel("user", "reset-factors", "--email", "nobody@example.com", status=1)
-    assert "No account has the email address" in said
+def test_unknown_email_address_is_reported(installation):
+    output = installation.run_panel("user", "reset-factors", "--email", "nobody@example.com", status=1)
+    assert "No account has the email address" in output

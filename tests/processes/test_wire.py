@@ -1,4 +1,5 @@
-"""What the real server does with bytes that are no request: it says so or hangs up, and goes on with the others."""
+"""Malformed bytes on the real server: it answers with an error or closes the connection, and continues to serve
+others."""
 
 import json
 import socket
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.processes
 ANSWER_TIMEOUT_SECONDS = 5
 """Below each of the server's own timeouts."""
 
-POST = b"POST /api/ssh-keys HTTP/1.1\r\nHost: x\r\n"
+POST_HEAD = b"POST /api/ssh-keys HTTP/1.1\r\nHost: x\r\n"
 BROKEN_REQUESTS = {
     "no request at all": b"GARBAGE\r\n\r\n",
     "the greeting of TLS": bytes.fromhex("16030100a5010000a10303") + b"\x00" * 200,
@@ -30,11 +31,11 @@ BROKEN_REQUESTS = {
     "NUL in a header": b"GET /api/connect HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n",
     "a header without a name": b"GET /api/connect HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n",
     "a header over two lines": b"GET /api/connect HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
-    "two kinds of length": POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "two lengths": POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-    "a negative length": POST + b"Content-Length: -1\r\n\r\n",
-    "a length that is no number": POST + b"Content-Length: abc\r\n\r\n",
-    "a coding that is none": POST + b"Transfer-Encoding: nosuch\r\n\r\n",
+    "two kinds of length": POST_HEAD + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two lengths": POST_HEAD + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+    "a negative length": POST_HEAD + b"Content-Length: -1\r\n\r\n",
+    "a length that is no number": POST_HEAD + b"Content-Length: abc\r\n\r\n",
+    "a coding that is none": POST_HEAD + b"Transfer-Encoding: nosuch\r\n\r\n",
 }
 ODD_REQUESTS = {
     "NUL in the path": (b"GET /api/instance/%00 HTTP/1.1\r\nHost: x\r\n\r\n", 404),
@@ -46,48 +47,51 @@ ODD_REQUESTS = {
 
 
 @pytest.fixture
-def web(installation):
+def web_installation(installation):
     installation.start("web")
     wait_until(installation.answers, "the web server")
     yield installation
-    wait_until(installation.answers, "the web server that goes on")
+    wait_until(installation.answers, "the web server after the test")
     assert "Traceback" not in installation.log("web")
     assert "WORKER TIMEOUT" not in installation.log("web")
 
 
-def connect_socket(web):
-    host, _, port = web.bind.partition(":")
+def connect_socket(installation):
+    host, _, port = installation.bind.partition(":")
     return socket.create_connection((host, int(port)), timeout=60)
 
 
-def send_bytes(web, sent, *more):
-    """What the server answers until it hangs up or goes on to wait."""
-    with connect_socket(web) as line:
-        heard = b""
-        with suppress(ConnectionError):  # it may hang up while we are still speaking
-            for part in (sent, *more):
-                line.sendall(part)
-            line.shutdown(socket.SHUT_WR)
-            while part := line.recv(65536):
-                heard += part
-    return heard
+def send_bytes(web_installation, data, *further_data):
+    """Return what the server sends until it closes the connection."""
+    with connect_socket(web_installation) as connection:
+        received = b""
+        with suppress(ConnectionError):  # the server may close before all is sent
+            for part in (data, *further_data):
+                connection.sendall(part)
+            connection.shutdown(socket.SHUT_WR)
+            while part := connection.recv(65536):
+                received += part
+    return received
 
 
-def status_of(heard):
-    return int(heard.split(b" ", 2)[1]) if heard else None
+def parse_status(received):
+    return int(received.split(b" ", 2)[1]) if received else None
 
 
-def test_malformed_http_requests_are_refused(web):
-    for what, sent in BROKEN_REQUESTS.items():
-        heard = send_bytes(web, sent)
-        assert heard == b"" or 400 <= status_of(heard) < 500 or status_of(heard) in (501, 505), (what, heard[:300])
-    for what, (sent, expected) in ODD_REQUESTS.items():
-        heard = send_bytes(web, sent)
-        assert status_of(heard) == expected, (what, heard[:500])
-        assert b"evil" not in heard
-    process = web.running[0]
+def test_malformed_http_requests_are_refused(web_installation):
+    for name, data in BROKEN_REQUESTS.items():
+        received = send_bytes(web_installation, data)
+        assert received == b"" or 400 <= parse_status(received) < 500 or parse_status(received) in (501, 505), (
+            name,
+            received[:300],
+        )
+    for name, (data, expected) in ODD_REQUESTS.items():
+        received = send_bytes(web_installation, data)
+        assert parse_status(received) == expected, (name, received[:500])
+        assert b"evil" not in received
+    process = web_installation.running[0]
     assert process.is_running()
-    assert "request_refused" not in web.log("web")  # nobody fills the logs with what is no request
+    assert "request_refused" not in web_installation.log("web")  # malformed requests must not fill the log
 
 
 REFUSED_HEADERS = {
@@ -102,58 +106,71 @@ REFUSED_HEADERS = {
 }
 
 
-@pytest.mark.parametrize("start", ["/api/v1/auth", "/api/v1/nosuch?a=b", "http://x/api/v1/auth"])
-def test_under_api_v1_also_what_cannot_be_read_is_refused_in_an_envelope(web, start):
-    """ENV-03, ERR-12: by a server that never asked the application."""
+@pytest.mark.parametrize("target", ["/api/v1/auth", "/api/v1/nosuch?a=b", "http://x/api/v1/auth"])
+def test_malformed_requests_below_api_v1_are_refused_in_envelope(web_installation, target):
+    """ENV-03, ERR-12: also when the server refuses the request before the application sees it."""
     for header, expected in REFUSED_HEADERS.items():
-        heard = send_bytes(web, b"POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (start.encode(), header))
-        head, _, body = heard.partition(b"\r\n\r\n")
-        assert status_of(heard) == expected, (header[:40], heard[:300])
+        received = send_bytes(
+            web_installation, b"POST %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % (target.encode(), header)
+        )
+        head, _, body = received.partition(b"\r\n\r\n")
+        assert parse_status(received) == expected, (header[:40], received[:300])
         assert b"x-api-envelope: v1" in head.lower()
-        found = json.loads(body)
-        assert (found.keys(), found["success"]) == ({"success", "message"}, False)
-    assert status_of(send_bytes(web, b"GET %s?%s HTTP/1.1\r\n\r\n" % (start.encode(), b"a" * 5000))) == 414
+        answer = json.loads(body)
+        assert (answer.keys(), answer["success"]) == ({"success", "message"}, False)
+    assert (
+        parse_status(send_bytes(web_installation, b"GET %s?%s HTTP/1.1\r\n\r\n" % (target.encode(), b"a" * 5000)))
+        == 414
+    )
 
 
-def test_programs_of_customers_get_json_and_browsers_a_page(web):
+def test_refusals_are_json_for_api_and_html_for_pages(web_installation):
     """ENV-32, ERR-12"""
     for path, kind in (("/api/connect", b"application/json"), ("/version", b"application/json"), ("/", b"text/html")):
-        heard = send_bytes(web, b"GET %s HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n" % (path.encode(), b"a" * 9000))
-        assert status_of(heard) == 431
-        assert b"content-type: " + kind in heard.lower()
-        assert b"x-api-envelope" not in heard.lower()
+        received = send_bytes(
+            web_installation, b"GET %s HTTP/1.1\r\nHost: x\r\nA: %s\r\n\r\n" % (path.encode(), b"a" * 9000)
+        )
+        assert parse_status(received) == 431
+        assert b"content-type: " + kind in received.lower()
+        assert b"x-api-envelope" not in received.lower()
 
 
 @pytest.mark.parametrize("method", [b"FOO", b"get", b"GETS"])
-def test_unknown_methods_are_refused_in_the_dialect_of_the_path(web, method):
+def test_unknown_methods_are_refused_in_dialect_of_path(web_installation, method):
     """ERR-12"""
     for path, kind in ((b"/api/instances", b"application/json"), (b"/", b"text/html")):
-        heard = send_bytes(web, b"%s %s HTTP/1.1\r\nHost: x\r\n\r\n" % (method, path))
-        assert (status_of(heard), b"content-type: " + kind in heard.lower()) == (501, True)
-    assert status_of(send_bytes(web, b"PROPFIND /api/instances HTTP/1.1\r\nHost: x\r\n\r\n")) == 405
+        received = send_bytes(web_installation, b"%s %s HTTP/1.1\r\nHost: x\r\n\r\n" % (method, path))
+        assert (parse_status(received), b"content-type: " + kind in received.lower()) == (501, True)
+    assert parse_status(send_bytes(web_installation, b"PROPFIND /api/instances HTTP/1.1\r\nHost: x\r\n\r\n")) == 405
 
 
-def test_request_bodies_in_pieces(web, fresh_installation):
-    start = POST + b"Authorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n" % fresh_installation[1].encode()
-    closing = start + b"Connection: close\r\n\r\n"
-    good = b'9\r\n{"name": \r\n4\r\n"k"}\r\n0\r\n\r\n'
-    heard = send_bytes(web, closing, good)
-    assert (status_of(heard), b"public_key" in heard, b'"name"' in heard) == (422, True, False)  # the name arrived
-    assert status_of(send_bytes(web, closing, b"zz\r\n{}\r\n0\r\n\r\n")) == 400
-    assert status_of(send_bytes(web, closing, b"5\r\n{}")) == 400  # ends too early
-    piece = b"10000\r\n" + b" " * 65536 + b"\r\n"
-    assert status_of(send_bytes(web, closing, piece * (MAX_BODY_BYTES // 65536 + 1), b"0\r\n\r\n")) in (413, None)
+def test_chunked_request_bodies(web_installation, fresh_installation):
+    head = POST_HEAD + b"Authorization: Bearer %s\r\nTransfer-Encoding: chunked\r\n" % fresh_installation[1].encode()
+    closing_head = head + b"Connection: close\r\n\r\n"
+    valid_body = b'9\r\n{"name": \r\n4\r\n"k"}\r\n0\r\n\r\n'
+    received = send_bytes(web_installation, closing_head, valid_body)
+    assert (parse_status(received), b"public_key" in received, b'"name"' in received) == (
+        422,
+        True,
+        False,
+    )  # the name was parsed
+    assert parse_status(send_bytes(web_installation, closing_head, b"zz\r\n{}\r\n0\r\n\r\n")) == 400
+    assert parse_status(send_bytes(web_installation, closing_head, b"5\r\n{}")) == 400  # ends too early
+    chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
+    assert parse_status(
+        send_bytes(web_installation, closing_head, chunk * (MAX_BODY_BYTES // 65536 + 1), b"0\r\n\r\n")
+    ) in (413, None)
 
 
-def test_lengths_that_are_not_true(web, fresh_installation):
-    start = POST + b"Connection: close\r\nAuthorization: Bearer %s\r\n" % fresh_installation[1].encode()
-    assert status_of(send_bytes(web, start + b"Content-Length: 500\r\n\r\n{}")) == 400
-    assert status_of(send_bytes(web, start + b"Content-Length: 1\r\n\r\n{}")) == 400  # half an object
-    assert status_of(send_bytes(web, start + b"Content-Length: 999999999999\r\n\r\n{}")) == 413
+def test_wrong_content_length_is_refused(web_installation, fresh_installation):
+    head = POST_HEAD + b"Connection: close\r\nAuthorization: Bearer %s\r\n" % fresh_installation[1].encode()
+    assert parse_status(send_bytes(web_installation, head + b"Content-Length: 500\r\n\r\n{}")) == 400
+    assert parse_status(send_bytes(web_installation, head + b"Content-Length: 1\r\n\r\n{}")) == 400  # truncated JSON
+    assert parse_status(send_bytes(web_installation, head + b"Content-Length: 999999999999\r\n\r\n{}")) == 413
 
 
 @pytest.mark.parametrize(
-    "begun",
+    "incomplete_request",
     [
         b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: ",
         b"POST /sign-in HTTP/1.1\r\nHost: x\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 100\r\n"
@@ -161,27 +178,27 @@ def test_lengths_that_are_not_true(web, fresh_installation):
     ],
     ids=["header", "body"],
 )
-def test_those_who_never_finish_hold_nobody_up(web, begun):
-    """Finding F1: more of them than there are threads, and others are answered while they wait."""
-    lines = [connect_socket(web) for _ in range(30)]
-    for line in lines:
-        line.sendall(begun)
+def test_incomplete_requests_do_not_delay_others(web_installation, incomplete_request):
+    """Finding F1: more incomplete requests than threads, and others are answered meanwhile."""
+    connections = [connect_socket(web_installation) for _ in range(30)]
+    for connection in connections:
+        connection.sendall(incomplete_request)
     began = time.monotonic()
-    assert all(web.answers() for _ in range(10))
+    assert all(web_installation.answers() for _ in range(10))
     assert time.monotonic() - began < ANSWER_TIMEOUT_SECONDS
-    for line in lines:
-        line.close()
+    for connection in connections:
+        connection.close()
 
 
-def test_many_pipelined_connections(web, fresh_installation):
-    """Broken and right requests side by side."""
-    broken = list(BROKEN_REQUESTS.values())
+def test_malformed_requests_do_not_affect_parallel_requests(web_installation, fresh_installation):
+    """Malformed and valid requests in parallel."""
+    malformed_requests = list(BROKEN_REQUESTS.values())
 
-    def one(number):
+    def send_request(number):
         if number % 2:
-            return web.call("GET", "/api/connect", token=fresh_installation[1])[0]
-        send_bytes(web, broken[number % len(broken)])
+            return web_installation.call("GET", "/api/connect", token=fresh_installation[1])[0]
+        send_bytes(web_installation, malformed_requests[number % len(malformed_requests)])
         return None
 
     with ThreadPoolExecutor(8) as pool:
-        assert {found for found in pool.map(one, range(120)) if found} == {200}
+        assert {status for status in pool.map(send_request, range(120)) if status} == {200}
