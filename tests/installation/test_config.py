@@ -1,4 +1,4 @@
-"""Settings that nothing could work with stop the start, with a sentence (C11, E7 of the acceptance)."""
+"""Invalid settings stop the start with a message (C11, E7 of the acceptance)."""
 
 import pytest
 
@@ -25,23 +25,23 @@ INVALID_SETTINGS = {
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, values in INVALID_SETTINGS.items() for value in values]
 )
-def test_a_wrong_setting_is_named(tmp_path, name, value):
+def test_invalid_setting_is_named_in_error(tmp_path, name, value):
     with pytest.raises(ConfigError, match=name):
         load({"PANEL_DATA_DIR": str(tmp_path), "PANEL_SECRET_KEY": "test", name: value})
 
 
-def test_a_path_in_place_of_certificates_gets_a_hint(tmp_path):
+def test_path_instead_of_certificates_gets_hint(tmp_path):
     path = tmp_path / "ca.pem"
     path.write_text("-----BEGIN CERTIFICATE-----")
     with pytest.raises(ConfigError, match=f"PANEL_WEBHOOK_CA_FILE={path}"):
         Config(data_dir=tmp_path, secret_key="test", webhook_ca=str(path))
 
 
-def test_certificates_are_taken(tmp_path, file_server_authority):
+def test_valid_certificates_are_accepted(tmp_path, file_server_authority):
     assert Config(data_dir=tmp_path, secret_key="test", webhook_ca=file_server_authority.pem).webhook_ca
 
 
-def test_a_setting_and_its_file_are_not_given_both(tmp_path):
+def test_setting_and_its_file_are_mutually_exclusive(tmp_path):
     (tmp_path / "key").write_text("abc")
     environ = {"PANEL_DATA_DIR": str(tmp_path), "PANEL_SECRET_KEY": "a", "PANEL_SECRET_KEY_FILE": str(tmp_path / "key")}
     with pytest.raises(ConfigError, match="Remove one of them"):
@@ -49,5 +49,5 @@ def test_a_setting_and_its_file_are_not_given_both(tmp_path):
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1:8000", "[::]:80", ":8000", "unix:/run/panel.sock", "localhost:1"])
-def test_usual_addresses_are_taken(tmp_path, bind):
+def test_valid_bind_addresses_are_accepted(tmp_path, bind):
     assert Config(data_dir=tmp_path, secret_key="test", bind=bind, database_url="postgres://p@h/d").bind == bind

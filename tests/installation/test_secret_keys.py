@@ -1,4 +1,4 @@
-"""A wrong or missing secret key is noticed, and no new one appears beside a filled database (F3)."""
+"""A wrong or missing secret key is detected, and no new key is created beside a filled database (F3)."""
 
 import sqlite3
 from contextlib import contextmanager
@@ -35,14 +35,14 @@ def filled_database(tmp_path):
     return tmp_path
 
 
-def test_another_key_is_refused(filled_database):
+def test_wrong_secret_key_is_refused(filled_database):
     with open_database(filled_database, "old" * 20) as app:
         assert startup_checks.check_installation(app)
     with open_database(filled_database, "new" * 20) as app, pytest.raises(ConfigError, match="secret key is wrong"):
         startup_checks.check_installation(app)
 
 
-def test_keys_are_rotated_and_every_one_in_use_is_needed(filled_database):
+def test_key_rotation_requires_every_used_key(filled_database):
     for keys in ("b" * 40 + "," + "old" * 20, "c" * 40 + "," + "b" * 40 + "," + "old" * 20):
         with open_database(filled_database, keys) as app:
             assert startup_checks.check_installation(app)
@@ -51,7 +51,7 @@ def test_keys_are_rotated_and_every_one_in_use_is_needed(filled_database):
             startup_checks.check_installation(app)
 
 
-def test_an_installation_of_an_earlier_version_is_judged_by_what_it_has_encrypted(filled_database):
+def test_key_of_earlier_version_is_checked_by_encrypted_values(filled_database):
     with open_database(filled_database, "old" * 20):
         session.add(Account(email="ada@example.com", password_hash="x", totp_secret="a secret"))
         session.execute(InstallationValue.__table__.delete())
@@ -62,30 +62,30 @@ def test_an_installation_of_an_earlier_version_is_judged_by_what_it_has_encrypte
         assert startup_checks.check_installation(app)
 
 
-def test_no_key_is_made_beside_a_filled_database(filled_database):
+def test_no_key_is_created_for_filled_database(filled_database):
     with pytest.raises(ConfigError, match="No new key was made"):
         load({"PANEL_DATA_DIR": str(filled_database)})
     assert not (filled_database / "secret_key").exists()
 
 
-def test_a_new_installation_gets_a_key_of_its_own(tmp_path):
+def test_new_installation_gets_random_key(tmp_path):
     environ = {"PANEL_DATA_DIR": str(tmp_path / "new")}
-    made = load(environ).secret_key
-    assert len(made) >= 48
-    assert load(environ).secret_key == made
+    secret_key = load(environ).secret_key
+    assert len(secret_key) >= 48
+    assert load(environ).secret_key == secret_key
     assert (tmp_path / "new" / "secret_key").stat().st_mode & 0o777 == 0o600
     (tmp_path / "new" / "secret_key").write_text("")
     with pytest.raises(ConfigError, match="is empty"):
         load(environ)
 
 
-def test_no_key_is_made_while_the_database_is_away(tmp_path):
+def test_no_key_is_created_while_database_is_unreachable(tmp_path):
     environ = {"PANEL_DATA_DIR": str(tmp_path), "PANEL_DATABASE_URL": f"postgresql://x@/x?host={tmp_path}"}
     with pytest.raises(ConfigError, match="does not say whether it is new"):
         load(environ)
 
 
-def test_a_database_of_an_unknown_revision_is_explained(filled_database):
+def test_unknown_database_revision_is_explained(filled_database):
     """F2: no traceback and no bare revision."""
     with sqlite3.connect(filled_database / "panel.db") as database:
         database.execute("update alembic_version set version_num = '382ff56878d3'")
@@ -100,7 +100,7 @@ def test_a_database_of_an_unknown_revision_is_explained(filled_database):
     assert "start a fresh installation" in result.output
 
 
-def test_a_database_that_is_behind_or_empty_is_explained(filled_database, tmp_path, monkeypatch):
+def test_outdated_or_empty_database_is_explained(filled_database, tmp_path, monkeypatch):
     later = schema_revision.known_revisions()[0] | {"next"}, {"next"}
     monkeypatch.setattr(schema_revision, "known_revisions", lambda: later)
     with open_database(filled_database, "old" * 20) as app, pytest.raises(ConfigError, match="panel db upgrade"):
@@ -110,10 +110,10 @@ def test_a_database_that_is_behind_or_empty_is_explained(filled_database, tmp_pa
         startup_checks.check_installation(app)
 
 
-def test_revisions_are_those_that_alembic_finds():
+def test_known_revisions_equal_those_of_alembic():
     from alembic.script import ScriptDirectory
 
     scripts = ScriptDirectory(str(schema_revision.ROOT / "panel" / "migrations"))
-    every, newest = schema_revision.known_revisions()
-    assert every == {script.revision for script in scripts.walk_revisions()}
-    assert newest == set(scripts.get_heads())
+    revisions, heads = schema_revision.known_revisions()
+    assert revisions == {script.revision for script in scripts.walk_revisions()}
+    assert heads == set(scripts.get_heads())

@@ -1,4 +1,4 @@
-"""Parts that end are started again soon, and one of several stays at work (F8)."""
+"""Child processes that end are restarted soon, and one of several keeps running (F8)."""
 
 import signal
 import sys
@@ -11,40 +11,40 @@ from panel.supervisor import ChildProcess, Supervisor
 
 
 @pytest.fixture
-def signals():
+def restored_signal_handlers():
     before = {name: signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)}
     yield
     for name, handler in before.items():
         signal.signal(name, handler)
 
 
-def restart_delays(ends, *, has_sibling, lives=1.0):
-    part = ChildProcess("worker 1", "true")
-    found = []
-    for _ in range(ends):
-        part.started = time.monotonic() - lives
-        found.append(part.backoff(has_sibling))
-    return found
+def compute_restart_delays(restart_count, *, has_sibling, lifetime_seconds=1.0):
+    child_process = ChildProcess("worker 1", "true")
+    delays = []
+    for _ in range(restart_count):
+        child_process.started = time.monotonic() - lifetime_seconds
+        delays.append(child_process.backoff(has_sibling))
+    return delays
 
 
-def test_the_first_start_is_at_once_and_further_ones_later():
-    assert restart_delays(7, has_sibling=True) == [0, 1, 2, 4, 8, 15, 15]
+def test_restart_delay_grows_after_first_restart():
+    assert compute_restart_delays(7, has_sibling=True) == [0, 1, 2, 4, 8, 15, 15]
 
 
-def test_alone_it_waits_less():
-    assert restart_delays(7, has_sibling=False) == [0, 1, 2, 4, 4, 4, 4]
+def test_restart_delay_without_sibling_is_shorter():
+    assert compute_restart_delays(7, has_sibling=False) == [0, 1, 2, 4, 4, 4, 4]
 
 
-def test_a_part_that_lived_is_started_at_once():
-    assert restart_delays(5, has_sibling=True, lives=supervisor.STABLE_AFTER_SECONDS + 1) == [0] * 5
+def test_stable_process_is_restarted_at_once():
+    assert compute_restart_delays(5, has_sibling=True, lifetime_seconds=supervisor.STABLE_AFTER_SECONDS + 1) == [0] * 5
 
 
-def test_two_workers_are_not_away_together(signals, capsys):
-    """Both are killed again and again; within some seconds one works."""
-    sleeping = (sys.executable, "-c", "import time; time.sleep(600)")
-    workers = [ChildProcess(f"worker {number}", *sleeping) for number in (1, 2)]
-    kept = Supervisor()
-    kept.keep(*workers)
+def test_one_of_two_killed_workers_is_restarted_soon(restored_signal_handlers, capsys):
+    """Both are killed repeatedly; within seconds one runs again."""
+    command = (sys.executable, "-c", "import time; time.sleep(600)")
+    workers = [ChildProcess(f"worker {number}", *command) for number in (1, 2)]
+    supervisor_under_test = Supervisor()
+    supervisor_under_test.keep(*workers)
     try:
         for _ in range(4):
             for worker in workers:
@@ -53,8 +53,8 @@ def test_two_workers_are_not_away_together(signals, capsys):
                     worker.process.wait()
             began = time.monotonic()
             while not any(worker.running for worker in workers):
-                kept.turn(0.05)
+                supervisor_under_test.turn(0.05)
                 assert time.monotonic() - began < supervisor.MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS + 1
     finally:
-        kept.asked = 2
-        kept.stop(*workers)
+        supervisor_under_test.asked = 2
+        supervisor_under_test.stop(*workers)
