@@ -29,23 +29,23 @@ CHECKED_COLUMNS = {"media_downloads": ({"image_id": None}, {"image_id": "2"})}
 SAMPLE_TIME = datetime(2026, 11, 23, tzinfo=UTC)
 
 
-def sample_value(column, number):
+def build_sample_value(column, number):
     """Return a value of the column's type. Ids are the row's number, so rows refer to each other."""
-    kind = column.type
-    if isinstance(kind, JSON):
+    column_type = column.type
+    if isinstance(column_type, JSON):
         return []
-    if isinstance(kind, Money):
+    if isinstance(column_type, Money):
         return Decimal(number)
-    kind = (kind.impl_instance if isinstance(kind, TypeDecorator) else kind).python_type
-    fixed = {datetime: SAMPLE_TIME, date: SAMPLE_TIME.date(), bool: number == 1}
-    return fixed[kind] if kind in fixed else kind(number)
+    column_type = (column_type.impl_instance if isinstance(column_type, TypeDecorator) else column_type).python_type
+    fixed_values = {datetime: SAMPLE_TIME, date: SAMPLE_TIME.date(), bool: number == 1}
+    return fixed_values[column_type] if column_type in fixed_values else column_type(number)
 
 
 def fill_tables():
     """Insert two rows into each table, numbered 1 (all columns) and 2 (required columns)."""
     for table in db.metadata.sorted_tables:
         for number in (1, 2):
-            values = {c.name: sample_value(c, number) for c in table.c if number == 1 or not c.nullable}
+            values = {c.name: build_sample_value(c, number) for c in table.c if number == 1 or not c.nullable}
             values |= CHECKED_COLUMNS.get(table.name, ({}, {}))[number - 1]
             db.session.execute(insert(table).values(values))
     db.session.commit()

@@ -44,7 +44,7 @@ def open_database(tmp_path, url):
         db.engine.dispose()
 
 
-def test_filled_database_of_every_release_is_upgraded(release_database, empty_database, tmp_path):
+def test_database_of_every_release_is_upgraded(release_database, empty_database, tmp_path):
     with open_database(tmp_path, empty_database):
         if db.engine.dialect.name == "sqlite":
             release_database.rename(db.engine.url.database)
@@ -62,7 +62,7 @@ def test_filled_database_of_every_release_is_upgraded(release_database, empty_da
 
 
 def test_released_migrations_are_unchanged(release_database, tmp_path):
-    """A database that was made by a release and one that is made today are equal at the revision of the release."""
+    """A database of a release and one that is created today are equal at the revision of the release."""
     engine = create_engine(f"sqlite:///{release_database}")
     released = describe_schema(engine)
     with engine.connect() as connection:
@@ -70,11 +70,11 @@ def test_released_migrations_are_unchanged(release_database, tmp_path):
     engine.dispose()
     with open_database(tmp_path, f"sqlite:///{tmp_path / 'today.db'}"):
         flask_migrate.upgrade(revision=revision)
-        assert describe_schema(db.engine) == released, "Released migrations stay as they are: write another one."
+        assert describe_schema(db.engine) == released, "Released migrations must not change: write another one."
 
 
 def test_every_released_version_has_a_dump():
-    """A release has a section in the changelog. Tags are not asked: a clone may lack them."""
+    """A release has a section in the changelog. Tags are not checked: a clone may lack them."""
     released = {FIRST_VERSION, *CHANGELOG_VERSION.findall((ROOT / "CHANGELOG.md").read_text())}
     assert released <= {path.name.removesuffix(".sql.gz") for path in DUMPS}
 
@@ -102,10 +102,12 @@ def copy_database(source_url, target):
         with target.begin() as copy:
             for table in target_tables.sorted_tables:
                 rows = connection.execute(select(source_tables.tables[table.name])).mappings()
-                copy.execute(insert(table), [{name: with_zone(value) for name, value in row.items()} for row in rows])
+                copy.execute(
+                    insert(table), [{name: add_time_zone(value) for name, value in row.items()} for row in rows]
+                )
     source.dispose()
 
 
-def with_zone(value):
-    """SQLite stores times without their zone, UTC."""
+def add_time_zone(value):
+    """SQLite stores times in UTC, without their zone."""
     return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
