@@ -7,7 +7,7 @@ from panel.models import Hypervisor, Instance
 from panel.services import hypervisors, instances
 from tests.migrations.conftest import reload
 
-MIGRATIONS = "/api/v1/migrations"
+MIGRATIONS_PATH = "/api/v1/migrations"
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
@@ -21,7 +21,10 @@ def test_migration_is_requested_and_followed_to_its_end(
 ):
     """INS-11"""
     answer = api_as(
-        "admin", "POST", MIGRATIONS, json={"instance_id": running_instance.id, "hypervisor_id": second_hypervisor.id}
+        "admin",
+        "POST",
+        MIGRATIONS_PATH,
+        json={"instance_id": running_instance.id, "hypervisor_id": second_hypervisor.id},
     )
     assert (answer.status_code, answer.json["data"].keys()) == (200, {"task_id", "migration_id"})
     for account, path in (("admin", instance_path), ("owner", f"/api/instance/{running_instance.id}")):
@@ -44,8 +47,8 @@ def test_migration_is_requested_and_followed_to_its_end(
     )
     log_lines = api_as("admin", "GET", f"/api/v1/migration/{row['id']}/logs").json["data"]["logs"]
     assert "Migrating the machine" in [line["message"] for line in log_lines]
-    assert [migration["id"] for migration in api_as("admin", "GET", MIGRATIONS).json["data"]] == [row["id"]]
-    assert api_as("admin", "GET", f"{MIGRATIONS}?status=failed").json["data"] == []
+    assert [migration["id"] for migration in api_as("admin", "GET", MIGRATIONS_PATH).json["data"]] == [row["id"]]
+    assert api_as("admin", "GET", f"{MIGRATIONS_PATH}?status=failed").json["data"] == []
     assert api_as("admin", "GET", instance_path).json["data"]["state"] == "running"
     assert api_as("admin", "GET", f"/api/v1/migration/{UNKNOWN_ID}").status_code == 404
 
@@ -113,7 +116,10 @@ def test_unsuitable_target_is_refused_with_reason(
         setattr(second_hypervisor, name, value)
     session.commit()
     answer = api_as(
-        "admin", "POST", MIGRATIONS, json={"instance_id": running_instance.id, "hypervisor_id": second_hypervisor.id}
+        "admin",
+        "POST",
+        MIGRATIONS_PATH,
+        json={"instance_id": running_instance.id, "hypervisor_id": second_hypervisor.id},
     )
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"hypervisor_id"})
     assert sentence in answer.json["message"]
@@ -127,7 +133,10 @@ def test_target_without_capacity_is_refused(api_as, running_instance, second_hyp
     second_hypervisor.memory_mb = 100
     session.commit()
     answer = api_as(
-        "admin", "POST", MIGRATIONS, json={"instance_id": running_instance.id, "hypervisor_id": second_hypervisor.id}
+        "admin",
+        "POST",
+        MIGRATIONS_PATH,
+        json={"instance_id": running_instance.id, "hypervisor_id": second_hypervisor.id},
     )
     assert (answer.status_code, answer.json["reason"]) == (422, "resources_not_sufficient")
     precheck = api_as("admin", "GET", f"{instance_path}/cluster-migrate/precheck?target_node=node-2").json["data"]
@@ -143,7 +152,7 @@ def test_impossible_migrations_are_refused(api_as, cast, running_instance, secon
     session.commit()
 
     def request_migration(**body):
-        return api_as("admin", "POST", MIGRATIONS, json={"instance_id": running_instance.id, **body})
+        return api_as("admin", "POST", MIGRATIONS_PATH, json={"instance_id": running_instance.id, **body})
 
     assert "another location" in request_migration(hypervisor_id=distant_hypervisor.id).json["message"]
     assert "already there" in request_migration(hypervisor_id=running_instance.hypervisor_id).json["message"]
@@ -151,9 +160,9 @@ def test_impossible_migrations_are_refused(api_as, cast, running_instance, secon
         409,
         "instance_running",
     )
-    refused = api_as("admin", "POST", MIGRATIONS, json={"instance_id": undeployed_instance.id})
+    refused = api_as("admin", "POST", MIGRATIONS_PATH, json={"instance_id": undeployed_instance.id})
     assert (refused.status_code, refused.json["reason"]) == (409, "not_deployed")
-    assert api_as("admin", "POST", MIGRATIONS, json={"instance_id": UNKNOWN_ID}).json["errors"].keys() == {
+    assert api_as("admin", "POST", MIGRATIONS_PATH, json={"instance_id": UNKNOWN_ID}).json["errors"].keys() == {
         "instance_id"
     }
     session.get(Hypervisor, cast.node.id).status = "down"
@@ -167,10 +176,13 @@ def test_migration_is_refused_during_exclusive_task(api_as, running_instance, se
     instances.actions.enqueue(running_instance, "deploy", "exclusive", actor="test")
     session.commit()
     answer = api_as(
-        "admin", "POST", MIGRATIONS, json={"instance_id": running_instance.id, "hypervisor_id": second_hypervisor.id}
+        "admin",
+        "POST",
+        MIGRATIONS_PATH,
+        json={"instance_id": running_instance.id, "hypervisor_id": second_hypervisor.id},
     )
     assert (answer.status_code, answer.json["reason"]) == (409, "task_running")
-    assert api_as("admin", "GET", MIGRATIONS).json["data"] == []
+    assert api_as("admin", "GET", MIGRATIONS_PATH).json["data"] == []
 
 
 def test_migration_is_stopped_restarted_and_rolled_back(
@@ -187,7 +199,7 @@ def test_migration_is_stopped_restarted_and_rolled_back(
     assert post_operation("restart").status_code == 200
     run_tasks()
     assert reload(running_instance).hypervisor_id == second_hypervisor.id
-    migration_id = api_as("admin", "GET", f"{MIGRATIONS}?status=completed").json["data"][0]["id"]
+    migration_id = api_as("admin", "GET", f"{MIGRATIONS_PATH}?status=completed").json["data"][0]["id"]
     assert api_as("admin", "POST", f"/api/v1/migration/{migration_id}/rollback").status_code == 200
     run_tasks()
     assert (reload(running_instance).hypervisor_id, reload(running_instance).state) == (cast.node.id, "running")
@@ -222,7 +234,7 @@ def test_restart_and_rollback_are_refused_while_node_is_silent(
         answer = api_as("admin", "POST", f"/api/v1/migration/{row.id}/{operation}")
         assert answer.json["reason"] == "hypervisor_unreachable"
     assert answer.status_code == 503
-    assert len(api_as("admin", "GET", MIGRATIONS).json["data"]) == 1
+    assert len(api_as("admin", "GET", MIGRATIONS_PATH).json["data"]) == 1
 
 
 def test_hypervisor_is_evacuated(api_as, cast, running_instance, second_hypervisor):
@@ -238,11 +250,11 @@ def test_migration_list_query_count_is_constant(api_as, start_migration, running
     start_migration()
     run_tasks()
     queries.clear()
-    api_as("admin", "GET", MIGRATIONS)
+    api_as("admin", "GET", MIGRATIONS_PATH)
     query_count = len(queries)
-    for row in api_as("admin", "GET", MIGRATIONS).json["data"]:
+    for row in api_as("admin", "GET", MIGRATIONS_PATH).json["data"]:
         api_as("admin", "POST", f"/api/v1/migration/{row['id']}/rollback")
         run_tasks()
     queries.clear()
-    assert len(api_as("admin", "GET", MIGRATIONS).json["data"]) == 2
+    assert len(api_as("admin", "GET", MIGRATIONS_PATH).json["data"]) == 2
     assert len(queries) == query_count

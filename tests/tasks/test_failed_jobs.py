@@ -11,7 +11,7 @@ from panel.services import instances
 from worker.engine.registry import TASK_TYPES, TaskType
 from worker.nodes.base import Refused
 
-PATH = "/api/v1/system/failed-jobs"
+FAILED_JOBS_PATH = "/api/v1/system/failed-jobs"
 SECRET = "k33p-this-secret"
 
 
@@ -36,11 +36,11 @@ def fail_deploy(cast, run_tasks, monkeypatch):
 
 def test_failed_jobs_are_grouped(api_as, fail_deploy):
     """OTH-02"""
-    empty = api_as("admin", "GET", PATH).json
+    empty = api_as("admin", "GET", FAILED_JOBS_PATH).json
     assert (empty["success"], empty["data"]) == (True, {"total": 0, "groups": []})
     first, second = fail_deploy(Refused("no")), fail_deploy(Refused("no again"))
     third = fail_deploy(KeyError("x"))
-    answer = api_as("admin", "GET", PATH).json
+    answer = api_as("admin", "GET", FAILED_JOBS_PATH).json
     assert answer["data"]["total"] == 3
     groups = {group["exception_class"]: group for group in answer["data"]["groups"]}
     fields = {"queue", "job", "exception_class", "count", "first_failed_at", "last_failed_at"}
@@ -56,7 +56,7 @@ def test_failed_jobs_are_grouped(api_as, fail_deploy):
 def test_cancelled_tasks_are_not_failed_jobs(api_as, fail_deploy):
     fail_deploy(Refused("no")).status = "cancelled"
     session.commit()
-    assert api_as("admin", "GET", PATH).json["data"]["total"] == 0
+    assert api_as("admin", "GET", FAILED_JOBS_PATH).json["data"]["total"] == 0
 
 
 def test_since_excludes_earlier_failures(api_as, fail_deploy):
@@ -64,14 +64,14 @@ def test_since_excludes_earlier_failures(api_as, fail_deploy):
     failed = fail_deploy(Refused("no")).finished_at
     for moment, total in ((failed - timedelta(seconds=1), 1), (failed, 1), (failed + timedelta(seconds=1), 0)):
         for text in (moment.isoformat(), moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), moment.replace(tzinfo=None)):
-            answer = api_as("admin", "GET", PATH, query_string={"since": str(text)})
+            answer = api_as("admin", "GET", FAILED_JOBS_PATH, query_string={"since": str(text)})
             assert answer.json["data"]["total"] == total, text
 
 
 @pytest.mark.parametrize("since", ["yesterday-ish", "", "2026-13-01T00:00:00Z", "1767225600"])
 def test_unparseable_since_is_refused(api_as, since):
     """OTH-04"""
-    answer = api_as("admin", "GET", PATH, query_string={"since": since})
+    answer = api_as("admin", "GET", FAILED_JOBS_PATH, query_string={"since": since})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"since"})
 
 
@@ -79,7 +79,7 @@ def test_failed_jobs_contain_no_payloads_or_messages(api_as, fail_deploy):
     """OTH-05"""
     fail_deploy(Refused(f"cannot use {SECRET}", f"virsh: {SECRET}"))
     fail_deploy(RuntimeError(SECRET))
-    answer = api_as("admin", "GET", PATH)
+    answer = api_as("admin", "GET", FAILED_JOBS_PATH)
     assert answer.json["data"]["total"] == 2
     assert SECRET not in answer.text
     assert "example.com" not in answer.text
@@ -88,12 +88,12 @@ def test_failed_jobs_contain_no_payloads_or_messages(api_as, fail_deploy):
 def test_failed_jobs_query_count_is_constant(api_as, fail_deploy, queries):
     fail_deploy(Refused("no"))
     queries.clear()
-    api_as("admin", "GET", PATH)
+    api_as("admin", "GET", FAILED_JOBS_PATH)
     query_count = len(queries)
     for _ in range(5):
         fail_deploy(Refused("no"))
     queries.clear()
-    api_as("admin", "GET", PATH)
+    api_as("admin", "GET", FAILED_JOBS_PATH)
     assert len(queries) == query_count
 
 

@@ -27,13 +27,13 @@ CLUSTER_EVENT_KINDS = [kind for kind, row in EVENT_KINDS.items() if row.resource
 def received_bodies(receiver, run_deliveries):
     """Return a function that returns the bodies received since its last call, oldest first."""
 
-    def bodies():
+    def read_bodies():
         run_deliveries()
-        bodies_received = [json.loads(post.body) for post in receiver.posts]
+        bodies = [json.loads(post.body) for post in receiver.posts]
         receiver.posts.clear()
-        return bodies_received
+        return bodies
 
-    return bodies
+    return read_bodies
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def deploy(cast, run_tasks):
     return deploy_instance
 
 
-def body_kinds(bodies):
+def list_event_kinds(bodies):
     return [body["event"]["kind"] for body in bodies]
 
 
@@ -110,7 +110,7 @@ def test_suspension_events_name_their_reason(cast, subscribe, received_bodies, d
     session.commit()
     run_tasks()
     bodies = received_bodies()
-    assert body_kinds(bodies) == ["instance.suspended", "instance.unsuspended"]
+    assert list_event_kinds(bodies) == ["instance.suspended", "instance.unsuspended"]
     assert [body["event"]["data"] for body in bodies] == [{"reason": reason}] * 2
 
 
@@ -129,16 +129,16 @@ def test_deploy_event_becomes_reinstalled_within_a_week(cast, subscribe, receive
     instance = deploy(cast.instance())
     advance_clock(days=6)
     deploy(instance)
-    assert body_kinds(received_bodies()) == ["instance.deployed", "instance.reinstalled"]
+    assert list_event_kinds(received_bodies()) == ["instance.deployed", "instance.reinstalled"]
     advance_clock(days=8)
     deploy(instance)
-    assert body_kinds(received_bodies()) == ["instance.deployed"]
+    assert list_event_kinds(received_bodies()) == ["instance.deployed"]
     session.execute(delete(Event))
     session.commit()
     deploy(instance)
-    assert body_kinds(received_bodies()) == ["instance.deployed"]
+    assert list_event_kinds(received_bodies()) == ["instance.deployed"]
     deploy(instance)
-    assert body_kinds(received_bodies()) == ["instance.reinstalled"]
+    assert list_event_kinds(received_bodies()) == ["instance.reinstalled"]
 
 
 # --- events of clusters
@@ -173,7 +173,7 @@ def test_event_kinds_match_exactly(subscribe, received_bodies, emit_cluster_even
     emit_cluster_event("pool.created.scale_failed")
     assert received_bodies() == []
     emit_cluster_event("pool.created")
-    assert body_kinds(received_bodies()) == ["pool.created"]
+    assert list_event_kinds(received_bodies()) == ["pool.created"]
 
 
 def test_fanout_wildcard_delivers_once(cast, subscribe, received_bodies, emit_cluster_event):
@@ -181,7 +181,7 @@ def test_fanout_wildcard_delivers_once(cast, subscribe, received_bodies, emit_cl
     subscribe(event_kinds=["*", "instance.created"])
     cast.instance()
     emit_cluster_event("cert.renewed")
-    assert sorted(body_kinds(received_bodies())) == ["cert.renewed", "instance.created"]
+    assert sorted(list_event_kinds(received_bodies())) == ["cert.renewed", "instance.created"]
 
 
 @pytest.mark.parametrize("kind", ["cluster.updated", "pool.deleted", "admin.reset_state", "cert.renewed"])
@@ -194,7 +194,7 @@ def test_fanout_respects_cluster_filter(cast, subscribe, received_bodies, emit_c
     cast.instance()
     bodies = received_bodies()
     assert [body["cluster"]["id"] for body in bodies if "cluster" in body] == [selected.id]
-    assert body_kinds(bodies).count("instance.created") == 1
+    assert list_event_kinds(bodies).count("instance.created") == 1
 
 
 def test_subscription_gets_only_events_of_its_account(cast, subscribe, received_bodies, deliveries):

@@ -82,11 +82,11 @@ def test_slow_poll_does_not_overwrite_newer_event(
 ):
     """The node had answered `on` before the guest went off, and the event arrived before the answer."""
 
-    def meanwhile():
+    def power_off_with_event():
         node.guest_powers_off(running_instance.id)
         send_power_event(running_instance, Power.off)
 
-    with fault_at("machines", then=meanwhile, after=True):
+    with fault_at("machines", then=power_off_with_event, after=True):
         poll_node()
     assert running_instance.state == "stopped"
     assert event_kinds(running_instance).count("instance.status_changed") == 1
@@ -100,13 +100,13 @@ def test_power_off_event_during_start_is_kept(
     request_action(running_instance, "poweroff")
     run_tasks()
 
-    def meanwhile():
+    def send_on_and_off_events():
         send_power_event(running_instance, Power.on)
         node.guest_powers_off(running_instance.id)
         send_power_event(running_instance, Power.off)
 
     task = request_action(running_instance, "start")
-    with fault_at("start", then=meanwhile, after=True):
+    with fault_at("start", then=send_on_and_off_events, after=True):
         run_tasks()
     assert task.status == "completed"
     assert running_instance.state == "stopped"
@@ -137,14 +137,14 @@ def test_power_call_result_overrides_poll_begun_during_call(
         run_tasks()
     poll_times = []
 
-    def poll_meanwhile():
+    def poll_during_call():
         with fault_at("machines", then=lambda: poll_times.append(clock.now()), after=True):
             advance_time(seconds=1)
             poll_node()
             advance_time(seconds=1)
 
     task = request_action(running_instance, action)
-    with fault_at(call, then=poll_meanwhile):
+    with fault_at(call, then=poll_during_call):
         run_tasks()
     assert (task.status, running_instance.state) == ("completed", state)
     for instance in state_reports.lock_instances(running_instance.id):
@@ -240,13 +240,13 @@ def test_machine_being_destroyed_is_not_reported_missing(
 ):
     missing_flags = []
 
-    def meanwhile():
+    def send_event_and_poll():
         send_power_event(running_instance, None)
         poll_node()
         missing_flags.append(running_instance.missing_on_node)
 
     request_action(running_instance, "destroy")
-    with fault_at("delete", then=meanwhile, after=True):
+    with fault_at("delete", then=send_event_and_poll, after=True):
         run_tasks()
     assert missing_flags == [False]
     assert reload(running_instance) is None
@@ -345,12 +345,12 @@ def test_overtaken_poll_failure_is_ignored(cast, running_instance, node, poll_no
     """A later poll had an answer from the node before the call of the first one fails."""
     polls = iter([poll_node])
 
-    def meanwhile():
+    def poll_then_fail():
         for poll in polls:
             poll()
             node.fault("machines", "silent", 1)
 
-    with fault_at("machines", then=meanwhile):
+    with fault_at("machines", then=poll_then_fail):
         poll_node()
     assert node.faults() == []
     assert cast.node.status == "up"

@@ -173,12 +173,12 @@ def test_destroy_cancels_running_deploy_and_runs_after_it(
     instance, task = request_deploy()
     destroys, statuses = [], []
 
-    def destroy():
+    def request_destroy():
         destroys.append(request_action(reload(instance), "destroy"))
         run_task(destroys[0])  # a worker receives the notification at once
         statuses.append(reload_task(destroys[0]).status)
 
-    with fault_at(step, then=destroy):
+    with fault_at(step, then=request_destroy):
         run_tasks()
     assert statuses == ["queued"]
     assert reload_task(task).status == ("completed" if step == "start" else "cancelled")
@@ -245,7 +245,7 @@ def test_worker_without_lease_changes_nothing(
     instance, task = request_deploy()
     statuses = []
 
-    def hang():
+    def lose_lease():
         if not statuses:
             statuses.append(reload_task(task).status)
             manual_reaper.advance(60)
@@ -253,7 +253,7 @@ def test_worker_without_lease_changes_nothing(
             statuses.append(reload_task(task).status)
             node.fault("create_disk", "refuse", 1)
 
-    with fault_at("create_disk", then=hang):
+    with fault_at("create_disk", then=lose_lease):
         run_task(task)
     assert statuses == ["running", "completed"]
     assert (reload_task(task).status, reload_task(task).attempt, reload_task(task).error) == ("completed", 2, None)
@@ -268,14 +268,14 @@ def test_worker_without_lease_does_not_roll_back(
     instance, task = request_deploy()
     disk = machine_spec.build_disk(instance.disks[0])
 
-    def hang():
+    def lose_lease():
         manual_reaper.advance(60)
         task_context = runner.TaskContext(claiming.claim(task.id, "the other"), "the other")
         task_context.undo("delete_disk", disk.pool, disk.name)
         node.create_disk(disk, machine_spec.node_image(cast.image))
         node.fault("define", "refuse", 1)
 
-    with fault_at("define", then=hang):
+    with fault_at("define", then=lose_lease):
         run_task(task)
     assert node.faults() == []
     assert (reload_task(task).status, reload_task(task).worker) == ("running", "the other")
@@ -412,11 +412,11 @@ def test_shutdown_completes_on_power_event(
     node.set_guest(running_instance.id, heeds_shutdown=False)
     task, polls = request_action(running_instance, "shutdown"), []
 
-    def off():
+    def power_off_with_event():
         node.guest_powers_off(running_instance.id)
         node_sync.on_power_event(running_instance.hypervisor_id, running_instance.id, Power.off)
 
-    sleep_effects = iter([None, None, off])
+    sleep_effects = iter([None, None, power_off_with_event])
     monkeypatch.setattr(instance_tasks.time, "sleep", lambda _: (next(sleep_effects) or str)())
     with fault_at("power", then=lambda: polls.append(1)):
         run_tasks()

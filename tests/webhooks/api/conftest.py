@@ -1,4 +1,4 @@
-"""Webhook subscriptions on the customers' API (specification 2.4, 4.6, 6.1, 8)."""
+"""Fixtures for webhook subscriptions on the customers' API (specification 2.4, 4.6, 6.1, 8)."""
 
 import pytest
 
@@ -20,41 +20,41 @@ UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 SUBSCRIPTIONS_PATH = "/api/webhook-subscriptions"
 
 
-def item_path(subscription, *rest):
-    return "/".join((f"/api/webhook-subscription/{subscription}", *rest))
+def build_subscription_path(subscription_id, *parts):
+    return "/".join((f"/api/webhook-subscription/{subscription_id}", *parts))
 
 
 @pytest.fixture
 def create_subscription(api_as):
-    """A subscription of the owner, as the API shows it."""
+    """Return a function that creates a subscription by the API and returns its JSON."""
 
-    def made(who="owner", **facts):
-        answer = api_as(who, "POST", SUBSCRIPTIONS_PATH, json={**SUBSCRIPTION_BODY, **facts})
+    def create(who="owner", **changes):
+        answer = api_as(who, "POST", SUBSCRIPTIONS_PATH, json={**SUBSCRIPTION_BODY, **changes})
         assert answer.status_code == 201, answer.json
         return answer.json["webhook_subscription"]
 
-    return made
+    return create
 
 
 @pytest.fixture
-def refused_field(api_as):
-    """Sends a body that must be refused; returns what is said of a field."""
+def get_field_error(api_as):
+    """Return a function that sends an invalid body and returns the error of a field."""
 
-    def refused(field, path=SUBSCRIPTIONS_PATH, method="POST", **facts):
-        body = {**(SUBSCRIPTION_BODY if method == "POST" else {}), **facts}
+    def send_and_get_error(field, path=SUBSCRIPTIONS_PATH, method="POST", **changes):
+        body = {**(SUBSCRIPTION_BODY if method == "POST" else {}), **changes}
         answer = api_as("owner", method, path, json={name: value for name, value in body.items() if value is not ...})
         assert answer.status_code == 422, answer.json
         assert WEBHOOK_SECRET not in answer.text
-        named = [name for name in answer.json["errors"] if name.partition(".")[0] == field]
-        assert named, answer.json
-        return answer.json["errors"][named[0]][0]
+        names = [name for name in answer.json["errors"] if name.partition(".")[0] == field]
+        assert names, answer.json
+        return answer.json["errors"][names[0]][0]
 
-    return refused
+    return send_and_get_error
 
 
-def add_finished_delivery(subscription, **facts):
-    """A delivery that is over, of an event of its own."""
-    row = session.get(WebhookSubscription, subscription)
+def add_finished_delivery(subscription_id, **values):
+    """Add a delivery that has ended, with its own event."""
+    row = session.get(WebhookSubscription, subscription_id)
     event = Event(
         account_id=row.account_id,
         kind="instance.created",
@@ -64,10 +64,10 @@ def add_finished_delivery(subscription, **facts):
     )
     session.add(event)
     session.flush()
-    known = {"status": "delivered", "attempts": 1, "response_code": 204, "duration_ms": 84}
-    made = WebhookDelivery(
-        account_id=row.account_id, subscription=row, event=event, event_kind=event.kind, **{**known, **facts}
+    defaults = {"status": "delivered", "attempts": 1, "response_code": 204, "duration_ms": 84}
+    delivery = WebhookDelivery(
+        account_id=row.account_id, subscription=row, event=event, event_kind=event.kind, **{**defaults, **values}
     )
-    session.add(made)
+    session.add(delivery)
     session.commit()
-    return made
+    return delivery

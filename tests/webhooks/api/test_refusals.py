@@ -1,4 +1,4 @@
-"""What a webhook subscription may not be, and how that is said."""
+"""Invalid webhook subscriptions and their error messages."""
 
 import ipaddress
 import uuid
@@ -9,40 +9,40 @@ from sqlalchemy import func, select
 from panel.core.db import session
 from panel.models import WebhookSubscription
 from panel.services.webhooks import subscriptions, url_policy
-from tests.webhooks.api.conftest import SUBSCRIPTION_BODY, SUBSCRIPTIONS_PATH, item_path
+from tests.webhooks.api.conftest import SUBSCRIPTION_BODY, SUBSCRIPTIONS_PATH, build_subscription_path
 
 pytestmark = pytest.mark.usefixtures("unlimited")
 
 
-def test_webhook_subscription_required_fields(refused_field):
+def test_webhook_subscription_required_fields(get_field_error):
     """WHK-09, WHK-11, WHK-22, WHK-24, WHK-25"""
     for field in ("name", "url", "secret", "event_kinds"):
-        assert refused_field(field, **{field: ...}) == "Missing data for required field."
-        refused_field(field, **{field: None})
+        assert get_field_error(field, **{field: ...}) == "Missing data for required field."
+        get_field_error(field, **{field: None})
     for value in ("instance.created", "*", {}, 1, []):
-        refused_field("event_kinds", event_kinds=value)
+        get_field_error("event_kinds", event_kinds=value)
 
 
-def test_webhook_subscription_field_lengths(create_subscription, refused_field):
+def test_webhook_subscription_field_lengths(create_subscription, get_field_error):
     """WHK-10, WHK-13, WHK-23, WHK-26"""
-    long = "https://1.1.1.1/" + "a" * (1024 - 16)
+    longest_url = "https://1.1.1.1/" + "a" * (1024 - 16)
     assert create_subscription(name="n" * 255)["name"] == "n" * 255
-    assert create_subscription(url=long)["url"] == long
+    assert create_subscription(url=longest_url)["url"] == longest_url
     for length in (16, 255):
         create_subscription(secret="s" * length)
     assert create_subscription(event_kinds=["instance.created", *["pool.created"] * 49])["event_kinds"] == [
         "instance.created",
         "pool.created",
     ]
-    refused_field("name", name="n" * 256)
-    refused_field("name", name="")
-    refused_field("url", url=long + "a")
+    get_field_error("name", name="n" * 256)
+    get_field_error("name", name="")
+    get_field_error("url", url=longest_url + "a")
     for length in (15, 256):
-        refused_field("secret", secret="s" * length)
-    refused_field("event_kinds", event_kinds=["instance.created"] * 51)
+        get_field_error("secret", secret="s" * length)
+    get_field_error("event_kinds", event_kinds=["instance.created"] * 51)
 
 
-BAD_URLS = [
+REFUSED_URLS = [
     "http://1.1.1.1/",
     "ftp://1.1.1.1/",
     "//1.1.1.1/",
@@ -71,84 +71,104 @@ BAD_URLS = [
 ]
 
 
-@pytest.mark.parametrize("url", BAD_URLS)
-def test_addresses_that_are_refused(create_subscription, refused_field, api_as, url):
-    """WHK-12, WHK-14, WHK-15, WHK-16, WHK-17, WHK-19, WHK-20, and WHK-21: on PATCH, which keeps the old one."""
-    assert refused_field("url", url=url).endswith(".")
-    path = item_path(create_subscription()["id"])
-    refused_field("url", path, "PATCH", url=url)
+@pytest.mark.parametrize("url", REFUSED_URLS)
+def test_url_that_is_not_public_https_is_refused(create_subscription, get_field_error, api_as, url):
+    """WHK-12, WHK-14, WHK-15, WHK-16, WHK-17, WHK-19, WHK-20, and WHK-21: a PATCH keeps the old URL."""
+    assert get_field_error("url", url=url).endswith(".")
+    path = build_subscription_path(create_subscription()["id"])
+    get_field_error("url", path, "PATCH", url=url)
     assert api_as("owner", "GET", path).json["webhook_subscription"]["url"] == SUBSCRIPTION_BODY["url"]
 
 
-def test_names_that_lead_inside_are_refused(refused_field, monkeypatch, create_subscription):
+def test_name_of_internal_address_is_refused(get_field_error, monkeypatch, create_subscription):
     """WHK-18"""
-    known = {
+    addresses_by_name = {
         "inside.example.com": ["1.1.1.1", "127.0.0.1"],
         "six.example.com": ["::1"],
         "good.example.com": ["1.1.1.1"],
     }
-    monkeypatch.setattr(url_policy, "resolve", lambda name: [ipaddress.ip_address(each) for each in known[name]])
-    assert "127.0.0.1" in refused_field("url", url="https://inside.example.com/")
-    assert "::1" in refused_field("url", url="https://six.example.com/")
+    monkeypatch.setattr(
+        url_policy, "resolve", lambda name: [ipaddress.ip_address(address) for address in addresses_by_name[name]]
+    )
+    assert "127.0.0.1" in get_field_error("url", url="https://inside.example.com/")
+    assert "::1" in get_field_error("url", url="https://six.example.com/")
     assert create_subscription(url="https://good.example.com/")["url"] == "https://good.example.com/"
 
 
 @pytest.mark.parametrize("kind", ["instance.exploded", "instance.*", "Instance.created", "", "**", "instance.created "])
-def test_unknown_kinds_are_named_and_the_catalog_is_pointed_to(refused_field, kind):
+def test_unknown_event_kind_error_names_kind_and_catalog(get_field_error, kind):
     """WHK-27, WHK-28"""
-    message = refused_field("event_kinds", event_kinds=["instance.created", kind])
+    message = get_field_error("event_kinds", event_kinds=["instance.created", kind])
     assert repr(kind) in message
     assert "GET /api/webhook-event-kinds" in message
 
 
-def test_webhook_cluster_filter_is_validated(create_subscription, refused_field, monkeypatch):
+def test_webhook_cluster_filter_is_validated(create_subscription, get_field_error, monkeypatch):
     """WHK-31, WHK-32, WHK-33, WHK-34"""
     ids = [str(uuid.uuid4()) for _ in range(101)]
-    assert "no such cluster" in refused_field("cluster_filter", cluster_filter=[ids[0]])
+    assert "no such cluster" in get_field_error("cluster_filter", cluster_filter=[ids[0]])
     assert create_subscription(cluster_filter=[])["cluster_filter"] is None
     assert create_subscription(cluster_filter=None)["cluster_filter"] is None
-    refused_field("cluster_filter", cluster_filter=["abc"])
-    refused_field("cluster_filter", cluster_filter=ids[0])
+    get_field_error("cluster_filter", cluster_filter=["abc"])
+    get_field_error("cluster_filter", cluster_filter=ids[0])
     monkeypatch.setattr(subscriptions, "get_cluster_ids", lambda access: set(ids[:100]))
     assert create_subscription(cluster_filter=ids[:100])["cluster_filter"] == ids[:100]
-    made = create_subscription(cluster_filter=[ids[1], ids[1].upper()])
-    assert made["cluster_filter"] == [ids[1]]
-    assert "Longer than maximum length 100" in refused_field("cluster_filter", cluster_filter=ids)
-    assert ids[100] in refused_field("cluster_filter", item_path(made["id"]), "PATCH", cluster_filter=[ids[100]])
+    subscription = create_subscription(cluster_filter=[ids[1], ids[1].upper()])
+    assert subscription["cluster_filter"] == [ids[1]]
+    assert "Longer than maximum length 100" in get_field_error("cluster_filter", cluster_filter=ids)
+    assert ids[100] in get_field_error(
+        "cluster_filter", build_subscription_path(subscription["id"]), "PATCH", cluster_filter=[ids[100]]
+    )
 
 
-NO_OBJECTS = [b"{", b"[]", b'[{"name": "x"}]', b"1", b"null", b"", b'"text"', b"true", b"\xff", b'{"a": NaN}', b"a=b"]
+INVALID_JSON_BODIES = [
+    b"{",
+    b"[]",
+    b'[{"name": "x"}]',
+    b"1",
+    b"null",
+    b"",
+    b'"text"',
+    b"true",
+    b"\xff",
+    b'{"a": NaN}',
+    b"a=b",
+]
 
 
-@pytest.mark.parametrize("body", NO_OBJECTS)
-def test_bodies_that_are_no_objects(api_as, create_subscription, body):
-    """WHK-54; a PATCH of nothing changes nothing"""
+@pytest.mark.parametrize("body", INVALID_JSON_BODIES)
+def test_body_that_is_no_json_object_is_refused(api_as, create_subscription, body):
+    """WHK-54; an empty PATCH changes nothing."""
     answer = api_as("owner", "POST", SUBSCRIPTIONS_PATH, data=body, content_type="application/json")
     assert (answer.status_code, answer.json["success"]) == (422, False)
     answer = api_as(
-        "owner", "PATCH", item_path(create_subscription()["id"]), data=body, content_type="application/json"
+        "owner",
+        "PATCH",
+        build_subscription_path(create_subscription()["id"]),
+        data=body,
+        content_type="application/json",
     )
     assert answer.status_code == (200 if body in (b"", b"null") else 422)
 
 
 @pytest.mark.parametrize("field", [*SUBSCRIPTION_BODY, "cluster_filter", "enabled"])
-def test_values_of_wrong_types(refused_field, field):
+def test_wrong_value_types_are_refused(get_field_error, field):
     """WHK-54"""
     for value in (1, 1.5, {"a": 1}, [[1]], [{}], [None], True if field != "enabled" else "yes", "\x00" * 20):
         if isinstance(value, str) and field == "event_kinds":
             continue
-        refused_field(field, **{field: value})
+        get_field_error(field, **{field: value})
     assert session.scalar(select(func.count()).select_from(WebhookSubscription)) == 0
 
 
-def test_unknown_fields_are_named(refused_field):
-    refused_field("consecutive_failures", consecutive_failures=0)
+def test_unknown_field_is_named_in_error(get_field_error):
+    get_field_error("consecutive_failures", consecutive_failures=0)
 
 
 @pytest.mark.parametrize("name", [" ", "   ", "\u00a0", "a\u202eb"])
-def test_blank_names_are_refused(create_subscription, refused_field, api_as, name):
+def test_blank_name_is_refused(create_subscription, get_field_error, api_as, name):
     """WHK-09, finding B6: on create and on change; spaces at the ends do not count."""
-    refused_field("name", name=name)
-    made = create_subscription(name="  Inventory ")
-    assert made["name"] == "Inventory"
-    refused_field("name", path=item_path(made["id"]), method="PATCH", name=name)
+    get_field_error("name", name=name)
+    subscription = create_subscription(name="  Inventory ")
+    assert subscription["name"] == "Inventory"
+    get_field_error("name", path=build_subscription_path(subscription["id"]), method="PATCH", name=name)
