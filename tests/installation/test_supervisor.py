@@ -51,10 +51,10 @@ def test_one_of_two_killed_workers_is_restarted_soon(restored_signal_handlers, c
                 if worker.running:
                     worker.kill()
                     worker.process.wait()
-            began = time.monotonic()
+            started_at = time.monotonic()
             while not any(worker.running for worker in workers):
                 supervisor_under_test.turn(0.05)
-                assert time.monotonic() - began < supervisor.MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS + 1
+                assert time.monotonic() - started_at < supervisor.MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS + 1
     finally:
         supervisor_under_test.asked = 2
         supervisor_under_test.stop(*workers)

@@ -36,9 +36,9 @@ def test_cli_does_not_prompt_without_terminal(installation):
     """A script without a description continues, instead of waiting or ending with "Aborted!"."""
     assert installation.run_panel("token", "admin").startswith("pa_")
     assert installation.run_panel("token", "billing", "--name", "shop").strip()
-    listed = installation.run_panel("token", "list")
-    assert re.search(r"admin +active +127\.0\.0\.1 +never used +command line\n", listed)
-    assert re.search(r"billing +active +127\.0\.0\.1 +never used +shop\n", listed)
+    token_list = installation.run_panel("token", "list")
+    assert re.search(r"admin +active +127\.0\.0\.1 +never used +command line\n", token_list)
+    assert re.search(r"billing +active +127\.0\.0\.1 +never used +shop\n", token_list)
     for command in ("create", "password", "reset-factors"):
         assert "Missing option '--email'" in installation.run_panel("user", command, status=2)
 
@@ -103,12 +103,15 @@ def test_cli_user_commands(installation):
 
 
 def test_cli_hypervisor_commands(installation):
-    added = installation.run_panel(
+    output = installation.run_panel(
         "node", "add", "second", "--driver", "simulated", "--uri", "simulated://", "--group", "far"
     )
-    assert added.startswith("second is up: simulated, 64 cores")
-    listed = installation.run_panel("node", "list").splitlines()
-    assert [re.split(r"\s+", line)[:3] for line in listed] == [["second", "far", "up"], ["simulated", "local", "up"]]
+    assert output.startswith("second is up: simulated, 64 cores")
+    node_lines = installation.run_panel("node", "list").splitlines()
+    assert [re.split(r"\s+", line)[:3] for line in node_lines] == [
+        ["second", "far", "up"],
+        ["simulated", "local", "up"],
+    ]
     installation.run_panel("node", "fault", "second", "ping", "refuse", "--count", "1")
     assert "fault refuse on ping" in installation.run_panel("node", "check", "second", status=1)
     assert installation.run_panel("node", "check", "second").startswith("second is up")

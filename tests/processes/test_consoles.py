@@ -102,7 +102,7 @@ def test_vnc_session_opens_after_worker_is_replaced(site):
     site.kill_process("worker")
     start_count = site.at.log("worker").count("worker_started")
     site.start_process("worker")
-    wait_until(lambda: site.at.log("worker").count("worker_started") > start_count, "the second one")
+    wait_until(lambda: site.at.log("worker").count("worker_started") > start_count, "the second worker")
     assert site.read_close_reason(console_session) == NO_PICTURE_MESSAGE
 
 
@@ -110,7 +110,7 @@ def test_restarted_console_server_opens_earlier_sessions(site):
     console_session = site.create_session("console")
     site.kill_process("console")
     site.start_process("console")
-    wait_until(lambda: site.at.log("console").count("consoles_started") == 2, "the second one")
+    wait_until(lambda: site.at.log("console").count("consoles_started") == 2, "the second console server")
     assert site.read_close_reason(console_session) == NO_PICTURE_MESSAGE
 
 

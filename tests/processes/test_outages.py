@@ -62,10 +62,10 @@ def test_processes_recover_after_postgresql_restart(tmp_path):
             create_project = lambda: installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)  # noqa: E731
             status, answer = create_project()
             assert (status, answer["success"]) == (503, False)
-            assert wait_until(lambda: installation.call("GET", "/readyz")[0] == 503, "the truth")
+            assert wait_until(lambda: installation.call("GET", "/readyz")[0] == 503, "the status of the database")
             assert installation.call("GET", "/readyz")[1]["parts"]["database"] != "ok"
             with restart_server(directory):
-                wait_until(installation.ready, "all to be ready again")
+                wait_until(installation.ready, "the panel to be ready")
                 assert create_project()[0] == 200
                 customer.finished(customer.deploy()[1])
                 assert {process.pid for process in installation.list_processes()} == before
@@ -139,7 +139,9 @@ def run_full_disk_scenario(directory):
         assert "FAILED  Data" in installation.run_panel("doctor", status=1)
         (directory / "filler").unlink()
         assert create_project()[0] == 200
-        wait_until(lambda: installation.call("GET", "/readyz")[1]["parts"]["database"] == "ok", "the truth")
+        wait_until(
+            lambda: installation.call("GET", "/readyz")[1]["parts"]["database"] == "ok", "the status of the database"
+        )
         assert "Traceback" not in installation.log("web")
     finally:
         installation.end()

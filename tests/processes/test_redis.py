@@ -41,14 +41,14 @@ def test_workers_wait_for_redis_and_survive_its_loss(installation, customer, red
     """No process is restarted: the same ones continue."""
     for part in ("web", "worker", "schedule"):
         installation.start(part)
-    wait_until(lambda: "worker_waits_for_redis" in installation.log("worker"), "the worker to say what it lacks")
-    wait_until(lambda: "schedule_waits" in installation.log("schedule"), "the schedule to say what it lacks")
+    wait_until(lambda: "worker_waits_for_redis" in installation.log("worker"), "the log entry of the worker")
+    wait_until(lambda: "schedule_waits" in installation.log("schedule"), "the log entry of the scheduler")
     wait_until(installation.answers, "the web server")
     assert installation.call("GET", "/readyz")[0] == 503
     _, task = customer.deploy()
 
     redis.start()
-    wait_until(installation.ready, "the worker to be heard")
+    wait_until(installation.ready, "the worker to be ready")
     customer.finished(task)
 
     Redis(port=redis.port).flushall()

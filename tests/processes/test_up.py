@@ -51,7 +51,7 @@ def test_shutdown_finishes_running_request(installation, customer):
         request = pool.submit(customer.call, "POST", "/api/ssh-key/generate", {"name": "late", "algorithm": "ed25519"})
         wait_until(lambda: has_client_connection(installation), "the request to arrive")
         up.send_signal(signal.SIGTERM)
-        wait_until(lambda: "web_stopping" in installation.log(), "the web server to be asked")
+        wait_until(lambda: "web_stopping" in installation.log(), "the web server to receive the signal")
         assert not request.done()
         database.execute("rollback")
         assert request.result()["success"]
@@ -68,7 +68,7 @@ def test_shutdown_finishes_claimed_task(installation, customer):
     up = installation.up()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "5")
     _, task = customer.deploy()
-    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
+    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to run")
     up.send_signal(signal.SIGTERM)
     assert up.wait(60) == 0
     with sqlite3.connect(installation.data_dir / "panel.db") as database:
@@ -80,10 +80,10 @@ def test_second_signal_ends_all_processes_at_once(installation, customer):
     up = installation.up()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600")
     _, task = customer.deploy()
-    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
+    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to run")
     processes = installation.list_processes()
     up.send_signal(signal.SIGTERM)
-    wait_until(lambda: "worker_finishes" in installation.log(), "the workers to be asked")
+    wait_until(lambda: "worker_finishes" in installation.log(), "the workers to receive the signal")
     time.sleep(SIGNAL_DEBOUNCE_SECONDS)
     up.send_signal(signal.SIGTERM)
     up.wait(60)
@@ -97,7 +97,7 @@ def test_killed_child_processes_are_restarted(installation, customer):
         killed.kill()
         wait_until(lambda: not killed.is_running() and installation.parts(program), name)  # noqa: B023  (called at once)
         assert f"part={name}" in installation.log()
-    wait_until(installation.ready, "all to be ready again")
+    wait_until(installation.ready, "the panel to be ready")
     customer.finished(customer.deploy()[1])
 
 
@@ -105,7 +105,7 @@ def test_task_of_killed_workers_completes(installation, customer):
     installation.up()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600", "--count", "1")
     _, task = customer.deploy()
-    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to be at work")
+    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to run")
     workers = installation.parts("panel.cli worker")
     assert len(workers) == 2
     for worker in workers:

@@ -55,10 +55,10 @@ def measure_p99_seconds(address, path, token, seconds):
     durations, deadline = [], time.monotonic() + seconds
     with Connection(socket.create_connection(address, 30)) as connection:
         while time.monotonic() < deadline:
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             connection.send(request)
             assert connection.read_answer()[0] == 200
-            durations.append(time.perf_counter() - began)
+            durations.append(time.perf_counter() - started_at)
             time.sleep(0.03)  # below the rate limit of a token
     return statistics.quantiles(durations, n=100)[98]
 

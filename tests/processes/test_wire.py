@@ -183,9 +183,9 @@ def test_incomplete_requests_do_not_delay_others(web_installation, incomplete_re
     connections = [connect_socket(web_installation) for _ in range(30)]
     for connection in connections:
         connection.sendall(incomplete_request)
-    began = time.monotonic()
+    started_at = time.monotonic()
     assert all(web_installation.answers() for _ in range(10))
-    assert time.monotonic() - began < ANSWER_TIMEOUT_SECONDS
+    assert time.monotonic() - started_at < ANSWER_TIMEOUT_SECONDS
     for connection in connections:
         connection.close()
 

@@ -19,13 +19,13 @@ def test_shutdown_finishes_running_requests(start_server):
     with server.connect() as idle, server.connect() as busy:
         busy.send(b"GET /sleep/2.0 HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(0.5)
-        began = time.monotonic()
+        started_at = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert idle.read_rest() == b""
         status, head, _ = busy.read_answer()
         assert (status, b"connection: close" in head.lower()) == (200, True)
         assert server.process.wait(20) == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - started_at < 10
 
 
 def test_second_signal_ends_server_at_once(start_server):

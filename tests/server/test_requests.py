@@ -121,7 +121,7 @@ def test_mutated_requests_are_answered_or_refused(server):
 def test_well_formed_chunks_are_joined(server):
     """Issue 12.1, sandbox-clients rule 6: with extensions, in any packets; a trailer does not become a header."""
     body = b'5\r\nhello\r\n6;name=value;other="a b"\r\n world\r\n0\r\nX-Trailer: t\r\n\r\n'
-    for parts in ([CHUNKED + body], [CHUNKED, body], [bytes([each]) for each in CHUNKED + body]):
+    for parts in ([CHUNKED + body], [CHUNKED, body], [bytes([byte]) for byte in CHUNKED + body]):
         status, answer = server.call(*parts)
         assert (status, answer["body"]) == (200, "hello world")
         assert answer["environ"]["CONTENT_LENGTH"] == "11"
@@ -133,7 +133,7 @@ def test_well_formed_chunks_are_joined(server):
 
 def test_pipelined_requests_are_answered_without_delay_in_order(server):
     """Finding A1: the second of two requests in one packet waited for the end of the connection."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     with server.connect() as connection:
         connection.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(50)))
         paths = [json.loads(connection.read_answer()[2])["environ"]["PATH_INFO"] for _ in range(50)]
@@ -141,7 +141,7 @@ def test_pipelined_requests_are_answered_without_delay_in_order(server):
         bodies = [json.loads(connection.read_answer()[2])["body"] for _ in range(2)]
     assert paths == [f"/{number}" for number in range(50)]
     assert bodies == ["hi", ""]
-    assert time.monotonic() - began < ANSWER_TIMEOUT_SECONDS
+    assert time.monotonic() - started_at < ANSWER_TIMEOUT_SECONDS
 
 
 def test_malformed_pipelined_request_is_refused_after_earlier_answers(server):
@@ -154,7 +154,7 @@ def test_malformed_pipelined_request_is_refused_after_earlier_answers(server):
 
 def test_requests_after_refused_body_are_answered_without_delay(server):
     """Finding A1: head and body as two packets, refused before the body was read, as http.client sends them."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     with server.connect() as connection:
         for number in range(40):
             connection.send(b"POST /refuse HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
@@ -163,7 +163,7 @@ def test_requests_after_refused_body_are_answered_without_delay(server):
             assert connection.read_answer()[0] == 403
             connection.send(b"GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
             assert connection.read_answer()[0] == 200
-    assert time.monotonic() - began < 2 * ANSWER_TIMEOUT_SECONDS
+    assert time.monotonic() - started_at < 2 * ANSWER_TIMEOUT_SECONDS
 
 
 def test_unknown_upgrade_header_is_ignored(server):

@@ -95,12 +95,12 @@ def test_attempt_timeouts(unanswered_port, certificate, authority, allow_loopbac
 
 def measure_attempt(connection):
     """Return the status or the error of an attempt, and its seconds."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     try:
         result = connection.post(b"{}", {})[0]
     except AttemptFailed as error:
         result = str(error)
-    return result, time.monotonic() - began
+    return result, time.monotonic() - started_at
 
 
 def test_connection_goes_to_checked_address(receiver, authority, monkeypatch):

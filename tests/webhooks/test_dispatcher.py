@@ -103,13 +103,13 @@ def test_slow_receivers_do_not_delay_other_deliveries(site, receiver):
     with run_dispatchers(site, slow_threads=12) as [dispatcher]:
         record_events(site)
         wait_until(
-            lambda: sum(len(server.connections) for server in silent) >= 3, "the slow ones to hold their threads"
+            lambda: sum(len(server.connections) for server in silent) >= 3, "the silent receivers to hold their threads"
         )
         wait_until(lambda: len(receiver.posts) == 1, "the first event")
-        began = time.monotonic()
+        started_at = time.monotonic()
         record_events(site, 5)
         wait_until(lambda: len(receiver.posts) == 6, "the events")
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - started_at < 3
         assert len([run for run in dispatcher.runs if not run.is_fast]) <= 3
         end_attempts(silent)
 
@@ -121,12 +121,12 @@ def test_silent_receivers_do_not_hold_fast_threads(site, receiver):
         subscribe(site, f"https://127.0.0.1:{server.port}/", is_fast=True)
     with run_dispatchers(site, fast_threads=4):
         record_events(site)
-        wait_until(lambda: all(server.connections for server in silent), "the silent ones to hold all threads")
+        wait_until(lambda: all(server.connections for server in silent), "the silent receivers to hold all threads")
         subscribe(site, receiver.url(), is_fast=True)
-        began = time.monotonic()
+        started_at = time.monotonic()
         record_events(site)
         wait_until(lambda: receiver.posts, "the event")
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - started_at < 3
         end_attempts(silent)
 
 
@@ -160,9 +160,9 @@ def test_silent_paths_of_host_do_not_delay_new_path_of_same_account(site, receiv
         subscribe(site, receiver.url("/good"))
         record_event(site.cast.owner.id)
         webhooks.fan_out()
-        began = time.monotonic()
+        started_at = time.monotonic()
         wait_until(lambda: any(post.path == "/good" for post in receiver.posts), "the new receiver's event")
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - started_at < 5
         finished.set()
 
 
@@ -215,10 +215,10 @@ def measure_delivery_delay(site, receiver):
     account = create_account(site)
     subscribe(site, receiver.url(), account_id=account)
     record_event(account)
-    began = time.monotonic()
+    started_at = time.monotonic()
     webhooks.fan_out()
     wait_until(lambda: receiver.posts, "the new receiver's event")
-    return time.monotonic() - began
+    return time.monotonic() - started_at
 
 
 def test_subscription_is_served_by_one_dispatcher_at_a_time(site, receiver):

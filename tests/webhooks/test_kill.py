@@ -41,17 +41,17 @@ def die(where, name, when, flag):
         owner = getattr(owner, part)
     real = getattr(owner, name)
 
-    def met(*args, **options):
+    def call_or_die(*args, **options):
         if when == "before" and os.path.exists(flag):
             os.unlink(flag)
             os.kill(os.getpid(), signal.SIGKILL)
-        found = real(*args, **options)
+        result = real(*args, **options)
         if when == "after" and os.path.exists(flag):
             os.unlink(flag)
             os.kill(os.getpid(), signal.SIGKILL)
-        return found
+        return result
 
-    setattr(owner, name, met)
+    setattr(owner, name, call_or_die)
 
 if sys.argv[1:]:
     die(*sys.argv[1:])
@@ -217,10 +217,10 @@ def test_deliveries_survive_redis_loss(site):
     wait_until(lambda: len(site.count_posts()) == 2, "the event whose notification was lost")
     wait_until(site.is_delivered, "all deliveries")
     site.kill_process("schedule")
-    began = time.monotonic()
+    started_at = time.monotonic()
     site.record_events()
     wait_until(lambda: len(site.count_posts()) == 3, "the next event")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started_at < 10
     assert set(site.count_posts().values()) == {1}
 
 

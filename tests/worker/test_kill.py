@@ -143,8 +143,8 @@ class Site:
 
     def wait_for_task(self, task_id, **facts):
         """Wait until the row of the task has these values."""
-        shown = lambda: {name: getattr(self.read_task(task_id), name) for name in facts}  # noqa: E731
-        wait_until(lambda: shown() == facts, f"{facts}, it is {shown()}")
+        read_values = lambda: {name: getattr(self.read_task(task_id), name) for name in facts}  # noqa: E731
+        wait_until(lambda: read_values() == facts, f"{facts}, last read: {read_values()}")
 
     def wait_until_idle(self):
         """Wait until no task is open."""
@@ -269,7 +269,7 @@ def test_frozen_worker_detects_lost_lease(site):
     site.wait_for_task(task, status="completed", attempt=2)
     frozen.send_signal(signal.SIGCONT)
     log = site.directory / "worker 1.log"
-    wait_until(lambda: "task_taken_away" in log.read_text(), "the first worker to notice")
+    wait_until(lambda: "task_taken_away" in log.read_text(), "the first worker to detect the lost lease")
     site.assert_deployed_once(instance)
 
 
