@@ -12,7 +12,7 @@ Lists are paged: their `query` derives from PageQuery, and the view passes its w
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import flask_smorest
@@ -63,6 +63,10 @@ class Resource(flask_smorest.Blueprint):
     def __init__(self, name: str, module: str, **options: Any) -> None:
         self.resource = name
         super().__init__(f"{self.surface}_{name}", module, url_prefix=self.prefix, **options)
+
+    def register_views_in_doc(self, api: Any, *args: Any, **options: Any) -> None:
+        """Defer the description of the operations to the first request for the document."""
+        api.deferred_descriptions.append(partial(super().register_views_in_doc, api, *args, **options))
 
     def route(
         self,

@@ -37,6 +37,7 @@ def openapi_document(app, surface):
 def build_document(app, surface):
     """Return the part of the document that is constant while the panel runs."""
     api = app.extensions["openapi"][surface]
+    api.describe_operations()
     document = deepcopy(api.spec.to_dict())
     document["info"]["description"] = introduction(surface)
     document["tags"] = [{**tag, "name": tag_name(*tag["name"].split("_", 1))} for tag in document["tags"]]
