@@ -1,5 +1,4 @@
-"""A real certificate authority: Pebble, which Let's Encrypt made for tests, with a DNS server in which every name leads
-to this machine."""
+"""Run Pebble, the ACME test server of Let's Encrypt, with a DNS server that resolves every name to this machine."""
 
 import json
 import os
@@ -16,41 +15,41 @@ from tests.processes.conftest import find_free_port, wait_until
 from tests.support.webhook_receiver import CertificateAuthority
 
 PANEL_ADDRESS = "127.0.0.1"
-"""Where every name leads, unless a test says otherwise: to the panel."""
+"""The address of the panel's web server, to which every name resolves by default."""
 
 FOREIGN_ADDRESS = "127.0.0.2"
-"""Somebody else's web server, at the same port."""
+"""The address of a web server that is not the panel's, at the same port."""
 
 
 class Pebble(NamedTuple):
-    directory: str
-    """Its ACME address."""
+    directory_url: str
+    """The URL of its ACME directory."""
     port: int
-    """Where it looks at domains, in place of port 80."""
-    pem: str
-    """The certificate that proves its own."""
-    names: str
-    """Where the DNS server is told about names."""
+    """The port of HTTP challenges, in place of port 80."""
+    ca_pem: str
+    """The CA certificate of its HTTPS server."""
+    dns_management_url: str
+    """The URL of the API that sets DNS records."""
 
     def set_address(self, host, address):
-        """From now on the name leads to that address."""
+        """Make the host name resolve to the address."""
         for action, more in (("clear-a", {}), ("add-a", {"addresses": [address]})):
             body = json.dumps({"host": host, **more}).encode()
-            urllib.request.urlopen(f"{self.names}/{action}", body, timeout=30).close()
+            urllib.request.urlopen(f"{self.dns_management_url}/{action}", body, timeout=30).close()
 
 
 @contextmanager
 def run_pebble(directory):
-    """It runs until the block ends."""
+    """Run Pebble and its DNS server until the block ends."""
     own, dns, names, acme, management = CertificateAuthority(), *(find_free_port() for _ in range(4))
     certificate = str(own.issue(directory))
-    made = Pebble(f"https://127.0.0.1:{acme}/dir", find_free_port(), own.pem, f"http://127.0.0.1:{names}")
+    pebble = Pebble(f"https://127.0.0.1:{acme}/dir", find_free_port(), own.pem, f"http://127.0.0.1:{names}")
     settings = {
         "listenAddress": f"127.0.0.1:{acme}",
         "managementListenAddress": f"127.0.0.1:{management}",
         "certificate": certificate,
         "privateKey": certificate,
-        "httpPort": made.port,
+        "httpPort": pebble.port,
         "tlsPort": find_free_port(),
         "ocspResponderURL": "",
         "externalAccountBindingRequired": False,
@@ -64,22 +63,22 @@ def run_pebble(directory):
         PANEL_ADDRESS,
         "-defaultIPv6",
         "",
-        *(word for each in servers for word in (f"-{each}", "")),
+        *(word for server in servers for word in (f"-{server}", "")),
     ]
     authority = ["pebble", "-config", str(directory / "pebble.json"), "-dnsserver", f"127.0.0.1:{dns}", "-strict"]
     with ExitStack() as ends:
         for words in (resolver, authority):
             ends.callback(stop_process, start_process(words, directory))
         wait_until(lambda: "ACME directory available" in read_log(directory, "pebble"), "Pebble")
-        wait_until(lambda: is_answering(made.names), "Pebble's DNS")
-        yield made
+        wait_until(lambda: is_answering(pebble.dns_management_url), "Pebble's DNS")
+        yield pebble
 
 
 def start_process(words, directory):
-    # It neither dawdles, nor loses nonces by chance, nor remembers proofs.
-    wanted = {"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"}
+    # No random delays, no rejected nonces, no reuse of authorizations.
+    settings = {"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"}
     with (directory / f"{words[0]}.log").open("w") as output:
-        return subprocess.Popen(words, env=os.environ | wanted, stdout=output, stderr=output)
+        return subprocess.Popen(words, env=os.environ | settings, stdout=output, stderr=output)
 
 
 def stop_process(process):
@@ -102,8 +101,8 @@ def is_answering(url):
 
 
 @contextmanager
-def web_server(port, reply):
-    """Somebody's web server. `reply` gets each request's handler."""
+def run_web_server(port, reply):
+    """Run a web server at the foreign address. `reply` is called with the handler of each request."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -121,7 +120,7 @@ def web_server(port, reply):
         server.server_close()
 
 
-def answer_with(text):
+def respond_with_text(text):
     def reply(handler):
         handler.send_response(200)
         handler.send_header("Content-Length", str(len(text)))
@@ -131,10 +130,10 @@ def answer_with(text):
     return reply
 
 
-def redirect_to(to):
+def redirect_to(url):
     def reply(handler):
         handler.send_response(302)
-        handler.send_header("Location", to + handler.path)
+        handler.send_header("Location", url + handler.path)
         handler.send_header("Content-Length", "0")
         handler.end_headers()
 

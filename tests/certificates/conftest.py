@@ -1,4 +1,4 @@
-"""Certificates of authorities that tests make themselves."""
+"""Certificates that tests issue themselves."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -27,15 +27,15 @@ class IssuedCertificate(NamedTuple):
 
     @property
     def key_pem(self):
-        return to_key_pem(self.key)
+        return encode_private_key(self.key)
 
     def body(self, *above, **more):
-        """What is sent to store it, with the certificates above it as the chain."""
-        chain = {"chain": "".join(each.pem for each in above)} if above else {}
+        """Return the request body that uploads it, with the certificates above it as the chain."""
+        chain = {"chain": "".join(certificate.pem for certificate in above)} if above else {}
         return {"certificate": self.pem, "private_key": self.key_pem, **chain, **more}
 
 
-def to_key_pem(key, encryption=None, form=serialization.PrivateFormat.PKCS8):
+def encode_private_key(key, encryption=None, form=serialization.PrivateFormat.PKCS8):
     how = encryption or serialization.NoEncryption()
     return key.private_bytes(serialization.Encoding.PEM, form, how).decode()
 
@@ -43,8 +43,10 @@ def to_key_pem(key, encryption=None, form=serialization.PrivateFormat.PKCS8):
 def issue_certificate(
     domains=("shop.example.com",), *, by=None, key=None, days=90, before=1, ca=None, name="shop", signed=SHA256
 ):
-    """A certificate for the domains (None: without alternative names) that ends in so many days, signed `by` another
-    one or by itself. `ca` says whether it is an authority's (None: it does not say)."""
+    """Issue a certificate for the domains (None: no alternative names) that expires in `days`.
+
+    It is signed `by` another one, or self-signed. `ca` is its basic constraint (None: without that extension).
+    """
     key = key or ec.generate_private_key(CURVE)
     now = clock.now()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -60,7 +62,7 @@ def issue_certificate(
     if ca is not None:
         builder = builder.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
     if domains is not None:
-        hosts = [each if isinstance(each, x509.GeneralName) else x509.DNSName(each) for each in domains]
+        hosts = [host if isinstance(host, x509.GeneralName) else x509.DNSName(host) for host in domains]
         builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
     return IssuedCertificate(builder.sign(by.key if by else key, signed), key)
 
@@ -73,7 +75,7 @@ class Chain(NamedTuple):
 
 @pytest.fixture(scope="session")
 def chain():
-    """A root, an authority below it, and a certificate of that."""
+    """A root certificate, an intermediate one, and a leaf."""
     root = issue_certificate(None, ca=True, name="Root", days=3000)
     issuing = issue_certificate(None, by=root, ca=True, name="Issuing", days=1000)
     return Chain(issue_certificate(("shop.example.com", "www.example.com"), by=issuing), issuing, root)
@@ -85,11 +87,11 @@ def rsa_key():
 
 
 @pytest.fixture
-def upload(api_as):
-    """Sends a certificate; gives its row, or the refusal's errors."""
+def upload_certificate(api_as):
+    """Return a function that uploads a certificate and returns its row, or the body of the error."""
 
-    def upload(each, *above, who="owner", **more):
-        answer = api_as(who, "POST", "/api/certificates", json=each.body(*above, **more))
+    def upload_certificate(issued, *above, who="owner", **more):
+        answer = api_as(who, "POST", "/api/certificates", json=issued.body(*above, **more))
         return answer.json["certificate"] if answer.status_code == 200 else answer.json
 
-    return upload
+    return upload_certificate

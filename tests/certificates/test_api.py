@@ -1,4 +1,4 @@
-"""Uploaded certificates, by the API."""
+"""Uploaded certificates in the API."""
 
 from datetime import datetime, timedelta
 
@@ -11,12 +11,12 @@ from panel.core.db import session
 from panel.models import Certificate
 from tests.certificates.conftest import issue_certificate
 
-ITEM = "/api/certificate/{}"
+CERTIFICATE_PATH = "/api/certificate/{}"
 
 
-def test_a_certificate_is_uploaded_listed_and_shown(api_as, chain, upload):
+def test_uploaded_certificate_is_listed_and_shown(api_as, chain, upload_certificate):
     """LBA-06, LBA-07"""
-    row = upload(chain.leaf, chain.issuing, chain.root)
+    row = upload_certificate(chain.leaf, chain.issuing, chain.root)
     assert (row["type"], row["status"], row["name"]) == ("manual", "active", "shop.example.com")
     assert row["domains"] == ["shop.example.com", "www.example.com"]
     assert (row["issuer"], row["key_type"], row["days_left"]) == ("CN=Issuing", "EC P-256", 89)
@@ -25,15 +25,15 @@ def test_a_certificate_is_uploaded_listed_and_shown(api_as, chain, upload):
     assert ends == chain.leaf.certificate.not_valid_after_utc
     assert row["certificate"] == chain.leaf.pem
     assert row["chain"] == chain.issuing.pem + chain.root.pem
-    shown = api_as("owner", "GET", ITEM.format(row["id"])).json["certificate"]
+    shown = api_as("owner", "GET", CERTIFICATE_PATH.format(row["id"])).json["certificate"]
     assert shown == row
     [listed] = api_as("owner", "GET", "/api/certificates").json["data"]
     assert listed.items() <= row.items()
     assert row.keys() - listed.keys() == {"certificate", "chain"}
 
 
-def test_the_key_is_kept_encrypted_and_never_shown(api_as, chain, upload, caplog):
-    row = upload(chain.leaf)
+def test_private_key_is_encrypted_and_never_returned(api_as, chain, upload_certificate, caplog):
+    row = upload_certificate(chain.leaf)
     words = chain.leaf.key_pem.splitlines()[1]
     assert session.get(Certificate, row["id"]).private_key == chain.leaf.key_pem
     at_rest = session.execute(text("select * from certificates")).mappings().one()
@@ -41,9 +41,9 @@ def test_the_key_is_kept_encrypted_and_never_shown(api_as, chain, upload, caplog
     answers = [
         api_as("owner", method, path, json=body).text
         for method, path, body in (
-            ("GET", ITEM.format(row["id"]), None),
+            ("GET", CERTIFICATE_PATH.format(row["id"]), None),
             ("GET", "/api/certificates", None),
-            ("PATCH", ITEM.format(row["id"]), {"name": "n"}),
+            ("PATCH", CERTIFICATE_PATH.format(row["id"]), {"name": "n"}),
             ("POST", "/api/certificates", chain.leaf.body(type="nosuch")),
             ("POST", "/api/certificates", chain.leaf.body(certificate=chain.leaf.key_pem)),
             ("GET", "/api/activity", None),
@@ -64,18 +64,18 @@ def test_the_key_is_kept_encrypted_and_never_shown(api_as, chain, upload, caplog
         (timedelta(days=-400), "expired"),
     ],
 )
-def test_the_status_comes_from_the_end(api_as, upload, left, status):
+def test_certificate_status_depends_on_remaining_days(api_as, upload_certificate, left, status):
     """LBA-07, LBA-08, LBA-09"""
-    row = upload(issue_certificate(days=left, before=500))
+    row = upload_certificate(issue_certificate(days=left, before=500))
     assert (row["status"], row["days_left"]) == (status, max(0, (left - timedelta(seconds=1)).days))
     for each in ("active", "expiring", "expired", "pending", "failed"):
         found = api_as("owner", "GET", f"/api/certificates?status={each}").json["data"]
         assert [one["id"] for one in found] == ([row["id"]] if each == status else [])
 
 
-def test_certificate_status_follows_clock(api_as, upload, monkeypatch):
-    """LBA-08, LBA-09: nobody has to touch the row."""
-    row = upload(issue_certificate(days=90))
+def test_certificate_status_follows_clock(api_as, upload_certificate, monkeypatch):
+    """LBA-08, LBA-09: without a change of the row."""
+    row = upload_certificate(issue_certificate(days=90))
     now = clock.now()
     for days, status in ((59, "active"), (61, "expiring"), (91, "expired")):
         monkeypatch.setattr(clock, "now", lambda days=days: now + timedelta(days=days))
@@ -83,9 +83,9 @@ def test_certificate_status_follows_clock(api_as, upload, monkeypatch):
         assert cast_row.status == status
 
 
-def test_lists_are_ordered_filtered_and_searched(api_as, upload):
+def test_certificate_list_sorts_filters_and_searches(api_as, upload_certificate):
     for name, domain, days in (("b", "one.example", 50), ("a", "two.example", 10), ("c", "three.example", 90)):
-        upload(issue_certificate((domain,), days=days), name=name)
+        upload_certificate(issue_certificate((domain,), days=days), name=name)
 
     def names(query):
         return "".join(row["name"] for row in api_as("owner", "GET", f"/api/certificates?{query}").json["data"])
@@ -99,23 +99,23 @@ def test_lists_are_ordered_filtered_and_searched(api_as, upload):
         assert api_as("owner", "GET", f"/api/certificates?{wrong}").status_code == 422
 
 
-def test_a_list_costs_the_same_however_long_it_is(api_as, upload, queries):
-    upload(issue_certificate())
+def test_certificate_list_query_count_is_constant(api_as, upload_certificate, queries):
+    upload_certificate(issue_certificate())
 
-    def cost():
+    def count_queries():
         queries.clear()
         assert api_as("owner", "GET", "/api/certificates").status_code == 200
         return len(queries)
 
-    before = cost()
+    before = count_queries()
     for _ in range(4):
-        upload(issue_certificate())
-    assert cost() == before
+        upload_certificate(issue_certificate())
+    assert count_queries() == before
 
 
-def test_a_certificate_is_renamed_and_replaced(api_as, chain, upload):
-    row = upload(chain.leaf, chain.issuing)
-    path = ITEM.format(row["id"])
+def test_certificate_rename_and_replacement(api_as, chain, upload_certificate):
+    row = upload_certificate(chain.leaf, chain.issuing)
+    path = CERTIFICATE_PATH.format(row["id"])
     assert api_as("owner", "PATCH", path, json={"name": "Shop"}).json["certificate"]["name"] == "Shop"
     new = issue_certificate(("new.example.com",), days=200)
     answer = api_as("owner", "PATCH", path, json=new.body())
@@ -127,38 +127,38 @@ def test_a_certificate_is_renamed_and_replaced(api_as, chain, upload):
 
 
 @pytest.mark.parametrize("left_out", ["certificate", "private_key", "both"])
-def test_a_replacement_is_whole_or_refused(api_as, chain, upload, left_out):
-    row = upload(chain.leaf, chain.issuing)
+def test_incomplete_certificate_replacement_is_refused(api_as, chain, upload_certificate, left_out):
+    row = upload_certificate(chain.leaf, chain.issuing)
     body = {
         name: value
         for name, value in issue_certificate().body(chain.issuing).items()
         if left_out != name and not (left_out == "both" and name != "chain")
     }
-    answer = api_as("owner", "PATCH", ITEM.format(row["id"]), json=body)
+    answer = api_as("owner", "PATCH", CERTIFICATE_PATH.format(row["id"]), json=body)
     missing = {"certificate", "private_key"} if left_out == "both" else {left_out}
     assert (answer.status_code, answer.json["errors"].keys()) == (422, missing)
-    assert api_as("owner", "GET", ITEM.format(row["id"])).json["certificate"] == row
+    assert api_as("owner", "GET", CERTIFICATE_PATH.format(row["id"])).json["certificate"] == row
 
 
-def test_what_cannot_be_changed_is_refused(api_as, chain, upload):
-    row = upload(chain.leaf)
+def test_read_only_certificate_fields_are_refused(api_as, chain, upload_certificate):
+    row = upload_certificate(chain.leaf)
     for name in ("type", "domains", "status", "not_after"):
-        answer = api_as("owner", "PATCH", ITEM.format(row["id"]), json={name: "x"})
+        answer = api_as("owner", "PATCH", CERTIFICATE_PATH.format(row["id"]), json={name: "x"})
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {name})
 
 
-def test_a_certificate_is_removed_with_its_key(api_as, chain, upload):
-    row = upload(chain.leaf)
-    assert api_as("owner", "DELETE", ITEM.format(row["id"])).status_code == 200
+def test_certificate_deletion_removes_row_and_key(api_as, chain, upload_certificate):
+    row = upload_certificate(chain.leaf)
+    assert api_as("owner", "DELETE", CERTIFICATE_PATH.format(row["id"])).status_code == 200
     assert session.get(Certificate, row["id"]) is None
     for method in ("GET", "PATCH", "DELETE"):
-        assert api_as("owner", method, ITEM.format(row["id"]), json={"name": "n"}).status_code == 404
+        assert api_as("owner", method, CERTIFICATE_PATH.format(row["id"]), json={"name": "n"}).status_code == 404
 
 
-def test_certificates_belong_to_the_whole_team_and_nobody_else(api_as, chain, upload):
-    row = upload(chain.leaf)
+def test_certificates_are_accessible_only_to_team(api_as, chain, upload_certificate):
+    row = upload_certificate(chain.leaf)
     assert [each["id"] for each in api_as("viewer", "GET", "/api/certificates").json["data"]] == [row["id"]]
-    assert api_as("member", "PATCH", ITEM.format(row["id"]), json={"name": "n"}).status_code == 200
+    assert api_as("member", "PATCH", CERTIFICATE_PATH.format(row["id"]), json={"name": "n"}).status_code == 200
     assert api_as("outsider", "GET", "/api/certificates").json["data"] == []
     for method in ("GET", "PATCH", "DELETE"):
-        assert api_as("outsider", method, ITEM.format(row["id"]), json={"name": "n"}).status_code == 404
+        assert api_as("outsider", method, CERTIFICATE_PATH.format(row["id"]), json={"name": "n"}).status_code == 404

@@ -1,4 +1,4 @@
-"""What may be ordered, and who may order it. The orders themselves: test_orders.py."""
+"""Validation and limits of certificate orders. Their execution: test_orders.py."""
 
 from datetime import timedelta
 
@@ -14,35 +14,35 @@ from tests.certificates.conftest import issue_certificate
 
 
 @pytest.fixture
-def order(api_as):
-    def order(*domains, who="owner", **more):
+def order_certificate(api_as):
+    def order_certificate(*domains, who="owner", **more):
         body = {"type": "letsencrypt", "domains": list(domains), **more}
         return api_as(who, "POST", "/api/certificates", json=body)
 
-    return order
+    return order_certificate
 
 
 @pytest.fixture
-def issued_certificate(cast):
-    """A certificate that was ordered, and arrived."""
+def create_issued_certificate(cast):
+    """Return a function that creates a certificate as after a completed order."""
 
-    def issued(*domains, days=90, who="owner"):
-        each = issue_certificate(domains, days=days, before=1 if days > 0 else 100)
+    def create(*domains, days=90, who="owner"):
+        issued = issue_certificate(domains, days=days, before=1 if days > 0 else 100)
         account = getattr(cast, who)
         row = Certificate(account_id=account.id, type="letsencrypt", name=domains[0], domains=list(domains))
-        row.certificate, row.private_key = each.pem, each.key_pem
-        row.not_before, row.not_after = each.certificate.not_valid_before_utc, each.certificate.not_valid_after_utc
+        row.certificate, row.private_key = issued.pem, issued.key_pem
+        row.not_before, row.not_after = issued.certificate.not_valid_before_utc, issued.certificate.not_valid_after_utc
         row.next_attempt_at = orders.calculate_renewal_time(row)
         session.add(row)
         session.commit()
         return row
 
-    return issued
+    return create
 
 
-def test_an_order_begins_at_once_and_is_a_task(api_as, order):
+def test_certificate_order_enqueues_task(api_as, order_certificate):
     """LBA-06, LBA-07"""
-    made = order("Shop.Example.com.", "www.example.com").json["certificate"]
+    made = order_certificate("Shop.Example.com.", "www.example.com").json["certificate"]
     assert (made["domains"], made["name"]) == (["shop.example.com", "www.example.com"], "shop.example.com")
     assert (made["status"], made["ordering"]) == ("pending", True)
     [task] = api_as("owner", "GET", f"/api/tasks?resource_id={made['id']}").json["data"]
@@ -76,7 +76,7 @@ def test_an_order_begins_at_once_and_is_a_task(api_as, order):
         ([1], "Not a valid string"),
     ],
 )
-def test_order_refuses_invalid_domains(order, api_as, domains, words):
+def test_order_refuses_invalid_domains(order_certificate, api_as, domains, words):
     answer = api_as("owner", "POST", "/api/certificates", json={"type": "letsencrypt", "domains": domains})
     assert answer.status_code == 422
     assert words in str(answer.json["errors"])
@@ -84,7 +84,7 @@ def test_order_refuses_invalid_domains(order, api_as, domains, words):
     assert session.query(Certificate).count() == session.query(Task).count() == 0
 
 
-def test_each_type_has_fields_of_its_own(api_as, order, chain):
+def test_certificate_types_require_different_fields(api_as, order_certificate, chain):
     cases = [
         ({"type": "letsencrypt"}, {"domains"}),
         ({}, {"certificate", "private_key"}),
@@ -97,58 +97,60 @@ def test_each_type_has_fields_of_its_own(api_as, order, chain):
         assert (answer.status_code, answer.json["errors"].keys()) == (422, wrong), body
 
 
-def test_nobody_orders_the_panel_s_own_name(order, change_config):
+def test_order_for_panel_hostname_is_refused(order_certificate, change_config):
     change_config(public_url="https://panel.example.com")
-    answer = order("shop.example.com", "panel.example.com")
+    answer = order_certificate("shop.example.com", "panel.example.com")
     assert (answer.status_code, answer.json["errors"]) == (422, {"domains": ["This is the panel's own name."]})
 
 
-def test_a_domain_of_another_account_s_certificate_is_refused(order, issued_certificate):
-    """Both would point it at the panel, so the authority could not tell them apart."""
-    issued_certificate("shop.example.com", "www.example.com", who="outsider")
-    answer = order("new.example.com", "www.example.com")
+def test_order_refuses_domain_of_other_account(order_certificate, create_issued_certificate):
+    """The domains of both accounts point to the panel, so the authority cannot tell the accounts apart."""
+    create_issued_certificate("shop.example.com", "www.example.com", who="outsider")
+    answer = order_certificate("new.example.com", "www.example.com")
     assert answer.status_code == 422
     assert "Another account has a certificate for www.example.com" in answer.json["errors"]["domains"][0]
-    assert order("shop.example.com", who="outsider").status_code == 200
-    assert order("hop.example.com").status_code == 200
-    issued_certificate("old.example.com", days=-1, who="outsider")
-    assert order("old.example.com").status_code == 200
+    assert order_certificate("shop.example.com", who="outsider").status_code == 200
+    assert order_certificate("hop.example.com").status_code == 200
+    create_issued_certificate("old.example.com", days=-1, who="outsider")
+    assert order_certificate("old.example.com").status_code == 200
 
 
-def test_orders_count_for_the_limit(api_as, order, cast, upload, chain):
+def test_orders_count_toward_certificate_limit(api_as, order_certificate, cast, upload_certificate, chain):
     """LIM-12, LIM-20"""
     api_as("admin", "PUT", f"/api/v1/user/{cast.owner.id}", json={"max_certificates": 2})
-    assert order("a.example.com").status_code == 200
-    assert "id" in upload(chain.leaf)
-    assert order("b.example.com").json["reason"] == "limit_reached"
+    assert order_certificate("a.example.com").status_code == 200
+    assert "id" in upload_certificate(chain.leaf)
+    assert order_certificate("b.example.com").json["reason"] == "limit_reached"
     assert api_as("owner", "GET", "/api/account/limits").json["data"]["max_certificates"]["used"] == 2
     assert session.query(Task).where(Task.kind == "certificate_order").count() == 1
 
 
-def test_an_account_orders_so_many_an_hour(api_as, order, issued_certificate, monkeypatch):
+def test_orders_per_hour_are_limited(api_as, order_certificate, create_issued_certificate, monkeypatch):
     monkeypatch.setattr(orders, "MAX_ORDERS_PER_HOUR", 2)
-    assert [order(f"{name}.example.com").status_code for name in "abc"] == [200, 200, 429]
-    renewed = api_as("owner", "POST", f"/api/certificate/{issued_certificate('d.example.com').id}/renew")
+    assert [order_certificate(f"{name}.example.com").status_code for name in "abc"] == [200, 200, 429]
+    renewed = api_as("owner", "POST", f"/api/certificate/{create_issued_certificate('d.example.com').id}/renew")
     assert (renewed.status_code, "Retry-After" in renewed.headers) == (429, True)
-    assert order("a.example.net", who="outsider").status_code == 200
+    assert order_certificate("a.example.net", who="outsider").status_code == 200
     for task in session.scalars(select(Task)):
         task.created_at = clock.now() - timedelta(hours=2)
     session.commit()
-    assert order("c.example.com").status_code == 200
+    assert order_certificate("c.example.com").status_code == 200
 
 
-def test_an_uploaded_one_is_not_renewed_and_an_ordered_one_not_replaced(api_as, upload, chain, issued_certificate):
-    answer = api_as("owner", "POST", f"/api/certificate/{upload(chain.leaf)['id']}/renew")
+def test_uploaded_certificate_has_no_renewal_and_ordered_no_replacement(
+    api_as, upload_certificate, chain, create_issued_certificate
+):
+    answer = api_as("owner", "POST", f"/api/certificate/{upload_certificate(chain.leaf)['id']}/renew")
     assert (answer.status_code, answer.json["reason"]) == (409, "not_renewable")
-    row = issued_certificate("shop.example.com")
+    row = create_issued_certificate("shop.example.com")
     answer = api_as("owner", "PATCH", f"/api/certificate/{row.id}", json=chain.leaf.body())
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"certificate", "private_key"})
     assert api_as("owner", "PATCH", f"/api/certificate/{row.id}", json={"name": "n"}).status_code == 200
 
 
-def test_a_failed_order_says_why(api_as, order, cast):
+def test_failed_order_returns_error(api_as, order_certificate, cast):
     """LBA-07"""
-    made = session.get(Certificate, order("a.example.com").json["certificate"]["id"])
+    made = session.get(Certificate, order_certificate("a.example.com").json["certificate"]["id"])
     orders.record_failure(made, "The authority said no.")
     session.commit()
     [row] = api_as("owner", "GET", "/api/certificates?status=failed").json["data"]
@@ -156,7 +158,7 @@ def test_a_failed_order_says_why(api_as, order, cast):
     assert row["error_at"]
 
 
-def test_the_settings_of_the_authority(api_as):
+def test_acme_settings_are_validated_and_saved(api_as):
     url = "/api/v1/system/settings"
     found = api_as("admin", "GET", url).json["data"]["settings"]["system"]
     assert found["acme_directory_url"] == "https://acme-v02.api.letsencrypt.org/directory"
@@ -169,8 +171,8 @@ def test_the_settings_of_the_authority(api_as):
     assert settings.load().acme_contact == "ops@example.com"
 
 
-def test_deleted_account_leaves_no_certificates(cast, issued_certificate):
-    issued_certificate("shop.example.com")
+def test_deleted_account_leaves_no_certificates(cast, create_issued_certificate):
+    create_issued_certificate("shop.example.com")
     session.delete(session.get(Account, cast.owner.id))
     session.commit()
     assert session.query(Certificate).count() == 0

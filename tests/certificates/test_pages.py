@@ -1,4 +1,4 @@
-"""The pages of certificates, without JavaScript."""
+"""Certificate pages without JavaScript."""
 
 import pytest
 
@@ -9,15 +9,15 @@ from tests.certificates.conftest import issue_certificate
 
 
 @pytest.fixture
-def added_certificate(browser_as):
-    """The address of a certificate that somebody added in the browser."""
+def upload_in_browser(browser_as):
+    """Return a function that uploads a certificate in the browser and returns its page's path."""
 
-    def added(each, *above, **more):
-        answer = browser_as("owner").post("/certificates/new", data=each.body(*above, **more))
+    def upload(issued, *above, **more):
+        answer = browser_as("owner").post("/certificates/new", data=issued.body(*above, **more))
         assert answer.status_code == 303, answer.text
         return answer.headers["Location"]
 
-    return added
+    return upload
 
 
 def test_certificate_pages_upload_to_delete(browser_as, chain):
@@ -46,9 +46,9 @@ def test_certificate_pages_upload_to_delete(browser_as, chain):
     assert owner.get(path).status_code == 404
 
 
-def test_lists_are_searched_and_filtered(browser_as, added_certificate):
-    added_certificate(issue_certificate(("one.example",)))
-    added_certificate(issue_certificate(("two.example",), days=5))
+def test_certificate_list_page_searches_and_filters(browser_as, upload_in_browser):
+    upload_in_browser(issue_certificate(("one.example",)))
+    upload_in_browser(issue_certificate(("two.example",), days=5))
     owner = browser_as("owner")
     for query, one, two in (
         ("search=one", True, False),
@@ -61,9 +61,9 @@ def test_lists_are_searched_and_filtered(browser_as, added_certificate):
     assert "No certificate matches" in owner.get("/certificates?search=three").text
 
 
-def test_the_limit_is_shown_and_holds(browser_as, added_certificate, cast, chain):
+def test_certificate_page_shows_and_enforces_limit(browser_as, upload_in_browser, cast, chain):
     """LIM-12, LIM-15, LIM-20"""
-    path = added_certificate(chain.leaf)
+    path = upload_in_browser(chain.leaf)
     session.get(Account, cast.owner.id).max_certificates = 1
     session.commit()
     owner = browser_as("owner")
@@ -77,8 +77,8 @@ def test_the_limit_is_shown_and_holds(browser_as, added_certificate, cast, chain
     assert owner.post("/certificates/new", data=chain.leaf.body()).status_code == 303
 
 
-def test_certificate_pages_check_permissions(browser_as, added_certificate, chain):
-    path = added_certificate(chain.leaf)
+def test_certificate_pages_check_permissions(browser_as, upload_in_browser, chain):
+    path = upload_in_browser(chain.leaf)
     viewer = browser_as("viewer")
     assert "needs certificates.manage" in viewer.get(path).text
     assert "needs certificates.manage" in viewer.get("/certificates").text
@@ -88,15 +88,15 @@ def test_certificate_pages_check_permissions(browser_as, added_certificate, chai
     assert browser_as("outsider").post(f"{path}/delete").status_code == 404
 
 
-def test_an_ended_one_says_what_to_do(browser_as, added_certificate):
-    path = added_certificate(issue_certificate(days=-3, before=100))
+def test_expired_certificate_page_shows_warning(browser_as, upload_in_browser):
+    path = upload_in_browser(issue_certificate(days=-3, before=100))
     page = browser_as("owner").get(path).text
     assert "This certificate has expired" in page
     assert "Expired" in page
 
 
-def test_one_is_ordered_and_its_progress_followed(browser_as, run_tasks):
-    """The authority is not there: the order fails, which the page says, with what to do."""
+def test_order_page_shows_progress_and_failure(browser_as, run_tasks):
+    """The authority is unreachable: the order fails, and the page shows the error and how to retry."""
     owner = browser_as("owner")
     page = owner.get("/certificates/new").text
     assert "/.well-known/acme-challenge/" in page
@@ -126,8 +126,8 @@ def test_one_is_ordered_and_its_progress_followed(browser_as, run_tasks):
     assert owner.post(f"{path}/delete").status_code == 303
 
 
-def test_an_uploaded_one_has_no_renewal(browser_as, added_certificate, chain):
-    path = added_certificate(chain.leaf)
+def test_uploaded_certificate_page_has_no_renewal(browser_as, upload_in_browser, chain):
+    path = upload_in_browser(chain.leaf)
     assert "Renew now" not in browser_as("owner").get(path).text
     assert browser_as("owner").post(f"{path}/renew").status_code == 409
     assert browser_as("viewer").post(f"{path}/renew").status_code == 403
