@@ -1,4 +1,4 @@
-"""Hypervisors, groups and storages by the operators' API."""
+"""Hypervisors, groups and storages in the operators' API."""
 
 import pytest
 
@@ -7,16 +7,20 @@ from panel.models import Hypervisor, HypervisorGroup, Storage
 from panel.services import hypervisors
 
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
-GROUPS, NODES, STORAGES = "/api/v1/hypervisor/groups", "/api/v1/hypervisors", "/api/v1/hypervisor/storages"
+GROUPS_PATH, HYPERVISORS_PATH, STORAGES_PATH = (
+    "/api/v1/hypervisor/groups",
+    "/api/v1/hypervisors",
+    "/api/v1/hypervisor/storages",
+)
 
 
 @pytest.fixture
-def new_node(api_as, cast):
-    """Adds a node by the API and gives its address there."""
+def create_hypervisor(api_as, cast):
+    """Return a function that creates a hypervisor and returns its API path."""
 
     def add(name="node-2", **values):
         body = {"hypervisor_group_id": cast.location.id, "name": name, "driver": "simulated", "uri": "simulated://"}
-        answer = api_as("admin", "POST", NODES, json={**body, **values})
+        answer = api_as("admin", "POST", HYPERVISORS_PATH, json={**body, **values})
         assert answer.status_code == 200, answer.text
         return f"/api/v1/hypervisor/{answer.json['data']['hypervisor_id']}"
 
@@ -24,34 +28,34 @@ def new_node(api_as, cast):
 
 
 @pytest.fixture
-def new_group(api_as):
+def create_group(api_as):
     def add(name="other", **values):
-        answer = api_as("admin", "POST", GROUPS, json={"name": name, **values})
+        answer = api_as("admin", "POST", GROUPS_PATH, json={"name": name, **values})
         assert answer.status_code == 200, answer.text
         return answer.json["data"]["id"]
 
     return add
 
 
-def test_a_hypervisor_needs_a_group(api_as):
+def test_hypervisor_creation_requires_group(api_as):
     """HVG-01, ENV-12"""
-    answer = api_as("admin", "POST", NODES, json={"name": "n"})
+    answer = api_as("admin", "POST", HYPERVISORS_PATH, json={"name": "n"})
     assert (answer.status_code, answer.json["success"]) == (422, False)
     assert answer.json["errors"].keys() == {"hypervisor_group_id"}
-    unknown = api_as("admin", "POST", NODES, json={"name": "n", "hypervisor_group_id": UNKNOWN_ID})
+    unknown = api_as("admin", "POST", HYPERVISORS_PATH, json={"name": "n", "hypervisor_group_id": UNKNOWN_ID})
     assert (unknown.status_code, unknown.json["errors"].keys()) == (422, {"hypervisor_group_id"})
     assert unknown.headers["X-Api-Envelope"] == "v1"
 
 
-def test_a_broken_body_is_answered_in_the_envelope(api_as):
+def test_malformed_json_returns_error_envelope(api_as):
     """ENV-33"""
-    answer = api_as("admin", "POST", NODES, data="{", content_type="application/json")
+    answer = api_as("admin", "POST", HYPERVISORS_PATH, data="{", content_type="application/json")
     assert (answer.status_code, answer.json["success"]) == (400, False)
 
 
-def test_a_new_hypervisor_is_unknown_until_a_worker_looked(api_as, new_node, run_tasks):
+def test_new_hypervisor_status_is_unknown_until_probe(api_as, create_hypervisor, run_tasks):
     """HVG-02: 200 and `data.hypervisor_id`."""
-    path = new_node()
+    path = create_hypervisor()
     before = api_as("admin", "GET", path).json["data"]
     assert (before["status"], before["seen_at"], before["cpu_cores"]) == ("unknown", None, 0)
     run_tasks()
@@ -61,8 +65,8 @@ def test_a_new_hypervisor_is_unknown_until_a_worker_looked(api_as, new_node, run
     assert after["storages"][0]["capacity"] > 0
 
 
-def test_a_test_shows_that_a_node_is_away_and_back(api_as, new_node, run_tasks, cast):
-    path = new_node(uri="simulated://?cores=many")
+def test_connection_test_updates_hypervisor_status(api_as, create_hypervisor, run_tasks, cast):
+    path = create_hypervisor(uri="simulated://?cores=many")
     run_tasks()
     down = api_as("admin", "GET", path).json["data"]
     assert (down["status"], down["closed"]) == ("down", "hypervisor_down")
@@ -77,12 +81,12 @@ def test_a_test_shows_that_a_node_is_away_and_back(api_as, new_node, run_tasks, 
     assert api_as("admin", "GET", path).json["data"]["cpu_cores"] == 4
 
 
-def test_a_node_that_is_up_stays_open_while_it_is_tested(api_as, cast):
+def test_connection_test_keeps_status_up_meanwhile(api_as, cast):
     answer = api_as("admin", "POST", f"/api/v1/hypervisor/{cast.node.id}/test")
     assert answer.json["data"]["status"] == "up"
 
 
-ADDRESSES = {
+URI_ERRORS = {
     "qemu:///system": None,
     "qemu+ssh://root@node-9.example.com:2222/system?keyfile=/etc/panel/key": None,
     "qemu+tls://[fd00::9]/system": None,
@@ -100,24 +104,24 @@ ADDRESSES = {
 }
 
 
-@pytest.mark.parametrize("uri", ADDRESSES)
-def test_an_address_must_fit_the_driver_and_run_nothing(api_as, cast, uri):
+@pytest.mark.parametrize("uri", URI_ERRORS)
+def test_hypervisor_uri_validation(api_as, cast, uri):
     body = {"hypervisor_group_id": cast.location.id, "name": "n", "driver": "libvirt", "uri": uri}
-    answer = api_as("admin", "POST", NODES, json=body)
-    if ADDRESSES[uri] is None:
+    answer = api_as("admin", "POST", HYPERVISORS_PATH, json=body)
+    if URI_ERRORS[uri] is None:
         assert answer.status_code == 200
     else:
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {"uri"})
-        assert ADDRESSES[uri] in answer.json["errors"]["uri"][0]
+        assert URI_ERRORS[uri] in answer.json["errors"]["uri"][0]
         assert "secret" not in answer.text
 
 
-def test_one_host_is_added_once(api_as, cast):
+def test_duplicate_hypervisor_uri_or_name_is_refused(api_as, cast):
     body = {"hypervisor_group_id": cast.location.id, "driver": "libvirt", "uri": "qemu+tls://node-9/system"}
-    assert api_as("admin", "POST", NODES, json={**body, "name": "a"}).status_code == 200
-    again = api_as("admin", "POST", NODES, json={**body, "name": "b"})
+    assert api_as("admin", "POST", HYPERVISORS_PATH, json={**body, "name": "a"}).status_code == 200
+    again = api_as("admin", "POST", HYPERVISORS_PATH, json={**body, "name": "b"})
     assert (again.status_code, again.json["errors"]) == (422, {"uri": ["This is the address of a."]})
-    named = api_as("admin", "POST", NODES, json={**body, "name": "a", "uri": "qemu:///system"})
+    named = api_as("admin", "POST", HYPERVISORS_PATH, json={**body, "name": "a", "uri": "qemu:///system"})
     assert (named.status_code, named.json["errors"].keys()) == (422, {"name"})
 
 
@@ -136,28 +140,28 @@ def test_hypervisor_maintenance_patch(api_as, cast):
     assert api_as("admin", "GET", path).json["data"]["maintenance"] is True
 
 
-def test_what_workers_write_cannot_be_sent(api_as, cast):
+def test_hypervisor_status_field_is_read_only(api_as, cast):
     answer = api_as("admin", "PATCH", f"/api/v1/hypervisor/{cast.node.id}", json={"status": "up", "locked": True})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"status"})
     assert "maintenance" in answer.json["errors"]["status"][0]
     assert session.get(Hypervisor, cast.node.id).locked is False
 
 
-def test_a_hypervisor_with_instances_stays(api_as, cast, new_group):
+def test_hypervisor_with_instances_is_not_deleted_or_moved(api_as, cast, create_group):
     cast.instance()
     path = f"/api/v1/hypervisor/{cast.node.id}"
     refused = api_as("admin", "DELETE", path)
     assert (refused.status_code, refused.json["success"]) == (409, False)
     assert "Destroy or move them" in refused.json["message"]
-    moved = api_as("admin", "PATCH", path, json={"hypervisor_group_id": new_group()})
+    moved = api_as("admin", "PATCH", path, json={"hypervisor_group_id": create_group()})
     assert moved.status_code == 409
     assert api_as("admin", "GET", path).json["data"]["hypervisor_group_id"] == cast.location.id
 
 
-def test_an_empty_hypervisor_goes_with_its_storages(api_as, new_node, new_group, run_tasks):
-    path = new_node()
+def test_hypervisor_deletion_removes_storages(api_as, create_hypervisor, create_group, run_tasks):
+    path = create_hypervisor()
     run_tasks()
-    other = new_group()
+    other = create_group()
     assert api_as("admin", "PATCH", path, json={"hypervisor_group_id": other}).status_code == 200
     before = session.query(Storage).count()
     assert api_as("admin", "DELETE", path).status_code == 200
@@ -166,10 +170,10 @@ def test_an_empty_hypervisor_goes_with_its_storages(api_as, new_node, new_group,
     assert api_as("admin", "DELETE", f"/api/v1/hypervisor/group/{other}").status_code == 200
 
 
-def test_a_group_takes_plan_groups(api_as, cast, new_group):
-    """HVG-05, and HVG-03 for the switch that exists."""
+def test_group_plan_groups_can_be_set(api_as, cast, create_group):
+    """HVG-05, and HVG-03 for the switch `enabled`."""
     made = api_as("admin", "POST", "/api/v1/cloud-service/plan-groups", json={"name": "fast"}).json["data"]["id"]
-    path = f"/api/v1/hypervisor/group/{new_group(plan_groups=[made], enabled=False)}"
+    path = f"/api/v1/hypervisor/group/{create_group(plan_groups=[made], enabled=False)}"
     data = api_as("admin", "GET", path).json["data"]
     assert ([group["id"] for group in data["plan_groups"]], data["enabled"]) == ([made], False)
     changed = api_as("admin", "PATCH", path, json={"plan_groups": []}).json["data"]
@@ -178,7 +182,7 @@ def test_a_group_takes_plan_groups(api_as, cast, new_group):
     assert (wrong.status_code, wrong.json["errors"].keys()) == (422, {"plan_groups"})
 
 
-def test_a_group_patch_changes_only_what_is_sent(api_as, cast):
+def test_group_patch_changes_only_given_fields(api_as, cast):
     """HVG-06"""
     path = f"/api/v1/hypervisor/group/{cast.location.id}"
     before = api_as("admin", "GET", path).json["data"]
@@ -186,7 +190,7 @@ def test_a_group_patch_changes_only_what_is_sent(api_as, cast):
     assert {k for k in after if after[k] != before[k]} == {"enabled", "updated_at"}
 
 
-def test_a_closed_group_takes_no_new_instances(api_as, cast):
+def test_disabled_group_refuses_new_instances(api_as, cast):
     """HVG-07"""
     instance = cast.instance()
     api_as("admin", "PATCH", f"/api/v1/hypervisor/group/{cast.location.id}", json={"enabled": False})
@@ -196,36 +200,36 @@ def test_a_closed_group_takes_no_new_instances(api_as, cast):
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").status_code == 200
 
 
-def test_names_are_given_once(api_as, cast, new_group):
-    new_group("other")
+def test_duplicate_group_name_is_refused(api_as, cast, create_group):
+    create_group("other")
     for body in ({"name": "lab"}, {"name": "other"}):
-        answer = api_as("admin", "POST", GROUPS, json=body)
+        answer = api_as("admin", "POST", GROUPS_PATH, json=body)
         assert (answer.status_code, answer.json["errors"]) == (422, {"name": ["This name is taken."]})
     path = f"/api/v1/hypervisor/group/{cast.location.id}"
     assert api_as("admin", "PATCH", path, json={"name": "other"}).status_code == 422
     assert api_as("admin", "PATCH", path, json={"name": "lab"}).status_code == 200
 
 
-def test_a_group_that_is_used_stays(api_as, cast, new_group):
+def test_group_in_use_is_not_deleted(api_as, cast, create_group):
     path = f"/api/v1/hypervisor/group/{cast.location.id}"
     assert "Hypervisors" in api_as("admin", "DELETE", path).json["message"]
-    other = new_group()
+    other = create_group()
     body = {"name": "s", "hypervisor_group_id": other, "cidr": "10.77.0.0/29"}
     assert api_as("admin", "POST", "/api/v1/subnets", json=body).status_code == 200
     refused = api_as("admin", "DELETE", f"/api/v1/hypervisor/group/{other}")
     assert (refused.status_code, "Subnets" in refused.json["message"]) == (409, True)
 
 
-def test_the_hypervisors_of_a_group(api_as, cast, new_node):
-    new_node()
+def test_group_lists_its_hypervisors(api_as, cast, create_hypervisor):
+    create_hypervisor()
     answer = api_as("admin", "GET", f"/api/v1/hypervisor/group/{cast.location.id}/hypervisors")
     assert [row["name"] for row in answer.json["data"]] == ["node-1", "node-2"]
 
 
-def test_a_storage_is_added_and_made(api_as, cast, run_tasks):
+def test_storage_create_update_and_delete(api_as, cast, run_tasks):
     """HVG-09"""
     body = {"hypervisor_id": cast.node.id, "name": "ssd", "path": "/srv/ssd"}
-    answer = api_as("admin", "POST", STORAGES, json=body)
+    answer = api_as("admin", "POST", STORAGES_PATH, json=body)
     assert (answer.status_code, answer.json["data"].keys()) == (200, {"storage_id"})
     path = f"/api/v1/hypervisor/storage/{answer.json['data']['storage_id']}"
     run_tasks()
@@ -239,20 +243,20 @@ def test_a_storage_is_added_and_made(api_as, cast, run_tasks):
         {"path": "/srv/../etc"},
         {"name": "a b"},
     ):
-        answer = api_as("admin", "POST", STORAGES, json={**body, "name": "x", "path": "/srv/x", **wrong})
+        answer = api_as("admin", "POST", STORAGES_PATH, json={**body, "name": "x", "path": "/srv/x", **wrong})
         assert (answer.status_code, answer.json["errors"].keys()) == (422, wrong.keys()), wrong
-    unknown = api_as("admin", "POST", STORAGES, json={**body, "hypervisor_id": UNKNOWN_ID})
+    unknown = api_as("admin", "POST", STORAGES_PATH, json={**body, "hypervisor_id": UNKNOWN_ID})
     assert (unknown.status_code, unknown.json["errors"].keys()) == (422, {"hypervisor_id"})
     assert api_as("admin", "DELETE", path).status_code == 200
 
 
-def test_a_storage_with_disks_stays(api_as, cast):
+def test_storage_with_disks_is_not_deleted(api_as, cast):
     disk = cast.instance().disks[0]
     answer = api_as("admin", "DELETE", f"/api/v1/hypervisor/storage/{disk.storage_id}")
     assert (answer.status_code, "Disks" in answer.json["message"]) == (409, True)
 
 
-def test_figures_of_a_hypervisor(api_as, cast):
+def test_hypervisor_statistics(api_as, cast):
     cast.instance()
     path = f"/api/v1/hypervisor/{cast.node.id}"
     stats = api_as("admin", "GET", f"{path}/instances/stats").json["data"]
@@ -263,15 +267,15 @@ def test_figures_of_a_hypervisor(api_as, cast):
     assert promised == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
 
 
-def test_lists_can_be_narrowed(api_as, cast, new_node):
-    new_node("west-2")
-    names = lambda query: [row["name"] for row in api_as("admin", "GET", f"{NODES}?{query}").json["data"]]  # noqa: E731
+def test_hypervisor_list_filters(api_as, cast, create_hypervisor):
+    create_hypervisor("west-2")
+    names = lambda query: [row["name"] for row in api_as("admin", "GET", f"{HYPERVISORS_PATH}?{query}").json["data"]]  # noqa: E731
     assert (names("search=west"), names("status=unknown"), names("status=up")) == (["west-2"], ["west-2"], ["node-1"])
-    assert api_as("admin", "GET", f"{NODES}?status=bad").status_code == 422
+    assert api_as("admin", "GET", f"{HYPERVISORS_PATH}?status=bad").status_code == 422
 
 
-@pytest.mark.parametrize("path", [GROUPS, NODES, STORAGES, "/api/v1/cloud-service/locations"])
-def test_a_list_takes_the_same_queries_for_many_rows(api_as, cast, queries, path):
+@pytest.mark.parametrize("path", [GROUPS_PATH, HYPERVISORS_PATH, STORAGES_PATH, "/api/v1/cloud-service/locations"])
+def test_list_query_count_is_constant(api_as, cast, queries, path):
     """ENV-19 to ENV-21, LIM-01, LIM-03"""
     api_as("admin", "GET", path)
     queries.clear()
@@ -299,7 +303,7 @@ def test_a_list_takes_the_same_queries_for_many_rows(api_as, cast, queries, path
 
 
 @pytest.mark.parametrize("path", ["group/{}", "{}", "storage/{}", "{}/instances/stats", "{}/ipv4/stats"])
-def test_an_unknown_id_is_not_found(api_as, path):
+def test_unknown_id_returns_404(api_as, path):
     """ENV-10"""
     answer = api_as("admin", "GET", f"/api/v1/hypervisor/{path.format(UNKNOWN_ID)}")
     assert (answer.status_code, answer.json["success"]) == (404, False)

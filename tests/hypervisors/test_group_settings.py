@@ -1,4 +1,4 @@
-"""What a hypervisor group offers and on which terms: switches, prices, limits (specification 2.9)."""
+"""Settings of hypervisor groups: switches, prices, limits (specification 2.9)."""
 
 import re
 
@@ -12,9 +12,9 @@ from panel.pages.admin.hypervisor_groups import FAMILY_OF_SWITCH
 from panel.schemas.hypervisor_group_settings import ABOUT_SETTINGS
 from panel.services import settings, volume_plans
 
-GROUPS = "/api/v1/hypervisor/groups"
-SWITCHES = ("enabled", *(f"{kind}_enabled" for kind in GROUP_SERVICES))
-TERMS = {
+GROUPS_PATH = "/api/v1/hypervisor/groups"
+GROUP_SWITCHES = ("enabled", *(f"{kind}_enabled" for kind in GROUP_SERVICES))
+GROUP_TERMS = {
     "managed_backups_billed": True,
     "vpc_network_inbound_average": 2048,
     "vpc_network_outbound_average": 1024,
@@ -34,26 +34,26 @@ def path(cast):
 
 @pytest.fixture
 def change_settings(api_as, path):
-    """Changes settings of the location and gives it as it is then."""
+    """Return a function that changes settings of the location and returns the changed location."""
 
-    def switch(**values):
+    def change(**values):
         answer = api_as("admin", "PATCH", path, json=values)
         assert answer.status_code == 200, answer.text
         return answer.json["data"]
 
-    return switch
+    return change
 
 
-def try_create(as_, cast, who="owner"):
+def request_instance(as_, cast, who="owner"):
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
     return as_(who, "POST", "/api/cloud-service/instances", json=body)
 
 
-@pytest.mark.parametrize("name", SWITCHES)
-def test_each_switch_is_set_on_both_routes_and_read_back(api_as, path, name):
+@pytest.mark.parametrize("name", GROUP_SWITCHES)
+def test_group_switches_are_saved_on_create_and_update(api_as, path, name):
     """HVG-03, HVG-06"""
-    made = api_as("admin", "POST", GROUPS, json={"name": "other", name: False}).json["data"]
-    assert [word for word in SWITCHES if not made[word]] == [name]
+    made = api_as("admin", "POST", GROUPS_PATH, json={"name": "other", name: False}).json["data"]
+    assert [word for word in GROUP_SWITCHES if not made[word]] == [name]
     before = api_as("admin", "GET", path).json["data"]
     assert api_as("admin", "PATCH", path, json={name: False}).status_code == 200
     after = api_as("admin", "GET", path).json["data"]
@@ -61,13 +61,13 @@ def test_each_switch_is_set_on_both_routes_and_read_back(api_as, path, name):
     assert api_as("admin", "PATCH", path, json={name: "false"}).json["errors"].keys() == {name}
 
 
-def test_the_terms_are_set_on_both_routes_and_read_back(api_as, path):
+def test_group_terms_are_saved_on_create_and_update(api_as, path):
     """HVG-04"""
-    assert set(SWITCHES) | set(TERMS) | {"default_backup_policy_id"} == set(ABOUT_SETTINGS)
-    made = api_as("admin", "POST", GROUPS, json={"name": "other", **TERMS}).json["data"]
+    assert set(GROUP_SWITCHES) | set(GROUP_TERMS) | {"default_backup_policy_id"} == set(ABOUT_SETTINGS)
+    made = api_as("admin", "POST", GROUPS_PATH, json={"name": "other", **GROUP_TERMS}).json["data"]
     stored = api_as("admin", "GET", f"/api/v1/hypervisor/group/{made['id']}").json["data"]
-    assert {name: stored[name] for name in TERMS} == TERMS
-    for name, value in TERMS.items():
+    assert {name: stored[name] for name in GROUP_TERMS} == GROUP_TERMS
+    for name, value in GROUP_TERMS.items():
         api_as("admin", "PATCH", path, json={name: value})
         assert api_as("admin", "GET", path).json["data"][name] == value
     assert api_as("admin", "PATCH", path, json={"vpc_network_inbound_average": None}).status_code == 200
@@ -85,25 +85,25 @@ def test_the_terms_are_set_on_both_routes_and_read_back(api_as, path):
         ("managed_backups_billed", None),
     ],
 )
-def test_what_makes_no_sense_is_refused(api_as, path, name, value):
+def test_invalid_group_terms_are_refused(api_as, path, name, value):
     answer = api_as("admin", "PATCH", path, json={name: value})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {name})
 
 
-def test_an_unknown_backup_policy_is_refused(api_as, path):
-    """Acceptance E9, on both routes. null takes a policy away."""
+def test_unknown_backup_policy_is_refused(api_as, path):
+    """Acceptance E9, on both routes. null removes a policy."""
     unknown = {"default_backup_policy_id": "0199c0a8-0000-7000-8000-000000000000"}
     for answer in (
         api_as("admin", "PATCH", path, json={**unknown, "display_name": "x"}),
-        api_as("admin", "POST", GROUPS, json={"name": "other", **unknown}),
+        api_as("admin", "POST", GROUPS_PATH, json={"name": "other", **unknown}),
     ):
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {"default_backup_policy_id"})
     assert api_as("admin", "GET", path).json["data"]["display_name"] != "x"
     assert api_as("admin", "PATCH", path, json={"default_backup_policy_id": None}).status_code == 200
 
 
-def test_a_closed_group_gets_no_volumes(api_as, cast, change_settings):
-    """HVG-07: those that exist go on."""
+def test_disabled_group_refuses_new_volumes(api_as, cast, change_settings):
+    """HVG-07: existing volumes are not affected."""
     settings.update({"billing_enabled": True})
     group = volume_plans.create_group(name="ssd")
     plan = volume_plans.create(group, name="1", size=1, price=1)
@@ -118,36 +118,36 @@ def test_a_closed_group_gets_no_volumes(api_as, cast, change_settings):
     assert api_as("owner", "DELETE", path).status_code == 200
 
 
-def test_without_public_networking_an_instance_gets_no_address(api_as, cast, change_settings):
-    """HVG-08: that switch closes the group to public addresses, and to nothing else."""
+def test_instance_without_public_networking_gets_no_address(api_as, cast, change_settings):
+    """HVG-08: the switch disables only public addresses."""
     change_settings(public_networking_enabled=False)
-    answer = try_create(api_as, cast)
+    answer = request_instance(api_as, cast)
     assert answer.status_code == 200
     assert answer.json["instance"]["primary_public_ip"] is None
     instance = session.get(Instance, answer.json["instance"]["id"])
     assert (instance.interfaces, instance.ipv4, instance.ipv6) == ([], None, None)
     change_settings(public_networking_enabled=True)
-    assert try_create(api_as, cast).json["instance"]["primary_public_ip"]
+    assert request_instance(api_as, cast).json["instance"]["primary_public_ip"]
 
 
-def test_an_instance_without_addresses_runs(api_as, cast, change_settings, run_tasks):
+def test_instance_without_addresses_can_be_deployed(api_as, cast, change_settings, run_tasks):
     change_settings(public_networking_enabled=False)
-    instance = try_create(api_as, cast).json["instance"]["id"]
+    instance = request_instance(api_as, cast).json["instance"]["id"]
     api_as("owner", "POST", f"/api/instance/{instance}/deploy", json={"image_id": cast.image.id})
     run_tasks()
     assert api_as("owner", "GET", f"/api/instance/{instance}").json["state"] == "running"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in GROUP_SERVICES if kind != "public_networking"])
-def test_a_switch_refuses_its_own_kind_only(api_as, cast, change_settings, kind):
-    """HVG-08: instances are made, and only the kind that was switched off is closed."""
+def test_group_switch_disables_only_its_service(api_as, cast, change_settings, kind):
+    """HVG-08: instances can still be created."""
     change_settings(**{f"{kind}_enabled": False})
     group = session.get(HypervisorGroup, cast.location.id)
     assert [word for word in GROUP_SERVICES if not group.allows(word)] == [kind]
-    assert try_create(api_as, cast).status_code == 200
+    assert request_instance(api_as, cast).status_code == 200
 
 
-def test_a_closed_group_allows_nothing_and_what_exists_goes_on(api_as, cast, change_settings, run_tasks):
+def test_disabled_group_keeps_existing_instances_running(api_as, cast, change_settings, run_tasks):
     """HVG-07"""
     instance = cast.instance()
     api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
@@ -155,26 +155,30 @@ def test_a_closed_group_allows_nothing_and_what_exists_goes_on(api_as, cast, cha
     change_settings(enabled=False)
     group = session.get(HypervisorGroup, cast.location.id)
     assert not any(group.allows(kind) for kind in GROUP_SERVICES)
-    assert try_create(api_as, cast).json["errors"].keys() == {"location_id"}
+    assert request_instance(api_as, cast).json["errors"].keys() == {"location_id"}
     assert api_as("owner", "POST", f"/api/instance/{instance.id}/power/restart").status_code == 200
     run_tasks()
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "running"
 
 
-BACKUPS = dict.fromkeys(("backup_mode", "managed_backups_billed", "default_backup_policy_id"), "backup_policies")
+BACKUP_SETTING_FAMILIES = dict.fromkeys(
+    ("backup_mode", "managed_backups_billed", "default_backup_policy_id"), "backup_policies"
+)
 
 
-def test_the_page_sets_all_of_it(browser_as, cast):
+def test_location_page_saves_all_settings(browser_as, cast):
     browser, path = browser_as("admin"), f"/admin/locations/{cast.location.id}"
     shown = set(re.findall(r'name="(\w+)"', browser.get(path).text))
     assert {"public_networking_enabled", "image_enabled", "ipv4_credit_value"} <= shown
-    families = permissions_in_use.used_families()  # finding M6: nothing is offered that does not exist
-    for name, family in {**FAMILY_OF_SWITCH, "natgw_credit_value": "nat_gateways", **BACKUPS}.items():
+    families = permissions_in_use.used_families()  # finding M6: settings of missing features are hidden
+    for name, family in {**FAMILY_OF_SWITCH, "natgw_credit_value": "nat_gateways", **BACKUP_SETTING_FAMILIES}.items():
         assert (name in shown) == (family in families), name
-    sent = {name: "false" for name in SWITCHES} | {name: str(value) for name, value in TERMS.items()}
+    sent = {name: "false" for name in GROUP_SWITCHES} | {name: str(value) for name, value in GROUP_TERMS.items()}
     sent |= {"managed_backups_billed": "true", "name": "lab", "display_name": "Laboratory"}
     assert browser.post(path, data=sent).status_code == 303
     group = session.get(HypervisorGroup, cast.location.id)
-    assert not any(getattr(group, name) for name in SWITCHES)
+    assert not any(getattr(group, name) for name in GROUP_SWITCHES)
     as_text = lambda value: str(value).rstrip("0")  # noqa: E731
-    assert {name: as_text(getattr(group, name)) for name in TERMS} == {name: as_text(TERMS[name]) for name in TERMS}
+    assert {name: as_text(getattr(group, name)) for name in GROUP_TERMS} == {
+        name: as_text(GROUP_TERMS[name]) for name in GROUP_TERMS
+    }

@@ -1,4 +1,4 @@
-"""Machines that the panel did not make become instances, or stay what they were."""
+"""Import of unmanaged machines as instances."""
 
 import pytest
 from sqlalchemy import select
@@ -20,7 +20,7 @@ def path(cast):
 
 @pytest.fixture
 def unmanaged_machine(node, cast, app):
-    """A machine with a system and a data disk, made by somebody else's tools."""
+    """A machine with a system and a data disk that the panel did not create."""
     file = app.extensions["config"].data_dir / "images" / "tiny.qcow2"
     image = Image("theirs.qcow2", file, 64)
     node.put_image("default", image)
@@ -34,18 +34,18 @@ def unmanaged_machine(node, cast, app):
 
 @pytest.fixture
 def discover(api_as, path, run_tasks):
-    def look():
+    def run_discovery():
         asked = api_as("admin", "POST", f"{path}/discover")
         assert asked.status_code == 200, asked.text
         run_tasks()
         return api_as("admin", "GET", f"{path}/discoveries/latest").json["data"]
 
-    return look
+    return run_discovery
 
 
 @pytest.fixture
 def discovered_machine(unmanaged_machine, node, discover):
-    """It ran when it was looked at, told its address, and is off now."""
+    """The machine, discovered once while running, so that its address is known, and again when off."""
     node.start(UNMANAGED_ID)
     discover()
     node.power_off(UNMANAGED_ID)
@@ -71,7 +71,7 @@ def imported_instance():
     return session.get(Instance, UNMANAGED_ID, populate_existing=True)
 
 
-def test_a_discovery_describes_what_it_found(discovered_machine):
+def test_discovery_describes_unmanaged_machine(discovered_machine):
     [found] = discovered_machine["unknown"]
     assert (found["id"], found["name"], found["power"]) == (UNMANAGED_ID, "old-web", "off")
     assert (found["cpu_cores"], found["memory_mb"], found["tpm"], found["secure_boot"]) == (1, 300, False, False)
@@ -83,7 +83,7 @@ def test_a_discovery_describes_what_it_found(discovered_machine):
     assert found["obstacles"] == []
 
 
-def test_an_adopted_machine_is_an_instance_like_any_other(
+def test_imported_machine_behaves_like_instance(
     api_as, import_machine, discovered_machine, node, cast, run_tasks, path
 ):
     answer = import_machine(display_name="Shop")
@@ -108,13 +108,13 @@ def test_an_adopted_machine_is_an_instance_like_any_other(
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).unmanaged_machines == []
     node_sync.reconcile(cast.node.id)
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).unmanaged_machines == []
-    assert import_machine().status_code == 404  # it is not unknown any more
+    assert import_machine().status_code == 404  # it is no longer unmanaged
 
     own = f"/api/instance/{UNMANAGED_ID}"
     for doing in ("power/start", "reset-password", "power/stop"):
         assert api_as("owner", "POST", f"{own}/{doing}").status_code in (200, 202), doing
         run_tasks()
-    node.revert_import(UNMANAGED_ID)  # since it was defined anew this does nothing
+    node.revert_import(UNMANAGED_ID)  # no effect after the redefinition
     assert node.definition_of(UNMANAGED_ID)[0] == instance.name
     kept = api_as("owner", "POST", f"{own}/snapshot", json={"snapname": "one"})
     assert kept.status_code in (200, 202), kept.text
@@ -125,8 +125,8 @@ def test_an_adopted_machine_is_an_instance_like_any_other(
     assert api_as("outsider", "GET", own).status_code == 404
 
 
-def test_it_is_destroyed_with_its_disks_and_nothing_else(api_as, import_machine, discovered_machine, node, run_tasks):
-    """Files that are called as a seed of it would be are somebody else's."""
+def test_imported_instance_deletion_removes_only_its_disks(api_as, import_machine, discovered_machine, node, run_tasks):
+    """A file with the name that its seed would have is kept."""
     node.create_disk(Disk("default", "old-web.iso", GiB))
     wait_for_task(import_machine(), run_tasks)
     api_as("admin", "DELETE", f"/api/v1/instance/{UNMANAGED_ID}")
@@ -137,9 +137,7 @@ def test_it_is_destroyed_with_its_disks_and_nothing_else(api_as, import_machine,
     assert session.scalar(select(Address.interface_id).where(Address.ip == IP)) is None
 
 
-def test_a_reinstall_gives_it_a_system_of_the_panel_s(
-    api_as, import_machine, discovered_machine, node, cast, run_tasks
-):
+def test_reinstall_replaces_imported_system(api_as, import_machine, discovered_machine, node, cast, run_tasks):
     wait_for_task(import_machine(), run_tasks)
     assert node.seed_of(UNMANAGED_ID) is None
     answer = api_as("owner", "POST", f"/api/instance/{UNMANAGED_ID}/reinstall", json={"image_id": cast.image.id})
@@ -151,16 +149,16 @@ def test_a_reinstall_gives_it_a_system_of_the_panel_s(
     assert "old-web.qcow2" not in {disk.name for disk in node.disks("default")}
 
 
-def test_the_audit_log_has_who_adopted_what(api_as, import_machine, discovered_machine, run_tasks):
+def test_import_is_audited(api_as, import_machine, discovered_machine, run_tasks):
     wait_for_task(import_machine(), run_tasks)
     entry = session.scalar(select(AuditEntry).where(AuditEntry.action.contains("import_orphan")))
     assert entry.changes["task"] == "hypervisor_adopt"
 
 
-# --- what is chosen
+# --- plan, owner and addresses
 
 
-def test_a_plan_that_is_too_small_is_refused(import_machine, discovered_machine, node, cast):
+def test_import_refuses_too_small_plan(import_machine, discovered_machine, node, cast):
     before = node.definition_of(UNMANAGED_ID)
     for fact, size in (("cpu_cores", 0), ("ram", 299), ("storage", 5)):
         values = {"cpu_cores": 1, "ram": 512, "storage": 10, "bandwidth": 0, "price": 1, fact: size}
@@ -182,7 +180,7 @@ def test_a_plan_that_is_too_small_is_refused(import_machine, discovered_machine,
         ("10.9.0.50", "is reserved"),
     ],
 )
-def test_an_address_that_cannot_be_had_is_refused_with_the_reason(import_machine, discovered_machine, ip, why):
+def test_import_refuses_unavailable_address(import_machine, discovered_machine, ip, why):
     session.scalar(select(Address).where(Address.ip == "10.9.0.50")).reserved = True
     session.commit()
     answer = import_machine(ips=[ip])
@@ -190,24 +188,22 @@ def test_an_address_that_cannot_be_had_is_refused_with_the_reason(import_machine
     assert why in answer.json["errors"]["ips"][0]
 
 
-def test_an_address_of_another_instance_is_refused(import_machine, discovered_machine, cast):
+def test_import_refuses_address_of_other_instance(import_machine, discovered_machine, cast):
     other = cast.instance()
     assert f"is in use by {other.name}" in import_machine(ips=[other.ipv4]).json["errors"]["ips"][0]
     session.scalar(select(Address).where(Address.ip == IP)).interface_id = other.interfaces[0].id
     session.commit()
-    assert "is in use" in import_machine().json["errors"]["ips"][0]  # the one that the guest told of
+    assert "is in use" in import_machine().json["errors"]["ips"][0]  # the address that the guest reported
 
 
-def test_a_guest_that_told_nothing_needs_to_be_asked_for(import_machine, unmanaged_machine, discover, run_tasks):
+def test_import_requires_ips_when_addresses_are_unknown(import_machine, unmanaged_machine, discover, run_tasks):
     discover()
     assert "not known" in import_machine().json["errors"]["ips"][0]
     wait_for_task(import_machine(ips=[]), run_tasks)
     assert (imported_instance().addresses, imported_instance().ipv4) == ([], None)
 
 
-def test_an_ipv6_address_that_was_never_given_out_is_taken_and_passed_over_later(
-    import_machine, discovered_machine, cast, run_tasks
-):
+def test_imported_ipv6_address_is_not_allocated_again(import_machine, discovered_machine, cast, run_tasks):
     group = session.scalar(select(Subnet).where(Subnet.name == "v6")).group
     [first] = subnets.allocate(group, 6, 1)
     session.commit()
@@ -220,10 +216,10 @@ def test_an_ipv6_address_that_was_never_given_out_is_taken_and_passed_over_later
     assert len(set(following)) == 3
 
 
-# --- what the machine has
+# --- the state and hardware of the machine
 
 
-def test_a_machine_that_runs_is_not_adopted(import_machine, unmanaged_machine, node, discover, run_tasks):
+def test_running_machine_is_not_imported(import_machine, unmanaged_machine, node, discover, run_tasks):
     node.start(UNMANAGED_ID)
     discover()
     answer = import_machine(ips=[IP])
@@ -237,7 +233,7 @@ def test_a_machine_that_runs_is_not_adopted(import_machine, unmanaged_machine, n
     assert (imported_instance(), node.power(UNMANAGED_ID), node.definition_of(UNMANAGED_ID)) == (None, Power.on, before)
 
 
-def test_it_has_to_be_looked_at_first(import_machine, unmanaged_machine, cast, api_as, path):
+def test_import_requires_discovery(import_machine, unmanaged_machine, cast, api_as, path):
     node_sync.reconcile(cast.node.id)
     assert (import_machine().status_code, import_machine().json["reason"]) == (409, "not_discovered")
     assert import_machine("nothing").status_code == 404
@@ -246,7 +242,7 @@ def test_it_has_to_be_looked_at_first(import_machine, unmanaged_machine, cast, a
     )
 
 
-def test_what_an_instance_cannot_have_is_named(import_machine, unmanaged_machine, node, discover):
+def test_unsupported_features_block_import(import_machine, unmanaged_machine, node, discover):
     node.make_unimportable(UNMANAGED_ID, "It has snapshots. Delete them first.")
     node.make_unimportable(UNMANAGED_ID, "is raw, and has to be qcow2", device="vdb")
     [found] = discover()["unknown"]
@@ -259,7 +255,7 @@ def test_what_an_instance_cannot_have_is_named(import_machine, unmanaged_machine
     assert "vdb (old-data.qcow2) is raw" in answer.json["message"]
 
 
-def test_a_disk_outside_of_the_storages_is_named(import_machine, node, cast, discover):
+def test_disk_outside_storages_blocks_import(import_machine, node, cast, discover):
     node.prepare_pool("scratch", "/srv/scratch")
     node.create_disk(Disk("scratch", "far.qcow2", GiB))
     twice = (Nic(MAC, "br0"), Nic("52:54:00:aa:bb:cd", "br0"))
@@ -272,7 +268,7 @@ def test_a_disk_outside_of_the_storages_is_named(import_machine, node, cast, dis
     node.delete_disk("scratch", "far.qcow2")
 
 
-def test_what_the_panel_has_already_is_not_had_twice(import_machine, discovered_machine, node, cast, discover):
+def test_duplicate_disk_name_or_mac_blocks_import(import_machine, discovered_machine, node, cast, discover):
     other = cast.instance()
     other.interfaces[0].mac = MAC
     other.disks[0].name = "old-web.qcow2"
@@ -283,7 +279,7 @@ def test_what_the_panel_has_already_is_not_had_twice(import_machine, discovered_
     assert import_machine().status_code == 409
 
 
-def test_a_hypervisor_without_room_or_answer_refuses(import_machine, discovered_machine, cast):
+def test_import_requires_capacity_and_reachable_hypervisor(import_machine, discovered_machine, cast):
     node = session.get(Hypervisor, cast.node.id)
     node.memory_mb = 100
     session.commit()
@@ -293,7 +289,7 @@ def test_a_hypervisor_without_room_or_answer_refuses(import_machine, discovered_
     assert (import_machine().status_code, import_machine().json["reason"]) == (503, "hypervisor_unreachable")
 
 
-def test_a_machine_is_adopted_once(import_machine, discovered_machine, run_tasks):
+def test_second_import_is_refused_while_first_runs(import_machine, discovered_machine, run_tasks):
     asked = import_machine()
     again = import_machine(ips=[])
     assert (again.status_code, again.json["reason"]) == (409, "task_running")
@@ -303,14 +299,14 @@ def test_a_machine_is_adopted_once(import_machine, discovered_machine, run_tasks
 # --- the page
 
 
-def test_the_page_shows_what_it_is_and_imports_it(browser_as, cast, discovered_machine, node, run_tasks):
+def test_import_page_shows_and_imports_machine(browser_as, cast, discovered_machine, node, run_tasks):
     operator, page = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
     shown = operator.get(page).text
     for word in ("old-web.qcow2", "7 GiB", MAC, IP, f"{UNMANAGED_ID}/import"):
         assert word in shown, word
     form = operator.get(f"{page}/{UNMANAGED_ID}/import").text
     assert IP in form
-    assert "fe80::1" not in form.partition('id="form"')[2]  # it is no address of the location
+    assert "fe80::1" not in form.partition('id="form"')[2]  # not an address of the location
     wanted = {"owner": "nobody@example.com", "plan_id": cast.plan.id, "display_name": "Shop", "ips": IP}
     refused = operator.post(f"{page}/{UNMANAGED_ID}/import", data=wanted)
     assert (refused.status_code, "No account has this email address" in refused.text) == (422, True)
@@ -321,7 +317,7 @@ def test_the_page_shows_what_it_is_and_imports_it(browser_as, cast, discovered_m
     assert operator.get(f"{page}/{UNMANAGED_ID}/import").status_code == 404
 
 
-def test_the_page_says_what_keeps_it_from_being_imported(browser_as, cast, unmanaged_machine, node, discover):
+def test_import_page_shows_obstacles(browser_as, cast, unmanaged_machine, node, discover):
     operator, page = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
     node_sync.reconcile(cast.node.id)
     assert "Refresh first." in operator.get(page).text
@@ -333,7 +329,7 @@ def test_the_page_says_what_keeps_it_from_being_imported(browser_as, cast, unman
     assert f"{UNMANAGED_ID}/import" not in shown
 
 
-def test_a_person_who_may_only_look_cannot_import(browser_as, cast, discovered_machine):
+def test_read_only_operator_cannot_import(browser_as, cast, discovered_machine):
     cast.admin.operator_role = "read_only"
     session.commit()
     page = f"/admin/hypervisors/{cast.node.id}/orphans"

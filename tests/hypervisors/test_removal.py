@@ -1,4 +1,4 @@
-"""Hypervisors that will not come back, and what was on them."""
+"""Deletion of hypervisors, and forced removal of those that are lost."""
 
 import pytest
 
@@ -13,18 +13,18 @@ def path(cast):
 
 
 @pytest.fixture
-def unreachable_node(cast):
-    """The node does not answer any more."""
+def make_node_unreachable(cast):
+    """Return a function that marks the node as down and returns its row."""
 
-    def lost():
+    def set_node_down():
         cast.node.status = "down"
         session.commit()
         return cast.node
 
-    return lost
+    return set_node_down
 
 
-def test_a_hypervisor_with_volumes_is_not_removed(api_as, path, volume, run_tasks, call_storage_api):
+def test_hypervisor_with_volumes_is_not_deleted(api_as, path, volume, run_tasks, call_storage_api):
     refused = api_as("admin", "DELETE", path)
     assert (refused.status_code, refused.json["message"]) == (
         409,
@@ -35,13 +35,15 @@ def test_a_hypervisor_with_volumes_is_not_removed(api_as, path, volume, run_task
     assert api_as("admin", "DELETE", path).status_code == 200
 
 
-def test_everything_on_it_goes_with_it(api_as, path, unreachable_node, machine, volume, call_storage_api, run_tasks):
+def test_force_removal_deletes_all_resources(
+    api_as, path, make_node_unreachable, machine, volume, call_storage_api, run_tasks
+):
     ids = machine.id, volume.id
     assert call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id).status_code == 200
     run_tasks()
     call_storage_api("POST", f"volume/{volume.id}/snapshot", name="a")
     run_tasks()
-    body = {"name": unreachable_node().name}
+    body = {"name": make_node_unreachable().name}
     waiting = api_as("owner", "POST", f"/api/instance/{machine.id}/power/poweroff").json["task_id"]
     assert api_as("admin", "DELETE", f"{path}/force", json=body).status_code == 200
     session.expire_all()
@@ -57,28 +59,28 @@ def test_everything_on_it_goes_with_it(api_as, path, unreachable_node, machine, 
     run_tasks()
 
 
-def test_it_is_refused_while_there_is_hope(api_as, path, unreachable_node, cast, machine):
-    def give_up(**body):
+def test_force_removal_is_refused_while_reachable_or_migrating(api_as, path, make_node_unreachable, cast, machine):
+    def force_remove(**body):
         return api_as("admin", "DELETE", f"{path}/force", json=body)
 
-    refused = give_up(name=cast.node.name)
+    refused = force_remove(name=cast.node.name)
     assert (refused.status_code, refused.json["reason"]) == (409, "hypervisor_up")
-    name = unreachable_node().name
+    name = make_node_unreachable().name
     for body in ({}, {"name": "other"}, {"name": ""}):
-        refused = give_up(**body)
+        refused = force_remove(**body)
         assert (refused.status_code, list(refused.json["errors"])) == (422, ["name"]), body
     moving = {"instance_id": machine.id, "instance_name": machine.name, "source_id": cast.node.id}
     session.add(Migration(**moving, status="active", kind="cold"))
     session.commit()
-    refused = give_up(name=name)
+    refused = force_remove(name=name)
     assert (refused.status_code, refused.json["reason"]) == (409, "task_running")
     assert session.get(Instance, machine.id)
 
 
-def test_by_page_its_name_is_typed(browser_as, unreachable_node, cast, machine):
+def test_force_removal_page_requires_typed_name(browser_as, make_node_unreachable, cast, machine):
     browser, address = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}"
     assert "Force remove" not in browser.get(f"{address}/edit").text
-    name = unreachable_node().name
+    name = make_node_unreachable().name
     page = browser.get(f"{address}/edit").text
     assert "removes 1 instance and 0 volumes from the panel" in page
     assert browser.post(f"{address}/give-up", data={"typed": "other"}).status_code == 422

@@ -1,4 +1,4 @@
-"""Machines that no row knows, and rows whose machine is missing."""
+"""Unmanaged machines, and instances whose machine is missing on the node."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def unmanaged_machine(node):
 
 @pytest.fixture
 def missing_instance(cast, node, run_tasks):
-    """An instance whose definition somebody removed behind the panel's back."""
+    """An instance whose machine was deleted on the node without the panel."""
     made = cast.instance()
     instances.deploy(made, image_id=cast.image.id, actor="test")
     session.commit()
@@ -40,7 +40,7 @@ def wait_for_task(answer, work):
     return session.get(Task, answer.json["data"]["task_id"])
 
 
-def test_a_discovery_finds_both_kinds(api_as, path, unmanaged_machine, missing_instance, run_tasks):
+def test_discovery_finds_unmanaged_and_missing_machines(api_as, path, unmanaged_machine, missing_instance, run_tasks):
     assert api_as("admin", "GET", f"{path}/discoveries/latest").status_code == 404
     task = wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
     found = api_as("admin", "GET", f"{path}/discoveries/latest").json["data"]
@@ -52,7 +52,7 @@ def test_a_discovery_finds_both_kinds(api_as, path, unmanaged_machine, missing_i
     assert api_as("admin", "GET", f"{path}/discoveries/{UNMANAGED_ID}").status_code == 404
 
 
-def test_a_discovery_of_older_times_is_shown(api_as, path, unmanaged_machine, run_tasks):
+def test_discovery_result_of_older_version_is_shown(api_as, path, unmanaged_machine, run_tasks):
     task = wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
     task.arguments = {"unknown": [{"id": UNMANAGED_ID, "name": "old-web"}], "missing": []}
     session.commit()
@@ -60,13 +60,13 @@ def test_a_discovery_of_older_times_is_shown(api_as, path, unmanaged_machine, ru
     assert (machine["name"], machine["power"], machine["disks"]) == ("old-web", None, [])
 
 
-def test_a_discovery_of_a_silent_hypervisor_fails(api_as, path, node, run_tasks):
+def test_discovery_fails_when_hypervisor_refuses_calls(api_as, path, node, run_tasks):
     node.fault("*", "refuse")
     task = wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
     assert task.status == "failed"
 
 
-def test_an_unmanaged_machine_is_deleted_after_its_name_was_typed(api_as, path, unmanaged_machine, node, run_tasks):
+def test_unmanaged_machine_deletion_requires_name(api_as, path, unmanaged_machine, node, run_tasks):
     wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
     wrong = api_as("admin", "POST", f"{path}/{UNMANAGED_ID}/remove", json={"name": "old"})
     assert (wrong.status_code, wrong.json["errors"].keys()) == (422, {"name"})
@@ -76,8 +76,8 @@ def test_an_unmanaged_machine_is_deleted_after_its_name_was_typed(api_as, path, 
     assert api_as("admin", "POST", f"{path}/{UNMANAGED_ID}/remove", json={"name": "old-web"}).status_code == 404
 
 
-def test_a_machine_that_belongs_to_somebody_is_not_removed(api_as, path, cast, node, run_tasks):
-    """What was seen is old by then."""
+def test_machine_of_instance_is_not_deleted_as_unmanaged(api_as, path, cast, node, run_tasks):
+    """The list of unmanaged machines is out of date here."""
     made = cast.instance()
     instances.deploy(made, image_id=cast.image.id, actor="test")
     session.commit()
@@ -90,7 +90,7 @@ def test_a_machine_that_belongs_to_somebody_is_not_removed(api_as, path, cast, n
 
 
 @pytest.mark.parametrize(("word", "call"), [("discover", "describe_machine"), (f"{UNMANAGED_ID}/remove", "delete")])
-def test_task_fails_with_a_sentence_when_the_hypervisor_is_removed_during_a_call(
+def test_task_fails_when_hypervisor_is_deleted_during_call(
     api_as, path, cast, unmanaged_machine, node, run_tasks, monkeypatch, word, call
 ):
     wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
@@ -107,7 +107,7 @@ def test_task_fails_with_a_sentence_when_the_hypervisor_is_removed_during_a_call
     assert (task.status, task.error) == ("failed", "The hypervisor was removed.")
 
 
-def test_a_missing_machine_is_defined_anew_over_its_disks(api_as, missing_instance, node, run_tasks):
+def test_repair_redefines_missing_machine(api_as, missing_instance, node, run_tasks):
     assert missing_instance.missing_on_node
     task = wait_for_task(api_as("admin", "POST", f"/api/v1/instance/{missing_instance.id}/repair"), run_tasks)
     again = session.get(Instance, missing_instance.id, populate_existing=True)
@@ -116,7 +116,7 @@ def test_a_missing_machine_is_defined_anew_over_its_disks(api_as, missing_instan
     assert api_as("admin", "POST", f"/api/v1/instance/{missing_instance.id}/repair").status_code == 409
 
 
-def test_without_its_disk_it_stays_missing_and_says_so(api_as, missing_instance, node, run_tasks):
+def test_repair_without_disk_fails_and_keeps_missing(api_as, missing_instance, node, run_tasks):
     node.delete_disk("default", missing_instance.disks[0].name)
     task = wait_for_task(api_as("admin", "POST", f"/api/v1/instance/{missing_instance.id}/repair"), run_tasks)
     assert (task.status, missing_instance.disks[0].name in task.error_detail) == ("failed", True)
@@ -124,7 +124,7 @@ def test_without_its_disk_it_stays_missing_and_says_so(api_as, missing_instance,
     assert node.machines() == []
 
 
-def test_a_missing_machine_is_forgotten_by_destroying_it(api_as, missing_instance, run_tasks):
+def test_missing_instance_can_be_deleted(api_as, missing_instance, run_tasks):
     assert api_as("admin", "DELETE", f"/api/v1/instance/{missing_instance.id}").status_code == 200
     run_tasks()
     assert session.get(Instance, missing_instance.id, populate_existing=True) is None
