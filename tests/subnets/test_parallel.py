@@ -1,4 +1,4 @@
-"""Creates that happen at the same moment: nothing is given out twice, and who comes too late leaves no trace."""
+"""Parallel creates: nothing is allocated twice, and a refused create leaves no rows."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -13,7 +13,7 @@ from panel.services import hypervisors, instances, subnets
 from tests.support.isolated_app import isolated_installation
 from worker.sync import node_sync as nodes
 
-NODE = {"driver": "simulated", "uri": "simulated://", "storage_path": "/srv/disks"}
+NODE_VALUES = {"driver": "simulated", "uri": "simulated://", "storage_path": "/srv/disks"}
 
 
 @pytest.fixture
@@ -24,14 +24,14 @@ def site(tmp_path):
 
 @pytest.fixture
 def order_in_parallel(site):
-    """So many customers order a machine in the same moment; gives the answers."""
+    """Return a function that sends that many create requests in parallel and returns the answers."""
 
     def order(start):
         start.wait()
         wanted = {"location_id": site.cast.location.id, "plan_id": site.cast.plan.id}
         return site.test_client().post("/api/cloud-service/instances", json=wanted, headers=site.cast.headers("owner"))
 
-    def at_once(count):
+    def order_all(count):
         start = Barrier(count)
         with ThreadPoolExecutor(count) as customers:
             answers = list(customers.map(order, [start] * count))
@@ -39,15 +39,15 @@ def order_in_parallel(site):
         session.expire_all()
         return answers
 
-    return at_once
+    return order_all
 
 
-def rows(model):
+def count_rows(model):
     return session.scalar(select(func.count()).select_from(model))
 
 
 @pytest.mark.parametrize("count", [2, 20])
-def test_nobody_gets_the_same_address(site, order_in_parallel, count):
+def test_parallel_creates_get_unique_addresses(site, order_in_parallel, count):
     answers = order_in_parallel(count)
     assert [answer.status_code for answer in answers] == [200] * count
     held = session.execute(select(Address.ip, Address.interface_id).where(Address.interface_id.is_not(None))).all()
@@ -55,7 +55,7 @@ def test_nobody_gets_the_same_address(site, order_in_parallel, count):
     assert len({interface for _, interface in held}) == count
 
 
-def test_the_last_addresses_go_to_the_first_and_the_others_leave_no_trace(site, order_in_parallel):
+def test_parallel_creates_without_free_addresses_leave_no_rows(site, order_in_parallel):
     pool = session.scalar(select(Subnet).where(Subnet.family == 4))
     for address in session.scalars(subnets.select_free(pool)).all()[3:]:
         address.reserved = True
@@ -63,17 +63,17 @@ def test_the_last_addresses_go_to_the_first_and_the_others_leave_no_trace(site, 
     answers = order_in_parallel(8)
     assert sorted(answer.status_code for answer in answers) == [200] * 3 + [422] * 5
     assert {answer.json.get("reason") for answer in answers} == {None, "ipv4_not_available"}
-    assert (rows(Instance), rows(Interface), rows(Disk)) == (3, 3, 3)
+    assert (count_rows(Instance), count_rows(Interface), count_rows(Disk)) == (3, 3, 3)
     assert session.scalar(select(func.count()).where(Event.kind == "instance.created")) == 3
     assert session.scalar(select(func.count()).where(Address.interface_id.is_not(None))) == 6
 
 
-def test_nobody_gets_the_same_address_on_different_nodes(site):
-    """Operators choose the node, so these creates do not wait for each other."""
+def test_parallel_creates_on_different_nodes_get_unique_addresses(site):
+    """Operators choose the node, so these creates do not lock each other."""
     count = 6
     place = session.merge(site.cast.location)
     for number in range(count):
-        hypervisors.create(place, **NODE, name=f"other-{number}")
+        hypervisors.create(place, **NODE_VALUES, name=f"other-{number}")
     session.commit()
     ids = session.scalars(select(Hypervisor.id).where(Hypervisor.name.startswith("other"))).all()
     for node in ids:
@@ -105,39 +105,39 @@ def test_nobody_gets_the_same_address_on_different_nodes(site):
         (Storage, {"capacity": 25 * hypervisors.BYTES_PER_GIB}, "storage_not_sufficient"),
     ],
 )
-def test_the_last_place_on_a_node_is_given_once(site, order_in_parallel, place, room, reason):
-    """There is room for two machines of 512 MiB, one core, 10 GiB."""
+def test_parallel_creates_do_not_exceed_node_capacity(site, order_in_parallel, place, room, reason):
+    """The node has capacity for two machines of 512 MiB, one core, 10 GiB."""
     session.execute(update(place).values(room))
     session.commit()
     answers = order_in_parallel(8)
     assert sorted(answer.status_code for answer in answers) == [200] * 2 + [422] * 6
     assert {answer.json.get("reason") for answer in answers} == {None, reason}
-    assert rows(Instance) == 2
+    assert count_rows(Instance) == 2
     assert session.scalar(select(func.count()).where(Address.interface_id.is_not(None))) == 4
 
 
-def test_creates_go_on_while_nodes_are_looked_at(site, order_in_parallel):
-    """Several nodes, whose rows are written all the time by those who look at them: nobody waits for ever."""
+def test_parallel_creates_succeed_during_reconciliation(site, order_in_parallel):
+    """Reconciliation writes the rows of several nodes all the time; creates do not deadlock with it."""
     place = session.merge(site.cast.location)
     for number in range(2, 5):
-        hypervisors.create(place, **NODE, name=f"node-{number}")
+        hypervisors.create(place, **NODE_VALUES, name=f"node-{number}")
     session.commit()
     ids = session.scalars(select(Hypervisor.id)).all()
     for node in ids:
         nodes.probe(node)
-    over = []
+    stop_signal = []
 
-    def look(node):
+    def reconcile_until_stopped(node):
         with site.app_context():
-            while not over:
+            while not stop_signal:
                 nodes.reconcile(node)
 
-    with ThreadPoolExecutor(len(ids)) as eyes:
-        looking = [eyes.submit(look, node) for node in ids]
+    with ThreadPoolExecutor(len(ids)) as watchers:
+        reconciliations = [watchers.submit(reconcile_until_stopped, node) for node in ids]
         try:
             answers = order_in_parallel(12)
         finally:
-            over.append(True)
+            stop_signal.append(True)
     assert [answer.status_code for answer in answers] == [200] * 12
-    assert [eye.exception() for eye in looking] == [None] * len(ids)
+    assert [future.exception() for future in reconciliations] == [None] * len(ids)
     assert set(session.scalars(select(Instance.hypervisor_id))) <= set(ids)
