@@ -1,4 +1,4 @@
-"""A customer's machine that runs, with its guest agent there, and what is done with Docker in it."""
+"""A running instance with a guest agent, and a client for its Docker API."""
 
 import pytest
 
@@ -23,62 +23,62 @@ DOCKER_PATHS = {"owner": "/api/instance/{}/docker", "admin": "/api/v1/instance/{
 
 
 class DockerClient:
-    """The machine, and what people ask of its Docker by the API."""
+    """Calls the Docker API of one instance."""
 
-    def __init__(self, as_, work, node, instance):
-        self.as_, self.work, self.node, self.id = as_, work, node, instance.id
+    def __init__(self, api_as, run_tasks, node, instance):
+        self.api_as, self.run_tasks, self.node, self.id = api_as, run_tasks, node, instance.id
 
     @property
-    def row(self):
+    def instance(self):
         return session.get(Instance, self.id, populate_existing=True)
 
-    def ask(self, method="GET", path="", who="owner", **body):
+    def request(self, method="GET", path="", who="owner", **body):
         options = {"json": body} if body else {}
-        return self.as_(who, method, f"{DOCKER_PATHS[who].format(self.id)}{path}", **options)
+        return self.api_as(who, method, f"{DOCKER_PATHS[who].format(self.id)}{path}", **options)
 
-    def list_apps(self, who="owner"):
-        answer = self.ask(who=who).json
+    def read_docker_state(self, who="owner"):
+        answer = self.request(who=who).json
         return answer["data"] if who == "admin" else answer
 
     def install(self):
-        assert self.ask("POST", "/install").status_code == 200
-        self.work()
-        assert self.list_apps()["docker_enabled"] is True
+        assert self.request("POST", "/install").status_code == 200
+        self.run_tasks()
+        assert self.read_docker_state()["docker_enabled"] is True
 
     def deploy(self, slug="nginx", **more):
-        """Has it deployed; gives it as it then is in the list."""
-        answer = self.ask("POST", app_slug=slug, **more)
+        """Deploy an app and return its deployment from the list."""
+        answer = self.request("POST", app_slug=slug, **more)
         assert answer.status_code == 200, answer.json
-        self.work()
-        return self.find(answer.json["deployment"]["id"])
+        self.run_tasks()
+        return self.find_deployment(answer.json["deployment"]["id"])
 
-    def compose(self, url, **more):
-        answer = self.ask("POST", "/custom", app_name="Shop", compose_url=url, **more)
+    def deploy_compose(self, url, **more):
+        answer = self.request("POST", "/custom", app_name="Shop", compose_url=url, **more)
         assert answer.status_code == 200, answer.json
-        self.work()
-        return self.find(answer.json["deployment"]["id"])
+        self.run_tasks()
+        return self.find_deployment(answer.json["deployment"]["id"])
 
-    def find(self, deployment_id):
-        return next((each for each in self.list_apps()["deployments"] if each["id"] == deployment_id), None)
+    def find_deployment(self, deployment_id):
+        return next((row for row in self.read_docker_state()["deployments"] if row["id"] == deployment_id), None)
 
     @property
     def guest(self):
-        """Docker in the guest, behind the panel's back."""
+        """Docker in the guest, accessed without the panel."""
         with self.node.state.snapshot() as db:
             return Docker(Guest(self.node.state, self.node._get_machine(db, self.id)))
 
     def power(self, action):
-        assert self.as_("owner", "POST", f"/api/instance/{self.id}/power/{action}").status_code == 200
-        self.work()
+        assert self.api_as("owner", "POST", f"/api/instance/{self.id}/power/{action}").status_code == 200
+        self.run_tasks()
 
     def poll_agents(self):
-        guest_agents.poll(self.row.hypervisor_id)
+        guest_agents.poll(self.instance.hypervisor_id)
         session.expire_all()
 
 
 @pytest.fixture
 def docker_client(api_as, cast, run_tasks, node):
-    """A machine of the owner that runs, without Docker yet."""
+    """The client of a running instance without Docker."""
     instance = cast.instance(hostname="web.example.com")
     api_as(
         "owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9}
@@ -91,17 +91,17 @@ def docker_client(api_as, cast, run_tasks, node):
 
 @pytest.fixture
 def docker_ready(docker_client):
-    """The same with Docker in it."""
+    """The client of a running instance with Docker."""
     docker_client.install()
     return docker_client
 
 
 @pytest.fixture
 def inline_workers(monkeypatch):
-    """Somebody works while a request waits."""
+    """Run queued tasks while a request waits for a result."""
     monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
 
 
-def queued_tasks():
-    """What workers were rung for and did not do yet."""
+def list_queued_functions():
+    """Return the functions of queued calls."""
     return [function for function, _ in queued_calls]

@@ -1,4 +1,4 @@
-"""Docker and its apps in a customer's machine, by both APIs. OTH-10, ENV-23."""
+"""Docker and its apps in an instance, in both APIs. OTH-10, ENV-23."""
 
 import pytest
 from sqlalchemy import select
@@ -11,13 +11,13 @@ from tests.docker_deployments.conftest import COMPOSE_FILE
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
-def task_kinds(dock):
+def list_task_kinds(dock):
     return session.scalars(select(Task.kind).where(Task.resource_id == dock.id).order_by(Task.id)).all()
 
 
-def test_the_whole_way_from_the_catalog(docker_client):
-    """Reference: docker. Poll the list until Docker is there, then until the app runs."""
-    before = docker_client.list_apps()
+def test_catalog_app_install_and_deploy(docker_client):
+    """Reference: docker. Clients poll the list until Docker is installed, then until the app runs."""
+    before = docker_client.read_docker_state()
     assert before.keys() == {
         "success",
         "message",
@@ -27,20 +27,23 @@ def test_the_whole_way_from_the_catalog(docker_client):
         "deployments",
     }
     assert (before["docker_enabled"], before["deployments"]) == (False, [])
-    answer = docker_client.ask("POST", "/install")
+    answer = docker_client.request("POST", "/install")
     assert (answer.status_code, answer.json["message"]) == (200, "Docker is being installed.")
-    assert docker_client.list_apps()["docker_installing"] is True
-    docker_client.work()
-    assert (docker_client.list_apps()["docker_enabled"], docker_client.list_apps()["docker_installing"]) == (
+    assert docker_client.read_docker_state()["docker_installing"] is True
+    docker_client.run_tasks()
+    assert (
+        docker_client.read_docker_state()["docker_enabled"],
+        docker_client.read_docker_state()["docker_installing"],
+    ) == (
         True,
         False,
     )
 
-    answer = docker_client.ask("POST", app_slug="nginx", port_mappings=[{"container_port": 80, "host_port": 8080}])
+    answer = docker_client.request("POST", app_slug="nginx", port_mappings=[{"container_port": 80, "host_port": 8080}])
     made = answer.json["deployment"]
     assert (answer.status_code, made["status"], made["task_id"]) == (200, "pending", answer.json["task_id"])
-    docker_client.work()
-    found = docker_client.find(made["id"])
+    docker_client.run_tasks()
+    found = docker_client.find_deployment(made["id"])
     assert found["status"] == "running"
     assert (found["instance_id"], found["app_slug"], found["app_name"]) == (docker_client.id, "nginx", "nginx")
     assert found["port_mappings"] == [{"container_port": 80, "host_port": 8080, "protocol": "tcp"}]
@@ -49,84 +52,84 @@ def test_the_whole_way_from_the_catalog(docker_client):
     assert found["deployed_at"]
     assert (found["metadata"], found["error_message"]) == ({}, None)
     assert docker_client.guest.project(found["project_name"])["runs"] is True
-    assert task_kinds(docker_client)[-2:] == ["docker_install", "docker_deploy"]
+    assert list_task_kinds(docker_client)[-2:] == ["docker_install", "docker_deploy"]
 
 
-def test_a_compose_file_at_an_address(docker_ready, file_server):
+def test_custom_app_from_compose_url(docker_ready, file_server):
     url = file_server.put("/compose.yaml", COMPOSE_FILE)
     mappings = [{"container_port": 80, "host_port": 9000}]
-    found = docker_ready.compose(url, env_variables={"GREETING": "hello"}, port_mappings=mappings)
+    found = docker_ready.deploy_compose(url, env_variables={"GREETING": "hello"}, port_mappings=mappings)
     assert (found["status"], found["app_slug"], found["app_name"]) == ("running", "custom", "Shop")
     assert found["metadata"] == {"compose_url": url}
     assert found["port_mappings"] == [{"container_port": 80, "host_port": 9000, "protocol": "tcp"}]
     assert found["project_name"].startswith("custom-")
-    assert "hello" not in str(docker_ready.list_apps())
+    assert "hello" not in str(docker_ready.read_docker_state())
     assert docker_ready.guest.project(found["project_name"])["environment"] == {"GREETING": "hello"}
     assert "9000:80" in docker_ready.guest.project(found["project_name"])["compose"]
 
 
-def test_variables_are_kept_encrypted_and_not_shown(docker_ready):
-    """What was made up is shown once, to whoever asked for it."""
-    answer = docker_ready.ask("POST", app_slug="wordpress")
+def test_app_variables_are_encrypted_and_not_returned(docker_ready):
+    """Generated values are returned once, in the answer of the request."""
+    answer = docker_ready.request("POST", app_slug="wordpress")
     [password] = answer.json["generated"].values()
-    docker_ready.work()
+    docker_ready.run_tasks()
     row = session.get(DockerDeployment, answer.json["deployment"]["id"])
     assert docker_ready.guest.project(row.project_name)["environment"]["WORDPRESS_DB_PASSWORD"] == password
     raw = session.connection().exec_driver_sql("select environment, compose from docker_deployments").one()
     assert password not in str(raw)
     assert password not in str(session.connection().exec_driver_sql("select arguments, secret from tasks").all())
-    assert password not in str(docker_ready.list_apps())
+    assert password not in str(docker_ready.read_docker_state())
     own = {"MARIADB_ROOT_PASSWORD": "my own", "MARIADB_PASSWORD": "another"}
-    given = docker_ready.ask("POST", app_slug="mariadb", env_variables=own)
+    given = docker_ready.request("POST", app_slug="mariadb", env_variables=own)
     assert (given.status_code, "generated" in given.json) == (200, False)
 
 
-def test_numbers_and_truths_are_what_they_look_like(docker_ready, file_server):
+def test_number_and_boolean_variables_become_strings(docker_ready, file_server):
     url = file_server.put("/compose.yaml", COMPOSE_FILE)
-    found = docker_ready.compose(url, env_variables={"GREETING": 8080, "DEBUG": True})
+    found = docker_ready.deploy_compose(url, env_variables={"GREETING": 8080, "DEBUG": True})
     assert docker_ready.guest.project(found["project_name"])["environment"] == {"GREETING": "8080", "DEBUG": "true"}
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_an_app_is_stopped_started_restarted_and_looked_at(docker_ready, who):
+def test_app_actions_change_status(docker_ready, who):
     found = docker_ready.deploy()
     path = f"/{found['id']}"
     for action, status in (("stop", "stopped"), ("start", "running"), ("restart", "running")):
-        answer = docker_ready.ask("POST", f"{path}/{action}", who)
+        answer = docker_ready.request("POST", f"{path}/{action}", who)
         assert answer.status_code == 200
-        docker_ready.work()
-        assert docker_ready.find(found["id"])["status"] == status
+        docker_ready.run_tasks()
+        assert docker_ready.find_deployment(found["id"])["status"] == status
         assert docker_ready.guest.project(found["project_name"])["runs"] is (status == "running")
     docker_ready.guest.control(found["project_name"], "stop")
-    assert docker_ready.find(found["id"])["status"] == "running"
-    assert docker_ready.ask("POST", f"{path}/check-status", who).status_code == 200
-    docker_ready.work()
-    assert docker_ready.find(found["id"])["status"] == "stopped"
-    assert docker_ready.ask("POST", f"{path}/restat", who).status_code == 404
-    assert docker_ready.ask("POST", f"{path}/retry", who).status_code == 200
-    docker_ready.work()
-    assert docker_ready.find(found["id"])["status"] == "running"
+    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    assert docker_ready.request("POST", f"{path}/check-status", who).status_code == 200
+    docker_ready.run_tasks()
+    assert docker_ready.find_deployment(found["id"])["status"] == "stopped"
+    assert docker_ready.request("POST", f"{path}/restat", who).status_code == 404
+    assert docker_ready.request("POST", f"{path}/retry", who).status_code == 200
+    docker_ready.run_tasks()
+    assert docker_ready.find_deployment(found["id"])["status"] == "running"
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
 @pytest.mark.parametrize(("method", "path"), [("DELETE", ""), ("POST", "/remove")])
-def test_an_app_is_gone_at_once_and_its_containers_then(docker_ready, who, method, path):
+def test_removed_app_disappears_before_its_containers(docker_ready, who, method, path):
     found = docker_ready.deploy()
-    answer = docker_ready.ask(method, f"/{found['id']}{path}", who)
+    answer = docker_ready.request(method, f"/{found['id']}{path}", who)
     assert answer.status_code == 200
     assert "are being removed from the machine" in answer.json["message"]
-    assert docker_ready.list_apps()["deployments"] == []
+    assert docker_ready.read_docker_state()["deployments"] == []
     assert docker_ready.guest.project(found["project_name"])["runs"] is True
-    docker_ready.work()
+    docker_ready.run_tasks()
     assert docker_ready.guest.project(found["project_name"]) is None
-    assert docker_ready.ask(method, f"/{found['id']}{path}", who).status_code == 404
+    assert docker_ready.request(method, f"/{found['id']}{path}", who).status_code == 404
 
 
-def test_what_containers_wrote(docker_ready, inline_workers):
-    """OTH-10, ENV-23: operators get it as `data.logs`."""
+def test_app_logs_are_read_and_cached(docker_ready, inline_workers):
+    """OTH-10, ENV-23: operators get them as `data.logs`."""
     found = docker_ready.deploy()
     for who, cached in (("owner", False), ("admin", False), ("owner", True), ("admin", True)):
-        answer = docker_ready.ask("GET", f"/{found['id']}/{'cached-logs' if cached else 'logs'}", who)
+        answer = docker_ready.request("GET", f"/{found['id']}/{'cached-logs' if cached else 'logs'}", who)
         assert answer.status_code == 200
         body = answer.json["data"] if who == "admin" else answer.json
         assert "web | started from nginx" in body["logs"]
@@ -135,34 +138,34 @@ def test_what_containers_wrote(docker_ready, inline_workers):
     assert "started" not in raw
 
 
-def test_nobody_read_logs_yet(docker_ready):
+def test_cached_logs_are_empty_before_first_read(docker_ready):
     found = docker_ready.deploy()
-    cached = docker_ready.ask("GET", f"/{found['id']}/cached-logs", "admin").json["data"]
+    cached = docker_ready.request("GET", f"/{found['id']}/cached-logs", "admin").json["data"]
     assert cached == {"logs": "", "logs_at": None, "logs_error": None}
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
 def test_docker_catalog_lists_apps(docker_client, who):
-    answer = docker_client.ask("GET", "/apps", who).json
+    answer = docker_client.request("GET", "/apps", who).json
     found = answer["data"] if who == "admin" else answer["apps"]
     assert len(found) == len(docker_apps.listing()) >= 12
     wordpress = next(each for each in found if each["slug"] == "wordpress")
     assert wordpress["ports"] == [{"container_port": 80, "host_port": 80, "protocol": "tcp"}]
     assert {"name", "label", "description", "required", "sensitive", "default"} == wordpress["variables"][0].keys()
-    one = docker_client.ask("GET", "/app/wordpress", who).json
+    one = docker_client.request("GET", "/app/wordpress", who).json
     assert (one["data"] if who == "admin" else one["app"]) == wordpress
-    assert docker_client.ask("GET", "/app/nosuch", who).status_code == 404
+    assert docker_client.request("GET", "/app/nosuch", who).status_code == 404
 
 
 def test_operator_docker_routes(docker_ready, file_server):
-    answer = docker_ready.ask("POST", who="admin", app_slug="nginx")
+    answer = docker_ready.request("POST", who="admin", app_slug="nginx")
     assert answer.json["data"]["deployment"]["status"] == "pending"
-    docker_ready.work()
+    docker_ready.run_tasks()
     url = file_server.put("/compose.yaml", COMPOSE_FILE)
-    answer = docker_ready.ask("POST", "/custom", "admin", app_name="Shop", compose_url=url)
+    answer = docker_ready.request("POST", "/custom", "admin", app_name="Shop", compose_url=url)
     assert answer.json["data"].keys() == {"deployment", "task_id"}
-    docker_ready.work()
-    found = docker_ready.list_apps("admin")
+    docker_ready.run_tasks()
+    found = docker_ready.read_docker_state("admin")
     assert found["docker_enabled"] is True
     assert [each["status"] for each in found["deployments"]] == ["running", "running"]
 
@@ -187,15 +190,15 @@ def test_operator_docker_routes(docker_ready, file_server):
         ),
     ],
 )
-def test_a_wrong_field_is_named(docker_ready, body, field):
+def test_invalid_app_fields_are_refused(docker_ready, body, field):
     answer = (
-        docker_ready.ask("POST", **body)
+        docker_ready.request("POST", **body)
         if body
-        else docker_ready.as_("owner", "POST", f"/api/instance/{docker_ready.id}/docker")
+        else docker_ready.api_as("owner", "POST", f"/api/instance/{docker_ready.id}/docker")
     )
     assert answer.status_code == 422
     assert next(iter(answer.json["errors"])).split(".")[0] == field
-    assert docker_ready.list_apps()["deployments"] == []
+    assert docker_ready.read_docker_state()["deployments"] == []
 
 
 @pytest.mark.parametrize(
@@ -211,54 +214,53 @@ def test_a_wrong_field_is_named(docker_ready, body, field):
         "",
     ],
 )
-def test_a_compose_file_lies_on_public_addresses(docker_ready, url):
-    answer = docker_ready.ask("POST", "/custom", app_name="Shop", compose_url=url)
+def test_compose_url_must_be_public_https(docker_ready, url):
+    answer = docker_ready.request("POST", "/custom", app_name="Shop", compose_url=url)
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["compose_url"])
 
 
-def test_two_apps_do_not_take_the_same_port(docker_ready, file_server):
+def test_host_port_conflict_is_refused(docker_ready, file_server):
     docker_ready.deploy()
-    answer = docker_ready.ask("POST", app_slug="wordpress")
+    answer = docker_ready.request("POST", app_slug="wordpress")
     assert (answer.status_code, answer.json["reason"]) == (422, "port_taken")
     assert "Port 80 of the instance is used by nginx" in answer.json["errors"]["port_mappings"][0]
     other = [{"container_port": 80, "host_port": 81}]
     assert docker_ready.deploy("wordpress", port_mappings=other)["status"] == "running"
-    failed = docker_ready.compose(file_server.put("/compose.yaml", COMPOSE_FILE.replace(b"8080", b"81")))
+    failed = docker_ready.deploy_compose(file_server.put("/compose.yaml", COMPOSE_FILE.replace(b"8080", b"81")))
     assert failed["status"] == "failed"
     assert "Port 81 of the instance is used by WordPress" in failed["error_message"]
 
 
 @pytest.mark.parametrize("who", ["member", "viewer", "outsider"])
-def test_others_see_what_their_role_lets_them(docker_ready, who):
-    """What containers wrote takes the right to open consoles; a member that was not let in to the machine sees
-    nothing."""
+def test_docker_routes_check_permissions(docker_ready, who):
+    """Logs need the permission to open consoles; a member without a grant for the instance gets 404."""
     found = docker_ready.deploy()
     path = f"/api/instance/{docker_ready.id}/docker"
     seen = 200 if who == "viewer" else 404
-    assert docker_ready.as_(who, "GET", path).status_code == seen
-    assert docker_ready.as_(who, "GET", f"{path}/apps").status_code == seen
+    assert docker_ready.api_as(who, "GET", path).status_code == seen
+    assert docker_ready.api_as(who, "GET", f"{path}/apps").status_code == seen
     for method, rest in (("GET", "/logs"), ("GET", "/cached-logs"), ("POST", "/stop"), ("DELETE", "")):
-        answer = docker_ready.as_(who, method, f"{path}/{found['id']}{rest}")
+        answer = docker_ready.api_as(who, method, f"{path}/{found['id']}{rest}")
         assert answer.status_code == (403 if who == "viewer" else 404), rest
 
 
-def test_the_app_of_another_machine_is_not_found(docker_ready, cast):
+def test_app_of_other_instance_is_not_found(docker_ready, cast):
     found, other = docker_ready.deploy(), cast.instance()
     for method, rest in (("DELETE", ""), ("POST", "/stop"), ("POST", "/retry"), ("GET", "/logs")):
-        answer = docker_ready.as_("owner", method, f"/api/instance/{other.id}/docker/{found['id']}{rest}")
+        answer = docker_ready.api_as("owner", method, f"/api/instance/{other.id}/docker/{found['id']}{rest}")
         assert answer.status_code == 404
-    assert docker_ready.ask("POST", f"/{UNKNOWN_ID}/stop").status_code == 404
+    assert docker_ready.request("POST", f"/{UNKNOWN_ID}/stop").status_code == 404
 
 
-def test_the_list_takes_the_same_number_of_queries(docker_ready, queries):
-    def counted():
+def test_app_list_query_count_is_constant(docker_ready, queries):
+    def count_queries():
         queries.clear()
-        docker_ready.list_apps()
+        docker_ready.read_docker_state()
         return len(queries)
 
     docker_ready.deploy()
-    one = counted()
+    one = count_queries()
     for port in range(81, 86):
         docker_ready.deploy(port_mappings=[{"container_port": 80, "host_port": port}])
-    assert len(docker_ready.list_apps()["deployments"]) == 6
-    assert counted() == one
+    assert len(docker_ready.read_docker_state()["deployments"]) == 6
+    assert count_queries() == one

@@ -1,4 +1,4 @@
-"""What workers see without being asked, and what becomes of apps with their machine."""
+"""Polling of apps, and apps when their instance changes."""
 
 from datetime import timedelta
 
@@ -9,262 +9,262 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import DockerDeployment, DockerEngine, Instance, Rescue, Task
 from panel.services.instances import ownership
-from tests.docker_deployments.conftest import queued_tasks
+from tests.docker_deployments.conftest import list_queued_functions
 from worker.sync import docker_polling
 
 
 def poll_node(dock, on=timedelta(minutes=3)):
-    """A look at everything of the node, when the machine has been on for so long."""
-    dock.row.power_reported_at = clock.now() - on
+    """Poll the node as if the instance had been on for that long."""
+    dock.instance.power_reported_at = clock.now() - on
     session.commit()
     dock.poll_agents()
-    docker_polling.poll(dock.row.hypervisor_id)
+    docker_polling.poll(dock.instance.hypervisor_id)
     session.expire_all()
 
 
-def make_stale(minutes=4):
-    """Nobody looked for so long."""
+def make_status_stale(minutes=4):
+    """Set the last check of all apps to that many minutes ago."""
     for model in (DockerEngine, DockerDeployment):
         for row in session.scalars(select(model)):
             row.checked_at = clock.now() - timedelta(minutes=minutes)
     session.commit()
 
 
-def crash(dock, found):
+def crash_container(dock, found):
     project = dock.guest.project(found["project_name"])
     dock.guest.store_project(found["project_name"], {**project, "images": {"web": "crashing/app"}})
 
 
-def test_a_container_that_died_is_seen(docker_ready):
+def test_poll_detects_dead_container(docker_ready):
     found = docker_ready.deploy()
-    crash(docker_ready, found)
+    crash_container(docker_ready, found)
     poll_node(docker_ready)
-    assert docker_ready.find(found["id"])["status"] == "running"
-    make_stale()
+    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    make_status_stale()
     poll_node(docker_ready)
-    broken = docker_ready.find(found["id"])
+    broken = docker_ready.find_deployment(found["id"])
     assert (broken["status"], broken["error_message"]) == ("error", "The container of web ended with exit code 1.")
     assert broken["checked_at"] > found["checked_at"]
 
 
-def test_a_machine_that_boots_gets_time_to_start_them(docker_ready):
+def test_poll_is_delayed_after_boot(docker_ready):
     found = docker_ready.deploy()
-    crash(docker_ready, found)
-    make_stale()
+    crash_container(docker_ready, found)
+    make_status_stale()
     poll_node(docker_ready, on=timedelta(minutes=1))
-    assert docker_ready.find(found["id"])["status"] == "running"
+    assert docker_ready.find_deployment(found["id"])["status"] == "running"
 
 
-def test_what_its_owner_did_in_the_machine_is_seen(docker_ready):
+def test_poll_detects_apps_stopped_or_removed_in_guest(docker_ready):
     stopped, removed = docker_ready.deploy(), docker_ready.deploy("redis", env_variables={"REDIS_PASSWORD": "a word"})
     docker_ready.guest.control(stopped["project_name"], "stop")
     docker_ready.guest.store_project(removed["project_name"], None)
-    make_stale()
+    make_status_stale()
     poll_node(docker_ready)
-    assert docker_ready.find(stopped["id"])["status"] == "stopped"
-    gone = docker_ready.find(removed["id"])
+    assert docker_ready.find_deployment(stopped["id"])["status"] == "stopped"
+    gone = docker_ready.find_deployment(removed["id"])
     assert (gone["status"], gone["error_message"]) == (
         "error",
         "Its containers no longer exist in the instance. Deploy it again.",
     )
 
 
-def test_an_engine_that_was_removed_is_seen(docker_ready):
+def test_poll_detects_removed_engine(docker_ready):
     found = docker_ready.deploy()
     docker_ready.guest.uninstall()
-    make_stale()
+    make_status_stale()
     poll_node(docker_ready)
-    listed = docker_ready.list_apps()
+    listed = docker_ready.read_docker_state()
     assert listed["docker_enabled"] is False
     assert listed["deployments"][0]["error_message"] == "Docker is no longer installed in the instance."
     docker_ready.install()
-    docker_ready.ask("POST", f"/{found['id']}/retry")
-    docker_ready.work()
-    assert docker_ready.find(found["id"])["status"] == "running"
+    docker_ready.request("POST", f"/{found['id']}/retry")
+    docker_ready.run_tasks()
+    assert docker_ready.find_deployment(found["id"])["status"] == "running"
 
 
 @pytest.mark.parametrize("state", ["suspended", "rescue", "off", "busy", "silent", None])
-def test_guests_that_are_not_to_be_looked_into(docker_ready, state):
+def test_poll_skips_unavailable_guests(docker_ready, state):
     found = docker_ready.deploy()
-    crash(docker_ready, found)
-    make_stale()
-    docker_ready.row.power_reported_at = clock.now() - timedelta(hours=2)
+    crash_container(docker_ready, found)
+    make_status_stale()
+    docker_ready.instance.power_reported_at = clock.now() - timedelta(hours=2)
     session.commit()
     docker_ready.poll_agents()
     if state == "suspended":
-        docker_ready.row.suspended_reason = "admin"
+        docker_ready.instance.suspended_reason = "admin"
     elif state == "rescue":
         session.add(Rescue(instance_id=docker_ready.id, since=clock.now(), password="x"))
     elif state == "off":
-        docker_ready.row.power = "off"
+        docker_ready.instance.power = "off"
     elif state == "silent":
-        docker_ready.row.agent_seen_at = clock.now() - timedelta(hours=1)
+        docker_ready.instance.agent_seen_at = clock.now() - timedelta(hours=1)
     elif state == "busy":
-        docker_ready.ask("POST", f"/{found['id']}/stop")
+        docker_ready.request("POST", f"/{found['id']}/stop")
     session.commit()
-    docker_polling.poll(docker_ready.row.hypervisor_id)
-    assert docker_ready.find(found["id"])["status"] == ("running" if state else "error")
+    docker_polling.poll(docker_ready.instance.hypervisor_id)
+    assert docker_ready.find_deployment(found["id"])["status"] == ("running" if state else "error")
 
 
-def test_what_somebody_does_meanwhile_counts_for_more(docker_ready, monkeypatch):
+def test_app_action_during_poll_takes_precedence(docker_ready, monkeypatch):
     found = docker_ready.deploy()
-    make_stale()
+    make_status_stale()
     real = docker_polling.docker.statuses
 
-    def slowly(*words):
-        seen = real(*words)
-        docker_ready.ask("POST", f"/{found['id']}/stop")
-        docker_ready.work()
-        return seen
+    def poll_slowly(*args):
+        statuses = real(*args)
+        docker_ready.request("POST", f"/{found['id']}/stop")
+        docker_ready.run_tasks()
+        return statuses
 
-    monkeypatch.setattr(docker_polling.docker, "statuses", slowly)
+    monkeypatch.setattr(docker_polling.docker, "statuses", poll_slowly)
     poll_node(docker_ready)
-    assert docker_ready.find(found["id"])["status"] == "stopped"
+    assert docker_ready.find_deployment(found["id"])["status"] == "stopped"
 
 
-def test_a_silent_guest_keeps_what_is_known(docker_ready):
+def test_failed_poll_keeps_known_status(docker_ready):
     found = docker_ready.deploy()
-    make_stale()
-    docker_ready.row.power_reported_at = clock.now() - timedelta(hours=2)
+    make_status_stale()
+    docker_ready.instance.power_reported_at = clock.now() - timedelta(hours=2)
     session.commit()
     docker_ready.poll_agents()
     docker_ready.node.fault("agent_run", "refuse", 2)
-    docker_polling.poll(docker_ready.row.hypervisor_id)
+    docker_polling.poll(docker_ready.instance.hypervisor_id)
     docker_ready.node.clear()
     docker_ready.node.set_guest(docker_ready.id, agent=False)
-    docker_polling.poll(docker_ready.row.hypervisor_id)
-    assert docker_ready.list_apps()["docker_enabled"] is True
-    assert docker_ready.find(found["id"])["app_name"] == "nginx"
+    docker_polling.poll(docker_ready.instance.hypervisor_id)
+    assert docker_ready.read_docker_state()["docker_enabled"] is True
+    assert docker_ready.find_deployment(found["id"])["app_name"] == "nginx"
 
 
-def test_only_nodes_with_docker_are_looked_at(docker_client, cast):
+def test_poll_skips_nodes_without_docker(docker_client, cast):
     docker_polling.poll_all()
-    assert queued_tasks() == []
+    assert list_queued_functions() == []
     docker_client.install()
     docker_polling.poll_all()
-    assert queued_tasks() == ["worker.tasks.docker_deployments.poll"]
+    assert list_queued_functions() == ["worker.tasks.docker_deployments.poll"]
 
 
-def test_what_could_not_be_removed_is_removed_later(docker_ready):
-    """The answer says so."""
+def test_app_of_stopped_instance_is_removed_later(docker_ready):
+    """The answer mentions it."""
     found = docker_ready.deploy()
     docker_ready.power("poweroff")
-    answer = docker_ready.ask("DELETE", f"/{found['id']}")
+    answer = docker_ready.request("DELETE", f"/{found['id']}")
     assert (answer.status_code, "task_id" in answer.json) == (200, False)
     assert "its containers stay on its disk until it is" in answer.json["message"]
-    assert docker_ready.list_apps()["deployments"] == []
+    assert docker_ready.read_docker_state()["deployments"] == []
     docker_ready.power("start")
     assert docker_ready.guest.project(found["project_name"])["runs"] is True
     poll_node(docker_ready)
-    docker_ready.work()
+    docker_ready.run_tasks()
     assert docker_ready.guest.project(found["project_name"]) is None
     engine = session.get(DockerEngine, docker_ready.id)
     assert (engine.leftover, engine.has_leftover) == ({}, False)
 
 
-def test_a_removal_that_fails_is_tried_a_few_times(docker_ready):
+def test_failed_removal_stops_after_six_attempts(docker_ready):
     found = docker_ready.deploy()
     docker_ready.node.fault("agent_run", "refuse")
-    docker_ready.ask("DELETE", f"/{found['id']}")
-    docker_ready.work()
+    docker_ready.request("DELETE", f"/{found['id']}")
+    docker_ready.run_tasks()
     for _ in range(9):
         poll_node(docker_ready)
-        docker_ready.work()
+        docker_ready.run_tasks()
     tries = session.scalars(select(Task).where(Task.kind == "docker_remove")).all()
     assert [task.status for task in tries] == ["failed"] * 6
     assert session.get(DockerEngine, docker_ready.id).has_leftover is False
 
 
-def test_a_new_system_has_no_docker(docker_ready, cast):
+def test_reinstall_removes_docker(docker_ready, cast):
     docker_ready.deploy()
-    answer = docker_ready.as_(
+    answer = docker_ready.api_as(
         "owner", "POST", f"/api/instance/{docker_ready.id}/reinstall", json={"image_id": cast.image.id}
     )
     assert answer.status_code == 200
-    docker_ready.work()
-    listed = docker_ready.list_apps()
+    docker_ready.run_tasks()
+    listed = docker_ready.read_docker_state()
     assert (listed["docker_enabled"], listed["deployments"]) == (False, [])
     docker_ready.poll_agents()
     docker_ready.install()
     assert docker_ready.deploy()["status"] == "running"
 
 
-def test_a_snapshot_brings_back_what_there_was(docker_ready):
+def test_snapshot_rollback_restores_apps(docker_ready):
     before = docker_ready.deploy()
     path = f"/api/instance/{docker_ready.id}/snapshot"
-    docker_ready.as_("owner", "POST", path, json={"snapname": "one"})
-    docker_ready.work()
+    docker_ready.api_as("owner", "POST", path, json={"snapname": "one"})
+    docker_ready.run_tasks()
     after = docker_ready.deploy("redis", env_variables={"REDIS_PASSWORD": "a word"})
     assert (
-        docker_ready.as_("owner", "POST", f"{path}/rollback", json={"snapname": "one", "start": True}).status_code
+        docker_ready.api_as("owner", "POST", f"{path}/rollback", json={"snapname": "one", "start": True}).status_code
         == 200
     )
-    docker_ready.work()
+    docker_ready.run_tasks()
     poll_node(docker_ready)
-    assert docker_ready.find(before["id"])["status"] == "running"
+    assert docker_ready.find_deployment(before["id"])["status"] == "running"
     assert (
-        docker_ready.find(after["id"])["error_message"]
+        docker_ready.find_deployment(after["id"])["error_message"]
         == "Its containers no longer exist in the instance. Deploy it again."
     )
 
 
-def test_a_snapshot_from_before_docker(docker_client):
+def test_rollback_to_snapshot_without_docker(docker_client):
     path = f"/api/instance/{docker_client.id}/snapshot"
-    docker_client.as_("owner", "POST", path, json={"snapname": "one"})
-    docker_client.work()
+    docker_client.api_as("owner", "POST", path, json={"snapname": "one"})
+    docker_client.run_tasks()
     docker_client.install()
-    docker_client.as_("owner", "POST", f"{path}/rollback", json={"snapname": "one", "start": True})
-    docker_client.work()
+    docker_client.api_as("owner", "POST", f"{path}/rollback", json={"snapname": "one", "start": True})
+    docker_client.run_tasks()
     poll_node(docker_client)
-    assert docker_client.list_apps()["docker_enabled"] is False
+    assert docker_client.read_docker_state()["docker_enabled"] is False
     docker_client.install()
 
 
-def test_a_live_session_that_is_discarded(docker_ready):
+def test_discarded_live_snapshot_sets_app_error(docker_ready):
     path = f"/api/instance/{docker_ready.id}/forge"
-    assert docker_ready.as_("owner", "POST", f"{path}/enable").status_code == 200
-    docker_ready.work()
+    assert docker_ready.api_as("owner", "POST", f"{path}/enable").status_code == 200
+    docker_ready.run_tasks()
     found = docker_ready.deploy()
-    assert docker_ready.as_("owner", "POST", f"{path}/discard").status_code == 200
-    docker_ready.work()
+    assert docker_ready.api_as("owner", "POST", f"{path}/discard").status_code == 200
+    docker_ready.run_tasks()
     poll_node(docker_ready)
-    assert docker_ready.find(found["id"])["status"] == "error"
+    assert docker_ready.find_deployment(found["id"])["status"] == "error"
 
 
-def test_apps_go_with_their_machine(docker_ready):
+def test_instance_deletion_removes_apps(docker_ready):
     docker_ready.deploy()
-    docker_ready.as_("owner", "DELETE", f"/api/cloud-service/instances/{docker_ready.id}")
-    docker_ready.work()
+    docker_ready.api_as("owner", "DELETE", f"/api/cloud-service/instances/{docker_ready.id}")
+    docker_ready.run_tasks()
     assert session.get(Instance, docker_ready.id) is None
     assert session.scalars(select(DockerDeployment)).all() == session.scalars(select(DockerEngine)).all() == []
 
 
-def test_apps_go_along_to_another_owner(docker_ready, cast):
+def test_apps_follow_instance_to_new_owner(docker_ready, cast):
     found = docker_ready.deploy()
-    ownership.assign(docker_ready.row, cast.outsider)
+    ownership.assign(docker_ready.instance, cast.outsider)
     session.commit()
     path = f"/api/instance/{docker_ready.id}/docker"
-    assert docker_ready.as_("owner", "GET", path).status_code == 404
-    assert docker_ready.as_("outsider", "GET", path).json["deployments"][0]["id"] == found["id"]
-    assert docker_ready.as_("outsider", "POST", f"{path}/{found['id']}/stop").status_code == 200
+    assert docker_ready.api_as("owner", "GET", path).status_code == 404
+    assert docker_ready.api_as("outsider", "GET", path).json["deployments"][0]["id"] == found["id"]
+    assert docker_ready.api_as("outsider", "POST", f"{path}/{found['id']}/stop").status_code == 200
 
 
-def test_a_guest_that_hangs_holds_up_a_look_only_so_long(docker_ready, monkeypatch):
-    """And it does not come first each time."""
-    looked = []
+def test_hanging_guest_does_not_block_other_guests(docker_ready, monkeypatch):
+    """The time limit ends the poll, and the order of guests varies."""
+    polled = []
 
-    def hang(node, each):
-        looked.append(each)
-        clock_of_looks[0] += docker_polling.DOCKER_POLL_SECONDS + 1
+    def hang(node, guest):
+        polled.append(guest)
+        fake_time[0] += docker_polling.DOCKER_POLL_SECONDS + 1
 
-    clock_of_looks = [0.0]
-    monkeypatch.setattr(docker_polling.time, "monotonic", lambda: clock_of_looks[0])
+    fake_time = [0.0]
+    monkeypatch.setattr(docker_polling.time, "monotonic", lambda: fake_time[0])
     first = set()
     for _ in range(60):
-        looked.clear()
+        polled.clear()
         docker_polling.poll_each(
-            docker_ready.row.hypervisor_id, ["a", "b"], hang, clock_of_looks[0] + docker_polling.DOCKER_POLL_SECONDS
+            docker_ready.instance.hypervisor_id, ["a", "b"], hang, fake_time[0] + docker_polling.DOCKER_POLL_SECONDS
         )
-        assert len(looked) == 1
-        first |= set(looked)
+        assert len(polled) == 1
+        first |= set(polled)
     assert first == {"a", "b"}

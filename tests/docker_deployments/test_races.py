@@ -1,4 +1,4 @@
-"""People who ask in the same moment."""
+"""Parallel requests."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -13,9 +13,9 @@ from panel.workflows import reachability
 from tests.support.isolated_app import isolated_installation
 
 
-def test_of_many_at_once_one_is_deployed(tmp_path, monkeypatch):
+def test_parallel_deployments_accept_only_one(tmp_path, monkeypatch):
     """Reference: docker: one in flight."""
-    monkeypatch.setattr(reachability, "wait_for_poll", lambda *_: None)  # there are no workers
+    monkeypatch.setattr(reachability, "wait_for_poll", lambda *_: None)  # no workers run
     count = 6
     with isolated_installation(tmp_path, create=create_app) as app, app.app_context():
         made = app.cast.instance()

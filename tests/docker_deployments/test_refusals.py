@@ -1,4 +1,4 @@
-"""When nothing can be done with Docker in a machine, and what the refusal says."""
+"""Instance states in which Docker requests are refused, and the reasons."""
 
 import pytest
 
@@ -6,29 +6,29 @@ from panel.core.db import session
 from panel.models import Hypervisor, Instance, Rescue
 from panel.services.docker_deployments import refusals
 
-SIDES = ["owner", "admin"]
+CALLERS = ["owner", "admin"]
 
 
-def set_values(dock, **values):
+def set_instance_values(dock, **values):
     for name, value in values.items():
-        setattr(dock.row, name, value)
+        setattr(dock.instance, name, value)
     session.commit()
 
 
 def suspend_instance(dock):
-    set_values(dock, suspended_reason="admin")
+    set_instance_values(dock, suspended_reason="admin")
 
 
 def start_migration(dock):
-    set_values(dock, migrating=True)
+    set_instance_values(dock, migrating=True)
 
 
 def power_off(dock):
-    set_values(dock, power="off")
+    set_instance_values(dock, power="off")
 
 
 def enter_rescue(dock):
-    session.add(Rescue(instance_id=dock.id, since=dock.row.created_at, password="x"))
+    session.add(Rescue(instance_id=dock.id, since=dock.instance.created_at, password="x"))
     session.commit()
 
 
@@ -38,7 +38,7 @@ def silence_agent(dock):
 
 
 def make_node_unreachable(dock):
-    session.get(Hypervisor, dock.row.hypervisor_id).status = "down"
+    session.get(Hypervisor, dock.instance.hypervisor_id).status = "down"
     session.commit()
 
 
@@ -52,23 +52,23 @@ STATES = [
 ]
 
 
-@pytest.mark.parametrize("who", SIDES)
+@pytest.mark.parametrize("who", CALLERS)
 @pytest.mark.parametrize(("state", "status", "reason"), STATES)
-def test_nothing_is_done_in_a_guest_that_nobody_reaches(docker_ready, state, status, reason, who):
-    """Reference: docker; a machine that is off is a 422 there."""
+def test_docker_actions_are_refused_in_instance_state(docker_ready, state, status, reason, who):
+    """Reference: docker; a stopped instance is a 422 there."""
     found = docker_ready.deploy()
     state(docker_ready)
-    asks = [("", {"app_slug": "redis", "env_variables": {"REDIS_PASSWORD": "a word"}}), ("/install", {})]
-    asks += [(f"/{found['id']}/{action}", {}) for action in ("start", "stop", "restart", "retry", "check-status")]
-    for path, body in asks:
-        answer = docker_ready.ask("POST", path, who, **body)
+    requests = [("", {"app_slug": "redis", "env_variables": {"REDIS_PASSWORD": "a word"}}), ("/install", {})]
+    requests += [(f"/{found['id']}/{action}", {}) for action in ("start", "stop", "restart", "retry", "check-status")]
+    for path, body in requests:
+        answer = docker_ready.request("POST", path, who, **body)
         assert (answer.status_code, answer.json["reason"]) == (status, reason), path
-    assert docker_ready.find(found["id"])["status"] == "running"
-    assert len(docker_ready.list_apps()["deployments"]) == 1
+    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    assert len(docker_ready.read_docker_state()["deployments"]) == 1
 
 
-@pytest.mark.parametrize("who", SIDES)
-def test_a_machine_without_a_system_has_no_docker(api_as, cast, who):
+@pytest.mark.parametrize("who", CALLERS)
+def test_docker_is_refused_before_instance_deployment(api_as, cast, who):
     path = f"/api{'/v1' if who == 'admin' else ''}/instance/{cast.instance().id}/docker"
     for rest in ("", "/install"):
         answer = api_as(who, "POST", f"{path}{rest}", **({} if rest else {"json": {"app_slug": "nginx"}}))
@@ -77,62 +77,62 @@ def test_a_machine_without_a_system_has_no_docker(api_as, cast, who):
     assert (listed["data"] if who == "admin" else listed)["docker_enabled"] is False
 
 
-@pytest.mark.parametrize("who", SIDES)
-def test_docker_comes_first(docker_client, who):
-    answer = docker_client.ask("POST", "", who, app_slug="nginx")
+@pytest.mark.parametrize("who", CALLERS)
+def test_app_requires_installed_docker(docker_client, who):
+    answer = docker_client.request("POST", "", who, app_slug="nginx")
     assert (answer.status_code, answer.json["reason"]) == (422, "docker_not_installed")
     docker_client.install()
-    answer = docker_client.ask("POST", "/install", who)
+    answer = docker_client.request("POST", "/install", who)
     assert (answer.status_code, answer.json["reason"]) == (422, "already_installed")
 
 
-def test_one_thing_at_a_time(docker_client):
-    """Reference: docker: one in flight. Looking at an app, and removing one, are not in the way and wait their turn."""
-    docker_client.ask("POST", "/install")
-    again = docker_client.ask("POST", "/install")
+def test_second_docker_task_is_refused(docker_client):
+    """Reference: docker: one in flight. Status checks and removals are accepted and queued."""
+    docker_client.request("POST", "/install")
+    again = docker_client.request("POST", "/install")
     assert (again.status_code, again.json["reason"]) == (422, "docker_task_running")
-    docker_client.work()
-    made = docker_client.ask("POST", app_slug="nginx").json["deployment"]
+    docker_client.run_tasks()
+    made = docker_client.request("POST", app_slug="nginx").json["deployment"]
     others = [("", {"app_slug": "grafana"}), *((f"/{made['id']}/{word}", {}) for word in ("stop", "retry"))]
     for path, body in others:
-        answer = docker_client.ask("POST", path, **body)
+        answer = docker_client.request("POST", path, **body)
         assert (answer.status_code, answer.json["reason"]) == (422, "docker_task_running"), path
-    looks = [docker_client.ask("POST", f"/{made['id']}/check-status") for _ in range(2)]
-    assert [look.status_code for look in looks] == [200, 200]
-    assert looks[0].json["task_id"] == looks[1].json["task_id"]
-    docker_client.work()
-    assert docker_client.find(made["id"])["status"] == "running"
+    checks = [docker_client.request("POST", f"/{made['id']}/check-status") for _ in range(2)]
+    assert [check.status_code for check in checks] == [200, 200]
+    assert checks[0].json["task_id"] == checks[1].json["task_id"]
+    docker_client.run_tasks()
+    assert docker_client.find_deployment(made["id"])["status"] == "running"
 
 
-def test_a_machine_has_so_many_apps(docker_ready, monkeypatch):
+def test_app_limit_per_instance(docker_ready, monkeypatch):
     monkeypatch.setattr(refusals, "MAX_APPS_PER_INSTANCE", 1)
     docker_ready.deploy()
-    answer = docker_ready.ask("POST", app_slug="grafana", env_variables={"GRAFANA_ADMIN_PASSWORD": "a word"})
+    answer = docker_ready.request("POST", app_slug="grafana", env_variables={"GRAFANA_ADMIN_PASSWORD": "a word"})
     assert (answer.status_code, answer.json["reason"]) == (422, "docker_limit")
 
 
-@pytest.mark.parametrize("who", SIDES)
-def test_an_app_of_a_suspended_machine_is_not_removed(docker_ready, who):
+@pytest.mark.parametrize("who", CALLERS)
+def test_app_removal_is_refused_while_suspended(docker_ready, who):
     found = docker_ready.deploy()
     suspend_instance(docker_ready)
-    answer = docker_ready.ask("DELETE", f"/{found['id']}", who)
+    answer = docker_ready.request("DELETE", f"/{found['id']}", who)
     assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
-    assert docker_ready.find(found["id"])
+    assert docker_ready.find_deployment(found["id"])
 
 
-def test_what_was_not_deployed_is_not_started(docker_ready, file_server):
-    failed = docker_ready.compose(file_server.put("/compose.yaml", b"services: {web: {image: missing/app}}"))
+def test_app_start_requires_successful_deployment(docker_ready, file_server):
+    failed = docker_ready.deploy_compose(file_server.put("/compose.yaml", b"services: {web: {image: missing/app}}"))
     assert failed["status"] == "failed"
-    answer = docker_ready.ask("POST", f"/{failed['id']}/start")
+    answer = docker_ready.request("POST", f"/{failed['id']}/start")
     assert (answer.status_code, answer.json["reason"]) == (409, "not_deployed")
 
 
-def test_other_work_on_the_machine_is_in_the_way(docker_ready, cast):
-    """A reinstallation that waits for its turn."""
-    answer = docker_ready.as_(
+def test_app_deployment_is_refused_during_reinstall(docker_ready, cast):
+    """The reinstallation is queued."""
+    answer = docker_ready.api_as(
         "owner", "POST", f"/api/instance/{docker_ready.id}/reinstall", json={"image_id": cast.image.id}
     )
     assert answer.status_code == 200, answer.json
-    refused = docker_ready.ask("POST", app_slug="nginx")
+    refused = docker_ready.request("POST", app_slug="nginx")
     assert (refused.status_code, refused.json["reason"]) == (409, "task_running")
     assert session.get(Instance, docker_ready.id).state == "pending"
