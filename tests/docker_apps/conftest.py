@@ -6,7 +6,7 @@ from worker.guest import background_job
 
 @pytest.fixture
 def fake_guest(tmp_path, monkeypatch):
-    """Its agent is asked often."""
+    """A fake guest that is polled at short intervals."""
     monkeypatch.setattr(background_job, "FIRST_POLL_SECONDS", 0.02)
     monkeypatch.setattr(background_job, "MAX_POLL_SECONDS", 0.1)
     return FakeGuest(tmp_path)

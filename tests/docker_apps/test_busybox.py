@@ -1,4 +1,4 @@
-"""The same scripts by busybox alone, as on small systems (OTH-10)."""
+"""Background jobs and Docker scripts with busybox as the only implementation of commands (OTH-10)."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from worker.nodes.base import CommandResult
 
 pytestmark = pytest.mark.guest
 
-VALUES = {"ONE": "it's $HOME", "TWO": "'\"`\\$", "THREE": " é "}
-DOCKER = """\
+ENVIRONMENT = {"ONE": "it's $HOME", "TWO": "'\"`\\$", "THREE": " é "}
+DOCKER_SCRIPT = """\
 case "$1 $2" in
 "compose --ansi") env >{home}/seen ;;
 "ps -aq") echo one ;;
@@ -27,7 +27,7 @@ def fake_guest(tmp_path, guest_cache, tiny_image, monkeypatch):
     return FakeGuest(tmp_path, next(guest_cache.glob("bookworm-*/bin/busybox")))
 
 
-def test_long_programs(fake_guest):
+def test_background_job_with_busybox(fake_guest):
     assert background_job.run(
         fake_guest, "m", "one", "cat; exit 3", "x" * 40_000 + "\n", max_output_bytes=3
     ) == CommandResult(3, "xx\n")
@@ -35,30 +35,30 @@ def test_long_programs(fake_guest):
         3, "x" * 40_000 + "\n"
     )
 
-    def stopped():
-        if fake_guest.file("/run/panel/two/running").is_symlink():
+    def stop_job():
+        if fake_guest.host_path("/run/panel/two/running").is_symlink():
             background_job.stop(fake_guest, "m", "two")
 
     with pytest.raises(background_job.Interrupted):
-        background_job.run(fake_guest, "m", "two", "sleep 1000", check=stopped)
+        background_job.run(fake_guest, "m", "two", "sleep 1000", check=stop_job)
 
 
-def test_docker(fake_guest):
-    fake_guest.link("chmod")
-    fake_guest.link("env")
-    fake_guest.file("/etc/os-release").write_text("ID=alpine\nPRETTY_NAME=Alpine\n")
-    fake_guest.program("docker", DOCKER.format(home=fake_guest.home))
+def test_docker_scripts_with_busybox(fake_guest):
+    fake_guest.link_program("chmod")
+    fake_guest.link_program("env")
+    fake_guest.host_path("/etc/os-release").write_text("ID=alpine\nPRETTY_NAME=Alpine\n")
+    fake_guest.add_program("docker", DOCKER_SCRIPT.format(home=fake_guest.home))
     (fake_guest.bin / "docker").rename(fake_guest.home / "docker")
-    fake_guest.program("apk", f"mv {fake_guest.home}/docker {fake_guest.bin}/docker")
-    fake_guest.program("rc-update")
+    fake_guest.add_program("apk", f"mv {fake_guest.home}/docker {fake_guest.bin}/docker")
+    fake_guest.add_program("rc-update")
     docker.install(fake_guest, "m", "task")
-    assert "apk add --update-cache docker docker-cli-compose" in fake_guest.said()
-    assert "rc-update add docker default" in fake_guest.said()
-    docker.up(fake_guest, "m", "another", "web-1", "services: {}", VALUES)
+    assert "apk add --update-cache docker docker-cli-compose" in fake_guest.read_calls()
+    assert "rc-update add docker default" in fake_guest.read_calls()
+    docker.up(fake_guest, "m", "another", "web-1", "services: {}", ENVIRONMENT)
     seen = (fake_guest.home / "seen").read_text().splitlines()
-    assert {f"{name}={value}" for name, value in VALUES.items()} <= set(seen)
+    assert {f"{name}={value}" for name, value in ENVIRONMENT.items()} <= set(seen)
     assert docker.status(fake_guest, "m", "web-1") == docker.AppStatus("running", "1 container runs.")
     assert docker.logs(fake_guest, "m", "web-1") == "2026-01-01T00:00:01Z web | a\n2026-01-01T00:00:02Z web | b"
     docker.control(fake_guest, "m", "web-1", "stop")
     docker.remove(fake_guest, "m", "web-1")
-    assert list(fake_guest.file("/opt/panel-apps").iterdir()) == []
+    assert list(fake_guest.host_path("/opt/panel-apps").iterdir()) == []

@@ -1,4 +1,4 @@
-"""The catalog of container apps, and what becomes of its compose files and of customers' own (OTH-10)."""
+"""The catalog of container apps, and port mappings in compose files (OTH-10)."""
 
 import re
 
@@ -10,7 +10,7 @@ from panel.services import docker_apps
 
 VARIABLE = re.compile(r"\$\{(\w+)[^}]*\}|\$(\w+)")
 SERVICE_KEYS = {"image", "restart", "ports", "environment", "volumes", "depends_on", "command"}
-OWN_COMPOSE_FILE = """\
+CUSTOM_COMPOSE_FILE = """\
 x-logging: &common
   restart: on-failure
 services:
@@ -35,16 +35,16 @@ volumes:
 """
 
 
-def given_variables(app):
-    """Something for each variable that has to be given."""
+def fill_required_variables(app):
+    """Return a value for each required variable."""
     return {each.name: "given" for each in app.variables if each.required}
 
 
-def mapping(container, host, protocol=None):
+def build_mapping(container, host, protocol=None):
     return {"container_port": container, "host_port": host} | ({"protocol": protocol} if protocol else {})
 
 
-def services(text):
+def parse_services(text):
     return yaml.safe_load(text)["services"]
 
 
@@ -58,7 +58,7 @@ def assert_refused(call, *args):
 # --- the catalog
 
 
-def test_the_catalog_is_listed_by_name():
+def test_catalog_is_sorted_by_name():
     found = docker_apps.listing()
     names = [app.name.lower() for app in found]
     assert names == sorted(set(names))
@@ -71,8 +71,8 @@ def test_the_catalog_is_listed_by_name():
 
 
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
-def test_an_app_is_what_compose_and_people_need(app):
-    text, environment = docker_apps.compose(app, given_variables(app), [])
+def test_catalog_app_is_valid(app):
+    text, environment = docker_apps.compose(app, fill_required_variables(app), [])
     content = yaml.safe_load(text)
     assert set(content) <= {"services", "volumes"}
     assert re.fullmatch(r"[a-z0-9][a-z0-9-]*", app.slug)
@@ -98,8 +98,8 @@ def test_an_app_is_what_compose_and_people_need(app):
 
 
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
-def test_what_the_customer_does_not_give_is_made_up_once_for_each(app):
-    first, second = (docker_apps.compose(app, given_variables(app), [])[1] for _ in range(2))
+def test_missing_secrets_are_generated_per_deployment(app):
+    first, second = (docker_apps.compose(app, fill_required_variables(app), [])[1] for _ in range(2))
     for variable in app.variables:
         if variable.generate:
             assert re.fullmatch(r"[A-Za-z0-9]+", first[variable.name])
@@ -109,9 +109,9 @@ def test_what_the_customer_does_not_give_is_made_up_once_for_each(app):
             assert first[variable.name] == "given"
         else:
             assert first[variable.name] == (variable.default or "")
-        mine = docker_apps.compose(app, given_variables(app) | {variable.name: "mine $x 'y\""}, [])[1]
+        mine = docker_apps.compose(app, fill_required_variables(app) | {variable.name: "mine $x 'y\""}, [])[1]
         assert mine[variable.name] == "mine $x 'y\""
-    if given_variables(app):
+    if fill_required_variables(app):
         needed = sorted(variable.name for variable in app.variables if variable.required and not variable.default)
         field, sentence = assert_refused(docker_apps.compose, app, {}, [])
         assert field == "env_variables"
@@ -119,18 +119,20 @@ def test_what_the_customer_does_not_give_is_made_up_once_for_each(app):
 
 
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
-def test_an_apps_ports_go_where_the_customer_wants_them(app):
-    wanted = [mapping(port.container_port, 30000 + number, port.protocol) for number, port in enumerate(app.ports)]
-    text, _ = docker_apps.compose(app, given_variables(app), wanted)
-    plain, _ = docker_apps.compose(app, given_variables(app), [])
+def test_catalog_app_ports_are_remapped(app):
+    wanted = [
+        build_mapping(port.container_port, 30000 + number, port.protocol) for number, port in enumerate(app.ports)
+    ]
+    text, _ = docker_apps.compose(app, fill_required_variables(app), wanted)
+    plain, _ = docker_apps.compose(app, fill_required_variables(app), [])
     ports = [f"{each['host_port']}:{each['container_port']}/{each['protocol']}" for each in wanted]
-    expected = services(plain)
+    expected = parse_services(plain)
     expected[app.service]["ports"] = ports
-    assert services(text) == expected
+    assert parse_services(text) == expected
     assert yaml.safe_load(text).get("volumes") == yaml.safe_load(plain).get("volumes")
 
 
-def test_variables_are_names_and_lines_of_text():
+def test_invalid_variables_are_refused():
     nginx, redis = docker_apps.get("nginx"), docker_apps.get("redis")
     assert assert_refused(docker_apps.compose, nginx, {"A": "1"}, []) == ("env_variables", "Unknown: A. Known: none.")
     assert "REDIS_PASSWORD" in assert_refused(docker_apps.compose, redis, {"OTHER": "1"}, [])[1]
@@ -147,40 +149,41 @@ def test_variables_are_names_and_lines_of_text():
     assert docker_apps.validate_variables({"_a1": "é 'x' $y"}) == {"_a1": "é 'x' $y"}
 
 
-# --- customers' own files
+# --- custom compose files
 
 
-def test_a_file_without_mappings_stays_as_it_is():
-    assert docker_apps.remap_ports(OWN_COMPOSE_FILE, []) == OWN_COMPOSE_FILE
-    assert docker_apps.remap_ports(OWN_COMPOSE_FILE, None) == OWN_COMPOSE_FILE
+def test_compose_file_without_mappings_is_unchanged():
+    assert docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, []) == CUSTOM_COMPOSE_FILE
+    assert docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, None) == CUSTOM_COMPOSE_FILE
 
 
-def test_a_mapping_goes_to_the_service_that_has_the_port():
+def test_mapping_applies_to_service_with_that_port():
     text = docker_apps.remap_ports(
-        OWN_COMPOSE_FILE, [mapping(443, 1443), mapping(9005, 9005, "udp"), mapping(80, 1080, "tcp")]
+        CUSTOM_COMPOSE_FILE,
+        [build_mapping(443, 1443), build_mapping(9005, 9005, "udp"), build_mapping(80, 1080, "tcp")],
     )
-    found = services(text)
+    found = parse_services(text)
     assert found["web"]["ports"] == ["1443:443/tcp", "1080:80/tcp"]
     assert found["voice"]["ports"] == ["9005:9005/udp"]
-    found = services(docker_apps.remap_ports(OWN_COMPOSE_FILE, [mapping(7000, 70)]))
+    found = parse_services(docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, [build_mapping(7000, 70)]))
     assert found["voice"]["ports"] == ["70:7000/tcp"]
-    assert found["web"] == services(OWN_COMPOSE_FILE)["web"]
+    assert found["web"] == parse_services(CUSTOM_COMPOSE_FILE)["web"]
 
 
-def test_a_port_that_nobody_names_is_the_first_services():
-    for unknown in (mapping(5000, 5000), mapping(9005, 9005), mapping(80, 80, "udp")):
-        found = services(docker_apps.remap_ports(OWN_COMPOSE_FILE, [unknown]))
+def test_unknown_port_is_mapped_to_first_service():
+    for unknown in (build_mapping(5000, 5000), build_mapping(9005, 9005), build_mapping(80, 80, "udp")):
+        found = parse_services(docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, [unknown]))
         assert found["web"]["ports"] == [
             f"{unknown['host_port']}:{unknown['container_port']}/{unknown.get('protocol', 'tcp')}"
         ]
 
 
-def test_everything_else_means_what_it_meant():
-    """Compose reads YAML 1.2: `22:22` is text there and `on` a word, which Python's reader takes for other things."""
-    text = docker_apps.remap_ports(OWN_COMPOSE_FILE, [mapping(80, 81)])
+def test_remapping_preserves_other_yaml_values():
+    """Compose reads YAML 1.2: `22:22` and `on` are strings there, but not in PyYAML (YAML 1.1)."""
+    text = docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, [build_mapping(80, 81)])
     for words in ("hostname: 22:22", "privileged: on", "read_only: null", "user: '1000'", 'name: "80"'):
         assert f"    {words}\n" in text
-    before, after = yaml.safe_load(OWN_COMPOSE_FILE), yaml.safe_load(text)
+    before, after = yaml.safe_load(CUSTOM_COMPOSE_FILE), yaml.safe_load(text)
     before["services"]["web"]["ports"] = ["81:80/tcp"]
     assert after == before
 
@@ -195,21 +198,21 @@ def test_ports_with_variables_addresses_and_ranges_are_recognised():
         ("3000-3005:4000-4005", 4003),
         ("8080:${INSIDE:-90}", 90),
     ):
-        found = services(docker_apps.remap_ports(text % entry, [mapping(port, 1)]))
+        found = parse_services(docker_apps.remap_ports(text % entry, [build_mapping(port, 1)]))
         assert found["b"]["ports"] == [f"1:{port}/tcp"], entry
         assert "ports" not in found["a"]
-    assert "ports" in services(docker_apps.remap_ports(text % "80:$INSIDE", [mapping(80, 1)]))["a"]
+    assert "ports" in parse_services(docker_apps.remap_ports(text % "80:$INSIDE", [build_mapping(80, 1)]))["a"]
 
 
-def test_services_that_share_their_lines_do_not_share_their_ports():
+def test_services_with_shared_yaml_anchor_keep_own_ports():
     text = "services:\n  a: &a {image: x, ports: ['80:80']}\n  b: *a\n"
-    found = services(docker_apps.remap_ports(text, [mapping(80, 81)]))
+    found = parse_services(docker_apps.remap_ports(text, [build_mapping(80, 81)]))
     assert (found["a"]["ports"], found["b"]["ports"]) == (["81:80/tcp"], ["80:80"])
     merged = "x-a: &a {ports: ['80:80']}\nservices:\n  b: {<<: [*a], image: x}\n"
-    assert services(docker_apps.remap_ports(merged, [mapping(80, 81)]))["b"]["ports"] == ["81:80/tcp"]
+    assert parse_services(docker_apps.remap_ports(merged, [build_mapping(80, 81)]))["b"]["ports"] == ["81:80/tcp"]
 
 
-def test_what_is_no_compose_file_is_refused_with_a_sentence():
+def test_invalid_compose_files_are_refused():
     bomb = "a: &a [x, x]\n" + "".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [*{chr(97 + n)}, *{chr(97 + n)}]\n" for n in range(24)
     )
@@ -228,29 +231,31 @@ def test_what_is_no_compose_file_is_refused_with_a_sentence():
         "services: {a: \x00}",
         bomb,
     ):
-        field, sentence = assert_refused(docker_apps.remap_ports, text, [mapping(80, 80)])
+        field, sentence = assert_refused(docker_apps.remap_ports, text, [build_mapping(80, 80)])
         assert field == "compose_url", text[:40]
         assert sentence.endswith(".")
         assert len(sentence) < 200
 
 
-def test_aliases_that_stand_for_gigabytes_stay_a_few_lines():
+def test_nested_yaml_aliases_are_not_expanded():
     lines = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9) if n else 'lol'}]\n" for n in range(20))
     text = f"x-lol:\n{lines}  self: &self [*self]\nservices: {{a: {{image: x, labels: *l19}}}}\n"
-    assert len(docker_apps.remap_ports(text, [mapping(80, 80)])) < 3 * len(text)
+    assert len(docker_apps.remap_ports(text, [build_mapping(80, 80)])) < 3 * len(text)
 
 
-def test_mappings_are_ports_and_each_host_port_is_used_once():
+def test_invalid_and_duplicate_mappings_are_refused():
     for wrong in (
-        [mapping(0, 80)],
-        [mapping(80, 65536)],
-        [mapping("80", 80)],
-        [mapping(True, 80)],
-        [mapping(80, 80, "sctp")],
+        [build_mapping(0, 80)],
+        [build_mapping(80, 65536)],
+        [build_mapping("80", 80)],
+        [build_mapping(True, 80)],
+        [build_mapping(80, 80, "sctp")],
         [{"container_port": 80}],
         ["80:80"],
-        [mapping(80, 80), mapping(443, 80)],
+        [build_mapping(80, 80), build_mapping(443, 80)],
     ):
-        assert assert_refused(docker_apps.remap_ports, OWN_COMPOSE_FILE, wrong)[0] == "port_mappings"
-    both = services(docker_apps.remap_ports(OWN_COMPOSE_FILE, [mapping(80, 53), mapping(9000, 53, "udp")]))
+        assert assert_refused(docker_apps.remap_ports, CUSTOM_COMPOSE_FILE, wrong)[0] == "port_mappings"
+    both = parse_services(
+        docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, [build_mapping(80, 53), build_mapping(9000, 53, "udp")])
+    )
     assert (both["web"]["ports"], both["voice"]["ports"]) == (["53:80/tcp"], ["53:9000/udp"])

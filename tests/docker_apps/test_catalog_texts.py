@@ -7,7 +7,7 @@ from panel.core.messages import Message
 from panel.services import docker_apps
 
 
-def test_texts_of_the_catalog_are_extracted_messages():
+def test_catalog_texts_are_extracted_messages():
     with open(TRANSLATIONS_FOLDER / "messages.pot", "rb") as template:
         extracted = {entry.id for entry in read_po(template) if isinstance(entry.id, str)}
     apps = docker_apps.listing()
