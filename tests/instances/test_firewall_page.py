@@ -7,7 +7,7 @@ import pytest
 from panel.core.db import session
 from panel.services import ip_sets
 from tests.security_groups.test_api import HTTP_RULE
-from tests.security_groups.test_tasks import PING_RULE, deployed, group  # noqa: F401  (fixtures)
+from tests.security_groups.test_tasks import PING_RULE, create_group, deploy_instance  # noqa: F401  (fixtures)
 from tests.team.conftest import VIEW_PERMISSIONS, add_member  # noqa: F401  (a fixture)
 from tests.test_pages import HtmlOutline
 
@@ -48,9 +48,9 @@ def test_in_no_group_everything_passes_but_mail(cast, firewall_page):
         assert (rest[:2], rest[-1]) == (["Everything", "Outbound"], "Allowed")
 
 
-def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deployed, group, firewall_page):
-    instance = deployed()
-    one, two = group(HTTP_RULE, instances=[instance]), group(HTTP_RULE, PING_RULE, instances=[instance])
+def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deploy_instance, create_group, firewall_page):
+    instance = deploy_instance()
+    one, two = create_group(HTTP_RULE, instances=[instance]), create_group(HTTP_RULE, PING_RULE, instances=[instance])
     web, ping, rest, out = firewall_page(instance)
     assert web[0] == "TCP IPv4"
     assert (web[4].count(","), web[5]) == (1, "Allowed")
@@ -62,14 +62,14 @@ def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deployed, g
     assert sorted(map(sorted, found)) == sorted([sorted([one, two]), [two], [], []])
 
 
-def test_with_rules_for_going_out_the_rest_stays_in(cast, deployed, group, firewall_page):
+def test_with_rules_for_going_out_the_rest_stays_in(cast, deploy_instance, create_group, firewall_page):
     networks = ip_sets.create(cast.owner, name="Offices", ip_version="ipv4")
     for number in range(6):
         ip_sets.add_entry(networks, cidr=f"10.{number * 2}.0.0/24", actor="test")
     session.commit()
-    instance = deployed()
+    instance = deploy_instance()
     out = {"direction": "egress", "protocol": "all", "ip_version": "ipv4", "ip_set_id": networks.id}
-    group(out, instances=[instance])
+    create_group(out, instances=[instance])
     found = firewall_page(instance)
     assert [(row[0], row[1], row[5]) for row in found] == [
         ("Everything else", "Inbound", "Blocked"),

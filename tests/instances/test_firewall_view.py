@@ -6,7 +6,7 @@ from panel.core.db import session
 from panel.models import Member
 from panel.services import tokens
 from tests.security_groups.test_api import HTTP_RULE
-from tests.security_groups.test_tasks import PING_RULE, allowed_traffic, deployed, group  # noqa: F401  (fixtures)
+from tests.security_groups.test_tasks import PING_RULE, create_group, deploy_instance, read_allowed_traffic  # noqa: F401  (fixtures)
 
 
 def get_firewall(as_, instance, who="owner"):
@@ -26,23 +26,25 @@ def test_in_no_group_everything_passes(api_as, cast):
     assert get_firewall(api_as, instance, "outsider").status_code == 404
 
 
-def test_the_rules_of_all_groups_add_up(api_as, deployed, group, run_tasks, node):
-    instance = deployed()
-    ids = [group(HTTP_RULE, instances=[instance]), group(HTTP_RULE, PING_RULE, instances=[instance])]
+def test_the_rules_of_all_groups_add_up(api_as, deploy_instance, create_group, run_tasks, node):
+    instance = deploy_instance()
+    ids = [create_group(HTTP_RULE, instances=[instance]), create_group(HTTP_RULE, PING_RULE, instances=[instance])]
     run_tasks()
     found = get_firewall(api_as, instance).json["firewall"]
     assert found["restricted"] is True
     assert {each["id"] for each in found["security_groups"]} == set(ids)
-    assert len(found["rules"]) == len(allowed_traffic(node, instance)) == 4
+    assert len(found["rules"]) == len(read_allowed_traffic(node, instance)) == 4
     [web] = [rule for rule in found["rules"] if rule["protocol"] == "tcp"]
     assert (web["direction"], web["port_range_min"]) == ("ingress", HTTP_RULE["port_range_min"])
 
 
-def test_a_group_that_is_referred_to_is_shown_by_its_addresses(api_as, deployed, group, run_tasks, queries):
-    web, shop = deployed(), deployed()
-    inside = group(instances=[shop])
+def test_a_group_that_is_referred_to_is_shown_by_its_addresses(
+    api_as, deploy_instance, create_group, run_tasks, queries
+):
+    web, shop = deploy_instance(), deploy_instance()
+    inside = create_group(instances=[shop])
     referring = {"direction": "ingress", "protocol": "all", "ip_version": "ipv4", "remote_group_id": inside}
-    group(referring, instances=[web])
+    create_group(referring, instances=[web])
     [rule] = [each for each in get_firewall(api_as, web).json["firewall"]["rules"] if each["direction"] == "ingress"]
     assert rule["networks"] == [f"{shop.ipv4}/32"]
 

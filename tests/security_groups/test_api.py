@@ -1,11 +1,11 @@
-"""Security groups by the API, in the shapes that real clients read."""
+"""Security groups in the API, in the format that existing clients expect."""
 
 import pytest
 
 from panel.core.db import session
 from panel.models import AuditEntry, SecurityGroupMember
 
-GROUPS = "/api/security-groups"
+GROUPS_PATH = "/api/security-groups"
 HTTP_RULE = {
     "direction": "ingress",
     "protocol": "tcp",
@@ -17,9 +17,9 @@ UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
-def group(api_as):
+def create_group(api_as):
     def make(name="Web", who="owner", rules=(), **more):
-        answer = api_as(who, "POST", GROUPS, json={"name": name, **more})
+        answer = api_as(who, "POST", GROUPS_PATH, json={"name": name, **more})
         assert answer.status_code == 200, answer.json
         made = answer.json["security_group"]
         for rule in rules:
@@ -30,7 +30,7 @@ def group(api_as):
 
 
 @pytest.fixture
-def platform_group(api_as):
+def create_platform_group(api_as):
     def make(rules=()):
         made = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "Platform"}).json["data"]
         for rule in rules:
@@ -40,24 +40,24 @@ def platform_group(api_as):
     return make
 
 
-def path(group, *rest):
+def group_path(group, *rest):
     return "/".join([f"/api/security-group/{group['id']}", *rest])
 
 
-def test_a_group_is_made_shown_changed_and_removed(api_as, group):
-    made = group(description="Everything that customers reach")
-    shown = api_as("owner", "GET", path(made)).json
+def test_group_create_read_update_and_delete(api_as, create_group):
+    made = create_group(description="Everything that customers reach")
+    shown = api_as("owner", "GET", group_path(made)).json
     assert (shown["success"], shown["attached_instances"]) == (True, [])
     assert shown["security_group"]["rules"] == []
     assert shown["security_group"]["description"] == "Everything that customers reach"
-    changed = api_as("owner", "PATCH", path(made), json={"name": "Front", "description": None})
+    changed = api_as("owner", "PATCH", group_path(made), json={"name": "Front", "description": None})
     assert (changed.json["security_group"]["name"], changed.json["security_group"]["description"]) == ("Front", None)
-    assert api_as("owner", "DELETE", path(made)).json["success"] is True
-    assert api_as("owner", "GET", path(made)).status_code == 404
+    assert api_as("owner", "DELETE", group_path(made)).json["success"] is True
+    assert api_as("owner", "GET", group_path(made)).status_code == 404
 
 
-def test_a_rule_comes_back_as_it_was_sent(api_as, group):
-    made, other = group(), group("Other")
+def test_rule_is_returned_as_sent(api_as, create_group):
+    made, other = create_group(), create_group("Other")
     addresses = api_as("owner", "POST", "/api/ip-sets", json={"name": "Offices", "ip_version": "ipv4"}).json["ip_set"]
     empty = dict.fromkeys(("port_range_min", "port_range_max", "cidr", "remote_group_id", "ip_set_id", "description"))
     sent = [
@@ -69,9 +69,9 @@ def test_a_rule_comes_back_as_it_was_sent(api_as, group):
         {"direction": "ingress", "protocol": "icmp", "ip_version": "ipv4", "port_range_min": None, "cidr": None},
     ]
     for rule in sent:
-        answer = api_as("owner", "POST", path(made, "rules"), json=rule).json
+        answer = api_as("owner", "POST", group_path(made, "rules"), json=rule).json
         assert answer["rule"] == {"id": answer["rule"]["id"], **empty, **rule}
-    shown = api_as("owner", "GET", path(made)).json["security_group"]["rules"]
+    shown = api_as("owner", "GET", group_path(made)).json["security_group"]["rules"]
     assert [{name: rule[name] for name in rule if name != "id"} for rule in shown] == [
         {**empty, **rule} for rule in sent
     ]
@@ -98,33 +98,38 @@ def test_a_rule_comes_back_as_it_was_sent(api_as, group):
         ({"cidr": "10.0.0.0/8", "remote_group_id": UNKNOWN_ID}, "remote_group_id"),
     ],
 )
-def test_a_rule_that_means_nothing_is_refused(api_as, group, change, field):
-    answer = api_as("owner", "POST", path(group(), "rules"), json={**HTTP_RULE, **change})
+def test_invalid_rules_are_refused(api_as, create_group, change, field):
+    answer = api_as("owner", "POST", group_path(create_group(), "rules"), json={**HTTP_RULE, **change})
     assert answer.status_code == 422
     assert field in answer.json["errors"]
 
 
-def test_a_rule_is_there_once(api_as, group):
-    made = group(rules=[HTTP_RULE])
-    assert api_as("owner", "POST", path(made, "rules"), json={**HTTP_RULE, "description": "again"}).status_code == 422
-    assert api_as("owner", "POST", path(made, "rules"), json={**HTTP_RULE, "cidr": "10.0.0.0/8"}).status_code == 200
+def test_duplicate_rule_is_refused(api_as, create_group):
+    made = create_group(rules=[HTTP_RULE])
+    assert (
+        api_as("owner", "POST", group_path(made, "rules"), json={**HTTP_RULE, "description": "again"}).status_code
+        == 422
+    )
+    assert (
+        api_as("owner", "POST", group_path(made, "rules"), json={**HTTP_RULE, "cidr": "10.0.0.0/8"}).status_code == 200
+    )
 
 
-def test_a_rule_is_removed_from_its_own_group_alone(api_as, group):
-    made, other = group(rules=[HTTP_RULE]), group("Other")
-    [rule] = api_as("owner", "GET", path(made)).json["security_group"]["rules"]
-    assert api_as("owner", "DELETE", path(other, "rule", rule["id"])).status_code == 404
-    assert api_as("owner", "DELETE", path(made, "rule", rule["id"])).json["success"] is True
-    assert api_as("owner", "GET", path(made)).json["security_group"]["rules"] == []
-    assert api_as("owner", "DELETE", path(made, "rule", rule["id"])).status_code == 404
+def test_rule_is_deleted_only_through_its_group(api_as, create_group):
+    made, other = create_group(rules=[HTTP_RULE]), create_group("Other")
+    [rule] = api_as("owner", "GET", group_path(made)).json["security_group"]["rules"]
+    assert api_as("owner", "DELETE", group_path(other, "rule", rule["id"])).status_code == 404
+    assert api_as("owner", "DELETE", group_path(made, "rule", rule["id"])).json["success"] is True
+    assert api_as("owner", "GET", group_path(made)).json["security_group"]["rules"] == []
+    assert api_as("owner", "DELETE", group_path(made, "rule", rule["id"])).status_code == 404
 
 
-def test_a_rule_reaches_for_nothing_of_others(api_as, group):
-    foreign = group("Theirs", who="outsider")
+def test_rule_refuses_references_to_other_accounts(api_as, create_group):
+    foreign = create_group("Theirs", who="outsider")
     theirs = api_as("outsider", "POST", "/api/ip-sets", json={"name": "x", "ip_version": "ipv4"}).json["ip_set"]
-    made = group()
+    made = create_group()
     for name, foreign_id in (("remote_group_id", foreign["id"]), ("ip_set_id", theirs["id"])):
-        answer = api_as("owner", "POST", path(made, "rules"), json={**HTTP_RULE, name: foreign_id})
+        answer = api_as("owner", "POST", group_path(made, "rules"), json={**HTTP_RULE, name: foreign_id})
         assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
         answer = api_as(
             "admin", "POST", f"/api/v1/security-group/{made['id']}/rules", json={**HTTP_RULE, name: foreign_id}
@@ -132,45 +137,46 @@ def test_a_rule_reaches_for_nothing_of_others(api_as, group):
         assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
 
 
-def test_instances_go_in_and_out(api_as, cast, group):
-    made = group()
+def test_instances_are_attached_and_detached(api_as, cast, create_group):
+    made = create_group()
     one, two = cast.instance(display_name="One"), cast.instance(display_name="Two")
     body = {"instance_ids": [one.id, two.id]}
     for _ in range(2):
-        assert api_as("owner", "POST", path(made, "attach-instances"), json=body).status_code == 200
-    attached = api_as("owner", "GET", path(made)).json["attached_instances"]
+        assert api_as("owner", "POST", group_path(made, "attach-instances"), json=body).status_code == 200
+    attached = api_as("owner", "GET", group_path(made)).json["attached_instances"]
     assert attached == [{"id": one.id, "name": "One"}, {"id": two.id, "name": "Two"}]
-    row = api_as("owner", "GET", GROUPS).json["data"][0]
+    row = api_as("owner", "GET", GROUPS_PATH).json["data"][0]
     assert (row["rules_count"], row["instances_count"]) == (0, 2)
     for _ in range(2):
         assert (
-            api_as("owner", "POST", path(made, "detach-instances"), json={"instance_ids": [one.id]}).status_code == 200
+            api_as("owner", "POST", group_path(made, "detach-instances"), json={"instance_ids": [one.id]}).status_code
+            == 200
         )
-    assert [each["id"] for each in api_as("owner", "GET", path(made)).json["attached_instances"]] == [two.id]
-    api_as("owner", "DELETE", path(made))
+    assert [each["id"] for each in api_as("owner", "GET", group_path(made)).json["attached_instances"]] == [two.id]
+    api_as("owner", "DELETE", group_path(made))
     assert session.query(SecurityGroupMember).count() == 0
 
 
-def test_nothing_is_attached_when_one_is_not_there(api_as, cast, group):
-    made, mine, theirs = group(), cast.instance(), cast.instance("outsider")
+def test_attach_with_unknown_instance_changes_nothing(api_as, cast, create_group):
+    made, mine, theirs = create_group(), cast.instance(), cast.instance("outsider")
     for wrong in (theirs.id, UNKNOWN_ID):
         for way in ("attach-instances", "detach-instances"):
-            answer = api_as("owner", "POST", path(made, way), json={"instance_ids": [mine.id, wrong]})
+            answer = api_as("owner", "POST", group_path(made, way), json={"instance_ids": [mine.id, wrong]})
             assert (answer.status_code, list(answer.json["errors"])) == (422, ["instance_ids"])
-    assert api_as("owner", "POST", path(made, "attach-instances"), json={"instance_ids": []}).status_code == 422
-    assert api_as("owner", "GET", path(made)).json["attached_instances"] == []
+    assert api_as("owner", "POST", group_path(made, "attach-instances"), json={"instance_ids": []}).status_code == 422
+    assert api_as("owner", "GET", group_path(made)).json["attached_instances"] == []
 
 
-def test_an_instance_is_in_ten_groups_at_most(api_as, cast, group):
+def test_instance_is_in_at_most_ten_groups(api_as, cast, create_group):
     instance = cast.instance()
     for number in range(11):
         body = {"instance_ids": [instance.id]}
-        answer = api_as("owner", "POST", path(group(f"g{number}"), "attach-instances"), json=body)
+        answer = api_as("owner", "POST", group_path(create_group(f"g{number}"), "attach-instances"), json=body)
         assert answer.status_code == (200 if number < 10 else 422)
 
 
-def test_members_see_the_instances_in_their_reach(api_as, cast, group):
-    made, hidden, own = group(), cast.instance(), None
+def test_members_see_only_granted_instances(api_as, cast, create_group):
+    made, hidden, own = create_group(), cast.instance(), None
     own = api_as(
         "member",
         "POST",
@@ -178,49 +184,50 @@ def test_members_see_the_instances_in_their_reach(api_as, cast, group):
         json={"location_id": cast.location.id, "plan_id": cast.plan.id},
     )
     own = own.json["instance"]["id"]
-    api_as("owner", "POST", path(made, "attach-instances"), json={"instance_ids": [hidden.id, own]})
-    shown = api_as("member", "GET", path(made)).json
+    api_as("owner", "POST", group_path(made, "attach-instances"), json={"instance_ids": [hidden.id, own]})
+    shown = api_as("member", "GET", group_path(made)).json
     assert [each["id"] for each in shown["attached_instances"]] == [own]
     assert shown["security_group"]["instances_count"] == 1
     assert (
-        api_as("member", "POST", path(made, "detach-instances"), json={"instance_ids": [hidden.id]}).status_code == 422
+        api_as("member", "POST", group_path(made, "detach-instances"), json={"instance_ids": [hidden.id]}).status_code
+        == 422
     )
 
 
-def test_others_do_not_see_a_group(api_as, group):
-    made = group(rules=[HTTP_RULE])
+def test_group_of_other_account_is_not_found(api_as, create_group):
+    made = create_group(rules=[HTTP_RULE])
     for method, *rest in (("GET",), ("PATCH",), ("DELETE",), ("POST", "rules"), ("POST", "attach-instances")):
         body = {"GET": None, "PATCH": {"name": "x"}, "DELETE": None}.get(method, HTTP_RULE)
         body = {"instance_ids": [UNKNOWN_ID]} if rest == ["attach-instances"] else body
-        assert api_as("outsider", method, path(made, *rest), json=body).status_code == 404
-    assert api_as("outsider", "GET", GROUPS).json["data"] == []
+        assert api_as("outsider", method, group_path(made, *rest), json=body).status_code == 404
+    assert api_as("outsider", "GET", GROUPS_PATH).json["data"] == []
 
 
-def test_the_platforms_groups_are_used_and_not_changed(api_as, cast, platform_group):
-    made = platform_group([HTTP_RULE])
-    assert api_as("owner", "GET", GROUPS).json["data"][0]["is_global"] is True
-    [rule] = api_as("owner", "GET", path(made)).json["security_group"]["rules"]
+def test_platform_group_is_usable_but_read_only(api_as, cast, create_platform_group):
+    made = create_platform_group([HTTP_RULE])
+    assert api_as("owner", "GET", GROUPS_PATH).json["data"][0]["is_global"] is True
+    [rule] = api_as("owner", "GET", group_path(made)).json["security_group"]["rules"]
     for method, rest, body in (
         ("PATCH", (), {"name": "x"}),
         ("DELETE", (), None),
         ("POST", ("rules",), {**HTTP_RULE, "cidr": "10.0.0.0/8"}),
         ("DELETE", ("rule", rule["id"]), None),
     ):
-        assert api_as("owner", method, path(made, *rest), json=body).status_code == 403
+        assert api_as("owner", method, group_path(made, *rest), json=body).status_code == 403
     mine, theirs = cast.instance(), cast.instance("outsider")
     for who, instance in (("owner", mine), ("outsider", theirs)):
         body = {"instance_ids": [instance.id]}
-        assert api_as(who, "POST", path(made, "attach-instances"), json=body).status_code == 200
-        assert [each["id"] for each in api_as(who, "GET", path(made)).json["attached_instances"]] == [instance.id]
+        assert api_as(who, "POST", group_path(made, "attach-instances"), json=body).status_code == 200
+        assert [each["id"] for each in api_as(who, "GET", group_path(made)).json["attached_instances"]] == [instance.id]
     seen = api_as("admin", "GET", f"/api/v1/security-group/{made['id']}").json["data"]
     assert {each["id"] for each in seen["attached_instances"]} == {mine.id, theirs.id}
 
 
-def test_operators_make_and_change_any_group(api_as, cast, group):
+def test_operators_manage_groups_of_all_accounts(api_as, cast, create_group):
     made = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "For you", "user_id": cast.owner.id}).json[
         "data"
     ]
-    assert api_as("owner", "GET", path(made)).json["security_group"]["name"] == "For you"
+    assert api_as("owner", "GET", group_path(made)).json["security_group"]["name"] == "For you"
     admin = f"/api/v1/security-group/{made['id']}"
     assert api_as("admin", "PATCH", admin, json={"description": "x"}).json["data"]["description"] == "x"
     rule = api_as("admin", "POST", f"{admin}/rules", json=HTTP_RULE).json["data"]
@@ -240,22 +247,22 @@ def test_operators_make_and_change_any_group(api_as, cast, group):
     assert api_as("admin", "POST", "/api/v1/security-groups", json=unknown).status_code == 422
 
 
-def test_the_list_asks_the_same_number_of_questions_however_long_it_is(api_as, cast, group, queries):
-    def asked():
+def test_group_list_query_count_is_constant(api_as, cast, create_group, queries):
+    def count_queries():
         queries.clear()
-        api_as("owner", "GET", GROUPS)
+        api_as("owner", "GET", GROUPS_PATH)
         return len(queries)
 
-    group("one", rules=[HTTP_RULE])
-    api_as("owner", "GET", GROUPS)
-    before = asked()
+    create_group("one", rules=[HTTP_RULE])
+    api_as("owner", "GET", GROUPS_PATH)
+    before = count_queries()
     for number in range(5):
-        group(f"g{number}", rules=[HTTP_RULE])
-    assert asked() == before
+        create_group(f"g{number}", rules=[HTTP_RULE])
+    assert count_queries() == before
 
 
-def test_the_log_tells_who_changed_what(api_as, cast, group):
-    made = group()
-    api_as("owner", "POST", path(made, "attach-instances"), json={"instance_ids": [cast.instance().id]})
+def test_group_changes_are_audited(api_as, cast, create_group):
+    made = create_group()
+    api_as("owner", "POST", group_path(made, "attach-instances"), json={"instance_ids": [cast.instance().id]})
     entry = session.query(AuditEntry).order_by(AuditEntry.id.desc()).first()
     assert (entry.object_type, entry.object_id) == ("security_group", made["id"])

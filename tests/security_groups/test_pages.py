@@ -7,14 +7,14 @@ from panel.core.db import session
 from panel.models import IpSet, IpSetEntry, SecurityGroup, SecurityGroupMember, SecurityRule
 from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
-GROUPS, SETS = "/security-groups", "/ip-sets"
-RULE = {
+GROUPS_PATH, IP_SETS_PATH = "/security-groups", "/ip-sets"
+RULE_FORM = {
     "direction": "ingress",
     "protocol": "tcp",
     "ip_version": "ipv4",
     "ports": "80-443",
 }
-EMPTY = {"cidr": "", "remote_group_id": "", "ip_set_id": "", "description": ""}
+EMPTY_RULE_FIELDS = {"cidr": "", "remote_group_id": "", "ip_set_id": "", "description": ""}
 
 
 @pytest.fixture
@@ -34,42 +34,44 @@ def platform_group(rolled_back_app):
     return made
 
 
-def test_a_group_to_its_end(browser_as):
+def test_group_pages_create_to_delete(browser_as):
     browser = browser_as("owner")
-    assert "No security group yet" in browser.get(GROUPS).text
-    browser.post(f"{GROUPS}/new", data={"name": "Web", "description": ""})
+    assert "No security group yet" in browser.get(GROUPS_PATH).text
+    browser.post(f"{GROUPS_PATH}/new", data={"name": "Web", "description": ""})
     made = session.scalar(select(SecurityGroup))
-    place = f"{GROUPS}/{made.id}"
+    place = f"{GROUPS_PATH}/{made.id}"
     assert HtmlOutline(browser.get(place).text).open == []
     assert browser.post(f"{place}/edit", data={"name": "Front", "description": "x"}).headers["Location"] == place
-    assert "Front" in browser.get(GROUPS).text
+    assert "Front" in browser.get(GROUPS_PATH).text
     assert browser.post(f"{place}/edit", data={"name": "x" * 256}).status_code == 422
-    assert browser.post(f"{place}/delete").headers["Location"] == GROUPS
+    assert browser.post(f"{place}/delete").headers["Location"] == GROUPS_PATH
     assert session.scalar(select(SecurityGroup)) is None
 
 
-def test_rules_are_added_and_removed(browser_as, group):
-    browser, place = browser_as("owner"), f"{GROUPS}/{group.id}"
-    assert browser.post(f"{place}/rules", data={**RULE, **EMPTY}).headers["Location"] == place
+def test_group_page_adds_and_removes_rules(browser_as, group):
+    browser, place = browser_as("owner"), f"{GROUPS_PATH}/{group.id}"
+    assert browser.post(f"{place}/rules", data={**RULE_FORM, **EMPTY_RULE_FIELDS}).headers["Location"] == place
     rule = session.scalar(select(SecurityRule))
     assert (rule.port_range_min, rule.port_range_max, rule.cidr, rule.description) == (80, 443, None, None)
     page = browser.get(place).text
     assert "80\u2013443" in page
     assert "Anywhere" in page
-    refused = browser.post(f"{place}/rules", data={**RULE, **EMPTY, "cidr": "::/0"}, headers=PARTIAL_HEADERS)
+    refused = browser.post(
+        f"{place}/rules", data={**RULE_FORM, **EMPTY_RULE_FIELDS, "cidr": "::/0"}, headers=PARTIAL_HEADERS
+    )
     assert "Must be of the rule&#39;s version." in refused.text
     assert "<html" not in refused.text
-    again = browser.post(f"{place}/rules", data={**RULE, **EMPTY})
+    again = browser.post(f"{place}/rules", data={**RULE_FORM, **EMPTY_RULE_FIELDS})
     assert (again.status_code, "a rule like this already" in again.text) == (422, True)
-    browser.post(f"{place}/rules", data={**RULE, **EMPTY, "remote_group_id": group.id})
+    browser.post(f"{place}/rules", data={**RULE_FORM, **EMPTY_RULE_FIELDS, "remote_group_id": group.id})
     assert "Web &lt;servers&gt;" in browser.get(place).text
     for each in session.scalars(select(SecurityRule)).all():
         assert browser.post(f"{place}/rule/{each.id}/delete").headers["Location"] == place
     assert session.scalar(select(SecurityRule)) is None
 
 
-def test_instances_join_and_leave_from_both_sides(browser_as, cast, group):
-    browser, place = browser_as("owner"), f"{GROUPS}/{group.id}"
+def test_instances_are_attached_on_group_and_network_pages(browser_as, cast, group):
+    browser, place = browser_as("owner"), f"{GROUPS_PATH}/{group.id}"
     one, two = cast.instance(display_name="One"), cast.instance(display_name="Two")
     browser.post(f"{place}/attach", data={"instance_ids": [one.id, two.id], "confirmed": "1"})
     assert browser.get(place).text.count('<tr id="instance-') == 2
@@ -88,35 +90,35 @@ def test_instances_join_and_leave_from_both_sides(browser_as, cast, group):
     assert "no such instance" in foreign.text
 
 
-def test_what_is_the_platforms_can_be_seen_and_not_changed(browser_as, cast, platform_group):
-    browser, place = browser_as("owner"), f"{GROUPS}/{platform_group.id}"
+def test_platform_group_and_ip_set_are_read_only(browser_as, cast, platform_group):
+    browser, place = browser_as("owner"), f"{GROUPS_PATH}/{platform_group.id}"
     page = browser.get(place).text
     assert "Platform" in page
     assert 'action="' + f'{place}/rules"' not in page
-    assert browser.post(f"{place}/rules", data={**RULE, **EMPTY}).status_code == 403
+    assert browser.post(f"{place}/rules", data={**RULE_FORM, **EMPTY_RULE_FIELDS}).status_code == 403
     assert browser.post(f"{place}/delete").status_code == 403
     browser.post(f"{place}/attach", data={"instance_ids": cast.instance().id, "confirmed": "1"})
     assert session.scalar(select(SecurityGroupMember)) is not None
     kept = session.scalar(select(IpSet))
-    assert browser.get(f"{SETS}/{kept.id}").status_code == 200
-    assert browser.post(f"{SETS}/{kept.id}/entries", data={"cidrs": "10.0.0.0/8"}).status_code == 403
+    assert browser.get(f"{IP_SETS_PATH}/{kept.id}").status_code == 200
+    assert browser.post(f"{IP_SETS_PATH}/{kept.id}/entries", data={"cidrs": "10.0.0.0/8"}).status_code == 403
 
 
-def test_viewers_look_and_outsiders_do_not(browser_as, cast, group):
-    place = f"{GROUPS}/{group.id}"
+def test_viewer_can_only_read_and_outsider_gets_404(browser_as, cast, group):
+    place = f"{GROUPS_PATH}/{group.id}"
     page = browser_as("viewer").get(place).text
     assert "You can view security groups but not change them." in page
-    assert browser_as("viewer").post(f"{place}/rules", data={**RULE, **EMPTY}).status_code == 403
+    assert browser_as("viewer").post(f"{place}/rules", data={**RULE_FORM, **EMPTY_RULE_FIELDS}).status_code == 403
     assert browser_as("outsider").get(place).status_code == 404
     assert browser_as("outsider").post(f"{place}/delete").status_code == 404
 
 
-def test_a_set_to_its_end(browser_as):
+def test_ip_set_pages_create_to_delete(browser_as):
     browser = browser_as("owner")
-    assert "No IP set yet" in browser.get(SETS).text
-    browser.post(f"{SETS}/new", data={"name": "Offices", "ip_version": "ipv4", "description": ""})
+    assert "No IP set yet" in browser.get(IP_SETS_PATH).text
+    browser.post(f"{IP_SETS_PATH}/new", data={"name": "Offices", "ip_version": "ipv4", "description": ""})
     made = session.scalar(select(IpSet))
-    place = f"{SETS}/{made.id}"
+    place = f"{IP_SETS_PATH}/{made.id}"
     sent = {"cidrs": "203.0.113.0/24\r\n198.51.100.7\r\n"}
     assert browser.post(f"{place}/entries", data=sent).headers["Location"] == place
     answer = browser.post(f"{place}/entries", data={"cidrs": "nonsense"}, follow_redirects=True)
@@ -130,16 +132,16 @@ def test_a_set_to_its_end(browser_as):
     entry = session.scalars(select(IpSetEntry)).first()
     assert browser.post(f"{place}/entry/{entry.id}/delete").headers["Location"] == place
     assert len(session.scalars(select(IpSetEntry)).all()) == 1
-    assert browser.post(f"{place}/delete").headers["Location"] == SETS
+    assert browser.post(f"{place}/delete").headers["Location"] == IP_SETS_PATH
     assert browser_as("outsider").get(place).status_code == 404
 
 
-def test_customers_search_theirs_and_make_none_for_others(browser_as, cast):
+def test_customer_lists_search_and_forms_ignore_owner_field(browser_as, cast):
     browser = browser_as("owner")
-    for place, more in ((GROUPS, {}), (SETS, {"ip_version": "ipv4"})):
+    for place, more in ((GROUPS_PATH, {}), (IP_SETS_PATH, {"ip_version": "ipv4"})):
         browser.post(f"{place}/new", data={"name": "Front", "owner": "outsider@example.com", **more})
         browser.post(f"{place}/new", data={"name": "Back", **more})
-        browser.get(place)  # says what was made
+        browser.get(place)  # shows the flash messages of the creations
         page = browser.get(f"{place}?search=fro", headers=PARTIAL_HEADERS).text
         assert ("Front" in page, "Back" in page, "Owner" in page) == (True, False, False)
         assert "matches" in browser.get(f"{place}?search=zzz").text

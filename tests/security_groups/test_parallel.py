@@ -1,4 +1,4 @@
-"""Rules that are added at the same moment do not exceed the limit."""
+"""Rules that are added in parallel do not exceed the limit."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -10,28 +10,28 @@ from panel.services import security_groups
 from panel.services.security_groups import MAX_RULES_PER_GROUP
 from tests.support.isolated_app import isolated_installation
 
-COUNT = 4
+PARALLEL_REQUESTS = 4
 
 
-def rule_on_port(port):
+def build_port_rule(port):
     ports = {"port_range_min": port, "port_range_max": port}
     return {"direction": "ingress", "protocol": "tcp", "ip_version": "ipv4", "cidr": "0.0.0.0/0", **ports}
 
 
-def test_parallel_rules_do_not_exceed_the_limit_of_a_group(tmp_path):
+def test_parallel_rules_do_not_exceed_group_limit(tmp_path):
     with isolated_installation(tmp_path, create=create_app) as app, app.app_context():
         group = security_groups.create(session.merge(app.cast.owner), name="web")
         session.add_all(
-            SecurityRule(group_id=group.id, **rule_on_port(1000 + n)) for n in range(MAX_RULES_PER_GROUP - 1)
+            SecurityRule(group_id=group.id, **build_port_rule(1000 + n)) for n in range(MAX_RULES_PER_GROUP - 1)
         )
         session.commit()
-        path, start = f"/api/security-group/{group.id}/rules", Barrier(COUNT)
+        path, start = f"/api/security-group/{group.id}/rules", Barrier(PARALLEL_REQUESTS)
 
         def add(number):
             start.wait()
-            return app.test_client().post(path, json=rule_on_port(number), headers=app.cast.headers("owner"))
+            return app.test_client().post(path, json=build_port_rule(number), headers=app.cast.headers("owner"))
 
-        with ThreadPoolExecutor(COUNT) as customers:
-            answers = list(customers.map(add, range(1, COUNT + 1)))
-        assert sorted(answer.status_code for answer in answers) == [200] + [422] * (COUNT - 1)
+        with ThreadPoolExecutor(PARALLEL_REQUESTS) as customers:
+            answers = list(customers.map(add, range(1, PARALLEL_REQUESTS + 1)))
+        assert sorted(answer.status_code for answer in answers) == [200] + [422] * (PARALLEL_REQUESTS - 1)
         assert session.query(SecurityRule).count() == MAX_RULES_PER_GROUP

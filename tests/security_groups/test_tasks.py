@@ -1,4 +1,4 @@
-"""What the rules of groups become on the node, and when they are applied anew."""
+"""Firewall rules on the node, and when they are applied again."""
 
 import pytest
 from sqlalchemy import select
@@ -14,7 +14,7 @@ EGRESS_ALLOWED = [base.FirewallRule("out", 4), base.FirewallRule("out", 6)]
 
 
 @pytest.fixture
-def deployed(api_as, cast, run_tasks):
+def deploy_instance(api_as, cast, run_tasks):
     def make(who="owner", **values):
         instance = cast.instance(who, **values)
         api_as(who, "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
@@ -25,10 +25,10 @@ def deployed(api_as, cast, run_tasks):
 
 
 @pytest.fixture
-def group(api_as):
-    def make(*rules, instances=(), who="owner"):
+def create_group(api_as):
+    def make(*sort_rules, instances=(), who="owner"):
         made = api_as(who, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]["id"]
-        for rule in rules:
+        for rule in sort_rules:
             assert api_as(who, "POST", f"/api/security-group/{made}/rules", json=rule).status_code == 200
         change_attachment(api_as, made, "attach", *instances, who=who)
         return made
@@ -42,8 +42,8 @@ def change_attachment(as_, group, way, *instances, who="owner"):
         assert as_(who, "POST", f"/api/security-group/{group}/{way}-instances", json=body).status_code == 200
 
 
-def allowed_traffic(node, instance):
-    """What the node lets pass, as the contract's own words; None is everything."""
+def read_allowed_traffic(node, instance):
+    """Return the firewall rules on the node, sorted; None if all traffic is allowed."""
     [card] = node.nics_of(instance.id)
     if card["allowed"] is None:
         return None
@@ -51,188 +51,197 @@ def allowed_traffic(node, instance):
     return sorted((base.FirewallRule(**each) for each in found), key=repr)
 
 
-def rules(*wanted):
+def sort_rules(*wanted):
     return sorted(wanted, key=repr)
 
 
-def http_rule(network=None):
+def build_http_rule(network=None):
     return base.FirewallRule("in", 4, "tcp", (80, 443), network)
 
 
-def applied():
+def list_firewall_tasks():
     return session.scalars(select(Task).where(Task.kind == "firewall_apply")).all()
 
 
-def test_a_machine_in_no_group_is_open(node, deployed):
-    assert allowed_traffic(node, deployed()) is None
+def test_instance_without_group_allows_all_traffic(node, deploy_instance):
+    assert read_allowed_traffic(node, deploy_instance()) is None
 
 
-def test_a_running_machine_gets_the_rules_and_loses_them(api_as, node, run_tasks, deployed, group):
-    one = deployed()
-    made = group(HTTP_RULE, PING_RULE, instances=[one])
+def test_running_instance_rules_follow_attachment(api_as, node, run_tasks, deploy_instance, create_group):
+    one = deploy_instance()
+    made = create_group(HTTP_RULE, PING_RULE, instances=[one])
     run_tasks()
-    assert allowed_traffic(node, one) == rules(http_rule(), base.FirewallRule("in", 6, "icmp"), *EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, one) == sort_rules(
+        build_http_rule(), base.FirewallRule("in", 6, "icmp"), *EGRESS_ALLOWED
+    )
     change_attachment(api_as, made, "detach", one)
     run_tasks()
-    assert allowed_traffic(node, one) is None
+    assert read_allowed_traffic(node, one) is None
 
 
-def test_a_group_without_rules_lets_nobody_in(node, run_tasks, deployed, group):
-    one = deployed()
-    group(instances=[one])
+def test_group_without_rules_blocks_inbound_traffic(node, run_tasks, deploy_instance, create_group):
+    one = deploy_instance()
+    create_group(instances=[one])
     run_tasks()
-    assert allowed_traffic(node, one) == rules(*EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, one) == sort_rules(*EGRESS_ALLOWED)
 
 
-def test_one_rule_for_going_out_shuts_the_rest(node, run_tasks, deployed, group):
-    one = deployed()
-    group(DNS_RULE, instances=[one])
+def test_egress_rule_blocks_other_outbound_traffic(node, run_tasks, deploy_instance, create_group):
+    one = deploy_instance()
+    create_group(DNS_RULE, instances=[one])
     run_tasks()
-    assert allowed_traffic(node, one) == [base.FirewallRule("out", 4, "udp", (53, 53))]
+    assert read_allowed_traffic(node, one) == [base.FirewallRule("out", 4, "udp", (53, 53))]
 
 
-def test_the_rules_of_all_groups_add_up(api_as, node, run_tasks, deployed, group):
-    one = deployed()
-    group({**HTTP_RULE, "cidr": "10.1.2.3/8"}, instances=[one])
-    group({**HTTP_RULE, "cidr": "10.0.0.0/8"}, DNS_RULE, instances=[one])
+def test_rules_of_all_groups_are_combined(api_as, node, run_tasks, deploy_instance, create_group):
+    one = deploy_instance()
+    create_group({**HTTP_RULE, "cidr": "10.1.2.3/8"}, instances=[one])
+    create_group({**HTTP_RULE, "cidr": "10.0.0.0/8"}, DNS_RULE, instances=[one])
     run_tasks()
-    assert allowed_traffic(node, one) == rules(http_rule("10.0.0.0/8"), base.FirewallRule("out", 4, "udp", (53, 53)))
+    assert read_allowed_traffic(node, one) == sort_rules(
+        build_http_rule("10.0.0.0/8"), base.FirewallRule("out", 4, "udp", (53, 53))
+    )
 
 
-def test_a_machine_made_later_begins_with_its_rules(api_as, cast, node, run_tasks, group):
+def test_deployed_instance_starts_with_rules(api_as, cast, node, run_tasks, create_group):
     one = cast.instance()
-    group(HTTP_RULE, instances=[one])
-    assert applied() == []
+    create_group(HTTP_RULE, instances=[one])
+    assert list_firewall_tasks() == []
     api_as("owner", "POST", f"/api/instance/{one.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
-    assert allowed_traffic(node, one) == rules(http_rule(), *EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, one) == sort_rules(build_http_rule(), *EGRESS_ALLOWED)
 
 
-def test_a_machine_that_is_being_made_misses_no_change(api_as, cast, node, run_tasks, group, monkeypatch):
-    """The group is joined after the making has read the rules, and before the machine counts as there."""
-    one, made = cast.instance(), group(HTTP_RULE)
+def test_attachment_during_deployment_is_applied(api_as, cast, node, run_tasks, create_group, monkeypatch):
+    """The group is attached after the deployment has read the rules and before it completes."""
+    one, made = cast.instance(), create_group(HTTP_RULE)
     api_as("owner", "POST", f"/api/instance/{one.id}/deploy", json={"image_id": cast.image.id})
     define = type(node).define
 
-    def joined_meanwhile(self, machine):
+    def define_and_attach(self, machine):
         define(self, machine)
         change_attachment(api_as, made, "attach", one)
 
-    monkeypatch.setattr(type(node), "define", joined_meanwhile)
+    monkeypatch.setattr(type(node), "define", define_and_attach)
     run_tasks()
-    assert allowed_traffic(node, one) == rules(http_rule(), *EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, one) == sort_rules(build_http_rule(), *EGRESS_ALLOWED)
 
 
-def test_a_change_of_a_rule_or_a_set_reaches_every_machine(api_as, node, run_tasks, deployed, group):
-    one, two = deployed(), deployed()
+def test_rule_and_ip_set_changes_reach_all_instances(api_as, node, run_tasks, deploy_instance, create_group):
+    one, two = deploy_instance(), deploy_instance()
     offices = api_as("owner", "POST", "/api/ip-sets", json={"name": "o", "ip_version": "ipv4"}).json["ip_set"]["id"]
-    made = group({**HTTP_RULE, "ip_set_id": offices}, instances=[one, two])
+    made = create_group({**HTTP_RULE, "ip_set_id": offices}, instances=[one, two])
     run_tasks()
-    assert allowed_traffic(node, one) == rules(*EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, one) == sort_rules(*EGRESS_ALLOWED)
     body = {"cidrs": ["10.0.0.0/9", "10.128.0.0/9", "192.0.2.1"]}
     created = api_as("owner", "POST", f"/api/ip-set/{offices}/bulk-add", json=body).json["created"]
     run_tasks()
     assert (
-        allowed_traffic(node, one)
-        == allowed_traffic(node, two)
-        == rules(http_rule("10.0.0.0/8"), http_rule("192.0.2.1/32"), *EGRESS_ALLOWED)
+        read_allowed_traffic(node, one)
+        == read_allowed_traffic(node, two)
+        == sort_rules(build_http_rule("10.0.0.0/8"), build_http_rule("192.0.2.1/32"), *EGRESS_ALLOWED)
     )
     api_as("owner", "DELETE", f"/api/ip-set/{offices}/entry/{created[2]['id']}")
     run_tasks()
-    assert allowed_traffic(node, two) == rules(http_rule("10.0.0.0/8"), *EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, two) == sort_rules(build_http_rule("10.0.0.0/8"), *EGRESS_ALLOWED)
     [rule] = api_as("owner", "GET", f"/api/security-group/{made}").json["security_group"]["rules"]
     api_as("owner", "DELETE", f"/api/security-group/{made}/rule/{rule['id']}")
     run_tasks()
-    assert allowed_traffic(node, one) == rules(*EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, one) == sort_rules(*EGRESS_ALLOWED)
 
 
-def test_a_rule_for_a_group_follows_who_comes_and_goes(api_as, node, run_tasks, deployed, group):
-    server, client, other = deployed(), deployed(), deployed()
-    clients = group(instances=[client])
-    group({**HTTP_RULE, "remote_group_id": clients}, instances=[server])
+def test_remote_group_rule_follows_membership(api_as, node, run_tasks, deploy_instance, create_group):
+    server, client, other = deploy_instance(), deploy_instance(), deploy_instance()
+    clients = create_group(instances=[client])
+    create_group({**HTTP_RULE, "remote_group_id": clients}, instances=[server])
     run_tasks()
-    assert allowed_traffic(node, server) == rules(http_rule(f"{client.ipv4}/32"), *EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, server) == sort_rules(build_http_rule(f"{client.ipv4}/32"), *EGRESS_ALLOWED)
     change_attachment(api_as, clients, "attach", other)
     run_tasks()
     both = {f"{client.ipv4}/32", f"{other.ipv4}/32"}
-    assert {each.network for each in allowed_traffic(node, server) if each.direction == "in"} <= {*both, "10.9.0.2/31"}
+    assert {each.network for each in read_allowed_traffic(node, server) if each.direction == "in"} <= {
+        *both,
+        "10.9.0.2/31",
+    }
     change_attachment(api_as, clients, "detach", client)
     run_tasks()
-    assert allowed_traffic(node, server) == rules(http_rule(f"{other.ipv4}/32"), *EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, server) == sort_rules(build_http_rule(f"{other.ipv4}/32"), *EGRESS_ALLOWED)
 
 
-def test_the_addresses_of_a_destroyed_machine_are_let_in_no_more(api_as, node, run_tasks, deployed, group):
-    server, client = deployed(), deployed()
-    clients = group(instances=[client])
-    group({**HTTP_RULE, "remote_group_id": clients}, instances=[server])
+def test_deleted_instance_address_is_removed_from_rules(api_as, node, run_tasks, deploy_instance, create_group):
+    server, client = deploy_instance(), deploy_instance()
+    clients = create_group(instances=[client])
+    create_group({**HTTP_RULE, "remote_group_id": clients}, instances=[server])
     run_tasks()
     api_as("owner", "DELETE", f"/api/cloud-service/instances/{client.id}")
     run_tasks()
-    assert allowed_traffic(node, server) == rules(*EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, server) == sort_rules(*EGRESS_ALLOWED)
 
 
-def test_the_platforms_group_opens_nothing_between_customers(api_as, node, run_tasks, deployed):
+def test_platform_remote_group_rule_excludes_other_customers(api_as, node, run_tasks, deploy_instance):
     made = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "Inside"}).json["data"]["id"]
     rule = {**HTTP_RULE, "remote_group_id": made}
     assert api_as("admin", "POST", f"/api/v1/security-group/{made}/rules", json=rule).status_code == 200
-    mine, also_mine, theirs = deployed(), deployed(), deployed("outsider")
+    mine, also_mine, theirs = deploy_instance(), deploy_instance(), deploy_instance("outsider")
     change_attachment(api_as, made, "attach", mine, also_mine)
     change_attachment(api_as, made, "attach", theirs, who="outsider")
     run_tasks()
-    assert allowed_traffic(node, theirs) == rules(http_rule(f"{theirs.ipv4}/32"), *EGRESS_ALLOWED)
-    assert not any(each.network and theirs.ipv4 in each.network for each in allowed_traffic(node, mine))
+    assert read_allowed_traffic(node, theirs) == sort_rules(build_http_rule(f"{theirs.ipv4}/32"), *EGRESS_ALLOWED)
+    assert not any(each.network and theirs.ipv4 in each.network for each in read_allowed_traffic(node, mine))
 
 
-def test_removing_a_group_opens_its_machines(api_as, node, run_tasks, deployed, group):
-    one, two = deployed(), deployed()
-    made = group(HTTP_RULE, instances=[one])
-    group({**HTTP_RULE, "remote_group_id": made}, instances=[two])
+def test_group_deletion_removes_rules_from_instances(api_as, node, run_tasks, deploy_instance, create_group):
+    one, two = deploy_instance(), deploy_instance()
+    made = create_group(HTTP_RULE, instances=[one])
+    create_group({**HTTP_RULE, "remote_group_id": made}, instances=[two])
     run_tasks()
     api_as("owner", "DELETE", f"/api/security-group/{made}")
     run_tasks()
-    assert allowed_traffic(node, one) is None
-    assert allowed_traffic(node, two) == rules(*EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, one) is None
+    assert read_allowed_traffic(node, two) == sort_rules(*EGRESS_ALLOWED)
 
 
-def test_many_changes_are_one_task(api_as, node, run_tasks, deployed, group):
-    one = deployed()
-    made = group(instances=[one])
+def test_many_rule_changes_share_one_task(api_as, node, run_tasks, deploy_instance, create_group):
+    one = deploy_instance()
+    made = create_group(instances=[one])
     for port in (80, 81, 82):
         rule = {**HTTP_RULE, "port_range_min": port, "port_range_max": port}
         api_as("owner", "POST", f"/api/security-group/{made}/rules", json=rule)
-    assert len(applied()) == 1
+    assert len(list_firewall_tasks()) == 1
     run_tasks()
-    assert len([each for each in allowed_traffic(node, one) if each.direction == "in"]) == 3
+    assert len([each for each in read_allowed_traffic(node, one) if each.direction == "in"]) == 3
     api_as("owner", "POST", f"/api/security-group/{made}/rules", json=HTTP_RULE)
-    assert len(applied()) == 2
+    assert len(list_firewall_tasks()) == 2
 
 
-def test_rules_are_there_after_a_restart_of_the_machine(api_as, node, run_tasks, deployed, group):
-    one = deployed()
-    group(HTTP_RULE, instances=[one])
+def test_rules_persist_after_instance_restart(api_as, node, run_tasks, deploy_instance, create_group):
+    one = deploy_instance()
+    create_group(HTTP_RULE, instances=[one])
     run_tasks()
     for action in ("poweroff", "start"):
         api_as("owner", "POST", f"/api/instance/{one.id}/power/{action}")
         run_tasks()
-    assert allowed_traffic(node, one) == rules(http_rule(), *EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, one) == sort_rules(build_http_rule(), *EGRESS_ALLOWED)
 
 
-def test_a_refused_firewall_update_fails_the_task(api_as, node, run_tasks, deployed, group):
-    one = deployed()
+def test_refused_firewall_update_fails_task(api_as, node, run_tasks, deploy_instance, create_group):
+    one = deploy_instance()
     node.fault("update_nics", "refuse", count=1)
-    made = group(HTTP_RULE, instances=[one])
+    made = create_group(HTTP_RULE, instances=[one])
     run_tasks()
-    [task] = applied()
+    [task] = list_firewall_tasks()
     assert (task.status, task.error) == ("failed", "The hypervisor refused this.")
-    assert allowed_traffic(node, one) is None
+    assert read_allowed_traffic(node, one) is None
     api_as("owner", "POST", f"/api/security-group/{made}/rules", json=PING_RULE)
     run_tasks()
-    assert allowed_traffic(node, one) == rules(http_rule(), base.FirewallRule("in", 6, "icmp"), *EGRESS_ALLOWED)
+    assert read_allowed_traffic(node, one) == sort_rules(
+        build_http_rule(), base.FirewallRule("in", 6, "icmp"), *EGRESS_ALLOWED
+    )
 
 
-def test_more_rules_than_a_node_can_take_are_reported(api_as, node, run_tasks, deployed, group):
-    one = deployed()
-    made = group(instances=[one])
+def test_more_rules_than_node_maximum_fail_task(api_as, node, run_tasks, deploy_instance, create_group):
+    one = deploy_instance()
+    made = create_group(instances=[one])
     for number in range(5):
         body = {"name": "o", "ip_version": "ipv4"}
         offices = api_as("owner", "POST", "/api/ip-sets", json=body).json["ip_set"]["id"]
@@ -240,27 +249,29 @@ def test_more_rules_than_a_node_can_take_are_reported(api_as, node, run_tasks, d
         api_as("owner", "POST", f"/api/ip-set/{offices}/bulk-add", json={"cidrs": cidrs})
         api_as("owner", "POST", f"/api/security-group/{made}/rules", json={**HTTP_RULE, "ip_set_id": offices})
         run_tasks()
-    assert len(allowed_traffic(node, one)) == 3 * 250 + len(EGRESS_ALLOWED), "what was applied last holds"
-    assert ["at most 1000 are possible" in (task.error or "") for task in applied()][-2:] == [True, True]
+    assert len(read_allowed_traffic(node, one)) == 3 * 250 + len(EGRESS_ALLOWED), (
+        "the last applied rules stay in effect"
+    )
+    assert ["at most 1000 are possible" in (task.error or "") for task in list_firewall_tasks()][-2:] == [True, True]
 
 
-def test_a_machine_that_the_node_lost_fails_nothing(node, run_tasks, deployed, group):
-    one = deployed()
+def test_missing_machine_does_not_fail_firewall_task(node, run_tasks, deploy_instance, create_group):
+    one = deploy_instance()
     node.external_delete(one.id)
-    group(HTTP_RULE, instances=[one])
+    create_group(HTTP_RULE, instances=[one])
     run_tasks()
-    assert [task.status for task in applied()] == ["completed"]
+    assert [task.status for task in list_firewall_tasks()] == ["completed"]
 
 
-def test_the_switch_for_mail_is_the_nodes(api_as, node, run_tasks, deployed):
-    """INS-74 and the field `enable_smtp`: port 25 out is shut while it is off."""
-    one = deployed()
+def test_enable_smtp_is_applied_on_node(api_as, node, run_tasks, deploy_instance):
+    """INS-74 and the field `enable_smtp`: outbound port 25 is blocked while it is off."""
+    one = deploy_instance()
     assert node.nics_of(one.id)[0]["mail"] is True
     api_as("owner", "PATCH", f"/api/instance/{one.id}", json={"enable_smtp": False})
     run_tasks()
     assert node.nics_of(one.id)[0]["mail"] is False
     api_as("owner", "PATCH", f"/api/instance/{one.id}", json={"notes": "x", "enable_smtp": False})
-    assert len(applied()) == 1
+    assert len(list_firewall_tasks()) == 1
     api_as("admin", "PATCH", f"/api/v1/instance/{one.id}", json={"enable_smtp": True})
     run_tasks()
     assert node.nics_of(one.id)[0]["mail"] is True
