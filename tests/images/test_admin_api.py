@@ -1,4 +1,4 @@
-"""Images by the operators' API."""
+"""Images in the operators' API."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from panel.schemas.constants import IMAGE_PURPOSES
 from panel.services import catalog
 
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
-IMAGES = "/api/v1/images"
+IMAGES_PATH = "/api/v1/images"
 
 
 @pytest.fixture
@@ -16,30 +16,30 @@ def path(cast):
     return f"/api/v1/image/{cast.image.id}"
 
 
-def register(name, **facts):
+def register_image_row(name, **facts):
     given = {"label": name, "distro": "Debian", "version": "12", "filename": name, "size": 1, "sha256": "ab" * 32}
     return catalog.register_image(name=name, **{**given, **facts})
 
 
-def test_a_list_of_one_purpose(api_as, cast):
+def test_image_list_filters_by_purpose(api_as, cast):
     """IMG-06"""
-    register("db", purpose="managed_database")
+    register_image_row("db", purpose="managed_database")
     session.commit()
     for purpose in IMAGE_PURPOSES:
-        found = api_as("admin", "GET", f"{IMAGES}?purpose={purpose}").json["data"]
+        found = api_as("admin", "GET", f"{IMAGES_PATH}?purpose={purpose}").json["data"]
         expected = {"general": ["tiny"], "managed_database": ["db"]}.get(purpose, [])
         assert [image["name"] for image in found] == expected
-    assert len(api_as("admin", "GET", IMAGES).json["data"]) == 2
+    assert len(api_as("admin", "GET", IMAGES_PATH).json["data"]) == 2
 
 
 @pytest.mark.parametrize("purpose", ["bad", "", "GENERAL"])
-def test_an_unknown_purpose_is_refused(api_as, purpose):
+def test_unknown_purpose_filter_is_refused(api_as, purpose):
     """IMG-07, ERR-06"""
-    answer = api_as("admin", "GET", f"{IMAGES}?purpose={purpose}")
+    answer = api_as("admin", "GET", f"{IMAGES_PATH}?purpose={purpose}")
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"purpose"})
 
 
-def test_a_partial_update_keeps_the_rest(api_as, path):
+def test_partial_image_update_keeps_other_fields(api_as, path):
     """IMG-08"""
     before = api_as("admin", "GET", path).json["data"]
     answer = api_as("admin", "PUT", path, json={"label": "x"})
@@ -49,7 +49,7 @@ def test_a_partial_update_keeps_the_rest(api_as, path):
 
 
 @pytest.mark.parametrize("field", ["size", "sha256", "filename", "name", "download_error", "url", "user_id", "id"])
-def test_what_the_system_manages_is_refused_by_name(api_as, path, field):
+def test_system_managed_image_fields_are_refused(api_as, path, field):
     """IMG-09, IMG-11"""
     answer = api_as("admin", "PUT", path, json={field: 1, "label": "x"})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {field})
@@ -57,8 +57,8 @@ def test_what_the_system_manages_is_refused_by_name(api_as, path, field):
     assert api_as("admin", "GET", path).json["data"]["label"] != "x"
 
 
-def test_each_purpose_but_no_other(api_as, path):
-    """IMG-05; acceptance E4: `user` is for captured images alone."""
+def test_image_purpose_accepts_only_known_values(api_as, path):
+    """IMG-05; acceptance E4: `user` is only for captured images."""
     for purpose in IMAGE_PURPOSES:
         if purpose != "user":
             assert api_as("admin", "PUT", path, json={"purpose": purpose}).json["data"]["purpose"] == purpose
@@ -68,7 +68,7 @@ def test_each_purpose_but_no_other(api_as, path):
     assert api_as("admin", "GET", path).json["data"]["label"] != "y"
 
 
-def test_a_captured_image_keeps_its_purpose(api_as, cast):
+def test_captured_image_purpose_cannot_be_changed(api_as, cast):
     """IMG-10, IMG-11"""
     facts = {"name": "own", "label": "own", "distro": "Debian", "version": "12"}
     image = Image(account_id=cast.owner.id, purpose="user", **facts)
@@ -79,13 +79,13 @@ def test_a_captured_image_keeps_its_purpose(api_as, cast):
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"purpose"})
     assert api_as("admin", "GET", path).json["data"]["label"] == "own"
     assert api_as("admin", "PUT", path, json={"purpose": "user", "label": "y"}).status_code == 200
-    image.purpose = "general"  # a row from before this was checked
+    image.purpose = "general"  # as rows of versions without this check
     session.commit()
     assert api_as("admin", "PUT", path, json={"purpose": "user"}).json["data"]["purpose"] == "user"
 
 
-def test_a_platform_image_that_became_user_is_recovered(api_as, cast, path):
-    """Acceptance E4: earlier versions accepted it, and then nobody could deploy the image."""
+def test_platform_image_with_user_purpose_can_be_restored(api_as, cast, path):
+    """Acceptance E4: earlier versions accepted `user`, after which the image could not be deployed."""
     session.get(Image, cast.image.id).purpose = "user"
     session.commit()
     instance = cast.instance()
@@ -95,7 +95,7 @@ def test_a_platform_image_that_became_user_is_recovered(api_as, cast, path):
     assert deploy().status_code == 200
 
 
-def test_a_switched_off_image_cannot_be_chosen(api_as, cast, path):
+def test_disabled_image_cannot_be_deployed(api_as, cast, path):
     instance = cast.instance()
     assert api_as("admin", "PUT", path, json={"enabled": False}).status_code == 200
     answer = api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
@@ -103,7 +103,7 @@ def test_a_switched_off_image_cannot_be_chosen(api_as, cast, path):
     assert api_as("admin", "PUT", path, json={"enabled": 0}).status_code == 422
 
 
-def test_an_image_names_the_hypervisors_that_have_it(api_as, cast, path):
+def test_image_lists_hypervisors_with_copies(api_as, cast, path):
     """IMG-02"""
     assert api_as("admin", "GET", path).json["data"]["hypervisors"] == []
     storage = session.merge(cast.node).storages[0]
@@ -112,20 +112,20 @@ def test_an_image_names_the_hypervisors_that_have_it(api_as, cast, path):
     assert api_as("admin", "GET", path).json["data"]["hypervisors"] == [{"id": cast.node.id, "name": "node-1"}]
 
 
-def test_the_list_takes_the_same_queries_for_many_rows(api_as, queries):
-    api_as("admin", "GET", IMAGES)
+def test_image_list_query_count_is_constant(api_as, queries):
+    api_as("admin", "GET", IMAGES_PATH)
     queries.clear()
-    api_as("admin", "GET", IMAGES)
+    api_as("admin", "GET", IMAGES_PATH)
     few = len(queries)
     for number in range(30):
-        register(f"image-{number}")
+        register_image_row(f"image-{number}")
     session.commit()
     queries.clear()
-    assert len(api_as("admin", "GET", IMAGES).json["data"]) == 31
+    assert len(api_as("admin", "GET", IMAGES_PATH).json["data"]) == 31
     assert len(queries) == few
 
 
-def test_an_unknown_id_is_not_found(api_as):
+def test_unknown_image_id_returns_404(api_as):
     """ENV-10"""
     assert api_as("admin", "GET", f"/api/v1/image/{UNKNOWN_ID}").status_code == 404
     assert api_as("admin", "PUT", f"/api/v1/image/{UNKNOWN_ID}", json={"label": "x"}).status_code == 404

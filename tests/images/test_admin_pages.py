@@ -7,11 +7,11 @@ from panel.models import Image
 from panel.services import catalog
 from tests.test_pages import PARTIAL_HEADERS
 
-IMAGES = "/admin/images"
+IMAGES_PATH = "/admin/images"
 
 
 @pytest.fixture
-def operator(browser_as):
+def operator_browser(browser_as):
     return browser_as("admin")
 
 
@@ -20,8 +20,8 @@ def image(cast):
     return session.get(Image, cast.image.id)
 
 
-def test_what_customers_see_of_it_is_changed(operator, image):
-    page = operator.get(f"{IMAGES}/{image.id}").text
+def test_image_page_saves_customer_visible_fields(operator_browser, image):
+    page = operator_browser.get(f"{IMAGES_PATH}/{image.id}").text
     assert image.sha256 in page
     sent = {
         "label": "Debian",
@@ -30,38 +30,41 @@ def test_what_customers_see_of_it_is_changed(operator, image):
         "public": "false",
         "purpose": "general",
     }
-    assert operator.post(f"{IMAGES}/{image.id}", data=sent).status_code == 303
+    assert operator_browser.post(f"{IMAGES_PATH}/{image.id}", data=sent).status_code == 303
     assert (image.label, image.description, image.min_disk, image.public) == ("Debian", "Small.\nFast.", 3, False)
-    assert operator.post(f"{IMAGES}/{image.id}", data={"description": ""}).status_code == 303
+    assert operator_browser.post(f"{IMAGES_PATH}/{image.id}", data={"description": ""}).status_code == 303
     assert (image.description, image.label) == (None, "Debian")
 
 
-def test_mistakes_stand_beside_their_fields(operator, image):
-    answer = operator.post(f"{IMAGES}/{image.id}", data={"min_disk": "0", "label": "x" * 300})
+def test_form_errors_appear_at_fields(operator_browser, image):
+    answer = operator_browser.post(f"{IMAGES_PATH}/{image.id}", data={"min_disk": "0", "label": "x" * 300})
     assert answer.status_code == 422
     assert 'id="wrong-min_disk"' in answer.text
     assert 'id="wrong-label"' in answer.text
 
 
-def test_a_captured_image_keeps_its_purpose(operator, image, cast):
+def test_captured_image_purpose_cannot_be_changed(operator_browser, image, cast):
     image.purpose, image.account_id = "user", cast.owner.id
     session.commit()
-    assert "not available for captured images" in operator.get(f"{IMAGES}/{image.id}").text
-    answer = operator.post(f"{IMAGES}/{image.id}", data={"purpose": "general"})
+    assert "not available for captured images" in operator_browser.get(f"{IMAGES_PATH}/{image.id}").text
+    answer = operator_browser.post(f"{IMAGES_PATH}/{image.id}", data={"purpose": "general"})
     assert (answer.status_code, 'id="wrong-purpose"' in answer.text) == (422, True)
 
 
-def test_it_is_turned_off_and_on(operator, image):
+def test_image_is_disabled_and_enabled(operator_browser, image):
     for word, on in (("off", False), ("on", True)):
-        assert operator.post(f"{IMAGES}/{image.id}/{word}", headers=PARTIAL_HEADERS).headers["HX-Trigger"] == "changed"
+        assert (
+            operator_browser.post(f"{IMAGES_PATH}/{image.id}/{word}", headers=PARTIAL_HEADERS).headers["HX-Trigger"]
+            == "changed"
+        )
         assert image.enabled is on
 
 
-def test_the_list_is_narrowed_and_costs_the_same_for_many(operator, image, queries):
-    assert image.id not in operator.get(f"{IMAGES}?purpose=load_balancer").text
-    assert image.id in operator.get(f"{IMAGES}?search=debian").text
+def test_image_list_filters_with_constant_query_count(operator_browser, image, queries):
+    assert image.id not in operator_browser.get(f"{IMAGES_PATH}?purpose=load_balancer").text
+    assert image.id in operator_browser.get(f"{IMAGES_PATH}?search=debian").text
     queries.clear()
-    operator.get(IMAGES)
+    operator_browser.get(IMAGES_PATH)
     few = len(queries)
     for number in range(29):
         catalog.register_image(
@@ -69,5 +72,5 @@ def test_the_list_is_narrowed_and_costs_the_same_for_many(operator, image, queri
         )
     session.commit()
     queries.clear()
-    assert operator.get(IMAGES).text.count('<tr id="') == 25
+    assert operator_browser.get(IMAGES_PATH).text.count('<tr id="') == 25
     assert len(queries) == few

@@ -1,4 +1,4 @@
-"""Images from addresses and from the upstream catalog."""
+"""Images from URLs and from the upstream catalog."""
 
 import hashlib
 from datetime import date, timedelta
@@ -11,17 +11,17 @@ from panel.models import CatalogImage, Image, MediaDownload
 from panel.services import image_catalog
 from worker.tasks import media_downloads
 
-QCOW2 = b"QFI\xfb" + bytes(20) + (3 * 1024**3).to_bytes(8, "big") + bytes(400)
-CATALOG_FIELDS = """
+QCOW2_CONTENT = b"QFI\xfb" + bytes(20) + (3 * 1024**3).to_bytes(8, "big") + bytes(400)
+IMAGE_FIELDS = """
     name version publisher_version build_date label status size url filename distro release format purpose
     public enabled cloudinit variant type interface cloud_config user_id download_error download_error_at
     download_reset_at"""
-BROWSER = "/api/v1/image-browser"
+IMAGE_BROWSER_PATH = "/api/v1/image-browser"
 
 
 @pytest.fixture
 def catalog_row(file_server):
-    """The catalog's only row; its file is there."""
+    """The only row of the catalog, whose file can be downloaded."""
     made = CatalogImage(
         key="debian-12",
         label="Debian 12",
@@ -31,9 +31,9 @@ def catalog_row(file_server):
         release="bookworm",
         variant="genericcloud",
         build_date=date(2026, 1, 2),
-        url=file_server.put("/debian-12.qcow2", QCOW2),
+        url=file_server.put("/debian-12.qcow2", QCOW2_CONTENT),
         size=123456,
-        sha256=hashlib.sha256(QCOW2).hexdigest(),
+        sha256=hashlib.sha256(QCOW2_CONTENT).hexdigest(),
     )
     session.add(made)
     session.commit()
@@ -42,33 +42,37 @@ def catalog_row(file_server):
 
 @pytest.fixture
 def add_image(api_as):
-    return lambda **body: api_as("admin", "POST", f"{BROWSER}/add", json=body)
+    return lambda **body: api_as("admin", "POST", f"{IMAGE_BROWSER_PATH}/add", json=body)
 
 
 @pytest.fixture
-def shown_catalog(api_as):
+def get_image(api_as):
     return lambda image: api_as("admin", "GET", f"/api/v1/image/{image['id']}").json["data"]
 
 
-def test_a_payload_has_every_field(api_as, cast, shown_catalog):
+def test_image_payload_has_all_fields(api_as, cast, get_image):
     """IMG-01, IMG-02, IMG-04"""
     [listed] = api_as("admin", "GET", "/api/v1/images").json["data"]
-    assert set(CATALOG_FIELDS.split()) <= listed.keys()
-    image = shown_catalog(listed)
+    assert set(IMAGE_FIELDS.split()) <= listed.keys()
+    image = get_image(listed)
     assert image["hypervisors"] == []
     assert [image[name] for name in ("download_error", "download_error_at", "download_reset_at")] == [None] * 3
     assert image["status"] == "available"
 
 
-def test_the_panel_s_own_catalog_can_be_read(api_as):
-    rows = api_as("admin", "GET", BROWSER).json["data"]
+def test_builtin_catalog_is_listed_and_filtered(api_as):
+    rows = api_as("admin", "GET", IMAGE_BROWSER_PATH).json["data"]
     assert {"Debian", "Ubuntu", "AlmaLinux", "Rocky Linux"} <= {row["distro"] for row in rows}
     assert all(row["url"].startswith("https://") for row in rows)
-    assert {row["distro"] for row in api_as("admin", "GET", f"{BROWSER}?distro=debian").json["data"]} == {"Debian"}
-    assert [row["id"] for row in api_as("admin", "GET", f"{BROWSER}?search=noble").json["data"]] == ["ubuntu-24.04"]
+    assert {row["distro"] for row in api_as("admin", "GET", f"{IMAGE_BROWSER_PATH}?distro=debian").json["data"]} == {
+        "Debian"
+    }
+    assert [row["id"] for row in api_as("admin", "GET", f"{IMAGE_BROWSER_PATH}?search=noble").json["data"]] == [
+        "ubuntu-24.04"
+    ]
 
 
-def test_a_row_is_taken_over_and_deployed(api_as, cast, add_image, shown_catalog, catalog_row, run_tasks):
+def test_catalog_image_is_added_and_deployed(api_as, cast, add_image, get_image, catalog_row, run_tasks):
     """IMG-03, IMG-16"""
     answer = add_image(catalog_id="debian-12")
     assert answer.status_code == 200
@@ -81,33 +85,35 @@ def test_a_row_is_taken_over_and_deployed(api_as, cast, add_image, shown_catalog
         "image_id"
     }
     run_tasks()
-    image = shown_catalog(made)
-    assert (image["status"], image["size"], image["min_disk"]) == ("available", len(QCOW2), 3)
+    image = get_image(made)
+    assert (image["status"], image["size"], image["min_disk"]) == ("available", len(QCOW2_CONTENT), 3)
     assert image["sha256"] == catalog_row.sha256
-    assert (context.current().config.data_dir / "images" / image["filename"]).read_bytes() == QCOW2
+    assert (context.current().config.data_dir / "images" / image["filename"]).read_bytes() == QCOW2_CONTENT
     assert api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).status_code == 200
     run_tasks()
-    assert [node["name"] for node in shown_catalog(made)["hypervisors"]] == ["node-1"]
+    assert [node["name"] for node in get_image(made)["hypervisors"]] == ["node-1"]
 
 
-def test_the_size_is_the_catalog_s_only_at_the_catalog_s_address(add_image, catalog_row, file_server):
+def test_catalog_size_applies_only_to_catalog_url(add_image, catalog_row, file_server):
     """IMG-16"""
     assert add_image(url=catalog_row.url, name="by-url", size=7).json["data"]["size"] == 123456
-    other = file_server.put("/other.qcow2", QCOW2)
+    other = file_server.put("/other.qcow2", QCOW2_CONTENT)
     facts = {"label": "Mine", "distro": "Debian", "version": "12"}
     assert add_image(url=other, name="a", size=7, **facts).json["data"]["size"] == 7
-    assert add_image(url=other, name="b", **facts).json["data"]["size"] == len(QCOW2), "as the server says"
+    assert add_image(url=other, name="b", **facts).json["data"]["size"] == len(QCOW2_CONTENT), (
+        "the size that the server reports"
+    )
 
 
 @pytest.mark.parametrize("answer", [404, b"", "unknown"])
-def test_without_a_size_no_image_is_made(api_as, add_image, catalog_row, file_server, answer):
+def test_image_with_unknown_size_is_refused(api_as, add_image, catalog_row, file_server, answer):
     """IMG-17"""
 
-    def unknown(handler):
+    def send_without_length(handler):
         handler.send_response(200)
         handler.end_headers()
 
-    file_server.files["/nothing.qcow2"] = unknown if answer == "unknown" else answer
+    file_server.files["/nothing.qcow2"] = send_without_length if answer == "unknown" else answer
     before = api_as("admin", "GET", "/api/v1/images").json["meta"]["total"]
     facts = {"label": "Mine", "distro": "Debian", "version": "12"}
     answer = add_image(url=file_server.url("/nothing.qcow2"), **facts)
@@ -115,7 +121,7 @@ def test_without_a_size_no_image_is_made(api_as, add_image, catalog_row, file_se
     assert api_as("admin", "GET", "/api/v1/images").json["meta"]["total"] == before
 
 
-def test_what_cannot_be_added_is_refused(add_image, catalog_row, file_server):
+def test_invalid_image_additions_are_refused(add_image, catalog_row, file_server):
     assert add_image(catalog_id="nosuch").status_code == 404
     assert add_image().json["errors"].keys() == {"url"}
     assert add_image(url="http://127.0.0.1/x", size=1).json["errors"].keys() == {"url"}
@@ -125,11 +131,11 @@ def test_what_cannot_be_added_is_refused(add_image, catalog_row, file_server):
     assert add_image(catalog_id="debian-12", purpose="user").json["errors"].keys() == {"purpose"}
 
 
-def test_a_refresh_brings_the_catalog_s_version(api_as, add_image, shown_catalog, catalog_row, file_server, run_tasks):
+def test_release_update_fetches_catalog_version(api_as, add_image, get_image, catalog_row, file_server, run_tasks):
     """IMG-12"""
     made = add_image(catalog_id="debian-12").json["data"]
     run_tasks()
-    newer = QCOW2 + b"newer"
+    newer = QCOW2_CONTENT + b"newer"
     catalog_row = session.query(CatalogImage).one()
     catalog_row.publisher_version, catalog_row.build_date = "12.6", date(2026, 2, 3)
     catalog_row.url, catalog_row.sha256, catalog_row.size = (
@@ -141,28 +147,30 @@ def test_a_refresh_brings_the_catalog_s_version(api_as, add_image, shown_catalog
     answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json={})
     assert answer.status_code == 200
     assert (answer.json["data"]["publisher_version"], answer.json["data"]["build_date"]) == ("12.6", "2026-02-03")
-    assert answer.json["data"]["status"] == "available", "the file that is here counts until then"
+    assert answer.json["data"]["status"] == "available", "the old file is used until then"
     run_tasks()
-    image = shown_catalog(made)
+    image = get_image(made)
     assert (image["sha256"], image["size"]) == (hashlib.sha256(newer).hexdigest(), len(newer))
 
 
 @pytest.mark.parametrize("change", [{"distro": "Ubuntu"}, {"version": "13"}, {"version": "13.1"}])
-def test_another_system_is_not_brought_in(api_as, add_image, shown_catalog, catalog_row, run_tasks, change):
+def test_release_update_refuses_other_distribution_or_version(
+    api_as, add_image, get_image, catalog_row, run_tasks, change
+):
     """IMG-13, IMG-14, IMG-15"""
     made = add_image(catalog_id="debian-12").json["data"]
     run_tasks()
     for name, value in change.items():
         setattr(session.query(CatalogImage).one(), name, value)
     session.commit()
-    before = shown_catalog(made)
+    before = get_image(made)
     for body in ({}, {"catalog_id": "debian-12"}):
         answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json=body)
         assert (answer.status_code, answer.json["reason"]) == (400, "catalog_mismatch")
-    assert shown_catalog(made) == before
+    assert get_image(made) == before
 
 
-def test_an_image_from_elsewhere_finds_its_row(api_as, cast, catalog_row):
+def test_release_update_matches_image_by_distribution(api_as, cast, catalog_row):
     """IMG-12: by distribution and major version."""
     cast.image.name = "debian-12"
     session.commit()
@@ -172,14 +180,14 @@ def test_an_image_from_elsewhere_finds_its_row(api_as, cast, catalog_row):
     session.commit()
 
 
-def test_an_operator_adds_an_image_by_address(api_as, cast, shown_catalog, file_server, run_tasks):
-    body = {"name": "mine", "url": file_server.put("/mine.qcow2", QCOW2), "distro": "Debian", "version": "12"}
+def test_operator_adds_image_by_url(api_as, cast, get_image, file_server, run_tasks):
+    body = {"name": "mine", "url": file_server.put("/mine.qcow2", QCOW2_CONTENT), "distro": "Debian", "version": "12"}
     made = api_as("admin", "POST", "/api/v1/images", json=body).json["data"]
     assert (made["label"], made["status"]) == ("mine", "downloading")
     run_tasks()
-    assert shown_catalog(made)["status"] == "available"
+    assert get_image(made)["status"] == "available"
     assert api_as("admin", "POST", "/api/v1/images", json=body).json["errors"].keys() == {"name"}
-    path = context.current().config.data_dir / "images" / shown_catalog(made)["filename"]
+    path = context.current().config.data_dir / "images" / get_image(made)["filename"]
     assert path.exists()
     assert api_as("admin", "DELETE", f"/api/v1/image/{made['id']}").status_code == 200
     run_tasks()
@@ -191,21 +199,21 @@ def test_an_operator_adds_an_image_by_address(api_as, cast, shown_catalog, file_
     ("content", "words"),
     [
         (b"x" * 1000, "qcow2"),
-        (QCOW2[:8] + b"\1" * 8 + QCOW2[16:], "based on another file"),
-        (QCOW2[:79] + b"\4" + QCOW2[80:], "based on another file"),
+        (QCOW2_CONTENT[:8] + b"\1" * 8 + QCOW2_CONTENT[16:], "based on another file"),
+        (QCOW2_CONTENT[:79] + b"\4" + QCOW2_CONTENT[80:], "based on another file"),
         (404, "404"),
         (b"", "empty"),
     ],
 )
-def test_a_download_that_fails_pauses_and_is_retried(
-    api_as, shown_catalog, file_server, run_tasks, monkeypatch, content, words
+def test_failed_download_backs_off_and_is_retried(
+    api_as, get_image, file_server, run_tasks, monkeypatch, content, words
 ):
     """IMG-18, IMG-19"""
     file_server.files["/bad.qcow2"] = content
     body = {"name": "bad", "url": file_server.url("/bad.qcow2"), "distro": "Debian", "version": "12"}
     made = api_as("admin", "POST", "/api/v1/images", json=body).json["data"]
     run_tasks()
-    image = shown_catalog(made)
+    image = get_image(made)
     assert (image["status"], words in image["download_error"]) == ("error", True)
     assert image["download_error_at"]
     assert not list((context.current().config.data_dir / "images").glob("*.part"))
@@ -222,20 +230,20 @@ def test_a_download_that_fails_pauses_and_is_retried(
         run_tasks()
         assert len(file_server.asked) == attempt
         pause = min(2 * pause, timedelta(hours=24))
-    file_server.put("/bad.qcow2", QCOW2)
+    file_server.put("/bad.qcow2", QCOW2_CONTENT)
     answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/retry")
     assert answer.json["data"]["download_reset_at"]
     run_tasks()
-    image = shown_catalog(made)
+    image = get_image(made)
     assert (image["status"], image["download_error"]) == ("available", None)
     assert session.query(MediaDownload).one().attempts == 0
 
 
-def test_an_image_without_an_address_has_nothing_to_retry(api_as, cast):
+def test_retry_of_image_without_url_is_refused(api_as, cast):
     assert api_as("admin", "POST", f"/api/v1/image/{cast.image.id}/retry").json["reason"] == "no_url"
 
 
-def test_deleting_an_image_that_instances_have_leaves_them(api_as, cast, run_tasks):
+def test_image_deletion_keeps_its_instances(api_as, cast, run_tasks):
     instance = cast.instance()
     api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
@@ -243,14 +251,14 @@ def test_deleting_an_image_that_instances_have_leaves_them(api_as, cast, run_tas
     path = context.current().config.data_dir / "images" / "tiny.qcow2"
     content = path.read_bytes()
     run_tasks()
-    path.write_bytes(content)  # other tests need it
+    path.write_bytes(content)  # other tests use the file
     shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json
     assert (shown["state"], shown["image_id"]) == ("running", None)
     assert session.query(Image).count() == 0
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"key": "a"}]', "null"])
-def test_nonsense_is_no_catalog(text):
+def test_invalid_catalog_is_refused(text):
     from panel.core.errors import Invalid
 
     with pytest.raises(Invalid):
@@ -258,8 +266,8 @@ def test_nonsense_is_no_catalog(text):
 
 
 @pytest.mark.parametrize("made", [{"purpose": "user"}, {"name": "tiny"}])
-def test_an_image_that_was_made_here_is_not_replaced(api_as, cast, catalog_row, made):
-    """IMG-14, IMG-15: its distribution is the catalog's, but what it holds is not."""
+def test_release_update_refuses_captured_and_local_images(api_as, cast, catalog_row, made):
+    """IMG-14, IMG-15: the distribution is in the catalog, but the content is not the catalog's."""
     for name, value in made.items():
         setattr(cast.image, name, value)
     session.commit()

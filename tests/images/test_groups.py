@@ -4,7 +4,7 @@ from panel.core.db import session
 from panel.models import Image
 
 
-def test_every_image_by_distribution(api_as, cast):
+def test_images_are_grouped_by_distribution(api_as, cast):
     own = Image(
         name="golden",
         label="golden",
