@@ -1,15 +1,15 @@
-"""The library of ISOs, by both APIs."""
+"""The library of ISOs in both APIs."""
 
 import pytest
 
 from panel.core.db import session
 from panel.models import Iso, MediaDownload, Task
 
-DIAGNOSTICS = {"download_error", "download_error_at", "download_reset_at"}
-ISOS = {"owner": "/api/isos", "admin": "/api/v1/isos"}
+DOWNLOAD_FIELDS = {"download_error", "download_error_at", "download_reset_at"}
+ISOS_PATHS = {"owner": "/api/isos", "admin": "/api/v1/isos"}
 
 
-def iso_at(who, iso_id):
+def iso_path(who, iso_id):
     return f"/api/{'v1/' if who == 'admin' else ''}iso/{iso_id}"
 
 
@@ -18,38 +18,38 @@ def unwrap_answer(answer):
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_an_iso_is_added_listed_shown_and_removed(api_as, run_tasks, node, file_server, who):
+def test_iso_create_list_show_and_delete(api_as, run_tasks, node, file_server, who):
     """ISO-01, ISO-02, ISO-04, ISO-05, ISO-06"""
-    answer = api_as(who, "POST", ISOS[who], json={"url": file_server.put("/debian-12.iso"), "name": "Debian 12"})
+    answer = api_as(who, "POST", ISOS_PATHS[who], json={"url": file_server.put("/debian-12.iso"), "name": "Debian 12"})
     assert answer.status_code == 200
     made = unwrap_answer(answer)
     assert (made["filename"], made["name"]) == ("debian-12.iso", "Debian 12")
     assert made["public"] is (who == "admin")
     run_tasks()
-    [row] = api_as(who, "GET", ISOS[who]).json["data"]
-    shown = unwrap_answer(api_as(who, "GET", iso_at(who, made["id"])))
+    [row] = api_as(who, "GET", ISOS_PATHS[who]).json["data"]
+    shown = unwrap_answer(api_as(who, "GET", iso_path(who, made["id"])))
     assert row.items() <= shown.items()
-    assert {"id", "url", "filename", *DIAGNOSTICS} <= row.keys()
-    assert [shown[name] for name in DIAGNOSTICS] == [None, None, None]
-    assert api_as(who, "DELETE", iso_at(who, made["id"])).status_code == 200
+    assert {"id", "url", "filename", *DOWNLOAD_FIELDS} <= row.keys()
+    assert [shown[name] for name in DOWNLOAD_FIELDS] == [None, None, None]
+    assert api_as(who, "DELETE", iso_path(who, made["id"])).status_code == 200
     run_tasks()
-    assert api_as(who, "GET", iso_at(who, made["id"])).status_code == 404
+    assert api_as(who, "GET", iso_path(who, made["id"])).status_code == 404
     assert not [disk for disk in node.disks("default") if disk.name.startswith("iso-")]
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1/a.iso", "ftp://127.0.0.1/a.iso", "/a.iso", "https:///a.iso", ""])
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_only_https_addresses_are_taken(api_as, file_server, who, url):
+def test_iso_url_must_be_https(api_as, file_server, who, url):
     """ISO-03"""
-    answer = api_as(who, "POST", ISOS[who], json={"url": url})
+    answer = api_as(who, "POST", ISOS_PATHS[who], json={"url": url})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"url"})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "[::1]", "localhost", "169.254.169.254", "127.0.0.1:22"])
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_no_address_leads_inside(api_as, who, host):
-    """ISO-17: nobody's address makes a node or a worker talk to what is not public."""
-    answer = api_as(who, "POST", ISOS[who], json={"url": f"https://{host}/a.iso"})
+def test_iso_url_with_private_address_is_refused(api_as, who, host):
+    """ISO-17: nodes and workers connect to public addresses only."""
+    answer = api_as(who, "POST", ISOS_PATHS[who], json={"url": f"https://{host}/a.iso"})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"url"})
 
 
@@ -70,54 +70,54 @@ def test_no_address_leads_inside(api_as, who, host):
     ],
 )
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_a_file_name_has_plain_characters_only(api_as, file_server, who, name):
+def test_iso_filename_with_special_characters_is_refused(api_as, file_server, who, name):
     """ISO-07"""
-    answer = api_as(who, "POST", ISOS[who], json={"url": file_server.url(), "filename": name})
+    answer = api_as(who, "POST", ISOS_PATHS[who], json={"url": file_server.url(), "filename": name})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"filename"})
     if who == "owner":
         assert answer.json["reason"] == "iso_filename_invalid"
     assert session.query(Iso).count() == 0
-    answer = api_as(who, "POST", ISOS[who], json={"url": file_server.url("/a%20b.iso")})
+    answer = api_as(who, "POST", ISOS_PATHS[who], json={"url": file_server.url("/a%20b.iso")})
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"filename"})
 
 
-def test_the_permitted_characters_are_accepted(api_as, file_server):
+def test_iso_filename_with_permitted_characters_is_accepted(api_as, file_server):
     """ISO-08"""
-    for who in ISOS:
-        answer = api_as(who, "POST", ISOS[who], json={"url": file_server.url(), "filename": "My_iso-1.2.iso"})
+    for who in ISOS_PATHS:
+        answer = api_as(who, "POST", ISOS_PATHS[who], json={"url": file_server.url(), "filename": "My_iso-1.2.iso"})
         assert unwrap_answer(answer)["filename"] == "My_iso-1.2.iso"
 
 
-def test_customers_see_public_ones_and_their_own(api_as, file_server):
+def test_customers_see_public_and_own_isos(api_as, file_server):
     """ISO-17"""
-    public = unwrap_answer(api_as("admin", "POST", ISOS["admin"], json={"url": file_server.url("/public.iso")}))
+    public = unwrap_answer(api_as("admin", "POST", ISOS_PATHS["admin"], json={"url": file_server.url("/public.iso")}))
     hidden = unwrap_answer(
-        api_as("admin", "POST", ISOS["admin"], json={"url": file_server.url("/h.iso"), "public": False})
+        api_as("admin", "POST", ISOS_PATHS["admin"], json={"url": file_server.url("/h.iso"), "public": False})
     )
-    own = unwrap_answer(api_as("owner", "POST", ISOS["owner"], json={"url": file_server.url("/own.iso")}))
+    own = unwrap_answer(api_as("owner", "POST", ISOS_PATHS["owner"], json={"url": file_server.url("/own.iso")}))
     names = lambda who: [iso["filename"] for iso in api_as(who, "GET", "/api/isos").json["data"]]  # noqa: E731
     assert names("owner") == ["own.iso", "public.iso"]
     assert names("outsider") == ["public.iso"]
     assert [iso["name"] for iso in api_as("owner", "GET", "/api/isos?search=pub").json["data"]] == ["public.iso"]
-    assert len(api_as("admin", "GET", ISOS["admin"]).json["data"]) == 3
+    assert len(api_as("admin", "GET", ISOS_PATHS["admin"]).json["data"]) == 3
     for who, iso in (("owner", hidden), ("outsider", own)):
-        assert api_as(who, "GET", iso_at(who, iso["id"])).status_code == 404
+        assert api_as(who, "GET", iso_path(who, iso["id"])).status_code == 404
     for who, iso in (("owner", public), ("outsider", own)):
-        assert api_as(who, "DELETE", iso_at(who, iso["id"])).status_code == 404
-        assert api_as(who, "POST", iso_at(who, iso["id"]) + "/retry").status_code == 404
-    api_as("admin", "PATCH", iso_at("admin", public["id"]), json={"enabled": False})
+        assert api_as(who, "DELETE", iso_path(who, iso["id"])).status_code == 404
+        assert api_as(who, "POST", iso_path(who, iso["id"]) + "/retry").status_code == 404
+    api_as("admin", "PATCH", iso_path("admin", public["id"]), json={"enabled": False})
     assert names("outsider") == []
 
 
-def test_an_operator_changes_an_iso(api_as, file_server):
-    made = unwrap_answer(api_as("admin", "POST", ISOS["admin"], json={"url": file_server.url()}))
-    path = iso_at("admin", made["id"])
+def test_operator_updates_iso(api_as, file_server):
+    made = unwrap_answer(api_as("admin", "POST", ISOS_PATHS["admin"], json={"url": file_server.url()}))
+    path = iso_path("admin", made["id"])
     assert api_as("admin", "PATCH", path, json={"name": "Rescue", "public": False}).json["data"]["name"] == "Rescue"
     assert api_as("admin", "PATCH", path, json={"filename": "a b"}).json["errors"].keys() == {"filename"}
     assert api_as("admin", "PATCH", path, json={"size": 1}).json["errors"].keys() == {"size"}
 
 
-def test_an_account_has_a_limited_number_of_its_own(api_as, file_server, monkeypatch):
+def test_isos_per_account_are_limited(api_as, file_server, monkeypatch):
     monkeypatch.setattr("panel.services.isos.MAX_OWN_ISOS", 2)
     for number in range(2):
         assert api_as("owner", "POST", "/api/isos", json={"url": file_server.url(f"/{number}.iso")}).status_code == 200
@@ -125,10 +125,10 @@ def test_an_account_has_a_limited_number_of_its_own(api_as, file_server, monkeyp
     assert (answer.status_code, answer.json["reason"]) == (422, "limit_reached")
 
 
-def test_the_lists_take_the_same_queries_for_many_rows(api_as, file_server, queries):
-    def asked(who):
+def test_iso_list_query_count_is_constant(api_as, file_server, queries):
+    def count_queries(who):
         queries.clear()
-        api_as(who, "GET", ISOS[who])
+        api_as(who, "GET", ISOS_PATHS[who])
         return len(queries)
 
     def add(count):
@@ -139,16 +139,18 @@ def test_the_lists_take_the_same_queries_for_many_rows(api_as, file_server, quer
         session.commit()
 
     add(1)
-    few = [asked(who) for who in ISOS]
+    few = [count_queries(who) for who in ISOS_PATHS]
     add(30)
-    assert [asked(who) for who in ISOS] == few
+    assert [count_queries(who) for who in ISOS_PATHS] == few
     assert len(api_as("owner", "GET", "/api/isos").json["data"]) == 31
 
 
-def test_the_admin_s_show_says_where_the_file_is(api_as, cast, run_tasks, file_server):
-    made = unwrap_answer(api_as("admin", "POST", ISOS["admin"], json={"url": file_server.put(content=b"x" * 5000)}))
+def test_admin_iso_lists_downloads_per_hypervisor(api_as, cast, run_tasks, file_server):
+    made = unwrap_answer(
+        api_as("admin", "POST", ISOS_PATHS["admin"], json={"url": file_server.put(content=b"x" * 5000)})
+    )
     run_tasks()
-    shown = unwrap_answer(api_as("admin", "GET", iso_at("admin", made["id"])))
+    shown = unwrap_answer(api_as("admin", "GET", iso_path("admin", made["id"])))
     [download] = shown["downloads"]
     assert (download["hypervisor_id"], download["hypervisor_name"]) == (cast.node.id, "node-1")
     assert (download["status"], download["bytes_done"], download["bytes_total"]) == ("ready", 5000, 5000)
@@ -156,7 +158,7 @@ def test_the_admin_s_show_says_where_the_file_is(api_as, cast, run_tasks, file_s
     assert session.query(Task).filter_by(kind="media_download", status="completed").count() == 1
 
 
-def test_names_are_unique_because_programs_look_isos_up_by_them(api_as, file_server):
+def test_iso_names_are_unique_per_library(api_as, file_server):
     def add(path, name=None, who="admin"):
         body = {"url": file_server.put(path)} | ({"name": name} if name else {})
         return api_as(who, "POST", "/api/v1/isos" if who == "admin" else "/api/isos", json=body)
@@ -166,7 +168,7 @@ def test_names_are_unique_because_programs_look_isos_up_by_them(api_as, file_ser
     assert (refused.status_code, list(refused.json["errors"])) == (422, ["name"])
     names = [add("/d/c.iso").json["data"]["name"], add("/e/c.iso").json["data"]["name"]]
     assert names == ["c.iso", "c.iso (2)"]
-    assert add("/f.iso", "Installer", "owner").status_code == 200, "another library"
+    assert add("/f.iso", "Installer", "owner").status_code == 200, "the name is unique per library"
     third = add("/g.iso").json["data"]
     path = f"/api/v1/iso/{third['id']}"
     assert api_as("admin", "PATCH", path, json={"name": "Installer"}).status_code == 422

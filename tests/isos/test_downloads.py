@@ -1,4 +1,4 @@
-"""When and how often nodes fetch a file."""
+"""Downloads of ISOs to nodes: schedule, retries, faults."""
 
 import hashlib
 import time
@@ -15,24 +15,24 @@ from tests.conftest import queued_calls
 from worker.sync import node_sync as nodes
 from worker.tasks import media_downloads
 
-HOUR = timedelta(hours=1)
+ONE_HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
 def advance_clock(monkeypatch):
-    """Lets the clock go on: `moved(minutes=10)`."""
+    """Return a function that advances the clock: `advance_clock(minutes=10)`."""
     real, passed = clock.now, [timedelta()]
     monkeypatch.setattr(clock, "now", lambda: real() + passed[0])
 
-    def go_on(**lapse):
+    def advance(**lapse):
         passed[0] += timedelta(**lapse)
 
-    return go_on
+    return advance
 
 
 @pytest.fixture
 def run_schedule(rolled_back_app, run_tasks):
-    """What the schedule rings for, and the work that comes of it."""
+    """Return a function that starts due downloads and runs their tasks."""
 
     def do():
         media_downloads.start_due()
@@ -43,21 +43,19 @@ def run_schedule(rolled_back_app, run_tasks):
 
 @pytest.fixture
 def iso(cast, file_server):
-    """One of the platform's, whose file is not there."""
+    """An ISO of the platform whose URL gives 404."""
     made = isos.create(url=file_server.url(), actor="test")
     session.commit()
     return made
 
 
-def only_file():
+def get_only_download():
     session.expire_all()
     return session.query(MediaDownload).one()
 
 
-def test_the_pause_after_failures_doubles_from_ten_minutes_to_a_day(
-    iso, file_server, run_tasks, run_schedule, advance_clock
-):
-    """ISO-18: counted by the fetches that the server saw."""
+def test_download_backoff_doubles_from_ten_minutes_to_one_day(iso, file_server, run_tasks, run_schedule, advance_clock):
+    """ISO-18: counted by the requests that the server received."""
     run_tasks()
     assert file_server.asked == ["/disc.iso"]
     pause = timedelta(minutes=10)
@@ -68,17 +66,17 @@ def test_the_pause_after_failures_doubles_from_ten_minutes_to_a_day(
         advance_clock(seconds=10)
         run_schedule()
         assert len(file_server.asked) == attempt, "too late"
-        pause = min(2 * pause, 24 * HOUR)
-    assert only_file().attempts == 11
-    assert pause == 24 * HOUR
-    assert only_file().next_attempt_at - clock.now() <= 24 * HOUR
+        pause = min(2 * pause, 24 * ONE_HOUR)
+    assert get_only_download().attempts == 11
+    assert pause == 24 * ONE_HOUR
+    assert get_only_download().next_attempt_at - clock.now() <= 24 * ONE_HOUR
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [(404, "answered with 404"), (500, "answered with 500"), (b"", "empty")],
 )
-def test_a_failed_download_says_why(api_as, iso, file_server, run_tasks, answer, words):
+def test_failed_download_returns_error(api_as, iso, file_server, run_tasks, answer, words):
     """ISO-01, ISO-19: size 0 is a failure."""
     file_server.files["/disc.iso"] = answer
     run_tasks()
@@ -92,7 +90,7 @@ def test_a_failed_download_says_why(api_as, iso, file_server, run_tasks, answer,
     assert (task.status, words in task.error) == ("failed", True)
 
 
-def test_retry_resets_the_pause_and_fetches_at_once(api_as, iso, file_server, run_tasks, run_schedule, advance_clock):
+def test_retry_resets_backoff_and_fetches_at_once(api_as, iso, file_server, run_tasks, run_schedule, advance_clock):
     """ISO-20"""
     run_tasks()
     file_server.put()
@@ -104,60 +102,56 @@ def test_retry_resets_the_pause_and_fetches_at_once(api_as, iso, file_server, ru
     assert answer.json["data"]["download_error"] is None
     run_tasks()
     assert len(file_server.asked) == 2
-    assert (only_file().status, only_file().error, only_file().attempts) == ("ready", None, 0)
+    assert (get_only_download().status, get_only_download().error, get_only_download().attempts) == ("ready", None, 0)
     api_as("admin", "POST", f"/api/v1/iso/{iso.id}/retry")
     run_tasks()
-    assert len(file_server.asked) == 2, "what is there is not fetched again"
+    assert len(file_server.asked) == 2, "a complete file is not fetched again"
 
 
-def test_a_retry_begins_anew_beside_an_attempt_that_began_before_it(api_as, iso, file_server, run_tasks, advance_clock):
-    """ISO-21: and the older one gives up when it moves again."""
+def test_retry_supersedes_queued_download(api_as, iso, file_server, run_tasks, advance_clock):
+    """ISO-21: the older task stops when it runs."""
     file_server.put()
-    first = only_file().task_id
+    first = get_only_download().task_id
     queued_calls.clear()
     advance_clock(minutes=1)
-    assert downloads.is_in_flight(only_file())
+    assert downloads.is_in_flight(get_only_download())
     api_as("admin", "POST", f"/api/v1/iso/{iso.id}/retry")
-    assert only_file().task_id != first
+    assert get_only_download().task_id != first
     run_tasks()
-    assert (only_file().status, len(file_server.asked)) == ("ready", 1)
+    assert (get_only_download().status, len(file_server.asked)) == ("ready", 1)
     queued_calls.append(("worker.engine.runner.run", (first,)))
     run_tasks()
-    assert (only_file().status, len(file_server.asked)) == ("ready", 1)
+    assert (get_only_download().status, len(file_server.asked)) == ("ready", 1)
 
 
-def test_an_attempt_that_was_overtaken_while_it_moved_leaves_nothing(
-    iso, file_server, run_tasks, node, api_as, monkeypatch
-):
+def test_superseded_running_download_leaves_no_file(iso, file_server, run_tasks, node, api_as, monkeypatch):
     """ISO-21"""
     file_server.put(content=b"x" * 600_000)
     done = []
-    moved = media_downloads.progress_reporter
+    original = media_downloads.progress_reporter
 
-    def overtaken(running, download_id):
-        tell = moved(running, download_id)
+    def create_reporter(running, download_id):
+        report = original(running, download_id)
 
         def progress(*bytes_):
             if not done:
                 done.append(True)
                 api_as("admin", "POST", f"/api/v1/iso/{iso.id}/retry")
-            tell(*bytes_)
+            report(*bytes_)
 
         return progress
 
-    monkeypatch.setattr(media_downloads, "progress_reporter", overtaken)
+    monkeypatch.setattr(media_downloads, "progress_reporter", create_reporter)
     run_tasks()
-    assert only_file().status == "ready"
-    assert [disk.name for disk in node.disks("default")] == [only_file().volume]
+    assert get_only_download().status == "ready"
+    assert [disk.name for disk in node.disks("default")] == [get_only_download().volume]
     assert sorted(task.status for task in session.query(Task).filter_by(kind="media_download")) == [
         "completed",
         "failed",
     ]
 
 
-def test_an_attempt_that_stands_still_is_begun_anew_after_a_quarter_of_an_hour(
-    iso, file_server, run_tasks, run_schedule, advance_clock
-):
+def test_stalled_download_restarts_after_15_minutes(iso, file_server, run_tasks, run_schedule, advance_clock):
     """ISO-21"""
     file_server.put()
     queued_calls.clear()
@@ -166,10 +160,10 @@ def test_an_attempt_that_stands_still_is_begun_anew_after_a_quarter_of_an_hour(
     assert file_server.asked == []
     advance_clock(minutes=2)
     run_schedule()
-    assert (only_file().status, len(file_server.asked)) == ("ready", 1)
+    assert (get_only_download().status, len(file_server.asked)) == ("ready", 1)
 
 
-def test_the_pause_of_one_node_does_not_hold_up_another(cast, iso, file_server, run_tasks, run_schedule):
+def test_download_backoff_is_per_node(cast, iso, file_server, run_tasks, run_schedule):
     """ISO-22"""
     run_tasks()
     file_server.put()
@@ -179,12 +173,12 @@ def test_the_pause_of_one_node_does_not_hold_up_another(cast, iso, file_server, 
     session.commit()
     nodes.probe(second.id)
     run_schedule()
-    states = {each.hypervisor_name: each.status for each in session.query(MediaDownload)}
+    states = {download.hypervisor_name: download.status for download in session.query(MediaDownload)}
     assert states == {"node-1": "waiting", "node-2": "ready"}
     assert len(file_server.asked) == 2
 
 
-def test_the_checksum_is_verified(cast, file_server, run_tasks, node):
+def test_download_checksum_is_verified(cast, file_server, run_tasks, node):
     content = b"the real one"
     url = file_server.put(content=content)
     right = isos.create(url=url, actor="test", sha256=hashlib.sha256(content).hexdigest())
@@ -196,8 +190,8 @@ def test_the_checksum_is_verified(cast, file_server, run_tasks, node):
     assert [disk.size for disk in node.disks("default")] == [len(content)]
 
 
-def test_a_connection_that_breaks_is_no_file(iso, file_server, run_tasks, node):
-    def broken(handler):
+def test_truncated_download_is_discarded(iso, file_server, run_tasks, node):
+    def send_truncated(handler):
         handler.send_response(200)
         handler.send_header("Content-Length", "100000")
         handler.end_headers()
@@ -205,32 +199,32 @@ def test_a_connection_that_breaks_is_no_file(iso, file_server, run_tasks, node):
         handler.wfile.flush()
         handler.connection.close()
 
-    file_server.files["/disc.iso"] = broken
+    file_server.files["/disc.iso"] = send_truncated
     run_tasks()
-    assert "broke after 4 of 100000" in only_file().error
+    assert "broke after 4 of 100000" in get_only_download().error
     assert node.disks("default") == []
 
 
-def test_a_size_that_nobody_knows_or_that_is_too_large_is_refused(iso, file_server, run_tasks, monkeypatch):
-    def unknown(handler):
+def test_download_of_unknown_or_too_large_size_is_refused(iso, file_server, run_tasks, monkeypatch):
+    def send_without_length(handler):
         handler.send_response(200)
         handler.end_headers()
 
-    file_server.files["/disc.iso"] = unknown
+    file_server.files["/disc.iso"] = send_without_length
     run_tasks()
-    assert "does not say how large" in only_file().error
+    assert "does not say how large" in get_only_download().error
     monkeypatch.setattr(remote_file.RemoteFile.__init__, "__defaults__", (None, 10))
     file_server.put()
     downloads.retry(session.get(Iso, iso.id), actor="test")
     session.commit()
     run_tasks()
-    assert "larger than" in only_file().error
+    assert "larger than" in get_only_download().error
 
 
-def test_a_server_may_send_us_on_but_not_inside(iso, file_server, run_tasks, run_schedule):
+def test_download_follows_only_public_https_redirects(iso, file_server, run_tasks, run_schedule):
     """ISO-17: each address of a chain is checked."""
 
-    def to(address):
+    def redirect_to(address):
         def answer(handler):
             handler.send_response(302)
             handler.send_header("Location", address)
@@ -244,58 +238,58 @@ def test_a_server_may_send_us_on_but_not_inside(iso, file_server, run_tasks, run
         ("http://127.0.0.1/plain.iso", "The server redirects to an address without https."),
         ("/disc.iso", "too many times"),
     ):
-        file_server.files["/disc.iso"] = to(address)
+        file_server.files["/disc.iso"] = redirect_to(address)
         downloads.retry(session.get(Iso, iso.id), actor="test")
         session.commit()
         run_tasks()
-        assert words in only_file().error
-        assert "ebhook" not in only_file().error  # acceptance E11
-    file_server.files["/disc.iso"] = to("/really.iso")
+        assert words in get_only_download().error
+        assert "ebhook" not in get_only_download().error  # acceptance E11
+    file_server.files["/disc.iso"] = redirect_to("/really.iso")
     file_server.put("/really.iso")
     downloads.retry(session.get(Iso, iso.id), actor="test")
     session.commit()
     run_tasks()
-    assert only_file().status == "ready"
+    assert get_only_download().status == "ready"
 
 
-def test_a_certificate_that_is_not_trusted_is_refused(iso, file_server, run_tasks, change_config):
+def test_untrusted_server_certificate_is_refused(iso, file_server, run_tasks, change_config):
     file_server.put()
     change_config(webhook_ca="")
     run_tasks()
-    assert "certificate" in only_file().error
+    assert "certificate" in get_only_download().error
     assert file_server.asked == []
 
 
-def test_a_server_that_drips_is_given_up(file_server, monkeypatch):
+def test_slow_server_is_aborted(file_server, monkeypatch):
     file_server.put(content=b"x" * 100)
-    with remote_file.RemoteFile(file_server.url()) as dripping:
-        monkeypatch.setattr(time, "monotonic", lambda: dripping.started_at + 61)
+    with remote_file.RemoteFile(file_server.url()) as remote:
+        monkeypatch.setattr(time, "monotonic", lambda: remote.started_at + 61)
         with pytest.raises(remote_file.FetchError, match="too slow"):
-            dripping.read(10)
+            remote.read(10)
 
 
-def test_a_node_without_room_says_so(iso, file_server, run_tasks, node):
+def test_download_to_full_storage_reports_error(iso, file_server, run_tasks, node):
     file_server.put()
     node.fault("upload_media", "full")
     run_tasks()
-    assert "enough space" in only_file().error
-    assert only_file().status == "waiting"
+    assert "enough space" in get_only_download().error
+    assert get_only_download().status == "waiting"
 
 
-def test_a_worker_that_died_leaves_no_half_of_a_file(iso, file_server, run_tasks, node):
-    """The next one takes back what the first had begun."""
+def test_download_of_killed_worker_is_replaced(iso, file_server, run_tasks, node):
+    """The next worker runs the rollback steps of the first."""
     file_server.put()
-    task = session.get(Task, only_file().task_id)
+    task = session.get(Task, get_only_download().task_id)
     volume = f"iso-{task.id}.iso"
     node.upload_media("default", volume, remote_file.RemoteFile(file_server.url()), 4000)
     task.rollback_steps = [["delete_disk", "default", volume]]
     session.commit()
     run_tasks()
     assert [disk.name for disk in node.disks("default")] == [volume]
-    assert only_file().status == "ready"
+    assert get_only_download().status == "ready"
 
 
-def test_only_a_few_are_fetched_at_the_same_time(cast, file_server, run_schedule, run_tasks):
+def test_parallel_downloads_are_limited(cast, file_server, run_schedule, run_tasks):
     for number in range(10):
         isos.create(url=file_server.put(f"/{number}.iso"), actor="test")
     session.commit()
@@ -305,4 +299,6 @@ def test_only_a_few_are_fetched_at_the_same_time(cast, file_server, run_schedule
     media_downloads.start_due()
     assert session.query(MediaDownload).filter_by(status="running").count() == downloads.MAX_BACKGROUND_DOWNLOADS
     run_tasks()
-    assert session.query(MediaDownload).filter_by(status="ready").count() == 10, "the end of one begins the next"
+    assert session.query(MediaDownload).filter_by(status="ready").count() == 10, (
+        "each completed download starts the next"
+    )

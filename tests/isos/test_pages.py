@@ -1,4 +1,4 @@
-"""The pages of ISOs, of images, and of an instance's media."""
+"""Pages of ISOs, images, and the media of instances."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from panel.services import isos
 
 
 @pytest.fixture
-def running(api_as, cast, run_tasks):
+def running_instance(api_as, cast, run_tasks):
     made = cast.instance(display_name="Shop")
     api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
@@ -16,10 +16,10 @@ def running(api_as, cast, run_tasks):
 
 
 @pytest.fixture
-def stopped(api_as, running, run_tasks):
-    api_as("owner", "POST", f"/api/instance/{running.id}/power/poweroff")
+def stopped_instance(api_as, running_instance, run_tasks):
+    api_as("owner", "POST", f"/api/instance/{running_instance.id}/power/poweroff")
     run_tasks()
-    return session.get(Instance, running.id)
+    return session.get(Instance, running_instance.id)
 
 
 @pytest.fixture
@@ -30,25 +30,25 @@ def iso(file_server, run_tasks):
     return made
 
 
-def media(browser, instance):
+def get_media_page(browser, instance):
     return browser.get(f"/instances/{instance.id}/media").text
 
 
-def test_a_customer_adds_an_iso_and_removes_it(browser_as, file_server, run_tasks):
+def test_customer_adds_and_deletes_iso(browser_as, file_server, run_tasks):
     browser = browser_as("owner")
     assert "No ISO yet" in browser.get("/isos").text
     answer = browser.post("/isos/new", data={"url": "http://example.com/x.iso"})
     assert (answer.status_code, "Must begin with https://" in answer.text) == (422, True)
     answer = browser.post("/isos/new", data={"url": file_server.url("/missing.iso"), "name": "Mine"})
     assert (answer.status_code, answer.headers["Location"]) == (303, "/isos")
-    assert "Downloading" not in browser.get("/isos").text, "no node of the account's own"
+    assert "Downloading" not in browser.get("/isos").text, "the account has no instance on a node"
     iso = session.query(Iso).one()
     assert browser.post(f"/isos/{iso.id}/retry").status_code == 303
     assert browser.post(f"/isos/{iso.id}/delete").status_code == 303
     assert session.query(Iso).count() == 0
 
 
-def test_a_failed_download_shows_its_reason(browser_as, running, file_server, run_tasks):
+def test_iso_page_shows_download_error(browser_as, running_instance, file_server, run_tasks):
     browser = browser_as("owner")
     browser.post("/isos/new", data={"url": file_server.url("/missing.iso"), "name": "Mine"})
     assert "Downloading" in browser.get("/isos").text
@@ -58,7 +58,7 @@ def test_a_failed_download_shows_its_reason(browser_as, running, file_server, ru
     assert "The server answered with 404." in shown
 
 
-def test_an_operator_sees_where_an_iso_is(browser_as, iso, file_server):
+def test_admin_iso_page_shows_hypervisors(browser_as, iso, file_server):
     browser = browser_as("admin")
     assert "1 of 1" in browser.get("/admin/isos").text
     shown = browser.get(f"/admin/isos/{iso.id}").text
@@ -74,41 +74,48 @@ def test_an_operator_sees_where_an_iso_is(browser_as, iso, file_server):
     assert session.query(Iso).count() == 0
 
 
-def test_drives_on_the_page(browser_as, running, iso, node, run_tasks):
+def test_media_page_mounts_and_unmounts_iso(browser_as, running_instance, iso, node, run_tasks):
     browser = browser_as("owner")
-    assert media(browser, running).count("The drive is empty.") == 2
-    assert browser.post(f"/instances/{running.id}/drive/primary/mount", data={"iso_id": iso.id}).status_code == 303
+    assert get_media_page(browser, running_instance).count("The drive is empty.") == 2
+    assert (
+        browser.post(f"/instances/{running_instance.id}/drive/primary/mount", data={"iso_id": iso.id}).status_code
+        == 303
+    )
     run_tasks()
-    assert node.loaded_media(running.id, "primary")
-    assert media(browser, running).count("The drive is empty.") == 1
-    assert browser.post(f"/instances/{running.id}/drive/primary/unmount").status_code == 303
+    assert node.loaded_media(running_instance.id, "primary")
+    assert get_media_page(browser, running_instance).count("The drive is empty.") == 1
+    assert browser.post(f"/instances/{running_instance.id}/drive/primary/unmount").status_code == 303
     run_tasks()
-    assert not node.loaded_media(running.id, "primary")
-    assert browser.post(f"/instances/{running.id}/drive/primary/mount", data={"iso_id": "x"}).status_code == 422
+    assert not node.loaded_media(running_instance.id, "primary")
+    assert (
+        browser.post(f"/instances/{running_instance.id}/drive/primary/mount", data={"iso_id": "x"}).status_code == 422
+    )
 
 
-def test_rescue_on_the_page(browser_as, stopped, run_tasks):
+def test_media_page_starts_and_ends_rescue(browser_as, stopped_instance, run_tasks):
     browser = browser_as("owner")
-    assert "Start rescue" in media(browser, stopped)
-    assert browser.post(f"/instances/{stopped.id}/rescue/on").status_code == 303
+    assert "Start rescue" in get_media_page(browser, stopped_instance)
+    assert browser.post(f"/instances/{stopped_instance.id}/rescue/on").status_code == 303
     run_tasks()
-    password = session.get(Rescue, stopped.id).password
-    assert password in media(browser, stopped)
-    assert password not in media(browser_as("viewer"), stopped), "it is for those who may manage"
-    assert browser.post(f"/instances/{stopped.id}/rescue/off").status_code == 303
+    password = session.get(Rescue, stopped_instance.id).password
+    assert password in get_media_page(browser, stopped_instance)
+    assert password not in get_media_page(browser_as("viewer"), stopped_instance), (
+        "only shown with the manage permission"
+    )
+    assert browser.post(f"/instances/{stopped_instance.id}/rescue/off").status_code == 303
     run_tasks()
-    assert password not in media(browser, stopped)
+    assert password not in get_media_page(browser, stopped_instance)
 
 
-def test_why_there_is_no_rescue_now_is_said(browser_as, running):
-    assert "The instance is running. Shut it down first." in media(browser_as("owner"), running)
+def test_media_page_explains_disabled_rescue(browser_as, running_instance):
+    assert "The instance is running. Shut it down first." in get_media_page(browser_as("owner"), running_instance)
 
 
-def test_an_image_is_made_renamed_and_removed(browser_as, stopped, run_tasks):
+def test_image_pages_capture_rename_and_delete(browser_as, stopped_instance, run_tasks):
     browser = browser_as("owner")
     assert "No image yet" in browser.get("/images").text
-    assert browser.post(f"/instances/{stopped.id}/capture", data={"name": ""}).status_code == 422
-    assert browser.post(f"/instances/{stopped.id}/capture", data={"name": "golden"}).status_code == 303
+    assert browser.post(f"/instances/{stopped_instance.id}/capture", data={"name": ""}).status_code == 422
+    assert browser.post(f"/instances/{stopped_instance.id}/capture", data={"name": "golden"}).status_code == 303
     assert "Creating" in browser.get("/images").text
     run_tasks()
     image = session.query(Image).filter_by(purpose="user").one()
@@ -120,9 +127,9 @@ def test_an_image_is_made_renamed_and_removed(browser_as, stopped, run_tasks):
     assert session.query(Image).filter_by(purpose="user").count() == 0
 
 
-def test_installing_from_an_iso_asks_for_the_name_first(browser_as, stopped, iso, run_tasks):
+def test_install_from_iso_requires_typed_name(browser_as, stopped_instance, iso, run_tasks):
     browser = browser_as("owner")
-    path = f"/instances/{stopped.id}/self-deploy"
+    path = f"/instances/{stopped_instance.id}/self-deploy"
     assert browser.post(path, data={"iso_id": iso.id, "typed": "wrong"}).status_code == 422
     assert session.query(Task).filter_by(kind="instance_self_deploy").count() == 0
     assert browser.post(path, data={"iso_id": iso.id, "typed": "Shop"}).status_code == 303
@@ -130,7 +137,7 @@ def test_installing_from_an_iso_asks_for_the_name_first(browser_as, stopped, iso
     assert session.query(Task).filter_by(kind="instance_self_deploy").one().status == "completed"
 
 
-def test_an_operator_browses_and_adds_images(browser_as, file_server, run_tasks):
+def test_operator_browses_and_adds_images(browser_as, file_server, run_tasks):
     browser = browser_as("admin")
     assert "AlmaLinux 9" in browser.get("/admin/image-browser").text
     assert "AlmaLinux" not in browser.get("/admin/image-browser?search=ubuntu").text
