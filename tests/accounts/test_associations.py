@@ -1,4 +1,4 @@
-"""Operators end memberships of teams (requirement 12: DELETE /api/v1/user/{id}/association/{membershipId})."""
+"""Operators delete team memberships (requirement 12: DELETE /api/v1/user/{id}/association/{membershipId})."""
 
 import pytest
 
@@ -12,21 +12,21 @@ def membership(cast):
     return session.query(Member).filter_by(account_id=cast.member.id).one()
 
 
-def path(account, member):
+def membership_path(account, member):
     return f"/api/v1/user/{account.id}/association/{member.id}"
 
 
 @pytest.mark.parametrize("side", ["member", "owner"])
-def test_either_side_names_the_membership(api_as, cast, membership, side):
+def test_membership_can_be_deleted_by_member_or_owner_id(api_as, cast, membership, side):
     shown = api_as("admin", "GET", f"/api/v1/user/{cast.member.id}").json["data"]
     assert (shown["membership_id"], shown["owner_id"]) == (membership.id, cast.owner.id)
     assert api_as("member", "GET", "/api/connect").status_code == 200
-    assert api_as("admin", "DELETE", path(getattr(cast, side), membership)).status_code == 200
+    assert api_as("admin", "DELETE", membership_path(getattr(cast, side), membership)).status_code == 200
     assert api_as("member", "GET", "/api/connect").status_code == 401
     assert session.query(Member).filter_by(id=membership.id).count() == 0
 
 
-def test_an_open_invitation_is_found_and_ended(api_as, cast, membership):
+def test_open_invitation_is_listed_and_deleted(api_as, cast, membership):
     open_ = Member(owner_id=cast.owner.id, email="g@example.com", role_id=membership.role_id, invited_at=clock.now())
     session.add(open_)
     session.commit()
@@ -34,12 +34,12 @@ def test_an_open_invitation_is_found_and_ended(api_as, cast, membership):
     for shown in (api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"], *users):
         found = [(each["membership_id"], each["email"]) for each in shown["invitations"]]
         assert found == ([(open_.id, "g@example.com")] if shown["id"] == cast.owner.id else [])
-    assert api_as("admin", "DELETE", path(cast.owner, open_)).status_code == 200
+    assert api_as("admin", "DELETE", membership_path(cast.owner, open_)).status_code == 200
     assert api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]["invitations"] == []
 
 
-def test_another_account_s_membership_is_not_found(api_as, cast, membership):
+def test_membership_of_other_account_is_not_found(api_as, cast, membership):
     for account in (cast.outsider, cast.viewer):
-        assert api_as("admin", "DELETE", path(account, membership)).status_code == 404
-    assert api_as("owner", "DELETE", path(cast.owner, membership)).status_code in (401, 403)
+        assert api_as("admin", "DELETE", membership_path(account, membership)).status_code == 404
+    assert api_as("owner", "DELETE", membership_path(cast.owner, membership)).status_code in (401, 403)
     assert api_as("admin", "GET", f"/api/v1/user/{cast.outsider.id}").json["data"]["membership_id"] is None

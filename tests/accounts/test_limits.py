@@ -1,4 +1,4 @@
-"""What one account may have (specification 2.9)."""
+"""Limits of an account (specification 2.9)."""
 
 import pytest
 
@@ -10,15 +10,15 @@ from panel.services import account_limits
 
 
 @pytest.fixture
-def put_limits(api_as, cast):
+def set_limits(api_as, cast):
     return lambda **body: api_as("admin", "PUT", f"/api/v1/user/{cast.owner.id}", json=body)
 
 
-def test_all_six_are_set_and_read_back(api_as, cast, put_limits):
+def test_account_limits_are_set_and_returned(api_as, cast, set_limits):
     """OTH-01, LIM-13"""
     wanted = {name: number for number, name in enumerate(LIMIT_COLUMNS, 1)}
     assert len(wanted) == 6
-    assert {name: put_limits(**wanted).json["data"][name] for name in LIMIT_COLUMNS} == wanted
+    assert {name: set_limits(**wanted).json["data"][name] for name in LIMIT_COLUMNS} == wanted
     shown = api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]
     assert {name: shown[name] for name in LIMIT_COLUMNS} == wanted
     assert {row["id"]: row["max_dns_zones"] for row in api_as("admin", "GET", "/api/v1/users").json["data"]}[
@@ -26,28 +26,28 @@ def test_all_six_are_set_and_read_back(api_as, cast, put_limits):
     ] == wanted["max_dns_zones"]
 
 
-def test_null_keeps_what_it_is(put_limits):
+def test_null_keeps_account_limit(set_limits):
     """LIM-10"""
-    assert put_limits(max_dns_zones=3).json["data"]["max_dns_zones"] == 3
-    assert put_limits(max_dns_zones=None, max_certificates=2).json["data"]["max_dns_zones"] == 3
-    assert put_limits().json["data"]["max_dns_zones"] == 3
+    assert set_limits(max_dns_zones=3).json["data"]["max_dns_zones"] == 3
+    assert set_limits(max_dns_zones=None, max_certificates=2).json["data"]["max_dns_zones"] == 3
+    assert set_limits().json["data"]["max_dns_zones"] == 3
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "x", "3", True, [], 2**31])
 @pytest.mark.parametrize("name", LIMIT_COLUMNS)
-def test_what_is_no_number_from_zero_on_is_refused(api_as, cast, put_limits, name, value):
+def test_invalid_account_limit_is_refused(api_as, cast, set_limits, name, value):
     """LIM-14"""
     before = getattr(cast.owner, name)
-    answer = put_limits(**{name: value, "first_name": "Changed"})
+    answer = set_limits(**{name: value, "first_name": "Changed"})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
     assert (getattr(cast.owner, name), cast.owner.first_name) == (before, "Olga")
 
 
-def test_zero_is_unlimited_and_a_number_is_a_hard_cap(cast, put_limits):
-    """LIM-11, LIM-12, LIM-15: who has more than a lowered limit keeps it and gets no more."""
-    put_limits(max_dns_zones=0)
+def test_account_limit_is_enforced_and_zero_is_unlimited(cast, set_limits):
+    """LIM-11, LIM-12, LIM-15: usage above a lowered limit is kept, and new resources are refused."""
+    set_limits(max_dns_zones=0)
     account_limits.ensure_below_limit(cast.owner.id, "max_dns_zones", 10**6)
-    put_limits(max_dns_zones=3)
+    set_limits(max_dns_zones=3)
     account_limits.ensure_below_limit(cast.owner.id, "max_dns_zones", 2)
     for used in (3, 5):
         with pytest.raises(Invalid, match="3 dns zones at most") as refused:
@@ -55,10 +55,10 @@ def test_zero_is_unlimited_and_a_number_is_a_hard_cap(cast, put_limits):
         assert refused.value.reason == "limit_reached"
 
 
-def test_the_customer_sees_the_limits(api_as, cast, put_limits, monkeypatch):
+def test_customer_reads_account_limits(api_as, cast, set_limits, monkeypatch):
     monkeypatch.setitem(account_limits.COUNTED_MODELS, "max_dns_zones", SshKey)  # any table with an owner
     session.add(SshKey(account_id=cast.owner.id, name="k", public_key="", fingerprint=""))
-    put_limits(max_dns_zones=3, max_serverless_apps=0)
+    set_limits(max_dns_zones=3, max_serverless_apps=0)
     shown = api_as("owner", "GET", "/api/account/limits").json["data"]
     assert set(shown) == set(LIMIT_COLUMNS)
     assert shown["max_dns_zones"] == {"value": 3, "unlimited": False, "used": 1}
@@ -66,5 +66,5 @@ def test_the_customer_sees_the_limits(api_as, cast, put_limits, monkeypatch):
     assert api_as("member", "GET", "/api/account/limits").json["data"] == shown
 
 
-def test_the_limits_are_the_account_s_columns():
+def test_limit_columns_match_account_columns():
     assert set(LIMIT_COLUMNS) == {column.name for column in Account.__table__.columns if column.name.startswith("max_")}

@@ -1,4 +1,4 @@
-"""Every page of the operators, by every role: what opens, what does not, and that no button is offered in vain."""
+"""Every operator page by every role: which pages open, and that only permitted actions are offered."""
 
 import pytest
 from lxml import html
@@ -9,26 +9,26 @@ from panel.models import Account
 from panel.services import accounts
 from tests.support.cast import PASSWORD
 from tests.support.link_crawler import crawl_pages, is_own_link
-from tests.test_pages import page_addresses as every_page
+from tests.test_pages import page_addresses as list_page_addresses
 
 
 @pytest.fixture
-def operator(cast, browser_as):
-    """The browser of an operator with a role."""
+def sign_in_operator(cast, browser_as):
+    """Return a function that creates an operator with a role and returns a signed-in browser."""
 
-    def opened(role):
+    def sign_in(role):
         cast.operator = accounts.create(email=f"{role}@example.com", password=PASSWORD, operator_role=role)
         session.commit()
         return browser_as("operator")
 
-    return opened
+    return sign_in
 
 
 @pytest.mark.parametrize("role", permissions.OPERATOR_ROLES)
-def test_every_page_opens_to_the_roles_that_may(app, operator, role):
-    browser, tried = operator(role), 0
+def test_admin_pages_check_operator_role(app, sign_in_operator, role):
+    browser, tried = sign_in_operator(role), 0
     for method in ("GET", "POST"):
-        for address, permission in every_page(app, method, "/admin"):
+        for address, permission in list_page_addresses(app, method, "/admin"):
             answer = browser.open(address, method=method)
             may = permission in (permissions.ANY_ADMIN, *permissions.OPERATOR_ROLES[role])
             assert (answer.status_code != 403) == may, (method, address, permission)
@@ -39,10 +39,10 @@ def test_every_page_opens_to_the_roles_that_may(app, operator, role):
 
 
 @pytest.mark.parametrize("role", permissions.OPERATOR_ROLES)
-def test_no_page_offers_what_is_refused(rolled_back_app, operator, cast, role):
-    """Every form that can be sent, of every page that can be reached, belongs to something the person may do."""
+def test_admin_pages_offer_only_permitted_actions(rolled_back_app, sign_in_operator, cast, role):
+    """Every enabled form of every reachable page belongs to a permitted operation."""
     cast.instance()
-    browser, adapter, seen, closed = operator(role), rolled_back_app.url_map.bind("localhost"), 0, []
+    browser, adapter, seen, closed = sign_in_operator(role), rolled_back_app.url_map.bind("localhost"), 0, []
     for path, answer in crawl_pages(browser, "/admin", f"/admin/customers/{cast.owner.id}/access"):
         if answer.status_code != 200:
             closed.append(path)
@@ -50,7 +50,7 @@ def test_no_page_offers_what_is_refused(rolled_back_app, operator, cast, role):
             continue
         seen += 1
         tree = html.fromstring(answer.data)
-        for address in offered_actions(tree):
+        for address in find_enabled_form_actions(tree):
             endpoint, _ = adapter.match(address.partition("?")[0], method="POST")
             permission = rolled_back_app.view_functions[endpoint].permission
             if permission.startswith("admin:"):
@@ -59,8 +59,8 @@ def test_no_page_offers_what_is_refused(rolled_back_app, operator, cast, role):
     assert seen > 15
 
 
-def offered_actions(tree):
-    """Where the forms go whose buttons can be pressed, and those that send a field when it is left."""
+def find_enabled_form_actions(tree):
+    """Yield the actions of forms with an enabled button, or that submit on change."""
     for form in tree.iter("form"):
         buttons = form.xpath(".//button[not(@type='button')]")
         able = all(button.get("disabled") is None for button in buttons) if buttons else form.get("hx-trigger")
@@ -68,9 +68,9 @@ def offered_actions(tree):
             yield form.get("action")
 
 
-def test_support_does_not_take_over_who_may_do_more(operator, cast):
-    """A support operator looks after customers, and not after operators."""
-    browser = operator("support")
+def test_support_role_cannot_change_operators(sign_in_operator, cast):
+    """Support operators may change customers only."""
+    browser = sign_in_operator("support")
     for action in ("settings", "suspend", "unsuspend", "password", "factors", "sessions", "delete"):
         refused = browser.post(f"/admin/customers/{cast.admin.id}/{action}", data={"typed": cast.admin.email})
         assert refused.status_code == 403, action

@@ -1,4 +1,4 @@
-"""Which passwords accounts may have: one rule wherever a password is set (acceptance A3, pages m18)."""
+"""The password rule, which applies wherever a password is set (acceptance A3, pages m18)."""
 
 import pytest
 from flask import url_for
@@ -20,7 +20,7 @@ PASSWORDS_LIKE_EMAIL = ("Owner@Example.com", "owner@example.com1", "owner123owne
 GOOD_PASSWORDS = ("correct horse battery", "staple battery horse", "a long test password", "kX2v-9aQw_31Lz")
 
 
-def test_every_common_password_is_easy_to_guess():
+def test_common_passwords_are_easy_to_guess():
     """Acceptance A3: the 10,000 most common."""
     common = list(FREQUENCY_LISTS["passwords"])[:10_000]
     assert len(common) == 10_000
@@ -28,39 +28,39 @@ def test_every_common_password_is_easy_to_guess():
 
 
 @pytest.mark.parametrize("password", [*WEAK_PASSWORDS, *PASSWORDS_LIKE_EMAIL])
-def test_weak_passwords(password):
-    """Acceptance A3: common ones, repetitions and the person's own address."""
+def test_weak_passwords_are_refused(password):
+    """Acceptance A3: common passwords, repetitions and the account's email address."""
     with pytest.raises(Invalid) as refused:
         ensure_strong_password(password, EMAIL, "new")
     assert list(refused.value.fields) == ["new"]
 
 
 @pytest.mark.parametrize("password", [*GOOD_PASSWORDS, "ä" * 3 + "Zügel über Köln", "kX2v-9aQw_31Lz" * 70])
-def test_good_passwords(password):
+def test_strong_passwords_are_accepted(password):
     ensure_strong_password(password, EMAIL)
 
 
-def by_profile(as_, browse, cast, password):
+def set_by_profile(as_, browse, cast, password):
     body = {"current_password": PASSWORD, "new_password": password}
     answer = as_("owner", "POST", "/api/profile/password", json=body)
     return answer.status_code, list(answer.json["errors"])
 
 
-def by_profile_page(as_, browse, cast, password):
+def set_by_profile_page(as_, browse, cast, password):
     data = {"current": PASSWORD, "new": password, "again": password}
     return browse("owner").post("/profile/password", data=data)
 
 
-def by_link(as_, browse, cast, password):
+def set_by_reset_link(as_, browse, cast, password):
     link = passwords.find_reset_context(EMAIL)["link"]
     session.commit()
     data = {"new": password, "again": password}
     answer = browse().post("/reset-password/" + link.rsplit("/", 1)[1], data=data)
-    assert browse().get("/reset-password/" + link.rsplit("/", 1)[1]).status_code == 200, "the link is still good"
+    assert browse().get("/reset-password/" + link.rsplit("/", 1)[1]).status_code == 200, "the link is still valid"
     return answer
 
 
-def by_invitation(as_, browse, cast, password):
+def set_by_invitation(as_, browse, cast, password):
     password = password.replace("owner@", "owner2@")
     role = session.query(Role).first()
     member = Member(
@@ -72,22 +72,22 @@ def by_invitation(as_, browse, cast, password):
     return browse().post("/invitation/secret", data={"first_name": "G", "password": password, "again": password})
 
 
-def by_operator(as_, browse, cast, password):
+def set_by_operator(as_, browse, cast, password):
     answer = as_("admin", "POST", "/api/v1/users", json={"email": "owner@example.org", "password": password})
     return answer.status_code, list(answer.json["errors"])
 
 
-def by_operator_page(as_, browse, cast, password):
+def set_by_operator_page(as_, browse, cast, password):
     return browse("admin").post("/admin/customers/new", data={"email": "owner@example.org", "password": password})
 
 
-def by_billing(as_, browse, cast, password):
+def set_by_billing(as_, browse, cast, password):
     body = {"external_id": "7", "email": "owner@example.org", "password": password}
     answer = as_("billing", "POST", "/api/v1/billing/users", json=body)
     return answer.status_code, list(answer.json["errors"])
 
 
-def by_command_line(as_, browse, cast, password):
+def set_by_command_line(as_, browse, cast, password):
     with pytest.raises(Invalid):  # what `panel user create` and `panel user password` call
         accounts.create(email="owner@example.org", password=password)
     with pytest.raises(Invalid):
@@ -96,20 +96,20 @@ def by_command_line(as_, browse, cast, password):
 
 
 PASSWORD_SETTERS = {
-    by_profile: "new_password",
-    by_profile_page: None,
-    by_link: None,
-    by_invitation: None,
-    by_operator: "password",
-    by_operator_page: None,
-    by_billing: "password",
-    by_command_line: "password",
+    set_by_profile: "new_password",
+    set_by_profile_page: None,
+    set_by_reset_link: None,
+    set_by_invitation: None,
+    set_by_operator: "password",
+    set_by_operator_page: None,
+    set_by_billing: "password",
+    set_by_command_line: "password",
 }
 
 
 @pytest.mark.parametrize("way", PASSWORD_SETTERS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("password", ["aaaaaaaaaaaa", "password1234", "short", "owner@example.com"])
-def test_the_rule_holds_wherever_a_password_is_set(api_as, browser_as, cast, way, password):
+def test_password_rule_applies_to_every_setter(api_as, browser_as, cast, way, password):
     """Acceptance A3, pages m18."""
     before = cast.owner.password_hash
     answer = way(api_as, browser_as, cast, password)
@@ -122,15 +122,15 @@ def test_the_rule_holds_wherever_a_password_is_set(api_as, browser_as, cast, way
     assert accounts.find_by_email("owner@example.org") is accounts.find_by_email("owner2@example.com") is None
 
 
-def test_pages_name_the_length(app, browser_as):
-    """Pages m18: one length wherever a password is chosen."""
+def test_pages_show_minimum_password_length(app, browser_as):
+    """Pages m18: the same minimum on every page."""
     with app.test_request_context():
         address = url_for("admin_accounts.new")
     for page in (browser_as("admin").get(address), browser_as("owner").get("/profile/security")):
         assert f"At least {PASSWORD_MIN_LENGTH} characters" in page.text
 
 
-def test_guests_passwords_are_not_judged(api_as, cast):
+def test_guest_passwords_are_not_checked(api_as, cast):
     instance = cast.instance()
     body = {"image_id": cast.image.id, "password": "password"}
     assert api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body).status_code == 200

@@ -1,4 +1,4 @@
-"""Operators look after people by the API: suspending, passwords, second factors, roles, removing."""
+"""Users in the operators' API: suspension, passwords, second factors, roles, deletion."""
 
 import pytest
 from sqlalchemy import select
@@ -8,21 +8,21 @@ from panel.models import Account, Image, LoginSession, Project, Token
 from panel.services import accounts, tokens
 from tests.support.cast import PASSWORD
 
-PEOPLE = "/api/v1/user"
+USER_PATH = "/api/v1/user"
 
 
 @pytest.fixture
 def run_action(api_as, cast):
-    """An action on one of the cast: `do("owner", "suspend", reason="…")`."""
+    """Return a function that runs an action on one of the cast: `run_action("owner", "suspend", reason="…")`."""
 
-    def act(who, action="", method="POST", **body):
-        path = f"{PEOPLE}/{getattr(cast, who).id}" + (f"/{action}" if action else "")
+    def run(who, action="", method="POST", **body):
+        path = f"{USER_PATH}/{getattr(cast, who).id}" + (f"/{action}" if action else "")
         return api_as("admin", method, path, json=body)
 
-    return act
+    return run
 
 
-def test_names_and_address_are_changed(api_as, cast, run_action):
+def test_user_name_and_email_are_updated(api_as, cast, run_action):
     answer = run_action(
         "owner", method="PUT", first_name="Ada", email=" ADA@Example.com ".strip(), self_provisioning=True
     )
@@ -36,7 +36,7 @@ def test_names_and_address_are_changed(api_as, cast, run_action):
     assert (unknown.status_code, "Writable" in unknown.json["errors"]["balance"][0]) == (422, True)
 
 
-def test_a_member_s_new_address_is_known_to_the_team(api_as, cast):
+def test_member_email_change_appears_in_team(api_as, cast):
     assert (
         api_as("admin", "PUT", f"/api/v1/user/{cast.viewer.id}", json={"email": "new@example.com"}).status_code == 200
     )
@@ -48,7 +48,7 @@ def test_a_member_s_new_address_is_known_to_the_team(api_as, cast):
     assert api_as("owner", "POST", "/api/team/subusers/invite", json=again).json["errors"].keys() == {"email"}
 
 
-def test_a_suspended_person_signs_in_and_reads_why(api_as, cast, browser_as, run_action):
+def test_suspended_user_can_sign_in_and_sees_reason(api_as, cast, browser_as, run_action):
     instance = cast.instance()
     answer = run_action("owner", "suspend", reason="Invoice 1042 is overdue.")
     assert answer.json["data"]["suspended_reason"] == "Invoice 1042 is overdue."
@@ -69,8 +69,8 @@ def test_a_suspended_person_signs_in_and_reads_why(api_as, cast, browser_as, run
     assert api_as("owner", "GET", "/api/profile").json["data"]["status"] == 1
 
 
-def test_a_suspended_person_looks_after_profile_and_security(api_as, cast, run_action):
-    """Acceptance A6: what may leak can still be closed; everything else waits."""
+def test_suspended_user_can_change_only_profile_and_security(api_as, cast, run_action):
+    """Acceptance A6: leaked credentials can still be revoked; everything else is refused."""
     row = api_as("owner", "POST", "/api/api-tokens", json={"name": "leaked", "scopes": ["instances:read"]}).json
     run_action("owner", "suspend")
     assert api_as("owner", "PATCH", "/api/profile", json={"first_name": "Ada"}).status_code == 200
@@ -87,17 +87,17 @@ def test_a_suspended_person_looks_after_profile_and_security(api_as, cast, run_a
 
 def test_user_list_is_filtered(api_as, cast, run_action):
     run_action("outsider", "suspend")
-    emails = lambda query: {row["email"] for row in api_as("admin", "GET", f"{PEOPLE}s?{query}").json["data"]}  # noqa: E731
+    emails = lambda query: {row["email"] for row in api_as("admin", "GET", f"{USER_PATH}s?{query}").json["data"]}  # noqa: E731
     assert emails("suspended=true") == {"outsider@example.com"}
     assert emails("kind=operator") == {"admin@example.com"}
     assert emails("kind=member") == {"member@example.com", "viewer@example.com"}
     assert "owner@example.com" in emails("kind=customer&suspended=false")
-    assert api_as("admin", "GET", f"{PEOPLE}s?kind=king").status_code == 422
-    rows = {row["email"]: row["owner_id"] for row in api_as("admin", "GET", f"{PEOPLE}s").json["data"]}
+    assert api_as("admin", "GET", f"{USER_PATH}s?kind=king").status_code == 422
+    rows = {row["email"]: row["owner_id"] for row in api_as("admin", "GET", f"{USER_PATH}s").json["data"]}
     assert (rows["viewer@example.com"], rows["owner@example.com"]) == (cast.owner.id, None)
 
 
-def test_a_reset_password_is_shown_once_and_ends_sessions(api_as, cast, browser_as, run_action):
+def test_password_reset_ends_sessions(api_as, cast, browser_as, run_action):
     browser = browser_as("owner")
     assert browser.get("/").status_code == 200
     password = run_action("owner", "resetPassword").json["data"]["password"]
@@ -105,10 +105,10 @@ def test_a_reset_password_is_shown_once_and_ends_sessions(api_as, cast, browser_
     assert accounts.authenticate("owner@example.com", password)
     assert accounts.authenticate("owner@example.com", PASSWORD) is None
     assert api_as("owner", "GET", "/api/connect").status_code == 200
-    assert password not in api_as("admin", "GET", f"{PEOPLE}/{cast.owner.id}").text
+    assert password not in api_as("admin", "GET", f"{USER_PATH}/{cast.owner.id}").text
 
 
-def test_second_factors_are_removed(cast, run_action):
+def test_second_factors_are_disabled(cast, run_action):
     refused = run_action("owner", "two-factor/disable")
     assert (refused.status_code, refused.json["reason"]) == (409, "two_factor_disabled")
     cast.owner.totp_secret, cast.owner.two_factor_at = "JBSWY3DPEHPK3PXP", cast.owner.created_at
@@ -117,7 +117,7 @@ def test_second_factors_are_removed(cast, run_action):
     assert (cast.owner.totp_secret, cast.owner.two_factor_at) == (None, None)
 
 
-def test_operators_are_made_changed_and_unmade(api_as, cast, browser_as, run_action):
+def test_operator_role_is_granted_changed_and_removed(api_as, cast, browser_as, run_action):
     assert browser_as("outsider").get("/admin").status_code == 403
     for role, sees in (("read_only", 200), ("support", 200), ("full", 200), (None, 403)):
         data = run_action("outsider", "promote", role=role).json["data"]
@@ -130,7 +130,7 @@ def test_operators_are_made_changed_and_unmade(api_as, cast, browser_as, run_act
     assert (refused.status_code, refused.json["reason"]) == (409, "is_member")
 
 
-def test_the_last_full_operator_stays(api_as, cast, run_action):
+def test_last_full_operator_cannot_be_removed(api_as, cast, run_action):
     acts = (
         lambda: run_action("admin", "promote", role="support"),
         lambda: run_action("admin", "promote", role=None),
@@ -138,8 +138,8 @@ def test_the_last_full_operator_stays(api_as, cast, run_action):
         lambda: run_action("admin", method="DELETE"),
     )
     run_action("outsider", "promote", role="support")
-    for act in acts:
-        answer = act()
+    for run in acts:
+        answer = run()
         assert (answer.status_code, answer.json["reason"]) == (409, "last_operator")
     run_action("outsider", "promote", role="full")
     run_action("outsider", "suspend")
@@ -148,7 +148,7 @@ def test_the_last_full_operator_stays(api_as, cast, run_action):
     assert acts[0]().status_code == 200
 
 
-def test_who_owns_something_is_not_removed(api_as, cast, run_action):
+def test_user_with_resources_is_not_deleted(api_as, cast, run_action):
     cast.instance("outsider")
     refused = run_action("outsider", method="DELETE")
     assert (refused.status_code, refused.json["reason"]) == (409, "owns_resources")
@@ -157,14 +157,14 @@ def test_who_owns_something_is_not_removed(api_as, cast, run_action):
     assert (refused.status_code, "2 team members" in refused.json["message"]) == (409, True)
 
 
-def test_images_hold_an_account_too(cast, run_action):
+def test_user_with_images_is_not_deleted(cast, run_action):
     image = session.get(Image, cast.image.id)
     image.account_id = cast.outsider.id
     session.commit()
     assert "1 image" in run_action("outsider", method="DELETE").json["message"]
 
 
-def test_a_removed_person_is_out_at_once(api_as, cast, browser_as, run_action):
+def test_deleted_user_loses_access_at_once(api_as, cast, browser_as, run_action):
     person, browser = cast.outsider.id, browser_as("outsider")
     session.add(Project(account_id=person, name="Shop"))
     session.commit()
@@ -174,10 +174,10 @@ def test_a_removed_person_is_out_at_once(api_as, cast, browser_as, run_action):
     for model in (LoginSession, Token, Project):
         assert session.scalars(select(model).where(model.account_id == person)).all() == []
     assert session.get(Account, person) is None
-    assert api_as("admin", "GET", f"{PEOPLE}/{person}").status_code == 404
+    assert api_as("admin", "GET", f"{USER_PATH}/{person}").status_code == 404
 
 
-def test_the_profile_is_the_person_s_own(api_as, cast):
+def test_profile_belongs_to_signed_in_user(api_as, cast):
     mine = api_as("owner", "GET", "/api/profile").json["data"]
     assert (mine["id"], mine["owner_id"], mine["email"]) == (cast.owner.id, None, "owner@example.com")
     assert (mine["status"], mine["is_admin"], mine["permissions"]) == (1, False, None)
@@ -198,12 +198,12 @@ def test_the_profile_is_the_person_s_own(api_as, cast):
         ({"first_name": 5}, "first_name"),
     ],
 )
-def test_a_wrong_profile_is_refused_by_field(api_as, body, field):
+def test_invalid_profile_fields_are_refused(api_as, body, field):
     answer = api_as("owner", "PATCH", "/api/profile", json=body)
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
-def test_the_profile_needs_the_account_scope(api_as, cast):
+def test_profile_requires_account_scope(api_as, cast):
     """IDT-30"""
     cast.tokens["other"] = tokens.issue("user", name="n", account=cast.owner, scopes=["instances:read"])[1]
     session.commit()

@@ -7,7 +7,7 @@ from panel.auth import permissions
 from panel.core.db import session
 from panel.models import Member, Project
 from panel.services import team
-from tests.accounts.test_operators import offered_actions
+from tests.accounts.test_operators import find_enabled_form_actions
 from tests.support.link_crawler import crawl_pages
 
 PAGES = ("instances", "projects", "ssh_keys", "account", "webhooks")
@@ -68,7 +68,7 @@ def test_what_is_linked_can_be_opened(findable_rows, browser_with_permission, ro
         assert answer.status_code in (200, 303), (path, permission)
         if answer.mimetype != "text/html" or not answer.data.strip():
             continue
-        for address in offered_actions(html.fromstring(answer.data)):
+        for address in find_enabled_form_actions(html.fromstring(answer.data)):
             endpoint, _ = adapter.match(address.partition("?")[0], method="POST")
             needed = rolled_back_app.view_functions[endpoint].permission
             given = team.with_implied_views([permission] if permission else [])
