@@ -1,4 +1,4 @@
-"""The audit log in both dialects: own trail, the platform's log, filters, CSV."""
+"""The audit log in both APIs: entries of the account, entries of the platform, filters, CSV."""
 
 import csv
 import io
@@ -12,13 +12,13 @@ from panel.models import Member
 from panel.services import audit, tokens
 from panel.services.audit import entries
 
-OWN_LOG, ADMIN_LOG = "/api/activity", "/api/v1/system/admin-logs"
-NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+OWN_LOG_PATH, ADMIN_LOG_PATH = "/api/activity", "/api/v1/system/admin-logs"
+NOON_UTC = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
 @pytest.fixture
 def add_entry(rolled_back_app, cast):
-    def added(**facts):
+    def add(**facts):
         made = audit.add(
             **{
                 "account_id": cast.owner.id,
@@ -34,21 +34,21 @@ def add_entry(rolled_back_app, cast):
         session.commit()
         return made
 
-    return added
+    return add
 
 
-def ids(answer):
+def read_ids(answer):
     assert answer.status_code == 200, answer.text
     return [row["id"] for row in answer.json["data"]]
 
 
-def test_the_owner_sees_the_account_s_trail_newest_first(api_as, cast, add_entry):
+def test_owner_reads_account_entries_newest_first(api_as, cast, add_entry):
     first = add_entry()
     second = add_entry(person="member@example.com", person_id=cast.member.id, person_kind="member")
     add_entry(account_id=cast.outsider.id, person_id=cast.outsider.id)
     add_entry(account_id=None, person_kind="operator")
-    answer = api_as("owner", "GET", OWN_LOG)
-    assert ids(answer) == [second.id, first.id]
+    answer = api_as("owner", "GET", OWN_LOG_PATH)
+    assert read_ids(answer) == [second.id, first.id]
     assert (answer.json["total"], answer.json["current_page"], answer.json["last_page"]) == (2, 1, 1)
     assert answer.json["data"][1] == {
         "id": first.id,
@@ -69,50 +69,50 @@ def test_the_owner_sees_the_account_s_trail_newest_first(api_as, cast, add_entry
     }
 
 
-def test_a_member_sees_own_deeds_and_with_team_manage_all(api_as, cast, add_entry):
+def test_member_reads_own_entries_or_all_with_team_manage(api_as, cast, add_entry):
     first = add_entry()
     second = add_entry(person="viewer@example.com", person_id=cast.viewer.id, person_kind="member")
-    assert ids(api_as("viewer", "GET", OWN_LOG)) == [second.id]
-    assert api_as("viewer", "GET", f"{OWN_LOG}/export").text.count("\r\n") == 2
+    assert read_ids(api_as("viewer", "GET", OWN_LOG_PATH)) == [second.id]
+    assert api_as("viewer", "GET", f"{OWN_LOG_PATH}/export").text.count("\r\n") == 2
     role = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).role
     role.permissions = [*role.permissions, "team.manage"]
     session.commit()
-    assert ids(api_as("viewer", "GET", OWN_LOG)) == [second.id, first.id]
+    assert read_ids(api_as("viewer", "GET", OWN_LOG_PATH)) == [second.id, first.id]
 
 
 @pytest.mark.parametrize("reach", ["chosen", "projects"])
-def test_who_works_on_chosen_resources_reads_of_no_others(api_as, browser_as, cast, add_entry, reach):
+def test_member_with_limited_reach_reads_only_own_entries(api_as, browser_as, cast, add_entry, reach):
     """IDT-44: also with `team.manage`."""
     add_entry(object_name="Payroll")
     mine = add_entry(person="member@example.com", person_id=cast.member.id, person_kind="member")
     session.scalar(select(Member).where(Member.account_id == cast.member.id)).reach = reach
     session.commit()
-    assert ids(api_as("member", "GET", OWN_LOG)) == [mine.id]
+    assert read_ids(api_as("member", "GET", OWN_LOG_PATH)) == [mine.id]
     for page in ("/activity/log", "/activity/log/export"):
         assert "Payroll" not in browser_as("member").get(page).text
 
 
-def test_it_needs_the_account_scope(api_as, cast):
+def test_audit_log_requires_account_scope(api_as, cast):
     cast.tokens["narrow"] = tokens.issue("user", name="n", account=cast.owner, scopes=["instances:read"])[1]
     session.commit()
-    for path in (OWN_LOG, f"{OWN_LOG}/export"):
+    for path in (OWN_LOG_PATH, f"{OWN_LOG_PATH}/export"):
         assert api_as("narrow", "GET", path).status_code == 403
 
 
-def test_customers_are_not_told_from_where_the_platform_acted(api_as, add_entry):
+def test_operator_address_is_hidden_from_customers(api_as, add_entry):
     add_entry(
         person="admin@example.com", person_kind="operator", ip="203.0.113.5", also=["instance of-another-customer"]
     )
     add_entry(impersonator="admin@example.com", token_name="call 17", ip="203.0.113.5")
-    for row in api_as("owner", "GET", OWN_LOG).json["data"]:
+    for row in api_as("owner", "GET", OWN_LOG_PATH).json["data"]:
         assert (row["ip"], row["token_name"]) == (None, None)
         assert row["also"] in (None, [])
-    file = api_as("owner", "GET", f"{OWN_LOG}/export").text
+    file = api_as("owner", "GET", f"{OWN_LOG_PATH}/export").text
     assert "203.0.113.5" not in file
     assert "another" not in file
-    assert "another" in api_as("admin", "GET", f"{ADMIN_LOG}/export").text
-    assert ids(api_as("owner", "GET", f"{OWN_LOG}?search=203.0.113.5")) == []
-    assert len(ids(api_as("admin", "GET", f"{ADMIN_LOG}?search=203.0.113.5"))) == 2
+    assert "another" in api_as("admin", "GET", f"{ADMIN_LOG_PATH}/export").text
+    assert read_ids(api_as("owner", "GET", f"{OWN_LOG_PATH}?search=203.0.113.5")) == []
+    assert len(read_ids(api_as("admin", "GET", f"{ADMIN_LOG_PATH}?search=203.0.113.5"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -138,27 +138,27 @@ def test_customers_are_not_told_from_where_the_platform_acted(api_as, add_entry)
     ],
 )
 def test_audit_log_filters_entries(api_as, add_entry, query, found):
-    later = NOON + timedelta(days=1)
+    later = NOON_UTC + timedelta(days=1)
     made = {
-        "shop": add_entry(object_name="Shop front", object_id="7", created_at=NOON),
-        "away": add_entry(ip="203.0.113.7", person="ada@example.com", created_at=NOON),
+        "shop": add_entry(object_name="Shop front", object_id="7", created_at=NOON_UTC),
+        "away": add_entry(ip="203.0.113.7", person="ada@example.com", created_at=NOON_UTC),
         "acted": add_entry(impersonator="support@example.com", action="user.task.cancel", created_at=later),
-        "old": add_entry(created_at=NOON - timedelta(days=3)),
+        "old": add_entry(created_at=NOON_UTC - timedelta(days=3)),
     }
-    for who, path in (("owner", OWN_LOG), ("admin", ADMIN_LOG)):
+    for who, path in (("owner", OWN_LOG_PATH), ("admin", ADMIN_LOG_PATH)):
         expected = {made[name].id for name in found}
         if who == "owner" and "203." in query:
             expected = {made["away"].id}
-        assert set(ids(api_as(who, "GET", f"{path}?{query}"))) == expected, who
+        assert set(read_ids(api_as(who, "GET", f"{path}?{query}"))) == expected, who
 
 
 @pytest.mark.parametrize("wrong", ["yesterday", "", "2026-13-01", "0001-01-01T00:00:00%2B14:00", "1%00", "12345"])
-def test_moments_that_are_none_are_422(api_as, wrong):
+def test_invalid_since_and_until_are_refused(api_as, wrong):
     for who, path in (
-        ("owner", OWN_LOG),
-        ("owner", f"{OWN_LOG}/export"),
-        ("admin", ADMIN_LOG),
-        ("admin", f"{ADMIN_LOG}/export"),
+        ("owner", OWN_LOG_PATH),
+        ("owner", f"{OWN_LOG_PATH}/export"),
+        ("admin", ADMIN_LOG_PATH),
+        ("admin", f"{ADMIN_LOG_PATH}/export"),
     ):
         for name in ("since", "until"):
             answer = api_as(who, "GET", f"{path}?{name}={wrong}")
@@ -166,59 +166,59 @@ def test_moments_that_are_none_are_422(api_as, wrong):
             assert "%00" in wrong or name in answer.json["errors"]
 
 
-def test_operators_see_everything_with_whose_it_was(api_as, cast, add_entry):
+def test_operators_read_all_entries_with_target_user(api_as, cast, add_entry):
     first, second = add_entry(), add_entry(account_id=None, person_kind="operator")
     third = add_entry(account_id="gone")
-    answer = api_as("admin", "GET", ADMIN_LOG)
-    assert ids(answer) == [third.id, second.id, first.id]
+    answer = api_as("admin", "GET", ADMIN_LOG_PATH)
+    assert read_ids(answer) == [third.id, second.id, first.id]
     assert answer.json["meta"]["total"] == 3
     users = [row["target_user"] for row in answer.json["data"]]
     assert users == [{"id": "gone", "email": None}, None, {"id": cast.owner.id, "email": "owner@example.com"}]
 
 
-@pytest.mark.parametrize(("who", "path"), [("owner", f"{OWN_LOG}/export"), ("admin", f"{ADMIN_LOG}/export")])
+@pytest.mark.parametrize(("who", "path"), [("owner", f"{OWN_LOG_PATH}/export"), ("admin", f"{ADMIN_LOG_PATH}/export")])
 def test_audit_log_csv_escapes_formulas(api_as, add_entry, monkeypatch, who, path):
     monkeypatch.setattr(entries, "EXPORT_BATCH_SIZE", 2)
     formulas = ["=1+1", "+1", "-1", "@x", "\tx", "\n=1", "\uff1d1", "\uff20x"]
     names = [*formulas, 'a "quoted", name', "two\r\nlines", "Zoë", ""]
     for name in names:
-        add_entry(object_name=name, created_at=NOON)
+        add_entry(object_name=name, created_at=NOON_UTC)
     answer = api_as(who, "GET", path)
     assert answer.content_type == "text/csv; charset=utf-8"
     assert answer.headers["Content-Disposition"].startswith('attachment; filename="')
     assert answer.headers["Cache-Control"] == "no-store"
-    assert not {"Content-Length", "ETag"} & set(answer.headers.keys())  # sent while it is read
+    assert not {"Content-Length", "ETag"} & set(answer.headers.keys())  # the file is streamed
     heading, *lines = csv.reader(io.StringIO(answer.text, newline=""))
     assert tuple(heading) == audit.EXPORT_COLUMNS
     rows = [dict(zip(heading, line, strict=True)) for line in lines]
-    told = [*(f"'{text}" for text in formulas), 'a "quoted", name', "two\r\nlines", "Zoë", ""]
-    assert [row["object_name"] for row in reversed(rows)] == told
+    expected = [*(f"'{text}" for text in formulas), 'a "quoted", name', "two\r\nlines", "Zoë", ""]
+    assert [row["object_name"] for row in reversed(rows)] == expected
     assert rows[0]["created_at"] == "2026-03-04T12:00:00.000Z"
     assert rows[0]["changes"] == '{"did":"changed"}'
     assert api_as(who, "GET", f"{path}?search=quoted").text.count("\r\n") == 2
 
 
-def test_an_export_has_an_end(api_as, add_entry, monkeypatch):
+def test_audit_log_csv_has_maximum_length(api_as, add_entry, monkeypatch):
     monkeypatch.setattr(entries, "EXPORT_BATCH_SIZE", 2)
     monkeypatch.setattr(entries, "MAX_EXPORTED_ENTRIES", 3)
     for _ in range(5):
         add_entry()
-    assert api_as("owner", "GET", f"{OWN_LOG}/export").text.count("\r\n") == 4
+    assert api_as("owner", "GET", f"{OWN_LOG_PATH}/export").text.count("\r\n") == 4
 
 
-def test_an_export_of_nothing_is_its_heading(api_as):
-    assert api_as("owner", "GET", f"{OWN_LOG}/export").text == ",".join(audit.EXPORT_COLUMNS) + "\r\n"
+def test_empty_audit_log_csv_has_only_header(api_as):
+    assert api_as("owner", "GET", f"{OWN_LOG_PATH}/export").text == ",".join(audit.EXPORT_COLUMNS) + "\r\n"
 
 
-def test_lists_cost_the_same_for_many(api_as, add_entry, queries):
-    def cost(who, path):
+def test_audit_log_query_count_is_constant(api_as, add_entry, queries):
+    def count_queries(who, path):
         queries.clear()
         api_as(who, "GET", path)
         return len(queries)
 
     add_entry()
-    api_as("owner", "GET", OWN_LOG)
-    few = cost("owner", OWN_LOG), cost("admin", ADMIN_LOG)
+    api_as("owner", "GET", OWN_LOG_PATH)
+    few = count_queries("owner", OWN_LOG_PATH), count_queries("admin", ADMIN_LOG_PATH)
     for _ in range(20):
         add_entry()
-    assert (cost("owner", OWN_LOG), cost("admin", ADMIN_LOG)) == few
+    assert (count_queries("owner", OWN_LOG_PATH), count_queries("admin", ADMIN_LOG_PATH)) == few

@@ -1,4 +1,4 @@
-"""The database itself refuses to change or remove an entry, as create_all and as the migration make it."""
+"""The database refuses to change or delete entries, in tables of create_all and of the migration."""
 
 import flask_migrate
 import pytest
@@ -10,8 +10,8 @@ from panel.core.config import Config
 from panel.core.db import db, session
 from panel.services import audit
 
-FORBIDDEN = ("update audit set person = 'nobody'", "delete from audit")
-ENTRY = {"person": "x", "person_kind": "nobody", "ip": "192.0.2.1", "action": "x"}
+FORBIDDEN_STATEMENTS = ("update audit set person = 'nobody'", "delete from audit")
+ENTRY_VALUES = {"person": "x", "person_kind": "nobody", "ip": "192.0.2.1", "action": "x"}
 
 
 def assert_statement_refused(statement):
@@ -19,20 +19,23 @@ def assert_statement_refused(statement):
         session.execute(text(statement))
 
 
-@pytest.mark.parametrize("statement", FORBIDDEN)
-def test_tables_as_tests_make_them(rolled_back_app, statement):
-    audit.add(**ENTRY)
+@pytest.mark.parametrize("statement", FORBIDDEN_STATEMENTS)
+def test_audit_table_of_create_all_is_append_only(rolled_back_app, statement):
+    audit.add(**ENTRY_VALUES)
     assert_statement_refused(statement)
 
 
-def test_tables_as_the_migration_makes_them(empty_database, tmp_path):
+def test_audit_table_of_migration_is_append_only(empty_database, tmp_path):
     app = create_worker_app(Config(data_dir=tmp_path, database_url=empty_database, secret_key="test"))
     init_migrate(app)
     with app.app_context():
         flask_migrate.upgrade()
-        audit.add(**ENTRY)
+        audit.add(**ENTRY_VALUES)
         session.commit()
-        for statement in (*FORBIDDEN, *(["truncate audit"] if db.engine.dialect.name == "postgresql" else [])):
+        for statement in (
+            *FORBIDDEN_STATEMENTS,
+            *(["truncate audit"] if db.engine.dialect.name == "postgresql" else []),
+        ):
             assert_statement_refused(statement)
         session.rollback()
         assert len(session.scalars(audit.listing()).all()) == 1

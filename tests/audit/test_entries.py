@@ -1,5 +1,4 @@
-"""Who is written down with what. That every request leaves exactly one entry or none is looked at in all tests, by
-tests/support/audit_assertions.py."""
+"""The content of audit entries. tests/support/audit_assertions.py checks their number for every request."""
 
 import pytest
 from sqlalchemy import select
@@ -15,102 +14,110 @@ READ_METHODS = ("GET", "HEAD")
 SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGgbnbmZ6xbRCBS8XZzsxqW8bIJAdBsKvwKOdyGpP2mq"
 
 
-def audit_entries():
+def load_entries():
     return session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
 
 
-def last_entry():
-    return audit_entries()[-1]
+def load_last_entry():
+    return load_entries()[-1]
 
 
-def entry_facts(entry, *names):
+def get_values(entry, *names):
     return tuple(getattr(entry, name) for name in names)
 
 
-def test_the_owner_with_a_token(api_as, cast):
+def test_owner_token_entry_records_person_token_and_object(api_as, cast):
     made = api_as("owner", "POST", "/api/ssh-keys", json={"name": "laptop", "public_key": SSH_PUBLIC_KEY}).json[
         "ssh_key"
     ]
-    (entry,) = audit_entries()
-    assert entry_facts(entry, "person", "person_kind", "impersonator") == ("owner@example.com", "owner", None)
-    assert entry_facts(entry, "account_id", "person_id") == (cast.owner.id, cast.owner.id)
-    assert entry_facts(entry, "token_id", "token_name") == (auth_headers_of(cast, "owner").id, "test")
-    assert entry_facts(entry, "ip", "action") == ("127.0.0.1", "user.ssh_key.create")
-    assert entry_facts(entry, "object_type", "object_id", "object_name") == ("ssh_key", made["id"], "laptop")
+    (entry,) = load_entries()
+    assert get_values(entry, "person", "person_kind", "impersonator") == ("owner@example.com", "owner", None)
+    assert get_values(entry, "account_id", "person_id") == (cast.owner.id, cast.owner.id)
+    assert get_values(entry, "token_id", "token_name") == (auth_headers_of(cast, "owner").id, "test")
+    assert get_values(entry, "ip", "action") == ("127.0.0.1", "user.ssh_key.create")
+    assert get_values(entry, "object_type", "object_id", "object_name") == ("ssh_key", made["id"], "laptop")
     assert entry.changes == {"did": "made"}
 
 
-def test_a_member_with_a_token_stands_in_the_owner_s_trail(api_as, cast):
+def test_member_token_entry_belongs_to_owner_account(api_as, cast):
     api_as("member", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})
-    assert entry_facts(last_entry(), "person", "person_kind") == ("member@example.com", "member")
-    assert entry_facts(last_entry(), "account_id", "person_id") == (cast.owner.id, cast.member.id)
+    assert get_values(load_last_entry(), "person", "person_kind") == ("member@example.com", "member")
+    assert get_values(load_last_entry(), "account_id", "person_id") == (cast.owner.id, cast.member.id)
 
 
-def test_an_impersonation_names_both(api_as, cast):
+def test_impersonation_entry_names_customer_and_operator(api_as, cast):
     cast.tokens["support"] = tokens.issue(
         "impersonation", name="call 17", account=cast.owner, scopes=["ssh_keys:write"], issued_by="admin@example.com"
     )[1]
     session.commit()
     api_as("support", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})
-    assert entry_facts(last_entry(), "person", "person_kind", "impersonator") == (
+    assert get_values(load_last_entry(), "person", "person_kind", "impersonator") == (
         "owner@example.com",
         "owner",
         "admin@example.com",
     )
-    assert entry_facts(last_entry(), "account_id", "token_name") == (cast.owner.id, "call 17")
+    assert get_values(load_last_entry(), "account_id", "token_name") == (cast.owner.id, "call 17")
 
 
-def test_an_admin_token_in_the_customer_s_trail(api_as, cast):
+def test_admin_token_entry_belongs_to_customer_account(api_as, cast):
     instance = cast.instance(display_name="Shop")
     api_as("admin", "PATCH", f"/api/v1/instance/{instance.id}", json={"notes": "a secret thing"})
-    assert entry_facts(last_entry(), "person", "person_kind", "token_name") == ("test", "admin_token", "test")
-    assert entry_facts(last_entry(), "account_id", "person_id") == (cast.owner.id, None)
-    assert entry_facts(last_entry(), "object_type", "object_id", "object_name") == ("instance", instance.id, "Shop")
-    assert last_entry().changes == {"did": "changed", "fields": ["notes"]}
-    assert "secret thing" not in str([vars(entry) for entry in audit_entries()])
+    assert get_values(load_last_entry(), "person", "person_kind", "token_name") == ("test", "admin_token", "test")
+    assert get_values(load_last_entry(), "account_id", "person_id") == (cast.owner.id, None)
+    assert get_values(load_last_entry(), "object_type", "object_id", "object_name") == ("instance", instance.id, "Shop")
+    assert load_last_entry().changes == {"did": "changed", "fields": ["notes"]}
+    assert "secret thing" not in str([vars(entry) for entry in load_entries()])
 
 
 def test_billing_token_writes_audit_entry(api_as, cast):
     body = {"external_id": "17", "email": "new@example.com", "password": "a long test password"}
     assert api_as("billing", "POST", "/api/v1/billing/users", json=body).status_code < 300
     made = session.scalar(select(Account).where(Account.email == "new@example.com"))
-    assert entry_facts(last_entry(), "person_kind", "action") == ("billing_token", "billing.user.create")
-    assert entry_facts(last_entry(), "object_type", "object_id", "account_id") == ("account", made.id, made.id)
+    assert get_values(load_last_entry(), "person_kind", "action") == ("billing_token", "billing.user.create")
+    assert get_values(load_last_entry(), "object_type", "object_id", "account_id") == ("account", made.id, made.id)
 
 
-def test_an_operator_and_a_customer_at_their_pages(browser_as, cast):
+def test_page_entries_record_operator_customer_and_member(browser_as, cast):
     browser_as("admin").post(f"/admin/plans/{cast.plan.id}/off")
-    assert entry_facts(last_entry(), "person", "person_kind", "account_id") == ("admin@example.com", "operator", None)
-    assert entry_facts(last_entry(), "action", "object_type", "object_name") == ("admin_plans.turn_off", "plan", "S")
-    assert last_entry().changes["fields"] == ["enabled"]
+    assert get_values(load_last_entry(), "person", "person_kind", "account_id") == (
+        "admin@example.com",
+        "operator",
+        None,
+    )
+    assert get_values(load_last_entry(), "action", "object_type", "object_name") == (
+        "admin_plans.turn_off",
+        "plan",
+        "S",
+    )
+    assert load_last_entry().changes["fields"] == ["enabled"]
     browser_as("owner").post("/profile", data={"timezone": "Asia/Tokyo"})
-    assert entry_facts(last_entry(), "person_kind", "token_id", "ip") == ("owner", None, "127.0.0.1")
-    assert entry_facts(last_entry(), "action", "object_name") == ("profile.update", "owner@example.com")
+    assert get_values(load_last_entry(), "person_kind", "token_id", "ip") == ("owner", None, "127.0.0.1")
+    assert get_values(load_last_entry(), "action", "object_name") == ("profile.update", "owner@example.com")
     browser_as("member").post("/profile", data={"timezone": "Asia/Tokyo"})
-    assert entry_facts(last_entry(), "person_kind", "account_id", "object_id") == (
+    assert get_values(load_last_entry(), "person_kind", "account_id", "object_id") == (
         "member",
         cast.owner.id,
         cast.member.id,
     )
 
 
-def test_work_that_is_asked_for_is_named(api_as, cast):
+def test_entry_names_enqueued_task(api_as, cast):
     instance = cast.instance()
     api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
-    assert entry_facts(last_entry(), "object_type", "object_id") == ("instance", instance.id)
-    assert last_entry().changes["task"] == "instance_deploy"
-    assert cast.image.id not in str(last_entry().changes)
+    assert get_values(load_last_entry(), "object_type", "object_id") == ("instance", instance.id)
+    assert load_last_entry().changes["task"] == "instance_deploy"
+    assert cast.image.id not in str(load_last_entry().changes)
 
 
-def test_a_write_that_changes_nothing_is_written_down_too(api_as, cast):
+def test_request_without_changes_writes_entry(api_as, cast):
     key, _ = ssh_keys.generate(cast.owner, name="k", algorithm="ed25519")
     session.commit()
     api_as("owner", "PATCH", f"/api/ssh-key/{key.id}", json={"name": "k"})
-    assert entry_facts(last_entry(), "action", "object_type", "object_id") == ("user.ssh_key.update", "key", key.id)
-    assert last_entry().changes == {"did": "asked"}
+    assert get_values(load_last_entry(), "action", "object_type", "object_id") == ("user.ssh_key.update", "key", key.id)
+    assert load_last_entry().changes == {"did": "asked"}
 
 
-def test_what_is_refused_leaves_nothing(api_as, browser_as, cast):
+def test_refused_requests_write_no_entries(api_as, browser_as, cast):
     foreign = cast.instance("outsider")
     for who, method, path, status in (
         ("nobody", "POST", "/api/ssh-keys", 401),
@@ -124,45 +131,45 @@ def test_what_is_refused_leaves_nothing(api_as, browser_as, cast):
     assert browser_as("viewer").post("/ssh-keys/new").status_code == 403
     htmx = {"HX-Request": "true", "HX-Request-Type": "partial"}
     assert browser_as("owner").post("/ssh-keys/new", data={"name": ""}, headers=htmx).status_code == 200
-    assert audit_entries() == []
+    assert load_entries() == []
 
 
-def test_a_crash_leaves_nothing(api_as, monkeypatch):
+def test_failed_request_writes_neither_entry_nor_rows(api_as, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError
 
     monkeypatch.setattr("panel.services.audit.write", crash)
     body = {"name": "k", "algorithm": "ed25519"}
     assert api_as("owner", "POST", "/api/ssh-key/generate", json=body).status_code == 500
-    assert (audit_entries(), session.scalars(select(SshKey)).all()) == ([], [])
+    assert (load_entries(), session.scalars(select(SshKey)).all()) == ([], [])
 
 
 @pytest.mark.parametrize("who", ["owner", "member", "viewer", "admin", "billing", "nobody"])
-def test_every_operation_that_succeeds_leaves_one_entry_and_others_none(api_as, cast, all_operations, who):
-    """Of both documents, without bodies and with unknown ids. tests/support/audit_assertions.py checks the others."""
+def test_each_successful_operation_writes_one_entry(api_as, cast, all_operations, who):
+    """All operations of both OpenAPI documents, without bodies and with unknown ids."""
     for method, path, operation in all_operations["USER"] + all_operations["ADMIN"]:
-        before = len(audit_entries())
+        before = len(load_entries())
         answer = api_as(who, method, fill_path(path))
-        added = audit_entries()[before:]
+        added = load_entries()[before:]
         assert len(added) == (answer.status_code < 400 and method not in READ_METHODS), (method, path)
         if added:
             assert added[0].action == operation["operationId"]
             assert added[0].person == {"admin": "test", "billing": "test"}.get(who, f"{who}@example.com")
 
 
-def test_a_sign_in_and_its_end(browser_as, cast):
+def test_sign_in_and_sign_out_write_entries(browser_as, cast):
     browser = browser_as()
     browser.post("/sign-in", data={"email": "owner@example.com", "password": "a long test password"})
-    assert entry_facts(last_entry(), "action", "person", "person_kind") == (
+    assert get_values(load_last_entry(), "action", "person", "person_kind") == (
         "sign_in.start",
         "owner@example.com",
         "owner",
     )
-    assert entry_facts(last_entry(), "object_type", "object_id") == ("account", cast.owner.id)
+    assert get_values(load_last_entry(), "object_type", "object_id") == ("account", cast.owner.id)
     browser.post("/sign-out")
     session.expire_all()
-    assert entry_facts(last_entry(), "action", "person") == ("sign_in.leave", "owner@example.com")
-    assert len(audit_entries()) == 2
+    assert get_values(load_last_entry(), "action", "person") == ("sign_in.leave", "owner@example.com")
+    assert len(load_entries()) == 2
 
 
 def test_rows_that_are_rolled_back_have_no_audit_entry(rolled_back_app, cast):
@@ -173,11 +180,11 @@ def test_rows_that_are_rolled_back_have_no_audit_entry(rolled_back_app, cast):
     with session.begin_nested():
         kept = accounts.create(email="kept@example.com", password="a long test password")
     entry = audit.write(person="x", person_kind="nobody", ip="192.0.2.1", action="x")
-    assert entry_facts(entry, "object_id", "object_name") == (kept.id, "kept@example.com")
+    assert get_values(entry, "object_id", "object_name") == (kept.id, "kept@example.com")
     assert entry.also == []
 
 
-def test_further_objects_are_named_up_to_a_limit(rolled_back_app, cast):
+def test_additional_objects_are_limited(rolled_back_app, cast):
     audit.start_tracking()
     for number in range(210):
         session.add(SshKey(account_id=cast.owner.id, name=f"key {number}", public_key="x", fingerprint=str(number)))
@@ -187,19 +194,19 @@ def test_further_objects_are_named_up_to_a_limit(rolled_back_app, cast):
     assert len(entry.also) == 200
 
 
-def test_a_customer_s_entry_names_nothing_that_is_not_the_customer_s(rolled_back_app, cast):
+def test_customer_entry_omits_objects_of_others(rolled_back_app, cast):
     audit.start_tracking()
     cast.node.max_tasks, cast.owner.first_name, cast.outsider.first_name = 7, "A", "B"
     entry = audit.write(account_id=cast.owner.id, person="x", person_kind="owner", ip="192.0.2.1", action="x")
-    assert entry_facts(entry, "object_id", "also") == (cast.owner.id, [])
+    assert get_values(entry, "object_id", "also") == (cast.owner.id, [])
 
 
-def test_the_object_is_the_one_in_the_address(rolled_back_app, cast):
+def test_entry_object_is_taken_from_path(rolled_back_app, cast):
     audit.start_tracking()
     cast.owner.first_name, cast.viewer.first_name, cast.plan.position = "A", "B", 7
     about = {"plan_id": cast.plan.id, "account_id": cast.viewer.id}
     entry = audit.write(about=about, person="x", person_kind="nobody", ip="192.0.2.1", action="x")
-    assert entry_facts(entry, "object_id", "account_id") == (cast.viewer.id, cast.viewer.id)
+    assert get_values(entry, "object_id", "account_id") == (cast.viewer.id, cast.viewer.id)
 
 
 def test_worker_changes_are_not_tracked(rolled_back_app, cast):
@@ -213,10 +220,10 @@ UNNAMED_OBJECTS = {
     *("AcmeAccount", "AcmeChallenge", "Forge", "GuestInfo", "IdempotencyKey", "InstanceMetric", "IpSetEntry"),
     *("MediaDownload", "Migration", "Rescue", "Task", "WebhookDelivery"),
 }
-"""Tables whose rows have no name. Entries show their id."""
+"""Tables whose rows have no name; entries show their id."""
 
 
-def test_every_table_has_a_name_for_entries_or_is_a_part():
+def test_tables_have_audit_label_or_are_audit_part():
     models = {mapper.class_ for mapper in db.Model.registry.mappers if not mapper.class_.is_audit_part}
     named = {model for model in models if any(hasattr(model, attribute) for attribute in LABEL_ATTRIBUTES)}
     assert {model.__name__ for model in models - named} == UNNAMED_OBJECTS
@@ -234,12 +241,12 @@ def test_every_table_has_a_name_for_entries_or_is_a_part():
         ("user.nothing.known", None),
     ],
 )
-def test_the_label_of_an_action_is_declared_at_its_view(app, action, label):
+def test_action_label_is_declared_at_view(app, action, label):
     with app.app_context():
         assert audit_view.find_label(action) == label
 
 
-def test_an_action_has_the_same_label_in_both_areas(app):
+def test_action_label_is_same_in_both_areas(app):
     views = app.view_functions
     for endpoint, view in views.items():
         twin = views.get(f"admin_{endpoint}")

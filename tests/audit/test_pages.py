@@ -15,13 +15,13 @@ PARTIAL_HEADERS = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
 
 @pytest.fixture
-def stored_key_entry(api_as, cast):
-    """The owner's token stores a key."""
+def key_generation_entry(api_as, cast):
+    """The entry of an SSH key that was generated with the owner's token."""
     api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "laptop", "algorithm": "ed25519"})
     return session.scalar(select(AuditEntry))
 
 
-def test_a_customer_sees_who_did_what(browser_as, stored_key_entry):
+def test_customer_log_page_shows_entry_details(browser_as, key_generation_entry):
     page = browser_as("owner").get(OWN_LOG_PAGE).text
     for words in ("Generate", "owner@example.com", "with the token test", "laptop", "127.0.0.1"):
         assert words in page, words
@@ -31,8 +31,8 @@ def test_a_customer_sees_who_did_what(browser_as, stored_key_entry):
         assert "laptop" not in browser_as(who).get(OWN_LOG_PAGE).text
 
 
-def test_whoever_acts_as_a_customer_is_told_so_to_the_customer(browser_as, cast, api_as):
-    """By a program as at the pages, with words that say more than that something was started and stopped."""
+def test_customer_log_page_shows_impersonation(browser_as, cast, api_as):
+    """Impersonation by API and by page, with labels that name the impersonation."""
     made = api_as("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate").json["data"]["token"]
     api_as("nobody", "POST", "/api/profile/impersonation/stop", headers={"Authorization": f"Bearer {made}"})
     operator = browser_as("admin")
@@ -42,7 +42,7 @@ def test_whoever_acts_as_a_customer_is_told_so_to_the_customer(browser_as, cast,
     assert page.count("Start acting as the customer") == page.count("Stop acting as the customer") == 2
 
 
-def test_platform_s_deeds_without_their_address(browser_as, cast, api_as):
+def test_customer_log_page_hides_operator_address(browser_as, cast, api_as):
     made = cast.instance(display_name="Shop")
     api_as("admin", "PATCH", f"/api/v1/instance/{made.id}", json={"notes": "n"})
     page = browser_as("owner").get(OWN_LOG_PAGE).text
@@ -52,29 +52,29 @@ def test_platform_s_deeds_without_their_address(browser_as, cast, api_as):
 
 
 @pytest.mark.parametrize(("who", "address"), [("owner", OWN_LOG_PAGE), ("admin", ADMIN_LOG_PAGE)])
-def test_filters_and_the_same_as_a_file(browser_as, cast, stored_key_entry, who, address):
+def test_log_page_filters_and_exports(browser_as, cast, key_generation_entry, who, address):
     browser = browser_as(who)
     no_entries = "No matching entries" if who == "admin" else "Nothing matches"
-    assert stored_key_entry.object_id in browser.get(f"{address}?search=lapt").text
+    assert key_generation_entry.object_id in browser.get(f"{address}?search=lapt").text
     for other in ("search=zzz", "since=2126-01-01", "until=2020-01-01", "object_id=x", "person=x", "action=x"):
         assert no_entries in browser.get(f"{address}?{other}").text, other
     for nonsense in ("since=yesterday", "until=0001-01-01", "page=x"):
-        assert stored_key_entry.object_id in browser.get(f"{address}?{nonsense}").text, nonsense
-    part = browser.get(f"{address}?object_id={stored_key_entry.object_id}", headers=PARTIAL_HEADERS).text
+        assert key_generation_entry.object_id in browser.get(f"{address}?{nonsense}").text, nonsense
+    part = browser.get(f"{address}?object_id={key_generation_entry.object_id}", headers=PARTIAL_HEADERS).text
     assert "<html" not in part
-    assert f'href="{address}/export?object_id={stored_key_entry.object_id}"' in part
-    file = browser.get(f"{address}/export?object_id={stored_key_entry.object_id}")
+    assert f'href="{address}/export?object_id={key_generation_entry.object_id}"' in part
+    file = browser.get(f"{address}/export?object_id={key_generation_entry.object_id}")
     assert file.mimetype == "text/csv"
     assert file.text.count("\r\n") == 2
     assert browser.get(f"{address}/export?search=zzz").text.count("\r\n") == 1
 
 
-def test_days_are_the_person_s(browser_as, cast, rolled_back_app):
+def test_date_filter_uses_time_zone_of_user(browser_as, cast, rolled_back_app):
     from datetime import UTC, datetime
 
     cast.owner.timezone = "Asia/Tokyo"
     facts = {"person": "x", "person_kind": "owner", "ip": "192.0.2.1", "action": "x", "changes": {"did": "asked"}}
-    night = datetime(2026, 3, 4, 23, tzinfo=UTC)  # in Tokyo it is the morning of the next day
+    night = datetime(2026, 3, 4, 23, tzinfo=UTC)  # the next day in Tokyo
     audit.add(account_id=cast.owner.id, object_name="Nightly", created_at=night, **facts)
     session.commit()
     browser = browser_as("owner")
@@ -82,24 +82,24 @@ def test_days_are_the_person_s(browser_as, cast, rolled_back_app):
     assert "Nightly" not in browser.get(f"{OWN_LOG_PAGE}?since=2026-03-04&until=2026-03-04").text
 
 
-def test_an_operator_opens_an_entry(browser_as, cast, stored_key_entry):
+def test_admin_entry_page_shows_details(browser_as, cast, key_generation_entry):
     operator = browser_as("admin")
-    assert f'href="{ADMIN_LOG_PAGE}/{stored_key_entry.id}"' in operator.get(ADMIN_LOG_PAGE).text
-    page = operator.get(f"{ADMIN_LOG_PAGE}/{stored_key_entry.id}").text
+    assert f'href="{ADMIN_LOG_PAGE}/{key_generation_entry.id}"' in operator.get(ADMIN_LOG_PAGE).text
+    page = operator.get(f"{ADMIN_LOG_PAGE}/{key_generation_entry.id}").text
     for words in (
         "owner@example.com",
         "127.0.0.1",
         "user.ssh_key.generate",
         "laptop",
-        stored_key_entry.token_id,
+        key_generation_entry.token_id,
         "Created",
     ):
         assert words in page, words
     assert operator.get(f"{ADMIN_LOG_PAGE}/none").status_code == 404
-    assert browser_as("owner").get(f"{ADMIN_LOG_PAGE}/{stored_key_entry.id}").status_code == 403
+    assert browser_as("owner").get(f"{ADMIN_LOG_PAGE}/{key_generation_entry.id}").status_code == 403
 
 
-def test_every_kind_of_entry_has_a_page(browser_as, rolled_back_app, cast):
+def test_admin_entry_page_renders_every_result(browser_as, rolled_back_app, cast):
     for did in ("made", "removed", "changed", "asked", "refused"):
         changes = {"did": did, "fields": ["notes"], "task": "instance_start"}
         facts = {"person": "admin@example.com", "person_kind": "operator", "impersonator": None, "ip": "192.0.2.1"}
@@ -111,7 +111,7 @@ def test_every_kind_of_entry_has_a_page(browser_as, rolled_back_app, cast):
 
 
 @pytest.mark.parametrize(("operation", "label"), [("opened", "Opened"), ("closed", "Closed")])
-def test_an_entry_of_a_console_says_what_happened(browser_as, cast, operation, label):
+def test_admin_entry_page_shows_console_result(browser_as, cast, operation, label):
     person = {"person": "owner@example.com", "person_kind": "owner", "ip": "192.0.2.1"}
     changes = {"did": operation, "kind": "screen"}
     entry = audit.add(action=f"console.{operation}", account_id=cast.owner.id, changes=changes, **person)
@@ -120,7 +120,7 @@ def test_an_entry_of_a_console_says_what_happened(browser_as, cast, operation, l
     assert re.search(rf"Result</dt>\s*<dd[^>]*>\s*{label}\s*</dd>", page)
 
 
-def test_operators_get_there_from_a_customer_and_an_instance(browser_as, cast):
+def test_instance_and_customer_pages_link_to_audit_log(browser_as, cast):
     made = cast.instance()
     operator = browser_as("admin")
     assert f"/admin/audit?object_id={made.id}" in operator.get(f"/admin/instances/{made.id}").text
@@ -129,7 +129,7 @@ def test_operators_get_there_from_a_customer_and_an_instance(browser_as, cast):
     assert "Customer: " in operator.get(link).text
 
 
-def test_support_may_read_it_and_others_may_not(browser_as, cast):
+def test_admin_log_page_requires_operator_role(browser_as, cast):
     operator = session.get(Account, cast.admin.id)
     for role, status in (("support", 200), ("read_only", 200), (None, 403)):
         operator.operator_role = role
@@ -138,25 +138,25 @@ def test_support_may_read_it_and_others_may_not(browser_as, cast):
 
 
 @pytest.mark.parametrize(("who", "address"), [("owner", OWN_LOG_PAGE), ("admin", ADMIN_LOG_PAGE)])
-def test_pages_cost_the_same_for_many(browser_as, api_as, queries, who, address):
-    def cost():
+def test_log_page_query_count_is_constant(browser_as, api_as, queries, who, address):
+    def count_queries():
         queries.clear()
         browser.get(address)
         return len(queries)
 
     browser = browser_as(who)
-    store = lambda: api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})  # noqa: E731
-    store()
+    generate_key = lambda: api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})  # noqa: E731
+    generate_key()
     browser.get(address)
-    few = cost()
+    few = count_queries()
     for _ in range(5):
-        store()
-    assert cost() == few
+        generate_key()
+    assert count_queries() == few
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_every_operation_that_writes_has_a_label_in_the_audit_log(app, method):
-    """Sockets of consoles and aliases of paths write no entries."""
+def test_writing_operations_have_audit_label(app, method):
+    """Console sockets and path aliases write no entries."""
     endpoints = {rule.endpoint for rule in app.url_map.iter_rules() if method in rule.methods and "." in rule.endpoint}
     unlabelled = {
         endpoint

@@ -1,4 +1,4 @@
-"""Sign-ins that were refused: their requests keep nothing else."""
+"""Refused sign-ins write an entry and nothing else."""
 
 import pytest
 from sqlalchemy import select
@@ -9,25 +9,25 @@ from panel.services import audit, settings
 from tests.test_pages import PARTIAL_HEADERS
 
 
-def fail_sign_in(email):
+def record_failed_sign_in(email):
     return audit.add_failed_sign_in(email, ip="192.0.2.1", action="sign_in.start")
 
 
-def test_it_stands_in_the_trail_of_the_account(rolled_back_app, cast):
-    entry = fail_sign_in(" Owner@example.com")
+def test_failed_sign_in_entry_belongs_to_account(rolled_back_app, cast):
+    entry = record_failed_sign_in(" Owner@example.com")
     assert (entry.account_id, entry.person_id, entry.person) == (cast.owner.id, cast.owner.id, "owner@example.com")
     assert (entry.person_kind, entry.changes) == ("nobody", {"did": "refused"})
-    assert fail_sign_in("member@example.com").account_id == cast.owner.id
+    assert record_failed_sign_in("member@example.com").account_id == cast.owner.id
 
 
 @pytest.mark.parametrize(("typed", "kept"), [("who@example.com", "who@example.com"), ("my password", "nobody")])
-def test_an_unknown_address_stands_in_the_platform_s_log_only(rolled_back_app, typed, kept):
-    entry = fail_sign_in(typed)
+def test_failed_sign_in_with_unknown_email_belongs_to_platform(rolled_back_app, typed, kept):
+    entry = record_failed_sign_in(typed)
     assert (entry.account_id, entry.person_id, entry.person) == (None, None, kept)
 
 
 @pytest.mark.parametrize("headers", [{}, PARTIAL_HEADERS])
-def test_a_wrong_password_leaves_an_entry_and_nothing_else(browser_as, cast, headers):
+def test_wrong_password_writes_one_entry(browser_as, cast, headers):
     data = {"email": "Owner@example.com", "password": "a wrong password"}
     assert browser_as().post("/sign-in", data=data, headers=headers).status_code == (200 if headers else 422)
     entry = session.scalars(select(AuditEntry)).one()
@@ -35,7 +35,7 @@ def test_a_wrong_password_leaves_an_entry_and_nothing_else(browser_as, cast, hea
     assert "Refused" in browser_as("owner").get("/activity/log").text
 
 
-def test_what_the_refused_request_wrote_is_not_kept(browser_as, cast, monkeypatch):
+def test_refused_sign_in_rolls_back_other_writes(browser_as, cast, monkeypatch):
     def check_password(*_):
         cast.owner.first_name = "Mallory"
         session.flush()
@@ -46,7 +46,7 @@ def test_what_the_refused_request_wrote_is_not_kept(browser_as, cast, monkeypatc
     assert session.scalar(select(Account.first_name).where(Account.id == cast.owner.id)) == "Olga"
 
 
-def test_attempts_beyond_the_limit_are_not_written_down(browser_as, cast):
+def test_rate_limited_sign_ins_write_no_entries(browser_as, cast):
     settings.update({"rate_limit_sign_in": 2})
     for status in (422, 422, 429, 429):
         data = {"email": "owner@example.com", "password": "a wrong password"}
