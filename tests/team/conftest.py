@@ -1,4 +1,4 @@
-"""Roles and people of a team, and the mails that were sent."""
+"""Roles, members and invitation mails of a team."""
 
 import email
 import email.policy
@@ -18,9 +18,9 @@ VIEW_PERMISSIONS = [f"{family}.view" for family in permissions.FAMILIES]
 
 @pytest.fixture
 def add_member(cast):
-    """A person of the owner's team with a role of their own, and a token: `joined("ops", ["instances.view"])`."""
+    """Return a function that adds a member with a role and a token: `add_member("ops", ["instances.view"])`."""
 
-    def join(name, allowed, reach="all", grants=()):
+    def create_member(name, allowed, reach="all", grants=()):
         person = add_team_member(cast.owner, f"{name}@example.com", name.title(), allowed, reach)
         member = session.query(Member).filter_by(account_id=person.id).one()
         for row in grants:
@@ -31,12 +31,12 @@ def add_member(cast):
         session.commit()
         return member
 
-    return join
+    return create_member
 
 
 @pytest.fixture
 def create_role(api_as):
-    """Makes a role by the API and returns its id."""
+    """Return a function that creates a role by the API and returns its id."""
 
     def make(name="Ops", allowed=("instances.view",), who="owner"):
         body = {"name": name, "permissions": list(allowed)}
@@ -47,7 +47,7 @@ def create_role(api_as):
 
 @pytest.fixture
 def invite_member(api_as, create_role):
-    """Invites somebody by the API and returns the answer's member."""
+    """Return a function that invites a member by the API and returns the member of the answer."""
 
     def invite(address="grace@example.com", **body):
         body.setdefault("role_id", None)
@@ -60,8 +60,8 @@ def invite_member(api_as, create_role):
 
 
 @pytest.fixture
-def mails_to(rolled_back_app, run_tasks):
-    """The mails to an address, as they went out."""
+def read_mails_to(rolled_back_app, run_tasks):
+    """Return a function that reads the mails to an address, oldest first."""
     folder = rolled_back_app.extensions["config"].data_dir / "mail"
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -69,17 +69,17 @@ def mails_to(rolled_back_app, run_tasks):
         run_tasks()
         files = sorted(folder.glob("*.eml"))
         found = [email.message_from_bytes(file.read_bytes(), policy=email.policy.default) for file in files]
-        return [each for each in found if each["To"] == address]
+        return [mail for mail in found if mail["To"] == address]
 
     return read
 
 
 @pytest.fixture
-def invitation_path(mails_to):
-    """The path of the last invitation that was mailed to an address."""
+def get_invitation_path(read_mails_to):
+    """Return a function that reads the path of the last invitation mailed to an address."""
 
     def read(address="grace@example.com"):
-        text = mails_to(address)[-1].get_body(("plain",)).get_content()
+        text = read_mails_to(address)[-1].get_body(("plain",)).get_content()
         return re.search(r"Accept the invitation: http://localhost:8000(\S+)", text)[1]
 
     return read

@@ -1,4 +1,4 @@
-"""What is done to a team stands in the audit log."""
+"""Audit entries of team changes."""
 
 from sqlalchemy import select
 
@@ -7,11 +7,11 @@ from panel.models import AuditEntry
 from tests.team.conftest import VIEW_PERMISSIONS
 
 
-def test_what_is_done_to_the_team_is_written_down(api_as, cast, add_member, invite_member, browser_as, invitation_path):
+def test_team_changes_are_audited(api_as, cast, add_member, invite_member, browser_as, get_invitation_path):
     member = add_member("leaver", VIEW_PERMISSIONS).id
     invite_member("grace@example.com")
     browser_as().post(
-        invitation_path(), data={"first_name": "G", "password": "a long password", "again": "a long password"}
+        get_invitation_path(), data={"first_name": "G", "password": "a long password", "again": "a long password"}
     )
     api_as("owner", "DELETE", f"/api/team/subuser/{member}")
     found = {row.action: row for row in session.scalars(select(AuditEntry).order_by(AuditEntry.id))}

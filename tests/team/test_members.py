@@ -1,4 +1,4 @@
-"""Members by the API: what they reach, who may change them, what ends with them."""
+"""Members in the API: their reach, who may change them, and their removal."""
 
 import pytest
 from sqlalchemy import select
@@ -9,12 +9,12 @@ from panel.models import Account, LoginSession, Member, Project, ResourceGrant, 
 from panel.services import accounts, tokens
 from tests.team.conftest import VIEW_PERMISSIONS
 
-SUBUSERS = "/api/team/subusers"
+SUBUSERS_PATH = "/api/team/subusers"
 TEAM_MANAGER_PERMISSIONS = ["team.manage", "account.view", "instances.view", "projects.view"]
 
 
 @pytest.fixture
-def project(cast):
+def create_project(cast):
     def make(name="Shop", *instances):
         made = Project(account_id=cast.owner.id, name=name)
         session.add(made)
@@ -27,16 +27,16 @@ def project(cast):
     return make
 
 
-def visible_instances(as_, who):
+def list_visible_instances(as_, who):
     return {row["id"] for row in as_(who, "GET", "/api/instances").json["data"]}
 
 
-def test_team_routes_need_the_account_scope(api_as, cast):
+def test_team_routes_require_account_scope(api_as, cast):
     """IDT-30"""
     for name, scopes in (("other", ["instances:read", "instances:write"]), ("reads", ["account:read"])):
         cast.tokens[name] = tokens.issue("user", name="n", account=cast.owner, scopes=scopes)[1]
     session.commit()
-    for path in (SUBUSERS, "/api/team/roles", "/api/team/permissions", "/api/dashboard", "/api/dashboard/summary"):
+    for path in (SUBUSERS_PATH, "/api/team/roles", "/api/team/permissions", "/api/dashboard", "/api/dashboard/summary"):
         answer = api_as("other", "GET", path)
         assert (answer.status_code, "account:read" in answer.json["message"]) == (403, True)
         assert api_as("reads", "GET", path).status_code == 200
@@ -45,43 +45,43 @@ def test_team_routes_need_the_account_scope(api_as, cast):
     assert (answer.status_code, "account:write" in answer.json["message"]) == (403, True)
 
 
-def test_what_was_chosen_is_all_that_a_member_sees(api_as, cast, add_member):
-    """IDT-44, IDT-45, IDT-42: on lists and by id; a member's token acts as the member."""
+def test_member_sees_only_granted_instances(api_as, cast, add_member):
+    """IDT-44, IDT-45, IDT-42: in lists and by id; a member's token acts as the member."""
     permitted, other = cast.instance(), cast.instance()
     add_member("single", VIEW_PERMISSIONS, "chosen", [permitted])
-    assert visible_instances(api_as, "single") == {permitted.id}
-    assert visible_instances(api_as, "owner") == {permitted.id, other.id}
+    assert list_visible_instances(api_as, "single") == {permitted.id}
+    assert list_visible_instances(api_as, "owner") == {permitted.id, other.id}
     assert api_as("single", "GET", f"/api/instance/{permitted.id}").status_code == 200
     for path in ("", "/ips", "/disks"):
         assert api_as("single", "GET", f"/api/instance/{other.id}{path}").status_code == 404
 
 
-def test_a_project_s_members_see_what_comes_into_it(api_as, cast, add_member, project):
+def test_project_member_sees_instances_added_later(api_as, cast, add_member, create_project):
     """IDT-44"""
     inside, outside = cast.instance(), cast.instance()
-    shop = project("Shop", inside)
-    project("Other", outside)
+    shop = create_project("Shop", inside)
+    create_project("Other", outside)
     add_member("shopper", VIEW_PERMISSIONS, "projects", [shop])
-    assert visible_instances(api_as, "shopper") == {inside.id}
+    assert list_visible_instances(api_as, "shopper") == {inside.id}
     assert [row["name"] for row in api_as("shopper", "GET", "/api/projects").json["data"]] == ["Shop"]
     session.merge(outside).project_id = shop.id
     session.commit()
-    assert visible_instances(api_as, "shopper") == {inside.id, outside.id}
+    assert list_visible_instances(api_as, "shopper") == {inside.id, outside.id}
 
 
-def test_who_makes_an_instance_keeps_it(api_as, cast, add_member):
+def test_member_gets_access_to_created_instance(api_as, cast, add_member):
     add_member("maker", [*VIEW_PERMISSIONS, "instances.create"], "chosen")
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
     made = api_as("maker", "POST", "/api/cloud-service/instances", json=body).json["instance"]
-    assert visible_instances(api_as, "maker") == {made["id"]}
-    assert visible_instances(api_as, "owner") == {made["id"]}
+    assert list_visible_instances(api_as, "maker") == {made["id"]}
+    assert list_visible_instances(api_as, "owner") == {made["id"]}
 
 
-def test_the_list_tells_who_reaches_what(api_as, cast, add_member, project):
-    shop, instance = project(), cast.instance()
+def test_member_list_shows_reach_and_grants(api_as, cast, add_member, create_project):
+    shop, instance = create_project(), cast.instance()
     add_member("one", VIEW_PERMISSIONS, "projects", [shop])
     add_member("two", VIEW_PERMISSIONS, "chosen", [instance])
-    rows = {row["email"].partition("@")[0]: row for row in api_as("owner", "GET", SUBUSERS).json["data"]}
+    rows = {row["email"].partition("@")[0]: row for row in api_as("owner", "GET", SUBUSERS_PATH).json["data"]}
     assert set(rows) == {"member", "viewer", "one", "two"}
     assert (rows["one"]["project_ids"], rows["one"]["resource_ids"]) == ([shop.id], [])
     assert (rows["two"]["reach"], rows["two"]["resource_ids"]) == ("chosen", [instance.id])
@@ -92,32 +92,32 @@ def test_the_list_tells_who_reaches_what(api_as, cast, add_member, project):
     )
 
 
-def test_the_list_costs_the_same_for_many(api_as, cast, add_member, queries):
+def test_member_list_query_count_is_constant(api_as, cast, add_member, queries):
     instance = cast.instance()
     add_member("first", VIEW_PERMISSIONS, "chosen", [instance])
-    api_as("owner", "GET", SUBUSERS)
+    api_as("owner", "GET", SUBUSERS_PATH)
     queries.clear()
-    api_as("owner", "GET", SUBUSERS)
+    api_as("owner", "GET", SUBUSERS_PATH)
     few = len(queries)
     for number in range(12):
         add_member(f"n{number}", VIEW_PERMISSIONS, "chosen", [instance])
-    api_as("owner", "GET", SUBUSERS)
+    api_as("owner", "GET", SUBUSERS_PATH)
     queries.clear()
-    assert api_as("owner", "GET", SUBUSERS).json["total"] == 15
+    assert api_as("owner", "GET", SUBUSERS_PATH).json["total"] == 15
     assert len(queries) == few
 
 
-def test_role_and_reach_are_changed_at_once(api_as, cast, add_member, create_role, project):
+def test_member_role_and_reach_changes_take_effect(api_as, cast, add_member, create_role, create_project):
     first, second = cast.instance(), cast.instance()
-    shop = project("Shop", second)
+    shop = create_project("Shop", second)
     path = f"/api/team/subuser/{add_member('single', VIEW_PERMISSIONS, 'chosen', [first]).id}/role"
     answer = api_as("owner", "PATCH", path, json={"reach": "projects", "project_ids": [shop.id]})
     assert answer.json["subuser"]["project_ids"] == [shop.id]
-    assert visible_instances(api_as, "single") == {second.id}
+    assert list_visible_instances(api_as, "single") == {second.id}
     api_as("owner", "PATCH", path, json={"reach": "projects", "project_ids": [shop.id], "resource_ids": [first.id]})
-    assert visible_instances(api_as, "single") == {first.id, second.id}
+    assert list_visible_instances(api_as, "single") == {first.id, second.id}
     api_as("owner", "PATCH", path, json={"reach": "all"})
-    assert visible_instances(api_as, "single") == {first.id, second.id}
+    assert list_visible_instances(api_as, "single") == {first.id, second.id}
     assert session.scalars(select(ResourceGrant)).all() == []
     api_as("owner", "PATCH", path, json={"role_id": create_role("Blind", ["account.view"])})
     assert api_as("single", "GET", "/api/instances").status_code == 403
@@ -135,7 +135,7 @@ def test_role_and_reach_are_changed_at_once(api_as, cast, add_member, create_rol
         ({"email": "x@example.com"}, "email"),
     ],
 )
-def test_wrong_changes_are_refused_by_field(api_as, add_member, body, field):
+def test_invalid_member_changes_are_refused(api_as, add_member, body, field):
     member = add_member("single", VIEW_PERMISSIONS)
     answer = api_as("owner", "PATCH", f"/api/team/subuser/{member.id}/role", json=body)
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
@@ -152,9 +152,9 @@ def test_foreign_resources_cannot_be_granted(api_as, cast, add_member, create_ro
         assert api_as("outsider", method, f"/api/team/subuser/{member.id}{end}", json={}).status_code == 404
 
 
-def test_nobody_gives_more_than_they_reach(api_as, cast, add_member, project):
+def test_team_manager_cannot_grant_more_than_own_reach(api_as, cast, add_member, create_project):
     mine, other = cast.instance(), cast.instance()
-    shop = project("Shop", other)
+    shop = create_project("Shop", other)
     add_member("head", TEAM_MANAGER_PERMISSIONS, "chosen", [mine])
     path = f"/api/team/subuser/{add_member('below', ['instances.view'], 'chosen', [mine]).id}/role"
     for body in ({"reach": "all"}, {"reach": "projects", "project_ids": [shop.id]}):
@@ -165,7 +165,7 @@ def test_nobody_gives_more_than_they_reach(api_as, cast, add_member, project):
     assert api_as("head", "PATCH", path, json={"reach": "chosen", "resource_ids": [mine.id]}).status_code == 200
 
 
-def test_nobody_touches_who_may_do_or_reach_more(api_as, cast, add_member):
+def test_team_manager_cannot_change_more_powerful_members(api_as, cast, add_member):
     mine, other = cast.instance(), cast.instance()
     own = add_member("head", [*TEAM_MANAGER_PERMISSIONS, "projects.manage"], "chosen", [mine])
     above = (
@@ -181,12 +181,12 @@ def test_nobody_touches_who_may_do_or_reach_more(api_as, cast, add_member):
     above = add_member("shopper", ["instances.view"], "projects", [session.get(Project, made)])
     assert (
         api_as("head", "PATCH", f"/api/team/subuser/{above.id}/role", json={}).status_code == 403
-    )  # all that is in it
+    )  # includes every instance of the project
     below = add_member("below", ["instances.view"], "chosen", [mine])
     assert api_as("head", "DELETE", f"/api/team/subuser/{below.id}").status_code == 200
 
 
-def test_a_removed_member_is_out_at_once(api_as, cast, browser_as, add_member):
+def test_removed_member_loses_access_at_once(api_as, cast, browser_as, add_member):
     member = add_member("leaver", VIEW_PERMISSIONS)
     browser = browser_as("leaver")
     old = tokens.issue(
@@ -205,12 +205,12 @@ def test_a_removed_member_is_out_at_once(api_as, cast, browser_as, add_member):
         assert session.scalars(select(model).where(model.account_id == person)).all() == []
 
 
-def test_an_account_that_was_there_before_or_owns_something_outlives_the_membership(api_as, cast, add_member):
+def test_older_or_owning_account_survives_membership(api_as, cast, add_member):
     older = accounts.create(email="older@example.com")
     session.commit()
-    for name in ("newer", "owning", "billed"):  # as an invitation makes them: the membership first
+    for name in ("newer", "owning", "billed"):  # as by an invitation: the membership is older
         add_member(name, VIEW_PERMISSIONS).created_at = older.created_at
-    cast.billed.external_id = "client-1"  # joined with the account that a billing system had made meanwhile
+    cast.billed.external_id = "client-1"  # an account that a billing system created meanwhile
     member = Member(
         owner_id=cast.owner.id,
         account_id=older.id,

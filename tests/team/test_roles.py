@@ -1,15 +1,15 @@
-"""Roles by the API: who may give what."""
+"""Roles in the API, and which permissions may be given."""
 
 import pytest
 
 from panel.auth import permissions
 from panel.schemas.team import PERMISSIONS
 
-ROLES = "/api/team/roles"
+ROLES_PATH = "/api/team/roles"
 
 
-def test_the_catalog_has_every_permission_with_words(api_as):
-    """26 families by three verbs, and the special ones; the table that guards is the one that is shown."""
+def test_permission_catalog_describes_all_permissions(api_as):
+    """26 families by three verbs, and the special ones; the catalog is the table that is enforced."""
     rows = api_as("owner", "GET", "/api/team/permissions").json["permissions"]
     assert tuple(row["name"] for row in rows) == permissions.MEMBER == tuple(PERMISSIONS)
     assert len([row for row in rows if row["verb"] in permissions.VERBS]) >= 26 * 3
@@ -18,9 +18,9 @@ def test_the_catalog_has_every_permission_with_words(api_as):
     assert held == {f"{family}.view" for family in permissions.FAMILIES}
 
 
-def test_a_role_is_made_changed_and_removed(api_as):
+def test_role_create_update_and_delete(api_as):
     body = {"name": "On call", "description": "At night", "permissions": ["instances.power"]}
-    made = api_as("owner", "POST", ROLES, json=body).json["role"]
+    made = api_as("owner", "POST", ROLES_PATH, json=body).json["role"]
     assert (made["name"], made["members"]) == ("On call", 0)
     assert made["permissions"] == ["instances.power", "instances.view"]
     path = f"/api/team/role/{made['id']}"
@@ -29,7 +29,7 @@ def test_a_role_is_made_changed_and_removed(api_as):
     ]
     assert (changed["permissions"], changed["description"]) == (["instances.view"], None)
     assert api_as("owner", "GET", path).json["role"] == changed
-    listed = api_as("owner", "GET", ROLES).json
+    listed = api_as("owner", "GET", ROLES_PATH).json
     assert {row["name"]: row["members"] for row in listed["data"]} == {"Engineer": 1, "On call": 0, "Viewer": 1}
     assert api_as("owner", "DELETE", path).json["success"] is True
     assert api_as("owner", "GET", path).status_code == 404
@@ -48,30 +48,30 @@ def test_a_role_is_made_changed_and_removed(api_as):
         ({"name": "x", "permissions": [], "account_id": "y"}, "account_id"),
     ],
 )
-def test_wrong_roles_are_refused_by_field(api_as, body, field):
-    answer = api_as("owner", "POST", ROLES, json=body)
+def test_invalid_roles_are_refused(api_as, body, field):
+    answer = api_as("owner", "POST", ROLES_PATH, json=body)
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
-def test_a_role_that_somebody_has_stays(api_as, cast):
-    rows = {row["name"]: row["id"] for row in api_as("owner", "GET", ROLES).json["data"]}
+def test_role_in_use_is_not_deleted(api_as, cast):
+    rows = {row["name"]: row["id"] for row in api_as("owner", "GET", ROLES_PATH).json["data"]}
     answer = api_as("owner", "DELETE", f"/api/team/role/{rows['Viewer']}")
     assert (answer.status_code, answer.json["reason"]) == (409, "role_in_use")
 
 
-def test_a_changed_role_counts_at_the_next_call(api_as):
-    rows = {row["name"]: row["id"] for row in api_as("owner", "GET", ROLES).json["data"]}
+def test_role_change_applies_to_next_request(api_as):
+    rows = {row["name"]: row["id"] for row in api_as("owner", "GET", ROLES_PATH).json["data"]}
     assert api_as("viewer", "GET", "/api/instances").status_code == 200
     api_as("owner", "PATCH", f"/api/team/role/{rows['Viewer']}", json={"permissions": ["account.view"]})
     answer = api_as("viewer", "GET", "/api/instances")
     assert (answer.status_code, "instances.view" in answer.json["message"]) == (403, True)
 
 
-def test_nobody_gives_more_than_they_hold(api_as, add_member, create_role):
+def test_role_cannot_exceed_own_permissions(api_as, add_member, create_role):
     add_member("head", ["team.manage", "account.view", "instances.view"])
     assert create_role("Same", ["instances.view"], who="head")
     body = {"name": "More", "permissions": ["instances.view", "instances.create"]}
-    answer = api_as("head", "POST", ROLES, json=body)
+    answer = api_as("head", "POST", ROLES_PATH, json=body)
     assert answer.status_code == 403
     assert "instances.create" in answer.json["message"]
     small, large = create_role("Small", ["instances.view"]), create_role("Large", ["instances.create"])
@@ -83,8 +83,8 @@ def test_nobody_gives_more_than_they_hold(api_as, add_member, create_role):
     assert api_as("head", "DELETE", f"/api/team/role/{small}").status_code == 200
 
 
-def test_nobody_gives_more_to_who_reaches_more(api_as, cast, add_member):
-    """By a role that both of them are to have: what one may do with a little, the other could do with everything."""
+def test_role_of_members_with_more_reach_cannot_be_extended(api_as, cast, add_member):
+    """A manager with limited reach cannot extend the role of a member who reaches everything."""
     mine = cast.instance()
     add_member("head", ["team.manage", "account.view", "instances.view", "instances.delete"], "chosen", [mine])
     everywhere = add_member("everywhere", ["instances.view"])
@@ -95,21 +95,21 @@ def test_nobody_gives_more_to_who_reaches_more(api_as, cast, add_member):
     assert api_as("head", "PATCH", f"/api/team/role/{here.role_id}", json=more).status_code == 200
 
 
-def test_nobody_changes_their_own_role(api_as, add_member):
+def test_own_role_cannot_be_changed(api_as, add_member):
     member = add_member("head", ["team.manage", "account.view", "instances.view"])
     answer = api_as("head", "PATCH", f"/api/team/role/{member.role_id}", json={"permissions": ["instances.view"]})
     assert (answer.status_code, "your own role" in answer.json["message"]) == (403, True)
 
 
-def test_roles_belong_to_one_account(api_as, create_role):
+def test_role_of_other_account_is_not_found(api_as, create_role):
     mine = create_role()
     for method, body in (("GET", None), ("PATCH", {"name": "x"}), ("DELETE", None)):
         assert api_as("outsider", method, f"/api/team/role/{mine}", json=body).status_code == 404
     assert create_role(who="outsider") != mine
 
 
-def test_who_may_act_also_sees(api_as, create_role):
-    """A role that could change what it cannot see would only lead to refusals."""
+def test_manage_permission_implies_view(api_as, create_role):
+    """A role with manage permissions gets the view permission of the same family."""
     made = {"vpcs.manage": "vpcs.view", "instances.create": "instances.view", "team.manage": "account.view"}
     for number, (given, added) in enumerate(made.items()):
         shown = api_as("owner", "GET", f"/api/team/role/{create_role(f'R{number}', [given])}").json["role"]
