@@ -1,4 +1,4 @@
-"""SSH keys by the customers' API."""
+"""SSH keys in the customers' API."""
 
 import subprocess
 
@@ -11,7 +11,7 @@ def create_key(as_, **values):
     return as_("owner", "POST", "/api/ssh-keys", json={"name": "laptop", "public_key": SSH_PUBLIC_KEY, **values})
 
 
-def test_a_key_comes_back_as_it_was_sent(api_as):
+def test_ssh_key_is_returned_as_sent(api_as):
     """OTH-13"""
     key = create_key(api_as).json["ssh_key"]
     assert (key["name"], key["public_key"], key["comments"]) == ("laptop", SSH_PUBLIC_KEY, "ada@laptop")
@@ -19,15 +19,15 @@ def test_a_key_comes_back_as_it_was_sent(api_as):
     assert api_as("owner", "GET", "/api/ssh-keys").json["data"] == [key]
 
 
-def test_the_fingerprint_is_the_one_of_ssh_keygen(api_as, tmp_path):
+def test_ssh_key_fingerprint_matches_ssh_keygen(api_as, tmp_path):
     (tmp_path / "key.pub").write_text(SSH_PUBLIC_KEY + "\n")
-    told = subprocess.run(
+    output = subprocess.run(
         ["ssh-keygen", "-lf", tmp_path / "key.pub"], capture_output=True, text=True, check=True
     ).stdout
-    assert create_key(api_as).json["ssh_key"]["fingerprint"] == told.split()[1]
+    assert create_key(api_as).json["ssh_key"]["fingerprint"] == output.split()[1]
 
 
-def test_rename_and_remove(api_as):
+def test_ssh_key_rename_and_delete(api_as):
     key = create_key(api_as).json["ssh_key"]
     changed = api_as("owner", "PATCH", f"/api/ssh-key/{key['id']}", json={"name": "Desk 2.0", "comments": None})
     assert (changed.json["ssh_key"]["name"], changed.json["ssh_key"]["comments"]) == ("Desk 2.0", None)
@@ -50,12 +50,12 @@ def test_rename_and_remove(api_as):
         ("surprise", 1),
     ],
 )
-def test_bad_keys_name_their_field(api_as, field, value):
+def test_invalid_ssh_keys_are_refused(api_as, field, value):
     answer = create_key(api_as, **{field: value})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
-def test_a_name_is_used_once_in_an_account(api_as):
+def test_ssh_key_name_is_unique_per_account(api_as):
     create_key(api_as)
     assert list(create_key(api_as).json["errors"]) == ["name"]
     other = api_as("owner", "POST", "/api/ssh-keys", json={"name": "other", "public_key": SSH_PUBLIC_KEY}).json[
@@ -67,7 +67,7 @@ def test_a_name_is_used_once_in_an_account(api_as):
 
 
 @pytest.mark.parametrize(("algorithm", "bits"), [("ed25519", None), ("ed25519", 256), ("rsa", 2048), ("rsa", None)])
-def test_a_generated_pair_belongs_together(api_as, tmp_path, algorithm, bits):
+def test_generated_private_key_matches_public_key(api_as, tmp_path, algorithm, bits):
     body = {"name": "made", "algorithm": algorithm, **({"bits": bits} if bits else {})}
     answer = api_as("owner", "POST", "/api/ssh-key/generate", json=body).json
     private = tmp_path / "key"

@@ -10,7 +10,7 @@ from tests.test_pages import PARTIAL_HEADERS
 SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBDkNXnKfjDGWqHR8BbYbwbAzZ+JfkjfFXwXWo2wUUpC ada@laptop"
 
 
-def key(account, name="laptop"):
+def create_key(account, name="laptop"):
     made = ssh_keys.generate(account, name=name, algorithm="ed25519")[0]
     session.commit()
     return made
@@ -26,8 +26,8 @@ def test_ssh_key_is_added_by_page(browser_as, cast):
     assert made.fingerprint in browser_as("owner").get("/ssh-keys").text
 
 
-def test_what_is_wrong_stands_beside_its_field(browser_as, cast):
-    key(cast.owner)
+def test_form_errors_appear_at_fields(browser_as, cast):
+    create_key(cast.owner)
     for name, line, message in (
         ("laptop", SSH_PUBLIC_KEY, "This name is taken."),
         ("new", "ssh-ed25519 nonsense", "Paste one line in OpenSSH format."),
@@ -41,22 +41,22 @@ def test_what_is_wrong_stands_beside_its_field(browser_as, cast):
     assert len(session.scalars(select(SshKey)).all()) == 1
 
 
-def test_a_part_that_was_refused_is_the_form_again(browser_as):
+def test_refused_partial_request_returns_form(browser_as):
     answer = browser_as("owner").post("/ssh-keys/new", data={"name": ""}, headers=PARTIAL_HEADERS)
     assert answer.status_code == 200
     assert answer.text.lstrip().startswith('<form id="form"')
     assert 'aria-invalid="true"' in answer.text
 
 
-def test_generate_shows_the_private_half_once(browser_as, cast):
+def test_generated_private_key_is_shown_once(browser_as, cast):
     answer = browser_as("owner").post("/ssh-keys/generate", data={"name": "ci runner", "algorithm": "ed25519"})
     assert "-----BEGIN OPENSSH PRIVATE KEY-----" in answer.text
     assert answer.headers["Cache-Control"] == "no-store"
     assert "PRIVATE" not in browser_as("owner").get("/ssh-keys").text
 
 
-def test_rename_and_delete(browser_as, cast):
-    made = key(cast.owner)
+def test_ssh_key_page_renames_and_deletes(browser_as, cast):
+    made = create_key(cast.owner)
     address = f"/ssh-keys/{made.id}"
     assert "laptop" in browser_as("owner").get(address).text
     assert browser_as("owner").post(address, data={"name": "desktop", "comments": ""}).status_code == 303
@@ -65,8 +65,8 @@ def test_rename_and_delete(browser_as, cast):
     assert session.scalars(select(SshKey)).all() == []
 
 
-def test_outsiders_find_nothing(browser_as, cast):
-    made = key(cast.owner)
+def test_ssh_key_of_other_account_is_not_found(browser_as, cast):
+    made = create_key(cast.owner)
     outsider = browser_as("outsider")
     assert outsider.get(f"/ssh-keys/{made.id}").status_code == 404
     assert outsider.post(f"/ssh-keys/{made.id}", data={"name": "mine"}).status_code == 404
@@ -75,14 +75,14 @@ def test_outsiders_find_nothing(browser_as, cast):
     assert made.name == "laptop"
 
 
-def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
+def test_ssh_key_list_query_count_is_constant(browser_as, cast, queries):
     browser = browser_as("owner")
-    key(cast.owner)
+    create_key(cast.owner)
     queries.clear()
     browser.get("/ssh-keys")
     few = len(queries)
     for number in range(24):
-        key(cast.owner, f"key {number}")
+        create_key(cast.owner, f"key {number}")
     queries.clear()
     assert browser.get("/ssh-keys").text.count('class="name-cell"') == 25
     assert len(queries) == few
