@@ -2,26 +2,26 @@
 
 from panel.core.db import session
 from panel.models import Volume
-from tests.projects.test_api import ASSIGN, project  # noqa: F401  (a fixture)
+from tests.projects.test_api import ASSIGN_PATH, create_project  # noqa: F401  (a fixture)
 from tests.team.conftest import VIEW_PERMISSIONS
 from tests.volumes.conftest import billing_enabled, call_storage_api, place, plans, volume  # noqa: F401  (fixtures)
 
 
-def assign(as_, project_id, found, who="owner"):
-    body = {"resource_type": "volume", "resource_id": found.id, "project_id": project_id}
-    return as_(who, "POST", ASSIGN, json=body)
+def assign_volume(as_, project_id, volume, who="owner"):
+    body = {"resource_type": "volume", "resource_id": volume.id, "project_id": project_id}
+    return as_(who, "POST", ASSIGN_PATH, json=body)
 
 
-def test_a_volume_goes_into_a_project_and_out_of_it(api_as, volume, project):
-    made = project()
-    assert assign(api_as, made["id"], volume).status_code == 200
+def test_volume_is_assigned_and_removed(api_as, volume, create_project):
+    made = create_project()
+    assert assign_volume(api_as, made["id"], volume).status_code == 200
     assert session.get(Volume, volume.id).project_id == made["id"]
-    assert assign(api_as, None, volume).status_code == 200
+    assert assign_volume(api_as, None, volume).status_code == 200
     assert session.get(Volume, volume.id).project_id is None
 
 
-def test_what_can_be_put_there_is_listed_together(api_as, cast, volume, project):
-    made, instance = project(), cast.instance()
+def test_available_resources_list_instances_and_volumes(api_as, cast, volume, create_project):
+    made, instance = create_project(), cast.instance()
     path = f"/api/project/{made['id']}/available-resources"
     rows = api_as("owner", "GET", path).json["data"]
     assert [(row["resource_type"], row["resource_id"]) for row in rows] == [
@@ -29,23 +29,25 @@ def test_what_can_be_put_there_is_listed_together(api_as, cast, volume, project)
         ("volume", volume.id),
     ]
     assert rows[1]["name"] == volume.name
-    assign(api_as, made["id"], volume)
+    assign_volume(api_as, made["id"], volume)
     assert [row["resource_type"] for row in api_as("owner", "GET", path).json["data"]] == ["instance"]
 
 
-def test_others_volumes_are_not_found(api_as, cast, volume, project):
-    answer = assign(api_as, project(who="outsider")["id"], volume, "outsider")
+def test_volume_of_other_account_cannot_be_assigned(api_as, cast, volume, create_project):
+    answer = assign_volume(api_as, create_project(who="outsider")["id"], volume, "outsider")
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["resource_id"])
 
 
-def test_who_may_not_see_volumes_is_not_offered_them(api_as, volume, project, add_member):
-    made = project()
-    add_member("sorter", [each for each in VIEW_PERMISSIONS if each != "volumes.view"] + ["projects.view"])
+def test_available_volumes_require_view_permission(api_as, volume, create_project, add_member):
+    made = create_project()
+    add_member(
+        "sorter", [permission for permission in VIEW_PERMISSIONS if permission != "volumes.view"] + ["projects.view"]
+    )
     assert api_as("sorter", "GET", f"/api/project/{made['id']}/available-resources").json["total"] == 0
 
 
-def test_a_volume_is_made_in_a_project_and_moved_on_its_page(browser_as, call_storage_api, place, project, run_tasks):
-    made, browser = project(), browser_as("owner")
+def test_volume_pages_create_in_project_and_remove(browser_as, call_storage_api, place, create_project, run_tasks):
+    made, browser = create_project(), browser_as("owner")
     assert f'<option value="{made["id"]}" selected' in browser.get(f"/volumes/new?project={made['id']}").text
     answer = browser.post("/volumes/new", data={"name": "data", "project_id": made["id"], **place})
     path = answer.headers["Location"]
@@ -56,19 +58,19 @@ def test_a_volume_is_made_in_a_project_and_moved_on_its_page(browser_as, call_st
     out = {"resource_type": "volume", "resource_id": row.id, "project_id": ""}
     assert browser.post("/projects/assign", data=out).status_code == 303
     assert session.get(Volume, row.id).project_id is None
-    foreign = project(name="Theirs", who="outsider")
+    foreign = create_project(name="Theirs", who="outsider")
     refused = browser.post("/volumes/new", data={"name": "x", "project_id": foreign["id"], **place})
     assert (refused.status_code, 'id="wrong-project_id"' in refused.text) == (422, True)
 
 
-def test_the_list_is_filtered_by_project(api_as, browser_as, call_storage_api, place, volume, project, run_tasks):
-    made = project()
+def test_volume_list_filters_by_project(api_as, browser_as, call_storage_api, place, volume, create_project, run_tasks):
+    made = create_project()
     other = call_storage_api("POST", "volumes", name="elsewhere", **place).json["volume"]["id"]
     run_tasks()
-    assert assign(api_as, made["id"], volume).status_code == 200
+    assert assign_volume(api_as, made["id"], volume).status_code == 200
     page = browser_as("owner").get(f"/volumes?project={made['id']}").text
     assert (volume.id in page, other in page) == (True, False)
-    empty = project(name="Empty")
+    empty = create_project(name="Empty")
     assert "No volume matches" in browser_as("owner").get(f"/volumes?project={empty['id']}").text
     assert 'id="project"' not in browser_as("outsider").get("/volumes").text
     assert volume.id not in browser_as("outsider").get(f"/volumes?project={made['id']}").text
@@ -76,8 +78,8 @@ def test_the_list_is_filtered_by_project(api_as, browser_as, call_storage_api, p
     assert [each["id"] for each in found["data"]] == [volume.id]
 
 
-def test_a_project_shows_its_volumes_and_adds_them(browser_as, cast, volume, project):
-    made, browser, instance = project(), browser_as("owner"), cast.instance()
+def test_project_page_lists_and_adds_volumes(browser_as, cast, volume, create_project):
+    made, browser, instance = create_project(), browser_as("owner"), cast.instance()
     path = f"/projects/{made['id']}"
     sent = {"resource_id": instance.id, "volume_id": volume.id}
     assert f'name="volume_id" value="{volume.id}"' in browser.get(path).text
@@ -87,8 +89,10 @@ def test_a_project_shows_its_volumes_and_adds_them(browser_as, cast, volume, pro
     assert 'data-label="Volumes" class="text-end figures">1<' in browser.get("/projects").text
 
 
-def test_members_without_volumes_are_told_so(browser_as, volume, project, add_member):
-    made = project()
-    add_member("sorter", [each for each in VIEW_PERMISSIONS if each != "volumes.view"] + ["projects.view"])
+def test_project_page_hides_volumes_without_view_permission(browser_as, volume, create_project, add_member):
+    made = create_project()
+    add_member(
+        "sorter", [permission for permission in VIEW_PERMISSIONS if permission != "volumes.view"] + ["projects.view"]
+    )
     page = browser_as("sorter").get(f"/projects/{made['id']}").text
     assert ("it needs volumes.view" in page, volume.id in page) == (True, False)
