@@ -1,4 +1,4 @@
-"""Settings of the platform by the admin API (specification 4.11)."""
+"""Settings of the platform in the admin API (specification 4.11)."""
 
 import pytest
 
@@ -8,29 +8,42 @@ from panel.models import AuditEntry, Setting
 from panel.schemas.settings import SystemSettings
 from panel.services import settings
 
-PATH = "/api/v1/system/settings"
-GOOD = "192.0.2.7,198.51.100.0/24,2001:db8::1,2001:db8::/32"
+SETTINGS_PATH = "/api/v1/system/settings"
+VALID_SOURCES = "192.0.2.7,198.51.100.0/24,2001:db8::1,2001:db8::/32"
 
 
-def system(answer):
+def get_system_settings(answer):
     assert answer.status_code == 200, answer.text
     return answer.json["data"]["settings"]["system"]
 
 
-def test_all_settings_with_their_defaults(api_as):
+def test_settings_return_defaults(api_as):
     """OTH-06"""
-    found = system(api_as("admin", "GET", PATH))
+    found = get_system_settings(api_as("admin", "GET", SETTINGS_PATH))
     assert found["vnc_allowed_sources"] == ""
     assert found == {name: field.load_default for name, field in SystemSettings().fields.items()}
 
 
-def test_addresses_and_networks_are_kept(api_as):
+def test_vnc_allowed_sources_are_saved(api_as):
     """OTH-07"""
-    assert system(api_as("admin", "POST", PATH, json={"vnc_allowed_sources": GOOD}))["vnc_allowed_sources"] == GOOD
-    assert system(api_as("admin", "GET", PATH))["vnc_allowed_sources"] == GOOD
+    assert (
+        get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json={"vnc_allowed_sources": VALID_SOURCES}))[
+            "vnc_allowed_sources"
+        ]
+        == VALID_SOURCES
+    )
+    assert get_system_settings(api_as("admin", "GET", SETTINGS_PATH))["vnc_allowed_sources"] == VALID_SOURCES
     spaced = {"vnc_allowed_sources": " 192.0.2.7 , 192.0.2.8 "}
-    assert system(api_as("admin", "POST", PATH, json=spaced))["vnc_allowed_sources"] == "192.0.2.7,192.0.2.8"
-    assert system(api_as("admin", "POST", PATH, json={"vnc_allowed_sources": ""}))["vnc_allowed_sources"] == ""
+    assert (
+        get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json=spaced))["vnc_allowed_sources"]
+        == "192.0.2.7,192.0.2.8"
+    )
+    assert (
+        get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json={"vnc_allowed_sources": ""}))[
+            "vnc_allowed_sources"
+        ]
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,14 +53,14 @@ def test_addresses_and_networks_are_kept(api_as):
         *("2001:db8::/129", "fe80::1%eth0", "*", "any", "192.0.2.1-192.0.2.9", "192.0.2", "3232235777"),
     ],
 )
-def test_one_bad_entry_among_good_ones_saves_nothing(api_as, bad):
+def test_invalid_vnc_source_saves_nothing(api_as, bad):
     """OTH-07"""
-    api_as("admin", "POST", PATH, json={"vnc_allowed_sources": "192.0.2.7"})
+    api_as("admin", "POST", SETTINGS_PATH, json={"vnc_allowed_sources": "192.0.2.7"})
     body = {"vnc_allowed_sources": f"192.0.2.8,{bad},198.51.100.0/24", "rate_limit_requests": 5}
-    answer = api_as("admin", "POST", PATH, json=body)
+    answer = api_as("admin", "POST", SETTINGS_PATH, json=body)
     assert answer.status_code == 422
     assert bad in answer.json["errors"]["vnc_allowed_sources"][0]
-    kept = system(api_as("admin", "GET", PATH))
+    kept = get_system_settings(api_as("admin", "GET", SETTINGS_PATH))
     assert (kept["vnc_allowed_sources"], kept["rate_limit_requests"]) == ("192.0.2.7", 600)
 
 
@@ -66,36 +79,36 @@ def test_one_bad_entry_among_good_ones_saves_nothing(api_as, bad):
         ({"settings": {"system": {"nosuch": 1}}}, "nosuch"),
     ],
 )
-def test_wrong_values_name_their_field(api_as, body, field):
-    answer = api_as("admin", "POST", PATH, json=body)
+def test_invalid_settings_are_refused(api_as, body, field):
+    answer = api_as("admin", "POST", SETTINGS_PATH, json=body)
     assert answer.status_code == 422
     assert field in answer.json["errors"]
     assert session.query(Setting).count() == 0
 
 
-def test_what_is_not_sent_stays(api_as):
-    api_as("admin", "POST", PATH, json={"rate_limit_polls": 7, "require_second_factor": "operators"})
-    found = system(api_as("admin", "POST", PATH, json={"rate_limit_metrics": 8}))
+def test_missing_settings_are_unchanged(api_as):
+    api_as("admin", "POST", SETTINGS_PATH, json={"rate_limit_polls": 7, "require_second_factor": "operators"})
+    found = get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json={"rate_limit_metrics": 8}))
     assert (found["rate_limit_polls"], found["rate_limit_metrics"]) == (7, 8)
     assert found["require_second_factor"] == "operators"
-    assert system(api_as("admin", "POST", PATH, json={})) == found
+    assert get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json={})) == found
 
 
-def test_what_was_read_can_be_sent_back(api_as):
-    api_as("admin", "POST", PATH, json={"vnc_allowed_sources": GOOD})
-    read = api_as("admin", "GET", PATH).json["data"]
-    assert system(api_as("admin", "POST", PATH, json=read)) == read["settings"]["system"]
+def test_settings_answer_can_be_sent_back(api_as):
+    api_as("admin", "POST", SETTINGS_PATH, json={"vnc_allowed_sources": VALID_SOURCES})
+    read = api_as("admin", "GET", SETTINGS_PATH).json["data"]
+    assert get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json=read)) == read["settings"]["system"]
 
 
-def test_a_change_holds_at_once_and_is_remembered_for_seconds(api_as, queries):
-    api_as("admin", "POST", PATH, json={"rate_limit_metrics": 8})
+def test_settings_change_applies_at_once_and_is_cached(api_as, queries):
+    api_as("admin", "POST", SETTINGS_PATH, json={"rate_limit_metrics": 8})
     assert settings.get().rate_limit_metrics == 8
     queries.clear()
     assert settings.get().rate_limit_metrics == 8
     assert queries == []
 
 
-def test_another_process_follows_within_seconds(rolled_back_app, monkeypatch):
+def test_settings_cache_expires_after_seconds(rolled_back_app, monkeypatch):
     assert settings.get().rate_limit_polls == 1200
     session.merge(Setting(name="rate_limit_polls", value=7))
     session.flush()
@@ -106,8 +119,8 @@ def test_another_process_follows_within_seconds(rolled_back_app, monkeypatch):
     settings.invalidate()
 
 
-def test_who_changed_which_is_written_down(api_as):
-    api_as("admin", "POST", PATH, json={"vnc_allowed_sources": "192.0.2.7", "rate_limit_polls": 7})
+def test_settings_change_is_audited(api_as):
+    api_as("admin", "POST", SETTINGS_PATH, json={"vnc_allowed_sources": "192.0.2.7", "rate_limit_polls": 7})
     entry = session.query(AuditEntry).one()
     assert (entry.action, entry.object_type) == ("admin.system.update_settings", "settings")
     assert entry.changes.keys() == {"did", "fields"}
