@@ -1,4 +1,4 @@
-"""Hypervisor groups that are not for everybody: who may choose them, who sees them, and what goes on."""
+"""Hypervisor groups with restricted access: grants, visibility, and existing resources."""
 
 import pytest
 
@@ -6,72 +6,72 @@ from panel.core.db import session
 from panel.models import AuditEntry, HypervisorGroup, LocationGrant
 from panel.services import settings, volume_plans
 
-V1 = "/api/v1"
+ADMIN_API_PATH = "/api/v1"
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
 def path(cast):
-    return f"{V1}/hypervisor/group/{cast.location.id}"
+    return f"{ADMIN_API_PATH}/hypervisor/group/{cast.location.id}"
 
 
 @pytest.fixture
 def close_location(api_as, path):
-    def closed(*account_ids, public=False):
+    def close(*account_ids, public=False):
         body = {"public": public, "account_ids": list(account_ids)}
         answer = api_as("admin", "PUT", f"{path}/access", json=body)
         assert answer.status_code == 200, answer.text
         return answer.json["data"]
 
-    return closed
+    return close
 
 
-def order(as_, cast, who):
+def request_instance(as_, cast, who):
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
     return as_(who, "POST", "/api/cloud-service/instances", json=body)
 
 
-def visible_locations(as_, who):
+def list_locations(as_, who):
     return [each["name"] for each in as_(who, "GET", "/api/cloud-service/locations").json["data"]]
 
 
-def test_every_customer_may_choose_a_group_that_nobody_closed(api_as, cast, path):
+def test_public_group_is_visible_to_all_customers(api_as, cast, path):
     assert api_as("admin", "GET", path).json["data"]["public"] is True
-    assert visible_locations(api_as, "outsider") == ["lab"]
+    assert list_locations(api_as, "outsider") == ["lab"]
 
 
-def test_a_closed_group_is_an_unknown_location(api_as, cast, close_location):
-    """The same answers as for an id that does not exist: nothing tells that there is such a place."""
+def test_closed_location_is_like_unknown_location(api_as, cast, close_location):
+    """The answers are the same as for an unknown id, so they do not reveal the location."""
     assert close_location(cast.owner.id)["grants"] == 1
     assert (
-        visible_locations(api_as, "owner"),
-        visible_locations(api_as, "member"),
-        visible_locations(api_as, "outsider"),
+        list_locations(api_as, "owner"),
+        list_locations(api_as, "member"),
+        list_locations(api_as, "outsider"),
     ) == (["lab"], ["lab"], [])
     place = f"/api/cloud-service/location/{cast.location.id}/plan-groups"
     unknown = f"/api/cloud-service/location/{UNKNOWN_ID}/plan-groups"
     refused, missing = api_as("outsider", "GET", place), api_as("outsider", "GET", unknown)
     assert (refused.status_code, refused.json) == (404, missing.json)
     assert api_as("owner", "GET", place).status_code == 200
-    refused = order(api_as, cast, "outsider")
+    refused = request_instance(api_as, cast, "outsider")
     other = {"location_id": UNKNOWN_ID, "plan_id": cast.plan.id}
     assert refused.status_code == 422
     assert refused.json == api_as("outsider", "POST", "/api/cloud-service/instances", json=other).json
-    assert order(api_as, cast, "owner").status_code == 200
-    assert order(api_as, cast, "member").status_code == 200
+    assert request_instance(api_as, cast, "owner").status_code == 200
+    assert request_instance(api_as, cast, "member").status_code == 200
 
 
-def test_self_provisioning_tells_no_more_of_it(api_as, cast, close_location):
-    """Not even whether a plan is there."""
+def test_self_provisioning_does_not_reveal_closed_location(api_as, cast, close_location):
+    """The answer does not reveal whether the plan exists."""
     settings.update({"billing_enabled": True})
     close_location(cast.owner.id)
-    order = {"location_id": cast.location.id, "plan_id": UNKNOWN_ID}
-    told = [
-        api_as("outsider", "POST", "/api/self-provisioning/instances", json={**order, "location_id": place})
+    body = {"location_id": cast.location.id, "plan_id": UNKNOWN_ID}
+    answers = [
+        api_as("outsider", "POST", "/api/self-provisioning/instances", json={**body, "location_id": place})
         for place in (cast.location.id, UNKNOWN_ID)
     ]
-    assert (told[0].status_code, told[0].json) == (422, told[1].json)
-    assert list(told[0].json["errors"]) == ["location_id"]
+    assert (answers[0].status_code, answers[0].json) == (422, answers[1].json)
+    assert list(answers[0].json["errors"]) == ["location_id"]
 
 
 def test_closed_location_refuses_volumes(api_as, cast, close_location):
@@ -89,13 +89,13 @@ def test_closed_location_refuses_volumes(api_as, cast, close_location):
     assert answer.json["success"]
 
 
-def test_an_operator_who_creates_for_a_customer_minds_the_grant_unless_a_hypervisor_is_named(
-    api_as, cast, close_location
-):
+def test_operator_create_requires_grant_or_hypervisor(api_as, cast, close_location):
     close_location()
     body = {"user_id": cast.outsider.id, "location_id": cast.location.id, "plan_id": cast.plan.id}
-    assert api_as("admin", "POST", f"{V1}/instances", json=body).json["errors"].keys() == {"location_id"}
-    assert api_as("admin", "POST", f"{V1}/instances", json={**body, "hypervisor_id": cast.node.id}).status_code in (
+    assert api_as("admin", "POST", f"{ADMIN_API_PATH}/instances", json=body).json["errors"].keys() == {"location_id"}
+    assert api_as(
+        "admin", "POST", f"{ADMIN_API_PATH}/instances", json={**body, "hypervisor_id": cast.node.id}
+    ).status_code in (
         200,
         201,
     )
@@ -111,14 +111,14 @@ def test_closed_location_keeps_existing_instances(api_as, cast, close_location, 
     assert api_as("outsider", "POST", f"/api/instance/{made.id}/power/restart").status_code == 200
 
 
-def test_grants_are_listed_searched_and_taken_back(api_as, cast, close_location, path, queries):
+def test_grants_are_listed_searched_and_revoked(api_as, cast, close_location, path, queries):
     close_location(cast.owner.id, cast.outsider.id)
     rows = api_as("admin", "GET", f"{path}/grants").json["data"]
     assert [row["email"] for row in rows] == ["outsider@example.com", "owner@example.com"]
     assert [row["account_id"] for row in api_as("admin", "GET", f"{path}/grants?search=out").json["data"]] == [
         cast.outsider.id
     ]
-    one = f"{V1}/user/{cast.outsider.id}/hypervisor-groups"
+    one = f"{ADMIN_API_PATH}/user/{cast.outsider.id}/hypervisor-groups"
     (group,) = api_as("admin", "GET", one).json["data"]
     assert (group["id"], group["public"], group["granted"]) == (cast.location.id, False, True)
     for _ in range(2):
@@ -127,11 +127,11 @@ def test_grants_are_listed_searched_and_taken_back(api_as, cast, close_location,
     for _ in range(2):
         assert api_as("admin", "PUT", f"{one}/{cast.location.id}").status_code == 200
     assert session.query(LocationGrant).count() == 2
-    assert visible_locations(api_as, "outsider") == ["lab"]
+    assert list_locations(api_as, "outsider") == ["lab"]
 
 
-def test_the_log_names_the_group_and_whose_deed_it_was(api_as, cast):
-    api_as("admin", "PUT", f"{V1}/user/{cast.outsider.id}/hypervisor-groups/{cast.location.id}")
+def test_grant_change_is_audited(api_as, cast):
+    api_as("admin", "PUT", f"{ADMIN_API_PATH}/user/{cast.outsider.id}/hypervisor-groups/{cast.location.id}")
     entry = session.query(AuditEntry).one()
     assert (entry.object_type, entry.object_id, entry.changes["fields"]) == (
         "hypervisor_group",
@@ -140,43 +140,45 @@ def test_the_log_names_the_group_and_whose_deed_it_was(api_as, cast):
     )
 
 
-def test_members_of_teams_use_what_their_owner_may(api_as, cast, close_location, path):
-    refused = api_as("admin", "PUT", f"{V1}/user/{cast.member.id}/hypervisor-groups/{cast.location.id}")
+def test_team_members_use_grants_of_owner(api_as, cast, close_location, path):
+    refused = api_as("admin", "PUT", f"{ADMIN_API_PATH}/user/{cast.member.id}/hypervisor-groups/{cast.location.id}")
     assert (refused.status_code, refused.json["errors"].keys()) == (422, {"account_id"})
     body = {"public": False, "account_ids": [cast.member.id]}
     assert api_as("admin", "PUT", f"{path}/access", json=body).json["errors"].keys() == {"account_ids"}
-    found = {row["email"] for row in api_as("admin", "GET", f"{V1}/grantable-account-owners").json["data"]}
+    found = {row["email"] for row in api_as("admin", "GET", f"{ADMIN_API_PATH}/grantable-account-owners").json["data"]}
     assert found == {"owner@example.com", "outsider@example.com"}
-    assert len(api_as("admin", "GET", f"{V1}/grantable-account-owners?search=outs").json["data"]) == 1
+    assert len(api_as("admin", "GET", f"{ADMIN_API_PATH}/grantable-account-owners?search=outs").json["data"]) == 1
 
 
-def test_how_many_a_change_would_touch(api_as, cast, close_location, path):
+def test_affected_count_of_access_change(api_as, cast, close_location, path):
     cast.instance("outsider"), cast.instance("outsider")
     cast.instance("owner")
-    count = lambda **body: api_as("admin", "POST", f"{path}/affected-count", json=body).json["data"]  # noqa: E731
-    assert count(public=False) == {"accounts": 2, "accounts_with_instances": 2, "instances": 3}
-    assert count(public=False, account_ids=[cast.owner.id]) == {
+    count_affected = lambda **body: api_as("admin", "POST", f"{path}/affected-count", json=body).json["data"]  # noqa: E731
+    assert count_affected(public=False) == {"accounts": 2, "accounts_with_instances": 2, "instances": 3}
+    assert count_affected(public=False, account_ids=[cast.owner.id]) == {
         "accounts": 1,
         "accounts_with_instances": 1,
         "instances": 2,
     }
-    assert count(public=True) == {"accounts": 0, "accounts_with_instances": 0, "instances": 0}
+    assert count_affected(public=True) == {"accounts": 0, "accounts_with_instances": 0, "instances": 0}
     close_location(cast.outsider.id)
-    assert count(public=False, account_ids=[]) == {"accounts": 1, "accounts_with_instances": 1, "instances": 2}
+    assert count_affected(public=False, account_ids=[]) == {"accounts": 1, "accounts_with_instances": 1, "instances": 2}
     assert session.get(HypervisorGroup, cast.location.id).public is False
 
 
-def test_ids_that_are_not_there(api_as, cast, path):
+def test_unknown_ids_are_refused(api_as, cast, path):
     unknown = "0199c0a8-0000-7000-8000-000000000000"
     body = {"public": False, "account_ids": [unknown]}
     assert api_as("admin", "PUT", f"{path}/access", json=body).json["errors"].keys() == {"account_ids"}
     for method in ("PUT", "DELETE"):
         for account, group in ((unknown, cast.location.id), (cast.owner.id, unknown)):
-            assert api_as("admin", method, f"{V1}/user/{account}/hypervisor-groups/{group}").status_code == 404
+            assert (
+                api_as("admin", method, f"{ADMIN_API_PATH}/user/{account}/hypervisor-groups/{group}").status_code == 404
+            )
     assert session.get(HypervisorGroup, cast.location.id).public is True
 
 
-def test_the_list_of_grants_costs_the_same_for_many(api_as, cast, close_location, path, queries):
+def test_grant_list_query_count_is_constant(api_as, cast, close_location, path, queries):
     close_location(cast.owner.id)
     api_as("admin", "GET", f"{path}/grants")
     queries.clear()

@@ -1,11 +1,11 @@
-"""The page that says who may choose a location."""
+"""The page of grants for a location."""
 
 from panel.core.db import session
 from panel.models import HypervisorGroup, LocationGrant
 from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
 
-def test_a_location_is_closed_granted_and_opened_again(browser_as, cast):
+def test_location_access_page_close_grant_revoke_and_open(browser_as, cast):
     operator, place = browser_as("admin"), f"/admin/locations/{cast.location.id}/access"
     cast.instance("outsider")
     assert f'href="{place}"' in operator.get(f"/admin/locations/{cast.location.id}").text
@@ -32,7 +32,7 @@ def test_a_location_is_closed_granted_and_opened_again(browser_as, cast):
     assert "Laboratory" in browser_as("outsider").get("/instances/new").text
 
 
-def test_who_may_only_read_cannot_change_it(browser_as, cast):
+def test_support_operator_cannot_change_access(browser_as, cast):
     cast.admin.operator_role = "support"
     session.commit()
     operator, place = browser_as("admin"), f"/admin/locations/{cast.location.id}/access"
