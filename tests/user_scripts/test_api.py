@@ -1,4 +1,4 @@
-"""User scripts by the APIs: stored, changed, and named in deploys."""
+"""User scripts in both APIs, and their use in deployments."""
 
 import json
 
@@ -7,39 +7,41 @@ import pytest
 from panel.core.db import session
 from panel.models import Task, UserScript
 
-SCRIPT = {"name": "web", "type": "bash", "content": "#!/bin/sh\ntouch /ran\n", "description": "", "shebang": ""}
+SCRIPT_BODY = {"name": "web", "type": "bash", "content": "#!/bin/sh\ntouch /ran\n", "description": "", "shebang": ""}
 
 
-def create(as_, who="owner", **values):
-    return as_(who, "POST", "/api/user-scripts", json={**SCRIPT, **values})
+def create_script(as_, who="owner", **values):
+    return as_(who, "POST", "/api/user-scripts", json={**SCRIPT_BODY, **values})
 
 
-def test_a_script_comes_back_as_it_was_sent(api_as):
-    """TF sends all five keys, and needs each back."""
-    script = create(api_as).json["script"]
-    assert SCRIPT.items() <= script.items()
+def test_script_is_returned_as_sent(api_as):
+    """Terraform sends all five keys and expects them in the answer."""
+    script = create_script(api_as).json["script"]
+    assert SCRIPT_BODY.items() <= script.items()
     assert api_as("owner", "GET", "/api/user-scripts").json["data"] == [script]
     assert api_as("owner", "GET", f"/api/user-script/{script['id']}").json["script"] == script
-    least = api_as("owner", "POST", "/api/user-scripts", json={key: SCRIPT[key] for key in ("name", "type", "content")})
+    least = api_as(
+        "owner", "POST", "/api/user-scripts", json={key: SCRIPT_BODY[key] for key in ("name", "type", "content")}
+    )
     assert (least.json["script"]["description"], least.json["script"]["shebang"]) == ("", "")
 
 
-def test_lines_end_as_in_unix_and_the_last_one_is_kept(api_as):
-    assert create(api_as, content="#!/bin/sh\r\necho a\r\n").json["script"]["content"] == "#!/bin/sh\necho a\n"
-    assert create(api_as, content="echo\ta").json["script"]["content"] == "echo\ta"
+def test_script_line_endings_are_normalized(api_as):
+    assert create_script(api_as, content="#!/bin/sh\r\necho a\r\n").json["script"]["content"] == "#!/bin/sh\necho a\n"
+    assert create_script(api_as, content="echo\ta").json["script"]["content"] == "echo\ta"
 
 
-def test_the_content_is_encrypted(api_as):
-    create(api_as, content="a secret of mine")
+def test_script_content_is_encrypted(api_as):
+    create_script(api_as, content="a secret of mine")
     raw = session.connection().exec_driver_sql("select * from user_scripts").one()
     assert "a secret of mine" not in str(raw)
 
 
-def test_change_and_remove(api_as):
-    script = create(api_as, description="a note").json["script"]
+def test_script_update_and_delete(api_as):
+    script = create_script(api_as, description="a note").json["script"]
     path = f"/api/user-script/{script['id']}"
     changed = api_as("owner", "PATCH", path, json={"name": "db", "description": ""}).json["script"]
-    assert (changed["name"], changed["description"], changed["content"]) == ("db", "", SCRIPT["content"])
+    assert (changed["name"], changed["description"], changed["content"]) == ("db", "", SCRIPT_BODY["content"])
     assert "name, type, content" in api_as("owner", "PATCH", path, json={"id": "x"}).json["errors"]["id"][0]
     assert api_as("owner", "DELETE", path).json["success"] is True
     assert api_as("owner", "GET", path).status_code == 404
@@ -63,14 +65,14 @@ def test_change_and_remove(api_as):
         ("surprise", 1),
     ],
 )
-def test_bad_scripts_name_their_field(api_as, field, value):
-    answer = create(api_as, **{field: value})
+def test_invalid_scripts_are_refused(api_as, field, value):
+    answer = create_script(api_as, **{field: value})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
     assert api_as("owner", "GET", "/api/user-scripts").json["total"] == 0
 
 
-def test_others_do_not_see_it(api_as):
-    script = create(api_as).json["script"]
+def test_script_of_other_account_is_not_found(api_as):
+    script = create_script(api_as).json["script"]
     path = f"/api/user-script/{script['id']}"
     assert api_as("outsider", "GET", "/api/user-scripts").json["total"] == 0
     assert api_as("outsider", "GET", path).status_code == 404
@@ -80,8 +82,8 @@ def test_others_do_not_see_it(api_as):
     assert api_as("viewer", "PATCH", path, json={"name": "mine"}).status_code == 403
 
 
-def test_operators_see_whose_it_is_and_not_what_it_says(api_as):
-    script = create(api_as, content="a secret of mine").json["script"]
+def test_operators_see_script_owner_but_not_content(api_as):
+    script = create_script(api_as, content="a secret of mine").json["script"]
     listed = api_as("admin", "GET", "/api/v1/user-scripts")
     assert [(row["id"], row["owner"]) for row in listed.json["data"]] == [(script["id"], "owner@example.com")]
     assert "a secret of mine" not in listed.text
@@ -89,9 +91,9 @@ def test_operators_see_whose_it_is_and_not_what_it_says(api_as):
     assert api_as("admin", "DELETE", f"/api/v1/user-script/{script['id']}").status_code == 404
 
 
-def test_a_deploy_hands_them_to_the_first_boot_in_their_order(api_as, cast, run_tasks, node):
+def test_deploy_passes_scripts_to_first_boot_in_order(api_as, cast, run_tasks, node):
     """INS-46"""
-    ids = [create(api_as, name=name, content=f"echo {name}").json["script"]["id"] for name in ("b", "a")]
+    ids = [create_script(api_as, name=name, content=f"echo {name}").json["script"]["id"] for name in ("b", "a")]
     instance = cast.instance()
     body = {"image_id": cast.image.id, "user_scripts": [*ids, ids[0]], "cloudcfg": "runcmd: [echo first]"}
     answer = api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body)
@@ -107,9 +109,9 @@ def test_a_deploy_hands_them_to_the_first_boot_in_their_order(api_as, cast, run_
 
 
 @pytest.mark.parametrize("call", ["deploy", "reinstall"])
-def test_foreign_scripts_are_refused_to_customers_alone(api_as, cast, run_tasks, call):
+def test_foreign_scripts_are_refused_except_for_operators(api_as, cast, run_tasks, call):
     """INS-49, INS-51"""
-    foreign = create(api_as, "outsider").json["script"]["id"]
+    foreign = create_script(api_as, "outsider").json["script"]["id"]
     instance = cast.instance()
     path = f"/instance/{instance.id}/{call}"
     if call == "reinstall":
@@ -121,8 +123,8 @@ def test_foreign_scripts_are_refused_to_customers_alone(api_as, cast, run_tasks,
     assert api_as("admin", "POST", f"/api/v1{path}", json=body).json["data"]["task_id"]
 
 
-def test_a_script_that_is_removed_meanwhile_fails_the_deploy(api_as, cast, run_tasks):
-    script = create(api_as).json["script"]
+def test_deleted_script_fails_queued_deployment(api_as, cast, run_tasks):
+    script = create_script(api_as).json["script"]
     instance = cast.instance()
     body = {"image_id": cast.image.id, "user_scripts": [script["id"]]}
     api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body)
@@ -132,14 +134,14 @@ def test_a_script_that_is_removed_meanwhile_fails_the_deploy(api_as, cast, run_t
     assert (shown["state"], "script was deleted" in shown["last_error"]) == ("pending", True)
 
 
-def test_the_list_takes_the_same_queries_for_many(api_as, queries):
+def test_script_list_query_count_is_constant(api_as, queries):
     for surface, who in (("/api", "owner"), ("/api/v1", "admin")):
-        create(api_as)
+        create_script(api_as)
         queries.clear()
         api_as(who, "GET", f"{surface}/user-scripts")
         few = len(queries)
         for number in range(5):
-            create(api_as, name=f"s{number}")
+            create_script(api_as, name=f"s{number}")
         queries.clear()
         api_as(who, "GET", f"{surface}/user-scripts")
         assert len(queries) == few

@@ -7,13 +7,13 @@ from panel.models import Instance, Member, Task, UserScript
 from panel.services import user_scripts
 
 
-def script(account, name="web", content="echo ready"):
+def create_script(account, name="web", content="echo ready"):
     made = user_scripts.create(account, name=name, type="bash", content=content)
     session.commit()
     return made
 
 
-def test_add_edit_and_delete(browser_as, cast):
+def test_script_pages_create_to_delete(browser_as, cast):
     browser = browser_as("owner")
     assert "No user script yet" in browser.get("/user-scripts").text
     sent = {"name": "web", "type": "bash", "content": "echo a\r\necho b\r\n", "shebang": "", "description": "a note"}
@@ -29,7 +29,7 @@ def test_add_edit_and_delete(browser_as, cast):
     assert session.scalars(select(UserScript)).all() == []
 
 
-def test_what_is_wrong_stands_beside_its_field(browser_as):
+def test_form_errors_appear_at_fields(browser_as):
     answer = browser_as("owner").post(
         "/user-scripts/new", data={"name": "", "type": "bash", "content": "#cloud-config\n- a"}
     )
@@ -41,8 +41,8 @@ def test_what_is_wrong_stands_beside_its_field(browser_as):
     assert "Must be a YAML mapping." in answer.text
 
 
-def test_outsiders_find_nothing(browser_as, cast):
-    made = script(cast.owner, "of the owner")
+def test_script_of_other_account_is_not_found(browser_as, cast):
+    made = create_script(cast.owner, "of the owner")
     outsider = browser_as("outsider")
     assert outsider.get(f"/user-scripts/{made.id}").status_code == 404
     assert outsider.post(f"/user-scripts/{made.id}", data={"name": "mine"}).status_code == 404
@@ -50,8 +50,8 @@ def test_outsiders_find_nothing(browser_as, cast):
     assert made.name not in outsider.get("/user-scripts").text
 
 
-def test_a_new_instance_runs_those_that_were_ticked(browser_as, cast):
-    first, second = script(cast.owner, "a first"), script(cast.owner, "b second")
+def test_new_instance_uses_selected_scripts(browser_as, cast):
+    first, second = create_script(cast.owner, "a first"), create_script(cast.owner, "b second")
     browser = browser_as("owner")
     assert f'name="user_scripts" value="{first.id}"' in browser.get("/instances/new").text
     wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "image_id": cast.image.id}
@@ -61,8 +61,8 @@ def test_a_new_instance_runs_those_that_were_ticked(browser_as, cast):
     assert task.arguments["user_scripts"] == [second.id]
 
 
-def test_who_may_not_see_scripts_is_offered_none(browser_as, cast):
-    made = script(cast.owner)
+def test_new_instance_form_hides_scripts_without_view_permission(browser_as, cast):
+    made = create_script(cast.owner)
     role = session.scalar(select(Member).where(Member.account_id == cast.member.id)).role
     assert f'value="{made.id}"' in browser_as("member").get("/instances/new").text
     role.permissions = [each for each in role.permissions if each != "user_scripts.view"]
@@ -70,14 +70,14 @@ def test_who_may_not_see_scripts_is_offered_none(browser_as, cast):
     assert f'value="{made.id}"' not in browser_as("member").get("/instances/new").text
 
 
-def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
+def test_script_list_query_count_is_constant(browser_as, cast, queries):
     browser = browser_as("owner")
-    script(cast.owner)
+    create_script(cast.owner)
     queries.clear()
     browser.get("/user-scripts")
     few = len(queries)
     for number in range(24):
-        script(cast.owner, f"script {number}")
+        create_script(cast.owner, f"script {number}")
     queries.clear()
     assert browser.get("/user-scripts").text.count('class="name-cell"') == 25
     assert len(queries) == few
