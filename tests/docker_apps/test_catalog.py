@@ -8,7 +8,7 @@ import yaml
 from panel.core.errors import Invalid, NotFound
 from panel.services import docker_apps
 
-VARIABLE = re.compile(r"\$\{(\w+)[^}]*\}|\$(\w+)")
+VARIABLE_PATTERN = re.compile(r"\$\{(\w+)[^}]*\}|\$(\w+)")
 SERVICE_KEYS = {"image", "restart", "ports", "environment", "volumes", "depends_on", "command"}
 CUSTOM_COMPOSE_FILE = """\
 x-logging: &common
@@ -80,7 +80,7 @@ def test_catalog_app_is_valid(app):
     for words in (app.name, app.category, app.description):
         assert words.strip() == words
         assert len(words) <= 180
-    used = {name for found in VARIABLE.findall(text) for name in found if name}
+    used = {name for found in VARIABLE_PATTERN.findall(text) for name in found if name}
     assert used == {each.name for each in app.variables} == set(environment)
     named = {volume.split(":")[0] for each in content["services"].values() for volume in each.get("volumes", ())}
     assert {name for name in named if not name.startswith("/")} == set(content.get("volumes", {}))

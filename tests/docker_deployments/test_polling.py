@@ -146,7 +146,7 @@ def test_poll_skips_nodes_without_docker(docker_client, cast):
 
 
 def test_app_of_stopped_instance_is_removed_later(docker_ready):
-    """The answer mentions it."""
+    """The answer of the removal says that the containers are removed later."""
     found = docker_ready.deploy()
     docker_ready.power("poweroff")
     answer = docker_ready.request("DELETE", f"/{found['id']}")

@@ -42,7 +42,7 @@ def make_node_unreachable(dock):
     session.commit()
 
 
-STATES = [
+INSTANCE_STATES = [
     (suspend_instance, 409, "suspended"),
     (start_migration, 409, "task_running"),
     (power_off, 422, "not_running"),
@@ -53,7 +53,7 @@ STATES = [
 
 
 @pytest.mark.parametrize("who", CALLERS)
-@pytest.mark.parametrize(("state", "status", "reason"), STATES)
+@pytest.mark.parametrize(("state", "status", "reason"), INSTANCE_STATES)
 def test_docker_actions_are_refused_in_instance_state(docker_ready, state, status, reason, who):
     """Reference: docker; a stopped instance is a 422 there."""
     found = docker_ready.deploy()

@@ -54,11 +54,11 @@ def discovered_machine(unmanaged_machine, node, discover):
 
 @pytest.fixture
 def import_machine(api_as, path, cast):
-    def ask(name="old-web", **body):
+    def request_import(name="old-web", **body):
         wanted = {"user_id": cast.owner.id, "plan_id": cast.plan.id, **body}
         return api_as("admin", "POST", f"{path}/import/{name}", json=wanted)
 
-    return ask
+    return request_import
 
 
 def wait_for_task(answer, work):
@@ -67,7 +67,7 @@ def wait_for_task(answer, work):
     return session.get(Task, answer.json["data"]["task_id"])
 
 
-def imported_instance():
+def load_imported_instance():
     return session.get(Instance, UNMANAGED_ID, populate_existing=True)
 
 
@@ -89,7 +89,7 @@ def test_imported_machine_behaves_like_instance(
     answer = import_machine(display_name="Shop")
     assert answer.json["data"]["instance_id"] == UNMANAGED_ID
     assert wait_for_task(answer, run_tasks).status == "completed"
-    instance = imported_instance()
+    instance = load_imported_instance()
     assert (instance.display_name, instance.state, instance.account_id) == ("Shop", "stopped", cast.owner.id)
     assert (instance.cpu_cores, instance.ram, instance.storage) == (cast.plan.cpu_cores, cast.plan.ram, 6)
     assert [(disk.name, disk.size, disk.position) for disk in instance.disks] == [
@@ -131,7 +131,7 @@ def test_imported_instance_deletion_removes_only_its_disks(api_as, import_machin
     wait_for_task(import_machine(), run_tasks)
     api_as("admin", "DELETE", f"/api/v1/instance/{UNMANAGED_ID}")
     run_tasks()
-    assert imported_instance() is None
+    assert load_imported_instance() is None
     assert node.machines() == []
     assert {disk.name for disk in node.disks("default")} == {"theirs.qcow2", "old-web.iso"}
     assert session.scalar(select(Address.interface_id).where(Address.ip == IP)) is None
@@ -143,7 +143,7 @@ def test_reinstall_replaces_imported_system(api_as, import_machine, discovered_m
     answer = api_as("owner", "POST", f"/api/instance/{UNMANAGED_ID}/reinstall", json={"image_id": cast.image.id})
     assert answer.status_code in (200, 202), answer.text
     run_tasks()
-    instance = imported_instance()
+    instance = load_imported_instance()
     assert (instance.state, instance.disks[0].name.startswith(f"{instance.name}-0")) == ("running", True)
     assert node.seed_of(UNMANAGED_ID) is not None
     assert "old-web.qcow2" not in {disk.name for disk in node.disks("default")}
@@ -168,7 +168,7 @@ def test_import_refuses_too_small_plan(import_machine, discovered_machine, node,
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {"plan_id"}), fact
     assert import_machine(plan_id=UNMANAGED_ID).status_code == 422
     assert import_machine(user_id=UNMANAGED_ID).json["errors"].keys() == {"user_id"}
-    assert (imported_instance(), node.definition_of(UNMANAGED_ID)) == (None, before)
+    assert (load_imported_instance(), node.definition_of(UNMANAGED_ID)) == (None, before)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_import_requires_ips_when_addresses_are_unknown(import_machine, unmanage
     discover()
     assert "not known" in import_machine().json["errors"]["ips"][0]
     wait_for_task(import_machine(ips=[]), run_tasks)
-    assert (imported_instance().addresses, imported_instance().ipv4) == ([], None)
+    assert (load_imported_instance().addresses, load_imported_instance().ipv4) == ([], None)
 
 
 def test_imported_ipv6_address_is_not_allocated_again(import_machine, discovered_machine, cast, run_tasks):
@@ -209,7 +209,7 @@ def test_imported_ipv6_address_is_not_allocated_again(import_machine, discovered
     session.commit()
     taken = first.ip.replace(first.ip.rpartition(":")[2], f"{int(first.ip.rpartition(':')[2], 16) + 1:x}")
     wait_for_task(import_machine(ips=[taken, IP]), run_tasks)
-    assert (imported_instance().ipv6, imported_instance().ipv4) == (taken, IP)
+    assert (load_imported_instance().ipv6, load_imported_instance().ipv4) == (taken, IP)
     following = [each.ip for each in subnets.allocate(group, 6, 3)]
     assert first.ip in following
     assert taken not in following
@@ -227,10 +227,14 @@ def test_running_machine_is_not_imported(import_machine, unmanaged_machine, node
     node.power_off(UNMANAGED_ID)
     discover()
     asked = import_machine(ips=[IP])
-    node.start(UNMANAGED_ID)  # meanwhile
+    node.start(UNMANAGED_ID)  # before the task runs
     before = node.definition_of(UNMANAGED_ID)
     assert "runs" in wait_for_task(asked, run_tasks).error
-    assert (imported_instance(), node.power(UNMANAGED_ID), node.definition_of(UNMANAGED_ID)) == (None, Power.on, before)
+    assert (load_imported_instance(), node.power(UNMANAGED_ID), node.definition_of(UNMANAGED_ID)) == (
+        None,
+        Power.on,
+        before,
+    )
 
 
 def test_import_requires_discovery(import_machine, unmanaged_machine, cast, api_as, path):
@@ -313,7 +317,7 @@ def test_import_page_shows_and_imports_machine(browser_as, cast, discovered_mach
     sent = operator.post(f"{page}/{UNMANAGED_ID}/import", data={**wanted, "owner": cast.owner.email})
     assert (sent.status_code, "/admin/tasks/" in sent.location) == (303, True)
     run_tasks()
-    assert (imported_instance().display_name, imported_instance().ipv4) == ("Shop", IP)
+    assert (load_imported_instance().display_name, load_imported_instance().ipv4) == ("Shop", IP)
     assert operator.get(f"{page}/{UNMANAGED_ID}/import").status_code == 404
 
 

@@ -11,7 +11,7 @@ from tests.hypervisors.test_imports import (  # noqa: F401  (fixtures)
     discover,
     discovered_machine,
     import_machine,
-    imported_instance,
+    load_imported_instance,
     path,
     unmanaged_machine,
     wait_for_task,
@@ -32,7 +32,7 @@ def assert_unchanged(discovered_machine, node):
     before = node.definition_of(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
 
     def check():
-        assert imported_instance() is None
+        assert load_imported_instance() is None
         after = node.definition_of(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
         assert after == before
         assert session.scalar(select(func.count()).select_from(Task).where(Task.rollback_pending)) == 0
@@ -68,7 +68,7 @@ def test_failed_import_call_leaves_machine_unchanged(
     assert wait_for_task(import_machine(), run_tasks).status == "completed"
     manual_reaper.advance(60)
     run_tasks()
-    assert node.definition_of(UNMANAGED_ID)[0] == imported_instance().name
+    assert node.definition_of(UNMANAGED_ID)[0] == load_imported_instance().name
 
 
 def test_failed_import_revert_is_repeated(import_machine, assert_unchanged, node, run_tasks, manual_reaper):
@@ -93,7 +93,7 @@ def test_import_runs_remaining_rollback_of_previous_import(import_machine, disco
     name = node.definition_of(UNMANAGED_ID)[0]
     assert name != "old-web"
     second_task = wait_for_task(import_machine(), run_tasks)
-    assert (second_task.status, imported_instance().name) == ("completed", node.definition_of(UNMANAGED_ID)[0])
+    assert (second_task.status, load_imported_instance().name) == ("completed", node.definition_of(UNMANAGED_ID)[0])
     assert session.scalar(select(func.count()).select_from(Task).where(Task.rollback_pending)) == 0
 
 
@@ -128,7 +128,7 @@ def test_import_of_killed_worker_completes_in_second_attempt(
     manual_reaper.advance(60)
     run_tasks()
     assert (reload_task(task).status, reload_task(task).attempt) == ("completed", 2)
-    assert node.definition_of(UNMANAGED_ID)[0] == imported_instance().name
+    assert node.definition_of(UNMANAGED_ID)[0] == load_imported_instance().name
 
 
 def test_import_after_repeated_worker_loss_leaves_machine_unchanged(
