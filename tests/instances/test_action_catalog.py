@@ -8,7 +8,7 @@ from panel.services.instances import action_catalog
 from panel.services.instances.action_catalog import ACTIONS
 
 
-def test_bulk_actions_of_customers_need_a_permission_each_and_others_are_the_operators():
+def test_customer_bulk_actions_have_permissions_and_exclude_suspend():
     assert set(action_catalog.OPERATOR_BULK_ACTIONS) - set(action_catalog.CUSTOMER_BULK_ACTIONS) == {
         "suspend",
         "unsuspend",
@@ -17,14 +17,14 @@ def test_bulk_actions_of_customers_need_a_permission_each_and_others_are_the_ope
 
 
 @pytest.mark.parametrize("name", ["start", "stop", "shutdown", "poweroff"])
-def test_power_action_that_changes_nothing_is_disabled_and_answers_the_same_sentence(rolled_back_app, cast, name):
+def test_noop_power_action_is_disabled_with_result_message(rolled_back_app, cast, name):
     instance, action = cast.instance(), ACTIONS[name]
     instance.deployed, instance.power = True, action.noop_power
     assert action_catalog.disabled_reason(instance, action) == action.result_message(None) != ""
     assert instances.run_power_action(instance, name, actor="somebody") is None
 
 
-def test_confirmations_name_the_instance_and_its_owner(rolled_back_app, cast):
+def test_confirmations_name_instance_and_owner(rolled_back_app, cast):
     instance = cast.instance()
     assert instance.display_name in ACTIONS["restart"].get_confirmation(instance)
     assert instance.account.email in ACTIONS["suspend"].get_confirmation(instance)

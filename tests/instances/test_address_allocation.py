@@ -1,4 +1,4 @@
-"""Prefixes and private addresses of an instance: what a plan promises is given, or nothing is."""
+"""Prefixes and private addresses of an instance: all that the plan includes are allocated, or none."""
 
 import pytest
 from sqlalchemy import select
@@ -21,7 +21,7 @@ def address_pools(cast):
 
 
 @pytest.fixture
-def deployed(api_as, cast, address_pools, run_tasks):
+def deployed_instance(api_as, cast, address_pools, run_tasks):
     instance = cast.instance()
     api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
@@ -37,10 +37,10 @@ def get_instance(as_, instance):
     return as_("owner", "GET", f"/api/instance/{instance.id}").json
 
 
-# --- creating
+# --- create
 
 
-def test_an_instance_comes_with_what_its_plan_promises(api_as, cast, address_pools):
+def test_instance_gets_addresses_and_prefixes_of_plan(api_as, cast, address_pools):
     item = get_instance(api_as, cast.instance())
     assert item["primary_private_ip"] == {"ip": "10.20.0.1"}
     assert [each["prefix"] for each in item["ipv6_prefixes"]] == PREFIXES[:1]
@@ -57,12 +57,12 @@ def test_an_instance_comes_with_what_its_plan_promises(api_as, cast, address_poo
     ]
 
 
-def test_an_instance_without_them_says_so(api_as, cast):
+def test_instance_without_prefixes_has_null_and_empty_fields(api_as, cast):
     item = get_instance(api_as, cast.instance())
     assert (item["primary_private_ip"], item["ipv6_prefixes"]) == (None, [])
 
 
-ROUTES = [
+CREATE_ROUTES = [
     ("owner", "/api/cloud-service/instances", {}),
     ("owner", "/api/self-provisioning/instances", {}),
     ("admin", "/api/v1/instances", {"user_id": True}),
@@ -70,13 +70,15 @@ ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("who", "path", "more"), ROUTES)
+@pytest.mark.parametrize(("who", "path", "more"), CREATE_ROUTES)
 @pytest.mark.parametrize(("kind", "word"), [("routed", "ipv6_subnet"), ("private", "private_ipv4")])
-def test_a_create_that_cannot_have_them_is_refused(api_as, cast, address_pools, who, path, more, kind, word):
-    """INS-72, INS-73, INS-74, INS-75: on all four routes, with a reason and no internals; nothing is kept."""
+def test_create_on_each_route_without_free_addresses_is_refused(
+    api_as, cast, address_pools, who, path, more, kind, word
+):
+    """INS-72, INS-73, INS-74, INS-75: on all four routes, with a reason and without internals; no row is kept."""
     session.scalar(select(Subnet).where(Subnet.kind == kind)).enabled = False
     session.commit()
-    figures = api_as("admin", "GET", "/api/v1/subnets").json["data"]
+    before = api_as("admin", "GET", "/api/v1/subnets").json["data"]
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id, **({"user_id": cast.owner.id} if more else {})}
     for _ in range(2):
         answer = api_as(who, "POST", path, json=body)
@@ -84,36 +86,36 @@ def test_a_create_that_cannot_have_them_is_refused(api_as, cast, address_pools, 
         assert not [leak for leak in ("10.20", "2001:db8", "node-1") if leak in answer.text]
     assert session.scalar(select(Instance)) is None
     assert session.scalar(select(Address).where(Address.interface_id.is_not(None))) is None
-    assert api_as("admin", "GET", "/api/v1/subnets").json["data"] == figures
+    assert api_as("admin", "GET", "/api/v1/subnets").json["data"] == before
 
 
-def test_the_last_one_is_given_once(api_as, cast, address_pools):
-    """INS-73: two private addresses are there."""
+def test_last_private_address_is_allocated_once(api_as, cast, address_pools):
+    """INS-73: the pool has two private addresses."""
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
     create = lambda: api_as("owner", "POST", "/api/cloud-service/instances", json=body)  # noqa: E731
     assert [create().status_code for _ in range(2)] == [200, 200]
     assert create().json["reason"] == "private_ipv4_not_available"
 
 
-def test_they_are_free_again_when_the_instance_is_gone(api_as, cast, deployed, run_tasks):
-    api_as("owner", "DELETE", f"/api/cloud-service/instances/{deployed.id}")
+def test_destroy_frees_prefixes_and_private_addresses(api_as, cast, deployed_instance, run_tasks):
+    api_as("owner", "DELETE", f"/api/cloud-service/instances/{deployed_instance.id}")
     run_tasks()
     assert session.scalar(select(Address).where(Address.interface_id.is_not(None))) is None
     assert [each.ip for each in cast.instance().prefixes] == PREFIXES[:1]
 
 
-# --- another plan
+# --- plan changes
 
 
 @pytest.fixture
-def larger_plan(cast, address_pools):
-    def larger(name, **values):
+def create_larger_plan(cast, address_pools):
+    def make(name, **values):
         group = session.get(Plan, cast.plan.id).group
         made = catalog.create_plan(group, name=name, cpu_cores=1, ram=512, storage=20, **values)
         session.commit()
         return made
 
-    return larger
+    return make
 
 
 def change_plan(as_, instance, plan, who="owner"):
@@ -121,14 +123,17 @@ def change_plan(as_, instance, plan, who="owner"):
     return as_(who, "POST", path, json={"plan_id": plan.id})
 
 
-def test_another_plan_brings_more_of_them_at_once(api_as, deployed, larger_plan, run_tasks, node):
-    """The node lets the running guest use them, without a restart."""
-    assert change_plan(api_as, deployed, larger_plan("L", ipv6_prefixes=3, private_ipv4=2)).status_code == 200
+def test_plan_change_allocates_more_addresses_at_once(api_as, deployed_instance, create_larger_plan, run_tasks, node):
+    """The node allows them for the running guest without a restart."""
+    assert (
+        change_plan(api_as, deployed_instance, create_larger_plan("L", ipv6_prefixes=3, private_ipv4=2)).status_code
+        == 200
+    )
     run_tasks()
-    [card] = node.nics_of(deployed.id)
+    [card] = node.nics_of(deployed_instance.id)
     assert set(card["prefixes"]) == set(PREFIXES[:3])
     assert {"10.20.0.1", "10.20.0.2"} <= set(card["addresses"])
-    assert session.get(Instance, deployed.id).private_ipv4 == "10.20.0.1"
+    assert session.get(Instance, deployed_instance.id).private_ipv4 == "10.20.0.1"
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
@@ -139,111 +144,115 @@ def test_another_plan_brings_more_of_them_at_once(api_as, deployed, larger_plan,
         ({"ipv6_prefixes": 2, "private_ipv4": 3}, "plan_private_ipv4_unavailable"),
     ],
 )
-def test_a_plan_that_promises_more_than_there_is(api_as, deployed, larger_plan, who, more, reason):
-    """INS-85, INS-86: three times the same answer, and nothing moves."""
-    plan = larger_plan("XL", **more)
-    figures = lambda: api_as("admin", "GET", "/api/v1/subnets").json["data"]  # noqa: E731
-    before = figures()
-    answers = [change_plan(api_as, deployed, plan, who) for _ in range(3)]
+def test_plan_change_without_free_addresses_is_refused(
+    api_as, deployed_instance, create_larger_plan, who, more, reason
+):
+    """INS-85, INS-86: three requests get the same answer and change nothing."""
+    plan = create_larger_plan("XL", **more)
+    list_subnets = lambda: api_as("admin", "GET", "/api/v1/subnets").json["data"]  # noqa: E731
+    before = list_subnets()
+    answers = [change_plan(api_as, deployed_instance, plan, who) for _ in range(3)]
     assert {answer.status_code for answer in answers} == {422}
     assert answers[0].json == answers[1].json == answers[2].json
     assert (answers[0].json["reason"], list(answers[0].json["errors"])) == (reason, ["plan_id"])
-    assert figures() == before
-    found = session.get(Instance, deployed.id)
+    assert list_subnets() == before
+    found = session.get(Instance, deployed_instance.id)
     assert (found.plan.name, len(found.prefixes), len(found.addresses), found.storage) == ("S", 1, 3, 10)
 
 
-# --- one by one
+# --- single addresses
 
 
-def test_customers_release_and_take_back_what_the_plan_comes_with(api_as, deployed, run_tasks, node):
-    refused = change_network(api_as, deployed, "add", kind="routed")
+def test_customer_removes_and_readds_plan_addresses(api_as, deployed_instance, run_tasks, node):
+    refused = change_network(api_as, deployed_instance, "add", kind="routed")
     assert (refused.status_code, list(refused.json["errors"])) == (422, ["count"])
-    assert change_network(api_as, deployed, "remove", ips=[PREFIXES[0]]).status_code == 200
-    assert change_network(api_as, deployed, "remove", ips=["10.20.0.1"]).status_code == 200
+    assert change_network(api_as, deployed_instance, "remove", ips=[PREFIXES[0]]).status_code == 200
+    assert change_network(api_as, deployed_instance, "remove", ips=["10.20.0.1"]).status_code == 200
     run_tasks()
-    [card] = node.nics_of(deployed.id)
+    [card] = node.nics_of(deployed_instance.id)
     assert (card["prefixes"], "10.20.0.1" in card["addresses"]) == ([], False)
-    assert get_instance(api_as, deployed)["primary_private_ip"] is None
-    taken = change_network(api_as, deployed, "add", kind="routed").json["ips"]
+    assert get_instance(api_as, deployed_instance)["primary_private_ip"] is None
+    taken = change_network(api_as, deployed_instance, "add", kind="routed").json["ips"]
     assert [(each["ip"], each["kind"], each["family"]) for each in taken] == [(PREFIXES[0], "routed", 6)]
-    taken = change_network(api_as, deployed, "add", kind="private").json["ips"]
+    taken = change_network(api_as, deployed_instance, "add", kind="private").json["ips"]
     assert [(each["ip"], each["is_primary"]) for each in taken] == [("10.20.0.1", True)]
     run_tasks()
-    [card] = node.nics_of(deployed.id)
+    [card] = node.nics_of(deployed_instance.id)
     assert (card["prefixes"], "10.20.0.1" in card["addresses"]) == (PREFIXES[:1], True)
 
 
 @pytest.mark.parametrize(("kind", "word"), [("routed", "ipv6_subnet"), ("private", "private_ipv4")])
-def test_a_full_location_has_no_more(api_as, deployed, kind, word):
-    answer = change_network(api_as, deployed, "add", "admin", kind=kind, count=9)
+def test_add_without_free_addresses_is_refused(api_as, deployed_instance, kind, word):
+    answer = change_network(api_as, deployed_instance, "add", "admin", kind=kind, count=9)
     assert (answer.status_code, answer.json["reason"]) == (422, f"{word}_not_available")
 
 
-def test_private_addresses_are_none_of_the_public_ones(api_as, deployed):
-    """Each kind has its own number in the plan, and its own primary address."""
-    assert change_network(api_as, deployed, "add", "admin", kind="private").status_code == 200
-    held = get_instance(api_as, deployed)["primary_interface"]["addresses"]
+def test_private_addresses_are_counted_apart_from_public_ones(api_as, deployed_instance):
+    """Each kind has its own count in the plan and its own primary address."""
+    assert change_network(api_as, deployed_instance, "add", "admin", kind="private").status_code == 200
+    held = get_instance(api_as, deployed_instance)["primary_interface"]["addresses"]
     private = [each["ip"] for each in held if each["kind"] == "private"]
     assert private == ["10.20.0.1", "10.20.0.2"]
-    assert change_network(api_as, deployed, "remove", ips=["10.20.0.1"]).status_code == 422
-    assert change_network(api_as, deployed, "set-primary", ips=["10.20.0.2"]).status_code == 200
-    item = get_instance(api_as, deployed)
+    assert change_network(api_as, deployed_instance, "remove", ips=["10.20.0.1"]).status_code == 422
+    assert change_network(api_as, deployed_instance, "set-primary", ips=["10.20.0.2"]).status_code == 200
+    item = get_instance(api_as, deployed_instance)
     assert (item["primary_private_ip"], item["primary_public_ip"]) == ({"ip": "10.20.0.2"}, {"ip": "10.9.0.2"})
-    assert change_network(api_as, deployed, "remove", ips=["10.20.0.1"]).status_code == 200
-    assert change_network(api_as, deployed, "remove", ips=["10.9.0.2"]).status_code == 200, "the last public one may go"
+    assert change_network(api_as, deployed_instance, "remove", ips=["10.20.0.1"]).status_code == 200
+    assert change_network(api_as, deployed_instance, "remove", ips=["10.9.0.2"]).status_code == 200, (
+        "the last public address may be removed"
+    )
 
 
-def test_operators_name_what_they_give(api_as, cast, deployed):
+def test_operator_adds_chosen_prefix(api_as, cast, deployed_instance):
     other = cast.instance()
     change_network(api_as, other, "remove", ips=[PREFIXES[1]])
-    given = change_network(api_as, deployed, "add", "admin", ips=[PREFIXES[1]]).json["data"]["ips"]
+    given = change_network(api_as, deployed_instance, "add", "admin", ips=[PREFIXES[1]]).json["data"]["ips"]
     assert [each["ip"] for each in given] == PREFIXES[1:2]
     again = change_network(api_as, other, "add", "admin", ips=[PREFIXES[1]])
     assert (again.status_code, list(again.json["errors"])) == (422, ["ips"])
-    assert len(get_instance(api_as, deployed)["ipv6_prefixes"]) == 2
+    assert len(get_instance(api_as, deployed_instance)["ipv6_prefixes"]) == 2
 
 
-def test_a_prefix_is_no_primary_address_and_has_no_name(api_as, deployed):
-    [prefix] = get_instance(api_as, deployed)["ipv6_prefixes"]
-    answer = change_network(api_as, deployed, "set-primary", ips=[prefix["id"]])
+def test_prefix_cannot_be_primary_or_have_rdns(api_as, deployed_instance):
+    [prefix] = get_instance(api_as, deployed_instance)["ipv6_prefixes"]
+    answer = change_network(api_as, deployed_instance, "set-primary", ips=[prefix["id"]])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["ips"])
     assert api_as("admin", "POST", f"/api/v1/ip/{prefix['id']}/rdns", json={"rdns": "a.example"}).status_code == 409
-    path = f"/api/instance/{deployed.id}/ip/{prefix['id']}/rdns"
+    path = f"/api/instance/{deployed_instance.id}/ip/{prefix['id']}/rdns"
     assert api_as("owner", "POST", path, json={"rdns": "a.example"}).status_code == 404
 
 
-def test_prefixes_of_others_are_not_touched(api_as, cast, deployed):
+def test_prefix_of_other_account_cannot_be_removed(api_as, cast, deployed_instance):
     theirs = cast.instance("outsider")
     assert change_network(api_as, theirs, "remove", ips=[PREFIXES[1]]).status_code == 404
-    assert change_network(api_as, deployed, "remove", ips=[PREFIXES[1]]).status_code == 422
+    assert change_network(api_as, deployed_instance, "remove", ips=[PREFIXES[1]]).status_code == 422
     assert [each.ip for each in session.get(Instance, theirs.id).prefixes] == PREFIXES[1:2]
 
 
-def test_an_instance_is_found_by_its_prefix_and_its_private_address(api_as, cast, deployed):
+def test_search_finds_instance_by_prefix_and_private_address(api_as, cast, deployed_instance):
     cast.instance()
     for words in ("ip:2001:db8::/", "ip:10.20.0.1", "ip:10.20.0.1 ip:2001:db8::/64"):
         found = api_as("owner", "GET", "/api/instances", query_string={"search": words}).json["data"]
-        assert [each["id"] for each in found] == [deployed.id], words
+        assert [each["id"] for each in found] == [deployed_instance.id], words
 
 
-# --- what the node and the guest are told
+# --- configuration of node and guest
 
 
-def test_the_node_lets_the_guest_use_them(deployed, node):
-    [card] = node.nics_of(deployed.id)
+def test_node_nic_has_all_addresses_and_prefixes(deployed_instance, node):
+    [card] = node.nics_of(deployed_instance.id)
     assert card["addresses"] == ["10.9.0.2", "10.20.0.1", "fd99::2"]
     assert card["prefixes"] == PREFIXES[:1]
 
 
-def test_the_guest_gets_the_first_address_of_its_prefix_and_its_private_one(cast, address_pools):
+def test_cloud_init_network_has_prefix_and_private_addresses(cast, address_pools):
     network = cloud_init.build_network_config(instances.find_by_id(cast.instance().id))
     nic = network["ethernets"]["nic0"]
     assert nic["addresses"] == ["10.9.0.2/24", "fd99::2/64", "10.20.0.1/30", "2001:db8::1/64"]
     assert nic["routes"] == [{"to": "0.0.0.0/0", "via": "10.9.0.1"}, {"to": "::/0", "via": "fd99::1"}]
 
 
-def test_a_private_router_is_only_for_those_without_a_public_one(cast):
+def test_private_gateway_is_used_only_without_public_address(cast):
     subnets.create(cast.location, name="private", kind="private", cidr="10.3.0.0/24", gateway="10.3.0.1")
     routed = {"kind": "routed", "cidr": "2001:db8::/48", "gateway": "2001:db8::1", "nameservers": ["fd00::5"]}
     subnets.create(cast.location, name="routed", **routed)
@@ -262,7 +271,7 @@ def test_a_private_router_is_only_for_those_without_a_public_one(cast):
     ]
 
 
-def test_a_location_without_public_networking_gives_private_addresses_alone(
+def test_location_without_public_networking_allocates_only_private_addresses(
     api_as, cast, address_pools, run_tasks, node
 ):
     session.get(HypervisorGroup, cast.location.id).public_networking_enabled = False
@@ -280,13 +289,13 @@ def test_a_location_without_public_networking_gives_private_addresses_alone(
     assert change_network(api_as, instance, "add", "admin", kind="private").status_code == 200
 
 
-def test_what_was_made_without_public_networking_stays_so(api_as, cast, address_pools, larger_plan, run_tasks):
-    """Another plan brings private addresses, whatever the location offers to new instances by now."""
+def test_plan_change_keeps_private_only_interface(api_as, cast, address_pools, create_larger_plan, run_tasks):
+    """The new plan adds only private addresses, although the location has public networking again."""
     group = session.get(HypervisorGroup, cast.location.id)
     group.public_networking_enabled = False
     session.commit()
     instance = cast.instance()
-    bare = larger_plan("bare")
+    bare = create_larger_plan("bare")
     session.get(Plan, cast.plan.id).private_ipv4 = 0
     session.commit()
     alone = cast.instance()
@@ -296,7 +305,7 @@ def test_what_was_made_without_public_networking_stays_so(api_as, cast, address_
     run_tasks()
     session.get(HypervisorGroup, cast.location.id).public_networking_enabled = True
     session.commit()
-    assert change_plan(api_as, instance, larger_plan("L", private_ipv4=2)).status_code == 200
+    assert change_plan(api_as, instance, create_larger_plan("L", private_ipv4=2)).status_code == 200
     assert [each.ip for each in session.get(Instance, instance.id).addresses] == ["10.20.0.1", "10.20.0.2"]
     assert change_plan(api_as, alone, bare).status_code == 200
     item = get_instance(api_as, alone)
@@ -306,21 +315,23 @@ def test_what_was_made_without_public_networking_stays_so(api_as, cast, address_
     )
 
 
-def test_rules_that_name_a_group_let_in_its_private_addresses_and_prefixes(api_as, cast, deployed):
-    """A member is meant with all that it may send from."""
+def test_remote_group_rule_allows_private_addresses_and_prefixes(api_as, cast, deployed_instance):
+    """The rule includes every address that a member may send from."""
     group = api_as("owner", "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]["id"]
     for version in ("ipv4", "ipv6"):
         rule = {"direction": "ingress", "protocol": "all", "ip_version": version, "remote_group_id": group}
         assert api_as("owner", "POST", f"/api/security-group/{group}/rules", json=rule).status_code in (200, 201)
     path = f"/api/security-group/{group}/attach-instances"
-    assert api_as("owner", "POST", path, json={"instance_ids": [deployed.id]}).status_code == 200
+    assert api_as("owner", "POST", path, json={"instance_ids": [deployed_instance.id]}).status_code == 200
     let_in = {
-        each.network for each in firewall.build_rules(instances.find_by_id(deployed.id)) if each.direction == "in"
+        each.network
+        for each in firewall.build_rules(instances.find_by_id(deployed_instance.id))
+        if each.direction == "in"
     }
     assert let_in == {"10.9.0.2/32", "10.20.0.1/32", "fd99::2/128", "2001:db8::/64"}
 
 
-def test_a_list_takes_the_same_queries_with_prefixes(api_as, cast, address_pools, queries):
+def test_instance_list_with_prefixes_has_constant_query_count(api_as, cast, address_pools, queries):
     subnets.create(session.merge(cast.location), name="more", kind="routed", cidr="2001:db9::/48")
     session.get(Plan, cast.plan.id).private_ipv4 = 0
     session.commit()

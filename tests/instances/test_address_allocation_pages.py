@@ -7,26 +7,26 @@ from panel.models import Instance, Plan, Subnet
 from panel.services import subnets
 from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
-POOL, PREFIX, PRIVATE = "2001:db8::/48", "2001:db8::/64", "10.20.0.1"
+PREFIX_POOL_CIDR, IPV6_PREFIX, PRIVATE_IPV4 = "2001:db8::/48", "2001:db8::/64", "10.20.0.1"
 
 
 @pytest.fixture
 def instance(cast):
-    subnets.create(cast.location, name="routed", kind="routed", cidr=POOL)
+    subnets.create(cast.location, name="routed", kind="routed", cidr=PREFIX_POOL_CIDR)
     subnets.create(cast.location, name="private", kind="private", cidr="10.20.0.0/28")
     cast.plan.ipv6_prefixes = cast.plan.private_ipv4 = 1
     session.commit()
     return cast.instance()
 
 
-def test_the_network_tab_shows_them_and_gives_them_back(browser_as, instance):
+def test_network_tab_removes_and_readds_prefix_and_private_address(browser_as, instance):
     browser, change = browser_as("owner"), f"/instances/{instance.id}/ips"
     tab = f"/instances/{instance.id}/network"
     page = browser.get(tab).text
     assert HtmlOutline(page).open == []
-    assert (PREFIX in page, PRIVATE in page, "Routed" in page, "Private" in page) == (True,) * 4
+    assert (IPV6_PREFIX in page, PRIVATE_IPV4 in page, "Routed" in page, "Private" in page) == (True,) * 4
     assert "included in the plan" not in page
-    for each in (PREFIX, PRIVATE):
+    for each in (IPV6_PREFIX, PRIVATE_IPV4):
         assert browser.post(change, data={"action": "remove", "ips": each}).headers["Location"] == tab
     page = browser.get(tab).text
     assert ("Add IPv6 prefix" in page, "Add private IPv4 address" in page) == (True, True)
@@ -34,16 +34,16 @@ def test_the_network_tab_shows_them_and_gives_them_back(browser_as, instance):
     browser.post(change, data={"action": "add", "kind": "routed", "family": "6"})
     browser.post(change, data={"action": "add", "kind": "private", "family": "4"})
     found = session.get(Instance, instance.id)
-    assert ([each.ip for each in found.prefixes], found.private_ipv4) == ([PREFIX], PRIVATE)
+    assert ([each.ip for each in found.prefixes], found.private_ipv4) == ([IPV6_PREFIX], PRIVATE_IPV4)
     assert "included in the plan" not in browser.get(tab).text
 
 
-def test_the_overview_tells_of_them(browser_as, instance):
+def test_overview_shows_prefix_and_private_address(browser_as, instance):
     page = browser_as("owner").get(f"/instances/{instance.id}").text
-    assert ("IPv6 prefix" in page, PREFIX in page, "Private IPv4" in page, PRIVATE in page) == (True,) * 4
+    assert ("IPv6 prefix" in page, IPV6_PREFIX in page, "Private IPv4" in page, PRIVATE_IPV4 in page) == (True,) * 4
 
 
-def test_whoever_creates_an_instance_sees_what_comes_with_the_plan(browser_as, cast, instance):
+def test_create_page_shows_addresses_of_plan(browser_as, cast, instance):
     page = browser_as("owner").get("/instances/new").text
     assert "1 IPv4, 1 IPv6, 1 IPv6 prefix, 1 private IPv4" in page
     session.get(Plan, cast.plan.id).ipv6_prefixes = 0
@@ -53,27 +53,33 @@ def test_whoever_creates_an_instance_sees_what_comes_with_the_plan(browser_as, c
     assert ("1 IPv4, 1 IPv6, 1 private IPv4" in part, "<html" in part) == (True, False)
 
 
-def test_operators_give_and_take_them(browser_as, instance):
+def test_operator_removes_and_adds_prefix_and_private_address(browser_as, instance):
     browser, path = browser_as("admin"), f"/admin/instances/{instance.id}"
     page = browser.get(f"{path}/network").text
     assert HtmlOutline(page).open == []
     for shown in (page, browser.get(f"{path}/network", headers=PARTIAL_HEADERS).text):
-        assert (PREFIX in shown, PRIVATE in shown) == (True, True)
-    assert PREFIX in browser.get(path).text
-    browser.post(f"{path}/ips", data={"action": "remove", "ips": PREFIX}, headers=PARTIAL_HEADERS)
+        assert (IPV6_PREFIX in shown, PRIVATE_IPV4 in shown) == (True, True)
+    assert IPV6_PREFIX in browser.get(path).text
+    browser.post(f"{path}/ips", data={"action": "remove", "ips": IPV6_PREFIX}, headers=PARTIAL_HEADERS)
     assert session.get(Instance, instance.id).prefixes == []
     browser.post(
         f"{path}/ips", data={"action": "add", "kind": "routed", "family": "4", "ips": ""}, headers=PARTIAL_HEADERS
     )
     browser.post(f"{path}/ips", data={"action": "add", "kind": "private", "family": "4", "ips": "10.20.0.5"})
     found = session.get(Instance, instance.id)
-    assert [each.ip for each in found.prefixes] == [PREFIX]
-    assert {each.ip for each in found.addresses if each.kind == "private"} == {PRIVATE, "10.20.0.5"}
+    assert [each.ip for each in found.prefixes] == [IPV6_PREFIX]
+    assert {each.ip for each in found.addresses if each.kind == "private"} == {PRIVATE_IPV4, "10.20.0.5"}
 
 
-def test_operators_add_a_pool_of_prefixes(browser_as, cast):
+def test_operator_creates_routed_subnet(browser_as, cast):
     operator = browser_as("admin")
-    sent = {"name": "pool", "hypervisor_group_id": cast.location.id, "kind": "routed", "cidr": POOL, "enabled": "true"}
+    sent = {
+        "name": "pool",
+        "hypervisor_group_id": cast.location.id,
+        "kind": "routed",
+        "cidr": PREFIX_POOL_CIDR,
+        "enabled": "true",
+    }
     for wrong, field in (({"delegated_length": "40"}, "delegated_length"), ({"kind": "private"}, "kind")):
         answer = operator.post("/admin/subnets/new", data={**sent, **wrong})
         assert (answer.status_code, f'id="wrong-{field}"' in answer.text) == (422, True), field
@@ -90,7 +96,7 @@ def test_operators_add_a_pool_of_prefixes(browser_as, cast):
         assert "2001:db8::/56" in operator.get(f"/admin/subnets/{subnet.id}", headers=headers).text
 
 
-def test_operators_say_how_many_come_with_a_plan(browser_as, cast):
+def test_operator_sets_prefix_and_private_address_counts_of_plan(browser_as, cast):
     operator, plan = browser_as("admin"), cast.plan
     values = {"ipv6_prefixes": "2", "private_ipv4": "1"}
     assert operator.post(f"/admin/plans/{plan.id}", data=values).status_code == 303
@@ -103,20 +109,20 @@ def test_operators_say_how_many_come_with_a_plan(browser_as, cast):
     assert 'value="2"' in operator.get(f"/admin/plans/{plan.id}").text
 
 
-def test_the_header_names_what_the_instance_is_known_by(browser_as, cast):
-    """Not a private address, though it sorts first; only where there is no other one."""
+def test_header_and_list_prefer_public_addresses(browser_as, cast):
+    """A private address, which sorts first, is shown only without a public one."""
     subnets.create(cast.location, name="private", kind="private", cidr="10.2.0.0/28")
     cast.plan.private_ipv4 = 1
     session.commit()
     instance = cast.instance()
-    header = lambda page: page.partition('class="tabs"')[0]  # noqa: E731
+    extract_header = lambda page: page.partition('class="tabs"')[0]  # noqa: E731
     for who, path in (("owner", "/instances"), ("admin", "/admin/instances")):
         assert "10.9.0.2" in browser_as(who).get(path).text
         assert "10.2.0.1" not in browser_as(who).get(path).text
-    page = header(browser_as("owner").get(f"/instances/{instance.id}").text)
+    page = extract_header(browser_as("owner").get(f"/instances/{instance.id}").text)
     assert ("10.9.0.2" in page, "fd99::2" in page, "10.2.0.1" in page) == (True, True, False)
     session.get(Plan, cast.plan.id).ipv4 = session.get(Plan, cast.plan.id).ipv6 = 0
     session.commit()
     alone = cast.instance()
-    assert "10.2.0.2" in header(browser_as("owner").get(f"/instances/{alone.id}").text)
+    assert "10.2.0.2" in extract_header(browser_as("owner").get(f"/instances/{alone.id}").text)
     assert "10.2.0.2" in browser_as("owner").get("/instances").text

@@ -1,4 +1,4 @@
-"""Everybody's instances on the operators' pages."""
+"""Instances of all accounts on the operators' pages."""
 
 import re
 
@@ -11,55 +11,61 @@ from panel.workflows import waiting
 from tests.conftest import run_queued_calls
 from tests.test_pages import PARTIAL_HEADERS
 
-INSTANCES = "/admin/instances"
-SCRIPT = {"Accept": "application/json"}
+INSTANCES_PATH = "/admin/instances"
+JSON_HEADERS = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def operator(browser_as):
+def operator_browser(browser_as):
     return browser_as("admin")
 
 
 @pytest.fixture
-def order(cast):
+def create_form(cast):
     return {"owner": "owner@example.com", "location_id": cast.location.id, "plan_id": cast.plan.id}
 
 
 @pytest.fixture
 def inline_workers(monkeypatch):
-    """Somebody works while a request waits."""
+    """Run queued calls while a request waits."""
     monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
 
 
-def test_the_list_has_everybodys_with_owner_and_node(operator, cast):
+def test_admin_list_shows_instances_of_all_accounts(operator_browser, cast):
     mine, others = cast.instance("owner", display_name="Shop front"), cast.instance("outsider")
-    shown = lambda query: re.findall(r'<tr id="instance-(\S+)"', operator.get(f"{INSTANCES}?{query}").text)  # noqa: E731
-    assert shown("") == [others.id, mine.id]
-    assert shown("search=shop") == [mine.id]
-    assert shown("state=running") == []
-    assert shown("state=pending") == [others.id, mine.id]
-    assert shown(f"node={cast.node.id}") == [others.id, mine.id]
-    assert shown("node=elsewhere") == []
-    page = operator.get(INSTANCES).text
+
+    def list_ids(query):
+        page = operator_browser.get(f"{INSTANCES_PATH}?{query}").text
+        return re.findall(r'<tr id="instance-(\S+)"', page)
+
+    assert list_ids("") == [others.id, mine.id]
+    assert list_ids("search=shop") == [mine.id]
+    assert list_ids("state=running") == []
+    assert list_ids("state=pending") == [others.id, mine.id]
+    assert list_ids(f"node={cast.node.id}") == [others.id, mine.id]
+    assert list_ids("node=elsewhere") == []
+    page = operator_browser.get(INSTANCES_PATH).text
     assert "outsider@example.com" in page
     assert f"/admin/hypervisors/{cast.node.id}" in page
 
 
-def test_an_instance_is_created_and_its_password_shown_once(operator, cast, order, inline_workers):
-    answer = operator.post(f"{INSTANCES}/new", data={**order, "image_id": cast.image.id}, headers=PARTIAL_HEADERS)
+def test_create_shows_password_once(operator_browser, cast, create_form, inline_workers):
+    answer = operator_browser.post(
+        f"{INSTANCES_PATH}/new", data={**create_form, "image_id": cast.image.id}, headers=PARTIAL_HEADERS
+    )
     instance = session.query(Instance).one()
     assert answer.status_code == 200
     assert "It is shown only once" in answer.text
     assert instance.account_id == cast.owner.id
     assert session.get(Instance, instance.id).state == "running"
-    assert "It is shown only once" not in operator.get(f"{INSTANCES}/{instance.id}").text
+    assert "It is shown only once" not in operator_browser.get(f"{INSTANCES_PATH}/{instance.id}").text
 
 
-def test_an_instance_without_a_system_waits_for_its_owner(operator, order):
-    answer = operator.post(f"{INSTANCES}/new", data=order)
+def test_create_without_image_leaves_instance_undeployed(operator_browser, create_form):
+    answer = operator_browser.post(f"{INSTANCES_PATH}/new", data=create_form)
     instance = session.query(Instance).one()
-    assert answer.headers["Location"] == f"{INSTANCES}/{instance.id}"
-    assert "Not deployed" in operator.get(f"{INSTANCES}/{instance.id}").text
+    assert answer.headers["Location"] == f"{INSTANCES_PATH}/{instance.id}"
+    assert "Not deployed" in operator_browser.get(f"{INSTANCES_PATH}/{instance.id}").text
 
 
 @pytest.mark.parametrize(
@@ -71,33 +77,38 @@ def test_an_instance_without_a_system_waits_for_its_owner(operator, order):
         ({"deploy_enabled": False}, "hypervisor_deploy_disabled"),
     ],
 )
-def test_a_closed_hypervisor_that_is_chosen_is_refused_with_its_reason(operator, cast, order, change, reason):
+def test_create_on_unschedulable_hypervisor_is_refused_with_reason(operator_browser, cast, create_form, change, reason):
     """INS-89, INS-90, INS-91, INS-92: 409, the operators' create only."""
     node = session.get(Hypervisor, cast.node.id)
     for field, value in change.items():
         setattr(node, field, value)
     session.commit()
-    assert re.search(rf'value="{node.id}" disabled', operator.get(f"{INSTANCES}/new").text)
-    answer = operator.post(f"{INSTANCES}/new", data={**order, "hypervisor_id": node.id})
+    assert re.search(rf'value="{node.id}" disabled', operator_browser.get(f"{INSTANCES_PATH}/new").text)
+    answer = operator_browser.post(f"{INSTANCES_PATH}/new", data={**create_form, "hypervisor_id": node.id})
     assert answer.status_code == 409
     assert reason in answer.text
-    told = operator.post(f"{INSTANCES}/new", data={**order, "hypervisor_id": node.id}, headers=SCRIPT)
+    told = operator_browser.post(
+        f"{INSTANCES_PATH}/new", data={**create_form, "hypervisor_id": node.id}, headers=JSON_HEADERS
+    )
     assert (told.status_code, told.json["success"], told.json["reason"]) == (409, False, reason)
     assert session.query(Instance).count() == 0
 
 
-def test_an_open_hypervisor_that_is_chosen_is_taken(operator, cast, order):
+def test_create_uses_chosen_hypervisor(operator_browser, cast, create_form):
     second = hypervisors.create(
         session.merge(cast.location), name="node-2", driver="simulated", uri="simulated://", storage_path="/srv/a"
     )
     second.status, second.cpu_cores, second.memory_mb = "up", 2, 2048
     second.storages[0].capacity = 100 * 1024**3
     session.commit()
-    assert operator.post(f"{INSTANCES}/new", data={**order, "hypervisor_id": second.id}).status_code == 303
+    assert (
+        operator_browser.post(f"{INSTANCES_PATH}/new", data={**create_form, "hypervisor_id": second.id}).status_code
+        == 303
+    )
     assert session.query(Instance).one().hypervisor_id == second.id
 
 
-def test_mistakes_stand_beside_their_fields(operator, cast, order):
+def test_create_errors_are_shown_at_their_fields(operator_browser, cast, create_form):
     other = hypervisors.create_group(name="other")
     session.commit()
     for field, value, sent in (
@@ -109,68 +120,71 @@ def test_mistakes_stand_beside_their_fields(operator, cast, order):
         ("password", "short", {"image_id": cast.image.id}),
         ("hypervisor_id", cast.node.id, {"location_id": other.id}),
     ):
-        answer = operator.post(f"{INSTANCES}/new", data={**order, **sent, field: value})
+        answer = operator_browser.post(f"{INSTANCES_PATH}/new", data={**create_form, **sent, field: value})
         assert (answer.status_code, f'id="wrong-{field}"' in answer.text) == (422, True), field
     assert session.query(Instance).count() == 0
 
 
-def test_admin_page_power_actions(operator, cast, order, run_tasks, inline_workers):
-    operator.post(f"{INSTANCES}/new", data={**order, "image_id": cast.image.id})
+def test_admin_page_power_actions(operator_browser, cast, create_form, run_tasks, inline_workers):
+    operator_browser.post(f"{INSTANCES_PATH}/new", data={**create_form, "image_id": cast.image.id})
     run_tasks()
     instance = session.query(Instance).one()
-    power = lambda action: operator.post(f"{INSTANCES}/{instance.id}/power/{action}", headers=PARTIAL_HEADERS)  # noqa: E731
-    assert power("poweroff").headers["HX-Trigger"] == "changed"
+
+    def post_power_action(action):
+        return operator_browser.post(f"{INSTANCES_PATH}/{instance.id}/power/{action}", headers=PARTIAL_HEADERS)
+
+    assert post_power_action("poweroff").headers["HX-Trigger"] == "changed"
     run_tasks()
     assert instance.state == "stopped"
-    assert "Already stopped." in power("poweroff").text
-    assert "is not running" in power("restart").text
-    power("start")
+    assert "Already stopped." in post_power_action("poweroff").text
+    assert "is not running" in post_power_action("restart").text
+    post_power_action("start")
     run_tasks()
     assert instance.state == "running"
-    assert power("explode").status_code == 404
+    assert post_power_action("explode").status_code == 404
     assert session.query(Instance).one().tasks[0].actor == "admin@example.com"
 
 
-def test_destroying_asks_for_the_name(operator, cast, run_tasks):
+def test_destroy_requires_instance_name(operator_browser, cast, run_tasks):
     instance = cast.instance()
-    page = operator.get(f"{INSTANCES}/{instance.id}/settings").text
+    page = operator_browser.get(f"{INSTANCES_PATH}/{instance.id}/settings").text
     assert f'placeholder="Type {instance.name}"' in page
-    refused = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"typed": "shop"})
+    refused = operator_browser.post(f"{INSTANCES_PATH}/{instance.id}/destroy", data={"typed": "shop"})
     assert (refused.status_code, "Nothing was destroyed" in refused.text) == (422, True)
-    answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"typed": f" {instance.name} "})
+    answer = operator_browser.post(f"{INSTANCES_PATH}/{instance.id}/destroy", data={"typed": f" {instance.name} "})
     assert answer.headers["Location"].startswith("/admin/tasks/")
     run_tasks()
     assert session.query(Instance).count() == 0
-    assert "Done" in operator.get(answer.headers["Location"]).text
+    assert "Done" in operator_browser.get(answer.headers["Location"]).text
 
 
-def test_a_protected_instance_is_not_destroyed(operator, cast):
+def test_protected_instance_is_not_destroyed(operator_browser, cast):
     instance = cast.instance()
     instances.update(instance, protection_enabled=True)
     session.commit()
-    assert "Delete protection is on" in operator.get(f"{INSTANCES}/{instance.id}/settings").text
-    answer = operator.post(f"{INSTANCES}/{instance.id}/destroy", data={"typed": instance.name})
+    assert "Delete protection is on" in operator_browser.get(f"{INSTANCES_PATH}/{instance.id}/settings").text
+    answer = operator_browser.post(f"{INSTANCES_PATH}/{instance.id}/destroy", data={"typed": instance.name})
     assert (answer.status_code, "Delete protection is on" in answer.text) == (409, True)
 
 
-def test_a_machine_that_its_node_misses(operator, cast):
+def test_machine_missing_on_node_is_shown(operator_browser, cast):
     instance = cast.instance()
     instance.deployed, instance.missing_on_node = True, True
     session.get(Hypervisor, cast.node.id).status = "down"
     session.commit()
-    page = operator.get(f"{INSTANCES}/{instance.id}").text
+    page = operator_browser.get(f"{INSTANCES_PATH}/{instance.id}").text
     assert "VM is missing on the hypervisor" in page
     assert "node-1 is not reachable" in page
 
 
-def test_the_list_costs_the_same_for_many(operator, cast, queries):
+def test_admin_list_has_constant_query_count(operator_browser, cast, queries):
     cast.instance()
-    operator.get(INSTANCES)
+    operator_browser.get(INSTANCES_PATH)
     queries.clear()
-    operator.get(INSTANCES)
+    operator_browser.get(INSTANCES_PATH)
     few = len(queries)
     for _ in range(29):
         cast.instance()
     queries.clear()
-    assert operator.get(INSTANCES).text.count('<tr id="') == 25
+    assert operator_browser.get(INSTANCES_PATH).text.count('<tr id="') == 25
     assert len(queries) == few

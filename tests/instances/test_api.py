@@ -1,4 +1,4 @@
-"""Instances by the customers' API: what real clients send and decode."""
+"""Instances in the customers' API: what real clients send and decode."""
 
 import re
 from itertools import pairwise
@@ -10,17 +10,17 @@ from panel.core.db import session
 from panel.models import Address, Event, Hypervisor, Instance, Storage, Subnet, Task
 from panel.services import subnets
 
-HOSTNAMES_RIGHT = ("a", "a-b", "_dmarc.example", "host.example.", "x" * 63, ".".join(["a" * 61] * 4), "0.example")
-HOSTNAMES_WRONG = ("", "-a", "a-", "a--b", "xn--bcher-kva", "x" * 64, "a..b", ".", "host\n", "a b", "ä", "a" * 254, 5)
+VALID_HOSTNAMES = ("a", "a-b", "_dmarc.example", "host.example.", "x" * 63, ".".join(["a" * 61] * 4), "0.example")
+INVALID_HOSTNAMES = ("", "-a", "a-", "a--b", "xn--bcher-kva", "x" * 64, "a..b", ".", "host\n", "a b", "ä", "a" * 254, 5)
 
 
 @pytest.fixture
-def wanted(cast):
+def create_body(cast):
     return {"location_id": cast.location.id, "plan_id": cast.plan.id}
 
 
 @pytest.fixture
-def running(api_as, cast, run_tasks):
+def running_instance(api_as, cast, run_tasks):
     """A deployed instance of the owner."""
     instance = cast.instance(hostname="web.example.com")
     api_as(
@@ -30,9 +30,9 @@ def running(api_as, cast, run_tasks):
     return instance
 
 
-def test_instance_create_and_deploy(api_as, cast, wanted, run_tasks, node):
+def test_instance_create_and_deploy(api_as, cast, create_body, run_tasks, node):
     """INS-01, INS-02, INS-04 to INS-06, INS-08, INS-10, INS-55, INS-67: the two steps of both public clients."""
-    made = api_as("owner", "POST", "/api/cloud-service/instances", json=wanted)
+    made = api_as("owner", "POST", "/api/cloud-service/instances", json=create_body)
     assert made.status_code == 200
     instance = made.json["instance"]
     assert re.fullmatch(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", instance["id"])
@@ -60,21 +60,21 @@ def test_instance_create_and_deploy(api_as, cast, wanted, run_tasks, node):
     assert api_as("owner", "GET", address).json["task"]["status"] == "completed"
 
 
-def test_a_create_hands_out_addresses_and_a_destroy_frees_them(api_as, cast, wanted, run_tasks):
-    first = api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
+def test_create_allocates_and_destroy_frees_addresses(api_as, cast, create_body, run_tasks):
+    first = api_as("owner", "POST", "/api/cloud-service/instances", json=create_body).json["instance"]
     assert first["primary_public_ip"] == {"ip": "10.9.0.2"}
     assert first["primary_public_ipv6"] == {"ip": "fd99::2"}
-    second = api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
+    second = api_as("owner", "POST", "/api/cloud-service/instances", json=create_body).json["instance"]
     assert second["primary_public_ip"] == {"ip": "10.9.0.3"}
     api_as("owner", "DELETE", f"/api/cloud-service/instances/{first['id']}")
     run_tasks()
-    third = api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).json["instance"]
+    third = api_as("owner", "POST", "/api/cloud-service/instances", json=create_body).json["instance"]
     assert (third["primary_public_ip"], third["primary_public_ipv6"]) == ({"ip": "10.9.0.2"}, {"ip": "fd99::2"})
 
 
-def test_the_item_has_what_clients_need(api_as, running):
+def test_instance_item_has_fields_of_clients(api_as, running_instance):
     """INS-12, INS-17, INS-25, INS-27, INS-28, INS-30, INS-32, INS-33 and the provider's computed fields"""
-    item = api_as("owner", "GET", f"/api/instance/{running.id}").json
+    item = api_as("owner", "GET", f"/api/instance/{running_instance.id}").json
     for number in ("cpu_cores", "ram", "status"):
         assert isinstance(item[number], int)
     assert isinstance(item["enable_vnc"], bool)
@@ -111,7 +111,7 @@ def test_instance_patch_changes_fields(api_as, cast):
 
 
 @pytest.mark.parametrize(("who", "path"), [("owner", "/api/instance/{}"), ("admin", "/api/v1/instance/{}")])
-def test_empty_names_mean_unchanged_and_empty_notes_clear_them(api_as, cast, who, path):
+def test_patch_ignores_empty_names_and_clears_empty_notes(api_as, cast, who, path):
     """Acceptance C1: the public provider sends `""` for the one of the two names that it does not know."""
     instance = cast.instance(display_name="Shown", hostname="tf1.example.com")
     patch = lambda body: api_as(who, "PATCH", path.format(instance.id), json=body)  # noqa: E731
@@ -121,26 +121,26 @@ def test_empty_names_mean_unchanged_and_empty_notes_clear_them(api_as, cast, who
     assert (instance.display_name, instance.hostname, instance.notes) == ("Other", "tf2.example.com", None)
 
 
-def test_the_page_does_not_accept_an_empty_name(browser_as, cast):
+def test_rename_page_rejects_empty_name(browser_as, cast):
     instance = cast.instance(hostname="a.example")
     browser_as("owner").post(f"/instances/{instance.id}/rename", data={"display_name": ""})
     assert instance.display_name
 
 
-@pytest.mark.parametrize("name", HOSTNAMES_RIGHT)
-def test_hostnames_that_are_right(api_as, cast, name):
+@pytest.mark.parametrize("name", VALID_HOSTNAMES)
+def test_valid_hostname_is_accepted(api_as, cast, name):
     """LIM-04 to LIM-08"""
     answer = api_as("owner", "PATCH", f"/api/instance/{cast.instance().id}", json={"hostname": name})
     assert (answer.status_code, answer.json["instance"]["hostname"]) == (200, name)
 
 
-@pytest.mark.parametrize("name", HOSTNAMES_WRONG)
-def test_hostnames_that_are_wrong(api_as, cast, wanted, name):
+@pytest.mark.parametrize("name", INVALID_HOSTNAMES)
+def test_invalid_hostname_is_refused(api_as, cast, create_body, name):
     """LIM-04 to LIM-09, ERR-01, ERR-05"""
     instance = cast.instance()
     for method, path, body in (
         ("PATCH", f"/api/instance/{instance.id}", {}),
-        ("POST", "/api/cloud-service/instances", wanted),
+        ("POST", "/api/cloud-service/instances", create_body),
         ("POST", f"/api/instance/{instance.id}/deploy", {"image_id": cast.image.id}),
     )[name == "" :]:  # in a PATCH an empty name means unchanged
         answer = api_as("owner", method, path, json={**body, "hostname": name})
@@ -167,7 +167,7 @@ def test_hostnames_that_are_wrong(api_as, cast, wanted, name):
         ("vnc_keymap", ["de"]),
     ],
 )
-def test_bad_values_name_their_field(api_as, cast, field, value):
+def test_patch_with_invalid_value_names_field(api_as, cast, field, value):
     """ERR-07, INS-19"""
     answer = api_as("owner", "PATCH", f"/api/instance/{cast.instance().id}", json={field: value})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
@@ -184,14 +184,14 @@ def test_bad_values_name_their_field(api_as, cast, field, value):
         ({"image_id": "x"}, "image_id"),
     ],
 )
-def test_a_create_with_a_bad_field_makes_nothing(api_as, wanted, change, field):
-    answer = api_as("owner", "POST", "/api/cloud-service/instances", json={**wanted, **change})
+def test_create_with_invalid_field_creates_nothing(api_as, create_body, change, field):
+    answer = api_as("owner", "POST", "/api/cloud-service/instances", json={**create_body, **change})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
     assert api_as("owner", "GET", "/api/instances").json["total"] == 0
 
 
-def test_a_location_may_be_called_a_hypervisor_group(api_as, wanted):
-    body = {"hypervisor_group_id": wanted["location_id"], "plan_id": wanted["plan_id"]}
+def test_create_accepts_hypervisor_group_id_as_location(api_as, create_body):
+    body = {"hypervisor_group_id": create_body["location_id"], "plan_id": create_body["plan_id"]}
     assert api_as("owner", "POST", "/api/cloud-service/instances", json=body).status_code == 200
 
 
@@ -208,7 +208,7 @@ def fill_memory(_):
     session.scalar(select(Hypervisor)).memory_mb = 256
 
 
-def close_node(_):
+def mark_node_down(_):
     session.scalar(select(Hypervisor)).status = "down"
 
 
@@ -220,14 +220,14 @@ def close_node(_):
         (exhaust_addresses, 6, "ipv6_not_available"),
         (fill_storage, 0, "storage_not_sufficient"),
         (fill_memory, 0, "resources_not_sufficient"),
-        (close_node, 0, "hypervisor_not_available"),
+        (mark_node_down, 0, "hypervisor_not_available"),
     ],
 )
-def test_capacity_refusals(api_as, cast, wanted, exhaust, family, reason, create):
-    """INS-69 to INS-71, INS-74, INS-75, ERR-08: a reason and no internals; nothing is kept"""
+def test_create_without_capacity_is_refused_with_reason(api_as, cast, create_body, exhaust, family, reason, create):
+    """INS-69 to INS-71, INS-74, INS-75, ERR-08: a reason without internals; no row is kept"""
     exhaust(family)
     session.commit()
-    answer = api_as("owner", "POST", f"/api/{create}/instances", json=wanted)
+    answer = api_as("owner", "POST", f"/api/{create}/instances", json=create_body)
     assert (answer.status_code, answer.json["reason"]) == (422, reason)
     assert "node-1" not in answer.text
     assert "10.9" not in answer.text
@@ -235,51 +235,53 @@ def test_capacity_refusals(api_as, cast, wanted, exhaust, family, reason, create
     assert session.scalar(select(Address).where(Address.interface_id.is_not(None))) is None
 
 
-def test_the_last_address_is_given_once(api_as, cast, wanted):
+def test_last_ipv4_address_is_allocated_once(api_as, cast, create_body):
     subnet = session.scalar(select(Subnet).where(Subnet.family == 4))
     for address in session.scalars(subnets.select_free(subnet)).all()[1:]:
         subnets.set_reserved(address, True)
     session.commit()
-    assert api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 200
-    assert api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).json["reason"] == "ipv4_not_available"
+    assert api_as("owner", "POST", "/api/cloud-service/instances", json=create_body).status_code == 200
+    assert (
+        api_as("owner", "POST", "/api/cloud-service/instances", json=create_body).json["reason"] == "ipv4_not_available"
+    )
 
 
-def test_instance_power_actions(api_as, running, run_tasks):
-    """§4.3: idempotent where it is so already, refused where it makes no sense"""
+def test_instance_power_actions(api_as, running_instance, run_tasks):
+    """§4.3: without a task in the requested state already, refused where the state does not allow it"""
 
-    def power(action):
-        answer = api_as("owner", "POST", f"/api/instance/{running.id}/power/{action}")
+    def post_power_action(action):
+        answer = api_as("owner", "POST", f"/api/instance/{running_instance.id}/power/{action}")
         run_tasks()
         return answer.status_code, answer.json.get("reason"), "task_id" in answer.json
 
-    def state():
-        return api_as("owner", "GET", f"/api/instance/{running.id}").json["state"]
+    def get_state():
+        return api_as("owner", "GET", f"/api/instance/{running_instance.id}").json["state"]
 
-    assert power("start") == (200, None, False)
-    assert power("restart") == (200, None, True)
-    assert state() == "running"
-    assert power("shutdown") == (200, None, True)
-    assert state() == "stopped"
-    assert power("stop") == (200, None, False)
-    assert power("restart") == (409, "not_running", False)
-    assert power("start") == (200, None, True)
-    assert power("stop") == (200, None, True)
-    assert power("start") == (200, None, True)
-    assert power("poweroff") == (200, None, True)
-    assert state() == "stopped"
+    assert post_power_action("start") == (200, None, False)
+    assert post_power_action("restart") == (200, None, True)
+    assert get_state() == "running"
+    assert post_power_action("shutdown") == (200, None, True)
+    assert get_state() == "stopped"
+    assert post_power_action("stop") == (200, None, False)
+    assert post_power_action("restart") == (409, "not_running", False)
+    assert post_power_action("start") == (200, None, True)
+    assert post_power_action("stop") == (200, None, True)
+    assert post_power_action("start") == (200, None, True)
+    assert post_power_action("poweroff") == (200, None, True)
+    assert get_state() == "stopped"
     changes = session.scalars(select(Event).where(Event.kind == "instance.status_changed").order_by(Event.id)).all()
     assert [e.data["status"] for e in changes] == ["stopped", "running", "stopped", "running", "stopped"]
     assert all(a.data["status"] == b.data["previous"] for a, b in pairwise(changes))
 
 
-def test_nothing_but_a_deploy_before_the_deploy(api_as, cast):
+def test_power_actions_before_deploy_are_refused(api_as, cast):
     path = f"/api/instance/{cast.instance().id}"
     for action in ("start", "stop", "shutdown", "restart", "poweroff"):
         answer = api_as("owner", "POST", f"{path}/power/{action}")
         assert (answer.status_code, answer.json["reason"]) == (409, "not_deployed")
 
 
-def test_one_exclusive_task_at_a_time(api_as, cast):
+def test_exclusive_task_blocks_other_tasks(api_as, cast):
     path = f"/api/instance/{cast.instance().id}"
     body = {"image_id": cast.image.id}
     assert api_as("owner", "POST", f"{path}/deploy", json=body).status_code == 200
@@ -288,36 +290,36 @@ def test_one_exclusive_task_at_a_time(api_as, cast):
     assert api_as("owner", "POST", f"{path}/power/start").json["reason"] == "task_running"
 
 
-def test_suspended_instances_refuse(api_as, running):
+def test_suspended_instance_refuses_power_and_destroy(api_as, running_instance):
     """INS-09"""
-    session.get(Instance, running.id).suspended_reason = "admin"
+    session.get(Instance, running_instance.id).suspended_reason = "admin"
     session.commit()
-    shown = api_as("owner", "GET", f"/api/instance/{running.id}").json
+    shown = api_as("owner", "GET", f"/api/instance/{running_instance.id}").json
     assert (shown["state"], shown["status"]) == ("suspended", 2)
     for method, path in (("POST", "/api/instance/{}/power/stop"), ("DELETE", "/api/cloud-service/instances/{}")):
-        answer = api_as("owner", method, path.format(running.id))
+        answer = api_as("owner", method, path.format(running_instance.id))
         assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
 
 
-def test_protection_stops_a_destroy(api_as, running, run_tasks):
+def test_protected_instance_is_not_destroyed(api_as, running_instance, run_tasks):
     """INS-21, INS-22, OP-10, OP-21"""
-    api_as("owner", "PATCH", f"/api/instance/{running.id}", json={"protection_enabled": True})
+    api_as("owner", "PATCH", f"/api/instance/{running_instance.id}", json={"protection_enabled": True})
     for who, path in (("owner", "/api/cloud-service/instances/"), ("admin", "/api/v1/instance/")):
-        answer = api_as(who, "DELETE", path + running.id)
+        answer = api_as(who, "DELETE", path + running_instance.id)
         assert (answer.status_code, answer.json["reason"]) == (409, "protection_enabled")
-    api_as("owner", "PATCH", f"/api/instance/{running.id}", json={"protection_enabled": False})
-    assert api_as("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").status_code == 200
+    api_as("owner", "PATCH", f"/api/instance/{running_instance.id}", json={"protection_enabled": False})
+    assert api_as("owner", "DELETE", f"/api/cloud-service/instances/{running_instance.id}").status_code == 200
     run_tasks()
-    assert api_as("owner", "GET", f"/api/instance/{running.id}").status_code == 404
+    assert api_as("owner", "GET", f"/api/instance/{running_instance.id}").status_code == 404
 
 
-def test_a_second_destroy_is_the_first(api_as, running, run_tasks):
-    first = api_as("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").json
-    assert api_as("owner", "DELETE", f"/api/cloud-service/instances/{running.id}").json == first
+def test_second_destroy_returns_first_task(api_as, running_instance, run_tasks):
+    first = api_as("owner", "DELETE", f"/api/cloud-service/instances/{running_instance.id}").json
+    assert api_as("owner", "DELETE", f"/api/cloud-service/instances/{running_instance.id}").json == first
     run_tasks()
 
 
-def test_a_failed_deploy_says_why_and_can_be_sent_again(api_as, cast, run_tasks, node):
+def test_failed_deploy_shows_error_and_can_be_retried(api_as, cast, run_tasks, node):
     instance = cast.instance()
     node.fault("define", "refuse", count=1)
     path = f"/api/instance/{instance.id}"
@@ -335,13 +337,13 @@ def test_a_failed_deploy_says_why_and_can_be_sent_again(api_as, cast, run_tasks,
     assert api_as("owner", "GET", path).json["state"] == "running"
 
 
-def test_deploy_events_name_the_asker(api_as, running):
-    kinds = session.scalars(select(Event).where(Event.resource_id == running.id).order_by(Event.id)).all()
+def test_deploy_event_names_actor(api_as, running_instance):
+    kinds = session.scalars(select(Event).where(Event.resource_id == running_instance.id).order_by(Event.id)).all()
     assert [event.kind for event in kinds] == ["instance.created", "instance.deployed"]
     assert kinds[1].actor == "owner@example.com"
 
 
-def test_keys_and_passwords(api_as, cast, run_tasks, node):
+def test_deploy_checks_ssh_keys_and_omits_password(api_as, cast, run_tasks, node):
     """INS-47, INS-48, INS-51, INS-54, OP-14"""
     mine = api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "a", "algorithm": "ed25519"}).json["ssh_key"]
     other = api_as("outsider", "POST", "/api/ssh-key/generate", json={"name": "b", "algorithm": "rsa"}).json["ssh_key"]
@@ -375,20 +377,20 @@ def test_keys_and_passwords(api_as, cast, run_tasks, node):
         ("image_id", "nosuch"),
     ],
 )
-def test_bad_deploys_name_their_field(api_as, cast, field, value):
+def test_deploy_with_invalid_value_names_field(api_as, cast, field, value):
     """INS-52"""
     body = {"image_id": cast.image.id, field: value}
     answer = api_as("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body)
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
-def test_the_cloudcfg_limit_counts_characters(api_as, cast):
+def test_cloudcfg_limit_counts_characters(api_as, cast):
     """INS-52, INS-53"""
     body = {"image_id": cast.image.id, "cloudcfg": "#" + "é" * 65535}
     assert api_as("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body).status_code == 200
 
 
-def test_a_deploy_secret_is_encrypted_and_forgotten(api_as, cast, run_tasks):
+def test_deploy_secret_is_encrypted_and_cleared(api_as, cast, run_tasks):
     body = {"image_id": cast.image.id, "password": "a secret of mine"}
     answer = api_as("owner", "POST", f"/api/instance/{cast.instance().id}/deploy", json=body)
     raw = session.connection().exec_driver_sql("select secret, arguments from tasks").one()
@@ -398,7 +400,7 @@ def test_a_deploy_secret_is_encrypted_and_forgotten(api_as, cast, run_tasks):
     assert session.get(Task, answer.json["task_id"]).secret is None
 
 
-def test_an_image_that_does_not_fit(api_as, cast):
+def test_image_larger_than_disk_is_refused(api_as, cast):
     cast.image.min_disk = 999
     session.commit()
     instance = cast.instance()
@@ -407,23 +409,23 @@ def test_an_image_that_does_not_fit(api_as, cast):
     assert api_as("owner", "GET", f"/api/instance/{instance.id}/images").json == {}
 
 
-def test_search_and_state_filters(api_as, cast, running):
+def test_search_and_state_filters(api_as, cast, running_instance):
     other = cast.instance(hostname="db.example.com", display_name="100% data_base")
 
-    def found(query):
+    def list_ids(query):
         return [row["id"] for row in api_as("owner", "GET", f"/api/instances?{query}").json["data"]]
 
-    assert found("search=web") == [running.id]
-    assert found("search=100%25") == [other.id]
-    assert found("search=data_b") == [other.id]
-    assert found("search=%25") == [other.id]
-    assert found("search=10.9.0.2") == [running.id]
-    assert found("state=running") == [running.id]
-    assert found("state=pending") == [other.id]
+    assert list_ids("search=web") == [running_instance.id]
+    assert list_ids("search=100%25") == [other.id]
+    assert list_ids("search=data_b") == [other.id]
+    assert list_ids("search=%25") == [other.id]
+    assert list_ids("search=10.9.0.2") == [running_instance.id]
+    assert list_ids("state=running") == [running_instance.id]
+    assert list_ids("state=pending") == [other.id]
     assert api_as("owner", "GET", "/api/instances?state=asleep").status_code == 422
 
 
-def test_tasks_are_listed_shown_cancelled_and_forgotten(api_as, cast, run_tasks):
+def test_tasks_are_listed_cancelled_and_deleted(api_as, cast, run_tasks):
     instance = cast.instance()
     body = {"image_id": cast.image.id}
     task_id = api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=body).json["task_id"]
@@ -443,7 +445,7 @@ def test_tasks_are_listed_shown_cancelled_and_forgotten(api_as, cast, run_tasks)
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "pending"
 
 
-def test_addresses_and_disks(api_as, cast):
+def test_addresses_and_disks_are_listed(api_as, cast):
     instance = cast.instance()
     ips = api_as("owner", "GET", f"/api/instance/{instance.id}/ips").json["data"]
     assert [(row["family"], row["ip"]) for row in ips] == [(4, "10.9.0.2"), (6, "fd99::2")]
@@ -451,6 +453,6 @@ def test_addresses_and_disks(api_as, cast):
     assert [(row["size"], row["is_primary"]) for row in disks] == [(10, True)]
 
 
-def test_work_is_not_visible_to_others(api_as, running):
+def test_other_account_sees_no_instances_or_tasks(api_as, running_instance):
     assert api_as("outsider", "GET", "/api/instances").json["total"] == 0
     assert api_as("outsider", "GET", "/api/tasks").json["total"] == 0

@@ -1,11 +1,11 @@
-"""The boot order on the page: beside the drives, where people look for it."""
+"""The boot order on the media tab."""
 
 import re
 
 from tests.test_pages import PARTIAL_HEADERS
 
 
-def test_the_boot_order_stands_beside_the_drives_and_is_changed_there(browser_as, cast):
+def test_boot_order_is_changed_on_media_tab(browser_as, cast):
     instance, browser = cast.instance(), browser_as("owner")
     media = f"/instances/{instance.id}/media"
     assert '<option value="disk" selected>Disk</option>' in browser.get(media).text
@@ -18,7 +18,7 @@ def test_the_boot_order_stands_beside_the_drives_and_is_changed_there(browser_as
     assert '<option value="cdrom,disk" selected>CD, then disk</option>' in page
 
 
-def test_an_order_that_a_program_set_can_be_kept(browser_as, cast):
+def test_boot_order_set_by_api_stays_selected(browser_as, cast):
     instance = cast.instance()
     instance.boot = "network"
     part = browser_as("owner").get(f"/instances/{instance.id}/media/now", headers=PARTIAL_HEADERS).text

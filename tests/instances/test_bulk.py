@@ -1,4 +1,4 @@
-"""Tags, and one action on many instances: a line for each, and what is refused holds up no other (OP-12)."""
+"""Tags, and bulk actions: one result for each instance; a refusal does not block the others (OP-12)."""
 
 import pytest
 
@@ -10,8 +10,8 @@ BULK_PATHS = (("owner", "/api/instances/bulk"), ("admin", "/api/v1/instances/bul
 
 
 @pytest.fixture
-def fleet(cast, node, run_tasks):
-    """Three machines that run."""
+def running_instances(cast, node, run_tasks):
+    """Three running instances of the owner."""
     made = [cast.instance(display_name=f"m{number}") for number in range(3)]
     for instance in made:
         instances.deploy(instance, image_id=cast.image.id, actor="test")
@@ -21,29 +21,29 @@ def fleet(cast, node, run_tasks):
     return made
 
 
-def ids(*rows):
+def list_ids(*rows):
     return [row.id for row in rows]
 
 
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_every_instance_has_a_line(api_as, fleet, run_tasks, who, path):
-    answer = api_as(who, "POST", path, json={"ids": ids(*fleet), "action": "poweroff"})
+def test_bulk_result_has_one_entry_per_instance(api_as, running_instances, run_tasks, who, path):
+    answer = api_as(who, "POST", path, json={"ids": list_ids(*running_instances), "action": "poweroff"})
     assert answer.status_code == 200
     body = answer.json
     assert body["success"] is True
     assert (body["data"]["queued"], body["data"]["refused"]) == (3, 0)
-    assert [line["id"] for line in body["data"]["results"]] == ids(*fleet)
+    assert [line["id"] for line in body["data"]["results"]] == list_ids(*running_instances)
     assert all(line["success"] and line["status"] == 200 and "reason" not in line for line in body["data"]["results"])
     run_tasks()
-    assert {instance.state for instance in fleet} == {"stopped"}
+    assert {instance.state for instance in running_instances} == {"stopped"}
 
 
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_what_is_refused_holds_up_no_other(api_as, fleet, run_tasks, who, path):
-    """The status is the first refusal's; good rows are kept all the same, and no mapping is told of (4.1, 4.9)."""
-    fleet[1].protection_enabled = True
+def test_bulk_refusal_does_not_block_other_instances(api_as, running_instances, run_tasks, who, path):
+    """The status is that of the first refusal; the other tasks are queued; there is no mapping header (4.1, 4.9)."""
+    running_instances[1].protection_enabled = True
     session.commit()
-    answer = api_as(who, "POST", path, json={"ids": ids(*fleet), "action": "destroy"})
+    answer = api_as(who, "POST", path, json={"ids": list_ids(*running_instances), "action": "destroy"})
     assert answer.status_code == 409
     assert "X-Failure-Status-Mapped" not in answer.headers
     body = answer.json
@@ -53,17 +53,17 @@ def test_what_is_refused_holds_up_no_other(api_as, fleet, run_tasks, who, path):
     assert (line["status"], line["success"], line["reason"]) == (409, False, "protection_enabled")
     run_tasks()
     left = api_as("owner", "GET", "/api/instances").json["data"]
-    assert [row["id"] for row in left] == [fleet[1].id]
+    assert [row["id"] for row in left] == [running_instances[1].id]
 
 
-def test_a_mixed_call_is_in_the_audit_log(api_as, fleet):
-    fleet[1].protection_enabled = True
+def test_bulk_partial_failure_is_audited(api_as, running_instances):
+    running_instances[1].protection_enabled = True
     session.commit()
-    api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": ids(*fleet), "action": "destroy"})
+    api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": list_ids(*running_instances), "action": "destroy"})
     assert session.query(AuditEntry).filter_by(action="user.instance.bulk").count() >= 1
 
 
-def test_a_later_503_wins():
+def test_bulk_status_prefers_503():
     lines = [{"success": True, "status": 200}, {"success": False, "status": 409}, {"success": False, "status": 503}]
     assert instances.bulk_result_status(lines) == 503
     assert instances.bulk_result_status(lines[:2]) == 409
@@ -71,47 +71,49 @@ def test_a_later_503_wins():
 
 
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_what_is_so_already_is_no_failure(api_as, fleet, who, path):
-    body = api_as(who, "POST", path, json={"ids": ids(fleet[0]), "action": "start"}).json
+def test_bulk_noop_action_succeeds(api_as, running_instances, who, path):
+    body = api_as(who, "POST", path, json={"ids": list_ids(running_instances[0]), "action": "start"}).json
     assert body["data"]["results"][0]["message"] == "Already running."
     assert body["success"] is True
 
 
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_ids_count_once_in_their_order(api_as, fleet, who, path):
-    wanted = ids(fleet[2], fleet[0], fleet[2])
+def test_bulk_ids_are_deduplicated_in_order(api_as, running_instances, who, path):
+    wanted = list_ids(running_instances[2], running_instances[0], running_instances[2])
     body = api_as(who, "POST", path, json={"ids": wanted, "action": "restart"}).json
     assert [line["id"] for line in body["data"]["results"]] == wanted[:2]
 
 
-def test_foreign_ids_are_left_out(api_as, cast, fleet):
+def test_bulk_ignores_foreign_ids(api_as, cast, running_instances):
     foreign = cast.instance("outsider")
-    wanted = [foreign.id, fleet[0].id, new_id()]
+    wanted = [foreign.id, running_instances[0].id, new_id()]
     body = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": wanted, "action": "destroy"}).json
-    assert [line["id"] for line in body["data"]["results"]] == [fleet[0].id]
+    assert [line["id"] for line in body["data"]["results"]] == [running_instances[0].id]
     answer = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": [foreign.id], "action": "destroy"})
     assert answer.status_code == 200
     assert answer.json["data"] == {"queued": 0, "refused": 0, "results": []}
     assert api_as("outsider", "GET", f"/api/instance/{foreign.id}").json["state"] == "pending"
 
 
-def test_operators_are_told_of_unknown_ids(api_as, fleet):
+def test_bulk_by_operator_reports_unknown_ids(api_as, running_instances):
     unknown = new_id()
-    answer = api_as("admin", "POST", BULK_PATHS[1][1], json={"ids": [unknown, fleet[0].id], "action": "suspend"})
+    answer = api_as(
+        "admin", "POST", BULK_PATHS[1][1], json={"ids": [unknown, running_instances[0].id], "action": "suspend"}
+    )
     assert answer.status_code == 404
     lines = answer.json["data"]["results"]
     assert (lines[0]["status"], lines[0]["reason"], lines[0]["name"]) == (404, "instance_not_found", None)
     assert lines[1]["success"] is True
-    assert fleet[0].state == "suspended"
+    assert running_instances[0].state == "suspended"
 
 
-def test_operators_suspend_and_resume_many(api_as, fleet, run_tasks):
-    api_as("admin", "POST", BULK_PATHS[1][1], json={"ids": ids(*fleet), "action": "suspend"})
+def test_operator_suspends_and_resumes_in_bulk(api_as, running_instances, run_tasks):
+    api_as("admin", "POST", BULK_PATHS[1][1], json={"ids": list_ids(*running_instances), "action": "suspend"})
     run_tasks()
-    assert {instance.state for instance in fleet} == {"suspended"}
-    api_as("admin", "POST", BULK_PATHS[1][1], json={"ids": ids(*fleet), "action": "unsuspend"})
+    assert {instance.state for instance in running_instances} == {"suspended"}
+    api_as("admin", "POST", BULK_PATHS[1][1], json={"ids": list_ids(*running_instances), "action": "unsuspend"})
     run_tasks()
-    assert {instance.state for instance in fleet} == {"running"}
+    assert {instance.state for instance in running_instances} == {"running"}
 
 
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)
@@ -129,17 +131,24 @@ def test_operators_suspend_and_resume_many(api_as, fleet, run_tasks):
         {"ids": ["x"] * 501, "action": "start"},
     ],
 )
-def test_nonsense_is_refused(api_as, cast, who, path, wrong):
+def test_bulk_with_invalid_body_is_refused(api_as, cast, who, path, wrong):
     assert api_as(who, "POST", path, json=wrong).status_code == 422
 
 
-def test_customers_do_not_suspend(api_as, fleet):
-    assert api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": ids(*fleet), "action": "suspend"}).status_code == 422
+def test_customer_cannot_suspend_in_bulk(api_as, running_instances):
+    assert (
+        api_as(
+            "owner", "POST", BULK_PATHS[0][1], json={"ids": list_ids(*running_instances), "action": "suspend"}
+        ).status_code
+        == 422
+    )
 
 
-def test_each_action_needs_its_permission(api_as, fleet):
+def test_bulk_action_requires_its_permission(api_as, running_instances):
     for action in ("start", "destroy"):
-        answer = api_as("viewer", "POST", BULK_PATHS[0][1], json={"ids": ids(*fleet), "action": action})
+        answer = api_as(
+            "viewer", "POST", BULK_PATHS[0][1], json={"ids": list_ids(*running_instances), "action": action}
+        )
         assert answer.status_code == 403
         assert instances.ACTIONS[action].permission in answer.json["message"]
 
@@ -165,11 +174,11 @@ def test_tags_are_replaced(api_as, cast, sent, kept):
 
 
 @pytest.mark.parametrize("wrong", [{}, {"tags": None}, {"tags": 5}, {"tags": ["no blanks"]}, {"tags": [5]}])
-def test_tags_that_are_none(api_as, cast, wrong):
+def test_invalid_tags_are_refused(api_as, cast, wrong):
     assert api_as("owner", "POST", f"/api/instance/{cast.instance().id}/tags", json=wrong).status_code == 422
 
 
-def test_an_instance_has_not_too_many_tags(api_as, cast):
+def test_instance_has_at_most_20_tags(api_as, cast):
     instance = cast.instance()
     tags = [f"t{number}" for number in range(21)]
     assert api_as("owner", "POST", f"/api/instance/{instance.id}/tags", json={"tags": tags}).status_code == 422
@@ -179,46 +188,48 @@ def test_an_instance_has_not_too_many_tags(api_as, cast):
     assert (answer.status_code, answer.json["data"]["refused"]) == (422, 1)
 
 
-def test_tags_of_others_are_not_found(api_as, cast):
+def test_tags_of_other_account_are_not_found(api_as, cast):
     path = f"/api/instance/{cast.instance().id}/tags"
     assert api_as("outsider", "POST", path, json={"tags": "x"}).status_code == 404
 
 
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_many_are_tagged_at_once(api_as, fleet, who, path):
+def test_bulk_adds_and_removes_tag(api_as, running_instances, who, path):
     for action, kept in (("add_tag", ["new"]), ("add_tag", ["new"]), ("remove_tag", [])):
-        body = api_as(who, "POST", path, json={"ids": ids(*fleet), "action": action, "tag": "New"}).json
+        body = api_as(
+            who, "POST", path, json={"ids": list_ids(*running_instances), "action": action, "tag": "New"}
+        ).json
         assert body["data"]["queued"] == 3
-        assert all(instance.tags == kept for instance in fleet)
+        assert all(instance.tags == kept for instance in running_instances)
 
 
-PAGES = (("owner", "/instances"), ("admin", "/admin/instances"))
+LIST_PAGES = (("owner", "/instances"), ("admin", "/admin/instances"))
 
 
-@pytest.mark.parametrize(("who", "path"), PAGES)
-def test_ticked_rows_have_a_bar(browser_as, fleet, run_tasks, who, path):
+@pytest.mark.parametrize(("who", "path"), LIST_PAGES)
+def test_bulk_page_runs_action_on_selected_instances(browser_as, running_instances, run_tasks, who, path):
     browser = browser_as(who)
     listed = browser.get(path).text
-    assert f'name="ids" value="{fleet[0].id}" form="bulk"' in listed
-    page = browser.post(f"{path}/bulk", data={"ids": ids(*fleet[:2]), "action": "poweroff", "tag": ""})
+    assert f'name="ids" value="{running_instances[0].id}" form="bulk"' in listed
+    page = browser.post(f"{path}/bulk", data={"ids": list_ids(*running_instances[:2]), "action": "poweroff", "tag": ""})
     assert page.status_code == 200
     assert "requested for 2 instances." in page.text
     run_tasks()
-    assert [instance.state for instance in fleet] == ["stopped", "stopped", "running"]
+    assert [instance.state for instance in running_instances] == ["stopped", "stopped", "running"]
 
 
-@pytest.mark.parametrize(("who", "path"), PAGES)
-def test_destroying_many_needs_the_number(browser_as, fleet, run_tasks, who, path):
-    fleet[2].protection_enabled = True
+@pytest.mark.parametrize(("who", "path"), LIST_PAGES)
+def test_bulk_destroy_requires_typed_count(browser_as, running_instances, run_tasks, who, path):
+    running_instances[2].protection_enabled = True
     session.commit()
     browser = browser_as(who)
-    data = {"ids": ids(*fleet), "action": "destroy"}
+    data = {"ids": list_ids(*running_instances), "action": "destroy"}
     page = browser.post(f"{path}/bulk", data=data).text
     assert "<strong>3</strong>" in page
     assert "Nothing was destroyed" not in page
     assert "Nothing was destroyed" in browser.post(f"{path}/bulk", data={**data, "typed": "2"}).text
     run_tasks()
-    assert {instance.state for instance in fleet} == {"running"}
+    assert {instance.state for instance in running_instances} == {"running"}
     page = browser.post(f"{path}/bulk", data={**data, "typed": "3"}).text
     assert "Destroy requested for 2 instances. 1 refused." in page
     assert "Delete protection is on" in page
@@ -227,15 +238,15 @@ def test_destroying_many_needs_the_number(browser_as, fleet, run_tasks, who, pat
     assert "m1" not in browser.get(path).text
 
 
-@pytest.mark.parametrize(("who", "path"), PAGES)
-def test_nothing_ticked_says_so(browser_as, fleet, who, path):
+@pytest.mark.parametrize(("who", "path"), LIST_PAGES)
+def test_bulk_page_without_selection_shows_error(browser_as, running_instances, who, path):
     answer = browser_as(who).post(f"{path}/bulk", data={"action": "start"})
     assert answer.status_code == 422
     assert "Select at least one" in answer.text
 
 
-def test_the_bar_is_for_who_may(browser_as, fleet):
-    data = {"ids": ids(*fleet), "action": "start"}
+def test_bulk_page_requires_permission(browser_as, running_instances):
+    data = {"ids": list_ids(*running_instances), "action": "start"}
     assert browser_as("viewer").post("/instances/bulk", data=data).status_code == 403
     assert browser_as("owner").post("/admin/instances/bulk", data=data).status_code == 403
 

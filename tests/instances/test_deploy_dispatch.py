@@ -1,4 +1,4 @@
-"""The operators' create with a deploy: whether it reached the node is said truthfully (specification 7.2)."""
+"""Operators create and deploy in one request: the answer tells whether the node confirmed it (specification 7.2)."""
 
 import pytest
 
@@ -8,24 +8,24 @@ from panel.workflows import waiting
 from tests.conftest import queued_calls, run_queued_calls
 
 NEW_INSTANCE_PAGE = "/admin/instances/new"
-SCRIPT = {"Accept": "application/json"}
+JSON_HEADERS = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def order(cast):
+def create_form(cast):
     wanted = {"owner": "owner@example.com", "location_id": cast.location.id, "plan_id": cast.plan.id}
     return {**wanted, "image_id": cast.image.id}
 
 
 @pytest.fixture
 def inline_workers(monkeypatch):
-    """Somebody works while a request waits."""
+    """Run queued calls while a request waits."""
     monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
 
 
 @pytest.fixture
 def no_workers(monkeypatch):
-    """No worker runs, and the time of a request that waits passes quickly."""
+    """Run no worker, and let a waiting request time out at once."""
     times = iter(range(1000))
     monkeypatch.setattr(waiting.time, "sleep", lambda _: None)
     monkeypatch.setattr(waiting.time, "monotonic", lambda: next(times))
@@ -36,22 +36,22 @@ def node(short_deadline_node):
     return short_deadline_node
 
 
-def rows():
+def get_instance_and_task():
     return session.query(Instance).one(), session.query(Task).filter_by(kind="instance_deploy").one()
 
 
-def test_a_program_gets_the_instance_and_its_task(browser_as, order, inline_workers):
-    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=order, headers=SCRIPT)
-    instance, task = rows()
+def test_json_answer_has_instance_and_task(browser_as, create_form, inline_workers):
+    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=create_form, headers=JSON_HEADERS)
+    instance, task = get_instance_and_task()
     assert (answer.status_code, answer.json["success"], answer.json["task_id"]) == (200, True, task.id)
     assert (answer.json["instance"]["id"], answer.json["instance"]["state"]) == (instance.id, "running")
     assert answer.json["password"]
 
 
-def test_a_deploy_that_no_worker_took_is_unconfirmed_and_kept(browser_as, order, no_workers, run_tasks, monkeypatch):
+def test_unclaimed_deploy_is_unconfirmed_and_kept(browser_as, create_form, no_workers, run_tasks, monkeypatch):
     """INS-93"""
-    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=order, headers=SCRIPT)
-    instance, task = rows()
+    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=create_form, headers=JSON_HEADERS)
+    instance, task = get_instance_and_task()
     assert (answer.status_code, answer.json["reason"]) == (503, "deploy_dispatch_unconfirmed")
     assert (answer.json["success"], answer.json["task_id"]) == (False, task.id)
     assert (answer.json["instance"]["id"], answer.json["instance"]["state"]) == (instance.id, "pending")
@@ -61,39 +61,41 @@ def test_a_deploy_that_no_worker_took_is_unconfirmed_and_kept(browser_as, order,
 
 
 @pytest.mark.parametrize("operation", ["*", "has_image", "create_disk", "define", "start"])
-def test_a_node_that_drops_its_answer_leaves_it_unconfirmed(browser_as, order, inline_workers, node, operation):
-    """INS-93: whatever the call was whose answer was lost."""
+def test_lost_node_answer_leaves_deploy_unconfirmed(browser_as, create_form, inline_workers, node, operation):
+    """INS-93: whichever node call lost its answer."""
     node.fault(operation, "lost-answer")
-    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=order, headers=SCRIPT)
-    instance, task = rows()
+    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=create_form, headers=JSON_HEADERS)
+    instance, task = get_instance_and_task()
     assert (answer.status_code, answer.json["reason"]) == (503, "deploy_dispatch_unconfirmed")
     assert (answer.json["task_id"], answer.json["instance"]["id"]) == (task.id, instance.id)
     assert task.status == "failed"
 
 
-def test_the_page_shows_the_ids_and_the_password(browser_as, order, no_workers):
-    """INS-93: in the browser."""
-    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=order)
-    instance, task = rows()
+def test_unconfirmed_deploy_page_shows_ids_and_password(browser_as, create_form, no_workers):
+    """INS-93, on the page."""
+    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=create_form)
+    instance, task = get_instance_and_task()
     assert answer.status_code == 503
     for shown in (instance.id, task.id, "deploy_dispatch_unconfirmed", "Root password"):
         assert shown in answer.text
 
 
-def test_a_node_that_says_no_has_answered(browser_as, order, inline_workers, node):
-    """It is known how that ended: the instance is there and says why it has no system."""
+def test_refusal_by_node_is_confirmed_failure(browser_as, create_form, inline_workers, node):
+    """The outcome is known: the instance exists and its last error has the reason."""
     node.fault("create_disk", "full")
-    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data={**order, "password": "a good password"})
-    instance, task = rows()
+    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data={**create_form, "password": "a good password"})
+    instance, task = get_instance_and_task()
     assert (answer.status_code, task.status) == (303, "failed")
     assert "not have enough space" in instance.last_error
 
 
-def test_without_an_image_nothing_is_waited_for(browser_as, order, no_workers):
-    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data={**order, "image_id": ""}, headers=SCRIPT)
+def test_create_without_image_does_not_wait(browser_as, create_form, no_workers):
+    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data={**create_form, "image_id": ""}, headers=JSON_HEADERS)
     assert (answer.status_code, answer.json["task_id"], queued_calls) == (200, None, [])
 
 
-def test_a_program_is_told_the_fields(browser_as, order):
-    answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data={**order, "owner": "nobody@example.com"}, headers=SCRIPT)
+def test_json_answer_names_invalid_fields(browser_as, create_form):
+    answer = browser_as("admin").post(
+        NEW_INSTANCE_PAGE, data={**create_form, "owner": "nobody@example.com"}, headers=JSON_HEADERS
+    )
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"owner"})

@@ -1,4 +1,4 @@
-"""What an instance may be made from, and that a deploy takes exactly that."""
+"""The images and ISOs that are offered for a deploy, and that only these are accepted."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from panel.models import Image, Iso
 
 
 @pytest.fixture
-def choosable_media(cast):
-    """Images and ISOs of which some do not fit, or belong to others."""
+def images_and_isos(cast):
+    """Images and ISOs, some of which do not fit or belong to other accounts."""
     facts = {"label": "x", "distro": "Debian", "version": "12", "sha256": "cd" * 32, "filename": "tiny.qcow2"}
     own = {"purpose": "user", "public": False}
     for name, more in {
@@ -33,40 +33,40 @@ def choosable_media(cast):
     session.commit()
 
 
-def names(answer):
+def get_names(answer):
     assert answer.status_code == 200
     return {row["name"] for row in answer.json["data"]}
 
 
-def test_a_deploy_takes_the_images_that_are_offered_and_no_other(api_as, cast, choosable_media, run_tasks):
+def test_deploy_accepts_only_offered_images(api_as, cast, images_and_isos, run_tasks):
     for image in session.query(Image).all():
         path = f"/api/instance/{cast.instance().id}/deploy"
-        offered = names(api_as("owner", "GET", f"{path}/images"))
+        offered = get_names(api_as("owner", "GET", f"{path}/images"))
         assert offered == {"tiny", "signed", "own"}
         answer = api_as("owner", "POST", path, json={"image_id": image.id})
         assert answer.status_code == (200 if image.name in offered else 422), image.name
 
 
-def test_with_secure_boot_only_signed_images_are_offered(api_as, cast, choosable_media):
+def test_secure_boot_instance_is_offered_only_signed_images(api_as, cast, images_and_isos):
     instance = cast.instance()
     instance.secure_boot_enabled = True
     session.commit()
     path = f"/api/instance/{instance.id}/deploy"
-    assert names(api_as("owner", "GET", f"{path}/images")) == {"signed"}
+    assert get_names(api_as("owner", "GET", f"{path}/images")) == {"signed"}
     unsigned = api_as("owner", "POST", path, json={"image_id": cast.image.id})
     assert (unsigned.status_code, list(unsigned.json["errors"])) == (422, ["image_id"])
 
 
-def test_a_self_deploy_takes_the_isos_that_are_offered_and_no_other(api_as, cast, choosable_media):
+def test_self_deploy_accepts_only_offered_isos(api_as, cast, images_and_isos):
     for iso in session.query(Iso).all():
         instance = cast.instance()
-        offered = names(api_as("owner", "GET", f"/api/instance/{instance.id}/deploy/iso"))
+        offered = get_names(api_as("owner", "GET", f"/api/instance/{instance.id}/deploy/iso"))
         assert offered == {"disc", "mine"}
         answer = api_as("owner", "POST", f"/api/instance/{instance.id}/self-deploy", json={"iso_id": iso.id})
         assert answer.status_code == (200 if iso.name in offered else 422), iso.name
 
 
-def test_the_lists_are_searched_and_paged_in_a_constant_number_of_queries(api_as, cast, choosable_media, queries):
+def test_deploy_image_list_has_constant_query_count(api_as, cast, images_and_isos, queries):
     path = f"/api/instance/{cast.instance().id}/deploy/images"
     api_as("owner", "GET", path)
     queries.clear()
@@ -75,10 +75,10 @@ def test_the_lists_are_searched_and_paged_in_a_constant_number_of_queries(api_as
     queries.clear()
     assert len(api_as("owner", "GET", path).json["data"]) == 3
     assert len(queries) == few
-    assert names(api_as("owner", "GET", f"{path}?search=own")) == {"own"}
+    assert get_names(api_as("owner", "GET", f"{path}?search=own")) == {"own"}
 
 
-def test_others_instances_have_no_lists(api_as, cast):
+def test_deploy_options_of_other_account_are_not_found(api_as, cast):
     path = f"/api/instance/{cast.instance().id}/deploy"
     for kind in ("images", "iso"):
         assert api_as("outsider", "GET", f"{path}/{kind}").status_code == 404

@@ -1,4 +1,4 @@
-"""What passes, in one table on the network tab: the same as the API shows, with where each rule comes from."""
+"""The table of effective firewall rules on the network tab, with the groups of each rule."""
 
 import re
 
@@ -11,12 +11,12 @@ from tests.security_groups.test_tasks import PING_RULE, create_group, deploy_ins
 from tests.team.conftest import VIEW_PERMISSIONS, add_member  # noqa: F401  (a fixture)
 from tests.test_pages import HtmlOutline
 
-TABLE = re.compile(r'<section[^>]*id="in-effect".*?</section>', re.S)
+RULE_TABLE_PATTERN = re.compile(r'<section[^>]*id="in-effect".*?</section>', re.S)
 
 
-def rows(page):
-    """The cells of each row of the table as texts, or None without one."""
-    table = TABLE.search(page)
+def parse_rule_rows(page):
+    """Return the texts of the cells of each row, or None without a table."""
+    table = RULE_TABLE_PATTERN.search(page)
     if table is None:
         return None
     found = re.findall(r"<tr>(<td.*?)</tr>", table.group(), re.S)
@@ -27,31 +27,31 @@ def rows(page):
 
 
 @pytest.fixture
-def firewall_page(browser_as):
-    def shown(instance, who="owner"):
+def get_shown_rules(browser_as):
+    def get_rows(instance, who="owner"):
         side = "/admin" if who == "admin" else ""
         page = browser_as(who).get(f"{side}/instances/{instance.id}/network").text
         assert HtmlOutline(page).open == []
-        return rows(page)
+        return parse_rule_rows(page)
 
-    return shown
+    return get_rows
 
 
-def test_in_no_group_everything_passes_but_mail(cast, firewall_page):
+def test_instance_without_groups_allows_all_but_smtp(cast, get_shown_rules):
     instance = cast.instance()
     instance.enable_smtp = False
     session.commit()
     for who in ("owner", "viewer", "admin"):
-        incoming, mail, rest = firewall_page(instance, who)
+        incoming, mail, rest = get_shown_rules(instance, who)
         assert (incoming[:2], incoming[-1]) == (["Everything", "Inbound"], "Allowed")
         assert (mail[:3], mail[-1]) == (["TCP", "Outbound", "25"], "Blocked")
         assert (rest[:2], rest[-1]) == (["Everything", "Outbound"], "Allowed")
 
 
-def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deploy_instance, create_group, firewall_page):
+def test_rule_rows_name_groups_and_default_policy(api_as, deploy_instance, create_group, get_shown_rules):
     instance = deploy_instance()
     one, two = create_group(HTTP_RULE, instances=[instance]), create_group(HTTP_RULE, PING_RULE, instances=[instance])
-    web, ping, rest, out = firewall_page(instance)
+    web, ping, rest, out = get_shown_rules(instance)
     assert web[0] == "TCP IPv4"
     assert (web[4].count(","), web[5]) == (1, "Allowed")
     assert ping[0].startswith("ICMP")
@@ -62,7 +62,7 @@ def test_each_rule_names_its_groups_and_the_rest_has_its_row(api_as, deploy_inst
     assert sorted(map(sorted, found)) == sorted([sorted([one, two]), [two], [], []])
 
 
-def test_with_rules_for_going_out_the_rest_stays_in(cast, deploy_instance, create_group, firewall_page):
+def test_egress_rule_blocks_other_outbound_traffic(cast, deploy_instance, create_group, get_shown_rules):
     networks = ip_sets.create(cast.owner, name="Offices", ip_version="ipv4")
     for number in range(6):
         ip_sets.add_entry(networks, cidr=f"10.{number * 2}.0.0/24", actor="test")
@@ -70,7 +70,7 @@ def test_with_rules_for_going_out_the_rest_stays_in(cast, deploy_instance, creat
     instance = deploy_instance()
     out = {"direction": "egress", "protocol": "all", "ip_version": "ipv4", "ip_set_id": networks.id}
     create_group(out, instances=[instance])
-    found = firewall_page(instance)
+    found = get_shown_rules(instance)
     assert [(row[0], row[1], row[5]) for row in found] == [
         ("Everything else", "Inbound", "Blocked"),
         ("Everything IPv4", "Outbound", "Allowed"),
@@ -79,8 +79,8 @@ def test_with_rules_for_going_out_the_rest_stays_in(cast, deploy_instance, creat
     assert found[1][3].startswith("10.0.0.0/24, 10.2.0.0/24, 10.4.0.0/24, 10.6.0.0/24 and 2 more 10.8.0.0/24")
 
 
-def test_who_may_not_see_security_groups_does_not_see_it(browser_as, cast, add_member):
+def test_rule_table_requires_security_group_permission(browser_as, cast, add_member):
     instance = cast.instance()
     add_member("sorter", [each for each in VIEW_PERMISSIONS if each != "security_groups.view"])
     page = browser_as("sorter").get(f"/instances/{instance.id}/network")
-    assert (page.status_code, rows(page.text)) == (200, None)
+    assert (page.status_code, parse_rule_rows(page.text)) == (200, None)

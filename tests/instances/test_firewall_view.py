@@ -1,4 +1,4 @@
-"""The firewall of an instance in one view: what the API shows is what the node is told."""
+"""The firewall view of an instance: the API shows the rules that the node receives."""
 
 from sqlalchemy import select
 
@@ -13,7 +13,7 @@ def get_firewall(as_, instance, who="owner"):
     return as_(who, "GET", f"/api/instance/{instance.id}/firewall")
 
 
-def test_in_no_group_everything_passes(api_as, cast):
+def test_instance_without_groups_is_unrestricted(api_as, cast):
     instance = cast.instance()
     instance.enable_smtp = False
     session.commit()
@@ -26,7 +26,7 @@ def test_in_no_group_everything_passes(api_as, cast):
     assert get_firewall(api_as, instance, "outsider").status_code == 404
 
 
-def test_the_rules_of_all_groups_add_up(api_as, deploy_instance, create_group, run_tasks, node):
+def test_firewall_combines_rules_of_all_groups(api_as, deploy_instance, create_group, run_tasks, node):
     instance = deploy_instance()
     ids = [create_group(HTTP_RULE, instances=[instance]), create_group(HTTP_RULE, PING_RULE, instances=[instance])]
     run_tasks()
@@ -38,9 +38,7 @@ def test_the_rules_of_all_groups_add_up(api_as, deploy_instance, create_group, r
     assert (web["direction"], web["port_range_min"]) == ("ingress", HTTP_RULE["port_range_min"])
 
 
-def test_a_group_that_is_referred_to_is_shown_by_its_addresses(
-    api_as, deploy_instance, create_group, run_tasks, queries
-):
+def test_remote_group_is_shown_as_addresses(api_as, deploy_instance, create_group, run_tasks, queries):
     web, shop = deploy_instance(), deploy_instance()
     inside = create_group(instances=[shop])
     referring = {"direction": "ingress", "protocol": "all", "ip_version": "ipv4", "remote_group_id": inside}
@@ -49,9 +47,9 @@ def test_a_group_that_is_referred_to_is_shown_by_its_addresses(
     assert rule["networks"] == [f"{shop.ipv4}/32"]
 
 
-def test_a_member_needs_the_right_to_see_security_groups_as_well(api_as, browser_as, cast):
-    """IDT-22: the scope comes from the path, so a token of `instances:read` alone is enough; of the person both
-    families are asked, here as on the page."""
+def test_firewall_requires_instance_and_security_group_permissions(api_as, browser_as, cast):
+    """IDT-22: the scope comes from the path, so a token needs only `instances:read`; the person needs the
+    permissions of both families, as on the page."""
     instance = cast.instance()
     role = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).role
     cast.tokens["alone"] = tokens.issue("user", name="n", account=cast.viewer, scopes=["instances:read"])[1]

@@ -1,4 +1,4 @@
-"""Screen, TPM, boot order and names: by both APIs, on the pages, and on the node."""
+"""VNC, TPM, boot order and names: in both APIs, on the pages, and on the node."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def machine(cast, node, run_tasks):
 
 
 @pytest.fixture
-def off_instance(machine, run_tasks):
+def stopped_instance(machine, run_tasks):
     instances.run_power_action(machine, "poweroff", actor="test")
     session.commit()
     run_tasks()
@@ -31,7 +31,7 @@ def off_instance(machine, run_tasks):
 
 @pytest.fixture
 def defined_machines(monkeypatch):
-    """What the node was told to define."""
+    """The machines that were defined on the node, in order."""
     seen: list[Machine] = []
     real = SimulatedNode.define
 
@@ -48,12 +48,12 @@ def make_tpm_unavailable(cast):
     session.commit()
 
 
-def reason(answer):
+def get_status_and_reason(answer):
     return answer.status_code, answer.json["reason"]
 
 
 @pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_the_screen_is_switched_off_and_on(api_as, machine, run_tasks, defined_machines, who, prefix):
+def test_vnc_is_disabled_and_enabled(api_as, machine, run_tasks, defined_machines, who, prefix):
     """ENV-25"""
     for action, on in (("disable", False), ("disable", False), ("enable", True)):
         answer = api_as(who, "POST", f"{prefix}/instance/{machine.id}/vnc/{action}")
@@ -65,64 +65,69 @@ def test_the_screen_is_switched_off_and_on(api_as, machine, run_tasks, defined_m
         assert defined_machines[-1].vnc is on
 
 
-def test_hardware_options_of_an_undeployed_instance_need_no_task(api_as, cast):
+def test_vnc_of_undeployed_instance_needs_no_task(api_as, cast):
     instance = cast.instance()
     assert "task_id" not in api_as("owner", "POST", f"/api/instance/{instance.id}/vnc/disable").json
     assert api_as("admin", "POST", f"/api/v1/instance/{instance.id}/vnc/disable").json["data"] == {"task_id": None}
 
 
 @pytest.mark.parametrize("part", ["vnc", "tpm"])
-def test_other_actions_and_others_machines_are_not_found(api_as, machine, part):
+def test_unknown_hardware_action_and_foreign_machine_are_refused(api_as, machine, part):
     assert api_as("owner", "POST", f"/api/instance/{machine.id}/{part}/toggle").status_code == 404
     assert api_as("outsider", "POST", f"/api/instance/{machine.id}/{part}/enable").status_code == 404
     assert api_as("viewer", "POST", f"/api/instance/{machine.id}/{part}/enable").status_code == 403
 
 
 @pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_a_tpm_is_built_into_a_machine_that_is_off(api_as, off_instance, run_tasks, defined_machines, who, prefix):
-    assert api_as(who, "POST", f"{prefix}/instance/{off_instance.id}/tpm/enable").status_code == 200
+def test_tpm_of_stopped_machine_is_enabled_and_disabled(
+    api_as, stopped_instance, run_tasks, defined_machines, who, prefix
+):
+    assert api_as(who, "POST", f"{prefix}/instance/{stopped_instance.id}/tpm/enable").status_code == 200
     run_tasks()
     assert defined_machines[-1].tpm is True
-    assert api_as("owner", "GET", f"/api/instance/{off_instance.id}").json["tpm_enabled"] is True
-    assert api_as(who, "POST", f"{prefix}/instance/{off_instance.id}/tpm/disable").status_code == 200
+    assert api_as("owner", "GET", f"/api/instance/{stopped_instance.id}").json["tpm_enabled"] is True
+    assert api_as(who, "POST", f"{prefix}/instance/{stopped_instance.id}/tpm/disable").status_code == 200
     run_tasks()
     assert defined_machines[-1].tpm is False
 
 
 @pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_a_running_machine_is_stopped_first(api_as, machine, who, prefix):
-    assert reason(api_as(who, "POST", f"{prefix}/instance/{machine.id}/tpm/enable")) == (409, "not_stopped")
+def test_tpm_of_running_machine_is_refused(api_as, machine, who, prefix):
+    assert get_status_and_reason(api_as(who, "POST", f"{prefix}/instance/{machine.id}/tpm/enable")) == (
+        409,
+        "not_stopped",
+    )
     assert machine.tpm_enabled is False
 
 
 @pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_a_node_without_swtpm_gives_no_tpm(api_as, cast, off_instance, who, prefix):
+def test_tpm_on_node_without_swtpm_is_refused(api_as, cast, stopped_instance, who, prefix):
     """INS-87"""
     make_tpm_unavailable(cast)
-    answer = api_as(who, "POST", f"{prefix}/instance/{off_instance.id}/tpm/enable")
-    assert reason(answer) == (409, "tpm_unsupported_on_node")
-    assert off_instance.tpm_enabled is False
+    answer = api_as(who, "POST", f"{prefix}/instance/{stopped_instance.id}/tpm/enable")
+    assert get_status_and_reason(answer) == (409, "tpm_unsupported_on_node")
+    assert stopped_instance.tpm_enabled is False
 
 
 @pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_disabling_a_tpm_is_never_blocked(api_as, cast, machine, who, prefix):
-    """INS-88: on a node that lost its swtpm, also while the machine runs."""
+def test_tpm_disable_is_always_allowed(api_as, cast, machine, who, prefix):
+    """INS-88: also on a node that lost its swtpm, and while the machine runs."""
     machine.tpm_enabled = True
     make_tpm_unavailable(cast)
     assert api_as(who, "POST", f"{prefix}/instance/{machine.id}/tpm/disable").status_code == 200
     assert machine.tpm_enabled is False
 
 
-def test_whether_a_node_has_a_tpm_is_what_it_says(api_as, cast, node, monkeypatch):
+def test_tpm_capability_is_probed_from_node(api_as, cast, node, monkeypatch):
     monkeypatch.setattr(node, "options", type(node.options)(tpm=0))
     node_sync.probe(cast.node.id)
     session.expire_all()
     assert api_as("admin", "GET", f"/api/v1/hypervisor/{cast.node.id}").json["data"]["tpm"] is False
 
 
-def test_a_node_that_refuses_says_so_in_the_task(api_as, off_instance, run_tasks, node, monkeypatch):
-    """The node lost its swtpm after it was asked: the task fails, and the row keeps what is wanted."""
-    answer = api_as("owner", "POST", f"/api/instance/{off_instance.id}/tpm/enable")
+def test_tpm_refused_by_node_fails_task(api_as, stopped_instance, run_tasks, node, monkeypatch):
+    """The node lost its swtpm after the probe: the task fails, and the row keeps the requested state."""
+    answer = api_as("owner", "POST", f"/api/instance/{stopped_instance.id}/tpm/enable")
     monkeypatch.setattr(node, "options", type(node.options)(tpm=0))
     run_tasks()
     task = api_as("owner", "GET", f"/api/task/{answer.json['task_id']}").json
@@ -130,7 +135,7 @@ def test_a_node_that_refuses_says_so_in_the_task(api_as, off_instance, run_tasks
     assert "TPM" in str(task)
 
 
-def test_the_boot_order_has_a_path_of_its_own(api_as, machine):
+def test_boot_order_has_own_route(api_as, machine):
     path = f"/api/instance/{machine.id}/boot-order"
     assert api_as("owner", "POST", path, json={"boot": "cdrom,disk"}).json["instance"]["boot"] == "cdrom,disk"
     for wrong in ({}, {"boot": "floppy"}, {"boot": None}, {"boot": "disk", "more": 1}):
@@ -138,14 +143,14 @@ def test_the_boot_order_has_a_path_of_its_own(api_as, machine):
 
 
 @pytest.mark.parametrize("key", ["name", "display_name"])
-def test_the_label_has_a_path_of_its_own(api_as, machine, key):
+def test_display_name_has_own_route(api_as, machine, key):
     before = machine.name
     body = api_as("owner", "POST", f"/api/instance/{machine.id}/update-name", json={key: "Shop"}).json["instance"]
     assert (body["display_name"], body["name"]) == ("Shop", before)
     assert api_as("owner", "POST", f"/api/instance/{machine.id}/update-name", json={}).status_code == 422
 
 
-def test_customers_switch_on_the_settings_tab(browser_as, machine, run_tasks):
+def test_customer_switches_hardware_on_settings_tab(browser_as, machine, run_tasks):
     browser = browser_as("owner")
     address = f"/instances/{machine.id}/settings"
     assert "Switch off: Console" in browser.get(address).text
@@ -158,7 +163,7 @@ def test_customers_switch_on_the_settings_tab(browser_as, machine, run_tasks):
     assert (machine.boot, machine.vnc_keymap) == ("cdrom,disk", "de")
 
 
-def test_operators_switch_on_the_page_of_an_instance(browser_as, machine):
+def test_operator_switches_vnc_on_instance_page(browser_as, machine):
     browser = browser_as("admin")
     assert browser.post(f"/admin/instances/{machine.id}/vnc/disable").status_code == 303
     assert machine.enable_vnc is False
@@ -167,7 +172,7 @@ def test_operators_switch_on_the_page_of_an_instance(browser_as, machine):
 
 
 @pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
-def test_mail_is_shut_and_opened_on_the_settings_tab(browser_as, machine, run_tasks, node, who, base):
+def test_smtp_is_blocked_and_allowed_on_settings_tab(browser_as, machine, run_tasks, node, who, base):
     """INS-23"""
     browser, address = browser_as(who), f"{base}/instances/{machine.id}"
     assert "Switch off: Outgoing mail (SMTP, port 25)" in browser.get(f"{address}/settings").text

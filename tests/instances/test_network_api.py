@@ -1,4 +1,4 @@
-"""Addresses, reverse names, traffic and the public card by the API."""
+"""Addresses, reverse DNS, traffic and the public interface in the API."""
 
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
-def deployed(api_as, cast, run_tasks):
+def deploy_instance(api_as, cast, run_tasks):
     def make(**values):
         instance = cast.instance(**values)
         api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
@@ -30,15 +30,15 @@ def change_network(as_, instance, action, who="owner", **body):
     return as_(who, "POST", f"{prefix}/instance/{instance.id}/ips", json={"action": action, **body})
 
 
-def ips(as_, instance):
+def list_addresses(as_, instance):
     return {row["ip"]: row for row in as_("owner", "GET", f"/api/instance/{instance.id}/ips").json["data"]}
 
 
 # --- addresses
 
 
-def test_an_operator_gives_and_takes_addresses_while_the_machine_runs(api_as, cast, node, run_tasks, deployed):
-    instance = deployed()
+def test_operator_adds_and_removes_addresses_of_running_machine(api_as, cast, node, run_tasks, deploy_instance):
+    instance = deploy_instance()
     before = [address.ip for address in session.get(Instance, instance.id).addresses]
     answer = change_network(api_as, instance, "add", "admin", ips=["10.9.0.77"])
     assert [each["ip"] for each in answer.json["data"]["ips"]] == ["10.9.0.77"]
@@ -53,71 +53,74 @@ def test_an_operator_gives_and_takes_addresses_while_the_machine_runs(api_as, ca
     assert session.scalar(select(Address.interface_id).where(Address.ip == "10.9.0.77")) is None
 
 
-def test_a_given_address_leaves_the_list_of_free_ones(api_as, cast):
-    """SUB-01, SUB-02, SUB-05: free, reserved and held, and the figures agree with the list."""
+def test_allocated_address_is_not_available(api_as, cast):
+    """SUB-01, SUB-02, SUB-05: free, reserved and in use; the statistics agree with the list."""
     instance = cast.instance()
     [subnet] = [row for row in api_as("admin", "GET", "/api/v1/subnets").json["data"] if row["family"] == 4]
 
-    def free():
+    def list_free():
         listed = api_as("admin", "GET", f"/api/v1/subnet/{subnet['id']}/available-ips").json["data"]
         counted = api_as("admin", "GET", f"/api/v1/subnet/{subnet['id']}/statistics").json["data"]["available"]
         assert counted == len(listed)
         return {row["ip"]: row["id"] for row in listed}
 
-    assert "10.9.0.77" in free()
+    assert "10.9.0.77" in list_free()
     change_network(api_as, instance, "add", "admin", ips=["10.9.0.77"])
-    assert "10.9.0.77" not in free()
-    api_as("admin", "PATCH", f"/api/v1/ip/{free()['10.9.0.78']}", json={"reserved": True})
-    assert "10.9.0.78" not in free()
+    assert "10.9.0.77" not in list_free()
+    api_as("admin", "PATCH", f"/api/v1/ip/{list_free()['10.9.0.78']}", json={"reserved": True})
+    assert "10.9.0.78" not in list_free()
     refused = change_network(api_as, instance, "add", "admin", ips=["10.9.0.78"])
     assert (refused.status_code, list(refused.json["errors"])) == (422, ["ips"])
     change_network(api_as, instance, "remove", "admin", ips=["10.9.0.77"])
-    assert "10.9.0.77" in free()
+    assert "10.9.0.77" in list_free()
 
 
 @pytest.mark.parametrize("wrong", ["10.9.0.1", "192.0.2.1", UNKNOWN_ID])
-def test_an_address_that_is_not_to_be_had(api_as, cast, wrong):
+def test_unavailable_address_is_refused(api_as, cast, wrong):
     answer = change_network(api_as, cast.instance(), "add", "admin", ips=[wrong])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["ips"])
 
 
-def test_an_address_is_given_once(api_as, cast):
+def test_address_in_use_is_refused(api_as, cast):
     held = cast.instance()
     answer = change_network(api_as, cast.instance(), "add", "admin", ips=[held.ipv4])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["ips"])
 
 
-def test_customers_have_what_the_plan_comes_with(api_as, cast):
+def test_customer_addresses_are_limited_by_plan(api_as, cast):
     cast.plan.ipv4 = 2
     session.commit()
     instance = cast.instance()
-    first, second = list(ips(api_as, instance))[:2]
+    first, second = list(list_addresses(api_as, instance))[:2]
     refused = change_network(api_as, instance, "add")
     assert (refused.status_code, list(refused.json["errors"])) == (422, ["count"])
     assert change_network(api_as, instance, "remove", ips=[second]).status_code == 200
-    assert second not in ips(api_as, instance)
+    assert second not in list_addresses(api_as, instance)
     named = change_network(api_as, instance, "add", ips=["10.9.0.99"]).json["ips"]
-    assert [each["ip"] for each in named] != ["10.9.0.99"], "customers take what comes next"
+    assert [each["ip"] for each in named] != ["10.9.0.99"], "customers get the next free address"
     assert session.get(Instance, instance.id).ipv4 == first
 
 
-def test_the_primary_address_can_be_changed_and_goes_last(api_as, cast):
+def test_primary_address_is_changed_and_removed_last(api_as, cast):
     cast.plan.ipv4 = 2
     session.commit()
     instance = cast.instance()
-    first, second = [ip for ip in ips(api_as, instance) if ":" not in ip]
+    first, second = [ip for ip in list_addresses(api_as, instance) if ":" not in ip]
     assert change_network(api_as, instance, "remove", ips=[first]).status_code == 422
     answer = change_network(api_as, instance, "set-primary", ips=[second]).json
     assert answer["ips"][0]["is_primary"] is True
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["primary_public_ip"] == {"ip": second}
-    assert [row["is_primary"] for row in ips(api_as, instance).values() if row["family"] == 4] == [False, True]
+    assert [row["is_primary"] for row in list_addresses(api_as, instance).values() if row["family"] == 4] == [
+        False,
+        True,
+    ]
     assert change_network(api_as, instance, "remove", ips=[first]).status_code == 200
     assert change_network(api_as, instance, "remove", ips=[second]).status_code == 200
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["primary_public_ip"] is None
     assert change_network(api_as, instance, "add").json["ips"][0]["is_primary"] is True
 
 
-def test_addresses_of_others_are_not_touched(api_as, cast):
+def test_address_of_other_account_cannot_be_changed(api_as, cast):
     mine, theirs = cast.instance(), cast.instance("outsider")
     for action in ("remove", "set-primary"):
         answer = change_network(api_as, mine, action, ips=[theirs.ipv4])
@@ -127,8 +130,8 @@ def test_addresses_of_others_are_not_touched(api_as, cast):
     assert change_network(api_as, mine, "remove").status_code == 422
 
 
-def test_a_full_location_has_no_more(api_as, cast):
-    """INS-71: the same words as at a create."""
+def test_add_without_free_addresses_is_refused(api_as, cast):
+    """INS-71: the same reason as for a create."""
     instance = cast.instance()
     session.query(Address).filter(Address.interface_id.is_(None)).update({"reserved": True})
     session.commit()
@@ -136,12 +139,12 @@ def test_a_full_location_has_no_more(api_as, cast):
     assert (answer.status_code, answer.json["reason"]) == (422, "ipv4_not_available")
 
 
-# --- reverse names
+# --- reverse DNS
 
 
-def test_a_reverse_name_is_noted_and_leaves_with_its_holder(api_as, cast):
+def test_rdns_is_set_and_cleared_with_release(api_as, cast):
     instance = cast.instance()
-    address = ips(api_as, instance)[instance.ipv4]
+    address = list_addresses(api_as, instance)[instance.ipv4]
     path = f"/api/instance/{instance.id}/ip/{address['id']}/rdns"
     for name in ("shop.example.com", "_a.b-c.example.com."):
         answer = api_as("owner", "POST", path, json={"rdns": name}).json
@@ -162,12 +165,12 @@ def test_a_reverse_name_is_noted_and_leaves_with_its_holder(api_as, cast):
     change_network(api_as, instance, "remove", "admin", ips=[address["id"]])
     assert api_as("admin", "POST", f"/api/v1/ip/{address['id']}/rdns", json={"rdns": "x"}).status_code == 409
     change_network(api_as, other, "add", "admin", ips=[address["id"]])
-    assert ips(api_as, other)[address["ip"]]["rdns"] is None
+    assert list_addresses(api_as, other)[address["ip"]]["rdns"] is None
 
 
-def test_a_new_holder_begins_without_the_name_of_the_last(api_as, cast, run_tasks):
+def test_rdns_is_cleared_for_next_instance(api_as, cast, run_tasks):
     instance = cast.instance()
-    address = ips(api_as, instance)[instance.ipv4]
+    address = list_addresses(api_as, instance)[instance.ipv4]
     api_as("owner", "POST", f"/api/instance/{instance.id}/ip/{address['id']}/rdns", json={"rdns": "old.example.com"})
     api_as("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
     run_tasks()
@@ -194,17 +197,17 @@ def add_traffic(instance, received, sent=0):
     session.commit()
 
 
-def bandwidth(as_, instance):
+def get_bandwidth(as_, instance):
     return as_("owner", "GET", f"/api/instance/{instance.id}/bandwidth").json["bandwidth"]
 
 
-def sync_nodes(work):
+def enforce_traffic_quotas(work):
     traffic.enforce_quotas()
     session.commit()
     work()
 
 
-def test_the_traffic_of_a_period(api_as, cast):
+def test_bandwidth_shows_traffic_of_current_month(api_as, cast):
     """INS-25, INS-26, INS-27"""
     instance = cast.instance()
     add_traffic(instance, 1_234_567_890, 5_000_000)
@@ -214,22 +217,22 @@ def test_the_traffic_of_a_period(api_as, cast):
     assert "used_bandwidth" not in shown
     assert "used_bandwidth" not in api_as("owner", "GET", "/api/instances").json["data"][0]
     assert "used_bandwidth" not in api_as("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]
-    found = bandwidth(api_as, instance)
+    found = get_bandwidth(api_as, instance)
     assert (found["received"], found["sent"], found["used_bandwidth"]) == (1_234_567_890, 5_000_000, 1.24)
     assert (found["bandwidth"], found["overage"], found["off"], found["history"]) == (1000, "none", None, [])
     assert api_as("outsider", "GET", f"/api/instance/{instance.id}/bandwidth").status_code == 404
 
 
-def test_traffic_restarts_each_month_and_keeps_history(api_as, cast, set_clock, run_tasks):
+def test_traffic_resets_monthly_and_keeps_history(api_as, cast, set_clock, run_tasks):
     set_clock(2026, 12, 31, 23, 59)
     instance = cast.instance()
     add_traffic(instance, 3 * GB, GB)
     set_clock(2027, 1, 1)
-    assert bandwidth(api_as, instance)["used_bandwidth"] == 0, "also before anybody has looked"
+    assert get_bandwidth(api_as, instance)["used_bandwidth"] == 0, "also before the quotas are enforced"
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["primary_interface"]["used_bandwidth"] == 0
     for _ in range(2):
-        sync_nodes(run_tasks)
-    found = bandwidth(api_as, instance)
+        enforce_traffic_quotas(run_tasks)
+    found = get_bandwidth(api_as, instance)
     assert (found["month"], found["starts_at"], found["ends_at"]) == (
         "2027-01",
         "2027-01-01T00:00:00Z",
@@ -240,18 +243,18 @@ def test_traffic_restarts_each_month_and_keeps_history(api_as, cast, set_clock, 
     assert len(session.scalars(select(MonthlyTraffic)).all()) == 1
 
 
-def test_who_has_used_up_the_allowance_is_cut_off_until_the_next_month(
-    api_as, cast, node, set_clock, run_tasks, deployed
+def test_traffic_overage_disconnects_network_until_next_month(
+    api_as, cast, node, set_clock, run_tasks, deploy_instance
 ):
     set_clock(2026, 11, 10)
     cast.plan.overage, cast.plan.bandwidth = "network", 10
     session.commit()
-    instance, modest = deployed(), deployed()
+    instance, modest = deploy_instance(), deploy_instance()
     add_traffic(instance, 9 * GB, GB - 1)
-    sync_nodes(run_tasks)
+    enforce_traffic_quotas(run_tasks)
     assert node.nics_of(instance.id)[0]["connected"] is True
     add_traffic(instance, 9 * GB, GB)
-    sync_nodes(run_tasks)
+    enforce_traffic_quotas(run_tasks)
     assert node.nics_of(instance.id)[0]["connected"] is False
     assert node.nics_of(modest.id)[0]["connected"] is True
     shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json
@@ -260,11 +263,11 @@ def test_who_has_used_up_the_allowance_is_cut_off_until_the_next_month(
         None,
         "traffic",
     )
-    assert bandwidth(api_as, instance)["off"] == "traffic"
+    assert get_bandwidth(api_as, instance)["off"] == "traffic"
     assert not session.scalar(select(Event).where(Event.kind == "instance.suspended"))
     count = len(session.scalars(select(Task)).all())
-    sync_nodes(run_tasks)
-    assert len(session.scalars(select(Task)).all()) == count, "once is enough"
+    enforce_traffic_quotas(run_tasks)
+    assert len(session.scalars(select(Task)).all()) == count, "disconnected only once"
     for who, path in (("owner", "/api"), ("admin", "/api/v1")):
         answer = api_as(who, "POST", f"{path}/instance/{instance.id}/network/public/enable")
         assert answer.status_code == 409
@@ -272,24 +275,24 @@ def test_who_has_used_up_the_allowance_is_cut_off_until_the_next_month(
     run_tasks()
     api_as("owner", "POST", f"/api/instance/{instance.id}/power/start")
     run_tasks()
-    assert node.nics_of(instance.id)[0]["connected"] is False, "a restart is no way around it"
+    assert node.nics_of(instance.id)[0]["connected"] is False, "a restart does not reconnect"
     set_clock(2026, 12, 1)
-    sync_nodes(run_tasks)
+    enforce_traffic_quotas(run_tasks)
     assert node.nics_of(instance.id)[0]["connected"] is True
-    assert bandwidth(api_as, instance)["off"] is None
+    assert get_bandwidth(api_as, instance)["off"] is None
 
 
-def test_an_operator_lets_back_in_by_resetting_or_allowing_more(api_as, cast, node, run_tasks, deployed):
+def test_operator_reconnects_by_reset_or_higher_limit(api_as, cast, node, run_tasks, deploy_instance):
     cast.plan.overage, cast.plan.bandwidth = "network", 10
     session.commit()
-    instance = deployed()
+    instance = deploy_instance()
     admin = f"/api/v1/instance/{instance.id}"
     for method, path, body in (
         ("POST", "bandwidth/reset", None),
         ("PUT", "modify/bandwidth", {"bandwidth": 50}),
     ):
         add_traffic(instance, 20 * GB)
-        sync_nodes(run_tasks)
+        enforce_traffic_quotas(run_tasks)
         assert node.nics_of(instance.id)[0]["connected"] is False
         answer = api_as("admin", method, f"{admin}/{path}", json=body)
         assert (answer.status_code, answer.json["data"]["off"]) == (200, None)
@@ -301,13 +304,13 @@ def test_an_operator_lets_back_in_by_resetting_or_allowing_more(api_as, cast, no
     assert node.nics_of(instance.id)[0]["connected"] is False
 
 
-def test_a_plan_may_suspend_the_whole_instance(api_as, cast, node, run_tasks, deployed):
-    """WHK-30: told with the reason `network`."""
+def test_traffic_overage_suspends_instance(api_as, cast, node, run_tasks, deploy_instance):
+    """WHK-30: the event has the reason `network`."""
     cast.plan.overage, cast.plan.bandwidth = "instance", 10
     session.commit()
-    instance = deployed()
+    instance = deploy_instance()
     add_traffic(instance, 20 * GB)
-    sync_nodes(run_tasks)
+    enforce_traffic_quotas(run_tasks)
     shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json
     assert (shown["state"], shown["suspended_reason"]) == ("suspended", "network")
     told = session.scalar(select(Event).where(Event.kind == "instance.suspended"))
@@ -318,22 +321,22 @@ def test_a_plan_may_suspend_the_whole_instance(api_as, cast, node, run_tasks, de
     assert (shown["state"], shown["primary_interface"]["off"]) == ("running", None)
 
 
-def test_without_a_policy_or_a_limit_nothing_happens(api_as, cast, node, run_tasks, deployed):
-    instance = deployed()
+def test_traffic_without_policy_or_limit_is_not_enforced(api_as, cast, node, run_tasks, deploy_instance):
+    instance = deploy_instance()
     add_traffic(instance, 10**15)
-    sync_nodes(run_tasks)
+    enforce_traffic_quotas(run_tasks)
     cast.plan.overage = "network"
     session.get(Instance, instance.id).bandwidth = 0
     session.commit()
-    sync_nodes(run_tasks)
+    enforce_traffic_quotas(run_tasks)
     assert node.nics_of(instance.id)[0]["connected"] is True
 
 
-# --- speed and the public card
+# --- port speed and public interface
 
 
-def test_the_speed_of_a_running_machine_is_changed(api_as, node, run_tasks, deployed):
-    instance = deployed()
+def test_port_speed_of_running_machine_is_changed(api_as, node, run_tasks, deploy_instance):
+    instance = deploy_instance()
     body = {"port_speed": 50}
     assert api_as("admin", "PUT", f"/api/v1/instance/{instance.id}/modify/bandwidth", json=body).status_code == 200
     run_tasks()
@@ -341,8 +344,8 @@ def test_the_speed_of_a_running_machine_is_changed(api_as, node, run_tasks, depl
     assert (card["inbound_mbps"], card["outbound_mbps"]) == (50, 50)
 
 
-def test_an_operator_cuts_off_the_public_network(api_as, node, run_tasks, deployed):
-    instance = deployed()
+def test_operator_disconnects_public_network(api_as, node, run_tasks, deploy_instance):
+    instance = deploy_instance()
     enable = f"/api/instance/{instance.id}/network/public/enable"
     for _ in range(2):
         answer = api_as("owner", "POST", enable).json

@@ -1,4 +1,4 @@
-"""An instance that is given to another account: what goes along, what stays behind, and what has to be taken off."""
+"""Transferring an instance to another account: what moves, what stays, and what must be detached first."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +12,7 @@ from panel.services.instances import ownership
 from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 from worker.tasks import usage as counting
 
-START = datetime(2031, 1, 20, 22, 15, tzinfo=UTC)
+METERING_START = datetime(2031, 1, 20, 22, 15, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def assign_owner(api_as, machine, cast):
 
 
 def assert_refused(answer, machine, cast):
-    """The reason of a refusal, which changes nothing."""
+    """Check that the transfer changed nothing, and return the reason of the refusal."""
     assert answer.status_code == 409, answer.text
     assert session.get(Instance, machine.id).account_id == cast.owner.id
     return answer.json["reason"]
 
 
-def test_the_machine_is_the_new_owners_with_all_that_is_its_own(api_as, assign_owner, machine, cast):
+def test_transfer_gives_machine_to_new_owner(api_as, assign_owner, machine, cast):
     before = api_as("owner", "GET", f"/api/instance/{machine.id}").json
     answer = assign_owner()
     assert (answer.status_code, answer.json["data"]["owner"]) == (200, "outsider@example.com")
@@ -53,20 +53,20 @@ def test_the_machine_is_the_new_owners_with_all_that_is_its_own(api_as, assign_o
     assert api_as("outsider", "POST", f"/api/instance/{machine.id}/power/restart").status_code == 200
 
 
-def test_the_other_route_says_the_same(api_as, machine, cast):
+def test_transfer_by_modify_user_route_is_idempotent(api_as, machine, cast):
     for _ in range(2):
         answer = api_as("admin", "PUT", f"/api/v1/instance/{machine.id}/modify/user/{cast.outsider.id}")
         assert (answer.status_code, answer.json["data"]["owner"]) == (200, "outsider@example.com")
     assert session.query(AuditEntry).filter_by(object_type="instance", object_id=machine.id).count() == 1
 
 
-def test_earlier_tasks_stay_with_the_earlier_owner(api_as, assign_owner, machine):
+def test_transfer_leaves_earlier_tasks_with_previous_owner(api_as, assign_owner, machine):
     assign_owner()
     assert api_as("outsider", "GET", "/api/tasks").json["data"] == []
     assert api_as("owner", "GET", "/api/tasks").json["data"] != []
 
 
-def test_project_and_grants_stay_behind(assign_owner, machine, cast):
+def test_transfer_removes_project_and_grants(assign_owner, machine, cast):
     machine.project_id = projects.create(cast.owner, name="shop").id
     member = session.query(Member).filter_by(account_id=cast.member.id).one()
     session.add(ResourceGrant(member_id=member.id, resource_id=machine.id, resource_type="instance"))
@@ -76,7 +76,7 @@ def test_project_and_grants_stay_behind(assign_owner, machine, cast):
     assert (row.project_id, session.query(ResourceGrant).filter_by(resource_id=machine.id).count()) == (None, 0)
 
 
-def test_snapshots_and_the_platforms_groups_go_along(api_as, assign_owner, machine, cast, run_tasks):
+def test_transfer_keeps_snapshots_and_platform_groups(api_as, assign_owner, machine, cast, run_tasks):
     group = security_groups.create(None, name="platform")
     security_groups.attach(group, [machine.id], actor="test")
     snapshots.create(machine, snapname="before", actor="test")
@@ -90,7 +90,7 @@ def test_snapshots_and_the_platforms_groups_go_along(api_as, assign_owner, machi
     ]
 
 
-def test_a_captured_image_stays_with_who_made_it(assign_owner, machine, cast):
+def test_transfer_leaves_captured_image_with_previous_owner(assign_owner, machine, cast):
     own = Image(
         name="golden",
         label="golden",
@@ -110,7 +110,7 @@ def test_a_captured_image_stays_with_who_made_it(assign_owner, machine, cast):
     assert session.get(Instance, machine.id).image is None
 
 
-def test_what_cannot_go_along_is_named(assign_owner, machine, cast):
+def test_transfer_with_attached_resources_is_refused(assign_owner, machine, cast):
     group = security_groups.create(cast.owner, name="web servers")
     security_groups.attach(group, [machine.id], actor="test")
     session.commit()
@@ -143,14 +143,14 @@ def test_what_cannot_go_along_is_named(assign_owner, machine, cast):
     assert assert_refused(assign_owner(), machine, cast) == "has_volumes"
 
 
-def test_not_while_a_task_is_at_it(api_as, assign_owner, machine, cast, run_tasks):
+def test_transfer_during_task_is_refused(api_as, assign_owner, machine, cast, run_tasks):
     api_as("owner", "POST", f"/api/instance/{machine.id}/reinstall", json={"image_id": cast.image.id})
     assert assert_refused(assign_owner(), machine, cast) == "task_running"
     run_tasks()
     assert assign_owner().status_code == 200
 
 
-def test_to_whom_it_cannot_be_given(api_as, assign_owner, machine, cast):
+def test_transfer_to_invalid_account_is_refused(api_as, assign_owner, machine, cast):
     cast.outsider.suspended_at = clock.now()
     session.commit()
     for account in (cast.member, cast.outsider):
@@ -162,15 +162,15 @@ def test_to_whom_it_cannot_be_given(api_as, assign_owner, machine, cast):
 
 
 def test_ownership_transfer_splits_metered_hours(api_as, cast, monkeypatch):
-    """The hour under way is the earlier owner's; both have a line of the same month; no hour counts twice."""
+    """The current hour is the previous owner's; both have a row for the month; no hour counts twice."""
     settings.update({"billing_enabled": True})
-    now = START
+    now = METERING_START
     monkeypatch.setattr(clock, "now", lambda: now)
     made = cast.instance()
-    now = START + timedelta(hours=2)
+    now = METERING_START + timedelta(hours=2)
     assert ownership.assign(session.get(Instance, made.id), cast.outsider)
     session.commit()
-    now = START + timedelta(hours=5)
+    now = METERING_START + timedelta(hours=5)
     counting.meter_and_post()
     hours = {
         account.email: session.query(UsageHour).filter_by(resource_id=made.id, account_id=account.id).count()
@@ -180,12 +180,12 @@ def test_ownership_transfer_splits_metered_hours(api_as, cast, monkeypatch):
     assert session.query(UsageMonth).filter_by(resource_id=made.id, month="2031-01").count() == 2
     usage.stop_metering(made)
     session.commit()
-    now = START + timedelta(hours=9)
+    now = METERING_START + timedelta(hours=9)
     counting.meter_and_post()
     assert session.query(UsageHour).filter_by(resource_id=made.id).count() == 6
 
 
-def test_an_operator_gives_it_away_on_the_page(browser_as, machine, cast):
+def test_operator_transfers_machine_on_page(browser_as, machine, cast):
     operator, place = browser_as("admin"), f"/admin/instances/{machine.id}"
     page = operator.get(f"{place}/settings")
     assert HtmlOutline(page.text).open == []

@@ -1,4 +1,4 @@
-"""Instances on the pages: the list, making one, and everything about one."""
+"""Instances on the customers' pages: creating, the list, and the tabs of one instance."""
 
 import re
 
@@ -19,7 +19,7 @@ def build_form(cast, **values):
     return {"location_id": cast.location.id, "plan_id": cast.plan.id, "image_id": cast.image.id, **values}
 
 
-def create_deployed(cast, work, **values):
+def create_deployed_instance(cast, work, **values):
     made = cast.instance(**values)
     instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
     session.commit()
@@ -27,11 +27,11 @@ def create_deployed(cast, work, **values):
     return made
 
 
-def task_of(instance, kind):
+def get_task(instance, kind):
     return session.scalar(select(Task).where(Task.resource_id == instance.id, Task.kind == kind))
 
 
-# Making one
+# Create
 
 
 def test_create_without_javascript(browser_as, cast, run_tasks):
@@ -56,7 +56,7 @@ def test_create_without_javascript(browser_as, cast, run_tasks):
     assert made.state == "running"
 
 
-def test_the_password_is_shown_to_nobody_else_and_kept_readable_nowhere(browser_as, cast):
+def test_password_is_shown_only_to_creating_session(browser_as, cast):
     browser = browser_as("owner")
     answer = browser.post("/instances/new", data=build_form(cast))
     address, cookie = answer.headers["Location"], answer.headers["Set-Cookie"]
@@ -67,7 +67,7 @@ def test_the_password_is_shown_to_nobody_else_and_kept_readable_nowhere(browser_
     assert password not in cookie
 
 
-def test_with_a_key_there_is_no_password(browser_as, cast):
+def test_create_with_ssh_key_has_no_password(browser_as, cast):
     key = ssh_keys.generate(cast.owner, name="laptop", algorithm="ed25519")[0]
     session.commit()
     browser = browser_as("owner")
@@ -75,18 +75,18 @@ def test_with_a_key_there_is_no_password(browser_as, cast):
     answer = browser.post("/instances/new", data=build_form(cast, ssh_keys=[key.id]))
     assert 'id="password"' not in browser.get(answer.headers["Location"]).text
     made = session.scalars(select(Instance)).one()
-    assert task_of(made, "instance_deploy").arguments["ssh_keys"] == [key.public_key]
+    assert get_task(made, "instance_deploy").arguments["ssh_keys"] == [key.public_key]
 
 
-def test_a_key_can_be_added_on_the_way(browser_as, cast):
+def test_create_adds_new_ssh_key(browser_as, cast):
     line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBDkNXnKfjDGWqHR8BbYbwbAzZ+JfkjfFXwXWo2wUUpC ada@laptop"
     browser_as("owner").post("/instances/new", data=build_form(cast, key_name="laptop", public_key=line))
     assert session.scalars(select(SshKey)).one().name == "laptop"
     made = session.scalars(select(Instance)).one()
-    assert task_of(made, "instance_deploy").arguments["ssh_keys"] == [line]
+    assert get_task(made, "instance_deploy").arguments["ssh_keys"] == [line]
 
 
-def test_a_name_is_suggested_and_becomes_the_host_name(browser_as, cast):
+def test_suggested_name_becomes_hostname(browser_as, cast):
     browser_as("owner").post("/instances/new", data=build_form(cast))
     made = session.scalars(select(Instance)).one()
     assert made.display_name == made.hostname == "debian-512mb-lab"
@@ -105,7 +105,7 @@ def test_a_name_is_suggested_and_becomes_the_host_name(browser_as, cast):
         ("ssh_keys", UNKNOWN_ID, "There is no such key in this account."),
     ],
 )
-def test_what_is_wrong_stands_beside_its_field_and_nothing_is_kept(browser_as, cast, field, value, message):
+def test_create_error_is_shown_at_field_and_creates_nothing(browser_as, cast, field, value, message):
     answer = browser_as("owner").post(
         "/instances/new", data=build_form(cast, display_name="kept name", **{field: value})
     )
@@ -116,7 +116,7 @@ def test_what_is_wrong_stands_beside_its_field_and_nothing_is_kept(browser_as, c
     assert session.scalars(select(Task).where(Task.kind == "instance_deploy")).all() == []
 
 
-def test_what_cannot_be_had_is_shown_with_the_reason(browser_as, cast):
+def test_unavailable_choices_are_shown_with_reason(browser_as, cast):
     cast.image.min_ram = 4096
     session.commit()
     assert "The image needs 4096 MiB of memory." in browser_as("owner").get("/instances/new").text
@@ -128,7 +128,7 @@ def test_what_cannot_be_had_is_shown_with_the_reason(browser_as, cast):
     assert "No new instances can be created here at the moment." in browser_as("owner").get("/instances/new").text
 
 
-def test_the_choices_follow_without_making_anything(browser_as, cast):
+def test_create_form_preview_creates_nothing(browser_as, cast):
     answer = browser_as("owner").post(
         "/instances/new", data=build_form(cast, look="1", display_name="x"), headers=PARTIAL_HEADERS
     )
@@ -139,7 +139,7 @@ def test_the_choices_follow_without_making_anything(browser_as, cast):
     assert session.scalars(select(Instance)).all() == []
 
 
-def test_the_code_has_no_password(browser_as, cast):
+def test_api_example_hides_password(browser_as, cast):
     answer = browser_as("owner").post(
         "/instances/new", data=build_form(cast, look="1", password="correct horse battery")
     )
@@ -147,11 +147,11 @@ def test_the_code_has_no_password(browser_as, cast):
     assert "correct horse" not in answer.text
 
 
-# The list
+# List
 
 
-def test_the_list_and_its_filters(browser_as, cast, run_tasks):
-    made = create_deployed(cast, run_tasks, display_name="Shop front")
+def test_instance_list_filters(browser_as, cast, run_tasks):
+    made = create_deployed_instance(cast, run_tasks, display_name="Shop front")
     waiting = cast.instance(display_name="Not yet")
     browser = browser_as("owner")
     page = browser.get("/instances").text
@@ -165,7 +165,7 @@ def test_the_list_and_its_filters(browser_as, cast, run_tasks):
     assert made.id not in browser_as("outsider").get("/instances").text
 
 
-def test_the_list_looks_again_soon_only_while_something_changes(browser_as, cast, run_tasks):
+def test_instance_list_refreshes_quickly_only_during_tasks(browser_as, cast, run_tasks):
     made = cast.instance()
     instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="test")
     session.commit()
@@ -174,7 +174,7 @@ def test_the_list_looks_again_soon_only_while_something_changes(browser_as, cast
     assert "every 2s" not in browser_as("owner").get("/instances", headers=PARTIAL_HEADERS).text
 
 
-def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
+def test_instance_list_has_constant_query_count(browser_as, cast, queries):
     browser = browser_as("owner")
     cast.instance()
     queries.clear()
@@ -192,12 +192,12 @@ def test_the_list_takes_the_same_queries_for_many(browser_as, cast, queries):
     assert browser.get("/instances").text.count('<tr id="instance-') == 30
 
 
-# One of them
+# Instance
 
 
 @pytest.mark.parametrize("tab", ["", "/network", "/storage", "/tasks", "/activity", "/settings"])
 def test_instance_page_shows_every_tab(browser_as, cast, run_tasks, tab):
-    made = create_deployed(cast, run_tasks, display_name="Shop front")
+    made = create_deployed_instance(cast, run_tasks, display_name="Shop front")
     answer = browser_as("owner").get(f"/instances/{made.id}{tab}")
     assert answer.status_code == 200
     assert made.ipv4 in answer.text
@@ -205,12 +205,12 @@ def test_instance_page_shows_every_tab(browser_as, cast, run_tasks, tab):
     assert browser_as("outsider").get(f"/instances/{made.id}{tab}").status_code == 404
 
 
-def test_an_unknown_tab(browser_as, cast):
+def test_unknown_tab_is_not_found(browser_as, cast):
     assert browser_as("owner").get(f"/instances/{cast.instance().id}/nonsense").status_code == 404
 
 
-def test_outsiders_cannot_act(browser_as, cast, run_tasks):
-    made = create_deployed(cast, run_tasks)
+def test_outsider_cannot_change_instance(browser_as, cast, run_tasks):
+    made = create_deployed_instance(cast, run_tasks)
     outsider = browser_as("outsider")
     for path, data in (
         ("power/poweroff", {}),
@@ -225,7 +225,7 @@ def test_outsiders_cannot_act(browser_as, cast, run_tasks):
 
 
 def test_instance_page_power_actions(browser_as, cast, run_tasks):
-    made = create_deployed(cast, run_tasks)
+    made = create_deployed_instance(cast, run_tasks)
     browser = browser_as("owner")
     page = f"/instances/{made.id}"
     answer = browser.post(f"{page}/power/poweroff", headers=PARTIAL_HEADERS)
@@ -269,8 +269,8 @@ def test_instance_page_saves_settings(browser_as, cast):
     assert (made.notes, made.protection_enabled) == (None, False)
 
 
-def test_destroy_needs_the_name(browser_as, cast, run_tasks):
-    made = create_deployed(cast, run_tasks, display_name="Shop front")
+def test_destroy_requires_instance_name(browser_as, cast, run_tasks):
+    made = create_deployed_instance(cast, run_tasks, display_name="Shop front")
     browser, address = browser_as("owner"), f"/instances/{made.id}"
     refused = browser.post(f"{address}/destroy", data={"typed": "shop"})
     assert refused.status_code == 422
@@ -282,7 +282,7 @@ def test_destroy_needs_the_name(browser_as, cast, run_tasks):
     assert browser_as("outsider").get(address, headers=PARTIAL_HEADERS).status_code == 404
 
 
-def test_a_failed_deploy_says_why_and_can_be_tried_again(browser_as, cast, run_tasks, node):
+def test_failed_deploy_shows_error_and_can_be_retried(browser_as, cast, run_tasks, node):
     key = ssh_keys.generate(cast.owner, name="used", algorithm="ed25519")[0]
     ssh_keys.generate(cast.owner, name="unused", algorithm="ed25519")
     node.fault("create_disk", "full")
@@ -291,7 +291,7 @@ def test_a_failed_deploy_says_why_and_can_be_tried_again(browser_as, cast, run_t
     instances.deploy(made, **wish, account=cast.owner, actor="owner@example.com")
     session.commit()
     run_tasks()
-    task = task_of(made, "instance_deploy")
+    task = get_task(made, "instance_deploy")
     assert task.status == "failed"
     node.clear()
     browser = browser_as("owner")
@@ -312,8 +312,8 @@ def test_a_failed_deploy_says_why_and_can_be_tried_again(browser_as, cast, run_t
     assert browser.get(f"/instances/{made.id}/deploy").status_code == 404
 
 
-def test_what_is_not_known_for_sure_is_said(browser_as, cast, run_tasks):
-    made = create_deployed(cast, run_tasks)
+def test_node_down_and_missing_machine_are_shown(browser_as, cast, run_tasks):
+    made = create_deployed_instance(cast, run_tasks)
     cast.node.status = "down"
     session.commit()
     page = browser_as("owner").get(f"/instances/{made.id}").text
@@ -326,7 +326,7 @@ def test_what_is_not_known_for_sure_is_said(browser_as, cast, run_tasks):
     assert "Suspended by the platform." in page
 
 
-def test_running_work_shows_stage_percent_and_bytes(browser_as, cast):
+def test_running_task_shows_stage_and_bytes(browser_as, cast):
     made = cast.instance()
     task, _ = instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="test")
     task.status, task.stage, task.started_at = "running", "Copying the image", clock.now()
@@ -340,8 +340,8 @@ def test_running_work_shows_stage_percent_and_bytes(browser_as, cast):
 
 
 @pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
-def test_a_paused_guest_is_shown_and_can_be_started(browser_as, cast, run_tasks, who, base):
-    machine = create_deployed(cast, run_tasks)
+def test_paused_guest_is_shown_and_can_be_started(browser_as, cast, run_tasks, who, base):
+    machine = create_deployed_instance(cast, run_tasks)
     browser, address = browser_as(who), f"{base}/instances/{machine.id}"
     assert f'action="{address}/power/start"' not in browser.get(address).text
     state_reports.report_paused(machine, True)

@@ -1,4 +1,4 @@
-"""Mounting an ISO that somebody is fetching already."""
+"""Mounting an ISO that is being downloaded."""
 
 from types import SimpleNamespace
 
@@ -8,16 +8,16 @@ from panel.core.db import session
 from panel.models import MediaDownload, Task
 from panel.services import isos
 from tests.conftest import queued_calls
-from tests.instances.test_optical_drives import drive, instance  # noqa: F401  (fixtures)
+from tests.instances.test_optical_drives import instance, post_drive_action  # noqa: F401  (fixtures)
 from worker.tasks import media_downloads
 
 
-def test_who_waits_for_a_download_keeps_nobody_from_writing(drive, file_server, run_tasks, monkeypatch):
-    """On SQLite an open transaction of one shuts out all others, the download itself among them."""
+def test_mount_waits_for_download_without_open_transaction(post_drive_action, file_server, run_tasks, monkeypatch):
+    """On SQLite an open write transaction blocks all others, including the download itself."""
     iso = isos.create(url=file_server.put(), actor="test")
     session.commit()
-    queued_calls.clear()  # whoever fetches it has not begun
-    asked, open_ones = drive("mount", iso_id=iso.id).json["task_id"], []
+    queued_calls.clear()  # the download has not started
+    asked, open_ones = post_drive_action("mount", iso_id=iso.id).json["task_id"], []
 
     def sleep(seconds):
         open_ones.append(session().in_transaction())
@@ -30,12 +30,12 @@ def test_who_waits_for_a_download_keeps_nobody_from_writing(drive, file_server, 
     assert session.get(Task, asked).error == "The file is gone."
 
 
-def test_a_download_that_is_deleted_meanwhile_is_named(drive, file_server, run_tasks, monkeypatch):
-    """ISO-12: the task that waits for it says so."""
+def test_mount_fails_when_download_is_deleted(post_drive_action, file_server, run_tasks, monkeypatch):
+    """ISO-12: the waiting task reports it."""
     iso = isos.create(url=file_server.put(), actor="test")
     session.commit()
     queued_calls.clear()
-    task_id = drive("mount", iso_id=iso.id).json["task_id"]
+    task_id = post_drive_action("mount", iso_id=iso.id).json["task_id"]
 
     def sleep(seconds):
         session.execute(delete(MediaDownload))

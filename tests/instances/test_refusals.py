@@ -1,4 +1,4 @@
-"""How what cannot be had is refused (specification 4.1, 7.2)."""
+"""Refusals for unavailable plans and missing capacity (specification 4.1, 7.2)."""
 
 import ast
 from pathlib import Path
@@ -10,7 +10,9 @@ from panel.core.db import session
 from panel.models import Hypervisor
 from panel.services import catalog
 
-SOURCES = [file for part in ("services", "../api") for file in (Path(panel.__file__).parent / part).rglob("*.py")]
+SERVICE_AND_API_FILES = [
+    file for part in ("services", "../api") for file in (Path(panel.__file__).parent / part).rglob("*.py")
+]
 
 CAPACITY_REASONS = {
     "docker_limit",
@@ -26,8 +28,8 @@ CAPACITY_WORDS = ("not enough", "not have enough", "cannot have another", "is fu
 
 
 @pytest.mark.parametrize("path", ["/api/v1/instance/{}/change-plan", "/api/instance/{}/change-plan"])
-def test_a_plan_that_is_not_offered_or_does_not_fit(api_as, cast, path):
-    """ENV-15, ENV-16, ENV-17, ERR-08: never 200; a chosen 422 does not say that it was mapped."""
+def test_unavailable_or_too_large_plan_is_refused(api_as, cast, path):
+    """ENV-15, ENV-16, ENV-17, ERR-08: never 200; a 422 of the service has no mapping header."""
     who = "admin" if "v1" in path else "owner"
     machine = cast.instance()
     machine.deployed = True
@@ -49,8 +51,8 @@ def test_a_plan_that_is_not_offered_or_does_not_fit(api_as, cast, path):
 
 
 @pytest.mark.parametrize("who", ["billing", "admin"])
-def test_creation_without_capacity(api_as, cast, who):
-    """ERR-08: for programs of billing systems and operators too."""
+def test_create_by_billing_or_operator_without_capacity_is_refused(api_as, cast, who):
+    """ERR-08: also for billing systems and operators."""
     session.get(Hypervisor, cast.node.id).memory_mb = 100
     session.commit()
     paths = {"billing": "/api/v1/billing/instances", "admin": "/api/v1/instances"}
@@ -59,9 +61,9 @@ def test_creation_without_capacity(api_as, cast, who):
     assert (answer.status_code, answer.json["reason"]) == (422, "resources_not_sufficient")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path)[-40:])
+@pytest.mark.parametrize("path", SERVICE_AND_API_FILES, ids=lambda path: str(path)[-40:])
 def test_capacity_refusals_are_422(path):
-    """ERR-08: whatever says that there is not enough of something is refused as Invalid, not as Conflict or Problem."""
+    """ERR-08: a refusal for lack of capacity is raised as Invalid or Refused, not as Conflict or Problem."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
             texts = {each.value for each in ast.walk(node.exc) if isinstance(each, ast.Constant)}

@@ -1,4 +1,4 @@
-"""Rescue, by both APIs."""
+"""Rescue mode in both APIs."""
 
 import pytest
 import yaml
@@ -8,13 +8,13 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Image, Instance, Rescue, Task
 
-PATHS = {"owner": "/api/instance", "admin": "/api/v1/instance"}
+INSTANCE_PATHS = {"owner": "/api/instance", "admin": "/api/v1/instance"}
 RESCUE_FILES = ("{}-rescue.qcow2", "{}-rescue.iso")
 
 
 @pytest.fixture
 def instance(api_as, cast, run_tasks):
-    """The owner's, with a system and off."""
+    """A deployed, stopped instance of the owner."""
     made = cast.instance()
     api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id, "hostname": "web"})
     run_tasks()
@@ -24,9 +24,9 @@ def instance(api_as, cast, run_tasks):
 
 
 @pytest.fixture
-def rescue(api_as, instance):
+def switch_rescue(api_as, instance):
     def switch(enable=True, who="owner"):
-        return api_as(who, "POST", f"{PATHS[who]}/{instance.id}/rescue", json={"enable": enable})
+        return api_as(who, "POST", f"{INSTANCE_PATHS[who]}/{instance.id}/rescue", json={"enable": enable})
 
     return switch
 
@@ -42,33 +42,33 @@ def change_power(api_as, instance, run_tasks):
 
 
 @pytest.fixture
-def shown_rescue(api_as, instance):
+def get_rescue_state(api_as, instance):
     def state(who="owner"):
-        answer = api_as(who, "GET", f"{PATHS[who]}/{instance.id}/rescue")
+        answer = api_as(who, "GET", f"{INSTANCE_PATHS[who]}/{instance.id}/rescue")
         assert answer.status_code == 200
         return answer.json["data"] if who == "admin" else answer.json
 
     return state
 
 
-def rescue_files(node, instance):
+def has_rescue_files(node, instance):
     names = {disk.name for disk in node.disks("default")}
     return [part.format(instance.name) in names for part in RESCUE_FILES]
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_a_stopped_instance_boots_the_rescue_system(api_as, rescue, shown_rescue, node, instance, run_tasks, who):
+def test_stopped_instance_boots_rescue_system(api_as, switch_rescue, get_rescue_state, node, instance, run_tasks, who):
     """RSC-01, RSC-02, RSC-03, RSC-05, OP-22"""
-    assert shown_rescue(who) == {"active": False, "since": None}
+    assert get_rescue_state(who) == {"active": False, "since": None}
     before = clock.now()
-    answer = rescue(who=who)
+    answer = switch_rescue(who=who)
     assert answer.status_code == 200
     found = answer.json["data"] if who == "admin" else answer.json
     assert session.get(Task, found["task_id"]).kind == "instance_rescue_enable"
     assert "password" not in found
     run_tasks()
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "running"
-    state = shown_rescue(who)
+    state = get_rescue_state(who)
     assert (state["active"], state["username"]) == (True, "root")
     assert len(state["password"]) >= 12
     assert before <= session.get(Rescue, instance.id).since <= clock.now()
@@ -78,110 +78,112 @@ def test_a_stopped_instance_boots_the_rescue_system(api_as, rescue, shown_rescue
     assert state["password"] in seed.user_data
     assert yaml.safe_load(seed.user_data)["ssh_pwauth"] is True
     assert instance.ipv4 in seed.network_config
-    again = rescue(who=who)
+    again = switch_rescue(who=who)
     found = again.json["data"] if who == "admin" else again.json
     assert (again.status_code, found["password"]) == (200, state["password"])
 
 
-def test_the_password_is_encrypted_at_rest_and_gone_afterwards(rescue, shown_rescue, instance, run_tasks):
+def test_rescue_password_is_encrypted_and_deleted_afterwards(switch_rescue, get_rescue_state, instance, run_tasks):
     """RSC-04"""
-    rescue()
+    switch_rescue()
     [kept] = session.execute(text("select secret from tasks where kind = 'instance_rescue_enable'")).scalars()
     run_tasks()
-    password = shown_rescue()["password"]
+    password = get_rescue_state()["password"]
     [row] = session.execute(text("select password from rescues")).scalars()
     assert password not in row
     assert password not in kept
     assert session.execute(text("select secret from tasks where kind = 'instance_rescue_enable'")).scalars().all() == [
         None
     ]
-    rescue(False)
+    switch_rescue(False)
     run_tasks()
-    assert shown_rescue() == {"active": False, "since": None}
+    assert get_rescue_state() == {"active": False, "since": None}
     assert session.query(Rescue).count() == 0
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_it_ends_with_the_own_system_running_again(rescue, shown_rescue, node, instance, run_tasks, who):
+def test_rescue_disable_boots_own_system(switch_rescue, get_rescue_state, node, instance, run_tasks, who):
     """RSC-04, RSC-07"""
-    rescue(who=who)
+    switch_rescue(who=who)
     run_tasks()
-    assert rescue(False, who).status_code == 200
+    assert switch_rescue(False, who).status_code == 200
     run_tasks()
-    assert shown_rescue(who) == {"active": False, "since": None}
+    assert get_rescue_state(who) == {"active": False, "since": None}
     assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
     assert yaml.safe_load(node.seed_of(instance.id).meta_data)["local-hostname"] == "web"
-    assert rescue_files(node, instance) == [False, False]
-    answer = rescue(False, who)
+    assert has_rescue_files(node, instance) == [False, False]
+    answer = switch_rescue(False, who)
     found = answer.json["data"] if who == "admin" else answer.json
     assert (answer.status_code, found.get("task_id")) == (200, None)
 
 
-def test_one_that_was_turned_off_in_rescue_stays_off(rescue, change_power, node, instance, run_tasks):
+def test_instance_powered_off_in_rescue_stays_off(switch_rescue, change_power, node, instance, run_tasks):
     """RSC-07"""
-    rescue()
+    switch_rescue()
     run_tasks()
     change_power("poweroff")
-    rescue(False)
+    switch_rescue(False)
     run_tasks()
     assert session.get(Instance, instance.id).power == "off"
     change_power("start")
     assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
 
 
-def test_a_restart_in_rescue_stays_in_rescue(rescue, change_power, shown_rescue, node, instance, run_tasks):
-    rescue()
+def test_restart_in_rescue_stays_in_rescue(switch_rescue, change_power, get_rescue_state, node, instance, run_tasks):
+    switch_rescue()
     run_tasks()
-    password = shown_rescue()["password"]
+    password = get_rescue_state()["password"]
     change_power("stop")
     change_power("start")
     assert node.booted_disks(instance.id)[0] == RESCUE_FILES[0].format(instance.name)
-    assert shown_rescue()["password"] == password
+    assert get_rescue_state()["password"] == password
 
 
 @pytest.mark.parametrize("body", [{}, {"enable": "yes"}, {"enable": 1}, {"enable": None}, {"enable": "true"}])
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_enable_is_a_boolean(api_as, instance, who, body):
+def test_rescue_enable_accepts_only_booleans(api_as, instance, who, body):
     """RSC-08"""
-    answer = api_as(who, "POST", f"{PATHS[who]}/{instance.id}/rescue", json=body)
+    answer = api_as(who, "POST", f"{INSTANCE_PATHS[who]}/{instance.id}/rescue", json=body)
     assert answer.status_code == 422
     assert answer.json["errors"].keys() == {"enable"}
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_states_in_which_there_is_no_rescue(api_as, cast, rescue, change_power, instance, who):
+def test_rescue_refused_by_state(api_as, cast, switch_rescue, change_power, instance, who):
     """OP-10"""
 
-    def refused(answer, reason):
+    def assert_refused(answer, reason):
         assert answer.status_code == 409
         if who == "owner":
             assert answer.json["reason"] == reason
 
     change_power("start")
-    refused(rescue(who=who), "not_stopped")
+    assert_refused(switch_rescue(who=who), "not_stopped")
     change_power("poweroff")
     instance = session.get(Instance, instance.id)
     instance.suspended_reason = "admin"
     session.commit()
-    refused(rescue(who=who), "suspended")
+    assert_refused(switch_rescue(who=who), "suspended")
     instance.suspended_reason = None
     session.commit()
-    rescue(who=who)
-    answer = rescue(False, who)
-    refused(answer, "task_running")
+    switch_rescue(who=who)
+    answer = switch_rescue(False, who)
+    assert_refused(answer, "task_running")
     fresh = cast.instance()
-    refused(api_as(who, "POST", f"{PATHS[who]}/{fresh.id}/rescue", json={"enable": True}), "not_deployed")
+    assert_refused(
+        api_as(who, "POST", f"{INSTANCE_PATHS[who]}/{fresh.id}/rescue", json={"enable": True}), "not_deployed"
+    )
 
 
-def test_without_a_rescue_system_there_is_no_rescue(rescue, cast):
+def test_rescue_without_rescue_image_is_refused(switch_rescue, cast):
     session.get(Image, cast.image.id).name = "other"
     session.commit()
-    answer = rescue()
+    answer = switch_rescue()
     assert (answer.status_code, answer.json["reason"]) == (409, "rescue_unavailable")
 
 
-def test_others_see_nothing_of_it(api_as, rescue, instance, run_tasks):
-    rescue()
+def test_rescue_requires_permission(api_as, switch_rescue, instance, run_tasks):
+    switch_rescue()
     run_tasks()
     for method, body in (("GET", None), ("POST", {"enable": False})):
         assert api_as("outsider", method, f"/api/instance/{instance.id}/rescue", json=body).status_code == 404
@@ -190,39 +192,39 @@ def test_others_see_nothing_of_it(api_as, rescue, instance, run_tasks):
 
 @pytest.mark.parametrize("step", ["create_disk", "create_seed", "define", "start"])
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
-def test_of_a_rescue_that_fails_nothing_is_left(
-    rescue, shown_rescue, change_power, node, instance, run_tasks, step, kind
+def test_failed_rescue_enable_leaves_nothing(
+    switch_rescue, get_rescue_state, change_power, node, instance, run_tasks, step, kind
 ):
     node.fault(step, kind, count=1)
-    answer = rescue()
+    answer = switch_rescue()
     run_tasks()
     task = session.get(Task, answer.json["task_id"])
     assert task.status == "failed"
-    assert shown_rescue() == {"active": False, "since": None}
+    assert get_rescue_state() == {"active": False, "since": None}
     assert session.get(Task, task.id).secret is None
     node.clear()
     change_power("start")
     assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
-    assert rescue_files(node, instance) == [False, False]
+    assert has_rescue_files(node, instance) == [False, False]
 
 
 @pytest.mark.parametrize("step", ["shutdown", "delete_disk", "define", "start"])
-def test_an_end_that_fails_can_be_asked_for_again(rescue, shown_rescue, node, instance, run_tasks, step):
-    rescue()
+def test_failed_rescue_disable_can_be_retried(switch_rescue, get_rescue_state, node, instance, run_tasks, step):
+    switch_rescue()
     run_tasks()
     node.fault(step, "refuse", count=1)
-    answer = rescue(False)
+    answer = switch_rescue(False)
     run_tasks()
     assert session.get(Task, answer.json["task_id"]).status == "failed"
     node.clear()
-    rescue(False)
+    switch_rescue(False)
     run_tasks()
-    assert shown_rescue() == {"active": False, "since": None}
-    assert rescue_files(node, instance) == [False, False]
+    assert get_rescue_state() == {"active": False, "since": None}
+    assert has_rescue_files(node, instance) == [False, False]
 
 
-def test_a_destroy_leaves_nothing(api_as, rescue, node, instance, run_tasks):
-    rescue()
+def test_destroy_in_rescue_leaves_nothing(api_as, switch_rescue, node, instance, run_tasks):
+    switch_rescue()
     run_tasks()
     api_as("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}")
     run_tasks()
@@ -230,49 +232,47 @@ def test_a_destroy_leaves_nothing(api_as, rescue, node, instance, run_tasks):
     assert not [disk for disk in node.disks("default") if disk.name.startswith(instance.name)]
 
 
-def test_suspension_ends_rescue(api_as, rescue, shown_rescue, node, instance, run_tasks):
-    rescue()
+def test_suspension_ends_rescue(api_as, switch_rescue, get_rescue_state, node, instance, run_tasks):
+    switch_rescue()
     run_tasks()
     api_as("admin", "POST", f"/api/v1/instance/{instance.id}/state/suspend")
     run_tasks()
-    assert shown_rescue() == {"active": False, "since": None}
-    assert rescue_files(node, instance) == [False, False]
+    assert get_rescue_state() == {"active": False, "since": None}
+    assert has_rescue_files(node, instance) == [False, False]
     api_as("admin", "POST", f"/api/v1/instance/{instance.id}/state/resume")
     run_tasks()
     assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_nothing_of_the_rescue_system_gets_into_snapshots(api_as, rescue, instance, run_tasks, who):
-    """Such a snapshot would hold a disk that is gone soon, and could never be deleted."""
+def test_snapshot_actions_in_rescue_are_refused(api_as, switch_rescue, instance, run_tasks, who):
+    """Such a snapshot would contain the temporary rescue disk and could never be deleted."""
 
-    def snapshot(method, path="", **body):
+    def call_snapshot_api(method, path="", **body):
         return api_as("owner", method, f"/api/instance/{instance.id}/snapshot{path}", json=body)
 
-    assert snapshot("POST", snapname="before").status_code == 200
+    assert call_snapshot_api("POST", snapname="before").status_code == 200
     run_tasks()
-    assert rescue(who=who).status_code == 200
+    assert switch_rescue(who=who).status_code == 200
     run_tasks()
     refused = [
-        snapshot("POST", snapname="meanwhile"),
-        snapshot("POST", "/rollback", snapname="before"),
-        snapshot("DELETE", snapname="before"),
+        call_snapshot_api("POST", snapname="meanwhile"),
+        call_snapshot_api("POST", "/rollback", snapname="before"),
+        call_snapshot_api("DELETE", snapname="before"),
     ]
     assert [(answer.status_code, answer.json["reason"]) for answer in refused] == [(409, "rescue_active")] * 3
-    rescue(False)
+    switch_rescue(False)
     run_tasks()
-    assert snapshot("DELETE", snapname="before").status_code == 200
+    assert call_snapshot_api("DELETE", snapname="before").status_code == 200
     run_tasks()
     assert api_as("owner", "GET", f"/api/instance/{instance.id}/snapshots").json["snapshots"] == []
 
 
-def test_the_password_of_the_rescue_system_stays_the_one_that_is_shown(
-    api_as, rescue, shown_rescue, instance, run_tasks
-):
-    """INS-66: a reset would change the rescue system's password, and not the instance's own."""
-    rescue()
+def test_reset_password_in_rescue_is_refused(api_as, switch_rescue, get_rescue_state, instance, run_tasks):
+    """INS-66: a reset would change the password of the rescue system, not of the instance."""
+    switch_rescue()
     run_tasks()
-    password = shown_rescue()["password"]
+    password = get_rescue_state()["password"]
     path = f"/api/instance/{instance.id}"
     key = api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "one", "algorithm": "ed25519"}).json["ssh_key"]
     refused = [
@@ -282,14 +282,14 @@ def test_the_password_of_the_rescue_system_stays_the_one_that_is_shown(
     ]
     assert [(answer.status_code, answer.json.get("reason")) for answer in refused] == [(409, "rescue_active")] * 3
     assert not any("password" in (answer.json.get("data") or {}) for answer in refused)
-    assert shown_rescue()["password"] == password
+    assert get_rescue_state()["password"] == password
 
 
 @pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
-def test_every_tab_says_that_it_is_the_rescue_system(browser_as, rescue, instance, run_tasks, who, base):
+def test_tabs_show_active_rescue_system(browser_as, switch_rescue, instance, run_tasks, who, base):
     browser, address = browser_as(who), f"{base}/instances/{instance.id}"
     assert "runs the rescue system" not in browser.get(address).text
-    rescue()
+    switch_rescue()
     run_tasks()
     page = browser.get(address).text
     assert "This instance runs the rescue system" in page

@@ -1,4 +1,4 @@
-"""Resource packs: given by operators, used up by self-provisioning, never more than they are."""
+"""Resource packs: created by operators, consumed by self-provisioning, never exceeded."""
 
 import threading
 from datetime import timedelta
@@ -14,15 +14,15 @@ from panel.services import catalog, disks, instances, resource_packs, settings, 
 from panel.services.instances import self_provisioning
 from tests.support.isolated_app import isolated_installation
 
-PACKS, OWN_PACKS = "/api/v1/self-provisioning/packs", "/api/self-provisioning"
-SIZE = {"cpu_cores": 2, "ram": 1024, "storage": 25}
+PACKS_PATH, SELF_PROVISIONING_PATH = "/api/v1/self-provisioning/packs", "/api/self-provisioning"
+PACK_SIZE = {"cpu_cores": 2, "ram": 1024, "storage": 25}
 
 
 @pytest.fixture
-def pack(api_as, cast):
+def create_pack(api_as, cast):
     def make(**more):
-        body = {"user_id": cast.owner.id, "name": "Laboratory", **SIZE, **more}
-        answer = api_as("admin", "POST", PACKS, json=body)
+        body = {"user_id": cast.owner.id, "name": "Laboratory", **PACK_SIZE, **more}
+        answer = api_as("admin", "POST", PACKS_PATH, json=body)
         assert answer.status_code == 200, answer.json
         return answer.json["data"]
 
@@ -30,28 +30,28 @@ def pack(api_as, cast):
 
 
 @pytest.fixture
-def create(api_as, cast):
+def create_instance(api_as, cast):
     def make(who="owner", **more):
         wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, **more}
-        return api_as(who, "POST", f"{OWN_PACKS}/instances", json=wanted)
+        return api_as(who, "POST", f"{SELF_PROVISIONING_PATH}/instances", json=wanted)
 
     return make
 
 
-def pack_usage(as_, made):
+def get_pack_usage(as_, made):
     return as_("admin", "GET", f"/api/v1/self-provisioning/pack/{made['id']}").json["data"]["used"]
 
 
-def test_a_pack_is_made_shown_changed_and_removed(api_as, cast, pack):
-    made = pack(price=40, description="For the students")
+def test_pack_is_created_updated_and_deleted(api_as, cast, create_pack):
+    made = create_pack(price=40, description="For the students")
     path = f"/api/v1/self-provisioning/pack/{made['id']}"
     assert (made["user_id"], made["owner"], made["price"]) == (cast.owner.id, cast.owner.email, 40)
     assert made["used"] == {"instances": 0, "cpu_cores": 0, "ram": 0, "storage": 0}
     assert api_as("admin", "GET", path).json["data"] == made
-    assert [row["id"] for row in api_as("admin", "GET", f"{PACKS}?user_id={cast.owner.id}").json["data"]] == [
+    assert [row["id"] for row in api_as("admin", "GET", f"{PACKS_PATH}?user_id={cast.owner.id}").json["data"]] == [
         made["id"]
     ]
-    assert api_as("admin", "GET", f"{PACKS}?user_id={cast.outsider.id}").json["data"] == []
+    assert api_as("admin", "GET", f"{PACKS_PATH}?user_id={cast.outsider.id}").json["data"] == []
     changed = api_as("admin", "PATCH", path, json={"ram": 2048, "location_id": cast.location.id}).json["data"]
     assert (changed["ram"], changed["location_id"]) == (2048, cast.location.id)
     assert api_as("admin", "PATCH", path, json={"user_id": cast.outsider.id}).status_code == 422
@@ -59,81 +59,81 @@ def test_a_pack_is_made_shown_changed_and_removed(api_as, cast, pack):
     assert api_as("admin", "GET", path).status_code == 404
 
 
-def test_what_was_made_from_a_pack_stays_with_its_owner(api_as, cast, pack, create):
-    """Else somebody would have it for nothing, out of another's pack."""
-    pack()
-    made = create().json["instance"]["id"]
+def test_pack_instance_cannot_be_transferred(api_as, cast, create_pack, create_instance):
+    """Otherwise the new owner would use another account's pack without paying."""
+    create_pack()
+    made = create_instance().json["instance"]["id"]
     path = f"/api/v1/instance/{made}/assign-user"
     answer = api_as("admin", "POST", path, json={"user_id": cast.outsider.id})
     assert (answer.status_code, answer.json["reason"]) == (409, "has_pack")
     assert session.get(Instance, made).account_id == cast.owner.id
 
 
-def test_bodies_name_what_exists(api_as, cast):
-    good = {"user_id": cast.owner.id, "name": "x", **SIZE}
+def test_create_pack_with_invalid_field_is_refused(api_as, cast):
+    good = {"user_id": cast.owner.id, "name": "x", **PACK_SIZE}
     for field, wrong in (("user_id", cast.admin.id), ("user_id", "x"), ("location_id", "x"), ("ram", 0), ("name", "")):
-        answer = api_as("admin", "POST", PACKS, json={**good, field: wrong})
+        answer = api_as("admin", "POST", PACKS_PATH, json={**good, field: wrong})
         assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
 
 
-def test_instances_use_it_up(api_as, pack, create, run_tasks):
+def test_instances_consume_pack(api_as, create_pack, create_instance, run_tasks):
     """INS-69"""
-    made = pack()
-    first = create().json["instance"]["id"]
-    assert pack_usage(api_as, made) == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
-    [shown] = api_as("owner", "GET", f"{OWN_PACKS}/resources").json["packs"]
+    made = create_pack()
+    first = create_instance().json["instance"]["id"]
+    assert get_pack_usage(api_as, made) == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
+    [shown] = api_as("owner", "GET", f"{SELF_PROVISIONING_PATH}/resources").json["packs"]
     assert (shown["id"], shown["used"]["ram"], "user_id" in shown) == (made["id"], 512, False)
-    assert create(pack_id=made["id"]).status_code == 200
+    assert create_instance(pack_id=made["id"]).status_code == 200
     for size, reason in (("storage", "storage_not_sufficient"), ("ram", "resources_not_sufficient")):
-        enough = {"cpu_cores": 99, "ram": 99999, "storage": 999, size: pack_usage(api_as, made)[size]}
+        enough = {"cpu_cores": 99, "ram": 99999, "storage": 999, size: get_pack_usage(api_as, made)[size]}
         api_as("admin", "PATCH", f"/api/v1/self-provisioning/pack/{made['id']}", json=enough)
-        answer = create()
+        answer = create_instance()
         assert (answer.status_code, answer.json["reason"]) == (422, reason)
     assert session.query(Instance).count() == 2
-    api_as("owner", "DELETE", f"{OWN_PACKS}/instances/{first}")
+    api_as("owner", "DELETE", f"{SELF_PROVISIONING_PATH}/instances/{first}")
     run_tasks()
-    assert pack_usage(api_as, made)["instances"] == 1
-    assert create().status_code == 200
+    assert get_pack_usage(api_as, made)["instances"] == 1
+    assert create_instance().status_code == 200
 
 
-def test_the_first_pack_with_room_is_taken(api_as, cast, pack, create):
-    pack(instances=1)
-    create()
-    pack(enabled=False)
+def test_first_pack_with_capacity_is_used(api_as, cast, create_pack, create_instance):
+    create_pack(instances=1)
+    create_instance()
+    create_pack(enabled=False)
     elsewhere = HypervisorGroup(name="far", display_name="Far")
     session.add(elsewhere)
     session.commit()
-    far, roomy = pack(location_id=elsewhere.id), pack(name="Roomy")
-    assert create().status_code == 200
-    assert pack_usage(api_as, roomy)["instances"] == 1
-    answer = create(pack_id=far["id"])
+    far, roomy = create_pack(location_id=elsewhere.id), create_pack(name="Roomy")
+    assert create_instance().status_code == 200
+    assert get_pack_usage(api_as, roomy)["instances"] == 1
+    answer = create_instance(pack_id=far["id"])
     assert (answer.status_code, answer.json["reason"]) == (422, "pack_elsewhere")
 
 
 @pytest.mark.parametrize(
     ("facts", "reason"), [({"instances": 1}, "limit_reached"), ({"enabled": False}, "pack_disabled")]
 )
-def test_a_named_pack_that_cannot_be_used_is_refused(api_as, pack, create, facts, reason):
-    made = pack(**facts)
+def test_unusable_pack_is_refused_with_reason(api_as, create_pack, create_instance, facts, reason):
+    made = create_pack(**facts)
     if reason == "limit_reached":
-        create()
-    answer = create(pack_id=made["id"])
+        create_instance()
+    answer = create_instance(pack_id=made["id"])
     assert (answer.status_code, answer.json["reason"]) == (422, reason)
 
 
-def test_others_packs_are_not_found(api_as, pack, create):
-    made = pack()
-    answer = create("outsider", pack_id=made["id"])
+def test_pack_of_other_account_is_not_found(api_as, create_pack, create_instance):
+    made = create_pack()
+    answer = create_instance("outsider", pack_id=made["id"])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["pack_id"])
-    assert api_as("outsider", "GET", f"{OWN_PACKS}/resources").json["packs"] == []
-    assert create("outsider").status_code == 200
+    assert api_as("outsider", "GET", f"{SELF_PROVISIONING_PATH}/resources").json["packs"] == []
+    assert create_instance("outsider").status_code == 200
 
 
-def test_what_is_used_cannot_be_taken_back(api_as, pack, create):
-    made = pack()
-    create()
+def test_pack_in_use_cannot_shrink_or_be_deleted(api_as, create_pack, create_instance):
+    made = create_pack()
+    create_instance()
     path = f"/api/v1/self-provisioning/pack/{made['id']}"
-    for field in SIZE:
+    for field in PACK_SIZE:
         if field != "cpu_cores":
             answer = api_as("admin", "PATCH", path, json={field: 1})
             assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
@@ -141,9 +141,9 @@ def test_what_is_used_cannot_be_taken_back(api_as, pack, create):
     assert (answer.status_code, answer.json["reason"]) == (409, "pack_in_use")
 
 
-def test_an_instance_grows_only_within_its_pack(cast, pack, create):
-    pack()
-    instance = instances.get(create().json["instance"]["id"])
+def test_plan_change_is_limited_by_pack(cast, create_pack, create_instance):
+    create_pack()
+    instance = instances.get(create_instance().json["instance"]["id"])
     instance.deployed = True
     large = catalog.create_plan(cast.plan.group, name="L", cpu_cores=2, ram=2048, storage=10, price=8)
     fits = catalog.create_plan(cast.plan.group, name="M", cpu_cores=2, ram=1024, storage=10, price=8)
@@ -159,9 +159,9 @@ def test_an_instance_grows_only_within_its_pack(cast, pack, create):
     resource_packs.ensure_capacity(instance, storage=15)
 
 
-def test_further_disks_are_the_packs(api_as, cast, pack, create, run_tasks):
-    pack()
-    made = create().json["instance"]["id"]
+def test_additional_disks_consume_pack(api_as, cast, create_pack, create_instance, run_tasks):
+    create_pack()
+    made = create_instance().json["instance"]["id"]
     api_as("owner", "POST", f"/api/instance/{made}/deploy", json={"image_id": cast.image.id})
     run_tasks()
     with pytest.raises(Invalid) as refused:
@@ -169,10 +169,10 @@ def test_further_disks_are_the_packs(api_as, cast, pack, create, run_tasks):
     assert refused.value.reason == "storage_not_sufficient"
 
 
-def test_the_pack_is_charged_and_its_instances_are_not(pack, create):
+def test_pack_is_charged_instead_of_its_instances(create_pack, create_instance):
     settings.update({"billing_enabled": True})
-    made = pack(price=40)
-    instance = create().json["instance"]["id"]
+    made = create_pack(price=40)
+    instance = create_instance().json["instance"]["id"]
     for rental in session.scalars(select(MeteringRecord)):
         rental.first_hour = rental.metered_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
     session.commit()
@@ -184,20 +184,20 @@ def test_the_pack_is_charged_and_its_instances_are_not(pack, create):
     assert charged[instance] == 0
 
 
-def test_the_list_costs_the_same_for_many(api_as, pack, queries):
-    pack()
-    api_as("admin", "GET", PACKS)
+def test_pack_list_has_constant_query_count(api_as, create_pack, queries):
+    create_pack()
+    api_as("admin", "GET", PACKS_PATH)
     queries.clear()
-    api_as("admin", "GET", PACKS)
+    api_as("admin", "GET", PACKS_PATH)
     few = len(queries)
     for _ in range(5):
-        pack()
+        create_pack()
     queries.clear()
-    assert api_as("admin", "GET", PACKS).json["meta"]["total"] == 6
+    assert api_as("admin", "GET", PACKS_PATH).json["meta"]["total"] == 6
     assert len(queries) == few
 
 
-def test_two_at_once_do_not_both_take_the_last_of_it(tmp_path):
+def test_concurrent_creates_do_not_exceed_pack(tmp_path):
     ready, results = threading.Barrier(4), []
     with isolated_installation(tmp_path) as app:
         with app.app_context():
@@ -219,15 +219,15 @@ def test_two_at_once_do_not_both_take_the_last_of_it(tmp_path):
                 finally:
                     session.remove()
 
-        hands = [threading.Thread(target=take) for _ in range(4)]
-        for hand in hands:
-            hand.start()
-        for hand in hands:
-            hand.join()
+        threads = [threading.Thread(target=take) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert sorted(results) == ["made", *["resources_not_sufficient"] * 3]
 
 
-def test_operators_manage_packs_on_their_page(browser_as, cast, pack, create):
+def test_operator_manages_packs_on_page(browser_as, cast, create_pack, create_instance):
     browser = browser_as("admin")
     form = {"user_id": cast.owner.email, "name": "Course", "cpu_cores": "4", "ram": "4096", "storage": "50"}
     assert browser.post("/admin/resource-packs/new", data={**form, "instances": "0", "price": "9.5"}).status_code == 303
@@ -242,7 +242,7 @@ def test_operators_manage_packs_on_their_page(browser_as, cast, pack, create):
     assert browser.post(address, data=changed).status_code == 303
     session.expire_all()
     assert (made.name, made.instances, made.enabled) == ("Course 2", 3, True)
-    create()
+    create_instance()
     assert browser.post(f"{address}/delete").status_code == 409
     assert browser.post("/admin/resource-packs/new", data={**form, "ram": "x"}).status_code == 422
     assert browser.post("/admin/resource-packs/new", data={**form, "user_id": "nobody@example.com"}).status_code == 422

@@ -1,4 +1,4 @@
-"""The language of the search field: parsed, and asked of both lists and both APIs."""
+"""The search syntax: parsing, and results in both lists and both APIs."""
 
 import pytest
 
@@ -34,13 +34,13 @@ from panel.services.instances.search import Term, parse
         ("", []),
     ],
 )
-def test_search_terms_select_instances(text, terms):
+def test_search_text_is_parsed_into_terms(text, terms):
     assert parse(text) == terms
 
 
 @pytest.fixture
-def fleet(cast):
-    """Three of the owner's, one of the outsider's."""
+def searchable_instances(cast):
+    """Three instances of the owner and one of the outsider, by display name."""
     made = {}
     for name, tags, on in (
         ("web-1", ["prod", "web"], True),
@@ -88,7 +88,7 @@ SEARCH_CASES = {
 
 
 @pytest.mark.parametrize(("search", "found"), SEARCH_CASES.items())
-def test_customers_search(api_as, fleet, search, found):
+def test_customer_search_finds_instances(api_as, searchable_instances, search, found):
     rows = api_as("owner", "GET", "/api/instances", query_string={"search": search}).json["data"]
     assert {row["display_name"] for row in rows} == found
 
@@ -103,44 +103,44 @@ def test_customers_search(api_as, fleet, search, found):
         ("node:other", set()),
     ],
 )
-def test_operators_search_by_owner_and_node(api_as, fleet, search, found):
+def test_operator_search_by_owner_and_node(api_as, searchable_instances, search, found):
     rows = api_as("admin", "GET", "/api/v1/instances", query_string={"search": search}).json["data"]
     assert {row["display_name"] for row in rows} == found
 
 
 @pytest.mark.parametrize(
-    ("search", "says"),
+    ("search", "message"),
     [("colour:red", "There is no key colour"), ("state:sleeping", "There is no state sleeping"), ("owner:x", "no key")],
 )
-def test_what_is_not_known_is_refused(api_as, browser_as, fleet, search, says):
+def test_search_with_unknown_key_or_state_is_refused(api_as, browser_as, searchable_instances, search, message):
     answer = api_as("owner", "GET", "/api/instances", query_string={"search": search})
     assert answer.status_code == 422
-    assert says in answer.json["errors"]["search"][0]
+    assert message in answer.json["errors"]["search"][0]
     page = browser_as("owner").get("/instances", query_string={"search": search})
     assert page.status_code == 200
-    assert says in page.text
+    assert message in page.text
     assert "web-1" not in page.text
 
 
-def test_operators_are_told_too(api_as, browser_as, fleet):
+def test_operator_search_with_unknown_key_is_refused(api_as, browser_as, searchable_instances):
     assert api_as("admin", "GET", "/api/v1/instances?search=colour:red").status_code == 422
     page = browser_as("admin").get("/admin/instances?search=colour:red").text
     assert "There is no key colour" in page
     assert "owner, node" in page
 
 
-def test_lists_explain_their_language(browser_as, fleet):
+def test_lists_explain_search_syntax(browser_as, searchable_instances):
     assert "owner:ada" not in browser_as("owner").get("/instances").text
     assert "tag:prod" in browser_as("owner").get("/instances").text
     assert "owner:ada" in browser_as("admin").get("/admin/instances").text
 
 
-def test_the_palette_finds_nothing_rather_than_failing(browser_as, fleet):
+def test_palette_search_with_unknown_key_does_not_fail(browser_as, searchable_instances):
     assert browser_as("owner").get("/search?q=colour:red").status_code == 200
     assert "web-1" in browser_as("owner").get("/search?q=tag:prod").text
 
 
-def test_the_number_of_queries_does_not_depend_on_the_search(api_as, fleet, queries):
+def test_search_has_constant_query_count(api_as, searchable_instances, queries):
     api_as("owner", "GET", "/api/instances")
     asked = set()
     for search in ("web", "tag:prod", "project:shop -image:debian ip:10. state:running"):

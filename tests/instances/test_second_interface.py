@@ -1,4 +1,4 @@
-"""The second network card (INS-26, requirement 12: POST /api/v1/instance/{id}/network/{action}/secondary)."""
+"""The second network interface (INS-26, requirement 12: POST /api/v1/instance/{id}/network/{action}/secondary)."""
 
 import json
 
@@ -20,7 +20,7 @@ def switch_interface(api_as, instance):
     return lambda word, who="admin": api_as(who, "POST", f"/api/v1/instance/{instance.id}/network/{word}/secondary")
 
 
-def test_a_second_card_comes_and_goes(api_as, instance, switch_interface):
+def test_second_interface_is_added_and_removed(api_as, instance, switch_interface):
     """INS-26: other interfaces carry `used_bandwidth` as well."""
     answer = switch_interface("enable")
     assert answer.status_code == 200
@@ -41,7 +41,7 @@ def test_a_second_card_comes_and_goes(api_as, instance, switch_interface):
     assert len(switch_interface("disable").json["data"]["interfaces"]) == 1
 
 
-def test_the_machine_has_both_cards_from_its_next_start_on(api_as, cast, instance, switch_interface, run_tasks, node):
+def test_machine_has_both_interfaces_after_start(api_as, cast, instance, switch_interface, run_tasks, node):
     switch_interface("enable")
     assert api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id}).json[
         "task_id"

@@ -1,4 +1,4 @@
-"""Creating by self-provisioning: the same machines, counted apart, charged as their account is."""
+"""Self-provisioned instances: counted separately, and billed like their account."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ def created_instance(api_as, cast):
     return answer.json["instance"]
 
 
-def test_an_instance_is_made_deployed_and_destroyed(api_as, cast, created_instance, run_tasks):
+def test_self_provisioned_instance_is_deployed_and_destroyed(api_as, cast, created_instance, run_tasks):
     """INS-68"""
     assert (created_instance["hostname"], created_instance["state"]) == ("own.example.com", "pending")
     assert [row["id"] for row in api_as("owner", "GET", "/api/instances").json["data"]] == [created_instance["id"]]
@@ -33,14 +33,14 @@ def test_an_instance_is_made_deployed_and_destroyed(api_as, cast, created_instan
     assert api_as("owner", "GET", f"/api/instance/{created_instance['id']}").status_code == 404
 
 
-def test_protection_stops_its_destroy(api_as, created_instance):
+def test_protected_self_provisioned_instance_is_not_destroyed(api_as, created_instance):
     """INS-21"""
     api_as("owner", "PATCH", f"/api/instance/{created_instance['id']}", json={"protection_enabled": True})
     answer = api_as("owner", "DELETE", f"/api/self-provisioning/instances/{created_instance['id']}")
     assert (answer.status_code, answer.json["reason"]) == (409, "protection_enabled")
 
 
-def test_what_is_used_is_counted_apart(api_as, cast, created_instance):
+def test_self_provisioned_resources_are_counted_separately(api_as, cast, created_instance):
     cast.instance()
     used = api_as("owner", "GET", "/api/self-provisioning/resources").json["resources"]
     assert used == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
@@ -49,8 +49,8 @@ def test_what_is_used_is_counted_apart(api_as, cast, created_instance):
 
 
 @pytest.mark.parametrize("unbilled", [False, True])
-def test_it_is_charged_as_its_account_is(cast, created_instance, unbilled):
-    """A way to create is no way around the bill."""
+def test_self_provisioned_instance_is_billed_like_account(cast, created_instance, unbilled):
+    """Self-provisioning does not bypass billing."""
     settings.update({"billing_enabled": True})
     cast.owner.self_provisioning = unbilled
     rental = session.scalars(select(MeteringRecord)).one()

@@ -1,10 +1,10 @@
-"""What programs ask for often: an instance in brief, its installation, what happened to it."""
+"""Endpoints that clients poll: state, installation progress, activity."""
 
 from panel.core.db import session
 from panel.models import Instance
 
 
-def test_an_instance_in_brief(api_as, cast, run_tasks, queries):
+def test_fetch_returns_state_and_open_task(api_as, cast, run_tasks, queries):
     made = cast.instance()
     path = f"/api/instance/{made.id}"
     words = {"id": made.id, "name": made.name, "deployed": False, "status": 0, "state": "pending", "last_error": None}
@@ -19,7 +19,7 @@ def test_an_instance_in_brief(api_as, cast, run_tasks, queries):
     assert (after["state"], after["status"], after["deployed"], after["task"]) == ("running", 1, True, None)
 
 
-def test_how_far_the_installation_is(api_as, cast, run_tasks):
+def test_install_returns_task_and_logs(api_as, cast, run_tasks):
     path = f"/api/instance/{cast.instance().id}"
     assert api_as("owner", "GET", f"{path}/install").json == {"task": None, "logs": []}
     first = api_as("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id}).json["task_id"]

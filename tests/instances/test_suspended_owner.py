@@ -1,4 +1,4 @@
-"""A suspended instance is not changed by its owner, whatever the operation. E6."""
+"""The owner cannot change a suspended instance by any operation. E6."""
 
 import re
 
@@ -17,7 +17,7 @@ ALLOWED_OPERATIONS = {
     "user.instance.ssh_session_close": "ends access, and changes nothing of the machine",
 }
 
-BODIES = {
+REQUEST_BODIES = {
     "update": {"display_name": "Other"},
     "boot_order": {"boot": "disk"},
     "change_plan": {"plan_id": UNKNOWN_ID},
@@ -37,11 +37,11 @@ BODIES = {
     "tags.set": {"tags": ["web"]},
     "update_name": {"name": "Other"},
 }
-"""What the operations need to be sent."""
+"""The bodies of operations that require one."""
 
 
 @pytest.fixture
-def suspended(api_as, cast, run_tasks):
+def suspended_instance(api_as, cast, run_tasks):
     made = cast.instance()
     api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
@@ -52,54 +52,54 @@ def suspended(api_as, cast, run_tasks):
     return instance
 
 
-def write_operations(app):
+def find_write_operations(app):
     for method, path, operation in find_operations(app, "USER"):
         if method != "GET" and "{instance_id}" in path:
             yield operation["operationId"], method, path
 
 
-def test_every_operation_that_writes_is_refused(api_as, app, suspended, unlimited):
-    """E6, generated from the route rows: an operation that is added is tried, too."""
-    found = list(write_operations(app))
+def test_every_write_operation_is_refused(api_as, app, suspended_instance, unlimited):
+    """E6: generated from the routes, so new operations are tested, too."""
+    found = list(find_write_operations(app))
     assert len(found) > 40
     for operation, method, path in found:
-        address = re.sub(r"{\w+}", UNKNOWN_ID, path.replace("{instance_id}", suspended.id))
-        body = BODIES.get(operation.removeprefix("user.instance."), {})
+        address = re.sub(r"{\w+}", UNKNOWN_ID, path.replace("{instance_id}", suspended_instance.id))
+        body = REQUEST_BODIES.get(operation.removeprefix("user.instance."), {})
         answer = api_as("owner", method, address, json=body)
         if operation not in ALLOWED_OPERATIONS:
             assert (answer.status_code, answer.json.get("reason")) == (409, "suspended"), (operation, answer.json)
-    assert api_as("owner", "DELETE", f"/api/instance/{suspended.id}/ssh-session").status_code == 200
-    path = f"/api/cloud-service/instances/{suspended.id}"
+    assert api_as("owner", "DELETE", f"/api/instance/{suspended_instance.id}/ssh-session").status_code == 200
+    path = f"/api/cloud-service/instances/{suspended_instance.id}"
     assert api_as("owner", "DELETE", path).json["reason"] == "suspended"
-    suspended.suspended_reason = "user"
+    suspended_instance.suspended_reason = "user"
     session.commit()
     assert api_as("owner", "DELETE", path).status_code == 200
 
 
-def test_what_names_it_elsewhere_is_refused(api_as, suspended):
-    """E6: groups of firewall rules, and one action on many."""
+def test_security_group_and_bulk_operations_are_refused(api_as, suspended_instance):
+    """E6: operations of other resources that name the instance."""
     group = api_as("owner", "POST", "/api/security-groups", json={"name": "web"}).json["security_group"]["id"]
     for way in ("attach-instances", "detach-instances"):
-        body = {"instance_ids": [suspended.id]}
+        body = {"instance_ids": [suspended_instance.id]}
         answer = api_as("owner", "POST", f"/api/security-group/{group}/{way}", json=body)
         assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
     for action in ("start", "poweroff", "destroy", "add_tag"):
-        body = {"ids": [suspended.id], "action": action, **({"tag": "web"} if action == "add_tag" else {})}
+        body = {"ids": [suspended_instance.id], "action": action, **({"tag": "web"} if action == "add_tag" else {})}
         answer = api_as("owner", "POST", "/api/instances/bulk", json=body)
         assert [row["reason"] for row in answer.json["data"]["results"]] == ["suspended"]
 
 
-def test_operators_change_it(api_as, suspended):
+def test_operator_changes_suspended_instance(api_as, suspended_instance):
     for switch in ("vnc/disable", "tpm/enable"):
-        assert api_as("admin", "POST", f"/api/v1/instance/{suspended.id}/{switch}").status_code == 200
+        assert api_as("admin", "POST", f"/api/v1/instance/{suspended_instance.id}/{switch}").status_code == 200
 
 
-def test_the_pages_refuse_the_same(browser_as, suspended):
+def test_pages_refuse_changes_of_suspended_instance(browser_as, suspended_instance):
     """E6"""
     browser = browser_as("owner")
-    page = f"/instances/{suspended.id}"
+    page = f"/instances/{suspended_instance.id}"
     for path in ("vnc/off", "tpm/on", "tags", "reset-password", "power/start"):
         answer = browser.post(f"{page}/{path}")
         assert answer.status_code in (404, 409), path
     assert browser.get(page).status_code == 200
-    assert session.get(Instance, suspended.id).enable_vnc
+    assert session.get(Instance, suspended_instance.id).enable_vnc

@@ -1,4 +1,4 @@
-"""Sockets, cores and threads: set by operators, in the machine at its next start."""
+"""CPU topology: set by operators, applied at the next start."""
 
 import re
 from dataclasses import replace
@@ -12,11 +12,11 @@ from panel.services import catalog, instances
 from tests.test_pages import PARTIAL_HEADERS
 from worker.nodes.base import Machine
 from worker.nodes.libvirt import xml
-from worker.tasks.machine_spec import build_spec as described
+from worker.tasks.machine_spec import build_spec
 
 
 @pytest.fixture
-def running(cast, node, run_tasks):
+def running_instance(cast, node, run_tasks):
     plan = catalog.create_plan(cast.plan.group, name="four", cpu_cores=4, ram=512, storage=10, price=4)
     instance = cast.instance(plan_id=plan.id)
     instances.deploy(instance, image_id=cast.image.id, actor="test")
@@ -29,51 +29,51 @@ def put_topology(as_, instance, **body):
     return as_("admin", "PUT", f"/api/v1/instance/{instance.id}/modify/topology", json=body)
 
 
-def live_topology(node, instance):
+def get_live_topology(node, instance):
     [row] = node.state.rows("SELECT live FROM machines WHERE id = ?", instance.id)
     return orjson.loads(row["live"])["topology"]
 
 
-def test_it_waits_for_the_next_start(api_as, running, run_tasks, node):
+def test_topology_applies_at_next_start(api_as, running_instance, run_tasks, node):
     """INS-82"""
-    made = put_topology(api_as, running, sockets=1, cores=2, threads=2).json["data"]
+    made = put_topology(api_as, running_instance, sockets=1, cores=2, threads=2).json["data"]
     assert (made["topology"], made["topology_pending"]) == ({"sockets": 1, "cores": 2, "threads": 2}, True)
     run_tasks()
-    assert live_topology(node, running) is None
-    assert api_as("owner", "POST", f"/api/instance/{running.id}/power/restart").status_code == 200
+    assert get_live_topology(node, running_instance) is None
+    assert api_as("owner", "POST", f"/api/instance/{running_instance.id}/power/restart").status_code == 200
     run_tasks()
-    assert live_topology(node, running) == [1, 2, 2]
-    found = api_as("owner", "GET", f"/api/instance/{running.id}").json
+    assert get_live_topology(node, running_instance) == [1, 2, 2]
+    found = api_as("owner", "GET", f"/api/instance/{running_instance.id}").json
     assert (found["topology"]["threads"], found["topology_pending"]) == (2, False)
 
 
-def test_it_is_shown_on_the_pages(api_as, browser_as, running):
-    put_topology(api_as, running, sockets=1, cores=2, threads=2)
+def test_topology_is_shown_on_pages(api_as, browser_as, running_instance):
+    put_topology(api_as, running_instance, sockets=1, cores=2, threads=2)
     words = "1 socket with 2 cores of 2 threads (takes effect at next boot)"
-    assert words in browser_as("admin").get(f"/admin/instances/{running.id}").text
-    assert words in browser_as("owner").get(f"/instances/{running.id}").text
-    running.cpu_cores = 2
+    assert words in browser_as("admin").get(f"/admin/instances/{running_instance.id}").text
+    assert words in browser_as("owner").get(f"/instances/{running_instance.id}").text
+    running_instance.cpu_cores = 2
     session.commit()
-    assert "one socket per core" in browser_as("owner").get(f"/instances/{running.id}").text
+    assert "one socket per core" in browser_as("owner").get(f"/instances/{running_instance.id}").text
 
 
-def test_it_has_to_make_up_the_cores(api_as, running):
-    answer = put_topology(api_as, running, sockets=2, cores=4)
+def test_topology_must_match_core_count(api_as, running_instance):
+    answer = put_topology(api_as, running_instance, sockets=2, cores=4)
     assert (answer.status_code, answer.json["reason"]) == (422, "topology_mismatch")
-    assert running.topology is None
-    assert put_topology(api_as, running, sockets=0, cores=4).status_code == 422
-    assert put_topology(api_as, running, cores=4).status_code == 422
+    assert running_instance.topology is None
+    assert put_topology(api_as, running_instance, sockets=0, cores=4).status_code == 422
+    assert put_topology(api_as, running_instance, cores=4).status_code == 422
 
 
-def test_another_number_of_cores_ends_it(running):
-    running.topology = {"sockets": 1, "cores": 4, "threads": 1}
-    assert described(running).topology == (1, 4, 1)
-    running.cpu_cores = 2
-    assert described(running).topology is None
+def test_topology_is_dropped_after_core_change(running_instance):
+    running_instance.topology = {"sockets": 1, "cores": 4, "threads": 1}
+    assert build_spec(running_instance).topology == (1, 4, 1)
+    running_instance.cpu_cores = 2
+    assert build_spec(running_instance).topology is None
 
 
-def test_customers_do_not_set_it(api_as, running):
-    path = f"/api/v1/instance/{running.id}/modify/topology"
+def test_customer_cannot_set_topology(api_as, running_instance):
+    path = f"/api/v1/instance/{running_instance.id}/modify/topology"
     assert api_as("owner", "PUT", path, json={"sockets": 1, "cores": 4}).status_code in (401, 403)
 
 
@@ -84,9 +84,9 @@ def test_domain_xml_contains_the_cpu_topology():
         assert [dict(each.attrib) for each in made.iterfind("cpu/topology")] == told
 
 
-def test_operators_set_it_on_the_page(browser_as, running, run_tasks, node):
+def test_operator_sets_topology_on_page(browser_as, running_instance, run_tasks, node):
     """INS-82"""
-    operator, place = browser_as("admin"), f"/admin/instances/{running.id}"
+    operator, place = browser_as("admin"), f"/admin/instances/{running_instance.id}"
     page = operator.get(f"{place}/settings").text
     assert "one socket per core" in page
     assert re.search(r'name="sockets"[^>]* value="4"', page)
@@ -100,22 +100,25 @@ def test_operators_set_it_on_the_page(browser_as, running, run_tasks, node):
     assert "It takes effect at next boot." in page
     assert "1 socket with 2 cores of 2 threads (takes effect at next boot)" in page
     run_tasks()
-    assert live_topology(node, running) is None
-    instances.run_power_action(running, "restart", actor="test")
+    assert get_live_topology(node, running_instance) is None
+    instances.run_power_action(running_instance, "restart", actor="test")
     session.commit()
     run_tasks()
-    assert live_topology(node, running) == [1, 2, 2]
+    assert get_live_topology(node, running_instance) == [1, 2, 2]
     assert "of 2 threads." in operator.get(f"{place}/settings").text
 
 
-def test_the_page_of_it_is_the_operators(browser_as, cast, running):
-    path, chosen = f"/admin/instances/{running.id}/topology", {"sockets": "4", "cores": "1", "threads": "1"}
+def test_topology_form_is_only_for_operators(browser_as, cast, running_instance):
+    path, chosen = f"/admin/instances/{running_instance.id}/topology", {"sockets": "4", "cores": "1", "threads": "1"}
     assert browser_as("owner").post(path, data=chosen).status_code == 403
-    assert "Sockets" not in browser_as("owner").get(f"/instances/{running.id}/settings").text
-    running.migrating = True
+    assert "Sockets" not in browser_as("owner").get(f"/instances/{running_instance.id}/settings").text
+    running_instance.migrating = True
     session.commit()
     assert browser_as("admin").post(path, data=chosen).status_code == 409
-    assert "Another task is in progress" in browser_as("admin").get(f"/admin/instances/{running.id}/settings").text
+    assert (
+        "Another task is in progress"
+        in browser_as("admin").get(f"/admin/instances/{running_instance.id}/settings").text
+    )
     cast.admin.operator_role = "read_only"
     session.commit()
     assert browser_as("admin").post(path, data=chosen).status_code == 403

@@ -1,4 +1,4 @@
-"""Whether a screen can be opened (requirement 12: GET /api/instance/{id}/vnc)."""
+"""Whether a VNC console can be opened (requirement 12: GET /api/instance/{id}/vnc)."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from panel.models import ConsoleSession
         ({"power": "on", "deployed": True, "suspended_reason": "admin"}, "suspended"),
     ],
 )
-def test_the_state_names_the_error_that_a_console_session_would_have(api_as, cast, facts, reason):
+def test_vnc_state_names_console_session_error(api_as, cast, facts, reason):
     instance = cast.instance()
     for name, value in facts.items():
         setattr(instance, name, value)
@@ -31,7 +31,7 @@ def test_the_state_names_the_error_that_a_console_session_would_have(api_as, cas
     assert session.query(ConsoleSession).count() == 0, "nothing is created"
 
 
-def test_vnc_facts_require_permission(api_as, cast):
+def test_vnc_state_requires_permission(api_as, cast):
     path = f"/api/instance/{cast.instance().id}/vnc"
     assert api_as("outsider", "GET", path).status_code == 404
     assert api_as("viewer", "GET", path).status_code == 403

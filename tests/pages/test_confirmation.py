@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.instances.test_pages import create_deployed
+from tests.instances.test_pages import create_deployed_instance
 from tests.test_pages import PARTIAL_HEADERS
 
 
@@ -18,7 +18,7 @@ from tests.test_pages import PARTIAL_HEADERS
     ],
 )
 def test_a_wrong_name_is_an_error_at_its_field(browser_as, cast, run_tasks, who, path):
-    instance = create_deployed(cast, run_tasks)
+    instance = create_deployed_instance(cast, run_tasks)
     path = path.format(instance=instance.id, node=cast.node.id, outsider=cast.outsider.id)
     answer = browser_as(who).post(path, data={"typed": "nonsense"}, headers=PARTIAL_HEADERS)
     error = json.loads(answer.headers["HX-Trigger"])["field-error"]
@@ -31,7 +31,7 @@ def test_a_wrong_name_is_an_error_at_its_field(browser_as, cast, run_tasks, who,
 
 def test_hints_of_the_api_name_the_route_of_the_area(browser_as, cast, run_tasks):
     """Finding m28: operators were shown the customers' route."""
-    instance = create_deployed(cast, run_tasks)
+    instance = create_deployed_instance(cast, run_tasks)
     for who, area, route in (("owner", "", "/api/instance/"), ("admin", "/admin", "/api/v1/instance/")):
         page = browser_as(who).get(f"{area}/instances/{instance.id}/apps").text
         assert f"<code>POST {route}{instance.id}/docker" in page

@@ -7,13 +7,13 @@ from panel.auth import permissions
 from panel.core.db import session
 from panel.models import Subnet, Task
 from panel.services import platform_search
-from tests.instances.test_pages import create_deployed
+from tests.instances.test_pages import create_deployed_instance
 from tests.test_pages import PARTIAL_HEADERS
 
 
 @pytest.fixture
 def instance(cast, run_tasks):
-    return create_deployed(cast, run_tasks, display_name="before-upgrade", hostname="shop.example.com")
+    return create_deployed_instance(cast, run_tasks, display_name="before-upgrade", hostname="shop.example.com")
 
 
 def find(browse, words):

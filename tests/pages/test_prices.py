@@ -4,7 +4,7 @@ import pytest
 
 from panel.core.db import session
 from panel.services import settings
-from tests.instances.test_pages import create_deployed
+from tests.instances.test_pages import create_deployed_instance
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def billing(rolled_back_app):
 
 @pytest.mark.parametrize("on", [True, False])
 def test_prices_are_shown_only_while_something_is_charged(browser_as, cast, run_tasks, billing, on):
-    instance = create_deployed(cast, run_tasks)
+    instance = create_deployed_instance(cast, run_tasks)
     billing(on)
     for path in ("/", "/instances/new", f"/instances/{instance.id}", f"/instances/{instance.id}/change-plan"):
         page = browser_as("owner").get(path).text
@@ -35,7 +35,7 @@ def test_an_unbilled_account_sees_no_prices(browser_as, cast, billing):
 
 @pytest.mark.parametrize("on", [True, False])
 def test_volumes_are_offered_only_while_they_can_be_used(browser_as, cast, run_tasks, billing, on):
-    instance = create_deployed(cast, run_tasks)
+    instance = create_deployed_instance(cast, run_tasks)
     billing(on)
     browser = browser_as("owner")
     assert ('href="/volumes"' in browser.get("/").text) == on

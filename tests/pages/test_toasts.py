@@ -5,13 +5,13 @@ import pytest
 from panel.core import jobs
 from panel.core.db import session
 from panel.services import security_groups
-from tests.instances.test_pages import create_deployed
+from tests.instances.test_pages import create_deployed_instance
 from tests.test_pages import PARTIAL_HEADERS
 
 
 @pytest.fixture
 def instance(cast, run_tasks):
-    return create_deployed(cast, run_tasks)
+    return create_deployed_instance(cast, run_tasks)
 
 
 @pytest.mark.parametrize(

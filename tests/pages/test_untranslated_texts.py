@@ -13,7 +13,7 @@ from sqlalchemy import String, select
 from panel.core.config import ROOT
 from panel.core.db import db, session
 from panel.services import settings
-from tests.instances.test_pages import create_deployed
+from tests.instances.test_pages import create_deployed_instance
 from tests.support.link_crawler import crawl_pages
 from tests.support.pseudo_language import pseudo_language  # noqa: F401
 
@@ -140,7 +140,7 @@ def is_untranslated(text, data, known_texts):
 @pytest.mark.parametrize(("role", "start"), [("owner", "/"), ("admin", "/admin")])
 def test_every_text_of_the_pages_is_translated(browser_as, cast, run_tasks, pseudo_language, role, start):
     settings.update({"billing_enabled": True})
-    create_deployed(cast, run_tasks)
+    create_deployed_instance(cast, run_tasks)
     browser = browser_as(role)
     browser.environ_base["HTTP_ACCEPT_LANGUAGE"] = pseudo_language["Accept-Language"]
     pages = [(path, answer) for path, answer in crawl_pages(browser, start) if answer.mimetype == "text/html"]

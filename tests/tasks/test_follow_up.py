@@ -3,7 +3,7 @@
 from panel.core import clock
 from panel.core.db import new_id, session
 from panel.models import Iso, MediaDownload, Task
-from tests.instances.test_pages import create_deployed
+from tests.instances.test_pages import create_deployed_instance
 
 
 def add_failed_task(cast, kind, resource_type, resource_id):
@@ -16,7 +16,7 @@ def add_failed_task(cast, kind, resource_type, resource_id):
 
 
 def test_page_of_failed_power_task_offers_retry(browser_as, cast, run_tasks):
-    instance = create_deployed(cast, run_tasks)
+    instance = create_deployed_instance(cast, run_tasks)
     page = browser_as("owner").get(add_failed_task(cast, "instance_restart", "instance", instance.id)).text
     assert f'action="/instances/{instance.id}/power/restart"' in page
     assert "Try again" in page
@@ -26,7 +26,7 @@ def test_page_of_failed_power_task_offers_retry(browser_as, cast, run_tasks):
 
 
 def test_page_of_unrepeatable_task_offers_no_retry(browser_as, cast, run_tasks):
-    instance = create_deployed(cast, run_tasks)
+    instance = create_deployed_instance(cast, run_tasks)
     page = browser_as("owner").get(add_failed_task(cast, "snapshot_create", "instance", instance.id)).text
     assert "Try again" not in page
     assert "It is not retried automatically." in page

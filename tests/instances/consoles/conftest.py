@@ -1,4 +1,4 @@
-"""Sessions of screens and shells: minting them by both APIs, at the pages, and who may."""
+"""Fixtures for console sessions: VNC (screen) and SSH (shell)."""
 
 from dataclasses import replace
 
@@ -12,25 +12,25 @@ from panel.services import instances
 from panel.workflows import waiting
 from tests.conftest import run_queued_calls
 
-URL = "http://panel.example.com:8000"
+PUBLIC_URL = "http://panel.example.com:8000"
 
 
 @pytest.fixture
 def set_public_url(rolled_back_app, monkeypatch):
-    """Sets the address that people type."""
+    """Return a function that sets the public URL of the panel."""
 
     def set_to(url):
         monkeypatch.setitem(
             rolled_back_app.extensions, "config", replace(rolled_back_app.extensions["config"], public_url=url)
         )
 
-    set_to(URL)
+    set_to(PUBLIC_URL)
     return set_to
 
 
 @pytest.fixture
-def running(cast, run_tasks, node, set_public_url):
-    """A deployed instance that runs, with its guest up."""
+def running_instance(cast, run_tasks, node, set_public_url):
+    """A running instance of the owner, whose guest has booted."""
     made = cast.instance()
     instances.deploy(made, image_id=cast.image.id, actor="owner@example.com")
     session.commit()
@@ -43,32 +43,32 @@ def running(cast, run_tasks, node, set_public_url):
 
 @pytest.fixture
 def inline_workers(monkeypatch):
-    """Somebody works while a request waits."""
+    """Run queued calls while a request waits."""
     monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
 
 
-def created_session(answer, who="owner"):
+def get_created_session(answer, who="owner"):
     assert answer.status_code == 200, answer.json
     return answer.json["data"] if who == "admin" else answer.json
 
 
-def console_sessions():
+def list_console_sessions():
     return session.scalars(select(ConsoleSession).execution_options(populate_existing=True)).all()
 
 
 @pytest.fixture
-def open_session(api_as, running, inline_workers):
-    """A session that is open, as its row says."""
+def open_session(api_as, running_instance, inline_workers):
+    """Return a function that creates a session and marks its row as open."""
 
     def make(kind="screen", who="owner", row=None):
         if row is None:
             path = {"screen": "novnc", "shell": "webssh"}[kind]
             if who == "admin":
                 path = path.replace("webssh", "ssh")
-            created_session(
-                api_as(who, "GET", f"/api{'/v1' if who == 'admin' else ''}/instance/{running.id}/{path}"), who
+            get_created_session(
+                api_as(who, "GET", f"/api{'/v1' if who == 'admin' else ''}/instance/{running_instance.id}/{path}"), who
             )
-            row = console_sessions()[-1]
+            row = list_console_sessions()[-1]
         row.redeemed_at = row.seen_at = row.opened_at = clock.now()
         row.ip = "192.0.2.7"
         session.commit()

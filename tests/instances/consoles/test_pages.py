@@ -7,12 +7,12 @@ import pytest
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Instance
-from tests.instances.consoles.conftest import console_sessions, created_session
+from tests.instances.consoles.conftest import get_created_session, list_console_sessions
 
 
-def test_the_page_of_a_screen_opens_for_whoever_has_its_address_and_spends_nothing(browser_as, running, api_as):
+def test_console_page_opens_repeatedly_without_redeeming_session(browser_as, running_instance, api_as):
     """CON-05, CON-06, CON-07."""
-    found = created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
+    found = get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))
     path = urlsplit(found["console_url"]).path
     for _ in range(3):
         page = browser_as().get(path)
@@ -20,15 +20,17 @@ def test_the_page_of_a_screen_opens_for_whoever_has_its_address_and_spends_nothi
         assert found["password"] in page.text
         assert urlsplit(found["url"]).query in page.text
         assert page.headers["Cache-Control"] == "no-store"
-    [row] = console_sessions()
+    [row] = list_console_sessions()
     assert row.state == "fresh"
 
 
 @pytest.mark.parametrize("state", ["unknown", "expired", "spent"])
-def test_an_address_that_is_no_good_any_more_is_404(browser_as, running, api_as, state):
+def test_console_page_of_unusable_session_is_404(browser_as, running_instance, api_as, state):
     """CON-10, CON-12, CON-13, CON-14."""
-    path = urlsplit(created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
-    [row] = console_sessions()
+    path = urlsplit(
+        get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))["console_url"]
+    ).path
+    [row] = list_console_sessions()
     if state == "expired":
         row.expires_at = clock.now()
     if state == "spent":
@@ -45,8 +47,10 @@ def test_an_address_that_is_no_good_any_more_is_404(browser_as, running, api_as,
     assert told.json.get("state") == {"unknown": None, "expired": "expired", "spent": "open"}[state]
 
 
-def test_a_new_session_is_for_people_who_are_signed_in_and_may(browser_as, running, api_as):
-    path = urlsplit(created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))["console_url"]).path
+def test_console_reopen_requires_login_and_permission(browser_as, running_instance, api_as):
+    path = urlsplit(
+        get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))["console_url"]
+    ).path
     asked = {"headers": {"Accept": "application/json"}}
     assert browser_as().post(f"{path}/again", **asked).status_code == 401
     for who in ("outsider", "viewer", "member"):
@@ -56,44 +60,47 @@ def test_a_new_session_is_for_people_who_are_signed_in_and_may(browser_as, runni
         answer = browser_as(who).post(f"{path}/again", **asked)
         assert answer.json.keys() == {"page", "socket", "password"}
         assert browser_as(who).get(answer.json["page"]).status_code == 200
-    session.get(Instance, running.id).power = "off"
+    session.get(Instance, running_instance.id).power = "off"
     session.commit()
     answer = browser_as("owner").post(f"{path}/again", **asked)
     assert (answer.status_code, answer.json["reason"]) == (409, "not_running")
     assert "not running" in answer.json["message"]
 
 
-def test_the_buttons_open_a_screen_and_a_shell(browser_as, running, inline_workers):
+def test_buttons_open_vnc_and_ssh_consoles(browser_as, running_instance, inline_workers):
     for who, prefix in (("owner", ""), ("admin", "/admin")):
         browser = browser_as(who)
-        answer = browser.post(f"{prefix}/instances/{running.id}/console")
+        answer = browser.post(f"{prefix}/instances/{running_instance.id}/console")
         assert answer.status_code == 303
         assert browser.get(answer.headers["Location"]).status_code == 200
-        assert browser.get(f"{prefix}/instances/{running.id}/shell").status_code == 200
-        opened = browser.post(f"{prefix}/instances/{running.id}/shell", headers={"Accept": "application/json"})
+        assert browser.get(f"{prefix}/instances/{running_instance.id}/shell").status_code == 200
+        opened = browser.post(f"{prefix}/instances/{running_instance.id}/shell", headers={"Accept": "application/json"})
         assert opened.json["socket"].startswith("/ssh/")
-        assert f"{prefix}/instances/{running.id}/shell" in browser.get(f"{prefix}/instances/{running.id}").text
-    kinds = {row.opened_by["person_kind"] for row in console_sessions()}
+        assert (
+            f"{prefix}/instances/{running_instance.id}/shell"
+            in browser.get(f"{prefix}/instances/{running_instance.id}").text
+        )
+    kinds = {row.opened_by["person_kind"] for row in list_console_sessions()}
     assert kinds == {"owner", "operator"}
 
 
-def test_what_cannot_be_opened_has_a_button_that_says_why(browser_as, running):
-    session.get(Instance, running.id).power = "off"
+def test_unavailable_console_button_shows_reason(browser_as, running_instance):
+    session.get(Instance, running_instance.id).power = "off"
     session.commit()
-    page = browser_as("owner").get(f"/instances/{running.id}").text
+    page = browser_as("owner").get(f"/instances/{running_instance.id}").text
     assert page.count("The instance is not running. Start it first.") >= 2
 
 
-def test_a_changed_host_key_is_accepted_by_its_fingerprint(browser_as, running):
+def test_changed_host_key_is_accepted_by_fingerprint(browser_as, running_instance):
     first, second = (f"ssh-ed25519 {text}" for text in ("AAAA", "BBBB"))
-    instance = session.get(Instance, running.id)
+    instance = session.get(Instance, running_instance.id)
     instance.ssh_host_key, instance.presented_host_key = first, second
     session.commit()
-    browser, path = browser_as("owner"), f"/instances/{running.id}/shell/host-key"
+    browser, path = browser_as("owner"), f"/instances/{running_instance.id}/shell/host-key"
     found = browser.get(path).json
     assert found["known"].startswith("SHA256:")
     assert found["known"] != found["shown"]
     refused = browser.post(path, data={"shown": found["known"]}, headers={"Accept": "application/json"})
     assert refused.status_code == 409
     assert browser.post(path, data={"shown": found["shown"]}).json == {"known": found["shown"], "shown": None}
-    assert session.get(Instance, running.id).ssh_host_key == second
+    assert session.get(Instance, running_instance.id).ssh_host_key == second

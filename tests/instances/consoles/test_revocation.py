@@ -1,4 +1,4 @@
-"""What ends a console, who sees which are open, and what is kept of them."""
+"""Closing consoles on revoked access, listing open ones, and their audit entries."""
 
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
@@ -10,113 +10,116 @@ from panel.core.db import session
 from panel.models import AuditEntry, ConsoleSession, Instance, Role, Token
 from panel.services import consoles, instances
 from panel.web import audit_view
-from tests.instances.consoles.conftest import console_sessions, created_session
+from tests.instances.consoles.conftest import get_created_session, list_console_sessions
 
 
-def close_reason_of(row):
+def find_close_reason(row):
     session.expire_all()
     return consoles.sessions_to_close([row.id], lambda role: role in ("full", "support")).get(row.id)
 
 
-def test_consoles_that_are_allowed_stay_open(open_session):
+def test_permitted_consoles_stay_open(open_session):
     for row in (open_session(), open_session("shell"), open_session(who="admin"), open_session("shell", "admin")):
-        assert close_reason_of(row) is None
+        assert find_close_reason(row) is None
 
 
-def test_what_happens_to_the_machine_closes_its_consoles(open_session, running, cast, run_tasks):
+def test_machine_state_changes_close_consoles(open_session, running_instance, cast, run_tasks):
     screen, shell, operators = open_session(), open_session("shell"), open_session(who="admin")
-    instance = session.get(Instance, running.id)
+    instance = session.get(Instance, running_instance.id)
     instance.suspended_reason = "admin"
     session.commit()
-    assert (close_reason_of(screen), close_reason_of(operators)) == ("The instance was suspended.", None)
-    instance = session.get(Instance, running.id)
+    assert (find_close_reason(screen), find_close_reason(operators)) == ("The instance was suspended.", None)
+    instance = session.get(Instance, running_instance.id)
     instance.suspended_reason, instance.power = None, "off"
     session.commit()
-    assert (close_reason_of(screen), close_reason_of(shell)) == (None, "The instance was powered off.")
-    instance = session.get(Instance, running.id)
+    assert (find_close_reason(screen), find_close_reason(shell)) == (None, "The instance was powered off.")
+    instance = session.get(Instance, running_instance.id)
     instance.power, instance.enable_vnc = "on", False
     session.commit()
-    assert (close_reason_of(screen), close_reason_of(shell)) == ("The console of this instance was turned off.", None)
-    session.get(Instance, running.id).enable_vnc = True
-    instances.destroy(session.get(Instance, running.id), actor="owner@example.com")
+    assert (find_close_reason(screen), find_close_reason(shell)) == (
+        "The console of this instance was turned off.",
+        None,
+    )
+    session.get(Instance, running_instance.id).enable_vnc = True
+    instances.destroy(session.get(Instance, running_instance.id), actor="owner@example.com")
     session.commit()
-    assert close_reason_of(screen) == close_reason_of(operators) == "The machine is being destroyed or reinstalled."
+    assert find_close_reason(screen) == find_close_reason(operators) == "The machine is being destroyed or reinstalled."
     ids = [screen.id]
     run_tasks()
     assert consoles.sessions_to_close(ids, lambda role: True) == {ids[0]: "The instance was destroyed."}
 
 
-def test_a_token_that_is_revoked_closes_what_it_opened(open_session, api_as):
+def test_token_revocation_closes_its_consoles(open_session, api_as):
     row = open_session()
     token = session.scalar(select(Token).where(Token.id == row.opened_by["token_id"]))
     session.delete(token)
     session.commit()
-    assert close_reason_of(row) == "The token that opened this console is no longer valid."
+    assert find_close_reason(row) == "The token that opened this console is no longer valid."
 
 
-def test_a_sign_out_closes_what_the_browser_opened(open_session, browser_as, running):
+def test_sign_out_closes_consoles_of_browser(open_session, browser_as, running_instance):
     browser = browser_as("owner")
-    browser.post(f"/instances/{running.id}/console")
-    row = open_session(row=console_sessions()[-1])
-    assert close_reason_of(row) is None
+    browser.post(f"/instances/{running_instance.id}/console")
+    row = open_session(row=list_console_sessions()[-1])
+    assert find_close_reason(row) is None
     browser.post("/sign-out")
-    assert close_reason_of(row) == "You signed out."
+    assert find_close_reason(row) == "You signed out."
 
 
-def test_a_member_who_loses_the_right_or_the_reach_loses_the_console(open_session, browser_as, running, cast):
+def test_lost_member_permission_closes_console(open_session, browser_as, running_instance, cast):
     role = session.scalar(select(Role).where(Role.name == "Viewer"))
     held = role.permissions
     role.permissions = [*held, "instances.console"]
     session.commit()
-    browser_as("viewer").post(f"/instances/{running.id}/console")
-    row = open_session(row=console_sessions()[-1])
-    assert (row.opened_by["person_kind"], close_reason_of(row)) == ("member", None)
+    browser_as("viewer").post(f"/instances/{running_instance.id}/console")
+    row = open_session(row=list_console_sessions()[-1])
+    assert (row.opened_by["person_kind"], find_close_reason(row)) == ("member", None)
     session.scalar(select(Role).where(Role.name == "Viewer")).permissions = held
     session.commit()
-    assert close_reason_of(row) == "You may no longer open consoles of this instance."
+    assert find_close_reason(row) == "You may no longer open consoles of this instance."
 
 
-def test_an_operator_who_is_none_any_more_loses_the_console(open_session, browser_as, running, cast):
-    browser_as("admin").post(f"/admin/instances/{running.id}/console")
-    row = open_session(row=console_sessions()[-1])
-    assert close_reason_of(row) is None
+def test_lost_operator_role_closes_console(open_session, browser_as, running_instance, cast):
+    browser_as("admin").post(f"/admin/instances/{running_instance.id}/console")
+    row = open_session(row=list_console_sessions()[-1])
+    assert find_close_reason(row) is None
     cast.admin.operator_role = "read_only"
     session.commit()
-    assert close_reason_of(row) == "You may no longer open consoles of this instance."
+    assert find_close_reason(row) == "You may no longer open consoles of this instance."
 
 
-def test_a_suspended_account_keeps_no_console(open_session, cast):
+def test_account_suspension_closes_consoles(open_session, cast):
     row = open_session()
     cast.owner.suspended_at = clock.now()
     session.commit()
-    assert close_reason_of(row) == "You may no longer open consoles of this instance."
+    assert find_close_reason(row) == "You may no longer open consoles of this instance."
 
 
-def test_operators_list_and_close_them(open_session, browser_as, running):
+def test_operator_lists_and_closes_consoles(open_session, browser_as, running_instance):
     row = open_session()
     page = browser_as("admin").get("/admin/consoles").text
-    assert running.display_name in page
+    assert running_instance.display_name in page
     assert "192.0.2.7" in page
     assert "owner@example.com" in page
     assert browser_as("admin").post(f"/admin/consoles/{row.id}/close").status_code == 303
-    assert close_reason_of(row) == "An operator closed the console."
+    assert find_close_reason(row) == "An operator closed the console."
     assert browser_as("owner").get("/admin/consoles").status_code == 403
 
 
-def test_looking_at_many_consoles_takes_as_many_questions_as_at_one(open_session, queries):
+def test_close_check_has_constant_query_count(open_session, queries):
     ids = [open_session().id for _ in range(5)]
 
-    def asked(some):
+    def count_queries(some):
         session.expire_all()
         queries.clear()
         consoles.sessions_to_close(some, lambda role: True)
         return len(queries)
 
-    asked(ids)
-    assert asked(ids[:1]) == asked(ids)
+    count_queries(ids)
+    assert count_queries(ids[:1]) == count_queries(ids)
 
 
-def test_openings_and_endings_are_in_the_audit_log(open_session, running):
+def test_console_open_and_close_are_audited(open_session, running_instance):
     row = open_session()
     consoles.record_opened(row.id)
     consoles.record_ended(row.id, reason="left", message="The browser closed the console.", bytes_in=7, bytes_out=9)
@@ -128,7 +131,7 @@ def test_openings_and_endings_are_in_the_audit_log(open_session, running):
     assert (began.action, began.person, began.object_id, began.ip) == (
         "console.opened",
         "owner@example.com",
-        running.id,
+        running_instance.id,
         "192.0.2.7",
     )
     assert (over.action, over.changes["reason"], over.changes["seconds"] >= 0) == ("console.closed", "left", True)
@@ -136,7 +139,7 @@ def test_openings_and_endings_are_in_the_audit_log(open_session, running):
         "Console opened",
         "Console closed after < 1 s",
     ]
-    assert over.account_id == running.account_id
+    assert over.account_id == running_instance.account_id
     consoles.record_ended(row.id, reason="left", message="again")
     assert session.get(ConsoleSession, row.id).ended_message == "The browser closed the console."
 
@@ -151,17 +154,17 @@ def test_consoles_of_a_dead_process_are_recorded_as_closed(open_session, run_tas
     assert (row.state, row.ended_reason) == ("ended", "lost")
 
 
-def test_sessions_of_last_month_are_forgotten(open_session, monkeypatch):
+def test_sessions_of_last_month_are_purged(open_session, monkeypatch):
     open_session()
     real = clock.now
     monkeypatch.setattr(clock, "now", lambda: real() + timedelta(days=31))
     consoles.purge_expired()
-    assert console_sessions() == []
+    assert list_console_sessions() == []
 
 
-def test_secrets_lie_encrypted(api_as, running, inline_workers):
-    found = created_session(api_as("owner", "GET", f"/api/instance/{running.id}/novnc"))
-    created_session(api_as("owner", "GET", f"/api/instance/{running.id}/webssh"))
+def test_console_secrets_are_stored_encrypted(api_as, running_instance, inline_workers):
+    found = get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))
+    get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/webssh"))
     kept = session.connection().exec_driver_sql("select * from console_sessions").mappings().all()
     [secret] = parse_qs(urlsplit(found["url"]).query)["session"]
     assert len(kept) == 2
