@@ -4,7 +4,7 @@ from panel.core.db import session
 from panel.models import Volume
 from tests.projects.test_api import ASSIGN_PATH, create_project  # noqa: F401  (a fixture)
 from tests.team.conftest import VIEW_PERMISSIONS
-from tests.volumes.conftest import billing_enabled, call_storage_api, place, plans, volume  # noqa: F401  (fixtures)
+from tests.volumes.conftest import billing_enabled, call_storage_api, plans, volume, volume_body  # noqa: F401  (fixtures)
 
 
 def assign_volume(as_, project_id, volume, who="owner"):
@@ -46,10 +46,12 @@ def test_available_volumes_require_view_permission(api_as, volume, create_projec
     assert api_as("sorter", "GET", f"/api/project/{made['id']}/available-resources").json["total"] == 0
 
 
-def test_volume_pages_create_in_project_and_remove(browser_as, call_storage_api, place, create_project, run_tasks):
+def test_volume_pages_create_in_project_and_remove(
+    browser_as, call_storage_api, volume_body, create_project, run_tasks
+):
     made, browser = create_project(), browser_as("owner")
     assert f'<option value="{made["id"]}" selected' in browser.get(f"/volumes/new?project={made['id']}").text
-    answer = browser.post("/volumes/new", data={"name": "data", "project_id": made["id"], **place})
+    answer = browser.post("/volumes/new", data={"name": "data", "project_id": made["id"], **volume_body})
     path = answer.headers["Location"]
     run_tasks()
     row = session.get(Volume, path.rpartition("/")[2])
@@ -59,13 +61,15 @@ def test_volume_pages_create_in_project_and_remove(browser_as, call_storage_api,
     assert browser.post("/projects/assign", data=out).status_code == 303
     assert session.get(Volume, row.id).project_id is None
     foreign = create_project(name="Theirs", who="outsider")
-    refused = browser.post("/volumes/new", data={"name": "x", "project_id": foreign["id"], **place})
+    refused = browser.post("/volumes/new", data={"name": "x", "project_id": foreign["id"], **volume_body})
     assert (refused.status_code, 'id="wrong-project_id"' in refused.text) == (422, True)
 
 
-def test_volume_list_filters_by_project(api_as, browser_as, call_storage_api, place, volume, create_project, run_tasks):
+def test_volume_list_filters_by_project(
+    api_as, browser_as, call_storage_api, volume_body, volume, create_project, run_tasks
+):
     made = create_project()
-    other = call_storage_api("POST", "volumes", name="elsewhere", **place).json["volume"]["id"]
+    other = call_storage_api("POST", "volumes", name="elsewhere", **volume_body).json["volume"]["id"]
     run_tasks()
     assert assign_volume(api_as, made["id"], volume).status_code == 200
     page = browser_as("owner").get(f"/volumes?project={made['id']}").text

@@ -1,4 +1,4 @@
-"""A platform with volume plans, where billing is on, and a machine that runs."""
+"""Volume plans with billing enabled, and a running machine."""
 
 import orjson
 import pytest
@@ -18,7 +18,7 @@ def billing_enabled(rolled_back_app):
 
 @pytest.fixture
 def plans(rolled_back_app):
-    """Small, large and cheap ones of one class, and one of another."""
+    """Volume plans by name: four of one class, and `other` of another class."""
     ssd, disk = volume_plans.create_group(name="ssd"), volume_plans.create_group(name="hdd")
     sizes = {"small": (10, 2), "large": (20, 4), "huge": (30, 6), "cheap": (10, 1)}
     made = {name: volume_plans.create(ssd, name=name, size=size, price=price) for name, (size, price) in sizes.items()}
@@ -28,13 +28,13 @@ def plans(rolled_back_app):
 
 
 @pytest.fixture
-def place(cast, plans):
+def volume_body(cast, plans):
     return {"volume_plan_id": plans["small"].id, "hypervisor_group_id": cast.location.id}
 
 
 @pytest.fixture
 def call_storage_api(api_as):
-    """Calls the routes below /api/storage."""
+    """Return a function that calls the routes below /api/storage."""
 
     def call(method, path, who="owner", **body):
         return api_as(who, method, f"/api/storage/{path}", **({"json": body} if body else {}))
@@ -43,18 +43,18 @@ def call_storage_api(api_as):
 
 
 @pytest.fixture
-def volume(call_storage_api, place, run_tasks):
-    """A volume of the owner, available."""
-    made = call_storage_api("POST", "volumes", name="data", **place).json["volume"]["id"]
+def volume(call_storage_api, volume_body, run_tasks):
+    """An available volume of the owner."""
+    made = call_storage_api("POST", "volumes", name="data", **volume_body).json["volume"]["id"]
     run_tasks()
     return session.get(Volume, made)
 
 
 @pytest.fixture
 def volumes_on_node(node):
-    """The sizes of the volumes on the node by name in GiB, and the names of those that a running machine has."""
+    """Return a function that returns the sizes in GiB by volume name and, for a machine, the names of its volumes."""
 
-    def on_node(machine=None):
+    def read(machine=None):
         sizes = {disk.name: disk.size // GiB for disk in node.disks("default") if disk.name.startswith(("v", "0"))}
         if machine is None:
             return sizes
@@ -62,4 +62,4 @@ def volumes_on_node(node):
         disks = [disk["name"] for disk in orjson.loads(row["live"] or row["definition"])["disks"]]
         return sizes, [name for name in disks if name.startswith("v")]
 
-    return on_node
+    return read

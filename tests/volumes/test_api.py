@@ -1,4 +1,4 @@
-"""Volumes by the customers' API: what the public clients send and decode."""
+"""Volumes in the customers' API: what the public clients send and decode."""
 
 import pytest
 from sqlalchemy import select
@@ -10,9 +10,9 @@ from worker.sync import node_sync as nodes
 
 
 def test_volume_create_attach_resize_delete(
-    call_storage_api, api_as, place, plans, run_tasks, machine, volumes_on_node
+    call_storage_api, api_as, volume_body, plans, run_tasks, machine, volumes_on_node
 ):
-    made = call_storage_api("POST", "volumes", name="data", **place)
+    made = call_storage_api("POST", "volumes", name="data", **volume_body)
     assert made.status_code == 200
     volume = made.json["volume"]
     assert {"name": "data", "status": "pending", "deployed": False, "size": 10, "instance_id": None}.items() <= (
@@ -53,10 +53,10 @@ def test_volume_create_attach_resize_delete(
     assert [(plan, ended is not None) for plan, ended in rentals] == [("small", True), ("large", True)]
 
 
-def test_one_thing_after_the_other_without_waiting(
+def test_volume_operations_are_queued_in_order(
     call_storage_api, volume, run_tasks, machine, volumes_on_node, cast, api_as
 ):
-    """As the infrastructure-as-code provider does it: detach, attach, delete in a row."""
+    """The infrastructure-as-code provider sends detach, attach and delete without waiting."""
     path = f"volume/{volume.id}"
     for _ in range(3):
         assert call_storage_api("POST", f"{path}/attach", instance_id=machine.id).status_code == 200
@@ -69,7 +69,9 @@ def test_one_thing_after_the_other_without_waiting(
     assert volumes_on_node(machine) == ({}, [])
 
 
-def test_a_stopped_machine_and_a_start(call_storage_api, api_as, volume, run_tasks, machine, volumes_on_node):
+def test_volume_attached_while_stopped_is_used_at_start(
+    call_storage_api, api_as, volume, run_tasks, machine, volumes_on_node
+):
     api_as("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
     run_tasks()
     call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
@@ -79,7 +81,7 @@ def test_a_stopped_machine_and_a_start(call_storage_api, api_as, volume, run_tas
     assert volumes_on_node(machine)[1] == [volume.disk_name]
 
 
-def test_what_cannot_be_attached(call_storage_api, volume, run_tasks, machine, cast):
+def test_volume_attach_and_detach_refusals(call_storage_api, volume, run_tasks, machine, cast):
     path = f"volume/{volume.id}/attach"
     for wrong in (cast.instance("outsider").id, "nonsense"):
         assert list(call_storage_api("POST", path, instance_id=wrong).json["errors"]) == ["instance_id"]
@@ -114,13 +116,13 @@ def second_node(cast):
     return made
 
 
-def test_an_unused_volume_comes_to_its_first_instance(
-    call_storage_api, place, machine, run_tasks, second_node, volumes_on_node
+def test_unused_volume_moves_to_node_of_first_instance(
+    call_storage_api, volume_body, machine, run_tasks, second_node, volumes_on_node
 ):
-    made = call_storage_api("POST", "volumes", name="data", **place).json["volume"]["id"]
+    made = call_storage_api("POST", "volumes", name="data", **volume_body).json["volume"]["id"]
     run_tasks()
     volume = session.get(Volume, made)
-    assert volume.storage.hypervisor_id == second_node.id  # there is more room
+    assert volume.storage.hypervisor_id == second_node.id  # it has more free space
     assert call_storage_api("POST", f"volume/{made}/attach", instance_id=machine.id).status_code == 200
     run_tasks()
     assert volumes_on_node(machine) == ({volume.disk_name: 10}, [volume.disk_name])
@@ -134,7 +136,7 @@ def test_an_unused_volume_comes_to_its_first_instance(
     assert "another hypervisor" in answer.json["message"]
 
 
-def test_volume_resize_checks_plan(call_storage_api, place, plans, volume, cast, run_tasks):
+def test_volume_resize_checks_plan(call_storage_api, volume_body, plans, volume, cast, run_tasks):
     """Storage cannot shrink and a volume stays in its class."""
     path = f"volume/{volume.id}/resize"
     assert call_storage_api("PATCH", path, volume_plan_id=plans["cheap"].id).json["is_downgrade"] is True
@@ -144,13 +146,13 @@ def test_volume_resize_checks_plan(call_storage_api, place, plans, volume, cast,
         answer = call_storage_api("PATCH", path, volume_plan_id=wrong)
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["volume_plan_id"])
     for field in ("volume_plan_id", "hypervisor_group_id"):
-        answer = call_storage_api("POST", "volumes", name="x", **{**place, field: "nonsense"})
+        answer = call_storage_api("POST", "volumes", name="x", **{**volume_body, field: "nonsense"})
         assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
-    foreign = call_storage_api("POST", "volumes", name="x", project_id="nonsense", **place)
+    foreign = call_storage_api("POST", "volumes", name="x", project_id="nonsense", **volume_body)
     assert list(foreign.json["errors"]) == ["project_id"]
     plans["large"].size = 20000
     session.commit()
-    full = call_storage_api("POST", "volumes", name="x", **{**place, "volume_plan_id": plans["large"].id})
+    full = call_storage_api("POST", "volumes", name="x", **{**volume_body, "volume_plan_id": plans["large"].id})
     assert (full.status_code, full.json["reason"]) == (422, "storage_not_sufficient")
     assert [plan["name"] for plan in call_storage_api("GET", "volumes/create").json["volume_plans"]] == [
         "cheap",
@@ -161,7 +163,7 @@ def test_volume_resize_checks_plan(call_storage_api, place, plans, volume, cast,
     ]
 
 
-def test_volumes_take_room(call_storage_api, volume, plans, api_as, cast):
+def test_volume_is_counted_as_allocated_storage(call_storage_api, volume, plans, api_as, cast):
     before = hypervisors.get_storage_allocations([volume.storage_id])
     assert before[volume.storage_id] >= 10
     assert hypervisors.get_allocations([cast.node.id])[cast.node.id]["storage"] == before[volume.storage_id]
@@ -169,8 +171,8 @@ def test_volumes_take_room(call_storage_api, volume, plans, api_as, cast):
     assert answer.status_code == 200
 
 
-def test_snapshots_and_putting_them_back(
-    call_storage_api, volume, run_tasks, machine, node, volumes_on_node, place, plans
+def test_volume_snapshot_restore_in_place_and_as_new_volume(
+    call_storage_api, volume, run_tasks, machine, node, volumes_on_node, volume_body, plans
 ):
     path = f"volume/{volume.id}"
     call_storage_api("POST", f"{path}/attach", instance_id=machine.id)
@@ -198,7 +200,7 @@ def test_snapshots_and_putting_them_back(
     assert dev not in volumes_on_node()
     assert len(volumes_on_node()) == 2
     assert call_storage_api("POST", restore, mode="new_volume").json["errors"].keys() == {"volume_plan_id"}
-    call_storage_api("POST", restore, mode="new_volume", **{**place, "volume_plan_id": plans["large"].id})
+    call_storage_api("POST", restore, mode="new_volume", **{**volume_body, "volume_plan_id": plans["large"].id})
     run_tasks()
     newest = call_storage_api("GET", "volumes").json["data"][0]
     assert (newest["name"], newest["size"], newest["status"]) == ("data from one", 20, "available")
@@ -212,7 +214,7 @@ def test_snapshots_and_putting_them_back(
     assert len(volumes_on_node()) == 2
 
 
-def test_a_destroyed_instance_leaves_its_volumes(call_storage_api, api_as, volume, run_tasks, machine, volumes_on_node):
+def test_destroy_keeps_attached_volumes(call_storage_api, api_as, volume, run_tasks, machine, volumes_on_node):
     call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
     run_tasks()
     api_as("owner", "DELETE", f"/api/cloud-service/instances/{machine.id}")
@@ -222,27 +224,27 @@ def test_a_destroyed_instance_leaves_its_volumes(call_storage_api, api_as, volum
     assert volume.disk_name in volumes_on_node()
 
 
-def test_snapshots_of_the_machine_and_volumes_exclude_each_other(call_storage_api, api_as, volume, run_tasks, machine):
+def test_instance_snapshots_and_volumes_exclude_each_other(call_storage_api, api_as, volume, run_tasks, machine):
     call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
     run_tasks()
-    taken = lambda: api_as("owner", "POST", f"/api/instance/{machine.id}/snapshot", json={"snapname": "s"})  # noqa: E731
-    assert taken().json["reason"] == "has_volumes"
+    take_snapshot = lambda: api_as("owner", "POST", f"/api/instance/{machine.id}/snapshot", json={"snapname": "s"})  # noqa: E731
+    assert take_snapshot().json["reason"] == "has_volumes"
     call_storage_api("POST", f"volume/{volume.id}/detach")
     run_tasks()
-    assert taken().status_code == 200
+    assert take_snapshot().status_code == 200
     run_tasks()
     assert (
         call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id).json["reason"] == "has_snapshots"
     )
 
 
-def test_volume_routes_require_billing(call_storage_api, volume, place):
+def test_volume_routes_require_billing(call_storage_api, volume, volume_body):
     """BIL-10"""
     settings.update({"billing_enabled": False})
     session.commit()
     for answer in (
         call_storage_api("GET", "volumes"),
-        call_storage_api("POST", "volumes", name="x", **place),
+        call_storage_api("POST", "volumes", name="x", **volume_body),
         call_storage_api("GET", f"volume/{volume.id}"),
     ):
         assert (answer.status_code, answer.json["reason"]) == (403, "billing_disabled")
@@ -254,17 +256,17 @@ def test_volumes_are_visible_to_owner_and_team(call_storage_api, volume):
     assert call_storage_api("GET", "volumes", "member").json["data"] == []
 
 
-def test_a_list_costs_the_same_however_long(call_storage_api, place, run_tasks, queries):
-    def cost():
+def test_volume_list_has_constant_query_count(call_storage_api, volume_body, run_tasks, queries):
+    def count_queries():
         queries.clear()
         call_storage_api("GET", "volumes")
         return len(queries)
 
-    call_storage_api("POST", "volumes", name="1", **place)
-    before = cost()
+    call_storage_api("POST", "volumes", name="1", **volume_body)
+    before = count_queries()
     for name in "2345":
-        call_storage_api("POST", "volumes", name=name, **place)
-    assert cost() == before
+        call_storage_api("POST", "volumes", name=name, **volume_body)
+    assert count_queries() == before
 
 
 def test_operator_volume_routes(api_as, volume, run_tasks, machine, call_storage_api):
@@ -287,7 +289,7 @@ def test_operator_volume_routes(api_as, volume, run_tasks, machine, call_storage
     assert admin("GET", "volumes").json["data"] == []
 
 
-def test_operators_keep_the_plans(api_as, plans, volume):
+def test_operator_volume_plan_routes(api_as, plans, volume):
     def admin(method, path, **body):
         return api_as("admin", method, f"/api/v1/volume/{path}", **({"json": body} if body else {}))
 

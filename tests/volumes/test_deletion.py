@@ -1,4 +1,4 @@
-"""Deleted volumes stay deleted: the panel goes on until their disks are gone (acceptance C2)."""
+"""Deleted volumes stay deleted: the panel retries until their disks are gone (acceptance C2)."""
 
 from datetime import timedelta
 
@@ -15,19 +15,19 @@ from worker.tasks.volumes import MAX_DELETE_RETRY_SECONDS, retry_deletes
 
 @pytest.fixture
 def assert_volume_gone(call_storage_api, api_as):
-    """Nobody but operators finds the volume."""
+    """Return a function that checks that no API finds the volume."""
 
-    def gone(volume_id):
+    def check(volume_id):
         assert call_storage_api("GET", f"volume/{volume_id}").status_code == 404
         assert call_storage_api("POST", f"volume/{volume_id}/detach").status_code == 404
         assert call_storage_api("GET", "volumes").json["data"] == []
         assert api_as("admin", "GET", f"/api/v1/volume/{volume_id}").status_code == 404
 
-    return gone
+    return check
 
 
 def make_retry_due(volume):
-    """As if the time of the next attempt had come."""
+    """Make the next attempt due, and retry."""
     volume.next_delete_at = clock.now()
     session.commit()
     retry_deletes()
@@ -35,10 +35,10 @@ def make_retry_due(volume):
 
 @pytest.mark.parametrize("fault", ["refuse", "silent", "lost-answer"])
 @pytest.mark.parametrize("step", ["detach_disk", "delete_disk"])
-def test_a_delete_that_failed_is_tried_again(
+def test_failed_volume_delete_is_retried_until_gone(
     call_storage_api, attached_volume, run_tasks, machine, node, volumes_on_node, assert_volume_gone, step, fault
 ):
-    """Acceptance C2: 200, then 404 for ever, although the node refused at first."""
+    """Acceptance C2: 200, then always 404, although the node refused at first."""
     node.fault(step, fault, 2)
     volume_id = attached_volume.id
     assert call_storage_api("DELETE", f"volume/{volume_id}").status_code == 200
@@ -54,7 +54,7 @@ def test_a_delete_that_failed_is_tried_again(
         assert session.query(MeteringRecord).filter_by(resource_id=volume_id).one().ended_at is not None
         retry_deletes()
         run_tasks()
-        assert attached_volume.delete_attempts == attempt, "not before its time"
+        assert attached_volume.delete_attempts == attempt, "not before it is due"
         make_retry_due(attached_volume)
     run_tasks()
     assert_volume_gone(volume_id)
@@ -62,7 +62,7 @@ def test_a_delete_that_failed_is_tried_again(
     assert volumes_on_node(machine) == ({}, [])
 
 
-def test_attempts_become_rarer(call_storage_api, attached_volume, run_tasks, node):
+def test_volume_delete_retries_back_off(call_storage_api, attached_volume, run_tasks, node):
     node.fault("delete_disk", "refuse", 12)
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
     waits = []
@@ -77,8 +77,10 @@ def test_attempts_become_rarer(call_storage_api, attached_volume, run_tasks, nod
     assert session.get(Volume, attached_volume.id) is None
 
 
-def test_customers_see_one_task_of_a_deletion(call_storage_api, api_as, browser_as, attached_volume, run_tasks, node):
-    """Operators see each attempt. The task that the request has named stays where it is."""
+def test_customer_sees_one_task_per_volume_delete(
+    call_storage_api, api_as, browser_as, attached_volume, run_tasks, node
+):
+    """Operators see each attempt. The task of the request remains available."""
     node.fault("delete_disk", "refuse", 2)
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
     first = attached_volume.task_id
@@ -87,17 +89,17 @@ def test_customers_see_one_task_of_a_deletion(call_storage_api, api_as, browser_
         make_retry_due(attached_volume)
     run_tasks()
 
-    def listed(who, path):
+    def list_delete_statuses(who, path):
         return [row["status"] for row in api_as(who, "GET", path).json["data"] if row["kind"] == "volume_delete"]
 
-    assert listed("owner", "/api/tasks") == ["completed"]
-    assert listed("owner", "/api/tasks?status=failed") == []
-    assert listed("admin", "/api/v1/tasks") == ["completed", "failed", "failed"]
+    assert list_delete_statuses("owner", "/api/tasks") == ["completed"]
+    assert list_delete_statuses("owner", "/api/tasks?status=failed") == []
+    assert list_delete_statuses("admin", "/api/v1/tasks") == ["completed", "failed", "failed"]
     assert api_as("owner", "GET", f"/api/task/{first}").json["task"]["status"] == "failed"
     assert first not in browser_as("owner").get("/tasks").text
 
 
-def test_a_deletion_whose_task_was_lost_goes_on(call_storage_api, attached_volume, run_tasks, volumes_on_node):
+def test_volume_delete_is_retried_after_lost_task(call_storage_api, attached_volume, run_tasks, volumes_on_node):
     """Also volumes that an earlier version left in `deleting`."""
     volume_id = attached_volume.id
     call_storage_api("DELETE", f"volume/{volume_id}")
@@ -110,10 +112,10 @@ def test_a_deletion_whose_task_was_lost_goes_on(call_storage_api, attached_volum
     assert volumes_on_node() == {}
 
 
-def test_a_detach_that_failed_keeps_nobody_from_deleting(
+def test_volume_delete_after_failed_detach_succeeds(
     call_storage_api, attached_volume, run_tasks, node, machine, volumes_on_node, assert_volume_gone
 ):
-    """The disk is still in the machine, although the row says that it is not."""
+    """The disk is still attached to the machine, although the row has no instance."""
     node.fault("detach_disk", "refuse", 1)
     volume_id = attached_volume.id
     call_storage_api("POST", f"volume/{volume_id}/detach")
@@ -125,7 +127,7 @@ def test_a_detach_that_failed_keeps_nobody_from_deleting(
 
 
 @pytest.mark.parametrize("before", ["resize", "snapshot", "detach"])
-def test_what_failed_before_it_does_not_bring_it_back(
+def test_failed_earlier_operation_does_not_undo_volume_delete(
     call_storage_api, attached_volume, run_tasks, node, plans, assert_volume_gone, before
 ):
     volume_id, path = attached_volume.id, f"volume/{attached_volume.id}"
@@ -157,8 +159,10 @@ def test_volume_deletion_cannot_be_cancelled(call_storage_api, api_as, attached_
         assert answer.json["reason"] == "not_cancellable"
 
 
-def test_operators_see_what_cannot_be_deleted(call_storage_api, api_as, browser_as, attached_volume, run_tasks, node):
-    """On the overview, among the volumes and among the failed jobs, and in what `panel doctor` looks at."""
+def test_operator_sees_volumes_that_cannot_be_deleted(
+    call_storage_api, api_as, browser_as, attached_volume, run_tasks, node
+):
+    """On the overview, in the lists of volumes and failed jobs, and in `panel doctor`."""
     node.fault("delete_disk", "refuse", 1)
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
     run_tasks()
@@ -176,7 +180,7 @@ def test_operators_see_what_cannot_be_deleted(call_storage_api, api_as, browser_
     assert browser_as("owner").get(f"/volumes/{attached_volume.id}").status_code == 404
 
 
-def test_a_worker_that_is_lost_three_times(call_storage_api, attached_volume, run_tasks):
+def test_volume_delete_is_retried_after_three_lost_workers(call_storage_api, attached_volume, run_tasks):
     from worker.engine.reaper import requeue_or_fail
 
     call_storage_api("DELETE", f"volume/{attached_volume.id}")

@@ -1,4 +1,4 @@
-"""Nodes that fail and workers that die while they work on volumes: the row tells the truth, nothing is lost."""
+"""Volume operations with node faults and worker deaths: the row matches the node, and no data is lost."""
 
 import pytest
 
@@ -14,14 +14,14 @@ def attached_volume(call_storage_api, volume, run_tasks, machine):
     return volume
 
 
-def latest_task(volume):
+def get_latest_task(volume):
     return session.get(Task, volume.task_id)
 
 
 @pytest.mark.parametrize("kind", ["full", "lost-answer"])
-def test_one_that_could_not_be_made(call_storage_api, place, run_tasks, node, volumes_on_node, kind):
+def test_failed_volume_create_leaves_no_disk(call_storage_api, volume_body, run_tasks, node, volumes_on_node, kind):
     node.fault("create_disk", kind, 1)
-    made = call_storage_api("POST", "volumes", name="x", **place).json["volume"]["id"]
+    made = call_storage_api("POST", "volumes", name="x", **volume_body).json["volume"]["id"]
     run_tasks()
     found = call_storage_api("GET", f"volume/{made}").json["volume"]
     assert (found["status"], bool(found["error"]), volumes_on_node()) == ("failed", True, {})
@@ -31,7 +31,9 @@ def test_one_that_could_not_be_made(call_storage_api, place, run_tasks, node, vo
 
 
 @pytest.mark.parametrize("kind", ["refuse", "lost-answer"])
-def test_one_that_could_not_be_attached(call_storage_api, volume, run_tasks, machine, node, volumes_on_node, kind):
+def test_failed_volume_attach_makes_volume_available(
+    call_storage_api, volume, run_tasks, machine, node, volumes_on_node, kind
+):
     node.fault("attach_disk", kind, 1)
     call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
     run_tasks()
@@ -39,7 +41,7 @@ def test_one_that_could_not_be_attached(call_storage_api, volume, run_tasks, mac
     assert volumes_on_node(machine)[1] == []
 
 
-def test_one_that_the_guest_does_not_let_go(
+def test_failed_volume_detach_keeps_volume_attached(
     call_storage_api, attached_volume, run_tasks, machine, node, volumes_on_node
 ):
     node.fault("detach_disk", "refuse", 1)
@@ -55,7 +57,7 @@ def test_one_that_the_guest_does_not_let_go(
     assert rental.ended_at is None
 
 
-def test_one_that_could_not_grow(call_storage_api, attached_volume, run_tasks, node, plans):
+def test_volume_grow_failure_restores_size(call_storage_api, attached_volume, run_tasks, node, plans):
     node.fault("grow_disk", "full", 1)
     call_storage_api("PATCH", f"volume/{attached_volume.id}/resize", volume_plan_id=plans["large"].id)
     run_tasks()
@@ -64,7 +66,7 @@ def test_one_that_could_not_grow(call_storage_api, attached_volume, run_tasks, n
 
 
 @pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "commit_overlay"])
-def test_a_copy_that_failed_leaves_the_volume_alone(
+def test_failed_volume_snapshot_keeps_volume_unchanged(
     call_storage_api, attached_volume, run_tasks, node, volumes_on_node, step
 ):
     node.fault(step, "refuse", 1)
@@ -80,35 +82,37 @@ def test_a_copy_that_failed_leaves_the_volume_alone(
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "commit_overlay"])
-def test_a_worker_dies_while_copying(call_storage_api, attached_volume, kill_worker_at, volumes_on_node, step, after):
+def test_volume_snapshot_is_completed_after_worker_death(
+    call_storage_api, attached_volume, kill_worker_at, volumes_on_node, step, after
+):
     call_storage_api("POST", f"volume/{attached_volume.id}/snapshot", name="s")
-    kill_worker_at(latest_task(attached_volume), step, after=after)
-    assert requeue_to_new_worker(latest_task(attached_volume)).status == "completed"
+    kill_worker_at(get_latest_task(attached_volume), step, after=after)
+    assert requeue_to_new_worker(get_latest_task(attached_volume)).status == "completed"
     assert set(volumes_on_node()) == {attached_volume.disk_name, attached_volume.snapshots[0].disk_name}
     assert attached_volume.snapshots[0].status == "available"
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("step", ["copy_disk", "grow_disk", "delete_disk"])
-def test_a_worker_dies_while_putting_back(
+def test_volume_restore_is_completed_after_worker_death(
     call_storage_api, volume, run_tasks, kill_worker_at, volumes_on_node, step, after
 ):
     call_storage_api("POST", f"volume/{volume.id}/snapshot", name="s")
     run_tasks()
     before = volume.disk_name
     call_storage_api("POST", f"volume/{volume.id}/snapshot/{volume.snapshots[0].id}/restore", mode="in_place")
-    kill_worker_at(latest_task(volume), step, after=after)
-    assert requeue_to_new_worker(latest_task(volume)).status == "completed"
+    kill_worker_at(get_latest_task(volume), step, after=after)
+    assert requeue_to_new_worker(get_latest_task(volume)).status == "completed"
     assert volume.disk_name != before
     assert set(volumes_on_node()) == {volume.disk_name, volume.snapshots[0].disk_name}
 
 
 @pytest.mark.parametrize("step", ["detach_disk", "delete_disk"])
-def test_a_worker_dies_while_deleting(
+def test_volume_delete_is_completed_after_worker_death(
     call_storage_api, attached_volume, kill_worker_at, volumes_on_node, machine, step
 ):
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
-    asked = latest_task(attached_volume)
+    asked = get_latest_task(attached_volume)
     kill_worker_at(asked, step)
     assert requeue_to_new_worker(asked).status == "completed"
     assert volumes_on_node(machine) == ({}, [])

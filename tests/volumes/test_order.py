@@ -1,4 +1,4 @@
-"""Operations of one volume in a row: each is begun when the one before it succeeded (acceptance C3)."""
+"""Queued operations of one volume: each starts only when the previous one succeeded (acceptance C3)."""
 
 import pytest
 
@@ -10,15 +10,15 @@ from tests.volumes.test_faults import attached_volume  # noqa: F401  (fixture)
 BLOCKED_MESSAGE = "Not started, because an earlier operation on the volume failed: The hypervisor refused this."
 
 
-def tasks_of(volume):
-    """Without its creation and the first attach."""
+def list_task_results(volume):
+    """Return kind, status and error of the volume's tasks, without its creation and attaches."""
     found = session.query(Task).filter_by(resource_id=volume.id).order_by(Task.id)
     return [
         (task.kind, task.status, task.error) for task in found if task.kind not in ("volume_create", "volume_attach")
     ]
 
 
-def test_what_is_behind_a_failed_detach_is_not_begun(
+def test_operations_after_failed_detach_are_not_started(
     call_storage_api, attached_volume, run_tasks, node, machine, plans, volumes_on_node
 ):
     path = f"volume/{attached_volume.id}"
@@ -33,7 +33,7 @@ def test_what_is_behind_a_failed_detach_is_not_begun(
     shown = call_storage_api("GET", path).json["volume"]
     assert shown["pending"] == {"operation": queue["operation"], "task_id": queue["id"]}
     run_tasks()
-    assert tasks_of(attached_volume) == [
+    assert list_task_results(attached_volume) == [
         ("volume_detach", "failed", "The hypervisor refused this."),
         ("volume_resize", "failed", BLOCKED_MESSAGE),
         ("volume_snapshot", "failed", BLOCKED_MESSAGE),
@@ -43,7 +43,7 @@ def test_what_is_behind_a_failed_detach_is_not_begun(
     assert (shown["volume_plan_id"], shown["pending"], shown["error"]) == (plans["small"].id, None, BLOCKED_MESSAGE)
     assert [(each["status"], each["error"]) for each in shown["snapshots"]] == [("failed", BLOCKED_MESSAGE)]
     assert volumes_on_node(machine) == ({attached_volume.disk_name: 10}, [attached_volume.disk_name])
-    # Asked for again, nothing is behind the failed one any more.
+    # New requests are not blocked by the failed one.
     call_storage_api("POST", f"{path}/detach")
     call_storage_api("PATCH", f"{path}/resize", volume_plan_id=plans["large"].id)
     run_tasks()
@@ -51,8 +51,10 @@ def test_what_is_behind_a_failed_detach_is_not_begun(
     assert (shown["status"], shown["size"], shown["pending"], shown["error"]) == ("available", 20, None, None)
 
 
-def test_an_attach_behind_a_failed_detach(call_storage_api, attached_volume, run_tasks, node, machine, cast, api_as):
-    """The volume is where it was, whatever the answers said meanwhile."""
+def test_attach_after_failed_detach_is_not_started(
+    call_storage_api, attached_volume, run_tasks, node, machine, cast, api_as
+):
+    """The volume stays attached to its machine, whatever the answers said meanwhile."""
     other = cast.instance()
     api_as("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
@@ -65,7 +67,9 @@ def test_an_attach_behind_a_failed_detach(call_storage_api, attached_volume, run
     assert (attached_volume.status, attached_volume.instance_id) == ("attached", machine.id)
 
 
-def test_a_restore_behind_a_failed_detach(call_storage_api, attached_volume, run_tasks, node, volumes_on_node):
+def test_restore_after_failed_detach_is_not_started(
+    call_storage_api, attached_volume, run_tasks, node, volumes_on_node
+):
     path = f"volume/{attached_volume.id}"
     call_storage_api("POST", f"{path}/snapshot", name="s")
     run_tasks()
@@ -79,7 +83,7 @@ def test_a_restore_behind_a_failed_detach(call_storage_api, attached_volume, run
 
 
 @pytest.mark.parametrize("failing", [1, 2])
-def test_two_resizes_in_a_row(call_storage_api, attached_volume, run_tasks, node, plans, failing):
+def test_failed_resize_keeps_last_successful_plan(call_storage_api, attached_volume, run_tasks, node, plans, failing):
     """The plan is the one of the last resize that succeeded."""
     if failing == 1:
         node.fault("grow_disk", "refuse", 1)
@@ -95,7 +99,7 @@ def test_two_resizes_in_a_row(call_storage_api, attached_volume, run_tasks, node
     assert rental.plan == expected[0]
 
 
-def test_a_resize_takes_its_room_at_once(call_storage_api, attached_volume, plans, run_tasks):
+def test_resize_allocates_storage_at_once(call_storage_api, attached_volume, plans, run_tasks):
     storage = session.query(Storage).join(Hypervisor).filter(Storage.id == attached_volume.storage_id).one()
     before = get_storage_allocations([storage.id])[storage.id]
     call_storage_api("PATCH", f"volume/{attached_volume.id}/resize", volume_plan_id=plans["large"].id)
@@ -104,7 +108,7 @@ def test_a_resize_takes_its_room_at_once(call_storage_api, attached_volume, plan
     assert get_storage_allocations([storage.id])[storage.id] == before + 10
 
 
-def test_one_that_is_cancelled_counts_as_failed(call_storage_api, api_as, attached_volume, run_tasks, plans):
+def test_operations_after_cancelled_detach_are_not_started(call_storage_api, api_as, attached_volume, run_tasks, plans):
     path = f"volume/{attached_volume.id}"
     call_storage_api("POST", f"{path}/detach")
     first = attached_volume.task_id
@@ -112,4 +116,4 @@ def test_one_that_is_cancelled_counts_as_failed(call_storage_api, api_as, attach
     assert api_as("owner", "POST", f"/api/task/{first}/cancel").status_code == 200
     run_tasks()
     assert (attached_volume.status, attached_volume.size, attached_volume.plan.name) == ("attached", 10, "small")
-    assert tasks_of(attached_volume)[1][2].endswith("The task was cancelled.")
+    assert list_task_results(attached_volume)[1][2].endswith("The task was cancelled.")

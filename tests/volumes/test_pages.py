@@ -1,17 +1,17 @@
-"""The pages of volumes, without JavaScript."""
+"""The volume pages without JavaScript."""
 
 from panel.core.db import session
 from panel.models import Volume
 from panel.services import settings
 
 
-def test_volume_pages_create_to_delete(browser_as, plans, place, run_tasks, machine, volumes_on_node):
+def test_volume_pages_create_to_delete(browser_as, plans, volume_body, run_tasks, machine, volumes_on_node):
     owner = browser_as("owner")
     assert "No volume yet" in owner.get("/volumes").text
     assert plans["large"].id in owner.get("/volumes/new").text
-    wrong = owner.post("/volumes/new", data={"name": "", **place})
+    wrong = owner.post("/volumes/new", data={"name": "", **volume_body})
     assert (wrong.status_code, "This field is required." in wrong.text or "hort" in wrong.text) == (422, True)
-    made = owner.post("/volumes/new", data={"name": "data", **place})
+    made = owner.post("/volumes/new", data={"name": "data", **volume_body})
     assert made.status_code == 303
     run_tasks()
     path = made.headers["Location"]
@@ -48,11 +48,11 @@ def test_volume_pages_check_permissions(browser_as, volume):
     assert browser_as("outsider").get(path).status_code == 404
 
 
-def test_while_billing_is_off(browser_as, volume, place):
+def test_volume_pages_without_billing_are_unavailable(browser_as, volume, volume_body):
     settings.update({"billing_enabled": False})
     session.commit()
     assert "Volumes are not available at the moment" in browser_as("owner").get("/volumes").text
-    assert browser_as("owner").post("/volumes/new", data={"name": "x", **place}).status_code == 403
+    assert browser_as("owner").post("/volumes/new", data={"name": "x", **volume_body}).status_code == 403
 
 
 def test_operator_volume_pages(browser_as, volume, machine, call_storage_api, run_tasks):
@@ -68,7 +68,7 @@ def test_operator_volume_pages(browser_as, volume, machine, call_storage_api, ru
     assert "No volumes yet" in admin.get("/admin/volumes").text
 
 
-def test_the_storage_tab_leads_to_volumes(browser_as, cast):
+def test_storage_tab_links_to_volumes(browser_as, cast):
     tab = f"/instances/{cast.instance().id}/storage"
     page = browser_as("owner").get(tab).text
     assert "No volume is attached." in page
