@@ -1,4 +1,4 @@
-"""A machine that runs, and what its node has."""
+"""A running machine, and the disks on its node."""
 
 import pytest
 
@@ -7,11 +7,11 @@ from worker.nodes.base import GiB
 
 
 @pytest.fixture
-def on_node(node, machine):
-    """What the node has: the sizes of the disks by name in GiB, and the names of those that the running machine has."""
+def disks_on_node(node, machine):
+    """Return a function that returns the sizes in GiB by disk name, and the names of the machine's attached disks."""
     import orjson
 
-    def on_node():
+    def read():
         sizes = {
             disk.name: disk.size // GiB
             for disk in node.disks("default")
@@ -20,4 +20,4 @@ def on_node(node, machine):
         (row,) = node.state.rows("SELECT live, definition FROM machines WHERE id = ?", machine.id)
         return sizes, [disk["name"] for disk in orjson.loads(row["live"] or row["definition"])["disks"]]
 
-    return on_node
+    return read

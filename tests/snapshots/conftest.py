@@ -1,4 +1,4 @@
-"""A machine that runs, its guest, and the snapshots' routes."""
+"""A running machine, its guest, and helpers for the snapshot routes."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtu
 
 @pytest.fixture
 def call_snapshot_api(api_as, machine):
-    """Calls the routes: `call("POST", "/rollback", snapname="a")`."""
+    """Return a function that calls the routes: `call_snapshot_api("POST", "/rollback", snapname="a")`."""
 
     def call(method="GET", action="", who="owner", **body):
         path = f"/api/instance/{machine.id}/snapshot{'s' if method == 'GET' else action}"
@@ -19,7 +19,7 @@ def call_snapshot_api(api_as, machine):
 
 @pytest.fixture
 def take_snapshot(call_snapshot_api, run_tasks):
-    """Takes a snapshot, and shows it."""
+    """Return a function that takes a snapshot and returns its item of the list."""
 
     def take(name, **more):
         assert call_snapshot_api("POST", snapname=name, **more).status_code == 200

@@ -1,4 +1,4 @@
-"""Snapshots of whole instances: what real clients send, and what becomes of the machine."""
+"""Snapshots of whole instances: what real clients send, and the state of the machine afterwards."""
 
 import time
 
@@ -53,7 +53,7 @@ def test_snapshot_of_stopped_machine(call_snapshot_api, take_snapshot, api_as, r
     assert (machine.state, guest.read()) == ("running", "before")
 
 
-def test_with_the_memory_it_goes_on_also_from_off(call_snapshot_api, take_snapshot, api_as, run_tasks, machine):
+def test_rollback_with_memory_starts_stopped_machine(call_snapshot_api, take_snapshot, api_as, run_tasks, machine):
     assert take_snapshot("memory", vmstate=True)["vmstate"] is True
     api_as("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
     run_tasks()
@@ -62,17 +62,17 @@ def test_with_the_memory_it_goes_on_also_from_off(call_snapshot_api, take_snapsh
     assert machine.state == "running"
 
 
-def test_a_late_report_keeps_nobody_off(call_snapshot_api, take_snapshot, run_tasks, node, machine, monkeypatch):
-    """Reverting turns the machine on and off, and the node tells of it while it does."""
+def test_rollback_ignores_late_power_report(call_snapshot_api, take_snapshot, run_tasks, node, machine, monkeypatch):
+    """Reverting turns the machine on and off, and the node reports that meanwhile."""
     take_snapshot("disks", vmstate=False)
     revert = SimulatedNode.revert_snapshot
 
-    def told_of(*args):
+    def revert_and_report_power_on(*args):
         revert(*args)
         state_reports.report_power(*state_reports.lock_instances(machine.id), "on", at=clock.now())
         session.commit()
 
-    monkeypatch.setattr(SimulatedNode, "revert_snapshot", told_of)
+    monkeypatch.setattr(SimulatedNode, "revert_snapshot", revert_and_report_power_on)
     call_snapshot_api("POST", "/rollback", snapname="disks")
     run_tasks()
     assert (machine.state, node.power(machine.id)) == ("running", Power.on)
@@ -111,7 +111,7 @@ def test_snapshot_limit(call_snapshot_api, take_snapshot, machine):
     assert (answer.status_code, answer.json["reason"]) == (422, "snapshot_limit")
 
 
-def test_the_list_costs_one_question(call_snapshot_api, take_snapshot, queries):
+def test_snapshot_list_takes_one_query(call_snapshot_api, take_snapshot, queries):
     for number in range(3):
         take_snapshot(f"s{number}")
     queries.clear()
@@ -119,31 +119,29 @@ def test_the_list_costs_one_question(call_snapshot_api, take_snapshot, queries):
     assert len([sql for sql in queries if "FROM snapshots" in sql]) == 1
 
 
-def test_when_it_cannot_be_done(call_snapshot_api, take_snapshot, run_tasks, api_as, machine, cast):
+def test_snapshot_actions_refused_by_state(call_snapshot_api, take_snapshot, run_tasks, api_as, machine, cast):
     take_snapshot("one")
     forge = f"/api/instance/{machine.id}/forge"
     tries = (("POST", "", "two"), ("POST", "/rollback", "one"), ("DELETE", "", "one"))
     api_as("owner", "POST", f"{forge}/enable")
 
-    def reasons():
+    def get_reasons():
         return {call_snapshot_api(method, action, snapname=name).json["reason"] for method, action, name in tries}
 
-    assert reasons() == {"task_running"}
+    assert get_reasons() == {"task_running"}
     run_tasks()
-    assert reasons() == {"already_active"}
+    assert get_reasons() == {"already_active"}
     api_as("owner", "POST", f"{forge}/commit")
     run_tasks()
     instances.suspend(machine, reason="admin", actor="test")
     session.commit()
-    assert reasons() == {"suspended"}
+    assert get_reasons() == {"suspended"}
     fresh = cast.instance()
     answer = api_as("owner", "POST", f"/api/instance/{fresh.id}/snapshot", json={"snapname": "a"})
     assert (answer.status_code, answer.json["reason"]) == (409, "not_deployed")
 
 
-def test_disks_stay_as_they_are_while_there_are_snapshots(
-    call_snapshot_api, take_snapshot, api_as, run_tasks, machine, cast
-):
+def test_snapshots_block_disk_changes(call_snapshot_api, take_snapshot, api_as, run_tasks, machine, cast):
     take_snapshot("one")
     answers = [
         api_as("admin", "POST", f"/api/v1/instance/{machine.id}/disks", json={"size": 1}),
@@ -159,7 +157,7 @@ def test_disks_stay_as_they_are_while_there_are_snapshots(
     assert api_as("owner", "POST", change, json={"plan_id": more.id}).status_code == 200
 
 
-def test_after_a_change_of_plan_the_memory_does_not_fit(
+def test_rollback_after_plan_change_skips_memory(
     call_snapshot_api, take_snapshot, api_as, run_tasks, machine, cast, guest
 ):
     guest.write("before")
@@ -194,7 +192,7 @@ def test_snapshots_of_others_are_not_found(call_snapshot_api, take_snapshot, api
 
 
 @pytest.mark.parametrize("kind", ["refuse", "lost-answer", "silent"])
-def test_a_snapshot_that_failed_says_so(call_snapshot_api, run_tasks, node, kind):
+def test_failed_snapshot_shows_error_and_can_be_deleted(call_snapshot_api, run_tasks, node, kind):
     node.fault("create_snapshot", kind, 1, 0.01)
     call_snapshot_api("POST", snapname="one")
     run_tasks()
@@ -208,7 +206,7 @@ def test_a_snapshot_that_failed_says_so(call_snapshot_api, run_tasks, node, kind
 
 
 @pytest.mark.parametrize("step", ["revert_snapshot", "define", "start"])
-def test_a_rollback_that_failed_is_tried_again(call_snapshot_api, take_snapshot, run_tasks, node, guest, step):
+def test_failed_rollback_can_be_retried(call_snapshot_api, take_snapshot, run_tasks, node, guest, step):
     guest.write("before")
     take_snapshot("one")
     guest.write("after")
@@ -222,7 +220,7 @@ def test_a_rollback_that_failed_is_tried_again(call_snapshot_api, take_snapshot,
     assert (guest.read(), call_snapshot_api().json["snapshots"][0]["error"]) == ("before", None)
 
 
-def test_a_worker_dies_in_a_rollback(call_snapshot_api, take_snapshot, guest, machine, kill_worker_at):
+def test_rollback_is_completed_after_worker_death(call_snapshot_api, take_snapshot, guest, machine, kill_worker_at):
     from tests.live_snapshots.test_faults import requeue_to_new_worker
 
     for step in ("revert_snapshot", "define", "start"):
