@@ -1,4 +1,4 @@
-"""Images that customers make of their instances."""
+"""Images that customers capture from their instances."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from panel.services import image_captures
 
 @pytest.fixture
 def instance(api_as, cast, run_tasks):
-    """The owner's, with a system and off."""
+    """A deployed, stopped instance of the owner."""
     made = cast.instance()
     api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
@@ -21,17 +21,17 @@ def instance(api_as, cast, run_tasks):
 
 @pytest.fixture
 def capture_image(api_as, instance):
-    def ask(who="owner", **more):
+    def post(who="owner", **more):
         return api_as(who, "POST", "/api/images", json={"instance_id": instance.id, "name": "golden", **more})
 
-    return ask
+    return post
 
 
-def image_files(image):
+def list_image_files(image):
     return [path.name for path in (context.current().config.data_dir / "images").glob(f"{image}*")]
 
 
-def test_an_image_is_made_listed_deployed_and_removed(api_as, cast, capture_image, node, instance, run_tasks):
+def test_captured_image_is_listed_deployed_and_deleted(api_as, cast, capture_image, node, instance, run_tasks):
     answer = capture_image()
     assert answer.status_code == 200
     made = answer.json["image"]
@@ -44,7 +44,7 @@ def test_an_image_is_made_listed_deployed_and_removed(api_as, cast, capture_imag
     assert (row["status"], row["cloudinit"], row["type"], row["purpose"]) == ("available", True, "linux", "user")
     assert row["size"] > 0
     assert row["min_disk"] == instance.storage
-    assert len(image_files(made["id"])) == 1
+    assert len(list_image_files(made["id"])) == 1
     assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
     other = cast.instance()
     assert api_as("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": made["id"]}).status_code == 200
@@ -54,14 +54,14 @@ def test_an_image_is_made_listed_deployed_and_removed(api_as, cast, capture_imag
     assert api_as("owner", "DELETE", f"/api/image/{made['id']}").status_code == 200
     assert api_as("owner", "GET", "/api/images").json["data"] == []
     run_tasks()
-    assert image_files(made["id"]) == []
+    assert list_image_files(made["id"]) == []
     assert session.get(Instance, other.id).state == "running"
     copy = session.query(Task).filter(Task.kind == "image_delete", Task.hypervisor_id.is_not(None)).one()
     assert copy.status == "completed"
-    assert any("based on" in line.message for line in copy.logs), "a disk is based on it, so it stays"
+    assert any("based on" in line.message for line in copy.logs), "the copy is kept, because a disk is based on it"
 
 
-def test_a_copy_that_nobody_needs_goes_from_the_node(api_as, cast, capture_image, node, instance, run_tasks):
+def test_image_delete_removes_unused_copy_from_node(api_as, cast, capture_image, node, instance, run_tasks):
     image = capture_image().json["image"]["id"]
     run_tasks()
     other = cast.instance()
@@ -77,12 +77,12 @@ def test_a_copy_that_nobody_needs_goes_from_the_node(api_as, cast, capture_image
 
 
 @pytest.mark.parametrize("value", [True, 1, "1", "true"])
-def test_the_ways_clients_write_true(capture_image, value):
+def test_cloudinit_accepts_true_values(capture_image, value):
     assert capture_image(cloudinit=value, type="other").json["image"]["cloudinit"] is True
 
 
 @pytest.mark.parametrize("value", [False, 0, "0", "false"])
-def test_the_ways_clients_write_false(capture_image, value):
+def test_cloudinit_accepts_false_values(capture_image, value):
     assert capture_image(cloudinit=value).json["image"]["cloudinit"] is False
 
 
@@ -107,7 +107,7 @@ def test_capture_refuses_invalid_requests(api_as, cast, capture_image, instance,
     assert (capture_image().status_code, capture_image().json["reason"]) == (422, "limit_reached")
 
 
-def test_others_do_not_see_it(api_as, capture_image):
+def test_captured_image_of_other_account_is_not_found(api_as, capture_image):
     image = capture_image().json["image"]["id"]
     assert api_as("outsider", "GET", "/api/images").json["data"] == []
     for method, body in (("GET", None), ("PATCH", {"name": "x"}), ("DELETE", None)):
@@ -121,18 +121,18 @@ def test_captured_image_is_renamed(api_as, capture_image):
     assert api_as("owner", "PATCH", f"/api/image/{image}", json={"size": 1}).status_code == 422
 
 
-def test_two_may_have_the_same_name(capture_image):
+def test_captured_images_may_share_name(capture_image):
     assert [capture_image().status_code for _ in range(2)] == [200, 200]
 
 
 @pytest.mark.parametrize("step", ["power", "copy_disk", "read_disk", "delete_disk"])
 @pytest.mark.parametrize("kind", ["refuse", "silent"])
-def test_of_a_capture_that_fails_nothing_is_left(api_as, capture_image, node, run_tasks, step, kind):
+def test_failed_capture_leaves_no_files(api_as, capture_image, node, run_tasks, step, kind):
     image = capture_image().json["image"]["id"]
     node.fault(step, kind, count=1)
     run_tasks()
     assert api_as("owner", "GET", f"/api/image/{image}").json["image"]["status"] == "error"
-    assert image_files(image) == []
+    assert list_image_files(image) == []
     folder = context.current().config.data_dir / "images"
     assert not [path for path in folder.iterdir() if path.name.endswith(".part")]
     assert api_as("owner", "DELETE", f"/api/image/{image}").status_code == 200
@@ -145,17 +145,17 @@ def test_of_a_capture_that_fails_nothing_is_left(api_as, capture_image, node, ru
     assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
 
 
-def test_an_image_that_is_removed_while_it_is_made_leaves_nothing(api_as, capture_image, node, run_tasks):
+def test_image_deleted_during_capture_leaves_nothing(api_as, capture_image, node, run_tasks):
     image = capture_image().json["image"]["id"]
     api_as("owner", "DELETE", f"/api/image/{image}")
     run_tasks()
     assert session.query(Image).filter_by(id=image).count() == 0
-    assert image_files(image) == []
+    assert list_image_files(image) == []
     assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
 
 
-def test_the_list_takes_the_same_queries_for_many_rows(api_as, cast, queries):
-    def asked():
+def test_captured_image_list_has_constant_query_count(api_as, cast, queries):
+    def count_queries():
         queries.clear()
         api_as("owner", "GET", "/api/images")
         return len(queries)
@@ -167,6 +167,6 @@ def test_the_list_takes_the_same_queries_for_many_rows(api_as, cast, queries):
         session.commit()
 
     add(1)
-    few = asked()
+    few = count_queries()
     add(30)
-    assert asked() == few
+    assert count_queries() == few

@@ -1,4 +1,4 @@
-"""Making a failed image again (requirement 12: POST /api/image/{id}/retry)."""
+"""Retrying a failed capture (requirement 12: POST /api/image/{id}/retry)."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def retry_capture(as_, image, who="owner"):
     return as_(who, "POST", f"/api/image/{image.id}/retry")
 
 
-def test_a_failed_image_is_made_again(api_as, failed_capture):
+def test_failed_capture_is_retried_once(api_as, failed_capture):
     answer = retry_capture(api_as, failed_capture)
     assert (answer.status_code, answer.json["image"]["status"]) == (200, "creating")
     assert session.query(Task).filter_by(kind="image_capture").one().arguments == {"image_id": failed_capture.id}
@@ -29,19 +29,19 @@ def test_a_failed_image_is_made_again(api_as, failed_capture):
     assert (again.status_code, again.json["reason"]) == (409, "not_failed")
 
 
-def test_without_its_instance_it_cannot_be_made(api_as, failed_capture):
+def test_retry_without_instance_is_refused(api_as, failed_capture):
     failed_capture.instance_id = None
     session.commit()
     answer = retry_capture(api_as, failed_capture)
     assert (answer.status_code, answer.json["reason"], failed_capture.status) == (409, "instance_gone", "error")
 
 
-def test_the_reasons_of_an_image_hold(api_as, cast, failed_capture):
+def test_retry_of_suspended_instance_is_refused(api_as, cast, failed_capture):
     api_as("admin", "POST", f"/api/v1/instance/{failed_capture.instance_id}/state/suspend")
     answer = retry_capture(api_as, failed_capture)
     assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
 
 
-def test_others_do_not_see_it(api_as, failed_capture):
+def test_retry_requires_permission(api_as, failed_capture):
     assert retry_capture(api_as, failed_capture, "outsider").status_code == 404
     assert retry_capture(api_as, failed_capture, "viewer").status_code == 403

@@ -1,4 +1,4 @@
-"""Images of machines that run: the guest goes on, and the image has what was there at one moment (acceptance C4)."""
+"""Captures of running machines: the guest continues, and the image is a point-in-time copy (acceptance C4)."""
 
 import pytest
 
@@ -18,7 +18,7 @@ NODE_CALLS = ["create_overlays", "copy_disk", "commit_overlay", "read_disk", "de
 
 @pytest.fixture
 def request_capture(api_as, machine):
-    """Asks for an image of the machine; gives the answer and the task."""
+    """Return a function that requests a capture and returns the answer and the task."""
 
     def make():
         answer = api_as("owner", "POST", "/api/images", json={"instance_id": machine.id, "name": "golden"})
@@ -28,26 +28,26 @@ def request_capture(api_as, machine):
 
 
 @pytest.fixture
-def read_copies(node, monkeypatch):
-    """What the copies held that were read."""
+def copied_files(node, monkeypatch):
+    """The files in each disk copy that was read, in order."""
     found, read_disk = [], type(node).read_disk
 
-    def reading(self, disk, *args):
+    def record_files(self, disk, *args):
         found.append(overlays.read_files(self.state, {"pool": disk.pool, "name": disk.name}))
         return read_disk(self, disk, *args)
 
-    monkeypatch.setattr(type(node), "read_disk", reading)
+    monkeypatch.setattr(type(node), "read_disk", record_files)
     return found
 
 
-def leftovers(node, machine):
-    """What is on the node that should not be."""
+def find_leftovers(node, machine):
+    """Return the names of overlays and copies that are still on the node."""
     name = overlay_name(machine.disks[0].name)
     return [disk.name for disk in node.disks("default") if disk.name == name or disk.name.startswith("capture-")]
 
 
-def test_it_has_what_was_there_when_it_was_taken(
-    api_as, request_capture, node, machine, guest, run_tasks, fault_at, read_copies
+def test_capture_of_running_machine_is_point_in_time(
+    api_as, request_capture, node, machine, guest, run_tasks, fault_at, copied_files
 ):
     guest.write("before")
     answer, _ = request_capture()
@@ -56,9 +56,9 @@ def test_it_has_what_was_there_when_it_was_taken(
         run_tasks()
     image = api_as("owner", "GET", f"/api/image/{answer.json['image']['id']}").json["image"]
     assert image["status"] == "available"
-    assert read_copies == [{"/file": "before"}]
+    assert copied_files == [{"/file": "before"}]
     assert guest.read() == "later"
-    assert (machine.state, leftovers(node, machine)) == ("running", [])
+    assert (machine.state, find_leftovers(node, machine)) == ("running", [])
     api_as("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
     api_as("owner", "POST", f"/api/instance/{machine.id}/power/start")
     run_tasks()
@@ -79,7 +79,7 @@ def test_capture_fails_when_node_fails(request_capture, node, machine, guest, ru
 
     queued_calls.append(("worker.engine.runner.run", (made.id,)))
     run_tasks()
-    assert leftovers(node, machine) == []
+    assert find_leftovers(node, machine) == []
     assert guest.read() == "before"
 
 
@@ -89,7 +89,7 @@ def test_capture_fails_when_node_fails(request_capture, node, machine, guest, ru
 def test_capture_is_retried_after_worker_death(
     request_capture, node, machine, guest, kill_worker_at, step, after, powered
 ):
-    """The next one takes the overlay back, thaws the guest, and begins anew."""
+    """The next worker commits the overlay, thaws the guest, and starts again."""
     guest.write("before")
     answer, made = request_capture()
     kill_worker_at(made, step, after=after)
@@ -98,37 +98,41 @@ def test_capture_is_retried_after_worker_death(
         node.power_off(machine.id)
     assert requeue_to_new_worker(made).status == "completed"
     assert session.get(Image, answer.json["image"]["id"]).status == "available"
-    assert leftovers(node, machine) == []
+    assert find_leftovers(node, machine) == []
     node.start(machine.id)
     assert guest.read() == "meanwhile"
 
 
 @pytest.mark.parametrize("step", ["create_overlays", "copy_disk", "commit_overlay", "read_disk"])
-def test_it_is_powered_off_in_between(api_as, request_capture, node, machine, guest, run_tasks, fault_at, step):
+def test_capture_completes_when_machine_is_powered_off(
+    api_as, request_capture, node, machine, guest, run_tasks, fault_at, step
+):
     guest.write("before")
     answer, _ = request_capture()
     with fault_at(step, lambda: node.power_off(machine.id)):
         run_tasks()
     assert session.get(Image, answer.json["image"]["id"]).status == "available"
-    assert leftovers(node, machine) == []
+    assert find_leftovers(node, machine) == []
     node.start(machine.id)
     assert guest.read() == "before"
 
 
-def test_merging_does_not_count_as_running(api_as, request_capture, node, machine, run_tasks, fault_at, monkeypatch):
-    """A machine that went off meanwhile is started paused for that: its owner is not told that it ran."""
+def test_overlay_commit_does_not_report_running(
+    api_as, request_capture, node, machine, run_tasks, fault_at, monkeypatch
+):
+    """A machine that was powered off is started paused for the commit; no `running` event is published."""
 
-    def merging():
+    def report_paused_machine_on():
         with monkeypatch.context() as patched:
             patched.setattr(type(node), "power", lambda self, machine_id: Power.paused)
             node_sync.on_power_event(machine.hypervisor_id, machine.id, Power.on)
 
-    def powered_off():
+    def power_off_and_reconcile():
         node.power_off(machine.id)
         node_sync.reconcile(machine.hypervisor_id)
 
     request_capture()
-    with fault_at("copy_disk", powered_off), fault_at("commit_overlay", merging):
+    with fault_at("copy_disk", power_off_and_reconcile), fault_at("commit_overlay", report_paused_machine_on):
         run_tasks()
     events = session.query(Event).filter_by(kind="instance.status_changed", resource_id=machine.id).order_by(Event.id)
     assert [event.data["status"] for event in events][-1:] == ["stopped"]
@@ -136,16 +140,16 @@ def test_merging_does_not_count_as_running(api_as, request_capture, node, machin
     assert [event.data["status"] for event in events].count("running") <= 1
 
 
-def test_it_is_cancelled_in_between(api_as, request_capture, node, machine, guest, run_tasks, fault_at):
+def test_cancelled_capture_leaves_nothing(api_as, request_capture, node, machine, guest, run_tasks, fault_at):
     answer, made = request_capture()
     with fault_at("copy_disk", lambda: api_as("owner", "POST", f"/api/task/{made.id}/cancel")):
         run_tasks()
     assert (made.status, session.get(Image, answer.json["image"]["id"]).status) == ("cancelled", "error")
-    assert leftovers(node, machine) == []
+    assert find_leftovers(node, machine) == []
 
 
 def test_running_capture_blocks_forge_and_migration(api_as, request_capture, machine):
-    """A live session and a migration would meet the overlay."""
+    """A live session or a migration would conflict with the overlay."""
     request_capture()
     assert api_as("owner", "POST", f"/api/instance/{machine.id}/forge/enable").json["reason"] == "task_running"
     with pytest.raises(Conflict) as refusal:
@@ -153,7 +157,7 @@ def test_running_capture_blocks_forge_and_migration(api_as, request_capture, mac
     assert refusal.value.reason == "task_running"
 
 
-def test_a_live_session_comes_first(api_as, request_capture, machine, run_tasks):
+def test_live_session_blocks_capture(api_as, request_capture, machine, run_tasks):
     api_as("owner", "POST", f"/api/instance/{machine.id}/forge/enable")
     for _ in range(2):
         assert request_capture()[0].json["reason"] == "already_active"

@@ -1,4 +1,4 @@
-"""A machine that runs, and what its guest reads and writes."""
+"""A running machine, and a file in its guest."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from worker.nodes import base
 
 @pytest.fixture
 def machine(api_as, cast, run_tasks):
-    """A deployed instance of the owner that runs."""
+    """A running instance of the owner."""
     instance = cast.instance(hostname="web.example.com")
     api_as(
         "owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9}
@@ -21,7 +21,7 @@ def machine(api_as, cast, run_tasks):
 
 @pytest.fixture
 def call_forge_api(api_as, machine):
-    """Calls the live session's routes: `call("POST", "enable")`."""
+    """Return a function that calls the live session's routes: `call_forge_api("POST", "enable")`."""
 
     def call(method="GET", action="", who="owner", prefix="/api", **body):
         path = f"{prefix}/instance/{machine.id}/forge{'/' if action else ''}{action}"
@@ -48,7 +48,7 @@ def guest(node, machine):
 
 @pytest.fixture
 def second_disk(node, machine, run_tasks):
-    """A further disk of the machine, which restarts to see it."""
+    """An additional disk of the machine, which it gets at its next start."""
     first = machine.disks[0]
     disk = Disk(instance=machine, storage_id=first.storage_id, name=f"{machine.name}-1.qcow2", position=1, size=1)
     session.add(disk)

@@ -1,4 +1,4 @@
-"""Live-snapshot sessions by both APIs."""
+"""Live-snapshot sessions in both APIs."""
 
 import pytest
 from sqlalchemy import select
@@ -9,7 +9,7 @@ from panel.models import Forge, Task
 from panel.services import instances
 from worker.nodes.base import overlay_name
 
-REASONS = {"enable": "already_active", "commit": "no_active_session", "discard": "no_active_session"}
+REASON_BY_ACTION = {"enable": "already_active", "commit": "no_active_session", "discard": "no_active_session"}
 
 
 def assert_refused(answer, reason):
@@ -18,7 +18,7 @@ def assert_refused(answer, reason):
     return True
 
 
-def test_a_session_that_is_kept(call_forge_api, run_tasks, guest, machine):
+def test_forge_commit_keeps_changes(call_forge_api, run_tasks, guest, machine):
     """FRG-01, FRG-02, FRG-03, FRG-04, FRG-07, FRG-18; OP-13: without a session it is null."""
     assert call_forge_api().json == {"active": False, "session": None}
     guest.write("before")
@@ -43,7 +43,7 @@ def test_a_session_that_is_kept(call_forge_api, run_tasks, guest, machine):
     assert machine.state == "running"
 
 
-def test_a_session_that_is_given_up(call_forge_api, api_as, run_tasks, guest, machine, node):
+def test_forge_discard_reverts_changes(call_forge_api, api_as, run_tasks, guest, machine, node):
     """FRG-16, FRG-18, FRG-21"""
     guest.write("before")
     call_forge_api("POST", "enable")
@@ -74,36 +74,36 @@ def test_forge_session_of_chosen_disks(call_forge_api, run_tasks, machine, secon
     assert call_forge_api().json["session"]["status"] == "active"
 
 
-def test_nothing_chosen_is_the_first_disk(call_forge_api, run_tasks, machine, second_disk):
+def test_forge_session_without_disks_uses_primary_disk(call_forge_api, run_tasks, machine, second_disk):
     """FRG-04: the public client always sends the list."""
     call_forge_api("POST", "enable", disk_ids=[])
     run_tasks()
     assert [disk["id"] for disk in call_forge_api().json["session"]["disks"]] == [machine.disks[0].id]
 
 
-def test_a_stopped_machine_has_no_sessions(call_forge_api, api_as, run_tasks, machine):
+def test_forge_actions_on_stopped_machine_are_refused(call_forge_api, api_as, run_tasks, machine):
     """FRG-08"""
     api_as("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
     run_tasks()
-    for action in REASONS:
+    for action in REASON_BY_ACTION:
         assert assert_refused(call_forge_api("POST", action), "not_running")
 
 
-def test_a_suspended_machine_refuses_everything_first(call_forge_api, run_tasks, machine):
-    """FRG-09, OP-13: `suspended` is told before what else is true."""
+def test_forge_actions_refuse_suspended_machine_first(call_forge_api, run_tasks, machine):
+    """FRG-09, OP-13: `suspended` takes precedence over other reasons."""
     call_forge_api("POST", "enable")
     run_tasks()
     instances.suspend(machine, reason="admin", actor="test")
     session.commit()
     for again in range(2):
-        for action in REASONS:
+        for action in REASON_BY_ACTION:
             assert assert_refused(call_forge_api("POST", action), "suspended")
         assert call_forge_api().json["session"]["status"] == "active"
         if not again:
             run_tasks()
 
 
-def test_one_session_at_a_time(call_forge_api, run_tasks):
+def test_forge_allows_one_session_at_a_time(call_forge_api, run_tasks):
     """FRG-10, FRG-12, FRG-13, FRG-17"""
     for action in ("commit", "discard"):
         assert assert_refused(call_forge_api("POST", action), "no_active_session")
@@ -121,19 +121,19 @@ def test_one_session_at_a_time(call_forge_api, run_tasks):
 
 
 @pytest.mark.parametrize("kind", ["instance_shutdown", "forge_commit", "snapshot_create"])
-def test_other_work_is_waited_for(call_forge_api, run_tasks, machine, kind):
-    """FRG-11: in each of the three actions, and before everything but a suspension."""
+def test_forge_actions_during_other_task_are_refused(call_forge_api, run_tasks, machine, kind):
+    """FRG-11: for each of the three actions; only `suspended` takes precedence."""
     call_forge_api("POST", "enable")
     run_tasks()
     lock = {"instance_shutdown": "light", "forge_commit": "exclusive"}.get(kind, "storage")
     session.add(Task(kind=kind, resource_type="instance", resource_id=machine.id, lock=lock, status="running"))
     session.commit()
-    for action in REASONS:
+    for action in REASON_BY_ACTION:
         assert assert_refused(call_forge_api("POST", action), "task_running")
     assert call_forge_api().json["session"]["status"] == "active"
 
 
-def test_a_session_that_is_being_created(call_forge_api, run_tasks):
+def test_forge_commit_during_creation_is_refused(call_forge_api, run_tasks):
     """FRG-14: a commit right after the enable."""
     call_forge_api("POST", "enable")
     for action in ("commit", "discard"):
@@ -142,8 +142,8 @@ def test_a_session_that_is_being_created(call_forge_api, run_tasks):
     assert call_forge_api().json["session"]["status"] == "active"
 
 
-def test_a_session_that_failed(call_forge_api, run_tasks, node, machine, guest):
-    """FRG-03, FRG-15, FRG-17: and another may be enabled."""
+def test_failed_forge_session_can_be_enabled_again(call_forge_api, run_tasks, node, machine, guest):
+    """FRG-03, FRG-15, FRG-17"""
     node.fault("create_overlays", "refuse", 1)
     call_forge_api("POST", "enable")
     run_tasks()
@@ -160,7 +160,7 @@ def test_a_session_that_failed(call_forge_api, run_tasks, node, machine, guest):
     assert guest.read() == "goes on"
 
 
-def test_ten_sessions_are_remembered_newest_first(call_forge_api, api_as, run_tasks, machine, queries):
+def test_last_ten_forge_sessions_are_listed_newest_first(call_forge_api, api_as, run_tasks, machine, queries):
     """FRG-19, FRG-20, FRG-21"""
     made = []
     for number in range(11):
@@ -177,7 +177,7 @@ def test_ten_sessions_are_remembered_newest_first(call_forge_api, api_as, run_ta
     assert session.scalars(select(Forge.id)).all()
 
 
-def test_the_paths_without_the_prefix(call_forge_api, run_tasks):
+def test_forge_routes_without_api_prefix(call_forge_api, run_tasks):
     """OP-02"""
     assert call_forge_api(prefix="").json == call_forge_api().json
     assert call_forge_api("POST", "enable", prefix="").json["forge"]["status"] == "creating"

@@ -1,4 +1,4 @@
-"""Workers that die and nodes that fail at every step of a live session: the guest keeps its disk or its changes."""
+"""Live sessions with worker deaths and node faults at every step: the guest keeps its disk or its changes."""
 
 import pytest
 
@@ -15,24 +15,24 @@ NODE_CALLS_BY_ACTION = {
 }
 
 
-def disk_names(node):
+def list_disk_names(node):
     return {disk.name for disk in node.disks("default")}
 
 
 @pytest.fixture
 def request_session_action(machine, run_tasks):
-    """Asks for an action of the session; gives the task."""
+    """Return a function that requests an action of the session and returns its task."""
 
-    def asked(action):
+    def request_action(action):
         _, made = getattr(forges, action)(machine, actor="owner@example.com")
         session.commit()
         return made
 
-    return asked
+    return request_action
 
 
 def requeue_to_new_worker(made):
-    """The task of a dead worker is handed to another one, as the sweep does."""
+    """Requeue the task of a dead worker and run it on another one, as the reaper does."""
     found = session.get(Task, made.id, populate_existing=True)
     found.worker, found.status = None, "queued"
     session.commit()
@@ -43,7 +43,9 @@ def requeue_to_new_worker(made):
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("powered", ["on", "off"])
-def test_a_worker_dies_while_enabling(machine, node, guest, request_session_action, kill_worker_at, after, powered):
+def test_forge_enable_is_resumed_after_worker_death(
+    machine, node, guest, request_session_action, kill_worker_at, after, powered
+):
     guest.write("before")
     made = request_session_action("enable")
     kill_worker_at(made, "create_overlays", after=after)
@@ -53,14 +55,14 @@ def test_a_worker_dies_while_enabling(machine, node, guest, request_session_acti
     done = requeue_to_new_worker(made)
     assert done.status == ("completed" if powered == "on" else "failed")
     assert forges.find_latest(machine).status == ("active" if powered == "on" else "failed")
-    assert (overlay_name(machine.disks[0].name) in disk_names(node)) == (powered == "on")
+    assert (overlay_name(machine.disks[0].name) in list_disk_names(node)) == (powered == "on")
     node.start(machine.id)
     assert guest.read() == "meanwhile"
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("action", ["commit", "discard"])
-def test_a_worker_dies_while_ending(
+def test_forge_end_is_completed_after_worker_death(
     machine, node, guest, run_tasks, request_session_action, kill_worker_at, action, after
 ):
     for step in NODE_CALLS_BY_ACTION[action]:
@@ -72,15 +74,15 @@ def test_a_worker_dies_while_ending(
         kill_worker_at(made, step, after=after)
         assert requeue_to_new_worker(made).status == "completed", step
         assert guest.read() == ("after" if action == "commit" else "before"), step
-        assert machine.disks[0].name in disk_names(node)
-        assert overlay_name(machine.disks[0].name) not in disk_names(node)
+        assert machine.disks[0].name in list_disk_names(node)
+        assert overlay_name(machine.disks[0].name) not in list_disk_names(node)
         assert machine.state == "running"
 
 
-def test_a_start_between_two_steps_keeps_the_changes(
+def test_start_during_interrupted_discard_keeps_changes(
     machine, node, guest, run_tasks, request_session_action, kill_worker_at, api_as
 ):
-    """The customer starts the machine after the discarding worker died."""
+    """The customer starts the machine after the worker died during the discard."""
     guest.write("before")
     request_session_action("enable")
     run_tasks()
@@ -88,7 +90,7 @@ def test_a_start_between_two_steps_keeps_the_changes(
     made = request_session_action("discard")
     kill_worker_at(made, "power_off", after=True)
     found = session.get(Task, made.id, populate_existing=True)
-    found.worker, found.status = None, "cancelled"  # and somebody gave the task up
+    found.worker, found.status = None, "cancelled"  # and the task was cancelled
     machine.power = "off"
     session.commit()
     api_as("owner", "POST", f"/api/instance/{machine.id}/power/start")
@@ -98,7 +100,9 @@ def test_a_start_between_two_steps_keeps_the_changes(
 
 @pytest.mark.parametrize("kind", ["refuse", "silent", "lost-answer"])
 @pytest.mark.parametrize("action", ["commit", "discard"])
-def test_a_node_fails_and_it_can_be_tried_again(machine, node, guest, run_tasks, request_session_action, action, kind):
+def test_forge_action_can_be_retried_after_node_fault(
+    machine, node, guest, run_tasks, request_session_action, action, kind
+):
     guest.write("before")
     request_session_action("enable")
     run_tasks()
@@ -121,7 +125,7 @@ def test_a_node_fails_and_it_can_be_tried_again(machine, node, guest, run_tasks,
     assert guest.read() == ("after" if action == "commit" else "before")
 
 
-def test_half_a_commit_is_not_discarded(machine, node, run_tasks, request_session_action, api_as):
+def test_discard_after_partial_commit_is_refused(machine, node, run_tasks, request_session_action, api_as):
     request_session_action("enable")
     run_tasks()
     node.fault("commit_overlay", "refuse", 1)
@@ -135,9 +139,7 @@ def test_half_a_commit_is_not_discarded(machine, node, run_tasks, request_sessio
     assert forges.find_latest(machine).status == "committed"
 
 
-def test_a_machine_that_does_not_start_any_more_was_discarded_all_the_same(
-    machine, node, run_tasks, request_session_action
-):
+def test_discard_succeeds_when_machine_does_not_start(machine, node, run_tasks, request_session_action):
     request_session_action("enable")
     run_tasks()
     node.fault("start", "refuse", 1)
@@ -148,9 +150,9 @@ def test_a_machine_that_does_not_start_any_more_was_discarded_all_the_same(
     assert machine.state == "stopped"
 
 
-def test_a_destroy_takes_the_changes_with_it(machine, node, run_tasks, request_session_action, api_as):
+def test_destroy_deletes_overlays(machine, node, run_tasks, request_session_action, api_as):
     request_session_action("enable")
     run_tasks()
     api_as("owner", "DELETE", f"/api/cloud-service/instances/{machine.id}")
     run_tasks()
-    assert not [name for name in disk_names(node) if name.startswith(machine.name)]
+    assert not [name for name in list_disk_names(node) if name.startswith(machine.name)]

@@ -1,4 +1,4 @@
-"""The card of the live session."""
+"""The card of the live session on the snapshots tab."""
 
 from panel.core.db import session
 from panel.services import forges
@@ -9,7 +9,7 @@ def get_snapshots_tab(browse, machine, who="owner"):
     return browse(who).get(f"/instances/{machine.id}/snapshots").text
 
 
-def test_the_whole_way_without_javascript(browser_as, machine, run_tasks, guest):
+def test_forge_session_on_pages_without_javascript(browser_as, machine, run_tasks, guest):
     owner = browser_as("owner")
     assert "Start a test session" in get_snapshots_tab(browser_as, machine)
     guest.write("before")
@@ -29,7 +29,7 @@ def test_the_whole_way_without_javascript(browser_as, machine, run_tasks, guest)
     assert forges.find_latest(machine).status == "committed"
 
 
-def test_what_cannot_be_done_says_why(browser_as, machine, run_tasks):
+def test_unavailable_forge_action_shows_reason(browser_as, machine, run_tasks):
     machine.power = "off"
     session.commit()
     assert REASONS["not_running"] in get_snapshots_tab(browser_as, machine)
@@ -41,19 +41,19 @@ def test_what_cannot_be_done_says_why(browser_as, machine, run_tasks):
     assert browser_as("outsider").post(f"/instances/{machine.id}/forge/enable").status_code == 404
 
 
-def test_a_further_disk_can_be_chosen(browser_as, machine, second_disk, run_tasks):
+def test_forge_session_of_additional_disk_on_page(browser_as, machine, second_disk, run_tasks):
     assert second_disk.name in get_snapshots_tab(browser_as, machine)
     browser_as("owner").post(f"/instances/{machine.id}/forge/enable", data={"disk_ids": [second_disk.id]})
     run_tasks()
     assert forges.find_latest(machine).disk_ids == [second_disk.id]
 
 
-def test_why_there_is_nothing_to_press_can_be_read(api_as, browser_as, machine, run_tasks):
-    """Also on a phone, which shows no tooltips."""
+def test_disabled_reason_is_shown_as_text(api_as, browser_as, machine, run_tasks):
+    """Phones show no tooltips."""
     api_as("owner", "POST", f"/api/instance/{machine.id}/power/poweroff")
     run_tasks()
     assert "</svg> The instance is not running. Start it first.</p>" in get_snapshots_tab(browser_as, machine)
     machine.suspended_reason = "admin"
     session.commit()
     sentence = "</svg> The instance is suspended. Unsuspend it first.</p>"
-    assert get_snapshots_tab(browser_as, machine).count(sentence) == 2, "of snapshots, and of live sessions"
+    assert get_snapshots_tab(browser_as, machine).count(sentence) == 2, "one for snapshots, one for live sessions"
