@@ -1,4 +1,4 @@
-"""The encrypted file of a backup: whole and unchanged, or refused (F3)."""
+"""The encrypted archive of a backup: only complete and unmodified ones are opened (F3)."""
 
 import io
 import os
@@ -12,7 +12,7 @@ PASSPHRASE = "correct horse battery"
 
 
 @pytest.fixture(autouse=True)
-def cheap_keys(monkeypatch):
+def fast_key_derivation(monkeypatch):
     monkeypatch.setattr(archive, "SCRYPT_COST", {"n": 2**14, "r": 8, "p": 1})
     monkeypatch.setattr(archive, "CHUNK_BYTES", 1000)
 
@@ -32,14 +32,14 @@ def open_archive(data, passphrase=PASSPHRASE):
 
 
 @pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001, 2000, 5432])
-def test_what_goes_in_comes_out(size):
+def test_archive_round_trip(size):
     content = os.urandom(size)
     data = seal_archive(content)
     assert open_archive(data) == content
     assert content not in data or size < 2
 
 
-def test_every_change_is_noticed():
+def test_modified_archive_is_refused():
     data = seal_archive(os.urandom(3500))
     begin = data.index(b"\n", len(archive.MAGIC)) + 1
     chunk = 1000 + archive.TAG_BYTES
@@ -54,12 +54,12 @@ def test_every_change_is_noticed():
             open_archive(bytes(broken))
 
 
-def test_another_passphrase_opens_nothing():
+def test_wrong_passphrase_is_refused():
     with pytest.raises(Problem, match="passphrase"):
         open_archive(seal_archive(b"secret"), "wrong horse battery")
 
 
-def test_a_header_cannot_ask_for_all_memory():
+def test_excessive_key_derivation_cost_is_refused():
     data = seal_archive(b"secret").replace(b'"n": 16384', b'"n": 1073741824')
     with pytest.raises(Problem, match="key derivation"):
         open_archive(data)
@@ -68,11 +68,11 @@ def test_a_header_cannot_ask_for_all_memory():
 @pytest.mark.parametrize(
     "junk", [b"", b"SQLite format 3\0", archive.MAGIC, archive.MAGIC + b"{}\n", archive.MAGIC + b"[]\n"]
 )
-def test_other_files_are_refused(junk):
+def test_file_that_is_no_archive_is_refused(junk):
     with pytest.raises(Problem):
         open_archive(junk)
 
 
-def test_a_short_passphrase_is_refused():
+def test_short_passphrase_is_refused():
     with pytest.raises(Problem, match="at least 12"):
         archive.Writer(io.BytesIO(), "short")
