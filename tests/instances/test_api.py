@@ -56,7 +56,7 @@ def test_instance_create_and_deploy(api_as, cast, create_body, run_tasks, node):
     assert gone.json["task_id"]
     run_tasks()
     assert api_as("owner", "GET", f"/api/instance/{instance['id']}").status_code == 404
-    assert (node.machines(), len(node.disks("default"))) == ([], 1)  # the image stays
+    assert (node.machines(), len(node.disks("default"))) == ([], 1)  # the image remains
     assert api_as("owner", "GET", address).json["task"]["status"] == "completed"
 
 
@@ -247,7 +247,7 @@ def test_last_ipv4_address_is_allocated_once(api_as, cast, create_body):
 
 
 def test_instance_power_actions(api_as, running_instance, run_tasks):
-    """§4.3: without a task in the requested state already, refused where the state does not allow it"""
+    """§4.3: no task when the state is as requested; refused when the state does not allow the action"""
 
     def post_power_action(action):
         answer = api_as("owner", "POST", f"/api/instance/{running_instance.id}/power/{action}")

@@ -90,7 +90,7 @@ def test_start_during_interrupted_discard_keeps_changes(
     made = request_session_action("discard")
     kill_worker_at(made, "power_off", after=True)
     found = session.get(Task, made.id, populate_existing=True)
-    found.worker, found.status = None, "cancelled"  # and the task was cancelled
+    found.worker, found.status = None, "cancelled"
     machine.power = "off"
     session.commit()
     api_as("owner", "POST", f"/api/instance/{machine.id}/power/start")
