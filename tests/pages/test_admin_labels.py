@@ -21,5 +21,5 @@ from panel.services.account_limits import COUNTED_MODELS
         (labels.PERSON_KINDS, PERSON_KINDS),
     ],
 )
-def test_every_value_has_a_label(table, values):
+def test_label_tables_have_all_values(table, values):
     assert list(table) == list(values)

@@ -1,4 +1,4 @@
-"""A name that is typed to confirm: what is wrong stands at the field (finding m4)."""
+"""Names that are typed to confirm an action: errors are shown at the field (finding m4)."""
 
 import json
 
@@ -17,7 +17,7 @@ from tests.test_pages import PARTIAL_HEADERS
         ("admin", "/admin/customers/{outsider}/delete"),
     ],
 )
-def test_a_wrong_name_is_an_error_at_its_field(browser_as, cast, run_tasks, who, path):
+def test_wrong_confirmation_name_is_a_field_error(browser_as, cast, run_tasks, who, path):
     instance = create_deployed_instance(cast, run_tasks)
     path = path.format(instance=instance.id, node=cast.node.id, outsider=cast.outsider.id)
     answer = browser_as(who).post(path, data={"typed": "nonsense"}, headers=PARTIAL_HEADERS)
@@ -29,7 +29,7 @@ def test_a_wrong_name_is_an_error_at_its_field(browser_as, cast, run_tasks, who,
     assert error["typed"] in whole.text.replace("&#39;", "'")
 
 
-def test_hints_of_the_api_name_the_route_of_the_area(browser_as, cast, run_tasks):
+def test_api_hints_show_routes_of_the_current_area(browser_as, cast, run_tasks):
     """Finding m28: operators were shown the customers' route."""
     instance = create_deployed_instance(cast, run_tasks)
     for who, area, route in (("owner", "", "/api/instance/"), ("admin", "/admin", "/api/v1/instance/")):

@@ -1,4 +1,4 @@
-"""The operators' palette finds what is on the platform (finding M1)."""
+"""The search of the operators' command palette over the whole platform (finding M1)."""
 
 import pytest
 from sqlalchemy import select
@@ -16,17 +16,17 @@ def instance(cast, run_tasks):
     return create_deployed_instance(cast, run_tasks, display_name="before-upgrade", hostname="shop.example.com")
 
 
-def find(browse, words):
-    return browse("admin").get(f"/admin/search?q={words}", headers=PARTIAL_HEADERS).text
+def search(browser_as, words):
+    return browser_as("admin").get(f"/admin/search?q={words}", headers=PARTIAL_HEADERS).text
 
 
-def test_an_instance_is_found_by_everything_that_names_it(browser_as, instance):
+def test_instance_is_found_by_names_ids_and_addresses(browser_as, instance):
     address = f'href="/admin/instances/{instance.id}"'
     for words in ("before-up", instance.id, instance.name, instance.ipv4, "shop.example", "owner@example.com"):
-        assert address in find(browser_as, words), words
+        assert address in search(browser_as, words), words
 
 
-def test_everything_else_is_found(browser_as, cast, instance):
+def test_other_resources_are_found(browser_as, cast, instance):
     task = session.scalar(select(Task.id).where(Task.resource_id == instance.id))
     subnet = session.scalar(select(Subnet.id).where(Subnet.name == "v4"))
     for words, path in (
@@ -37,43 +37,45 @@ def test_everything_else_is_found(browser_as, cast, instance):
         ("10.9.0.77", f"/admin/subnets/{subnet}"),
         ("tiny", f"/admin/images/{cast.image.id}"),
     ):
-        assert f'href="{path}"' in find(browser_as, words), words
-    assert ">Standard<" in find(browser_as, "S")
-    assert 'href="/admin/plans"' in find(browser_as, "plans")
+        assert f'href="{path}"' in search(browser_as, words), words
+    assert ">Standard<" in search(browser_as, "S")
+    assert 'href="/admin/plans"' in search(browser_as, "plans")
 
 
-def test_the_palette_of_operators_pages_searches_the_platform(browser_as):
+def test_admin_palette_searches_the_platform(browser_as):
     assert 'hx-get="/admin/search"' in browser_as("admin").get("/admin").text
     assert 'hx-get="/search"' in browser_as("admin").get("/").text
-    assert "hypervisors, tasks by ID" in find(browser_as, "nothing-has-this-name")
+    assert "hypervisors, tasks by ID" in search(browser_as, "nothing-has-this-name")
     assert browser_as("owner").get("/admin/search?q=a").status_code == 403
 
 
 @pytest.mark.parametrize("kind", platform_search.PLATFORM_KINDS)
-def test_nothing_is_found_without_the_permission(browser_as, cast, instance, monkeypatch, kind):
+def test_search_omits_kinds_without_permission(browser_as, cast, instance, monkeypatch, kind):
     needed = platform_search.PLATFORM_KINDS[kind].permission
-    less = permissions.OPERATOR_ROLES["full"] - {needed}
-    monkeypatch.setitem(permissions.OPERATOR_ROLES, "full", less)
-    found = {
-        found
-        for found, _ in platform_search.search("e", 6, lambda name: permissions.has_operator_permission("full", name))
+    reduced_role = permissions.OPERATOR_ROLES["full"] - {needed}
+    monkeypatch.setitem(permissions.OPERATOR_ROLES, "full", reduced_role)
+    kinds = {
+        kind_name
+        for kind_name, _ in platform_search.search(
+            "e", 6, lambda name: permissions.has_operator_permission("full", name)
+        )
     }
-    assert not {kind.name for kind in platform_search.PLATFORM_KINDS.values() if kind.permission == needed} & found
-    assert "instance" in found or kind == "instance"
+    assert not {kind.name for kind in platform_search.PLATFORM_KINDS.values() if kind.permission == needed} & kinds
+    assert "instance" in kinds or kind == "instance"
 
 
-def test_many_rows_cost_as_many_queries_as_few(rolled_back_app, cast, instance, queries):
-    def selects():
+def test_search_takes_constant_number_of_queries(rolled_back_app, cast, instance, queries):
+    def count_selects():
         queries.clear()
         list(platform_search.search("10.9.0.1", 6, lambda permission: True))
-        return len([each for each in queries if each.startswith("SELECT")])
+        return len([query for query in queries if query.startswith("SELECT")])
 
-    few = selects()
+    few = count_selects()
     for number in range(5):
         cast.instance(display_name=f"more-{number}")
-    assert selects() == few <= len(platform_search.PLATFORM_KINDS)
+    assert count_selects() == few <= len(platform_search.PLATFORM_KINDS)
 
 
 @pytest.mark.parametrize("words", ["%", "_", "'", "a\\", "1:2:3", "....", "ff" * 100])
-def test_odd_words_find_nothing_and_break_nothing(browser_as, instance, words):
+def test_search_accepts_special_characters(browser_as, instance, words):
     assert browser_as("admin").get("/admin/search", query_string={"q": words}).status_code == 200

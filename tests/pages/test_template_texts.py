@@ -1,4 +1,4 @@
-"""The sources of templates: every text of a page passes gettext."""
+"""Every text in the sources of the templates passes gettext."""
 
 import re
 
@@ -8,29 +8,29 @@ from lxml import html
 
 from panel.core.config import ROOT
 
-FOLDERS = ("admin", "bulk", "charts", "customer", "docs", "layout", "shared")
-JINJA_TOKENS = re.compile(r"\{#.*?#\}|\{% trans .*?\{% endtrans %\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+TEMPLATE_FOLDERS = ("admin", "bulk", "charts", "customer", "docs", "layout", "shared")
+JINJA_TOKEN_PATTERN = re.compile(r"\{#.*?#\}|\{% trans .*?\{% endtrans %\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 VISIBLE_ATTRIBUTES = ("aria-label", "data-label", "placeholder", "title")
 TEXT_PATTERN = re.compile(r"[A-Z][a-z]{2}|[a-z] [a-z]")
 WORD_PATTERN = re.compile(r"[a-z]{3}")
 OPAQUE_FUNCTIONS = {"_", "gettext", "ngettext", "url_for", "refusal", "may"}
 OPAQUE_ARGUMENTS = {"api", "body", "class", "disable", "placeholder", "variant"}
-NO_TEXTS = re.compile(
+UNTRANSLATED_TEXT_PATTERN = re.compile(
     r"Panel|Mbit/s|ms|\( ms\)|panel token (admin|billing)|ssh root@|prod, web|-tag:prod|name:\"big one\"|power off"
     r"|location /.*|document\..*|vendor/.*|(icon|btn)-.*",
     re.DOTALL,
 )
 """The product's name, units, commands, examples and code."""
-ENVIRONMENT = Environment(extensions=["jinja2.ext.i18n"])
+JINJA_ENVIRONMENT = Environment(extensions=["jinja2.ext.i18n"])
 
 
-def template_paths():
-    return [path for folder in FOLDERS for path in sorted((ROOT / "templates" / folder).rglob("*.html"))]
+def list_template_paths():
+    return [path for folder in TEMPLATE_FOLDERS for path in sorted((ROOT / "templates" / folder).rglob("*.html"))]
 
 
 def find_plain_texts(source):
     """Return the text and the visible attributes that stand outside of Jinja's expressions."""
-    tree = html.fromstring(f"<div>{JINJA_TOKENS.sub('', source)}</div>")
+    tree = html.fromstring(f"<div>{JINJA_TOKEN_PATTERN.sub('', source)}</div>")
     texts = [*tree.itertext(), *(node.get(name, "") for node in tree.iter() for name in VISIBLE_ATTRIBUTES)]
     return [text.strip() for text in texts if re.search("[a-z]{2}", text)]
 
@@ -56,12 +56,12 @@ def find_plain_words(tree):
             yield from [text for text in texts if isinstance(text, str) and WORD_PATTERN.search(text)]
 
 
-@pytest.mark.parametrize("path", template_paths(), ids=lambda path: str(path.relative_to(ROOT / "templates")))
-def test_every_text_passes_gettext(path):
+@pytest.mark.parametrize("path", list_template_paths(), ids=lambda path: str(path.relative_to(ROOT / "templates")))
+def test_template_texts_pass_gettext(path):
     source = path.read_text()
-    tree = ENVIRONMENT.parse(source)
+    tree = JINJA_ENVIRONMENT.parse(source)
     texts = [*find_plain_texts(source), *find_plain_strings(tree), *find_plain_words(tree)]
-    assert [text for text in texts if not NO_TEXTS.fullmatch(text)] == []
+    assert [text for text in texts if not UNTRANSLATED_TEXT_PATTERN.fullmatch(text)] == []
 
 
 def test_plain_texts_are_found():
@@ -69,9 +69,9 @@ def test_plain_texts_are_found():
     <p title="Hint {{ _("Save") }}">Plain{% if x %} {{ _("More") }}{% endif %}</p>
     {% trans name=x %}By {{ name }}{% endtrans %}"""
     assert find_plain_texts(source) == ["Plain", "Hint"]
-    assert list(find_plain_strings(ENVIRONMENT.parse(source))) == ["Not now", "Name", "a b c"]
+    assert list(find_plain_strings(JINJA_ENVIRONMENT.parse(source))) == ["Not now", "Name", "a b c"]
 
 
 def test_plain_words_are_found():
     source = """{{ x or "none" }}{{ _("On") if x else "off" }}{{ "active" if x }}{{ x or _("none") }}"""
-    assert list(find_plain_words(ENVIRONMENT.parse(source))) == ["none", "off"]
+    assert list(find_plain_words(JINJA_ENVIRONMENT.parse(source))) == ["none", "off"]

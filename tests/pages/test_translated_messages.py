@@ -1,4 +1,4 @@
-"""Messages of services, workers and rows on pages and in mails of another language."""
+"""Translation of messages of services, workers and rows on pages and in mails."""
 
 from panel.core import languages, mail
 from panel.core.db import session
@@ -9,19 +9,19 @@ from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
 CHANGE_FACTS = {"email": "a@example.com", "browser": "Firefox", "ip": "192.0.2.1", "at": "now", "link": "https://x/y"}
 
 
-def test_the_errors_of_a_form_are_translated(browser_as, pseudo_language):
+def test_form_errors_are_translated(browser_as, pseudo_language):
     key = {"name": "a key", "public_key": "ssh-rsa nonsense"}
     page = browser_as("owner").post("/ssh-keys/new", data=key, headers=pseudo_language)
     assert page.status_code == 422
     assert bracket("Paste one line in OpenSSH format.") in page.text
 
 
-def test_a_parameter_of_an_error_is_filled_in_after_the_translation(browser_as, cast, pseudo_language):
+def test_form_error_parameters_are_inserted_after_translation(browser_as, cast, pseudo_language):
     page = browser_as("owner").post("/ssh-keys/new", data={"name": "x" * 300}, headers=pseudo_language)
     assert "⟦Length must be between 1 and " in page.text
 
 
-def test_stage_and_error_of_a_task_are_translated(browser_as, cast, pseudo_language):
+def test_task_stage_and_error_are_translated(browser_as, cast, pseudo_language):
     instance = cast.instance()
     facts = {"resource_type": "instance", "resource_id": instance.id, "account_id": cast.owner.id}
     stage = message(
@@ -34,19 +34,19 @@ def test_stage_and_error_of_a_task_are_translated(browser_as, cast, pseudo_langu
     session.commit()
     session.expire_all()
     browser = browser_as("owner")
-    shown = browser.get(f"/tasks/{waiting.id}", headers=pseudo_language).text
-    assert bracket("Waiting for another task: ⟦Copying the image &lt;Debian&gt;⟧") in shown
+    task_page = browser.get(f"/tasks/{waiting.id}", headers=pseudo_language).text
+    assert bracket("Waiting for another task: ⟦Copying the image &lt;Debian&gt;⟧") in task_page
     assert bracket("The image needs 7 GiB of disk.") in browser.get(f"/tasks/{failed.id}", headers=pseudo_language).text
     assert "The image needs 7 GiB of disk." in browser.get(f"/tasks/{failed.id}").text
 
 
-def test_apis_answer_in_english(api_as, pseudo_language):
+def test_api_answers_are_english(api_as, pseudo_language):
     answer = api_as("owner", "GET", "/api/instance/00000000-0000-0000-0000-000000000000", headers=pseudo_language)
     assert answer.json["message"] == "No such instance."
     assert "⟦" not in answer.text
 
 
-def test_a_mail_translates_the_message_that_it_carries(app, cast, pseudo_language):
+def test_mail_translates_message_in_its_facts(app, cast, pseudo_language):
     languages.current_language.set("eo")
     row = mail.send("ada@example.com", "security_changed", what=message("Your password was changed"), **CHANGE_FACTS)
     session.expire(row)

@@ -1,4 +1,4 @@
-"""Pages and mails in another language than English, chosen by the browser."""
+"""The language of pages and mails, which the browser chooses."""
 
 import pytest
 from lxml import html
@@ -13,18 +13,18 @@ from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
     ("header", "expected"),
     [("eo, en;q=0.5", "eo"), ("fr, eo;q=0.3", "eo"), ("fr", "en"), ("en, eo;q=0.9", "en"), ("", "en")],
 )
-def test_the_browser_chooses_among_the_catalogues(browser_as, pseudo_language, header, expected):
+def test_accept_language_chooses_the_catalogue(browser_as, pseudo_language, header, expected):
     page = browser_as().get("/sign-in", headers={"Accept-Language": header})
     assert html.fromstring(page.text).get("lang") == expected
     assert (bracket("Sign in") in page.text) == (expected == "eo")
 
 
-def test_without_a_catalogue_pages_are_english(browser_as):
+def test_pages_without_catalogue_are_english(browser_as):
     page = browser_as().get("/sign-in", headers={"Accept-Language": "eo"})
     assert '<html lang="en">' in page.text
 
 
-def test_mails_are_in_the_language_of_the_request(browser_as, cast, sent_mails, pseudo_language):
+def test_mails_have_language_of_request(browser_as, cast, sent_mails, pseudo_language):
     browser_as().post("/forgot-password", data={"email": "owner@example.com"}, headers=pseudo_language)
     letter = sent_mails("owner@example.com")[-1]
     plain, page = (letter.get_body((kind,)).get_content() for kind in ("plain", "html"))
@@ -40,7 +40,7 @@ def test_mails_without_a_request_are_english(cast, sent_mails, pseudo_language):
     assert sent_mails("owner@example.com")[-1]["Subject"] == "Reset your password"
 
 
-def test_parameters_and_percent_signs(app):
+def test_gettext_inserts_parameters_and_percent_signs(app):
     with app.test_request_context():
         assert gettext("100%% of %(name)s", name="<b>") == "100% of <b>"
         assert gettext("100%%") == "100%"
@@ -50,7 +50,7 @@ def test_parameters_and_percent_signs(app):
         assert translate("{plain} 100%") == "{plain} 100%"
 
 
-def test_parameters_of_templates_are_escaped(app):
+def test_template_text_parameters_are_escaped(app):
     source = """{{ _("Name %(name)s", name="<b>") }} {% trans name="<i>" %}Is <b>{{ name }}</b>{% endtrans %};
     {% trans count=2 %}{{ count }} row{% pluralize %}{{ count }} rows{% endtrans %} {{ _("5%%") }}"""
     with app.test_request_context():

@@ -1,4 +1,4 @@
-"""Every text of the pages passes through gettext, seen in a language that puts all of them in brackets."""
+"""Every text of the pages passes gettext: in the pseudo-language, all of them are in brackets."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ from tests.instances.test_pages import create_deployed_instance
 from tests.support.link_crawler import crawl_pages
 from tests.support.pseudo_language import pseudo_language  # noqa: F401
 
-APPS = ROOT / "panel" / "services" / "docker_apps"
+APPS_FOLDER = ROOT / "panel" / "services" / "docker_apps"
 WORD_PATTERN = re.compile(r"[A-Za-z]{3,}")
 IDENTIFIER_PATTERN = re.compile(r"[a-z0-9_@:./!#-]+( [a-z0-9_@:./!#-]*[./:_-][a-z0-9_@:./!#-]*)*")
 UNIT_PATTERN = re.compile(r"\d[\d.,]* ?([kKMGT]i?B|[MG]bit/s|min|ms)\b")
@@ -42,17 +42,17 @@ PROPER_NAMES = {
     "init",
     "Node",
 }
-EXAMPLES = {"packages: - nginx", "ssh-ed25519 AAAA", "prod, web", "#!/bin/sh apt-get install -y nginx", "Mbit/s"}
-COMMANDS = {"panel token admin", "panel token billing"}
+EXAMPLE_TEXTS = {"packages: - nginx", "ssh-ed25519 AAAA", "prod, web", "#!/bin/sh apt-get install -y nginx", "Mbit/s"}
+COMMAND_TEXTS = {"panel token admin", "panel token billing"}
 ROLE_PRESETS = {"Administrator", "Operator", "Read only"}
-"""Names of roles are rows, as soon as somebody chooses them."""
+"""Names of roles become rows when a customer creates them, so they are data."""
 TIME_ZONES = available_timezones()
 LABEL_ATTRIBUTES = ("aria-label", "title", "placeholder", "data-label", "hx-confirm", "data-yes")
 DATA_ELEMENTS = ("script", "style", "code", "pre", "kbd", "time", "svg", "textarea")
 """Elements whose text is data: code, key names, times in short units."""
 
 
-def texts_outside_brackets(texts):
+def find_texts_outside_brackets(texts):
     """Yield what stands outside of brackets. They may be nested and may span several texts of a page."""
     depth = 0
     for text in texts:
@@ -63,17 +63,17 @@ def texts_outside_brackets(texts):
         yield " ".join(rest.split())
 
 
-def visible_texts(page):
+def find_visible_texts(page):
     """Yield the texts of a page outside of brackets, and those of its labels."""
     tree = html.fromstring(page)
     for element in tree.iter(etree.Element):
         for name in LABEL_ATTRIBUTES:
-            yield from texts_outside_brackets([element.get(name, "")])
+            yield from find_texts_outside_brackets([element.get(name, "")])
     etree.strip_elements(tree, *DATA_ELEMENTS, with_tail=False)
-    yield from texts_outside_brackets(tree.itertext())
+    yield from find_texts_outside_brackets(tree.itertext())
 
 
-def texts_in_rows():
+def load_row_texts():
     """Return all texts in the database: names, addresses, and what services and workers wrote."""
     texts = set()
     for table in db.metadata.tables.values():
@@ -83,22 +83,22 @@ def texts_in_rows():
     return texts
 
 
-def yaml_texts(value):
+def find_nested_texts(value):
     """Yield all texts of a parsed file."""
     if isinstance(value, str):
         yield " ".join(value.split())
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from yaml_texts(part)
+            yield from find_nested_texts(part)
 
 
-def texts_of_the_image_catalog():
+def read_image_catalog_texts():
     """Return names of distributions and releases."""
     catalog = orjson.loads((ROOT / "panel" / "services" / "image_catalog.json").read_bytes())
-    return [text for text in yaml_texts(catalog) if WORD_PATTERN.search(text)]
+    return [text for text in find_nested_texts(catalog) if WORD_PATTERN.search(text)]
 
 
-def texts_of_other_layers():
+def compile_known_texts():
     """Return patterns of the texts that services, schemas and formatting write. Their sentences are translated where
     they are messages; names of apps, scopes and units are data."""
     folders = [ROOT / "panel" / name for name in ("auth", "core", "models", "schemas", "services")]
@@ -114,7 +114,9 @@ def texts_of_other_layers():
                 patterns.add("".join(parts))
     patterns |= {f"[A-Z][a-z ]+: {pattern}" for pattern in patterns}  # a permission's verb and family
     patterns |= {
-        re.escape(text) for path in APPS.glob("*.yaml") for text in yaml_texts(yaml.safe_load(path.read_text()))
+        re.escape(text)
+        for path in APPS_FOLDER.glob("*.yaml")
+        for text in find_nested_texts(yaml.safe_load(path.read_text()))
     }
     patterns |= set(map(re.escape, ROLE_PRESETS))
     return re.compile("|".join(pattern for pattern in sorted(patterns) if re.search("[A-Za-z]{3}", pattern)), re.DOTALL)
@@ -124,7 +126,7 @@ def is_untranslated(text, data, known_texts):
     """Return whether words are left when data is removed: rows, time zones, identifiers, numbers with units, dates."""
     text = UNIT_PATTERN.sub(" ", text).strip().removesuffix("…")
     if (
-        text in EXAMPLES | COMMANDS
+        text in EXAMPLE_TEXTS | COMMAND_TEXTS
         or known_texts.fullmatch(text)
         or IDENTIFIER_PATTERN.fullmatch(text)
         or text.replace(" ", "_") in TIME_ZONES
@@ -138,18 +140,18 @@ def is_untranslated(text, data, known_texts):
 
 
 @pytest.mark.parametrize(("role", "start"), [("owner", "/"), ("admin", "/admin")])
-def test_every_text_of_the_pages_is_translated(browser_as, cast, run_tasks, pseudo_language, role, start):
+def test_all_page_texts_are_translated(browser_as, cast, run_tasks, pseudo_language, role, start):
     settings.update({"billing_enabled": True})
     create_deployed_instance(cast, run_tasks)
     browser = browser_as(role)
     browser.environ_base["HTTP_ACCEPT_LANGUAGE"] = pseudo_language["Accept-Language"]
     pages = [(path, answer) for path, answer in crawl_pages(browser, start) if answer.mimetype == "text/html"]
     assert len(pages) > 40
-    data = sorted([*texts_in_rows(), *texts_of_the_image_catalog()], key=len, reverse=True)
-    known_texts = texts_of_other_layers()
+    data = sorted([*load_row_texts(), *read_image_catalog_texts()], key=len, reverse=True)
+    known_texts = compile_known_texts()
     untranslated = {}
     for path, answer in pages:
-        for text in visible_texts(answer.text):
+        for text in find_visible_texts(answer.text):
             if is_untranslated(text, data, known_texts):
                 untranslated.setdefault(text, path)
     assert not untranslated, "\n".join(f"{path}: {text}" for text, path in untranslated.items())
