@@ -1,4 +1,4 @@
-"""The operators' first page, and what holds for all of their pages."""
+"""The operators' overview, and rules of all admin pages."""
 
 import re
 from datetime import timedelta
@@ -34,21 +34,21 @@ def two_workers(monkeypatch):
 
 
 @pytest.fixture
-def page(browser_as):
-    """The overview as the operator sees it now."""
+def load_overview(browser_as):
+    """Return a function that loads the overview as an operator."""
     browser = browser_as("admin")
     return lambda: browser.get("/admin").text
 
 
-def attention_items(text):
+def find_attention_items(text):
     return re.search(r'aria-label="Needs attention".*?</section>', text, re.DOTALL)[0]
 
 
-def test_every_page_opens(app, browser_as, cast, run_tasks, node):
-    """With one of everything, as a whole page and as its part; nothing is styled or scripted inline."""
+def test_all_admin_pages_open(app, browser_as, cast, run_tasks, node):
+    """With one row of each kind, every page answers 200, whole and partial, without inline styles and scripts."""
     deployed, instance = cast.instance(), cast.instance()
     instances.deploy(deployed, image_id=cast.image.id, actor="test")
-    node.define(Machine(UNMANAGED_ID, "somebody-elses", 1, 256, ()))
+    node.define(Machine(UNMANAGED_ID, "unmanaged-vm", 1, 256, ()))
     unmanaged_machines.discover(cast.node, actor="test")
     session.commit()
     run_tasks()
@@ -58,8 +58,8 @@ def test_every_page_opens(app, browser_as, cast, run_tasks, node):
     plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="small", size=1, price=1)
     session.commit()
     iso = Iso(name="rescue", filename="rescue.iso", url="https://example.com/rescue.iso")
-    app_in_guest = DockerDeployment(instance_id=deployed.id, app_slug="nginx", app_name="nginx", project_name="nginx-1")
-    session.add_all([iso, app_in_guest])
+    deployment = DockerDeployment(instance_id=deployed.id, app_slug="nginx", app_name="nginx", project_name="nginx-1")
+    session.add_all([iso, deployment])
     session.flush()
     size = {"cpu_cores": 1, "ram": 512, "storage": 10}
     ids = {
@@ -79,8 +79,8 @@ def test_every_page_opens(app, browser_as, cast, run_tasks, node):
         "entry_id": audit.add_failed_sign_in("owner@example.com", ip="203.0.113.9", action="sign_in.start").id,
     }
     ids |= {"address_id": instance.addresses[0].id, "tab": "settings", "set_id": networks.id}
-    ids |= {"slug": "nginx", "deployment_id": app_in_guest.id}
-    others = {
+    ids |= {"slug": "nginx", "deployment_id": deployment.id}
+    ids_by_blueprint = {
         "admin_security_groups": {"group_id": firewall.id},
         "admin_volume_plans": {"group_id": plan.volume_plan_group_id, "plan_id": plan.id},
     }
@@ -88,10 +88,10 @@ def test_every_page_opens(app, browser_as, cast, run_tasks, node):
     facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}
     session.add(Snapshot(instance_id=deployed.id, **facts))
     session.commit()
-    opened, browser = 0, browser_as("admin")
+    checked_pages, browser = 0, browser_as("admin")
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/admin") and "GET" in rule.methods and not rule.rule.endswith("/secrets"):
-            known = ids | others.get(rule.endpoint.partition(".")[0], {})
+            known = ids | ids_by_blueprint.get(rule.endpoint.partition(".")[0], {})
             if rule.endpoint == "admin_instances.reinstalling" or "<deployment_id>" in rule.rule:
                 known["instance_id"] = deployed.id
             if rule.endpoint == "admin_instances.choose_rollback":
@@ -101,11 +101,11 @@ def test_every_page_opens(app, browser_as, cast, run_tasks, node):
             assert answer.status_code == 200, address
             assert not re.search(r'\son\w+="|\sstyle="|javascript:', answer.text), address
             assert browser.get(address, headers=PARTIAL_HEADERS).status_code == 200, address
-            opened += 1
-    assert opened > 25
+            checked_pages += 1
+    assert checked_pages > 25
 
 
-def test_every_list_opens_when_it_is_empty(app, browser_as, cast):
+def test_empty_admin_lists_open(app, browser_as, cast):
     browser = browser_as("admin")
     for table in ("instances", "tasks"):
         assert "yet" in browser.get(f"/admin/{table}").text
@@ -115,105 +115,111 @@ def test_every_list_opens_when_it_is_empty(app, browser_as, cast):
             assert answer.status_code == 200, rule.rule
 
 
-def test_a_quiet_platform_says_so(page, cast):
-    session.get(Hypervisor, cast.node.id).seen_at = clock.now()  # the cast was seen when the tests began
+def test_overview_without_problems_says_so(load_overview, cast):
+    session.get(Hypervisor, cast.node.id).seen_at = clock.now()  # the cast was created at the start of the test run
     session.commit()
-    assert "All hypervisors are up, and no task failed today." in attention_items(page())
+    assert "All hypervisors are up, and no task failed today." in find_attention_items(load_overview())
 
 
-def test_what_needs_attention_comes_worst_first(page, cast):
+def test_attention_items_are_sorted_by_severity(load_overview, cast):
     node = session.get(Hypervisor, cast.node.id)
     node.unmanaged_machines = [{"id": "x", "name": "old-build-server"}]
     node.storages[0].free = node.storages[0].capacity // 50
-    lost = cast.instance()
-    lost.missing_on_node, lost.last_error = True, "The machine is missing."
+    missing = cast.instance()
+    missing.missing_on_node, missing.last_error = True, "The machine is missing."
     node.status, node.status_detail = "down", "No route to host"
     session.commit()
-    shown = attention_items(page())
-    order = ["node-1 is down", f"VM of {lost.name} is missing", "is nearly full", "1 unmanaged VM on node-1"]
-    assert sorted(order, key=shown.index) == order
-    assert "No route to host" in shown
-    assert "old-build-server" in shown
-    assert "All hypervisors are up" not in shown
+    items = find_attention_items(load_overview())
+    order = ["node-1 is down", f"VM of {missing.name} is missing", "is nearly full", "1 unmanaged VM on node-1"]
+    assert sorted(order, key=items.index) == order
+    assert "No route to host" in items
+    assert "old-build-server" in items
+    assert "All hypervisors are up" not in items
 
 
-def test_a_node_that_is_not_polled_is_stale(page, cast, monkeypatch):
+def test_overview_reports_stale_node_status(load_overview, cast, monkeypatch):
     later = clock.now() + timedelta(minutes=2)
     monkeypatch.setattr(clock, "now", lambda: later)
-    assert "Status of node-1 is out of date" in attention_items(page())
+    assert "Status of node-1 is out of date" in find_attention_items(load_overview())
 
 
 @pytest.mark.parametrize(("alive", "words"), [(0, "Tasks wait until a worker runs"), (None, "Redis is not reachable")])
-def test_no_worker_is_the_worst(page, monkeypatch, alive, words):
+def test_overview_reports_missing_workers(load_overview, monkeypatch, alive, words):
     monkeypatch.setattr(overview, "count_workers", lambda: alive)
-    assert words in attention_items(page())
+    assert words in find_attention_items(load_overview())
 
 
-def test_a_location_without_addresses(page, cast):
+def test_overview_reports_location_without_addresses(load_overview, cast):
     for address in session.scalars(subnets.select_free(session.scalar(select(Subnet).where(Subnet.family == 4)))):
         address.reserved = address.ip != "10.9.0.9"
     session.commit()
-    shown = attention_items(page())
-    assert "Laboratory is running out of IPv4 addresses" in shown
-    assert "1 address left" in shown
+    items = find_attention_items(load_overview())
+    assert "Laboratory is running out of IPv4 addresses" in items
+    assert "1 address left" in items
 
 
-def test_failures_of_today_and_not_of_last_week(page, cast, monkeypatch):
+def test_overview_counts_failed_tasks_of_today_only(load_overview, cast, monkeypatch):
     for days in (0, 7):
         moment = clock.now() - timedelta(days=days)
-        monkeypatch.setattr("panel.core.db.uuid7", lambda moment=moment: id_at(moment))
+        monkeypatch.setattr("panel.core.db.uuid7", lambda moment=moment: make_id(moment))
         task, _ = instances.deploy(cast.instance(), image_id=cast.image.id, actor="test")
         monkeypatch.undo()
         monkeypatch.setattr(workers, "count_alive", lambda: 2)
         task.status, task.error, task.finished_at = "failed", f"{days} days ago", moment
     session.commit()
-    text = page()
-    assert "1 task failed today" in attention_items(text)
+    text = load_overview()
+    assert "1 task failed today" in find_attention_items(text)
     assert "0 days ago" in text
     assert "7 days ago" not in text
 
 
-def id_at(moment):
-    """An id as it is made at that moment."""
+def make_id(moment):
+    """Return an id that was generated at this time."""
     return overview.make_first_id(moment) + str(uuid7())[13:]
 
 
-def test_capacity_is_what_is_promised_of_what_there_is(page, cast):
+def test_overview_shows_allocated_capacity(load_overview, cast):
     cast.instance()
     node = session.get(Hypervisor, cast.node.id)
-    assert f"1 of {node.cpu_cores * 4:d} cores" in page()
-    room = next(room for room in overview.list_capacities() if room.group.id == cast.location.id)
-    assert (room.nodes, room.up, room.instances, room.ram_allocated, room.storage_allocated) == (1, 1, 1, 512, 10)
+    assert f"1 of {node.cpu_cores * 4:d} cores" in load_overview()
+    capacity = next(row for row in overview.list_capacities() if row.group.id == cast.location.id)
+    assert (capacity.nodes, capacity.up, capacity.instances, capacity.ram_allocated, capacity.storage_allocated) == (
+        1,
+        1,
+        1,
+        512,
+        10,
+    )
 
 
-def test_a_new_installation_is_told_what_comes_next(page, cast):
+def test_overview_of_new_installation_suggests_next_step(load_overview, cast):
     session.delete(session.get(Storage, session.get(Hypervisor, cast.node.id).storages[0].id))
     session.delete(session.get(Hypervisor, cast.node.id))
     session.commit()
-    shown = attention_items(page())
-    assert "Add a hypervisor" in shown
-    assert "Add a location" not in shown
+    items = find_attention_items(load_overview())
+    assert "Add a hypervisor" in items
+    assert "Add a location" not in items
 
 
-def test_states_are_counted(page, cast, run_tasks):
-    made = [cast.instance() for _ in range(3)]
-    instances.deploy(made[0], image_id=cast.image.id, actor="test")
+def test_overview_counts_instances_by_state(load_overview, cast, run_tasks):
+    created = [cast.instance() for _ in range(3)]
+    instances.deploy(created[0], image_id=cast.image.id, actor="test")
     session.commit()
     run_tasks()
     assert overview.count_states()["running"] == 1
     assert overview.count_states()["pending"] == session.query(Instance).count() - 1 == 2
-    assert "/admin/instances?state=running" in page()
+    assert "/admin/instances?state=running" in load_overview()
 
 
-def test_the_overview_takes_the_same_queries_for_many(page, cast, queries):
+def test_overview_takes_constant_number_of_queries(load_overview, cast, queries):
     cast.instance()
-    page()
+    load_overview()
     queries.clear()
-    page()
+    load_overview()
     few = len(queries)
     for _ in range(20):
         instances.deploy(cast.instance(), image_id=cast.image.id, actor="test")
     session.commit()
     queries.clear()
-    page()
+    load_overview()
     assert len(queries) == few

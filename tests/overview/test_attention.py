@@ -1,4 +1,4 @@
-"""What needs attention on the operators' overview: capacity, and platform faults apart from customers' (finding M8)."""
+"""Attention items of the operators' overview: capacity and failed tasks, grouped by cause (finding M8)."""
 
 import pytest
 
@@ -6,19 +6,19 @@ from panel.core import clock
 from panel.core.db import new_id, session
 from panel.models import Hypervisor, Task
 from panel.services import overview, workers
-from tests.overview.test_admin_pages import attention_items
+from tests.overview.test_admin_pages import find_attention_items
 
 
 @pytest.fixture(autouse=True)
-def healthy(monkeypatch, rolled_back_app, cast):
+def healthy_platform(monkeypatch, rolled_back_app, cast):
     monkeypatch.setattr(workers, "count_alive", lambda: 2)
     cast.node.seen_at = clock.now()
     session.commit()
 
 
 @pytest.fixture
-def shown_attention(browser_as):
-    return lambda: attention_items(browser_as("admin").get("/admin").text)
+def load_attention_items(browser_as):
+    return lambda: find_attention_items(browser_as("admin").get("/admin").text)
 
 
 def add_failed_task(cast, kind, error, error_class, account=True, resource_type="instance"):
@@ -29,62 +29,62 @@ def add_failed_task(cast, kind, error, error_class, account=True, resource_type=
     session.commit()
 
 
-def test_a_full_location_needs_attention(shown_attention, cast):
-    assert "full" not in shown_attention()
+def test_full_location_needs_attention(load_attention_items, cast):
+    assert "full" not in load_attention_items()
     cast.node.memory_overcommit = 0.0
     session.commit()
-    assert "Laboratory is full" in shown_attention()
+    assert "Laboratory is full" in load_attention_items()
 
 
-def test_a_nearly_full_location_needs_attention(shown_attention, cast, run_tasks):
+def test_nearly_full_location_needs_attention(load_attention_items, cast, run_tasks):
     cast.instance()
     cast.node.memory_overcommit = 512 * 1.05 / cast.node.memory_mb
     cast.plan.ram = 16
     session.commit()
-    assert "Laboratory is nearly full" in shown_attention()
-    assert "of the memory is allocated" in shown_attention()
+    assert "Laboratory is nearly full" in load_attention_items()
+    assert "of the memory is allocated" in load_attention_items()
 
 
-def test_a_hypervisor_without_kvm_needs_attention(shown_attention, cast):
+def test_hypervisor_without_kvm_needs_attention(load_attention_items, cast):
     node = session.get(Hypervisor, cast.node.id)
     node.driver, node.accelerated, node.version = "libvirt", False, "9.0"
     session.commit()
-    assert "node-1 runs without KVM" in shown_attention()
+    assert "node-1 runs without KVM" in load_attention_items()
 
 
-def test_customers_errors_are_counted_apart(shown_attention, cast):
+def test_errors_in_guests_are_counted_separately(load_attention_items, cast):
     for _ in range(61):
         add_failed_task(cast, "instance_ssh_session", "The guest agent does not answer.", "AgentUnavailable")
-    text = shown_attention()
+    text = load_attention_items()
     assert "61 tasks failed in customers&#39; instances today" in text
     assert "The guest agent does not answer. (61)" in text
     assert "61 tasks failed today" not in text
     add_failed_task(cast, "instance_start", "The hypervisor refused.", "Refused")
-    assert "1 task failed today" in shown_attention()
+    assert "1 task failed today" in load_attention_items()
 
 
-def test_one_sentence_appears_once_whatever_kinds_of_task_it_ended(shown_attention, cast):
-    silent = "The guest agent does not answer."
+def test_equal_errors_of_different_task_kinds_are_grouped(load_attention_items, cast):
+    error = "The guest agent does not answer."
     for kind in ("instance_ssh_session", "instance_password", "instance_password"):
-        add_failed_task(cast, kind, silent, "AgentUnavailable")
-    text = shown_attention()
+        add_failed_task(cast, kind, error, "AgentUnavailable")
+    text = load_attention_items()
     assert "3 tasks failed in customers&#39; instances today" in text
-    assert text.count(silent) == 1
-    assert f"{silent} (3)" in text
+    assert text.count(error) == 1
+    assert f"{error} (3)" in text
 
 
-def test_failed_downloads_and_certificates_are_not_told_as_in_guests(shown_attention, cast):
+def test_failed_downloads_and_certificates_are_counted_separately(load_attention_items, cast):
     add_failed_task(cast, "media_download", "The server answers 404.", "FetchError")
     add_failed_task(cast, "media_download", "It was replaced by another attempt.", "Superseded")
     add_failed_task(cast, "certificate_order", "The name is unknown.", "Refused", resource_type="certificate")
-    text = shown_attention()
+    text = load_attention_items()
     assert "2 downloads of customers failed today" in text
     assert "The server answers 404. (1)" in text
     assert "1 certificate order of a customer failed today" in text
     assert "guests" not in text
 
 
-def test_a_download_of_the_platform_that_fails_is_the_platforms(rolled_back_app, cast):
+def test_failed_platform_download_counts_as_platform_failure(rolled_back_app, cast):
     add_failed_task(cast, "media_download", "Not found.", "FetchError", account=False)
     add_failed_task(cast, "media_download", "Not found.", "FetchError")
     since = clock.now().replace(hour=0, minute=0)

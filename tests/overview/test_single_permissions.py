@@ -1,4 +1,4 @@
-"""People with one permission each: nothing is broken for them, and nothing is shown that is not theirs."""
+"""Members with a single permission: their pages open, and show only what the permission allows."""
 
 import pytest
 from lxml import html
@@ -10,33 +10,38 @@ from panel.services import team
 from tests.accounts.test_operators import find_enabled_form_actions
 from tests.support.link_crawler import crawl_pages
 
-PAGES = ("instances", "projects", "ssh_keys", "account", "webhooks")
+FAMILIES_WITH_PAGES = ("instances", "projects", "ssh_keys", "account", "webhooks")
 SINGLE_PERMISSIONS = [
-    *(f"{family}.{verb}" for family in PAGES for verb in permissions.VERBS),
+    *(f"{family}.{verb}" for family in FAMILIES_WITH_PAGES for verb in permissions.VERBS),
     *permissions.SPECIAL,
     "dns_zones.view",
     None,
 ]
-"""What a role may be given alone: all that opens pages, something that opens none, and nothing."""
-KINDS = {"instances.view": "instance", "projects.view": "project", "ssh_keys.view": "ssh_key", "account.view": "member"}
+"""Permissions that open pages, one that opens no page, and None for no permission."""
+RESOURCE_KINDS = {
+    "instances.view": "instance",
+    "projects.view": "project",
+    "ssh_keys.view": "ssh_key",
+    "account.view": "member",
+}
 
 
 @pytest.fixture
 def browser_with_permission(cast, browser_as):
-    """The browser of a member whose role permits just this."""
+    """Return a function that opens a browser of a member whose role has only these permissions."""
 
-    def opened(*allowed):
+    def open_browser(*allowed):
         member = session.query(Member).filter_by(account_id=cast.viewer.id).one()
         member.role.permissions = team.with_implied_views(allowed)
         session.commit()
         return browser_as("viewer")
 
-    return opened
+    return open_browser
 
 
 @pytest.fixture
 def findable_rows(api_as, cast):
-    """One of each kind that can be found by the word `shop`."""
+    """Create one row of each searchable kind with `shop` in its name."""
     cast.instance(display_name="shop-1")
     session.add(Project(account_id=cast.owner.id, name="shop project"))
     session.commit()
@@ -44,25 +49,25 @@ def findable_rows(api_as, cast):
 
 
 @pytest.mark.parametrize("permission", SINGLE_PERMISSIONS)
-def test_first_pages_open_to_everybody(findable_rows, browser_with_permission, permission):
+def test_first_pages_open_with_any_permission(findable_rows, browser_with_permission, permission):
     browser = browser_with_permission(*filter(None, [permission]))
     for path in ("/", "/search?q=shop", "/activity", "/profile"):
         answer = browser.get(path, follow_redirects=True)
         assert answer.status_code == 200, (path, permission)
-    overview, found = browser.get("/").text, browser.get("/search?q=shop").text
-    given = team.with_implied_views([permission] if permission else [])
-    assert ("shop-1" in overview) == ("instances.view" in given)
+    overview, results = browser.get("/").text, browser.get("/search?q=shop").text
+    granted = team.with_implied_views([permission] if permission else [])
+    assert ("shop-1" in overview) == ("instances.view" in granted)
     for name, needed in (
         ("shop-1", "instances.view"),
         ("shop project", "projects.view"),
         ("shop key", "ssh_keys.view"),
     ):
-        assert (name in found) == (needed in given), (name, permission)
+        assert (name in results) == (needed in granted), (name, permission)
 
 
 @pytest.mark.parametrize("permission", SINGLE_PERMISSIONS)
-def test_what_is_linked_can_be_opened(findable_rows, browser_with_permission, rolled_back_app, permission):
-    """Ask 20: no link leads to a refusal, no form that can be sent is refused."""
+def test_linked_pages_open_with_single_permission(findable_rows, browser_with_permission, rolled_back_app, permission):
+    """Ask 20: no link and no enabled form leads to a refusal."""
     browser, adapter = browser_with_permission(*filter(None, [permission])), rolled_back_app.url_map.bind("localhost")
     for path, answer in crawl_pages(browser):
         assert answer.status_code in (200, 303), (path, permission)
@@ -71,37 +76,39 @@ def test_what_is_linked_can_be_opened(findable_rows, browser_with_permission, ro
         for address in find_enabled_form_actions(html.fromstring(answer.data)):
             endpoint, _ = adapter.match(address.partition("?")[0], method="POST")
             needed = rolled_back_app.view_functions[endpoint].permission
-            given = team.with_implied_views([permission] if permission else [])
-            assert needed in given or needed not in permissions.MEMBER, (path, address)
+            granted = team.with_implied_views([permission] if permission else [])
+            assert needed in granted or needed not in permissions.MEMBER, (path, address)
 
 
-def test_a_member_reads_in_whose_team_they_are(browser_as, cast):
+def test_overview_shows_team_and_role_of_member(browser_as, cast):
     page = browser_as("viewer").get("/").text
     assert "Olga Owner" in page
     assert "with the role Viewer" in page
 
 
-def test_controls_say_which_permission_is_missing(browser_as, cast):
+def test_disabled_controls_show_missing_permission(browser_as, cast):
     instance = cast.instance()
     page = browser_as("viewer").get(f"/instances/{instance.id}/settings").text
     assert "it needs instances.manage" in page
     assert "it needs instances.create" in browser_as("viewer").get("/").text
 
 
-@pytest.mark.parametrize("permission", [*KINDS, "dns_zones.view"])
-def test_the_api_shows_everybody_their_part(api_as, findable_rows, browser_with_permission, permission):
+@pytest.mark.parametrize("permission", [*RESOURCE_KINDS, "dns_zones.view"])
+def test_dashboard_api_shows_permitted_kinds_only(api_as, findable_rows, browser_with_permission, permission):
     browser_with_permission(permission)
-    shown = api_as("viewer", "GET", "/api/dashboard").json["data"]
-    assert (shown["instances"] is not None, shown["tasks_running"] is not None) == (permission == "instances.view",) * 2
+    dashboard = api_as("viewer", "GET", "/api/dashboard").json["data"]
+    assert (dashboard["instances"] is not None, dashboard["tasks_running"] is not None) == (
+        permission == "instances.view",
+    ) * 2
     counts = api_as("viewer", "GET", "/api/dashboard/summary").json["data"]
-    assert set(counts) == {KINDS.get(permission)} - {None}
-    found = api_as("viewer", "GET", "/api/dashboard/search?q=shop").json["results"]
-    assert {row["type"] for row in found} == {KINDS.get(permission)} - {None, "member"}
+    assert set(counts) == {RESOURCE_KINDS.get(permission)} - {None}
+    results = api_as("viewer", "GET", "/api/dashboard/search?q=shop").json["results"]
+    assert {row["type"] for row in results} == {RESOURCE_KINDS.get(permission)} - {None, "member"}
 
 
-def test_the_dashboard_counts(api_as, findable_rows):
-    shown = api_as("owner", "GET", "/api/dashboard").json["data"]
-    assert shown["instances"] == {"total": 1, "states": {"pending": 1}, "price": 4.0}
+def test_dashboard_api_counts_resources_of_account(api_as, findable_rows):
+    dashboard = api_as("owner", "GET", "/api/dashboard").json["data"]
+    assert dashboard["instances"] == {"total": 1, "states": {"pending": 1}, "price": 4.0}
     assert api_as("owner", "GET", "/api/dashboard/summary").json["data"] == {
         "instance": 1,
         "project": 1,
