@@ -1,4 +1,4 @@
-"""Relative links and anchors in the documents of the repository lead somewhere."""
+"""Relative links and anchors in the documents of the repository have existing targets."""
 
 import re
 from functools import cache
@@ -11,23 +11,25 @@ DOCUMENTS = [
     *(path for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY") if (path := ROOT / f"{name}.md").exists()),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-CODE_BLOCK = re.compile(r"^```.*?^```|^(?: {4}|\t).*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
-HEADING = re.compile(r"^#{1,6} (.+?)\s*#*$", re.MULTILINE)
-EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+CODE_PATTERN = re.compile(r"^```.*?^```|^(?: {4}|\t).*?$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+LINK_PATTERN = re.compile(r"\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+HEADING_PATTERN = re.compile(r"^#{1,6} (.+?)\s*#*$", re.MULTILINE)
+EXTERNAL_LINK_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
 def find_links(path: Path) -> list[str]:
     """Return the targets of all links inside the repository."""
-    text = CODE_BLOCK.sub("", path.read_text())
-    return [target for target in LINK.findall(text) if not EXTERNAL.match(target)]
+    text = CODE_PATTERN.sub("", path.read_text())
+    return [target for target in LINK_PATTERN.findall(text) if not EXTERNAL_LINK_PATTERN.match(target)]
 
 
 @cache
 def list_anchors(path: Path) -> set[str]:
     """Return the anchors of all headings, as code hosting sites make them."""
     anchors = set()
-    for heading in HEADING.findall(re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)):
+    for heading in HEADING_PATTERN.findall(
+        re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    ):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         base = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
         repeated = sum(1 for anchor in anchors if re.fullmatch(re.escape(base) + r"(-\d+)?", anchor))
@@ -49,7 +51,7 @@ def link_error(source: Path, target: str) -> str | None:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_to_files_and_headings(path):
+def test_document_links_have_existing_targets(path):
     errors = [error for target in find_links(path) if (error := link_error(path, target))]
     assert not errors
 

@@ -1,7 +1,6 @@
-"""Every operation as the documents describe it, asked with what they allow and with what they do not: no answer may be
-a fault, of an undocumented status or of another shape than documented.
+"""Generated requests for every documented operation: answers have documented statuses, headers and schemas.
 
-The operations come from the committed documents, what is asked of them from the served ones.
+The operations come from the committed documents, their requests from the served ones.
 """
 
 import json
@@ -25,11 +24,11 @@ from api.docs import openapi_document
 from panel.core.config import ROOT
 from panel.core.db import db, session
 from panel.services import instances, ssh_keys
-from panel.services import settings as platform
+from panel.services import settings as platform_settings
 from panel.services.webhooks import subscriptions, url_policy
 from panel.workflows import waiting
 from tests.conftest import connect_simulated_node, run_queued_calls
-from tests.support import cast as people
+from tests.support import cast as support_cast
 from worker.engine import runner
 
 CHECKS = [
@@ -39,7 +38,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-MAX_EXAMPLES = 8
+MAX_EXAMPLES_PER_OPERATION = 8
 SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBn2Uh7GkVjmUqjSDkP0nCq3xk1E5G7e6rYV5mW9uQxJ"
 ALTERNATIVE_FIELDS = {"key_id": "ssh_key_id", "group_id": "hypervisor_group_id", "location_id": "hypervisor_group_id"}
 ALTERNATIVE_FIELDS |= {
@@ -49,7 +48,7 @@ ALTERNATIVE_FIELDS |= {
 }
 
 
-def commit_and_run_tasks():
+def list_operations():
     for surface in ("user", "admin"):
         document = json.loads((ROOT / "api" / "openapi" / f"{surface}.json").read_text())
         for path, methods in document["paths"].items():
@@ -59,26 +58,26 @@ def commit_and_run_tasks():
 
 @pytest.fixture(scope="module")
 def documents(app):
-    """Both documents, read by the tool. Further fields in an answer fail here, though clients must bear them."""
-    found = {}
+    """Load both documents. Undocumented fields in answers fail here, although clients must ignore them."""
+    schemas = {}
     for surface in ("user", "admin"):
         document = json.loads(json.dumps(openapi_document(app, surface.upper())))
         for schema in document["components"]["schemas"].values():
             schema.setdefault("additionalProperties", False)
-        found[surface] = schemathesis.openapi.from_dict(document)
-    return found
+        schemas[surface] = schemathesis.openapi.from_dict(document)
+    return schemas
 
 
 @pytest.fixture(scope="module")
 def cast(shared_rolled_back_app):
-    found = shared_rolled_back_app.cast
-    rows = {name: session.merge(getattr(found, name)) for name in people.ROWS}
-    return people.Cast(**rows, tokens=dict(found.tokens))
+    original = shared_rolled_back_app.cast
+    rows = {name: session.merge(getattr(original, name)) for name in support_cast.ROWS}
+    return support_cast.Cast(**rows, tokens=dict(original.tokens))
 
 
 @pytest.fixture(scope="module")
 def ids(cast, documents):
-    """One id of every kind of thing that there is, the owner's where things have owners, by the name of its field."""
+    """Return one id of each table that has rows, by field name. Rows with an account belong to the owner."""
     instance = cast.instance()
     ssh_keys.create(cast.owner, name="laptop", public_key=SSH_PUBLIC_KEY)
     hook = {"url": "https://1.1.1.1/", "secret": "s" * 16, "event_kinds": ["*"]}
@@ -86,24 +85,24 @@ def ids(cast, documents):
     deploy, _ = instances.deploy(instance, account=cast.owner, actor="test", image_id=cast.image.id)
     session.commit()
     runner.run(deploy.id, "test-worker")
-    platform.update({name: 10**6 for name in vars(platform.get()) if name.startswith("rate_limit_")})
+    platform_settings.update({name: 10**6 for name in vars(platform_settings.get()) if name.startswith("rate_limit_")})
     session.commit()
-    found = {}
+    ids = {}
     for mapper in db.Model.registry.mappers:
         rows = db.select(mapper.class_)
         if "account_id" in mapper.columns:
             rows = rows.filter_by(account_id=cast.owner.id)
         row = session.scalars(rows.limit(1)).first()
         if row is not None and hasattr(row, "id"):
-            found[f"{mapper.local_table.name.removesuffix('s')}_id"] = row.id
-    found |= {"account_id": cast.owner.id, "instance_id": instance.id}
-    return found | {name: found[same] for name, same in ALTERNATIVE_FIELDS.items() if same in found}
+            ids[f"{mapper.local_table.name.removesuffix('s')}_id"] = row.id
+    ids |= {"account_id": cast.owner.id, "instance_id": instance.id}
+    return ids | {name: ids[same] for name, same in ALTERNATIVE_FIELDS.items() if same in ids}
 
 
 @pytest.fixture
 def isolated_api(shared_rolled_back_app, ids, monkeypatch):
-    """The product, for one operation: what it changes is undone. Each request begins anew, as in production. It knows
-    its address, and workers are there for who waits for them; the guest has finished booting. Every name is known."""
+    """Yield the WSGI application for one operation and roll back its changes. Queued calls run while a request waits
+    for a worker, guests have booted, and every host name resolves."""
     config, node = shared_rolled_back_app.extensions["config"], connect_simulated_node(shared_rolled_back_app)
     monkeypatch.setitem(
         shared_rolled_back_app.extensions, "config", replace(config, public_url="https://panel.example.com")
@@ -112,64 +111,64 @@ def isolated_api(shared_rolled_back_app, ids, monkeypatch):
     monkeypatch.setattr(url_policy, "resolve", lambda name: [ip_address("1.1.1.1")])
     monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
     session.remove()
-    before = db.engine.begin_nested()
+    savepoint = db.engine.begin_nested()
 
-    def answer(environ, start_response):
+    def handle_request(environ, start_response):
         vars(g).clear()
         session.expire_all()
         return shared_rolled_back_app(environ, start_response)
 
-    yield answer
+    yield handle_request
     session.remove()
-    before.rollback()
-    platform.invalidate()
+    savepoint.rollback()
+    platform_settings.invalidate()
 
 
-@pytest.mark.parametrize(("surface", "path", "method"), list(commit_and_run_tasks()))
-def test_answers_are_as_documented(isolated_api, documents, ids, cast, surface, path, method):
+@pytest.mark.parametrize(("surface", "path", "method"), list(list_operations()))
+def test_answers_match_the_openapi_document(isolated_api, documents, ids, cast, surface, path, method):
     who = "billing" if "/billing" in path else {"user": "owner"}.get(surface, "admin")
 
     documents[surface].app = isolated_api
     operation = documents[surface][path][method]
 
-    def ask(case):
+    def send(case):
         case.headers = {**(case.headers or {}), **cast.headers(who), "Accept-Encoding": "identity"}
         case.call_and_validate(checks=CHECKS)
 
-    ask(build_example(operation, ids))
+    send(build_example(operation, ids))
 
     @given(case=operation.as_strategy(), real=st.integers(0, 3))
     @settings(
-        max_examples=MAX_EXAMPLES,
+        max_examples=MAX_EXAMPLES_PER_OPERATION,
         derandomize=True,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    def ask_anything(case, real):
+    def send_generated(case, real):
         if real:
-            case.path_parameters = with_ids(case.path_parameters, ids)
-            case.body = with_ids(case.body, ids)
-        ask(case)
+            case.path_parameters = replace_ids(case.path_parameters, ids)
+            case.body = replace_ids(case.body, ids)
+        send(case)
 
-    ask_anything()
+    send_generated()
 
 
 def build_example(operation, ids):
-    """What the reference shows as the example, for things that exist."""
+    """Build the request from the documented examples, with ids of existing rows."""
     raw = operation.definition.raw
-    paths = {each["name"]: "x" for each in raw["parameters"] if each["in"] == "path"}
-    case = operation.Case(path_parameters=with_ids(paths, ids))
+    paths = {parameter["name"]: "x" for parameter in raw["parameters"] if parameter["in"] == "path"}
+    case = operation.Case(path_parameters=replace_ids(paths, ids))
     if "requestBody" in raw:
         name = raw["requestBody"]["content"]["application/json"]["schema"]["$ref"].split("/")[-1]
         fields = operation.schema.raw_schema["components"]["schemas"][name]["properties"]
         examples = {field: facts["example"] for field, facts in fields.items() if "example" in facts}
-        case.media_type, case.body = "application/json", with_ids(examples, ids)
+        case.media_type, case.body = "application/json", replace_ids(examples, ids)
     return case
 
 
-def with_ids(value, ids):
+def replace_ids(value, ids):
     if isinstance(value, dict):
-        known = {name: ids[name] for name, given in value.items() if name in ids and isinstance(given, str)}
-        return {name: with_ids(inner, ids) for name, inner in value.items()} | known
-    return [with_ids(each, ids) for each in value] if isinstance(value, list) else value
+        known = {name: ids[name] for name, old_id in value.items() if name in ids and isinstance(old_id, str)}
+        return {name: replace_ids(inner, ids) for name, inner in value.items()} | known
+    return [replace_ids(item, ids) for item in value] if isinstance(value, list) else value

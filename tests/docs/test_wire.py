@@ -1,4 +1,4 @@
-"""What holds for all operations of a surface: ids in paths, repeated requests, strict values, methods.
+"""Rules of all operations of a surface: ids in paths, repeated requests, strict values, methods.
 
 Acceptance A6, C9 to C11, F7, F8.
 """
@@ -14,23 +14,23 @@ from panel.schemas.credits import Amount
 from panel.schemas.image_captures import Truth
 from tests.test_architecture import SURFACES, find_operations
 
-NUMBERS = (Bool, Int, Number, QueryInt, Truth, Amount)
+STRICT_FIELDS = (Bool, Int, Number, QueryInt, Truth, Amount)
 
 
-def kinds(schema):
-    for each in schema.__subclasses__():
-        yield each
-        yield from kinds(each)
+def iter_subclasses(schema):
+    for subclass in schema.__subclasses__():
+        yield subclass
+        yield from iter_subclasses(subclass)
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_every_operation_has_a_description(app, surface):
-    """Requirement 11, acceptance A4: more than what every operation of its kind has in common."""
+def test_operations_have_their_own_description(app, surface):
+    """Requirement 11, acceptance A4: operations of operators have a paragraph of their own."""
     bare = []
     for _, _, operation in find_operations(app, surface):
         paragraphs = operation.get("description", "").split("\n\n")
         own = [
-            each for each in paragraphs if not each.startswith(("Token scope:", "Team members need", "Without `page`"))
+            text for text in paragraphs if not text.startswith(("Token scope:", "Team members need", "Without `page`"))
         ]
         if surface == "ADMIN" and not any(own):
             bare.append(operation["operationId"])
@@ -38,31 +38,31 @@ def test_every_operation_has_a_description(app, surface):
     assert bare == []
 
 
-def test_lists_of_operators_say_how_to_page(app):
+def test_admin_lists_document_pagination(app):
     """Acceptance C10."""
-    seen = 0
+    checked_operations = 0
     for _, _, operation in find_operations(app, "ADMIN"):
-        if any(each["name"] == "per_page" for each in operation["parameters"]):
+        if any(parameter["name"] == "per_page" for parameter in operation["parameters"]):
             assert "`meta.last_page`" in operation["description"], operation["operationId"]
-            seen += 1
-    assert seen > 30
+            checked_operations += 1
+    assert checked_operations > 30
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_a_documented_idempotency_key_may_be_refused(app, surface):
-    """Acceptance F7: 422 is documented wherever the header is."""
-    seen = 0
+def test_operations_with_idempotency_key_document_422(app, surface):
+    """Acceptance F7: operations with the header document status 422."""
+    checked_operations = 0
     for method, path, operation in find_operations(app, surface):
-        if any(each["name"] == "Idempotency-Key" for each in operation["parameters"]):
+        if any(parameter["name"] == "Idempotency-Key" for parameter in operation["parameters"]):
             assert "422" in operation["responses"], (method, path)
-            seen += 1
+            checked_operations += 1
         else:
             assert method == "GET" or (surface == "USER" and method != "POST"), (method, path)
-    assert seen > 50
+    assert checked_operations > 50
 
 
-def test_changes_by_operators_are_carried_out_once_for_a_key(api_as, cast):
-    """Acceptance C9: a key that is sent again with a PATCH gets the earlier answer and changes nothing."""
+def test_admin_patch_with_repeated_key_is_executed_once(api_as, cast):
+    """Acceptance C9: a PATCH with a repeated key gets the stored answer and changes nothing."""
     path = f"/api/v1/hypervisor/{cast.node.id}"
     send = lambda body, key: api_as("admin", "PATCH", path, json=body, headers={"Idempotency-Key": key})  # noqa: E731
     first = send({"maintenance": True}, "K")
@@ -75,9 +75,9 @@ def test_changes_by_operators_are_carried_out_once_for_a_key(api_as, cast):
     assert send({"maintenance": False}, "K").status_code == 422, "another request with this key"
 
 
-def test_a_delete_by_operators_is_carried_out_once_for_a_key(api_as, cast):
-    made = api_as("admin", "POST", "/api/v1/user-scripts", json={}).status_code  # there is no such operation
-    assert made == 405
+def test_admin_delete_with_repeated_key_is_executed_once(api_as, cast):
+    status = api_as("admin", "POST", "/api/v1/user-scripts", json={}).status_code  # not a documented operation
+    assert status == 405
     group = api_as("admin", "POST", "/api/v1/hypervisor/groups", json={"name": "away"}).json["data"]
     path = f"/api/v1/hypervisor/group/{group['id']}"
     for replayed in (None, "true"):
@@ -90,8 +90,8 @@ def test_a_delete_by_operators_is_carried_out_once_for_a_key(api_as, cast):
 @pytest.mark.parametrize(
     "path", ["backup-plans", "backup-storages", "nowhere", "1", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7"]
 )
-def test_a_word_is_no_id(api_as, who, path):
-    """Acceptance C11: an absent route is not taken for an unknown thing of the route beside it."""
+def test_unknown_admin_route_is_not_an_unknown_id(api_as, who, path):
+    """Acceptance C11: an unknown route is not treated as an unknown id of a neighbouring route."""
     answer = api_as(who, "GET", f"/api/v1/hypervisor/{path}")
     assert (answer.status_code, answer.json["message"]) == (404, "There is nothing at this address.")
     assert answer.json["success"] is False
@@ -105,29 +105,29 @@ def test_a_word_is_no_id(api_as, who, path):
         ("/api/instances", {"GET", "HEAD"}),
     ],
 )
-def test_options_lists_the_methods_of_the_path(api_as, path, methods):
+def test_options_lists_methods_of_path(api_as, path, methods):
     """Acceptance F8 (ST205)."""
     answer = api_as("admin", "OPTIONS", path)
     assert set(answer.headers["Allow"].split(", ")) - {"OPTIONS"} == methods
 
 
-def test_numbers_and_switches_in_bodies_and_queries_are_strict():
-    """Acceptance A6: no text for a number, no number for a switch, no digits but ASCII's."""
+def test_number_and_boolean_fields_are_strict():
+    """Acceptance A6: text is not a number, a number is not a boolean, and digits are ASCII."""
     api.import_resources()
-    loose = []
-    for schema in kinds(Schema):
+    lenient_fields = []
+    for schema in iter_subclasses(Schema):
         if issubclass(schema, In | PageQuery) and schema.__module__.startswith(("api", "panel")):
             for name, field in schema().fields.items():
-                found = field.inner if isinstance(field, fields.List) else field
-                number = isinstance(found, fields.Number | fields.Boolean) and not isinstance(found, NUMBERS)
-                query = issubclass(schema, PageQuery) and isinstance(found, fields.Boolean)
-                if number and not query and not getattr(found, "strict", False):
-                    loose.append(f"{schema.__name__}.{name}")
-    assert loose == []
+                value = field.inner if isinstance(field, fields.List) else field
+                is_number = isinstance(value, fields.Number | fields.Boolean) and not isinstance(value, STRICT_FIELDS)
+                is_query_flag = issubclass(schema, PageQuery) and isinstance(value, fields.Boolean)
+                if is_number and not is_query_flag and not getattr(value, "strict", False):
+                    lenient_fields.append(f"{schema.__name__}.{name}")
+    assert lenient_fields == []
 
 
 @pytest.mark.parametrize("value", ["٣", "3.0", " 3", "1_0", "+3", "", "0x3", "\uff11"])
-def test_page_sizes_are_ascii_digits(api_as, value):
+def test_page_parameters_accept_ascii_digits_only(api_as, value):
     """Acceptance A6."""
     for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
         for name in ("page", "per_page"):
@@ -136,7 +136,7 @@ def test_page_sizes_are_ascii_digits(api_as, value):
 
 
 @pytest.mark.parametrize("amount", ["10", "12.50", True, None, [10]])
-def test_amounts_are_numbers(api_as, cast, amount):
+def test_credit_amounts_must_be_numbers(api_as, cast, amount):
     """BIL-06, acceptance A6."""
     for who, path, body in (
         ("admin", "/api/v1/cloud-service/credits", {"user_id": cast.owner.id}),
@@ -151,15 +151,15 @@ def test_amounts_are_numbers(api_as, cast, amount):
 
 
 @pytest.mark.parametrize("path", ["/API/v1/users", "/Api/instances", "/nowhere", "/instances/0199"])
-def test_failures_for_programs_outside_of_the_apis(api_as, path):
-    """Acceptance A6: a program gets `success: false` wherever it asks."""
+def test_errors_outside_of_the_apis_are_json_on_request(api_as, path):
+    """Acceptance A6: a client that accepts JSON gets `success: false` at every address."""
     answer = api_as("nobody", "GET", path, headers={"Accept": "application/json"})
     assert answer.status_code in (401, 404)
     assert answer.json["success"] is False
     assert answer.json["message"]
 
 
-def test_a_window_is_not_reset_later_than_it_ends(api_as):
+def test_rate_limit_reset_is_within_the_window(api_as):
     """Acceptance A6: `RateLimit-Reset` of a fresh window of 60 seconds is at most 60."""
     answer = api_as("owner", "GET", "/api/instances")
     assert 0 < int(answer.headers["RateLimit-Reset"]) <= 60
@@ -178,8 +178,8 @@ def test_a_window_is_not_reset_later_than_it_ends(api_as):
         ("/api/user-scripts", {"content": "#!/bin/sh", "type": "bash"}),
     ],
 )
-def test_names_show_something(api_as, path, body):
-    """Acceptance A6: no name of spaces alone."""
+def test_names_require_visible_characters(api_as, path, body):
+    """Acceptance A6: names have visible characters and no control characters."""
     for name in ("   ", "a\u202eb"):
         answer = api_as("owner", "POST", path, json={**body, "name": name})
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["name"]), answer.text
