@@ -1,4 +1,4 @@
-"""What holds for every page: who gets in, what is refused, what the browser is told."""
+"""Rules of every page: permissions, refusals, security headers and well-formed HTML."""
 
 import json
 import re
@@ -16,17 +16,17 @@ from panel.services import dashboard, platform_search, settings
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 AREAS = (CUSTOMER_PAGES, OPERATOR_PAGES)
 UNLISTED_PAGES = {"admin_image_browser.index", "admin_orphans.index"}
-"""Lists that another page leads to."""
+"""List pages that are linked from another page instead of the navigation."""
 PARTIAL_HEADERS = {"HX-Request": "true", "HX-Request-Type": "partial"}
 
 
-def page_addresses(app, method, prefix="/"):
-    """The addresses of every page that takes the method."""
+def find_page_addresses(app, method, prefix="/"):
+    """Yield (address, permission) of every page that accepts the method."""
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
         if hasattr(view, "permission") and method in rule.methods and rule.rule.startswith(prefix):
-            chosen = re.sub(r"<any\((\w+)[^)]*\):\w+>", r"\1", rule.rule)
-            yield re.sub(r"<(\w+:)?\w+>", UNKNOWN_ID, chosen), view.permission
+            path = re.sub(r"<any\((\w+)[^)]*\):\w+>", r"\1", rule.rule)
+            yield re.sub(r"<(\w+:)?\w+>", UNKNOWN_ID, path), view.permission
 
 
 def test_every_page_names_a_permission(app):
@@ -74,19 +74,19 @@ def test_every_list_page_is_in_the_navigation(app):
     assert lists - named == UNLISTED_PAGES
 
 
-def test_nobody_is_sent_to_sign_in(app, browser_as):
-    asked = 0
+def test_anonymous_requests_redirect_to_sign_in(app, browser_as):
+    answers = 0
     for method in ("GET", "POST"):
-        for address, permission in page_addresses(app, method):
+        for address, permission in find_page_addresses(app, method):
             if permission != permissions.PUBLIC:
                 answer = browser_as().open(address, method=method)
                 assert answer.status_code == 303, address
                 assert answer.headers["Location"].startswith("/sign-in"), address
-                asked += 1
-    assert asked > 20
+                answers += 1
+    assert answers > 20
 
 
-def test_after_signing_in_people_are_where_they_wanted_to_be(browser_as):
+def test_sign_in_redirect_keeps_requested_page(browser_as):
     assert (
         browser_as().get("/instances?state=running").headers["Location"] == "/sign-in?next=/instances?state%3Drunning"
     )
@@ -104,16 +104,16 @@ def test_after_signing_in_people_are_where_they_wanted_to_be(browser_as):
         {},
     ],
 )
-def test_other_sites_cannot_act(app, browser_as, headers):
+def test_cross_site_posts_are_refused(app, browser_as, headers):
     browser = browser_as("owner")
     del browser.environ_base["HTTP_SEC_FETCH_SITE"]
-    for address, _ in page_addresses(app, "POST"):
+    for address, _ in find_page_addresses(app, "POST"):
         answer = browser.post(address, headers=headers)
         assert answer.status_code == 400, address
         assert "not sent from a page of this panel" in answer.text
 
 
-def test_a_browser_that_only_names_the_origin_can_act(browser_as, cast):
+def test_post_with_own_origin_header_is_accepted(browser_as, cast):
     browser = browser_as("owner")
     del browser.environ_base["HTTP_SEC_FETCH_SITE"]
     answer = browser.post("/profile", data={"timezone": "Asia/Tokyo"}, headers={"Origin": "http://localhost"})
@@ -121,41 +121,41 @@ def test_a_browser_that_only_names_the_origin_can_act(browser_as, cast):
     assert cast.owner.timezone == "Asia/Tokyo"
 
 
-def test_a_suspended_account_can_look_and_not_act(app, browser_as, cast):
+def test_suspended_account_cannot_post(app, browser_as, cast):
     cast.owner.suspended_at = clock.now()
     session.commit()
     browser = browser_as("owner")
     assert "Your account is suspended" in browser.get("/").text
-    for address, permission in page_addresses(app, "POST"):
+    for address, permission in find_page_addresses(app, "POST"):
         if permission.endswith(":write") and not permission.startswith("admin:"):
             answer = browser.post(address)
             assert answer.status_code == 403, address
             assert permission in answer.text
 
 
-def test_a_suspended_operator_sees_nothing_of_the_platform(app, browser_as, cast):
-    """Whoever may not act for the platform any more has no business with its customers either."""
+def test_suspended_operator_cannot_open_admin_pages(app, browser_as, cast):
+    """A suspended operator may not read the admin pages either."""
     cast.admin.suspended_at = clock.now()
     session.commit()
     browser = browser_as("admin")
     assert browser.get("/").status_code == 200
-    for address, permission in page_addresses(app, "GET"):
+    for address, permission in find_page_addresses(app, "GET"):
         if permission.startswith("admin:"):
             answer = browser.get(address)
             assert (answer.status_code, "account is suspended" in answer.text) == (403, True), address
 
 
-def test_operations_are_closed_to_customers(app, browser_as):
+def test_customers_cannot_open_admin_pages(app, browser_as):
     browser = browser_as("owner")
     for method in ("GET", "POST"):
-        for address, permission in page_addresses(app, method):
+        for address, permission in find_page_addresses(app, method):
             if permission.startswith("admin:"):
                 answer = browser.open(address, method=method)
                 assert answer.status_code == 403, address
                 assert permission in answer.text
 
 
-def test_pages_are_sealed(browser_as):
+def test_pages_have_security_headers_and_no_inline_scripts(browser_as):
     answer = browser_as("owner").get("/")
     policy = answer.headers["Content-Security-Policy"]
     nonce = re.search(r"script-src 'nonce-([^']+)'", policy)[1]
@@ -173,7 +173,7 @@ def test_pages_are_sealed(browser_as):
     assert nonce not in browser_as("owner").get("/").text
 
 
-def test_assets_are_kept_for_ever_and_nothing_else_is_served(browser_as):
+def test_static_assets_are_immutable_and_other_files_are_not_served(browser_as):
     address = re.search(r'href="(/static/[^"]+/app\.css)"', browser_as().get("/sign-in").text)[1]
     answer = browser_as().get(address)
     assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
@@ -185,7 +185,7 @@ def test_assets_are_kept_for_ever_and_nothing_else_is_served(browser_as):
         assert browser_as().get(f"/static/0/{name}").status_code == 404
 
 
-def test_a_page_that_is_not_there_offers_search_and_the_way_back(browser_as):
+def test_unknown_page_offers_search_and_overview_link(browser_as):
     answer = browser_as("owner").get("/nothing")
     assert answer.status_code == 404
     assert 'action="/search"' in answer.text
@@ -193,7 +193,7 @@ def test_a_page_that_is_not_there_offers_search_and_the_way_back(browser_as):
     assert browser_as().get("/nothing").status_code == 404
 
 
-def test_a_crash_names_the_request(app, browser_as, monkeypatch):
+def test_crash_page_shows_request_id(app, browser_as, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError("the database's secret")
 
@@ -204,7 +204,7 @@ def test_a_crash_names_the_request(app, browser_as, monkeypatch):
     assert "secret" not in answer.text
 
 
-def test_a_failure_of_a_part_is_a_message_beside_the_page(browser_as):
+def test_error_of_partial_request_is_a_toast(browser_as):
     answer = browser_as("owner").get(f"/instances/{UNKNOWN_ID}", headers=PARTIAL_HEADERS)
     assert answer.status_code == 404
     assert answer.headers["HX-Reswap"] == "none"
@@ -213,7 +213,7 @@ def test_a_failure_of_a_part_is_a_message_beside_the_page(browser_as):
 
 
 @pytest.mark.parametrize("address", ["/", "/instances", "/tasks", "/activity", "/ssh-keys", "/profile"])
-def test_a_part_is_a_block_of_the_page(browser_as, address):
+def test_partial_answer_is_a_block_of_the_page(browser_as, address):
     whole, part = browser_as("owner").get(address), browser_as("owner").get(address, headers=PARTIAL_HEADERS)
     assert whole.text.startswith("<!doctype html>")
     assert "<html" not in part.text
@@ -221,7 +221,7 @@ def test_a_part_is_a_block_of_the_page(browser_as, address):
 
 
 class HtmlOutline(HTMLParser):
-    """Whether every element is closed where it must be, and every id is there once."""
+    """Parser that checks that elements are closed in order, and collects all ids."""
 
     VOID = {"meta", "link", "input", "br", "hr", "img"}
 
@@ -266,10 +266,10 @@ def test_pages_are_well_formed(browser_as, cast, address):
         assert "<b>&" not in answer.text
 
 
-def test_search_finds_own_things_only(browser_as, cast):
-    made = cast.instance(display_name="Shop front")
-    assert made.id in browser_as("owner").get("/search?q=shop").text
-    assert made.id not in browser_as("outsider").get("/search?q=shop").text
+def test_search_finds_own_resources_only(browser_as, cast):
+    instance = cast.instance(display_name="Shop front")
+    assert instance.id in browser_as("owner").get("/search?q=shop").text
+    assert instance.id not in browser_as("outsider").get("/search?q=shop").text
     assert "/profile" in browser_as("owner").get("/search?q=prof", headers=PARTIAL_HEADERS).text
     assert "No results" in browser_as("owner").get("/search?q=zzzz").text
 
@@ -288,8 +288,8 @@ LIST_PAGE_PERMISSIONS = {
 
 
 @pytest.mark.parametrize("address", LIST_PAGE_PERMISSIONS)
-def test_who_may_only_look_sees_in_an_empty_list_what_is_needed_to_add(browser_as, address):
-    """In the page and in the part: as the first thing, and again where the list would be."""
+def test_empty_list_names_permission_required_to_add(browser_as, address):
+    """The whole page has the disabled button twice: in the title, and in place of the list. The partial has it once."""
     settings.update({"billing_enabled": True})  # volumes are offered
     whole, part = (
         browser_as("viewer").get(address).text,

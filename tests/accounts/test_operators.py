@@ -9,7 +9,7 @@ from panel.models import Account
 from panel.services import accounts
 from tests.support.cast import PASSWORD
 from tests.support.link_crawler import crawl_pages, is_own_link
-from tests.test_pages import page_addresses as list_page_addresses
+from tests.test_pages import find_page_addresses
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def sign_in_operator(cast, browser_as):
 def test_admin_pages_check_operator_role(app, sign_in_operator, role):
     browser, tried = sign_in_operator(role), 0
     for method in ("GET", "POST"):
-        for address, permission in list_page_addresses(app, method, "/admin"):
+        for address, permission in find_page_addresses(app, method, "/admin"):
             answer = browser.open(address, method=method)
             may = permission in (permissions.ANY_ADMIN, *permissions.OPERATOR_ROLES[role])
             assert (answer.status_code != 403) == may, (method, address, permission)

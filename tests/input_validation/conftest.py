@@ -1,4 +1,4 @@
-"""Every operation is open here: with billing off, those that cost something would say only that."""
+"""Enable billing: without it, operations of billed resources return only an error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The rules of specification 7.3 and 8 for every field that they concern, found in the documents themselves."""
+"""The rules of specification 7.3 and 8 for all fields that the OpenAPI documents list."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from tests.test_architecture import find_operations
 
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 CALLER_BY_SURFACE = {"USER": "owner", "ADMIN": "admin"}
-HOSTNAMES = re.compile(r"(.*_)?(hostname|fqdn|domain)")
-WRONG_NAMES = [
+HOSTNAME_FIELD_PATTERN = re.compile(r"(.*_)?(hostname|fqdn|domain)")
+INVALID_HOSTNAMES = [
     "-a",
     "a-",
     "a--b",
@@ -29,89 +29,88 @@ WRONG_NAMES = [
 ]
 
 
-def caller_of(who, path):
+def find_caller(who, path):
     return "billing" if "/billing/" in path else who
 
 
 @pytest.fixture
-def bodies(app, api_as, cast, unlimited):
-    """Every operation with a body: how to send it one, and the fields of the body as the documents have them. Ids of
-    instances are those of one that is there, so that no 404 comes first."""
+def body_senders(app, api_as, cast, unlimited):
+    """Return (function that sends a body, documented fields) of every operation with a body. Paths contain the id of an
+    existing instance, so that the answer is not a 404."""
     instance = cast.instance().id
 
-    def found():
+    def iter_operations():
         for surface, who in CALLER_BY_SURFACE.items():
             schemas = openapi_document(app, surface)["components"]["schemas"]
             for method, path, operation in find_operations(app, surface):
                 content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
                 fields = schemas.get(content.get("schema", {}).get("$ref", "").rpartition("/")[2], {})
                 if fields:
-                    caller = caller_of(who, path)
+                    caller = find_caller(who, path)
                     where = fill_path(path.replace("{instance_id}", instance), UNKNOWN_ID)
-                    yield sender(caller, method, where), fields.get("properties", {})
+                    yield make_sender(caller, method, where), fields.get("properties", {})
 
-    def sender(who, method, path):
+    def make_sender(who, method, path):
         return lambda **body: (f"{method} {path}", api_as(who, method, path, data=json.dumps(body)))
 
-    return list(found())
+    return list(iter_operations())
 
 
-def is_field_named(said, name):
-    """The answer refuses this field by its name."""
-    what, answer = said
-    assert answer.status_code == 422, (what, name, answer.status, answer.text)
-    assert any(field == name or field.startswith(f"{name}.") for field in answer.json["errors"]), (what, answer.text)
+def assert_field_error(response, name):
+    """Check that the answer is a 422 with an error at this field, and return it."""
+    request, answer = response
+    assert answer.status_code == 422, (request, name, answer.status, answer.text)
+    assert any(field == name or field.startswith(f"{name}.") for field in answer.json["errors"]), (request, answer.text)
     return answer
 
 
-def test_booleans_are_strict(bodies):
+def test_boolean_fields_are_strict(body_senders):
     """ERR-07"""
-    asked = 0
-    for send, fields in bodies:
+    requests = 0
+    for send, fields in body_senders:
         for name, facts in fields.items():
-            lenient = name == "cloudinit" and "instance_id" in fields  # clients of captured images send it as a text
+            lenient = name == "cloudinit" and "instance_id" in fields  # clients of captured images send it as text
             if "boolean" in facts.get("type", ()) and not facts.get("readOnly") and not lenient:
                 for value in ("true", "false", 1, 0, "", "yes", [True], {}):
-                    is_field_named(send(**{name: value}), name)
-                    asked += 1
-    assert asked > 50
+                    assert_field_error(send(**{name: value}), name)
+                    requests += 1
+    assert requests > 50
 
 
-def test_hostnames_are_checked_by_one_rule(bodies):
+def test_hostname_fields_share_one_rule(body_senders):
     """ERR-05, LIM-04 to LIM-07, LIM-09"""
-    asked = 0
-    for send, fields in bodies:
+    requests = 0
+    for send, fields in body_senders:
         for name in fields:
-            if HOSTNAMES.fullmatch(name):
+            if HOSTNAME_FIELD_PATTERN.fullmatch(name):
                 unchanged = "leaves it unchanged" in fields[name]["description"]
-                for value in WRONG_NAMES:
+                for value in INVALID_HOSTNAMES:
                     if value == "" and unchanged:
                         continue
-                    answer = is_field_named(send(**{name: value}), name)
+                    answer = assert_field_error(send(**{name: value}), name)
                     assert "must be a valid hostname" in answer.json["errors"][name][0]
-                    asked += 1
-    assert asked > 3 * len(WRONG_NAMES)
+                    requests += 1
+    assert requests > 3 * len(INVALID_HOSTNAMES)
 
 
-def test_a_word_that_is_none_of_the_allowed(bodies):
-    """`vnc_keymap` and the like."""
+def test_unknown_enum_values_are_refused(body_senders):
     seen = set()
-    for send, fields in bodies:
+    for send, fields in body_senders:
         for name, facts in fields.items():
             if "enum" in facts and not facts.get("readOnly"):
-                is_field_named(send(**{name: "nosuch"}), name)
+                assert_field_error(send(**{name: "nosuch"}), name)
                 seen.add(name)
     assert "vnc_keymap" in seen
 
 
-def test_keys_that_are_not_known(bodies):
+def test_unknown_keys_are_refused(body_senders):
     """OP-20"""
-    for send, _ in bodies:
-        is_field_named(send(nosuch=1), "nosuch")
+    for send, _ in body_senders:
+        assert_field_error(send(nosuch=1), "nosuch")
 
 
-def test_filters_that_are_none(app, api_as, unlimited):
-    """ERR-06, OP-15: never an empty list that looks like an answer, and never a 400."""
+def test_invalid_filters_are_refused(app, api_as, unlimited):
+    """ERR-06, OP-15: an invalid filter is neither ignored nor answered with 400."""
     seen = set()
     for surface, who in CALLER_BY_SURFACE.items():
         for method, path, operation in find_operations(app, surface):
@@ -123,7 +122,7 @@ def test_filters_that_are_none(app, api_as, unlimited):
                     continue
                 for value in ("nosuch", "%00", "-", "9" * 30):
                     name = parameter["name"]
-                    answer = api_as(caller_of(who, path), method, fill_path(f"{path}?{name}={value}", UNKNOWN_ID))
+                    answer = api_as(find_caller(who, path), method, fill_path(f"{path}?{name}={value}", UNKNOWN_ID))
                     assert answer.status_code in ((422,) if value == "%00" else (404, 422)), (
                         path,
                         name,

@@ -1,4 +1,4 @@
-"""Names that people give: one field for all of them (acceptance E11, A6)."""
+"""All names and labels use the field class `Name` (acceptance E11, A6)."""
 
 import pytest
 from marshmallow import ValidationError
@@ -43,7 +43,7 @@ NAME_FIELDS = [
     (volumes.VolumePlanIn, "name"),
     (volumes.VolumePlanGroupIn, "display_name"),
 ]
-UNUSABLE = [
+INVALID_NAMES = [
     " ",
     "   ",
     "\u00a0",
@@ -60,20 +60,20 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("schema", "field"), NAME_FIELDS, ids=lambda value: getattr(value, "__name__", value))
-def test_a_name_shows_something_and_leaves_the_text_around_it_alone(schema, field):
-    """Acceptance E11: no blank names, no control and direction characters; spaces at the ends do not count."""
-    found = schema().load_fields[field]
-    assert isinstance(found, Name)
-    for value in UNUSABLE:
+def test_name_fields_refuse_invisible_and_control_characters(schema, field):
+    """Acceptance E11: no blank names, no control and direction characters; surrounding spaces are removed."""
+    name_field = schema().load_fields[field]
+    assert isinstance(name_field, Name)
+    for value in INVALID_NAMES:
         with pytest.raises(ValidationError):
-            found.deserialize(value)
-    assert found.deserialize("  Shop front ") == "Shop front"
+            name_field.deserialize(value)
+    assert name_field.deserialize("  Shop front ") == "Shop front"
     for value in ("ä", "日本", "مرحبا", "🦊", "👩\u200d💻", "#1"):
-        assert found.deserialize(value) == value
+        assert name_field.deserialize(value) == value
 
 
 @pytest.mark.parametrize("value", ["\u202eevil", " "])
-def test_the_label_of_an_instance(api_as, cast, value):
+def test_instance_label_refuses_invisible_characters(api_as, cast, value):
     """Acceptance E11."""
     path = f"/api/instance/{cast.instance().id}"
     answer = api_as("owner", "PATCH", path, json={"display_name": value})

@@ -1,24 +1,24 @@
-"""Pages, sent what nobody should send: a page that says so, and never a fault of ours."""
+"""Malformed requests to pages are answered without a 5xx status."""
 
 import pytest
 
 from tests.support import link_crawler, malformed_input
-from tests.test_pages import PARTIAL_HEADERS, UNKNOWN_ID, page_addresses
+from tests.test_pages import PARTIAL_HEADERS, UNKNOWN_ID, find_page_addresses
 
-VALUES = ["", "\0", "\n", "\u202e\uffff", "🦊" * 300, "x" * 100_000, "9" * 400, "-1", "1e999", UNKNOWN_ID]
-FORM = "application/x-www-form-urlencoded"
-BODIES = [
-    (b"\xff\xfe=\xff", FORM),
-    (b"%ff%00=%00&&==&%zz", FORM),
-    (b"a=" + b"b" * 600_000, FORM),
-    (b"&".join(b"a=%d" % number for number in range(3000)), FORM),
+MALFORMED_VALUES = ["", "\0", "\n", "\u202e\uffff", "🦊" * 300, "x" * 100_000, "9" * 400, "-1", "1e999", UNKNOWN_ID]
+FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"
+MALFORMED_BODIES = [
+    (b"\xff\xfe=\xff", FORM_CONTENT_TYPE),
+    (b"%ff%00=%00&&==&%zz", FORM_CONTENT_TYPE),
+    (b"a=" + b"b" * 600_000, FORM_CONTENT_TYPE),
+    (b"&".join(b"a=%d" % number for number in range(3000)), FORM_CONTENT_TYPE),
     (b'{"email": "a"}', "application/json"),
     (b"\x00" * 100, "application/octet-stream"),
     (b"no boundary", "multipart/form-data"),
     (b"--x\r\nContent-Disposition: form-data; name=\xff\r\n\r\n\x00\r\n--x--", "multipart/form-data; boundary=x"),
     (b"--x\r\nbroken", "multipart/form-data; boundary=x"),
     (b"--x\r\n" + b"A: b\r\n" * 3000, "multipart/form-data; boundary=x"),
-    (b"a=1", FORM + "; charset=nosuch"),
+    (b"a=1", FORM_CONTENT_TYPE + "; charset=nosuch"),
 ]
 
 
@@ -27,14 +27,14 @@ def assert_refused(answer, *statuses):
 
 
 @pytest.fixture
-def cast_with_resources(cast):
-    """Something to look at."""
+def start_pages(cast):
+    """Create an instance. Return (role, first page) of both areas."""
     cast.instance(display_name="a")
     return ("owner", "/"), ("admin", "/admin")
 
 
-def test_odd_queries(browser_as, cast_with_resources):
-    for who, start in cast_with_resources:
+def test_malformed_page_queries_never_cause_5xx(browser_as, start_pages):
+    for who, start in start_pages:
         browser = browser_as(who)
         paths = [path.partition("?")[0] for path, _ in link_crawler.crawl_pages(browser, start)]
         assert len(paths) > 5
@@ -44,42 +44,42 @@ def test_odd_queries(browser_as, cast_with_resources):
 
 
 @pytest.mark.parametrize("value", malformed_input.MALFORMED_IDS[::2], ids=lambda value: value[:12])
-def test_odd_ids(app, browser_as, value):
-    asked = 0
+def test_malformed_page_ids_never_cause_5xx(app, browser_as, value):
+    requests = 0
     for who in ("owner", "admin"):
         browser = browser_as(who)
         for method in ("GET", "POST"):
-            for address, _ in page_addresses(app, method):
+            for address, _ in find_page_addresses(app, method):
                 if UNKNOWN_ID in address:
                     answer = browser.open(address.replace(UNKNOWN_ID, value), method=method)
                     assert_refused(answer, 303, 400, 403, 404, 405, 422)
-                    asked += 1
-    assert asked > 50
+                    requests += 1
+    assert requests > 50
 
 
-def test_odd_values_in_every_field(browser_as, cast_with_resources):
-    """Each field of each form that a person can find, the others as the page fills them in; as a page and as a part."""
-    tried = 0
-    for who, start in cast_with_resources:
+def test_malformed_form_values_never_cause_5xx(browser_as, start_pages):
+    """Send each form that links reach, with one malformed field at a time, as whole page and as partial request."""
+    requests = 0
+    for who, start in start_pages:
         for path, answer in list(link_crawler.crawl_pages(browser_as(who), start)):
             for method, to, known, names in link_crawler.find_forms(path, answer):
-                browser = browser_as(who)  # signed in again, whatever the last form did
+                browser = browser_as(who)  # a new session, because the last form may have ended the old one
                 for name in names if not set(names) & {"password", "current_password"} else ():
-                    for value in VALUES[tried % 5 :: 5]:
+                    for value in MALFORMED_VALUES[requests % 5 :: 5]:
                         sent = known | {name: value}
                         options = {"data": sent} if method == "POST" else {"query_string": sent}
                         answer = browser.open(
-                            to, method=method, headers=PARTIAL_HEADERS if tried % 2 else {}, **options
+                            to, method=method, headers=PARTIAL_HEADERS if requests % 2 else {}, **options
                         )
                         assert_refused(answer, 200, 303, 400, 404, 409, 413, 422)
-                        tried += 1
-    assert tried > 200
+                        requests += 1
+    assert requests > 200
 
 
-@pytest.mark.parametrize(("body", "kind"), BODIES, ids=lambda value: repr(value[:24]))
-def test_odd_bodies(app, browser_as, body, kind):
+@pytest.mark.parametrize(("body", "content_type"), MALFORMED_BODIES, ids=lambda value: repr(value[:24]))
+def test_malformed_form_bodies_never_cause_5xx(app, browser_as, body, content_type):
     browsers = [browser_as("owner"), browser_as("admin")]
-    for address, _ in page_addresses(app, "POST"):
+    for address, _ in find_page_addresses(app, "POST"):
         for browser in browsers:
-            answer = browser.post(address, data=body, content_type=kind)
+            answer = browser.post(address, data=body, content_type=content_type)
             assert_refused(answer, 200, 303, 400, 401, 403, 404, 405, 409, 413, 415, 422)

@@ -1,4 +1,4 @@
-"""Ids in bodies name something that is there, or the body is refused under their field (acceptance E9)."""
+"""Unknown ids in bodies are refused with an error at their field (acceptance E9)."""
 
 import pytest
 
@@ -12,9 +12,9 @@ PACK = {"name": "p", "cpu_cores": 1, "ram": 512, "storage": 1}
 PLAN = {"name": "p", "cpu_cores": 1, "ram": 512, "storage": 1}
 VOLUME = {"name": "v", "volume_plan_id": "{volume_plan}", "hypervisor_group_id": "{group}"}
 INSTANCE = {"location_id": "{group}", "plan_id": "{plan}"}
-ORDERED = {**INSTANCE, "user_id": "{owner}"}
+ORDER = {**INSTANCE, "user_id": "{owner}"}
 SUBNET = {"name": "s", "cidr": "198.51.100.0/29", "gateway": "198.51.100.1"}
-BODIES = [
+REQUESTS = [
     ("owner", "POST", "/api/cloud-service/instances", {**INSTANCE, "location_id": UNKNOWN_ID}),
     ("owner", "POST", "/api/cloud-service/instances", {**INSTANCE, "plan_id": UNKNOWN_ID}),
     ("owner", "POST", "/api/images", {"name": "i", "instance_id": UNKNOWN_ID}),
@@ -30,9 +30,9 @@ BODIES = [
     ("owner", "POST", "/api/security-group/{security_group}/rules", {**RULE, "ip_set_id": UNKNOWN_ID}),
     ("owner", "POST", "/api/security-group/{security_group}/attach-instances", {"instance_ids": [UNKNOWN_ID]}),
     ("owner", "POST", "/api/team/subusers/invite", {"email": "new@example.com", "role_id": UNKNOWN_ID}),
-    ("billing", "POST", "/api/v1/billing/instances", {**ORDERED, "user_id": UNKNOWN_ID}),
-    ("billing", "POST", "/api/v1/billing/instances", {**ORDERED, "image_id": UNKNOWN_ID}),
-    ("billing", "POST", "/api/v1/billing/instances", {**ORDERED, "plan_id": UNKNOWN_ID}),
+    ("billing", "POST", "/api/v1/billing/instances", {**ORDER, "user_id": UNKNOWN_ID}),
+    ("billing", "POST", "/api/v1/billing/instances", {**ORDER, "image_id": UNKNOWN_ID}),
+    ("billing", "POST", "/api/v1/billing/instances", {**ORDER, "plan_id": UNKNOWN_ID}),
     ("admin", "POST", "/api/v1/cloud-service/credits", {"amount": 1, "user_id": UNKNOWN_ID}),
     ("admin", "POST", "/api/v1/cloud-service/plan-groups", {"name": "g", "hypervisor_groups": [UNKNOWN_ID]}),
     ("admin", "PATCH", "/api/v1/cloud-service/plan-group/{plan_group}", {"hypervisor_groups": [UNKNOWN_ID]}),
@@ -47,9 +47,9 @@ BODIES = [
     ("admin", "POST", "/api/v1/instance/plans", {**PLAN, "plan_group_id": UNKNOWN_ID}),
     ("admin", "PATCH", "/api/v1/instance/plan/{plan}", {"plan_group_id": UNKNOWN_ID}),
     ("admin", "POST", "/api/v1/instance/{instance}/assign-user", {"user_id": UNKNOWN_ID}),
-    ("admin", "POST", "/api/v1/instances", {**ORDERED, "user_id": UNKNOWN_ID}),
-    ("admin", "POST", "/api/v1/instances", {**ORDERED, "hypervisor_id": UNKNOWN_ID}),
-    ("admin", "POST", "/api/v1/instances", {**ORDERED, "iso_id": UNKNOWN_ID}),
+    ("admin", "POST", "/api/v1/instances", {**ORDER, "user_id": UNKNOWN_ID}),
+    ("admin", "POST", "/api/v1/instances", {**ORDER, "hypervisor_id": UNKNOWN_ID}),
+    ("admin", "POST", "/api/v1/instances", {**ORDER, "iso_id": UNKNOWN_ID}),
     ("admin", "POST", "/api/v1/ip-sets", {"name": "s", "ip_version": "ipv4", "user_id": UNKNOWN_ID}),
     ("admin", "POST", "/api/v1/migrations", {"instance_id": UNKNOWN_ID}),
     ("admin", "POST", "/api/v1/security-groups", {"name": "s", "user_id": UNKNOWN_ID}),
@@ -64,13 +64,13 @@ BODIES = [
 
 @pytest.fixture
 def known_ids(api_as, cast):
-    """Ids that the bodies and paths name."""
+    """Return the ids for the placeholders in bodies and paths."""
     settings.update({"billing_enabled": True})
     group = volume_plans.create_group(name="ssd")
     volume_plan = volume_plans.create(group, name="1", size=1, price=1)
     pack = resource_packs.create(user_id=cast.owner.id, name="p", cpu_cores=1, ram=512, storage=1)
     session.commit()
-    made = api_as("owner", "POST", "/api/security-groups", json={"name": "web"}).json
+    group_body = api_as("owner", "POST", "/api/security-groups", json={"name": "web"}).json
     return {
         "instance": cast.instance().id,
         "image": cast.image.id,
@@ -81,19 +81,21 @@ def known_ids(api_as, cast):
         "hypervisor": session.query(Hypervisor).first().id,
         "volume_plan": volume_plan.id,
         "pack": pack.id,
-        "security_group": (made.get("security_group") or made)["id"],
+        "security_group": (group_body.get("security_group") or group_body)["id"],
     }
 
 
-def test_an_unknown_id_is_refused_under_its_field(api_as, known_ids, unlimited):
-    wrong = []
-    for who, method, path, body in BODIES:
+def test_unknown_id_in_body_is_a_field_error(api_as, known_ids, unlimited):
+    failures = []
+    for who, method, path, body in REQUESTS:
         if path.endswith("assign-resource"):
             body = {**body, "project_id": UNKNOWN_ID}
         field = next(name for name, value in body.items() if value in (UNKNOWN_ID, [UNKNOWN_ID]))
-        sent = {name: value.format(**known_ids) if isinstance(value, str) else value for name, value in body.items()}
-        answer = api_as(who, method, path.format(**known_ids), json=sent)
+        request_body = {
+            name: value.format(**known_ids) if isinstance(value, str) else value for name, value in body.items()
+        }
+        answer = api_as(who, method, path.format(**known_ids), json=request_body)
         if answer.status_code != 422 or list(answer.json["errors"]) != [field]:
-            wrong.append((method, path, field, answer.status_code, answer.json))
+            failures.append((method, path, field, answer.status_code, answer.json))
         session.rollback()
-    assert wrong == []
+    assert failures == []
