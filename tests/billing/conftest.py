@@ -1,4 +1,4 @@
-"""Billing switched on, and a clock that tests move."""
+"""Fixtures of the billing tests: billing enabled, and a clock that tests set."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from panel.services import settings
 
 @pytest.fixture
 def billing_enabled(rolled_back_app):
-    """Customers are charged."""
+    """Enable billing until the end of the test."""
     session.merge(Setting(name="billing_enabled", value=True))
     session.commit()
     settings.invalidate()
@@ -20,5 +20,5 @@ def billing_enabled(rolled_back_app):
 
 @pytest.fixture
 def set_clock(monkeypatch):
-    """Sets the clock."""
+    """Return a function that sets the clock of the panel."""
     return lambda moment: monkeypatch.setattr(clock, "now", lambda: moment)

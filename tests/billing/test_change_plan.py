@@ -1,4 +1,4 @@
-"""A billing system moves what it sells to another plan."""
+"""Change of an instance's plan through the billing API."""
 
 import pytest
 
@@ -9,31 +9,31 @@ from panel.services import catalog
 
 @pytest.fixture
 def larger_plan(cast):
-    made = catalog.create_plan(cast.plan.group, name="L", cpu_cores=2, ram=1024, storage=20, price=8)
+    plan = catalog.create_plan(cast.plan.group, name="L", cpu_cores=2, ram=1024, storage=20, price=8)
     session.commit()
-    return made
+    return plan
 
 
 @pytest.fixture
 def sold_instance(cast):
-    made = cast.instance(billing_mode="external")
-    made.deployed = True
+    instance = cast.instance(billing_mode="external")
+    instance.deployed = True
     session.commit()
-    return made
+    return instance
 
 
-def change_plan(as_, instance, plan, who="billing"):
-    return as_(who, "POST", f"/api/v1/billing/instance/{instance.id}/change-plan", json={"plan_id": plan.id})
+def change_plan(api_as, instance, plan, who="billing"):
+    return api_as(who, "POST", f"/api/v1/billing/instance/{instance.id}/change-plan", json={"plan_id": plan.id})
 
 
-def test_an_instance_moves_to_a_larger_plan(api_as, sold_instance, larger_plan):
+def test_billing_changes_instance_to_larger_plan(api_as, sold_instance, larger_plan):
     answer = change_plan(api_as, sold_instance, larger_plan)
     assert answer.status_code == 200
     assert answer.json["data"]["task_id"]
     assert (sold_instance.plan_id, sold_instance.cpu_cores, sold_instance.storage) == (larger_plan.id, 2, 20)
 
 
-def test_its_refusals_are_those_of_every_change(api_as, cast, sold_instance, larger_plan):
+def test_plan_change_is_refused_without_capacity_or_for_smaller_disk(api_as, cast, sold_instance, larger_plan):
     small = catalog.create_plan(cast.plan.group, name="XS", cpu_cores=1, ram=512, storage=5, price=1)
     session.commit()
     answer = change_plan(api_as, sold_instance, small)
@@ -45,6 +45,6 @@ def test_its_refusals_are_those_of_every_change(api_as, cast, sold_instance, lar
     assert sold_instance.plan_id == cast.plan.id
 
 
-def test_only_billing_tokens_open_it(api_as, sold_instance, larger_plan):
+def test_plan_change_requires_billing_token(api_as, sold_instance, larger_plan):
     for who in ("admin", "owner"):
         assert change_plan(api_as, sold_instance, larger_plan, who).status_code in (401, 403)

@@ -1,5 +1,7 @@
-"""What costs something is shut while billing is off, but for unbilled accounts. Here the
-test makes an application with such routes; volumes are the product's own."""
+"""Billed routes are closed while billing is disabled, except for unbilled accounts.
+
+The tests use an application with an additional billed resource.
+"""
 
 import pytest
 
@@ -8,37 +10,37 @@ from panel.app import create_app
 from panel.core.db import db, session
 from tests.test_architecture import find_operations
 
-user = kit.User("gated", __name__, description="What costs something")
+user = kit.User("gated", __name__, description="Billed resources")
 
 
 class VolumeIn(kit.Schema):
-    """Nothing."""
+    """A body without fields."""
 
 
 @user.get("/storage/gated", op="list", can="volumes.view", billed=True)
-def volumes():
+def list_volumes():
     """List volumes."""
     return {"success": True}
 
 
 @user.post("/storage/gated", op="create", can="volumes.manage", body=VolumeIn, billed=True)
-def create(body):
+def create_volume(body):
     """Create a volume."""
     return {"success": True}
 
 
 @pytest.fixture(scope="module")
 def gated_app(config, app):
-    """The product with one resource more."""
-    made = create_app(config)
-    made.extensions["openapi"]["USER"].register_blueprint(user)
-    return made
+    """Return the application with an additional billed resource."""
+    gated_app = create_app(config)
+    gated_app.extensions["openapi"]["USER"].register_blueprint(user)
+    return gated_app
 
 
 @pytest.fixture
-def ask_gated(rolled_back_app, cast, gated_app):
+def call_gated_route(rolled_back_app, cast, gated_app):
     def call(who="owner", method="GET"):
-        connection = db.engine  # what the test has written
+        connection = db.engine  # of the test's transaction
         with gated_app.app_context():
             db.engines[None] = connection
         return gated_app.test_client().open(
@@ -48,7 +50,7 @@ def ask_gated(rolled_back_app, cast, gated_app):
     return call
 
 
-def test_the_document_says_which_operations_are_gated(gated_app):
+def test_document_marks_billed_operations(gated_app):
     with gated_app.app_context():
         gated = [
             path
@@ -58,35 +60,35 @@ def test_the_document_says_which_operations_are_gated(gated_app):
     assert gated == ["/api/storage/gated", "/api/storage/gated"]
 
 
-def test_while_billing_is_off_it_is_shut(ask_gated):
-    """BIL-10, before the body is looked at."""
+def test_billed_route_is_closed_while_billing_is_disabled(call_gated_route):
+    """BIL-10: also with an invalid body."""
     for method in ("GET", "POST"):
-        answer = ask_gated(method=method)
+        answer = call_gated_route(method=method)
         assert (answer.status_code, answer.json["reason"]) == (403, "billing_disabled")
         assert answer.json["success"] is False
 
 
-def test_unbilled_accounts_pass(ask_gated, cast):
-    """BIL-11, and the members of their teams."""
+def test_billed_route_is_open_to_unbilled_accounts(call_gated_route, cast):
+    """BIL-11: also for members of their teams."""
     cast.owner.self_provisioning = True
     session.commit()
-    assert ask_gated("owner").status_code == ask_gated("member").status_code == 200
-    assert ask_gated("outsider").status_code == 403
+    assert call_gated_route("owner").status_code == call_gated_route("member").status_code == 200
+    assert call_gated_route("outsider").status_code == 403
 
 
-def test_while_billing_is_on_it_is_open(ask_gated, billing_enabled):
-    assert ask_gated().status_code == 200
-    assert ask_gated(method="POST").status_code == 422
+def test_billed_route_is_open_while_billing_is_enabled(call_gated_route, billing_enabled):
+    assert call_gated_route().status_code == 200
+    assert call_gated_route(method="POST").status_code == 422
 
 
-def test_who_may_not_is_told_that_first(ask_gated):
-    assert "billing" not in ask_gated("nobody").text
-    assert ask_gated("viewer", "POST").json.get("reason") is None
+def test_missing_permission_is_reported_before_disabled_billing(call_gated_route):
+    assert "billing" not in call_gated_route("nobody").text
+    assert call_gated_route("viewer", "POST").json.get("reason") is None
 
 
-def test_unbilled_routes_work_with_billing_off(api_as, cast):
+def test_other_routes_are_open_while_billing_is_disabled(api_as, cast):
     """BIL-12"""
     for path in ("/api/instances", "/api/usage-report", "/api/connect"):
         assert api_as("owner", "GET", path).status_code == 200
-    wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id}
-    assert api_as("owner", "POST", "/api/cloud-service/instances", json=wanted).status_code == 200
+    order = {"location_id": cast.location.id, "plan_id": cast.plan.id}
+    assert api_as("owner", "POST", "/api/cloud-service/instances", json=order).status_code == 200

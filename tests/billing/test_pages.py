@@ -1,4 +1,4 @@
-"""The pages: what customers see of their money, and what operators do with it."""
+"""The billing pages of customers and operators, and the usage reports of the APIs."""
 
 import csv
 import io
@@ -13,8 +13,8 @@ from panel.models import CreditLedgerEntry, UsageMonth
 from panel.services import credits, usage
 
 PARTIAL_HEADERS = {"HX-Request": "true", "HX-Request-Type": "partial"}
-PAGES = ("/billing", "/billing/entries")
-ADMIN = "/admin/billing"
+BILLING_PATHS = ("/billing", "/billing/entries")
+ADMIN_PATH = "/admin/billing"
 
 
 def add_usage(account, name="web", month=None, charge="3.682192", mode="cloud_service"):
@@ -37,13 +37,13 @@ def add_usage(account, name="web", month=None, charge="3.682192", mode="cloud_se
 
 
 @pytest.fixture
-def booked_usage(cast):
+def ledger_entries(cast):
     credits.grant(cast.owner, amount=Decimal("10"), actor="test", description="Bank transfer", reference="INV-1")
     credits.post_entry(cast.owner, "usage", Decimal("-3.68"), actor="system", description="Usage", month="2026-02")
     session.commit()
 
 
-def test_a_customer_sees_what_is_left_and_what_it_goes_to(browser_as, cast, billing_enabled, booked_usage):
+def test_billing_page_shows_balance_and_usage_of_customer(browser_as, cast, billing_enabled, ledger_entries):
     add_usage(cast.owner, "shop")
     add_usage(cast.outsider, "theirs")
     page = browser_as("owner").get("/billing").text
@@ -67,7 +67,7 @@ def test_billing_page_shows_requested_month(browser_as, cast, billing_enabled):
         assert browser.get(f"/billing?month={wrong}").status_code == 404
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/billing/usage.csv", "/billing/entries.csv"])
+@pytest.mark.parametrize("path", [*BILLING_PATHS, "/billing/usage.csv", "/billing/entries.csv"])
 def test_billing_pages_require_billing_view(browser_as, path):
     assert browser_as("member").get(path).status_code == 200
     refused = browser_as("viewer").get(path)
@@ -75,7 +75,7 @@ def test_billing_pages_require_billing_view(browser_as, path):
     assert "billing.view" in refused.text
 
 
-def test_who_is_not_charged_is_told_so(browser_as, cast):
+def test_billing_page_explains_why_account_is_not_billed(browser_as, cast):
     assert "Billing is disabled" in browser_as("owner").get("/billing").text
     cast.owner.self_provisioning = True
     session.commit()
@@ -87,7 +87,7 @@ def test_billing_pages_without_usage(browser_as, billing_enabled):
     assert "No entries yet" in browser_as("owner").get("/billing/entries").text
 
 
-def test_the_files_have_everything_and_calculate_nothing(browser_as, cast, booked_usage):
+def test_csv_files_have_all_rows_and_escaped_formulas(browser_as, cast, ledger_entries):
     add_usage(cast.owner, '=HYPERLINK("http://x")', charge="3.682192")
     answer = browser_as("owner").get("/billing/usage.csv")
     assert answer.mimetype == "text/csv"
@@ -96,47 +96,47 @@ def test_the_files_have_everything_and_calculate_nothing(browser_as, cast, booke
     assert row["resource_name"] == '\'=HYPERLINK("http://x")'
     assert (row["hours"], row["charge"]) == ("672", "3.682192")
     rows = list(csv.DictReader(io.StringIO(browser_as("owner").get("/billing/entries.csv").text)))
-    assert [row["amount"] for row in rows] == ["-3.680000", "10.000000"]  # numbers stay numbers
+    assert [row["amount"] for row in rows] == ["-3.680000", "10.000000"]  # amounts are not escaped as text
     assert rows[1]["balance_after"] == "10.000000"
 
 
-def test_an_operator_posts_an_amount(browser_as, cast):
-    page = f"{ADMIN}/customers/{cast.owner.id}"
+def test_operator_posts_and_reverses_credit(browser_as, cast):
+    page = f"{ADMIN_PATH}/customers/{cast.owner.id}"
     browser = browser_as("admin")
     assert "No ledger entries yet" in browser.get(page).text
     wrong = browser.post(page, data={"kind": "credit", "amount": "-5"})
     assert wrong.status_code == 422
     assert "Must be more than 0" in wrong.text
-    made = browser.post(page, data={"kind": "credit", "amount": "25.50", "description": "Paid", "reference": ""})
-    assert (made.status_code, made.headers["Location"]) == (303, page)
+    answer = browser.post(page, data={"kind": "credit", "amount": "25.50", "description": "Paid", "reference": ""})
+    assert (answer.status_code, answer.headers["Location"]) == (303, page)
     entry = session.scalar(select(CreditLedgerEntry))
     assert (entry.amount, entry.actor, entry.reference) == (Decimal("25.50"), "admin@example.com", None)
     assert "€25.50" in browser.get(page).text
-    assert browser.post(f"{ADMIN}/customers/{cast.outsider.id}/entries/{entry.id}/take-back").status_code == 404
+    assert browser.post(f"{ADMIN_PATH}/customers/{cast.outsider.id}/entries/{entry.id}/take-back").status_code == 404
     browser.post(f"{page}/entries/{entry.id}/take-back")
     assert cast.owner.balance == 0
     assert "Reversed" in browser.get(page).text
-    assert "Reversed" in browser.get(f"{ADMIN}/ledger").text
+    assert "Reversed" in browser.get(f"{ADMIN_PATH}/ledger").text
 
 
-def test_an_operator_sees_what_everybody_uses(browser_as, cast, booked_usage):
+def test_admin_billing_page_shows_usage_of_all_customers(browser_as, cast, ledger_entries):
     add_usage(cast.owner, "shop")
     add_usage(cast.outsider, "theirs", charge="1")
-    page = browser_as("admin").get(ADMIN).text
+    page = browser_as("admin").get(ADMIN_PATH).text
     assert all(words in page for words in ("owner@example.com", "outsider@example.com", "€4.68", "Billing is off"))
-    assert "shop" in browser_as("admin").get(f"{ADMIN}/customers/{cast.owner.id}").text
-    assert len(list(csv.DictReader(io.StringIO(browser_as("admin").get(f"{ADMIN}/usage.csv").text)))) == 2
+    assert "shop" in browser_as("admin").get(f"{ADMIN_PATH}/customers/{cast.owner.id}").text
+    assert len(list(csv.DictReader(io.StringIO(browser_as("admin").get(f"{ADMIN_PATH}/usage.csv").text)))) == 2
 
 
-def test_supporters_look_and_do_not_book(browser_as, cast):
+def test_support_role_cannot_post_credit(browser_as, cast):
     cast.admin.operator_role = "support"
     session.commit()
-    page = f"{ADMIN}/customers/{cast.owner.id}"
+    page = f"{ADMIN_PATH}/customers/{cast.owner.id}"
     assert "disabled" in browser_as("admin").get(page).text
     assert browser_as("admin").post(page, data={"kind": "credit", "amount": "5"}).status_code == 403
 
 
-def test_lists_ask_a_constant_number_of_questions(browser_as, cast, queries, booked_usage):
+def test_billing_lists_take_constant_number_of_queries(browser_as, cast, queries, ledger_entries):
     counts = []
     for number in range(3):
         for more in range(number * 5):
@@ -144,7 +144,7 @@ def test_lists_ask_a_constant_number_of_questions(browser_as, cast, queries, boo
             credits.grant(cast.owner, amount=Decimal(1), actor="test")
         session.commit()
         counts.append([])
-        for who, path in (("owner", "/billing"), ("owner", "/billing/entries"), ("admin", ADMIN)):
+        for who, path in (("owner", "/billing"), ("owner", "/billing/entries"), ("admin", ADMIN_PATH)):
             browser = browser_as(who)
             queries.clear()
             assert browser.get(path).status_code == 200
@@ -152,7 +152,7 @@ def test_lists_ask_a_constant_number_of_questions(browser_as, cast, queries, boo
     assert counts[1] == counts[2]
 
 
-def test_the_usage_report_of_the_api(api_as, cast, billing_enabled, booked_usage, queries):
+def test_user_usage_report(api_as, cast, billing_enabled, ledger_entries, queries):
     add_usage(cast.owner, "shop")
     add_usage(cast.outsider, "theirs")
     queries.clear()
@@ -167,7 +167,7 @@ def test_the_usage_report_of_the_api(api_as, cast, billing_enabled, booked_usage
     assert api_as("owner", "GET", "/api/usage-report?month=x").status_code == 422
 
 
-def test_the_usage_reports_of_operators(api_as, cast, booked_usage):
+def test_admin_usage_reports(api_as, cast, ledger_entries):
     add_usage(cast.owner, "shop")
     add_usage(cast.outsider, "theirs", charge="1")
     listed = api_as("admin", "GET", "/api/v1/cloud-service/usage-report").json
@@ -176,7 +176,7 @@ def test_the_usage_reports_of_operators(api_as, cast, booked_usage):
         "outsider@example.com": 1,
     }
     assert listed["meta"]["total"] == 2
-    one = api_as("admin", "GET", f"/api/v1/cloud-service/usage-reports/{cast.owner.id}").json["data"]
-    assert one["totals"]["balance"] == 6.32
-    assert [row["resource_name"] for row in one["resources"]] == ["shop"]
+    report = api_as("admin", "GET", f"/api/v1/cloud-service/usage-reports/{cast.owner.id}").json["data"]
+    assert report["totals"]["balance"] == 6.32
+    assert [row["resource_name"] for row in report["resources"]] == ["shop"]
     assert api_as("admin", "GET", "/api/v1/cloud-service/usage-reports/nobody").status_code == 404

@@ -1,4 +1,4 @@
-"""Provisioning under many hands: a billing system that retries, or runs twice, gets one user."""
+"""Concurrent provisioning: a billing system that repeats a request gets the same user."""
 
 import threading
 
@@ -7,12 +7,12 @@ from panel.models import Account
 from panel.services import billing_users
 from tests.support.isolated_app import isolated_installation
 
-THREADS = 6
+THREAD_COUNT = 6
 
 
-def test_many_requests_at_once_make_one_user(tmp_path):
+def test_concurrent_provisioning_creates_one_user(tmp_path):
     """BIL-03"""
-    ready, made, failures = threading.Barrier(THREADS), [], []
+    ready, account_ids, failures = threading.Barrier(THREAD_COUNT), [], []
     with isolated_installation(tmp_path) as app:
 
         def provision():
@@ -23,19 +23,19 @@ def test_many_requests_at_once_make_one_user(tmp_path):
                         external_id="c-1", email="new@example.com", password="a long password"
                     )
                     session.commit()
-                    made.append(account.id)
+                    account_ids.append(account.id)
                 except Exception as error:
                     failures.append(error)
                 finally:
                     session.remove()
 
-        hands = [threading.Thread(target=provision) for _ in range(THREADS)]
-        for hand in hands:
-            hand.start()
-        for hand in hands:
-            hand.join()
+        threads = [threading.Thread(target=provision) for _ in range(THREAD_COUNT)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         with app.app_context():
             assert failures == []
-            assert len(made) == THREADS
-            assert session.query(Account).filter_by(external_id="c-1").one().id in made
-            assert len(set(made)) == 1
+            assert len(account_ids) == THREAD_COUNT
+            assert session.query(Account).filter_by(external_id="c-1").one().id in account_ids
+            assert len(set(account_ids)) == 1
