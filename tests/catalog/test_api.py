@@ -1,11 +1,11 @@
-"""What customers may choose from: the shapes that real clients decode."""
+"""The catalog for customers: locations, plans and images, in the format of existing clients."""
 
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, PlanGroup
 from panel.services import catalog
 
 
-def test_locations(api_as, cast):
+def test_location_is_unavailable_during_maintenance(api_as, cast):
     row = api_as("owner", "GET", "/api/cloud-service/locations").json["data"][0]
     assert (row["name"], row["display_name"], row["country"], row["is_available"]) == ("lab", "Laboratory", "DE", True)
     session.get(Hypervisor, cast.node.id).maintenance = True
@@ -13,7 +13,7 @@ def test_locations(api_as, cast):
     assert api_as("owner", "GET", "/api/cloud-service/locations").json["data"][0]["is_available"] is False
 
 
-def test_a_closed_location_is_gone(api_as, cast):
+def test_disabled_location_is_not_offered(api_as, cast):
     """HVG-07"""
     instance = cast.instance()
     session.get(HypervisorGroup, cast.location.id).enabled = False
@@ -25,7 +25,7 @@ def test_a_closed_location_is_gone(api_as, cast):
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").status_code == 200
 
 
-def test_plans_are_bare_arrays_with_numbers(api_as, cast):
+def test_plan_groups_and_plans_are_plain_arrays(api_as, cast):
     groups = api_as("owner", "GET", f"/api/cloud-service/location/{cast.location.id}/plan-groups").json
     assert [group["name"] for group in groups] == ["standard"]
     path = f"/api/cloud-service/location/{cast.location.id}/plan-group/{groups[0]['id']}/plans"
@@ -33,7 +33,7 @@ def test_plans_are_bare_arrays_with_numbers(api_as, cast):
     assert (plan["name"], plan["cpu_cores"], plan["ram"], plan["storage"], plan["price"]) == ("S", 1, 512, 10, 4.0)
 
 
-def test_plans_that_are_not_offered_cannot_be_bought(api_as, cast):
+def test_disabled_plan_cannot_be_ordered(api_as, cast):
     elsewhere = catalog.create_plan_group(name="elsewhere")
     hidden = catalog.create_plan(elsewhere, name="X", cpu_cores=1, ram=256, storage=1)
     session.get(Plan, cast.plan.id).enabled = False
@@ -56,7 +56,7 @@ def test_images_are_grouped_by_distribution(api_as, cast):
     assert api_as("owner", "GET", "/api/images/search?search=windows").json == {"results": []}
 
 
-def test_images_of_others_and_appliances_are_not_there(api_as, cast):
+def test_images_of_others_and_appliances_are_hidden(api_as, cast):
     image = session.get(Image, cast.image.id)
     for change in (
         {"purpose": "user", "account_id": cast.outsider.id},
@@ -72,6 +72,6 @@ def test_images_of_others_and_appliances_are_not_there(api_as, cast):
         assert list(answer.json["errors"]) == ["image_id"]
 
 
-def test_images_that_fit_an_instance(api_as, cast):
-    found = api_as("owner", "GET", f"/api/instance/{cast.instance().id}/images").json
-    assert [image["id"] for image in found["Debian"]] == [cast.image.id]
+def test_instance_images_are_grouped_by_distribution(api_as, cast):
+    images = api_as("owner", "GET", f"/api/instance/{cast.instance().id}/images").json
+    assert [image["id"] for image in images["Debian"]] == [cast.image.id]
