@@ -54,7 +54,7 @@ accounts.hasher, accounts.DUMMY_PASSWORD_HASH = FAST_HASHER, FAST_HASHER.hash("n
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Pause the garbage collector: what is collected stays to the end, and need not be looked at again and again."""
+    """Pause the garbage collector: collected test items live until the end of the run and need not be traversed."""
     gc.disable()
     try:
         return (yield)
@@ -64,21 +64,21 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(config, items):
-    """On PostgreSQL, leave out the tests that cannot know which database it is. They do the same on SQLite."""
+    """On PostgreSQL, deselect the tests that use no database. They run on SQLite."""
     if TEST_DATABASE_URL:
-        left_out = [item for item in items if not uses_database(item)]
+        deselected = [item for item in items if not uses_database(item)]
         items[:] = [item for item in items if uses_database(item)]
-        config.hook.pytest_deselected(items=left_out)
+        config.hook.pytest_deselected(items=deselected)
 
 
 def uses_database(item):
-    """Return whether a test gets the address of the database: by a fixture, or by an application of its own."""
+    """Return whether a test uses the database under test: by a fixture, or by an isolated application."""
     return "database_url" in item.fixturenames or not ISOLATED_APP_NAMES.isdisjoint(vars(item.module))
 
 
 @pytest.fixture(scope="session")
 def database_url():
-    """The address of the database under test; empty for SQLite files."""
+    """The URL of the database under test; empty for SQLite files."""
     return TEST_DATABASE_URL
 
 
@@ -91,21 +91,21 @@ def config(tmp_path_factory, database_url):
 
 @pytest.fixture(autouse=True)
 def _process_context():
-    """Take back the context that a test made with an application of its own."""
-    before = context.current()
+    """Restore the process context after a test that created another application."""
+    original = context.current()
     yield
-    context.set_current(before)
+    context.set_current(original)
 
 
 @pytest.fixture
 def change_config(monkeypatch):
     """Return a function that changes the configuration until the end of the test: `change_config(mail_url="")`."""
 
-    def change(**settings):
+    def change_settings(**settings):
         process = context.current()
         monkeypatch.setattr(process, "config", replace(process.config, **settings))
 
-    return change
+    return change_settings
 
 
 @pytest.fixture(scope="session")
@@ -129,13 +129,13 @@ def app(config):
 
 
 class FakeClock:
-    """The clock of the rate limits. It stands still, so that no minute ends within a test."""
+    """The clock of the rate limits. It advances only on request, so no window ends within a test."""
 
     START_SECONDS = 6e8 + 10
     """Ten seconds after the start of a minute."""
     now = START_SECONDS
 
-    def begin(self):
+    def reset(self):
         self.now = self.START_SECONDS
 
     def time(self):
@@ -149,7 +149,7 @@ fake_clock = FakeClock()
 
 
 def connect_rate_limits(redis_url):
-    """Forget all hits, and count in this Redis; without a URL in this process, by the fake clock."""
+    """Reset the rate limits. They count in this Redis, or with the fake clock in this process when the URL is empty."""
     limits = context.current().rate_limits = windows.RateLimits(redis_url)
     limits.local.now = fake_clock.time
 
@@ -176,7 +176,7 @@ def queue_or_run(function, *args):
 
 
 def run_call(function, *args):
-    session.commit()  # another process would see nothing else
+    session.commit()  # a worker process sees only committed rows
     module, name = function.rsplit(".", 1)
     getattr(import_module(module), name)(*args)
 
@@ -194,7 +194,7 @@ def run_queued_calls():
 @contextmanager
 def rollback_context(app):
     """Enter an application context whose transaction is rolled back at the end."""
-    context.set_current(app.context)  # a site of a module may have made another one
+    context.set_current(app.context)  # a module-scoped application may have set another one
     with app.app_context():
         engines = db.engines
         engine = engines[None]
@@ -205,7 +205,7 @@ def rollback_context(app):
         queued_calls.clear()
         settings.invalidate()
         settings.get()  # cached, so that tests can count queries
-        fake_clock.begin()
+        fake_clock.reset()
         connect_rate_limits("")
         try:
             yield app
@@ -227,19 +227,19 @@ def rolled_back_app(app):
 
 @pytest.fixture(scope="module")
 def shared_rolled_back_app(app):
-    """The same, shared by the tests of a module, each of which reverts its own changes."""
+    """The same for all tests of a module. Each test reverts its own changes."""
     with rollback_context(app):
         yield app
 
 
 @dataclass
 class BorrowedConnection:
-    """The test's connection as another one of the pool. Only this connection sees the test's uncommitted rows."""
+    """Stands in for a second connection of the pool, because only the test's connection sees its uncommitted rows."""
 
     connection: object
 
     def execution_options(self, **_):
-        """Return the connection, which the test goes on with, unchanged."""
+        """Return the test's connection without changing its options."""
         return nullcontext(self.connection)
 
 
@@ -250,7 +250,7 @@ def connect_simulated_node(app):
 
 
 def clear_node(node):
-    """Remove everything from the node, which no rollback covers."""
+    """Remove all machines, disks and faults from the node, because the rollback covers only the database."""
     node.clear()
     for machine in node.machines():
         node.delete(machine.id)
@@ -278,11 +278,11 @@ def short_deadline_node(rolled_back_app):
 class CastProxy(people.Cast):
     """The cast, whose rows are loaded into the test's session at first use."""
 
-    def __init__(self, assembled):
-        self.assembled, self.tokens = assembled, dict(assembled.tokens)
+    def __init__(self, shared_cast):
+        self.shared_cast, self.tokens = shared_cast, dict(shared_cast.tokens)
 
     def __getattr__(self, name):
-        row = getattr(self.assembled, name)
+        row = getattr(self.shared_cast, name)
         setattr(self, name, session.get(type(row), inspect(row).identity))
         return getattr(self, name)
 
@@ -322,26 +322,26 @@ def unlimited(rolled_back_app):
 def run_tasks(rolled_back_app):
     """Return a function that runs queued tasks and calls, as the workers would."""
 
-    def do():
+    def run_all():
         run_queued_calls()
         session.expire_all()
 
-    return do
+    return run_all
 
 
 @pytest.fixture
 def sent_mails(rolled_back_app, run_tasks):
-    """The mails of this test, newest last: `sent_mails()` sends what waits and reads the files."""
+    """The mails of this test, newest last: `sent_mails()` runs queued tasks and reads the files."""
     folder = rolled_back_app.extensions["config"].data_dir / "mail"
     before = set(folder.glob("*.eml"))
 
-    def read(to=None):
+    def read_mails(to=None):
         run_tasks()
         new = sorted(set(folder.glob("*.eml")) - before)
-        found = [email.message_from_bytes(path.read_bytes(), policy=email.policy.default) for path in new]
-        return [mail for mail in found if to is None or mail["To"] == to]
+        mails = [email.message_from_bytes(path.read_bytes(), policy=email.policy.default) for path in new]
+        return [mail for mail in mails if to is None or mail["To"] == to]
 
-    return read
+    return read_mails
 
 
 @pytest.fixture
@@ -390,7 +390,7 @@ def browser_as(rolled_back_app, cast):
 
 @pytest.fixture
 def empty_database(tmp_path, database_url):
-    """The address of a database without tables."""
+    """The URL of a database without tables."""
     if not database_url:
         yield f"sqlite:///{tmp_path / 'empty.db'}"
         return

@@ -1,4 +1,4 @@
-"""Every operation of both documents, tried by everybody: who gets in, who does not, and what they are told.
+"""Authentication and authorization of every operation of both API documents, with every kind of token.
 
 IDT-02, IDT-05, IDT-11 to IDT-25, IDT-44, IDT-45, ENV-03 to ENV-08, BIL-13, OP-01, OP-17.
 """
@@ -34,7 +34,7 @@ from tests.test_architecture import SURFACES, find_operations
 
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 REVOKING_OPERATIONS = {"user.token.stop"}
-"""What ends the impersonation that tries it: the next operation would find it dead."""
+"""Operations that revoke the impersonation token which calls them."""
 OWN_ACCOUNT_OPERATIONS = {f"user.token.{op}" for op in ("create", "update", "delete")} | {
     f"user.profile.{op}"
     for op in (
@@ -49,16 +49,16 @@ OWN_ACCOUNT_OPERATIONS = {f"user.token.{op}" for op in ("create", "update", "del
         "two_factor_enable",
     )
 }
-"""A person's keys to the house, which nobody changes in the person's name."""
+"""Operations on credentials, which an impersonation may not call."""
 
 
 def fill_path(path, ids=None):
-    return re.sub(r"{(\w+)}", lambda found: (ids or {}).get(found[1], UNKNOWN_ID), path)
+    return re.sub(r"{(\w+)}", lambda match: (ids or {}).get(match[1], UNKNOWN_ID), path)
 
 
 @pytest.fixture(autouse=True)
 def billing_enabled(rolled_back_app):
-    """With billing off, what costs something would be shut for everybody."""
+    """Enable billing: without it, operations of billed resources are closed to everybody."""
     settings.update({"billing_enabled": True})
 
 
@@ -69,20 +69,19 @@ def all_operations(app):
 
 @pytest.fixture
 def platform_operations(all_operations):
-    """The operations behind /api/v1 with the kind of token that opens each."""
-    found = all_operations["ADMIN"]
+    """Return the operations below /api/v1, each with the kind of token that it requires."""
     return [
-        (method, path, "billing" if each["x-permission"] == permissions.BILLING else "admin")
-        for method, path, each in found
+        (method, path, "billing" if operation["x-permission"] == permissions.BILLING else "admin")
+        for method, path, operation in all_operations["ADMIN"]
     ]
 
 
-def auth_headers_of(cast, who):
+def find_token(cast, who):
     return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
 
 
 def is_refused(answer):
-    """Whether the door was shut, whatever lies behind it."""
+    """Return whether authentication or authorization failed."""
     return answer.status_code in (401, 403)
 
 
@@ -97,75 +96,74 @@ def test_anonymous_requests_are_refused(api_as, all_operations):
         assert answer.headers["X-Api-Envelope"] == "v1"
 
 
-def test_an_unknown_token_gets_nowhere(api_as, all_operations):
-    stranger = {"Authorization": "Bearer " + "x" * 43}
+def test_unknown_token_is_refused_by_every_operation(api_as, all_operations):
+    unknown_token = {"Authorization": "Bearer " + "x" * 43}
     for method, path, _ in all_operations["USER"]:
-        assert api_as("nobody", method, fill_path(path), headers=stranger).status_code == 401, path
+        assert api_as("nobody", method, fill_path(path), headers=unknown_token).status_code == 401, path
     for method, path, _ in all_operations["ADMIN"]:
-        answer = api_as("nobody", method, fill_path(path), headers=stranger)
+        answer = api_as("nobody", method, fill_path(path), headers=unknown_token)
         assert (answer.status_code, answer.json) == (401, {"success": False, "message": "Unauthorized!"}), path
 
 
 @pytest.mark.parametrize("place", ["?token={}", "?access_token={}", "X-Api-Token", "X-Auth-Token", "Cookie"])
-def test_a_token_anywhere_else_is_not_seen(api_as, cast, place):
+def test_token_outside_authorization_header_is_ignored(api_as, cast, place):
     """IDT-06"""
     value = cast.tokens["owner"]
     query, headers = (place.format(value), {}) if "{}" in place else ("", {place: f"token={value}"})
     assert api_as("nobody", "GET", f"/api/instances{query}", headers=headers).status_code == 401
 
 
-@pytest.mark.parametrize("wrong", ["revoked", "expired", "elsewhere"])
-def test_a_token_that_is_not_valid_here_gets_nowhere(api_as, cast, all_operations, wrong):
+@pytest.mark.parametrize("case", ["revoked", "expired", "elsewhere"])
+def test_invalid_token_is_refused_by_every_operation(api_as, cast, all_operations, case):
     """IDT-11, IDT-12, IDT-14, IDT-53, ENV-06: on every operation."""
     change = {
         "revoked": {"enabled": False},
         "expired": {"expires_at": clock.now() - timedelta(seconds=1)},
         "elsewhere": {"allowed_ips": ["203.0.113.9", "2001:db8::/32"]},
-    }[wrong]
+    }[case]
     for who in ("owner", "admin", "billing"):
         for field, value in change.items():
-            setattr(auth_headers_of(cast, who), field, value)
+            setattr(find_token(cast, who), field, value)
         session.commit()
-    expected = 403 if wrong == "elsewhere" else 401
-    for method, path, each in all_operations["USER"] + all_operations["ADMIN"]:
+    expected = 403 if case == "elsewhere" else 401
+    for method, path, operation in all_operations["USER"] + all_operations["ADMIN"]:
         who = {permissions.BILLING: "billing"}.get(
-            each["x-permission"], "admin" if path.startswith("/api/v1/") else "owner"
+            operation["x-permission"], "admin" if path.startswith("/api/v1/") else "owner"
         )
         answer = api_as(who, method, fill_path(path))
         assert answer.status_code == expected, path
         assert "reason" not in answer.json
-        if wrong == "elsewhere":
+        if case == "elsewhere":
             assert "address" in answer.json["message"]
 
 
-def test_a_forged_forwarded_address_does_not_open_a_locked_token(api_as, cast):
+def test_forged_forwarded_address_does_not_pass_allowed_ips(api_as, cast):
     """IDT-13"""
-    auth_headers_of(cast, "admin").allowed_ips = ["203.0.113.9"]
+    find_token(cast, "admin").allowed_ips = ["203.0.113.9"]
     session.commit()
     for forged in ("203.0.113.9", "203.0.113.9, 127.0.0.1", "127.0.0.1, 203.0.113.9"):
         assert api_as("admin", "GET", "/api/v1/auth", headers={"X-Forwarded-For": forged}).status_code == 403
 
 
-def test_an_allow_list_lets_in_who_is_on_it(api_as, cast):
+def test_allowed_ips_accept_addresses_and_networks(api_as, cast):
     """IDT-14, IDT-15: single addresses and networks of both kinds."""
     for allowed in (["127.0.0.1"], ["127.0.0.0/8"], ["203.0.113.9", "127.0.0.1"], []):
-        auth_headers_of(cast, "owner").allowed_ips = allowed
+        find_token(cast, "owner").allowed_ips = allowed
         session.commit()
         assert api_as("owner", "GET", "/api/connect").status_code == 200, allowed
 
 
-def test_each_operation_needs_its_own_scope(api_as, cast, all_operations):
-    """IDT-17 to IDT-25: a token with every scope but the one that is needed is refused and told which; one with that
-    scope alone gets in."""
-    needed = {each["x-scope"] for *_, each in all_operations["USER"] if "x-scope" in each}
+def test_operation_requires_its_own_scope(api_as, cast, all_operations):
+    """IDT-17 to IDT-25: a token without the required scope is refused; a token with only that scope is accepted."""
+    needed = {operation["x-scope"] for *_, operation in all_operations["USER"] if "x-scope" in operation}
     assert needed <= set(permissions.USER)
     for scope in sorted(needed):
-        others = [each for each in permissions.USER if each != scope]
+        others = [other for other in permissions.USER if other != scope]
         cast.tokens["others"] = tokens.issue("user", name="n", account=cast.owner, scopes=others)[1]
         cast.tokens["alone"] = tokens.issue("user", name="n", account=cast.owner, scopes=[scope])[1]
         session.commit()
-        for method, path, each in all_operations["USER"]:
-            if each.get("x-scope") != scope:
+        for method, path, operation in all_operations["USER"]:
+            if operation.get("x-scope") != scope:
                 continue
             answer = api_as("others", method, fill_path(path))
             assert answer.status_code == 403, path
@@ -174,22 +172,22 @@ def test_each_operation_needs_its_own_scope(api_as, cast, all_operations):
             assert not is_refused(api_as("alone", method, fill_path(path))), path
 
 
-def test_only_two_paths_need_no_scope(api_as, cast, all_operations):
+def test_only_connect_and_version_require_no_scope(api_as, cast, all_operations):
     """IDT-23 to IDT-25"""
     cast.tokens["unrelated"] = tokens.issue("user", name="n", account=cast.owner, scopes=["monitoring:read"])[1]
     session.commit()
     opened = {
         path
-        for method, path, each in all_operations["USER"]
+        for method, path, operation in all_operations["USER"]
         if not is_refused(api_as("unrelated", method, fill_path(path)))
     }
     assert opened == {"/api/connect", "/api/version"}
 
 
-def test_the_scope_of_an_operation_comes_from_its_path(all_operations):
+def test_operation_scope_follows_from_its_path(all_operations):
     """IDT-22, IDT-26"""
-    for method, path, each in all_operations["USER"]:
-        assert each.get("x-scope") == permissions.scope(path, method), path
+    for method, path, operation in all_operations["USER"]:
+        assert operation.get("x-scope") == permissions.scope(path, method), path
     assert len(permissions.FAMILIES) == len(set(permissions.FAMILIES)) >= 26
     assert permissions.scope("/api/microvm/vm/{id}/rollback", "POST") == "microvm:write"
     assert permissions.scope("/api/vpc/{id}/nat-gateway", "GET") == "nat_gateways:read"
@@ -197,43 +195,43 @@ def test_the_scope_of_an_operation_comes_from_its_path(all_operations):
         permissions.scope("/api/nosuch", "GET")
 
 
-def test_a_role_that_only_looks_gets_nothing_done(api_as, all_operations):
-    """Team members: the viewer's role opens the reads of the families and nothing else."""
-    looked = 0
-    for method, path, each in all_operations["USER"]:
+def test_viewer_role_permits_only_read_operations(api_as, all_operations):
+    """The viewer's role permits the read operations of all families and nothing else."""
+    allowed_count = 0
+    for method, path, operation in all_operations["USER"]:
         answer = api_as("viewer", method, fill_path(path))
-        needed = each["x-permission"]
+        needed = operation["x-permission"]
         if needed in permissions.ROLE_INDEPENDENT or (
             needed.partition(".")[0] in permissions.FAMILIES and needed.endswith(".view")
         ):
             assert not is_refused(answer), path
-            looked += 1
+            allowed_count += 1
         else:
             assert answer.status_code == 403, path
             assert answer.json["message"] == f"Your role in the team does not permit this action: it needs {needed}."
-    assert looked > 10
+    assert allowed_count > 10
 
 
-def test_a_member_needs_each_operation_s_own_permission(api_as, cast, all_operations):
+def test_member_requires_permission_of_each_operation(api_as, cast, all_operations):
     role = session.scalar(select(Member).where(Member.account_id == cast.member.id)).role
-    needed = {each["x-permission"] for *_, each in all_operations["USER"]} - set(permissions.ROLE_INDEPENDENT)
+    needed = {operation["x-permission"] for *_, operation in all_operations["USER"]} - set(permissions.ROLE_INDEPENDENT)
     for permission in sorted(needed):
-        role.permissions = [each for each in permissions.MEMBER if each != permission]
+        role.permissions = [other for other in permissions.MEMBER if other != permission]
         session.commit()
-        for method, path, each in all_operations["USER"]:
-            if each["x-permission"] == permission:
+        for method, path, operation in all_operations["USER"]:
+            if operation["x-permission"] == permission:
                 answer = api_as("member", method, fill_path(path))
                 assert answer.status_code == 403, path
                 assert permission in answer.json["message"]
         role.permissions = [permission]
         session.commit()
-        for method, path, each in all_operations["USER"]:
-            if each["x-permission"] == permission:
+        for method, path, operation in all_operations["USER"]:
+            if operation["x-permission"] == permission:
                 assert not is_refused(api_as("member", method, fill_path(path))), path
 
 
-def test_the_surfaces_do_not_open_for_each_others_tokens(api_as, all_operations, platform_operations):
-    """ENV-07, BIL-13, OP-17, IDT-65: a token of another kind is known, and refused without the exclamation mark."""
+def test_surfaces_refuse_tokens_of_other_kinds(api_as, all_operations, platform_operations):
+    """ENV-07, BIL-13, OP-17, IDT-65: the message for a valid token of another kind has no exclamation mark."""
     for method, path, kind in platform_operations:
         for who in {"owner", "member", "admin", "billing"} - {kind}:
             answer = api_as(who, method, fill_path(path))
@@ -246,23 +244,23 @@ def test_the_surfaces_do_not_open_for_each_others_tokens(api_as, all_operations,
             assert api_as(who, method, fill_path(path)).status_code == 401, (who, path)
 
 
-def test_the_platform_s_own_tokens_get_in(api_as, platform_operations):
+def test_platform_tokens_are_accepted_by_their_operations(api_as, platform_operations):
     for method, path, kind in platform_operations:
         assert not is_refused(api_as(kind, method, fill_path(path))), path
 
 
-def test_an_impersonation_opens_what_the_account_may(api_as, cast, all_operations):
-    """IDT-55, OP-19: but makes no tokens."""
+def test_impersonation_token_has_permissions_of_its_account(api_as, cast, all_operations):
+    """IDT-55, OP-19: except for the operations on credentials."""
     value = tokens.issue(
         "impersonation", name="support", account=cast.owner, scopes=permissions.USER, issued_by="admin@example.com"
     )[1]
     cast.tokens["support"] = value
     session.commit()
-    for method, path, each in all_operations["USER"]:
-        if each["operationId"] in REVOKING_OPERATIONS:
+    for method, path, operation in all_operations["USER"]:
+        if operation["operationId"] in REVOKING_OPERATIONS:
             continue
         answer = api_as("support", method, fill_path(path))
-        if each["operationId"] in OWN_ACCOUNT_OPERATIONS:
+        if operation["operationId"] in OWN_ACCOUNT_OPERATIONS:
             assert answer.status_code == 403, path
         else:
             assert not is_refused(answer), path
@@ -271,28 +269,28 @@ def test_an_impersonation_opens_what_the_account_may(api_as, cast, all_operation
 
 
 SESSION_OPERATIONS = {"user.instance.novnc", "user.instance.webssh", "user.instance.docker_logs"}
-"""What opens a console, or has a worker look into a guest, although it is a GET."""
+"""GET operations that open a console or make a worker read from a guest."""
 
 
-def test_a_suspended_account_looks_and_does_nothing(api_as, cast, all_operations):
-    """Opening a machine's screen or a shell in it is no looking."""
+def test_suspended_account_has_read_access_only(api_as, cast, all_operations):
+    """Opening a console is not a read operation."""
     cast.owner.suspended_at = clock.now()
     session.commit()
     for who in ("owner", "member"):
-        for method, path, each in all_operations["USER"]:
+        for method, path, operation in all_operations["USER"]:
             answer = api_as(who, method, fill_path(path))
-            looks = method == "GET" and each["operationId"] not in SESSION_OPERATIONS
-            if looks or each["x-permission"] in permissions.ROLE_INDEPENDENT:
+            is_read = method == "GET" and operation["operationId"] not in SESSION_OPERATIONS
+            if is_read or operation["x-permission"] in permissions.ROLE_INDEPENDENT:
                 assert not is_refused(answer), path
             else:
                 assert (answer.status_code, answer.json["reason"]) == (403, "account_suspended"), path
 
 
 CATALOG_FIELDS = {"location_id", "plan_id", "plan_group_id", "volume_plan_id", "hypervisor_group_id"}
-"""Ids that belong to the platform: everybody may name them."""
+"""Ids of the platform's catalog, which every caller may use."""
 TEAM_FIELDS = {"key_id", "script_id", "role_id", "member_id", "subscription_id", "delivery_id"}
 TEAM_FIELDS |= {"group_id", "rule_id", "set_id", "entry_id", "image_id", "iso_id", "certificate_id"}
-"""Ids of what belongs to the whole team, however little was chosen for a member."""
+"""Ids of resources that belong to the whole team, whatever resources a member was granted."""
 
 
 RULE = {"direction": "ingress", "protocol": "all", "ip_version": "ipv4"}
@@ -300,7 +298,7 @@ ENTRY = {"cidr": "10.0.0.0/8"}
 
 
 def create_image_and_iso(account):
-    """An image and an ISO of the account's own."""
+    """Create an image and an ISO that belong to the account."""
     image = Image(
         name=f"of-{account.email}", label="own", distro="Debian", version="12", filename="tiny.qcow2", size=64
     )
@@ -312,8 +310,8 @@ def create_image_and_iso(account):
 
 
 def create_deployed_app(instance):
-    found = {"app_slug": "nginx", "app_name": "nginx", "project_name": "nginx-1a2b3c4d", "environment": "{}"}
-    row = DockerDeployment(instance_id=instance.id, **found)
+    values = {"app_slug": "nginx", "app_name": "nginx", "project_name": "nginx-1a2b3c4d", "environment": "{}"}
+    row = DockerDeployment(instance_id=instance.id, **values)
     session.add(row)
     session.commit()
     return row
@@ -322,7 +320,7 @@ def create_deployed_app(instance):
 ACCESS_MODULES = [
     f"tests.{path.parent.name}.access_ids" for path in sorted(Path(__file__).parent.glob("*/access_ids.py"))
 ]
-"""Modules `access_ids` of resources: `create_ids` returns ids of what belongs to the whole team."""
+"""The `access_ids` modules of resources: `create_ids` returns ids of resources that belong to the whole team."""
 
 
 @pytest.fixture
@@ -334,38 +332,38 @@ def resource_ids(api_as, cast):
 
 @pytest.fixture
 def ids(api_as, cast, resource_ids):
-    """Ids of what the owner has, by the name of the path's placeholder."""
+    """Return ids of the owner's resources by the name of the path's placeholder."""
     instance = cast.instance("owner")
-    made = lambda path, **body: api_as("owner", "POST", f"/api/{path}", json=body).json  # noqa: E731
-    role = made("team/roles", name="r", permissions=[])["role"]["id"]
-    captured, iso = create_image_and_iso(cast.owner)
+    create = lambda path, **body: api_as("owner", "POST", f"/api/{path}", json=body).json  # noqa: E731
+    role = create("team/roles", name="r", permissions=[])["role"]["id"]
+    image, iso = create_image_and_iso(cast.owner)
     passkey = Passkey(account_id=cast.owner.id, name="k", credential_id="c", public_key="p", sign_count=0)
     session.add(passkey)
     sessions.start(cast.owner, ip="127.0.0.1", user_agent="test")
     session.commit()
     hook = {"name": "h", "url": "https://1.1.1.1/", "secret": "s" * 16, "event_kinds": ["*"]}
-    subscription = made("webhook-subscriptions", **hook)["webhook_subscription"]["id"]
+    subscription = create("webhook-subscriptions", **hook)["webhook_subscription"]["id"]
     plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="v", size=1)
     session.commit()
     place = {"volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
-    volume = made("storage/volumes", name="v", **place)["volume"]["id"]
+    volume = create("storage/volumes", name="v", **place)["volume"]["id"]
     session.get(Volume, volume).status = "available"
     session.commit()
-    made(f"storage/volume/{volume}/snapshot", name="s")
-    group = made("security-groups", name="g")["security_group"]["id"]
-    ip_set = made("ip-sets", name="s", ip_version="ipv4")["ip_set"]["id"]
+    create(f"storage/volume/{volume}/snapshot", name="s")
+    group = create("security-groups", name="g")["security_group"]["id"]
+    ip_set = create("ip-sets", name="s", ip_version="ipv4")["ip_set"]["id"]
     return resource_ids | {
         "snapshot_id": session.scalar(select(VolumeSnapshot.id)),
         "volume_id": volume,
         "address_id": instance.addresses[0].id,
-        "certificate_id": made("certificates", **certificate().body())["certificate"]["id"],
+        "certificate_id": create("certificates", **certificate().body())["certificate"]["id"],
         "group_id": group,
-        "rule_id": made(f"security-group/{group}/rules", **RULE)["rule"]["id"],
+        "rule_id": create(f"security-group/{group}/rules", **RULE)["rule"]["id"],
         "set_id": ip_set,
-        "entry_id": made(f"ip-set/{ip_set}/entries", **ENTRY)["entry"]["id"],
-        "delivery_id": made(f"webhook-subscription/{subscription}/test")["delivery"]["id"],
+        "entry_id": create(f"ip-set/{ip_set}/entries", **ENTRY)["entry"]["id"],
+        "delivery_id": create(f"webhook-subscription/{subscription}/test")["delivery"]["id"],
         "disk_id": instance.disks[0].id,
-        "image_id": captured.id,
+        "image_id": image.id,
         "iso_id": iso.id,
         "deployment_id": create_deployed_app(instance).id,
         "app_slug": "nginx",
@@ -374,36 +372,36 @@ def ids(api_as, cast, resource_ids):
         "device": "primary",
         "action": "mount",
         "instance_id": instance.id,
-        "key_id": made("ssh-key/generate", name="k", algorithm="ed25519")["ssh_key"]["id"],
-        "member_id": made("team/subusers/invite", email="new@example.com", role_id=role)["subuser"]["id"],
+        "key_id": create("ssh-key/generate", name="k", algorithm="ed25519")["ssh_key"]["id"],
+        "member_id": create("team/subusers/invite", email="new@example.com", role_id=role)["subuser"]["id"],
         "passkey_id": passkey.id,
-        "project_id": made("projects", name="p")["project"]["id"],
+        "project_id": create("projects", name="p")["project"]["id"],
         "role_id": role,
-        "script_id": made("user-scripts", name="s", type="sh", content="true")["script"]["id"],
+        "script_id": create("user-scripts", name="s", type="sh", content="true")["script"]["id"],
         "session_id": session.scalar(select(LoginSession.id)),
         "subscription_id": subscription,
         "task_id": api_as("owner", "DELETE", f"/api/cloud-service/instances/{instance.id}").json["task_id"],
-        "token_id": made("api-tokens", name="t", scopes=["account:read"])["api_token"]["id"],
+        "token_id": create("api-tokens", name="t", scopes=["account:read"])["api_token"]["id"],
     }
 
 
-def test_unknown_and_foreign_ids_are_the_same_404(api_as, cast, all_operations, ids, resource_ids):
-    """INS-36, OP-01: neither an outsider nor a member for whom nothing was chosen can tell what exists."""
+def test_unknown_and_foreign_ids_return_the_same_404(api_as, cast, all_operations, ids, resource_ids):
+    """INS-36, OP-01: the answer is the same for an outsider and for a member without grants."""
     for method, path, _ in all_operations["USER"]:
         named = set(re.findall(r"{(\w+)}", path)) - CATALOG_FIELDS
         assert named <= ids.keys(), path
         for who in ("outsider", "member") if named else ():
             if who == "member" and named & (TEAM_FIELDS | resource_ids.keys()):
                 continue
-            foreign = api_as(who, method, fill_path(path, ids), json=body_for(path, cast))
-            unknown = api_as(who, method, fill_path(path), json=body_for(path, cast))
+            foreign = api_as(who, method, fill_path(path, ids), json=make_body(path, cast))
+            unknown = api_as(who, method, fill_path(path), json=make_body(path, cast))
             assert (foreign.status_code, foreign.json) == (unknown.status_code, unknown.json), (who, path)
             assert foreign.status_code == 404, (who, path)
-        if named and method == "GET":  # the ids are right: to the owner they name something
+        if named and method == "GET":  # the ids exist: the owner finds them
             assert api_as("owner", "GET", fill_path(path, ids)).status_code != 404, path
 
 
-def body_for(path, cast):
+def make_body(path, cast):
     known = {
         "deploy": {"image_id": cast.image.id},
         "change-plan": {"plan_id": cast.plan.id},
@@ -425,15 +423,15 @@ def body_for(path, cast):
 
 ALTERNATIVE_FIELDS = {"ssh_key_id": ["ssh_keys"], "remote_group_id": ["ip_set_id"], "ip_set_id": ["remote_group_id"]}
 ALTERNATIVE_FIELDS |= {"image_id": ["iso_id"]}
-"""Another name of the same field, which would win, or another field that may not be sent with it."""
+"""Other names of the same field, which take precedence, or fields that may not be sent with it."""
 EXCLUSIVE_FIELDS = {"ip_set_id"}
 
 
 @pytest.fixture
-def bodies(api_as, cast):
-    """Bodies of the owner that work, and for each field with an id the same thing of somebody else's."""
+def request_bodies(api_as, cast):
+    """Return ids of the owner's resources, the same ids of another account, and valid paths and bodies by operation."""
 
-    def things(who):
+    def create_resources(who):
         access = cast.owner if who == "owner" else cast.outsider
         key = api_as(who, "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
         project = api_as(who, "POST", "/api/projects", json={"name": "p"}).json["project"]
@@ -461,35 +459,35 @@ def bodies(api_as, cast):
             "remote_group_id": group["id"],
             "ip_set_id": ip_set["id"],
             "instance_ids": [cast.instance(who).id],
-            "pack_id": pack(access),
+            "pack_id": create_pack(access),
         }
 
-    def pack(owner):
+    def create_pack(owner):
         size = {"cpu_cores": 8, "ram": 8192, "storage": 100}
         return resource_packs.create(user_id=owner.id, name="pack", **size).id
 
-    own, others = things("owner"), things("outsider")
+    own, others = create_resources("owner"), create_resources("outsider")
     live = session.get(Instance, own["resource_id"])
     live.deployed, live.power = True, "on"
     session.commit()
-    for each in (own, others):
-        each["resource_ids"] = [each["resource_id"]]
+    for resources in (own, others):
+        resources["resource_ids"] = [resources["resource_id"]]
     member = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).id
     plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="v", size=1)
     session.commit()
     place = {"volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
     volume = api_as("owner", "POST", "/api/storage/volumes", json={"name": "v", **place}).json["volume"]["id"]
     session.get(Volume, volume).status = "available"
-    kept = VolumeSnapshot(volume_id=volume, storage_id=session.get(Volume, volume).storage_id, name="s", size=1)
-    kept.status = "available"
-    session.add(kept)
+    snapshot = VolumeSnapshot(volume_id=volume, storage_id=session.get(Volume, volume).storage_id, name="s", size=1)
+    snapshot.status = "available"
+    session.add(snapshot)
     session.commit()
     kind = {"resource_type": "instance"}
     running = [cast.instance() for _ in range(2)]
     for instance in running:
         instance.deployed, instance.power = True, "on"
     session.commit()
-    invited = {"email": "new@example.com", "reach": "projects"}
+    invitation = {"email": "new@example.com", "reach": "projects"}
     drive = {"instance_id": cast.instance().id, "slot": "primary", "device": "primary", "action": "mount"}
     return (
         own,
@@ -502,7 +500,7 @@ def bodies(api_as, cast):
             ("POST", "/api/storage/volumes"): ({}, {"name": "v", **place}),
             ("POST", "/api/storage/volume/{volume_id}/attach"): ({"volume_id": volume}, {}),
             ("POST", "/api/storage/volume/{volume_id}/snapshot/{snapshot_id}/restore"): (
-                {"volume_id": volume, "snapshot_id": kept.id},
+                {"volume_id": volume, "snapshot_id": snapshot.id},
                 {"mode": "new_volume", **place},
             ),
             ("POST", "/api/instance/{instance_id}/self-deploy"): ({"instance_id": cast.instance().id}, {}),
@@ -519,31 +517,33 @@ def bodies(api_as, cast):
                 for way, rest in (("rules", RULE), ("attach-instances", {}), ("detach-instances", {}))
             },
             ("POST", "/api/project/bulk-assign"): ({}, {"resources": [{**kind, "resource_id": own["resource_id"]}]}),
-            ("POST", "/api/team/subusers/invite"): ({}, invited),
+            ("POST", "/api/team/subusers/invite"): ({}, invitation),
             ("PATCH", "/api/team/subuser/{member_id}/role"): ({"member_id": member}, {"reach": "projects"}),
         },
     )
 
 
-def id_fields(app, operation):
-    """The properties of the operation's body that name something."""
+def find_id_fields(app, operation):
+    """Yield the properties of the operation's body that contain ids."""
     schemas = app.extensions["openapi"]["USER"].spec.to_dict()["components"]["schemas"]
     content = operation.get("requestBody", {}).get("content", {})
-    for each in content.values():
-        schema = each["schema"]
+    for media_type in content.values():
+        schema = media_type["schema"]
         schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
         yield from (
             name for name in schema.get("properties", {}) if name.endswith(("_id", "_ids", "_keys", "_scripts"))
         )
 
 
-def test_ids_in_bodies_are_the_callers_own(api_as, app, cast, all_operations, bodies, monkeypatch):
-    """5.12, OP-01: somebody else's id in a body is refused exactly as one that does not exist."""
+def test_foreign_and_unknown_ids_in_bodies_return_the_same_error(
+    api_as, app, cast, all_operations, request_bodies, monkeypatch
+):
+    """5.12, OP-01: the id of another account's resource in a body gets the same answer as an unknown id."""
     monkeypatch.setattr(reachability, "wait_for_poll", lambda *_: None)  # no node has these instances
-    own, others, known = bodies
-    tried = 0
+    own, others, known = request_bodies
+    checked_fields = 0
     for method, path, operation in all_operations["USER"]:
-        named = set(id_fields(app, operation)) - CATALOG_FIELDS
+        named = set(find_id_fields(app, operation)) - CATALOG_FIELDS
         if not named:
             continue
         places, rest = known[method, path]
@@ -556,8 +556,8 @@ def test_ids_in_bodies_are_the_callers_own(api_as, app, cast, all_operations, bo
                 answers.append((answer.status_code, answer.json))
             assert answers[0] == answers[1], (path, field)
             assert answers[0][0] in (404, 422), (path, field, answers)
-            tried += 1
+            checked_fields += 1
         alone = {name: value for name, value in right.items() if name not in EXCLUSIVE_FIELDS}
         accepted = api_as("owner", method, fill_path(path, places), json={**alone, **rest})
         assert accepted.status_code < 300, (path, accepted.json)
-    assert tried > 10
+    assert checked_fields > 10

@@ -1,4 +1,4 @@
-"""The rules of the architecture, as tests: what is easy to forget fails here."""
+"""The rules of the architecture, checked in the syntax trees and registries of the product."""
 
 import ast
 import json
@@ -50,10 +50,10 @@ def find_operations(app, surface):
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_every_operation_is_named_described_and_guarded(app, surface):
-    found = list(find_operations(app, surface))
-    assert len({operation["operationId"] for _, _, operation in found}) == len(found)
-    for _, path, operation in found:
+def test_every_operation_has_id_summary_and_permission(app, surface):
+    operations = list(find_operations(app, surface))
+    assert len({operation["operationId"] for _, _, operation in operations}) == len(operations)
+    for _, path, operation in operations:
         assert operation["summary"].endswith("."), path
         assert operation["x-permission"] in permissions.ALL, path
         assert operation["x-permission"] != permissions.PUBLIC, path
@@ -84,20 +84,20 @@ WAITING_MODULES = (
     "panel.supervisor",
     "consoles",
 )
-WAITS = {"sleep", "wait", "wait_for", "wait_until", "wait_for_task"}
+WAITING_FUNCTIONS = {"sleep", "wait", "wait_for", "wait_until", "wait_for_task"}
 
 
 def is_within(module, names):
     return any(f"{module.name}.".startswith(f"{name}.") for name in names)
 
 
-def places_of(names, *, outside):
+def list_places(names, *, outside):
     return [module.place(call) for name in names for module, call in find_calls(name) if not is_within(module, outside)]
 
 
 def test_only_workflows_commit_before_the_end_of_a_request():
-    assert places_of(["commit"], outside=COMMITTING_MODULES) == []
-    assert len(places_of(["commit"], outside=())) > 50
+    assert list_places(["commit"], outside=COMMITTING_MODULES) == []
+    assert len(list_places(["commit"], outside=())) > 50
     rollbacks = [
         module.place(call)
         for module, call in find_calls("rollback")
@@ -108,11 +108,11 @@ def test_only_workflows_commit_before_the_end_of_a_request():
 
 
 def test_only_workflows_wait_in_a_request():
-    assert places_of(WAITS, outside=WAITING_MODULES) == []
-    assert any("panel/workflows/" in place for place in places_of(WAITS, outside=()))
+    assert list_places(WAITING_FUNCTIONS, outside=WAITING_MODULES) == []
+    assert any("panel/workflows/" in place for place in list_places(WAITING_FUNCTIONS, outside=()))
 
 
-def test_every_task_kind_that_is_enqueued_has_a_handler():
+def test_enqueued_task_kinds_have_handlers():
     assert main.HANDLER_MODULES
     kinds = find_argument_strings(jobs.enqueue, keyword="kind")
     assert {kind: place for kind, place in kinds.items() if kind not in TASK_TYPES} == {}
@@ -131,14 +131,14 @@ def find_decorated(name):
 
 
 @pytest.mark.parametrize("decorator", ["task_handler", "periodic"])
-def test_workers_import_every_handler_and_periodic_job(decorator):
+def test_worker_imports_all_handlers_and_periodic_jobs(decorator):
     modules = {module.__name__ for module in main.HANDLER_MODULES}
     decorated = list(find_decorated(decorator))
     assert len(decorated) > 10
     assert {module.place(function) for module, function in decorated if module.name not in modules} == set()
 
 
-def test_every_task_kind_with_a_handler_has_a_label():
+def test_task_kinds_with_handlers_have_labels():
     assert TASK_LABELS.keys() == TASK_TYPES.keys()
     assert all(label.strip() for label in TASK_LABELS.values())
 
@@ -151,14 +151,14 @@ print(json.dumps([sorted(TASK_LABELS), [name for name in sys.modules if name.par
 """
 
 
-def test_the_web_has_all_labels_of_task_kinds_and_imports_no_worker():
+def test_web_process_has_task_labels_without_worker_modules():
     answer = subprocess.run([sys.executable, "-c", WEB_IMPORTS_SCRIPT], cwd=ROOT, capture_output=True, check=True)
     kinds, worker_modules = json.loads(answer.stdout)
     assert kinds == sorted(TASK_TYPES)
     assert worker_modules == []
 
 
-def test_every_periodic_job_can_be_named_in_a_message():
+def test_periodic_jobs_have_importable_paths():
     assert [job.path for job in PERIODIC_JOBS if not is_callable_path(job.path)] == []
     assert len({job.path for job in PERIODIC_JOBS}) == len(PERIODIC_JOBS)
     assert all(job.seconds >= 1 for job in PERIODIC_JOBS)
@@ -171,7 +171,7 @@ def is_callable_path(path):
         return False
 
 
-def test_every_function_that_is_enqueued_exists():
+def test_enqueued_function_paths_are_importable():
     paths = {
         text: module.place(call)
         for name in ("enqueue_call", "enqueue")
@@ -195,20 +195,20 @@ def find_rollback_steps():
                 yield method, module.place(call)
 
 
-def test_every_rollback_step_is_a_method_of_the_node_driver():
+def test_rollback_steps_are_methods_of_node_driver():
     steps = list(find_rollback_steps())
     assert [step for step in steps if not callable(getattr(NodeDriver, step[0], None))] == []
     assert {"delete_disk", "commit_overlay", "thaw_guest"} <= {method for method, _ in steps}
 
 
 @pytest.mark.parametrize("name", nodes.DRIVERS)
-def test_every_driver_keeps_the_contract_complete(name):
+def test_drivers_implement_all_abstract_methods(name):
     driver = nodes.load_driver(name)
     assert issubclass(driver, NodeDriver)
     assert driver.__abstractmethods__ == frozenset()
 
 
-def subclass_names(*classes):
+def list_subclass_names(*classes):
     """Return the names of these classes and of all their subclasses."""
     pending, names = list(classes), set()
     while pending:
@@ -219,18 +219,18 @@ def subclass_names(*classes):
 
 MESSAGE_PACKAGES = "services", "workflows", "schemas", "auth", "ratelimit"
 MESSAGE_MODULES = (*(f"panel.{name}" for name in MESSAGE_PACKAGES), "worker", "consoles")
-"""The code below the web layer that hands sentences to people. Commands and answers of the APIs are English only."""
+"""The code below the web layer whose sentences appear on pages. Commands and answers of the APIs are English only."""
 MACHINE_READABLE_FIELDS = {"reason", "status", "seconds", "extra", "field_name", "error_class"}
 
 
 def find_message_modules():
-    """Return the modules whose sentences people read; the parts that build images run without people."""
+    """Return the modules of MESSAGE_MODULES, without the image builders, whose errors appear in logs only."""
     modules = [module for module in product_modules() if module.name.startswith(MESSAGE_MODULES)]
     return [module for module in modules if not module.name.startswith("worker.images")]
 
 
 def is_bare_sentence(node):
-    """Return whether this is text, or formatted text, that no `message(…)` contains. Details for operators are."""
+    """Return whether the node is text or formatted text outside of a `message(…)`."""
     if isinstance(node, ast.IfExp):
         return is_bare_sentence(node.body) or is_bare_sentence(node.orelse)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
@@ -239,8 +239,8 @@ def is_bare_sentence(node):
     return is_text or isinstance(node, ast.JoinedStr)
 
 
-def test_sentences_for_people_are_messages():
-    error_names = subclass_names(Problem, NodeError, ValidationError)
+def test_error_and_stage_texts_are_messages():
+    error_names = list_subclass_names(Problem, NodeError, ValidationError)
     bare = []
     for module in find_message_modules():
         for node in ast.walk(module.tree):
@@ -259,7 +259,7 @@ def test_sentences_for_people_are_messages():
 
 
 def binds_underscore(node):
-    """Return whether a node of Python code or of a template gives the name `_` a value."""
+    """Return whether a node of Python code or of a template assigns to the name `_`."""
     if isinstance(node, jinja2.nodes.Name):
         return node.name == "_" and node.ctx != "load"
     if isinstance(node, ast.Name):
@@ -272,8 +272,8 @@ def imports_underscore(module):
     return any(name.asname == "_" for node in imports for name in node.names)
 
 
-def test_no_variable_hides_gettext():
-    """`_` is gettext in pages and templates: as a name for what is not needed it makes texts beside it fail."""
+def test_no_variable_shadows_gettext():
+    """`_` is gettext in pages and templates, so it must not be used for an unused value."""
     modules = [module for module in product_modules() if imports_underscore(module)]
     assert len(modules) > 50
     hidden = [module.place(node) for module in modules for node in ast.walk(module.tree) if binds_underscore(node)]
@@ -286,7 +286,7 @@ def test_no_variable_hides_gettext():
     assert hidden == []
 
 
-def test_variables_that_hide_gettext_are_found():
+def test_variables_that_shadow_gettext_are_found():
     for source in ("a, _ = b", "[x for x, _ in y]", "lambda _: 1", "def f(*_): 1", "def f(**_): 1", "for _ in a: 1"):
         assert any(map(binds_underscore, ast.walk(ast.parse(source)))), source
     for source in ("{% set _ = x.append(1) %}", "{% for a, _ in b %}{% endfor %}", "{% macro m(_) %}{% endmacro %}"):
@@ -331,10 +331,10 @@ def has_fitting_parameters(texts, parameters, name):
     return fields == parameters - {"num"}
 
 
-@pytest.mark.parametrize(("read_calls", "least"), [(read_python_text_calls, 500), (read_template_text_calls, 1000)])
-def test_texts_have_the_parameters_of_their_placeholders(read_calls, least):
+@pytest.mark.parametrize(("read_calls", "minimum"), [(read_python_text_calls, 500), (read_template_text_calls, 1000)])
+def test_texts_have_parameters_of_their_placeholders(read_calls, minimum):
     calls = list(read_calls())
-    assert len(calls) > least
+    assert len(calls) > minimum
     assert [place for place, *call in calls if not has_fitting_parameters(*call)] == []
 
 
@@ -350,7 +350,7 @@ def test_texts_have_the_parameters_of_their_placeholders(read_calls, least):
         (["One key", "%(num)s keys of %(name)s"], set(), "ngettext", False),
     ],
 )
-def test_missing_parameters_are_found(texts, parameters, name, fits):
+def test_wrong_text_parameters_are_found(texts, parameters, name, fits):
     assert has_fitting_parameters(texts, parameters, name) == fits
 
 
@@ -367,7 +367,7 @@ def find_message_calls():
     return [(module, call) for module, call in calls if module.name in imports and module.name != "panel.core.messages"]
 
 
-def test_templates_of_messages_are_literals():
+def test_message_templates_are_literals():
     """`make messages` reads the literals from the code."""
     calls = find_message_calls()
     assert len(calls) > 500
@@ -377,8 +377,8 @@ def test_templates_of_messages_are_literals():
     ] == []
 
 
-def test_messages_have_the_parameters_of_their_templates():
-    """A message without parameters may be a template that gets them later, by `format`."""
+def test_messages_have_parameters_of_their_templates():
+    """Messages without parameters are skipped: they may be templates that are formatted later."""
     wrong = []
     for module, call in find_message_calls():
         parameters = {item.arg for item in call.keywords}
@@ -388,7 +388,7 @@ def test_messages_have_the_parameters_of_their_templates():
     assert wrong == []
 
 
-def test_messages_are_in_the_catalogue():
+def test_messages_are_in_catalogue():
     with open(languages.TRANSLATIONS_FOLDER / "messages.pot", "rb") as file:
         catalogue = read_po(file)
     known = {text for entry in catalogue for text in (entry.id if isinstance(entry.id, tuple) else (entry.id,))}
@@ -396,6 +396,6 @@ def test_messages_are_in_the_catalogue():
     assert templates - known == set()
 
 
-def test_every_table_can_be_imported_from_the_models_package():
+def test_models_package_exports_every_table():
     tables = {mapper.class_ for mapper in db.Model.registry.mappers}
     assert {model for model in tables if getattr(models, model.__name__, None) is not model} == set()

@@ -12,7 +12,7 @@ from tests.test_architecture import find_operations
 
 @pytest.fixture(autouse=True)
 def billing_enabled(rolled_back_app):
-    """With billing off, lists of what costs something say only that."""
+    """Enable billing: without it, lists of billed resources return only an error."""
     settings.update({"billing_enabled": True})
 
 
@@ -24,28 +24,28 @@ def list_operations(app, surface):
     ]
 
 
-def caller_of(who, path):
+def find_caller(who, path):
     return "billing" if path.startswith("/api/v1/billing/") else who
 
 
 @pytest.mark.parametrize(("who", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
-def test_per_page_is_1_to_100(api_as, app, who, surface):
+def test_per_page_accepts_1_to_100(api_as, app, who, surface):
     """LIM-01, LIM-02, LIM-03"""
     paths = list_operations(app, surface)
     assert paths
     for path in paths:
         for good in (1, 100):
-            assert api_as(caller_of(who, path), "GET", f"{path}?per_page={good}").status_code == 200, path
+            assert api_as(find_caller(who, path), "GET", f"{path}?per_page={good}").status_code == 200, path
         for bad in ("0", "101", "-1", "many", "1.5", ""):
-            answer = api_as(caller_of(who, path), "GET", f"{path}?per_page={bad}")
+            answer = api_as(find_caller(who, path), "GET", f"{path}?per_page={bad}")
             assert answer.status_code == 422, (path, bad)
             assert "per_page" in answer.json["errors"]
 
 
-def test_admin_answers_wear_the_envelope(api_as, cast):
+def test_admin_answers_have_the_envelope(api_as, cast):
     """ENV-01, ENV-02, ENV-18"""
     instance = cast.instance()
-    seen = [
+    answers = [
         api_as("admin", "GET", "/api/v1/auth"),
         api_as("admin", "GET", "/api/v1/instances"),
         api_as("admin", "GET", f"/api/v1/instance/{instance.id}"),
@@ -55,7 +55,7 @@ def test_admin_answers_wear_the_envelope(api_as, cast):
         api_as("admin", "DELETE", "/api/v1/tasks"),
         api_as("admin", "POST", "/api/v1/instances", data="{", content_type="application/json"),
     ]
-    for answer in seen:
+    for answer in answers:
         assert answer.json.keys() <= {"success", "message", "data", "meta", "errors", "reason"}
         assert answer.headers["X-Api-Envelope"] == "v1"
         assert answer.json["success"] is (answer.status_code < 400)
@@ -74,16 +74,16 @@ REFUSAL_BODY = {
 TASK_LISTS = [("admin", "/api/v1/tasks"), ("owner", "/api/tasks")]
 
 
-def refuse_task_lists(monkeypatch, how):
-    """Lets both lists of tasks refuse this way."""
+def refuse_task_lists(monkeypatch, error):
+    """Make both task lists raise this error."""
 
     def refuse(*_, **__):
-        raise how
+        raise error
 
     monkeypatch.setattr("panel.services.tasks.listing", refuse)
 
 
-def test_a_plain_refusal_is_mapped_to_400(api_as, monkeypatch):
+def test_problem_without_status_is_mapped_to_400(api_as, monkeypatch):
     """ENV-15, ENV-16, ENV-22, ENV-23, ERR-03, VER-06"""
     refuse_task_lists(monkeypatch, PLAIN_PROBLEM)
     body = {"success": False, "message": "Not like this.", "reason": "not_so", "errors": {"name": ["Too odd."]}}
@@ -96,7 +96,7 @@ def test_a_plain_refusal_is_mapped_to_400(api_as, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [Conflict, Invalid, Unavailable, NotFound, Forbidden])
-def test_a_chosen_status_is_not_mapped(api_as, monkeypatch, kind):
+def test_status_of_error_class_is_not_mapped(api_as, monkeypatch, kind):
     """ENV-17"""
     refuse_task_lists(monkeypatch, kind("Not now.", reason="not_so"))
     for who, path in TASK_LISTS:
@@ -105,7 +105,7 @@ def test_a_chosen_status_is_not_mapped(api_as, monkeypatch, kind):
         assert answer.json == {"success": False, "message": "Not now.", "reason": "not_so"}
 
 
-def test_a_chosen_400_is_not_mapped(api_as, monkeypatch):
+def test_explicit_400_is_not_mapped(api_as, monkeypatch):
     """OP-11, ERR-09"""
     refuse_task_lists(monkeypatch, PROBLEM_WITH_STATUS)
     for who, path in TASK_LISTS:
@@ -114,16 +114,16 @@ def test_a_chosen_400_is_not_mapped(api_as, monkeypatch):
         assert answer.json["reason"] == "catalog_mismatch"
 
 
-def test_a_body_that_says_failure_is_a_400_and_keeps_nothing(api_as, cast, monkeypatch):
-    """ENV-15, ENV-16, ENV-18: also when the view returns it instead of refusing."""
+def test_failure_body_answers_400_and_rolls_back(api_as, cast, monkeypatch):
+    """ENV-15, ENV-16, ENV-18: the same when the view returns the body instead of raising an error."""
     instance = cast.instance()
 
-    def renamed(*_, **__):
+    def rename(*_, **__):
         instance.display_name = "changed"
         session.flush()
         return REFUSAL_BODY
 
-    monkeypatch.setattr("panel.services.tasks.cancel", renamed)
+    monkeypatch.setattr("panel.services.tasks.cancel", rename)
     monkeypatch.setattr("panel.services.tasks.get", lambda *_: None)
     answer = api_as("admin", "POST", "/api/v1/task/0199c0a8-0000-7000-8000-000000000000/cancel")
     assert (answer.status_code, answer.headers["X-Failure-Status-Mapped"]) == (400, "1")
@@ -138,7 +138,7 @@ def test_user_answers_have_no_envelope(api_as, cast):
     assert {"id", "state"} <= answer.json.keys()
 
 
-def test_unknown_admin_ids_are_not_found(api_as):
+def test_unknown_admin_paths_and_ids_answer_404(api_as):
     """ENV-09, ENV-10, ENV-11"""
     assert api_as("admin", "GET", "/api/v1/nosuch").status_code == 404
     assert api_as("admin", "GET", "/api/v1/instance/0199c0a8-0000-7000-8000-000000000000").status_code == 404
@@ -147,7 +147,7 @@ def test_unknown_admin_ids_are_not_found(api_as):
     assert "GET" in wrong.headers["Allow"]
 
 
-def test_user_failures_are_json_too(api_as):
+def test_user_errors_are_json(api_as):
     """ERR-12"""
     assert api_as("owner", "GET", "/api/nosuch").json["success"] is False
     assert api_as("owner", "PUT", "/api/instances").status_code == 405
@@ -156,7 +156,7 @@ def test_user_failures_are_json_too(api_as):
     assert "JSON" in broken.json["message"]
 
 
-def test_admin_paging(api_as, cast):
+def test_admin_list_has_page_metadata(api_as, cast):
     """ENV-19, ENV-20, ENV-21, OTH-11"""
     for _ in range(3):
         cast.instance()
@@ -167,7 +167,7 @@ def test_admin_paging(api_as, cast):
     assert (len(second["data"]), second["meta"]["from"], second["meta"]["to"]) == (1, 3, 3)
 
 
-def test_user_paging_is_flat(api_as, cast):
+def test_user_list_has_page_fields_at_top_level(api_as, cast):
     for _ in range(3):
         cast.instance()
     first = api_as("owner", "GET", "/api/instances?per_page=2").json
@@ -176,13 +176,13 @@ def test_user_paging_is_flat(api_as, cast):
     assert (beyond["data"], beyond["from"], beyond["to"]) == ([], None, None)
 
 
-def test_a_crash_is_a_500_in_the_dialect_without_a_trace(api_as, monkeypatch):
+def test_crash_answers_500_in_dialect_without_traceback(api_as, monkeypatch):
     """ENV-14"""
 
-    def broken(*_, **__):
+    def crash(*_, **__):
         raise RuntimeError("secret internals")
 
-    monkeypatch.setattr("panel.services.instances.select_rows", broken)
+    monkeypatch.setattr("panel.services.instances.select_rows", crash)
     for who, path in (("admin", "/api/v1/instances"), ("owner", "/api/instances")):
         answer = api_as(who, "GET", path)
         assert answer.status_code == 500
@@ -193,13 +193,13 @@ def test_a_crash_is_a_500_in_the_dialect_without_a_trace(api_as, monkeypatch):
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"{}", b" null "])
-def test_empty_bodies_are_empty_objects(api_as, body):
+def test_empty_body_is_an_empty_object(api_as, body):
     answer = api_as("owner", "POST", "/api/ssh-keys", data=body)
     assert answer.status_code == 422
     assert answer.json["errors"].keys() == {"name", "public_key"}
 
 
-def test_answers_can_be_revalidated_and_packed(api_as, cast):
+def test_answers_support_etag_and_compression(api_as, cast):
     for _ in range(20):
         cast.instance()
     first = api_as("owner", "GET", "/api/instances", headers={"Accept-Encoding": "gzip"})
@@ -213,7 +213,7 @@ def test_answers_can_be_revalidated_and_packed(api_as, cast):
     assert (again.status_code, again.data) == (304, b"")
 
 
-def test_reading_writes_nothing(api_as, cast, queries):
+def test_list_request_executes_no_write_statements(api_as, cast, queries):
     cast.instance()
     queries.clear()
     assert api_as("owner", "GET", "/api/instances").status_code == 200
@@ -221,45 +221,43 @@ def test_reading_writes_nothing(api_as, cast, queries):
 
 
 @pytest.mark.parametrize(("who", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
-def test_lists_cost_a_constant_number_of_queries(api_as, app, cast, queries, who, surface):
-    def cost(path):
+def test_lists_take_constant_number_of_queries(api_as, app, cast, queries, who, surface):
+    def count_selects(path):
         queries.clear()
-        assert api_as(caller_of(who, path), "GET", path).status_code == 200
+        assert api_as(find_caller(who, path), "GET", path).status_code == 200
         return len([s for s in queries if s.lstrip().upper().startswith("SELECT")])
 
     cast.instance()
-    api_as(
-        who, "GET", list_operations(app, surface)[0]
-    )  # what a process remembers for some seconds is no cost of a list
-    few = {path: cost(path) for path in list_operations(app, surface)}
+    api_as(who, "GET", list_operations(app, surface)[0])  # fills caches, whose queries are not counted
+    few = {path: count_selects(path) for path in list_operations(app, surface)}
     for number in range(5):
         cast.instance()
         api_as("owner", "POST", "/api/ssh-key/generate", json={"name": f"k{number}", "algorithm": "ed25519"})
-    assert {path: cost(path) for path in few} == few
+    assert {path: count_selects(path) for path in few} == few
 
 
-def test_an_unknown_path_never_redirects(api_as):
+def test_path_with_extra_slash_does_not_redirect(api_as):
     assert api_as("owner", "GET", "/api/instances/").status_code == 200
     assert api_as("owner", "GET", "/api//instances").status_code == 404
 
 
-def test_a_crash_logs_no_local_variables(api_as, monkeypatch, capfd):
+def test_crash_log_contains_no_local_variables(api_as, monkeypatch, capfd):
     from panel.core import logs
 
-    def broken(*_, **__):
+    def crash(*_, **__):
         hidden = "a password in a variable"
         raise RuntimeError("broken" + hidden[:0])
 
     logs.setup_logging(False)
-    monkeypatch.setattr("panel.services.instances.select_rows", broken)
+    monkeypatch.setattr("panel.services.instances.select_rows", crash)
     assert api_as("owner", "GET", "/api/instances").status_code == 500
     logged = capfd.readouterr().err
     assert "RuntimeError: broken" in logged
     assert "a password in a variable" not in logged.replace('hidden = "a password in a variable"', "")
 
 
-def test_a_violated_unique_constraint_answers_409(api_as, monkeypatch):
-    """What the database's own uniqueness refuses is a 409, also where a service has looked before."""
+def test_unique_constraint_violation_answers_409(api_as, monkeypatch):
+    """A unique constraint of the database answers 409, even if the service's own check has passed."""
     monkeypatch.setattr("panel.services.projects.ensure_unique_name", lambda *_, **__: None)
     assert api_as("owner", "POST", "/api/projects", json={"name": "shop"}).status_code == 200
     second = api_as("owner", "POST", "/api/projects", json={"name": "shop"})
@@ -268,5 +266,5 @@ def test_a_violated_unique_constraint_answers_409(api_as, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["NaN", '"\\ud83d"'])
-def test_json_that_only_python_reads_stays_readable(text):
+def test_stored_non_standard_json_is_parsed(text):
     assert json.dumps(parse_json(text)) == text

@@ -1,4 +1,4 @@
-"""How sizes and traffic are written for people."""
+"""Formatting of sizes and traffic."""
 
 import pytest
 
@@ -16,12 +16,12 @@ from panel.core import formatting
         (5 * 10**15, "4547.5 TiB", "5000 TB"),
     ],
 )
-def test_traffic_is_counted_in_the_units_in_which_it_is_sold(count, size, transfer):
-    """What is on a disk is binary; an allowance of 1 TB is 10^12 bytes, and so is what is used of it."""
+def test_disk_size_is_binary_and_traffic_is_decimal(count, size, transfer):
+    """Disk sizes have binary units. Traffic has decimal units, because an allowance of 1 TB is 10^12 bytes."""
     assert (formatting.size(count), formatting.transfer(count)) == (size, transfer)
 
 
 @pytest.mark.parametrize(("gigabytes", "words"), [(0, "unlimited"), (500, "500 GB"), (2500, "2.5 TB")])
-def test_an_allowance_reads_like_what_is_used_of_it(gigabytes, words):
+def test_traffic_allowance_has_units_of_traffic_usage(gigabytes, words):
     assert formatting.traffic(gigabytes) == words
     assert not gigabytes or formatting.transfer(gigabytes * 10**9) == words

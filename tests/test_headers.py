@@ -1,15 +1,14 @@
-"""What the headers of every answer say: who may keep it, frame it, send it on; and whom we believe about a request.
+"""Security headers of responses, redirects, and trust in headers of requests.
 
-That pages have their policy and answers of the APIs are not kept is looked at for each answer of the suite
-(tests.support.response_assertions); here are walks over all of them, and what only some installations have.
+tests.support.response_assertions checks the policies of each response of the suite. The tests of this module request
+all pages and operations, and check settings that only some installations have.
 """
 
 import ipaddress
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as any_
+from hypothesis import HealthCheck, example, given, settings, strategies
 
 from api.docs import openapi_document
 from panel.app import MAX_BODY_BYTES, create_app
@@ -26,27 +25,30 @@ UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.mark.parametrize(("who", "start"), [("owner", "/"), ("admin", "/admin"), (None, "/sign-in")])
-def test_every_page_is_sealed(browser_as, cast, who, start):
+def test_every_page_has_content_security_policy(browser_as, cast, who, start):
     cast.instance()
-    seen = list(link_crawler.crawl_pages(browser_as(who), start))
-    assert len(seen) > (10 if who else 0)
-    for path, answer in seen:
+    pages = list(link_crawler.crawl_pages(browser_as(who), start))
+    assert len(pages) > (10 if who else 0)
+    for path, answer in pages:
         assert answer.status_code in (200, 303), path
         assert answer.mimetype != "text/html" or "Content-Security-Policy" in answer.headers
 
 
-def test_every_operation_answers_in_its_dialect_and_is_not_kept(app, api_as, unlimited):
-    """ENV-01, ENV-02, ENV-03, ENV-18, ERR-02: with a right token, and with none."""
-    asked = 0
+def test_every_operation_answers_with_cache_headers(app, api_as, unlimited):
+    """ENV-01, ENV-02, ENV-03, ENV-18, ERR-02: with a valid token and without one."""
+    answers = 0
     for surface, who in (("USER", "owner"), ("ADMIN", "admin")):
         for method, path, _ in find_operations(app, surface):
             for caller in ("billing" if "/billing/" in path else who, "nobody"):
                 answer = api_as(caller, method, fill_path(path, UNKNOWN_ID), data=b"")
                 assert answer.status_code < 500, (path, answer.text)
-                kept = method == "GET" and answer.status_code == 200
-                assert answer.headers["Cache-Control"] in ("no-store", "private, no-cache" if kept else "no-store")
-                asked += 1
-    assert asked > 150
+                is_cacheable = method == "GET" and answer.status_code == 200
+                assert answer.headers["Cache-Control"] in (
+                    "no-store",
+                    "private, no-cache" if is_cacheable else "no-store",
+                )
+                answers += 1
+    assert answers > 150
 
 
 SESSION_PATHS = {
@@ -57,30 +59,30 @@ SESSION_PATHS = {
     "/api/instance/{instance_id}/rescue",
     "/api/v1/instance/{instance_id}/rescue",
 }
-"""The GETs that make something new each time, or tell of a session's password, by specification. Their answers are not
-kept either (test_consoles, test_rescue)."""
+"""GET operations that the specification defines to create a session or return its password. Other tests check that
+their answers are not cached."""
 
 
 @pytest.mark.parametrize("surface", ["USER", "ADMIN"])
-def test_nothing_secret_is_read_by_get(app, surface):
-    """What is read may be kept by the reader's browser, to be asked about again. Secrets come by POST, never kept."""
+def test_answers_of_get_have_no_secret_fields(app, surface):
+    """Answers of GET may be cached and revalidated, so secrets are returned by POST only, with `no-store`."""
     schemas = openapi_document(app, surface)["components"]["schemas"]
 
-    def fields(schema, seen=()):
+    def find_fields(schema, seen=()):
         for name, facts in schemas.get(schema, {}).get("properties", {}).items():
             yield name
             inner = facts.get("$ref") or facts.get("items", {}).get("$ref") or ""
             if inner and inner not in seen:
-                yield from fields(inner.rpartition("/")[2], (*seen, inner))
+                yield from find_fields(inner.rpartition("/")[2], (*seen, inner))
 
     for method, path, operation in find_operations(app, surface):
         for status, answer in operation["responses"].items():
             schema = answer.get("content", {}).get("application/json", {}).get("schema", {}).get("$ref", "")
             if method == "GET" and status.startswith("2") and path not in SESSION_PATHS:
-                assert not SECRET_FIELDS & set(fields(schema.rpartition("/")[2])), path
+                assert not SECRET_FIELDS & set(find_fields(schema.rpartition("/")[2])), path
 
 
-def test_an_answer_with_a_secret_is_not_kept(api_as, cast):
+def test_answer_with_secret_has_no_store(api_as, cast):
     body = {"name": "k", "algorithm": "ed25519"}
     answer = api_as("owner", "POST", "/api/ssh-key/generate", json=body)
     assert "PRIVATE KEY" in answer.text
@@ -89,7 +91,7 @@ def test_an_answer_with_a_secret_is_not_kept(api_as, cast):
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "PROPFIND", "A" * 100])
-def test_methods_that_nothing_takes(api_as, browser_as, method):
+def test_unsupported_methods_answer_405(api_as, browser_as, method):
     """ENV-11, ERR-12"""
     for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
         answer = api_as(who, method, path)
@@ -98,8 +100,8 @@ def test_methods_that_nothing_takes(api_as, browser_as, method):
     assert browser_as("owner").open("/instances", method=method).status_code == 405
 
 
-def test_head_is_get_without_a_body(api_as):
-    """The same status and envelope, for programs that only want to know."""
+def test_head_returns_get_headers_without_body(api_as):
+    """HEAD returns the status and envelope header of GET."""
     for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances"), ("admin", "/api/v1/nosuch")):
         head, get = api_as(who, "HEAD", path), api_as(who, "GET", path)
         assert (head.status_code, head.data) == (get.status_code, b"")
@@ -108,15 +110,15 @@ def test_head_is_get_without_a_body(api_as):
 
 class TestHttps:
     @pytest.fixture
-    def secure(self, tmp_path):
+    def https_app(self, tmp_path):
         settings = {"public_url": "https://panel.example.com", "redis_url": "redis://127.0.0.1:1"}
         with isolated_app.isolated_installation(tmp_path, create=create_app, **settings) as app:
             app.testing = True
             app.test_client_class = response_assertions.CheckingClient
             yield app
 
-    def test_browsers_are_told_to_stay_with_https_and_cookies_too(self, secure):
-        with secure.test_client() as browser:
+    def test_https_installation_sends_hsts_and_secure_cookies(self, https_app):
+        with https_app.test_client() as browser:
             for path in ("/sign-in", "/nosuch", "/api/v1/auth", "/api/connect", "/healthz"):
                 strict = browser.get(path).headers["Strict-Transport-Security"]
                 assert strict == "max-age=31536000"
@@ -130,7 +132,7 @@ class TestHttps:
                 assert "SameSite=Lax" in cookie or "SameSite=Strict" in cookie
 
 
-def test_without_https_nothing_is_promised(browser_as):
+def test_http_installation_sends_no_hsts(browser_as):
     for path in ("/sign-in", "/api/connect"):
         assert "Strict-Transport-Security" not in browser_as().get(path).headers
 
@@ -163,24 +165,25 @@ OUTSIDE_ADDRESSES = [
 
 
 @pytest.mark.parametrize("wanted", OUTSIDE_ADDRESSES)
-def test_nobody_is_sent_elsewhere_by_name(browser_as, wanted):
+def test_sign_in_does_not_redirect_to_outside_address(browser_as, wanted):
     assert_redirect_is_local(browser_as("owner").get("/sign-in", query_string={"next": wanted}))
 
 
 @PROPERTY_SETTINGS
 @given(
-    start=any_.sampled_from(["", "/", "//", "/\\", "https://", "\\", "/x", "/@", "/.", "/;", "/?"]), rest=any_.text()
+    start=strategies.sampled_from(["", "/", "//", "/\\", "https://", "\\", "/x", "/@", "/.", "/;", "/?"]),
+    rest=strategies.text(),
 )
 @example(start="/", rest="\t/evil.example")
-def test_nobody_is_sent_elsewhere(browser_as, start, rest):
-    """Whatever a link says where to go on after signing in: the way goes to a page of this panel."""
+def test_redirects_stay_local_for_any_target(browser_as, start, rest):
+    """Any value of `next` redirects to a page of this panel."""
     assert_redirect_is_local(browser_as("owner").get("/sign-in", query_string={"next": start + rest}))
     sent = {"HX-Current-URL": start + rest.encode("ascii", "ignore").decode().translate({10: None, 13: None, 0: None})}
     assert_redirect_is_local(browser_as().get("/instances", headers=sent | {"HX-Request": "true"}))
 
 
 def assert_redirect_is_local(answer):
-    """`tests.support.response_assertions` has looked that the address is one of our own."""
+    """Check that the answer redirects or is a 404. `CheckingClient` has checked that the address is local."""
     assert answer.status_code == 404 or {"Location", "HX-Redirect"} & set(answer.headers.keys()), answer.status
 
 
@@ -196,8 +199,8 @@ FORGED_HEADERS = {
 }
 
 
-def test_what_a_client_says_about_itself_is_on_no_page(browser_as, cast):
-    """No link, no redirect and no cookie of ours is made from it."""
+def test_forged_host_headers_do_not_appear_on_pages(browser_as, cast):
+    """Links, redirects and cookies are not built from headers of the request."""
     browser = browser_as("owner")
     for path in ("/", "/instances", "/profile", "/nosuch"):
         answer = browser.get(path, headers=FORGED_HEADERS)
@@ -206,7 +209,7 @@ def test_what_a_client_says_about_itself_is_on_no_page(browser_as, cast):
     assert answer.headers["Location"] == "/sign-in?next=/instances"
 
 
-def test_what_a_client_says_about_itself_changes_no_answer_of_an_api(api_as):
+def test_forged_host_headers_do_not_change_api_answers(api_as):
     for who, path in (("owner", "/api/connect"), ("nobody", "/api/connect"), ("admin", "/api/v1/auth")):
         plain, forged = api_as(who, "GET", path), api_as(who, "GET", path, headers=FORGED_HEADERS)
         assert (plain.status_code, plain.data) == (forged.status_code, forged.data)
@@ -214,14 +217,14 @@ def test_what_a_client_says_about_itself_changes_no_answer_of_an_api(api_as):
 
 @pytest.fixture
 def set_trusted_proxies(app):
-    """Sets the networks whose proxies are believed."""
-    kept = app.extensions["config"]
+    """Return a function that sets the networks of trusted proxies."""
+    original = app.extensions["config"]
 
-    def behind(networks):
-        app.extensions["config"] = replace(kept, trusted_proxies=networks)
+    def set_networks(networks):
+        app.extensions["config"] = replace(original, trusted_proxies=networks)
 
-    yield behind
-    app.extensions["config"] = kept
+    yield set_networks
+    app.extensions["config"] = original
 
 
 @pytest.mark.parametrize(
@@ -239,7 +242,7 @@ def set_trusted_proxies(app):
         ("2001:db8::/32", "2001:db8::1", "2001:db8:ffff::1, 2001:db9::5", "2001:db9::5"),
     ],
 )
-def test_only_trusted_proxies_say_where_a_request_comes_from(
+def test_forwarded_address_is_read_from_trusted_proxies_only(
     app, set_trusted_proxies, trusted, peer, forwarded, source
 ):
     from panel.auth import source_address
@@ -251,8 +254,8 @@ def test_only_trusted_proxies_say_where_a_request_comes_from(
 
 
 @PROPERTY_SETTINGS
-@given(forwarded=any_.text(any_.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=60))
-def test_any_forwarded_address(app, set_trusted_proxies, forwarded):
+@given(forwarded=strategies.text(strategies.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=60))
+def test_any_forwarded_address_gives_source_address(app, set_trusted_proxies, forwarded):
     from panel.auth import source_address
 
     set_trusted_proxies("10.0.0.0/8")
@@ -262,12 +265,12 @@ def test_any_forwarded_address(app, set_trusted_proxies, forwarded):
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/ssh-keys"), ("POST", "/api/v1/instances")])
-def test_too_large_a_body(api_as, method, path):
+def test_too_large_body_answers_413(api_as, method, path):
     who = "admin" if "v1" in path else "owner"
     assert api_as(who, method, path, data=b" " * MAX_BODY_BYTES).status_code == 422
     answer = api_as(who, method, path, data=b" " * (MAX_BODY_BYTES + 1))
     assert (answer.status_code, answer.json["success"]) == (413, False)
 
 
-def test_too_large_a_form(browser_as):
+def test_too_large_form_answers_413(browser_as):
     assert browser_as("owner").post("/profile", data={"timezone": "x" * (MAX_BODY_BYTES + 1)}).status_code == 413

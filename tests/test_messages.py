@@ -27,7 +27,7 @@ class PseudoTranslations(NullTranslations):
         return f"[{singular if count == 1 else plural}]"
 
 
-def test_a_message_is_its_english_text():
+def test_message_equals_its_english_text():
     greeting = message(GREETING, plan="S", count=2)
     assert greeting == "The plan S has 2 disks."
     assert (greeting.template, greeting.parameters) == (GREETING, {"plan": "S", "count": 2})
@@ -36,20 +36,20 @@ def test_a_message_is_its_english_text():
     assert copy.deepcopy(greeting).parameters == greeting.parameters
 
 
-def test_a_message_without_parameters_may_have_braces():
+def test_message_without_parameters_may_contain_braces():
     assert message("Write {name}.") == "Write {name}."
     assert messages.translated(message("Write {name}."), PseudoTranslations()) == "[Write {name}.]"
 
 
-def test_a_parameter_that_is_no_text_or_number_becomes_text():
+def test_message_converts_other_parameters_to_text():
     assert message("{path}", path=["a"]).parameters == {"path": "['a']"}
 
 
 def test_marshmallow_formats_error_texts_as_messages():
-    at_most = validate.Length(max=3, error=message("At most {max} characters."))
-    with pytest.raises(ValidationError) as refused:
-        at_most("four")
-    [error] = refused.value.messages
+    validator = validate.Length(max=3, error=message("At most {max} characters."))
+    with pytest.raises(ValidationError) as raised:
+        validator("four")
+    [error] = raised.value.messages
     assert (error, error.template, error.parameters) == (
         "At most 3 characters.",
         "At most {max} characters.",
@@ -57,20 +57,20 @@ def test_marshmallow_formats_error_texts_as_messages():
     )
 
 
-def test_translation_reaches_parameters_that_are_messages():
+def test_translation_includes_nested_messages():
     reason = message("The node {node} is full.", node="n-1")
-    both = message("It cannot move: {reason}", reason=reason)
-    assert both == "It cannot move: The node n-1 is full."
-    assert messages.translated(both, PseudoTranslations()) == "[It cannot move: [The node n-1 is full.]]"
+    outer = message("It cannot move: {reason}", reason=reason)
+    assert outer == "It cannot move: The node n-1 is full."
+    assert messages.translated(outer, PseudoTranslations()) == "[It cannot move: [The node n-1 is full.]]"
 
 
-def test_translation_leaves_other_text_alone():
+def test_translation_does_not_change_plain_text():
     assert messages.translated("Shop {front}", PseudoTranslations()) == "Shop {front}"
     assert messages.translated(message(""), PseudoTranslations()) == ""
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, "1 disk"), (2, "2 disks")])
-def test_plural_messages_follow_their_count(count, expected):
+def test_plural_message_depends_on_count(count, expected):
     disks = plural_message("{count} disk", "{count} disks", count=count)
     assert disks == expected
     assert messages.translated(disks, PseudoTranslations()) == f"[{expected}]"
@@ -88,7 +88,7 @@ def test_plural_messages_follow_their_count(count, expected):
         message('{"message": 1}'),
     ],
 )
-def test_a_stored_message_is_read_as_it_was(sentence):
+def test_stored_message_is_restored(sentence):
     stored = messages.from_stored(messages.to_stored(sentence))
     assert stored == sentence
     if not sentence.startswith(messages.STORED_PREFIX):
@@ -98,7 +98,7 @@ def test_a_stored_message_is_read_as_it_was(sentence):
 @pytest.mark.parametrize(
     "foreign", ['{"message":', '{"message":1}', '{"message":"{x}","parameters":{"y":1}}', "{}", ""]
 )
-def test_a_column_reads_foreign_text_as_it_is(foreign):
+def test_message_column_reads_plain_text_unchanged(foreign):
     assert messages.from_stored(foreign) == foreign
 
 

@@ -1,4 +1,4 @@
-"""Migrations lead to the tables that the models describe, and back, on the database under test."""
+"""Migrations create the tables of the models and downgrade to an empty database, on the database under test."""
 
 import flask_migrate
 from sqlalchemy import inspect

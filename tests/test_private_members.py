@@ -1,6 +1,6 @@
-"""Our code uses only public members of libraries, because private ones may change in any release.
+"""The code uses only public members of libraries, because private ones may change in any release.
 
-What must be private stays in consoles/compat.py, whose own tests find out when an upgrade changes it.
+Exceptions are in consoles/compat.py, whose own tests fail when an upgrade changes them.
 """
 
 import ast
@@ -12,7 +12,7 @@ from tests.support.product_code import ROOT
 
 OWN_PACKAGES = ("panel", "api", "consoles", "worker", "tests")
 COMPAT_MODULE = "consoles/compat.py"
-DOCUMENTED = {
+DOCUMENTED_NAMES = {
     "_Element": "lxml: the only name of the class",
     "_asdict": "named tuples",
     "_deserialize": "marshmallow: the method that custom fields define",
@@ -28,17 +28,17 @@ DOCUMENTED = {
 
 
 def is_private(name):
-    return name.startswith("_") and name.strip("_") and not name.endswith("__") and name not in DOCUMENTED
+    return name.startswith("_") and name.strip("_") and not name.endswith("__") and name not in DOCUMENTED_NAMES
 
 
 def list_sources():
-    """Return (path, syntax tree) of each module of ours, except the one with the private members."""
+    """Return (path, syntax tree) of each module of this repository, except COMPAT_MODULE."""
     paths = [path for package in OWN_PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     names = [str(path.relative_to(ROOT)) for path in paths]
     return [(name, ast.parse((ROOT / name).read_text())) for name in names if name != COMPAT_MODULE]
 
 
-SOURCES = list_sources()
+SOURCE_MODULES = list_sources()
 
 
 def list_definitions(tree):
@@ -51,7 +51,7 @@ def list_definitions(tree):
 
 
 def list_private_uses(tree, own_names):
-    """Yield (line, name) of each private member that is used and not ours."""
+    """Yield (line, name) of each private member that is used and not defined in this repository."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             names = [node.attr]
@@ -78,13 +78,15 @@ def list_private_overrides(path, tree):
 
 
 def test_no_private_member_of_a_library_is_used():
-    own_names = {name for _, tree in SOURCES for name in list_definitions(tree)}
-    uses = [f"{path}:{line} {name}" for path, tree in SOURCES for line, name in list_private_uses(tree, own_names)]
+    own_names = {name for _, tree in SOURCE_MODULES for name in list_definitions(tree)}
+    uses = [
+        f"{path}:{line} {name}" for path, tree in SOURCE_MODULES for line, name in list_private_uses(tree, own_names)
+    ]
     assert uses == []
 
 
 def test_no_private_method_of_a_library_is_overridden():
-    assert [f"{path} {name}" for path, tree in SOURCES for name in list_private_overrides(path, tree)] == []
+    assert [f"{path} {name}" for path, tree in SOURCE_MODULES for name in list_private_overrides(path, tree)] == []
 
 
 @pytest.mark.parametrize(
@@ -100,11 +102,11 @@ def test_no_private_method_of_a_library_is_overridden():
         ("node.__dict__", []),
     ],
 )
-def test_uses_are_found(source, uses):
+def test_private_uses_are_found(source, uses):
     assert list(list_private_uses(ast.parse(source), {"_own"})) == uses
 
 
-def test_overrides_are_found():
+def test_private_overrides_are_found():
     """The class in consoles/compat.py overrides private methods of websockify."""
     tree = ast.parse((ROOT / COMPAT_MODULE).read_text())
     assert sorted(list_private_overrides(COMPAT_MODULE, tree)) == ["_close", "_decode_hybi", "_recv", "_unmask"]

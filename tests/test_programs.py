@@ -7,13 +7,13 @@ import pytest
 from tests.support import programs
 
 
-def test_a_declared_and_a_required_program_pass():
+def test_declared_and_essential_programs_pass():
     assert programs.undeclared_error("/usr/bin/qemu-img") is None
     assert programs.undeclared_error("/bin/mount") is None
     assert programs.undeclared_error("/bin/sh") is None
 
 
-def test_an_undeclared_program_is_named_with_its_package(monkeypatch):
+def test_undeclared_program_error_names_its_package(monkeypatch):
     monkeypatch.setattr(programs, "declared_packages", lambda: {"qemu-utils"})
     assert "iputils-ping" in programs.undeclared_error.__wrapped__("/usr/bin/ping")
 

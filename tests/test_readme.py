@@ -1,4 +1,4 @@
-"""What the README and the Makefile promise is what the code has."""
+"""README, settings documentation and Makefile agree with the code."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -13,20 +13,20 @@ from worker.nodes.libvirt import private_daemon
 ROOT = Path(panel.__file__).parent.parent
 
 
-def test_every_setting_is_listed():
+def test_every_setting_is_documented():
     readme = (ROOT / "docs" / "settings.md").read_text()
     for setting in fields(Config):
         (line,) = [line for line in readme.splitlines() if line.startswith(f"| `PANEL_{setting.name.upper()}` |")]
         assert setting.metadata["help"] in line
 
 
-def test_every_command_is_listed():
+def test_every_command_is_documented():
     readme = (ROOT / "README.md").read_text()
     for name in COMMANDS:
         assert f"`panel {name}" in readme or f"`{name}`" in readme, name
 
 
-def test_make_installs_what_a_local_hypervisor_and_its_images_need():
+def test_makefile_installs_packages_of_hypervisor_and_images():
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     installed = {
         word for line in makefile.splitlines() if "_PACKAGES := " in line for word in line.split(":=")[1].split()

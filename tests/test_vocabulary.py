@@ -33,9 +33,9 @@ def split_name(name):
     return [part for word in name.split("_") for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", word)]
 
 
-def contains(name, retired):
-    """Tell whether the parts of the retired word stand side by side in the name. Case tells classes from the rest:
-    `Seen` is a former class, and `last_seen` may stay."""
+def contains_word(name, retired):
+    """Return whether the name contains the parts of the retired word side by side. Case is significant: `Seen` is a
+    retired class, and `last_seen` is allowed."""
     parts, forbidden = split_name(name), split_name(retired)
     return any(parts[i : i + len(forbidden)] == forbidden for i in range(len(parts) - len(forbidden) + 1))
 
@@ -62,7 +62,7 @@ def find_retired_names(modules):
         for module in modules
         for name, line in find_names(module)
         for word in retired
-        if contains(name, word)
+        if contains_word(name, word)
     ]
 
 
@@ -105,13 +105,13 @@ RETIRED_TABLES = {
 }
 
 
-def test_no_table_or_column_is_retired():
+def test_tables_and_columns_have_no_retired_names():
     assert Model.metadata.tables.keys() & RETIRED_TABLES == set()
     for table in Model.metadata.tables.values():
         assert set(table.c.keys()) & RETIRED_COLUMNS == set()
 
 
-def test_no_name_of_the_product_is_retired():
+def test_product_has_no_retired_names():
     assert find_retired_names(product_modules()) == []
 
 
@@ -130,7 +130,7 @@ def test_no_name_of_the_product_is_retired():
         ("consoles/nodes.py", "NODE, EYE = 3, 4", "EYE"),
     ],
 )
-def test_a_retired_name_is_found(file, source, name):
+def test_retired_name_is_found(file, source, name):
     (sentence,) = find_retired_names([SourceModule(ROOT / file, ast.parse(source))])
     assert f": {name} (" in sentence
 
@@ -146,15 +146,15 @@ def test_a_retired_name_is_found(file, source, name):
         "def heyed(): ...",
     ],
 )
-def test_prose_and_locals_and_longer_words_are_free(source):
+def test_prose_locals_and_longer_words_are_allowed(source):
     assert find_retired_names([SourceModule(ROOT / "api/nodes.py", ast.parse(source))]) == []
 
 
-def test_no_word_to_use_is_retired():
+def test_current_words_are_not_retired():
     words = {name for row in read_glossary_rows() for name in re.findall(r"`(\w+)", row["word"])}
     assert words & retired_words().keys() == set()
 
 
-def test_every_module_of_the_glossary_exists():
+def test_modules_of_glossary_exist():
     paths = {path for row in read_glossary_rows() for path in re.findall(r"`([^`]+)`", row["module"])}
     assert sorted(path for path in paths if not (ROOT / path).is_file()) == []

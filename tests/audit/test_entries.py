@@ -8,7 +8,7 @@ from panel.models import Account, AuditEntry, SshKey
 from panel.services import accounts, audit, ssh_keys, tokens
 from panel.services.audit.change_tracking import LABEL_ATTRIBUTES
 from panel.web import audit_view
-from tests.test_access import all_operations, auth_headers_of, fill_path  # noqa: F401  (a fixture)
+from tests.test_access import all_operations, fill_path, find_token  # noqa: F401  (a fixture)
 
 READ_METHODS = ("GET", "HEAD")
 SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGgbnbmZ6xbRCBS8XZzsxqW8bIJAdBsKvwKOdyGpP2mq"
@@ -30,12 +30,12 @@ def test_owner_token_entry_records_person_token_and_object(api_as, cast):
     made = api_as("owner", "POST", "/api/ssh-keys", json={"name": "laptop", "public_key": SSH_PUBLIC_KEY}).json[
         "ssh_key"
     ]
-    (entry,) = load_entries()
-    assert get_values(entry, "person", "person_kind", "impersonator") == ("owner@example.com", "owner", None)
-    assert get_values(entry, "account_id", "person_id") == (cast.owner.id, cast.owner.id)
-    assert get_values(entry, "token_id", "token_name") == (auth_headers_of(cast, "owner").id, "test")
-    assert get_values(entry, "ip", "action") == ("127.0.0.1", "user.ssh_key.create")
-    assert get_values(entry, "object_type", "object_id", "object_name") == ("ssh_key", made["id"], "laptop")
+    (entry,) = audit_entries()
+    assert entry_facts(entry, "person", "person_kind", "impersonator") == ("owner@example.com", "owner", None)
+    assert entry_facts(entry, "account_id", "person_id") == (cast.owner.id, cast.owner.id)
+    assert entry_facts(entry, "token_id", "token_name") == (find_token(cast, "owner").id, "test")
+    assert entry_facts(entry, "ip", "action") == ("127.0.0.1", "user.ssh_key.create")
+    assert entry_facts(entry, "object_type", "object_id", "object_name") == ("ssh_key", made["id"], "laptop")
     assert entry.changes == {"did": "made"}
 
 
