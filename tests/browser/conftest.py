@@ -1,4 +1,4 @@
-"""Debian's chromium, and pages that may not complain: anything on the browser's console fails the test."""
+"""Debian's chromium, and pages whose console errors and warnings fail the test."""
 
 import shutil
 from contextlib import suppress
@@ -23,35 +23,35 @@ document.addEventListener("DOMContentLoaded", () => {
   document.documentElement.style.removeProperty("pointer-events");
 });
 """
-"""Nothing can be pressed before the page's scripts are there: a menu would not open, and a person would press again."""
+"""Disables pointer events until the page's scripts have loaded: earlier clicks would have no effect."""
 
-expect.set_options(timeout=60_000)  # never what a test measures
+expect.set_options(timeout=60_000)  # generous, because no test measures it
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """A page leaves before the panel that it asks again and again ends: it would complain."""
+    """Leave the page before the panel stops, because failed polls would be console errors."""
     try:
         return (yield)
     finally:
-        for opened in item.funcargs.values():
-            if isinstance(opened, Page):
-                with suppress(Error):  # what went wrong is told by the test
-                    opened.goto("about:blank")
+        for value in item.funcargs.values():
+            if isinstance(value, Page):
+                with suppress(Error):  # the test itself reports the failure
+                    value.goto("about:blank")
 
 
 @pytest.fixture(scope="session")
 def browser():
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert found, "The browser tests need Debian's package chromium."
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert program, "The browser tests need Debian's package chromium."
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=CHROMIUM_FLAGS.split())
-        yield running
-        running.close()
+        chromium = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS.split())
+        yield chromium
+        chromium.close()
 
 
 def open_window(browser, **options):
-    """Another browser: nothing that was kept is there."""
+    """Open a new browser context without cookies and stored data."""
     context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **options})
     context.add_init_script(WAIT_UNTIL_READY_SCRIPT)
     return context
@@ -59,25 +59,25 @@ def open_window(browser, **options):
 
 @pytest.fixture
 def console_errors():
-    """What the page printed. A test takes out what it provoked: browsers print every request that failed."""
+    """Collect the page's console errors. A test removes expected ones: browsers report every failed request."""
     return []
 
 
 @pytest.fixture
 def page(browser, console_errors):
-    """A new browser. What it prints, and what its policy blocks, is an error."""
+    """Yield a page in a new browser context. Console errors and policy violations fail the test."""
     context = open_window(browser)
-    opened = context.new_page()
-    opened.on("console", lambda said: console_errors.append(said.text) if said.type in ("error", "warning") else None)
-    opened.on("pageerror", lambda error: console_errors.append(str(error)))
-    yield opened
+    page = context.new_page()
+    page.on("console", lambda entry: console_errors.append(entry.text) if entry.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: console_errors.append(str(error)))
+    yield page
     context.close()
     assert console_errors == []
 
 
 @pytest.fixture
 def screenshot(page, request):
-    """Keeps a picture of the page, for people to look at."""
+    """Return a function that saves a screenshot of the page for manual review."""
     folder = ROOT / "tests" / "shots"
     folder.mkdir(exist_ok=True)
     return lambda name: page.screenshot(path=folder / f"{request.node.name}-{name}.png")

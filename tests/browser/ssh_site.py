@@ -1,5 +1,5 @@
-"""The page of a shell around a machine of ours: a real web server, the real console process, and a panel that answers
-what a test wants."""
+"""The shell page with a simulated guest: a real web server, a real console server, and routes that answer as a test
+demands."""
 
 import fcntl
 import os
@@ -26,103 +26,103 @@ from panel.ratelimit import windows
 from tests.support import ssh_guest as guests
 
 
-class Quiet(WSGIRequestHandler):
+class QuietRequestHandler(WSGIRequestHandler):
     def log_request(self, *_):
-        """Nobody reads them."""
+        """Do not log requests."""
 
 
 class SshSite:
-    """A web server for all tests; each begins with a machine and a console process of its own.
+    """A web server for all tests. Each test starts its own guest and console server.
 
-    `known` is the host key that the machine must show, or None; `refusal` what opening answers instead of a session:
-    (status, message, reason); `openings` counts them."""
+    `known_host_key` is the key that the guest must present, or None. `refusal` is the answer to opening requests
+    instead of a session: (status, message, reason). `openings` counts these requests."""
 
     def __init__(self, directory):
         self.path = Path(tempfile.mkdtemp()) / "consoles.sock"  # short enough for a socket
         app = create_app(Config(data_dir=directory, secret_key="test", redis_url="redis://"))
         context.current().rate_limits = windows.RateLimits("")  # of this process
-        app.register_blueprint(self.pages())
-        self.server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
+        app.register_blueprint(self.make_blueprint())
+        self.server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietRequestHandler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.port}/stage"
+        self.url = f"http://127.0.0.1:{self.server.port}/shell"
 
     def close(self):
         self.server.shutdown()
         self.path.parent.rmdir()
 
-    def begin(self):
+    def start_guest(self):
         self.guest = guests.SshGuest(run_bash)
-        self.known = self.shown = self.refusal = None
+        self.known_host_key = self.presented_host_key = self.refusal = None
         self.openings, self.prepared = 0, threading.Event()
         self.prepared.set()
-        self.carry()
+        self.start_consoles()
 
-    def carry(self):
+    def start_consoles(self):
         self.consoles = ConsoleServer(self.path, event_loop=EventLoop(goodbye=1), report=self.on_report)
         self.consoles.start()
 
-    def end(self):
+    def stop_guest(self):
         self.consoles.stop(0.1)
         self.guest.close()
 
     def on_report(self, facts):
         if facts["event"] == "ended" and facts["reason"] == "host_key_changed":
-            self.shown = facts["host_key"]
+            self.presented_host_key = facts["host_key"]
 
-    def drop(self):
-        """The connection breaks without a word, as when a network ends."""
-        for line in self.consoles.now():
-            line.event_loop.call(line.connection.shutdown, 2)
+    def drop_connections(self):
+        """Shut the connections down without a close frame, as a failed network does."""
+        for stream in self.consoles.now():
+            stream.event_loop.call(stream.connection.shutdown, 2)
 
-    def pages(self):
-        bp = Blueprint("stage", __name__)
+    def make_blueprint(self):
+        bp = Blueprint("shell", __name__)
 
-        @bp.get("/stage")
+        @bp.get("/shell")
         def page():
-            links = {"opening": "/stage/opening", "host_key": "/stage/host-key", "back": "/stage/back"}
+            links = {"opening": "/shell/opening", "host_key": "/shell/host-key", "back": "/shell/back"}
             return render_template("console/ssh_shell.html", name="web-1", **links)
 
-        @bp.post("/stage/opening")
+        @bp.post("/shell/opening")
         def opening():
             self.openings += 1
             self.prepared.wait(20)
             if self.refusal:
                 status, message, reason = self.refusal
                 return {"message": message, "reason": reason}, status
-            return {"socket": f"/stage/socket/{self.openings}", "session_id": str(self.openings)}
+            return {"socket": f"/shell/socket/{self.openings}", "session_id": str(self.openings)}
 
-        @bp.route("/stage/socket/<number>", websocket=True)
+        @bp.route("/shell/socket/<number>", websocket=True)
         def socket(number):
             fd_passing.ensure_websocket_handshake(request.environ)
             fd_passing.ensure_same_origin(request.environ, self.url)
             target = {"host": self.guest.host, "port": self.guest.port, "user": "root"}
-            target |= {"private_key": self.guest.user_key, "host_key": self.known}
+            target |= {"private_key": self.guest.user_key, "host_key": self.known_host_key}
             fd_passing.pass_socket(request.environ, self.path, {"kind": "shell", "id": number, "target": target})
             return fd_passing.SocketPassed()
 
-        @bp.get("/stage/host-key")
+        @bp.get("/shell/host-key")
         def host_key():
-            return {"known": fingerprint_of(self.known), "shown": fingerprint_of(self.shown)}
+            return {"known": make_fingerprint(self.known_host_key), "shown": make_fingerprint(self.presented_host_key)}
 
-        @bp.post("/stage/host-key")
+        @bp.post("/shell/host-key")
         def trust():
-            if request.form["shown"] != fingerprint_of(self.shown):
+            if request.form["shown"] != make_fingerprint(self.presented_host_key):
                 return {"message": "The instance presented another key in the meantime.", "reason": None}, 409
-            self.known = self.shown
+            self.known_host_key = self.presented_host_key
             return {"message": "The key is accepted."}
 
         return bp
 
 
-def fingerprint_of(key):
+def make_fingerprint(key):
     return key and host_key_fingerprint(key)
 
 
-def run_bash(channel, door):
-    """A shell of this machine on a terminal of its own."""
+def run_bash(channel, interface):
+    """Run bash of this machine in a new pseudo-terminal. Return its exit code."""
     parent, child = pty.openpty()
     environment = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "PS1": "guest# "}
-    # When the tests run as a background job, both signals are ignored, and Control+C would end nothing.
+    # When the tests run as a background job, both signals are ignored, and Control+C would have no effect.
     command = ["env", "--default-signal=INT,QUIT", "bash", "--norc", "--noprofile", "-i"]
     shell = subprocess.Popen(
         ["setsid", "--ctty", "--wait", *command], stdin=child, stdout=child, stderr=child, env=environment, cwd="/"
@@ -131,8 +131,8 @@ def run_bash(channel, door):
     size = None
     try:
         while True:
-            if door.sizes[-1] != size:
-                size = door.sizes[-1]
+            if interface.sizes[-1] != size:
+                size = interface.sizes[-1]
                 fcntl.ioctl(parent, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
             ready, _, _ = select.select([parent, channel], [], [], 0.05)
             if channel in ready:

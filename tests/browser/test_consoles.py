@@ -1,4 +1,4 @@
-"""Screens and shells of a real guest, in a real browser."""
+"""VNC consoles and shells of a real guest in a real browser."""
 
 import base64
 import re
@@ -14,8 +14,8 @@ from worker.nodes import NodeSpec, connect
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
 
-PASSWORD = "long enough 7"
-PIXELS = """async (picture) => {
+GUEST_PASSWORD = "long enough 7"
+READ_PIXELS_SCRIPT = """async (picture) => {
     let canvas = document.querySelector("canvas");
     if (picture) {
         const image = new Image();
@@ -34,16 +34,16 @@ PIXELS = """async (picture) => {
 @pytest.fixture(scope="module")
 def guest(lab):
     instance = lab.create(display_name="Console", hostname="console.example.com")
-    lab.install(instance, ssh_keys=[lab.key_id], password=PASSWORD)
-    shown = lab.show(instance)
-    assert lab.ssh(shown["primary_public_ip"]["ip"], "echo up").strip() == "up"
-    yield shown
+    lab.install(instance, ssh_keys=[lab.key_id], password=GUEST_PASSWORD)
+    guest = lab.show(instance)
+    assert lab.ssh(guest["primary_public_ip"]["ip"], "echo up").strip() == "up"
+    yield guest
     lab.destroy(instance)
 
 
 @pytest.fixture(scope="module")
 def run_in_guest(lab, hypervisor, guest):
-    """Runs a program in the guest by the guest agent."""
+    """Return a function that runs a program in the guest by the guest agent."""
     node = connect(NodeSpec("lab", "lab", "libvirt", hypervisor.uri), lab.at.data_dir)
     yield lambda *command: node.agent_run(guest["id"], command).output
     node.close()
@@ -58,41 +58,43 @@ def open_console(page, lab, guest, button):
     return opened.value
 
 
-def node_picture(hypervisor, name, file):
-    """What the node itself has on the screen, as a PNG."""
+def take_node_screenshot(hypervisor, name, file):
+    """Return the node's screenshot of the machine as PNG in base64."""
     command = ["virsh", "-c", hypervisor.uri, "screenshot", name, str(file)]
     subprocess.run(command, check=True, capture_output=True, timeout=30)
     return base64.b64encode(file.read_bytes()).decode()
 
 
-def pixels(page, picture=None):
-    """Width, height and colours: of the screen in the page, or of a picture."""
-    width, height, text = page.evaluate(PIXELS, picture)
+def read_pixels(page, picture=None):
+    """Return width, height and colours of the canvas on the page, or of a PNG."""
+    width, height, text = page.evaluate(READ_PIXELS_SCRIPT, picture)
     return width, height, base64.b64decode(text)
 
 
-def picture_similarity(one, other):
-    """Which part of two pictures' pixels is the same."""
-    (width, height, mine), (wide, high, theirs) = one, other
-    if (width, height) != (wide, high):
+def compare_pictures(one, other):
+    """Return the fraction of equal pixels of two pictures."""
+    (width, height, pixels), (other_width, other_height, other_pixels) = one, other
+    if (width, height) != (other_width, other_height):
         return 0
-    return sum(a == b for a, b in zip(mine[::3], theirs[::3], strict=True)) / (width * height)
+    return sum(a == b for a, b in zip(pixels[::3], other_pixels[::3], strict=True)) / (width * height)
 
 
-def test_the_screen_shows_the_guest_and_takes_keys(page, lab, guest, run_in_guest, hypervisor, tmp_path, screenshot):
-    """CON-06, CON-10: what the browser shows is what the node shows; what is typed arrives."""
+def test_vnc_console_shows_guest_screen_and_sends_keys(
+    page, lab, guest, run_in_guest, hypervisor, tmp_path, screenshot
+):
+    """CON-06, CON-10: the page shows the node's picture, and typed text arrives in the guest."""
     screen = open_console(page, lab, guest, "Console")
     expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
 
-    def same():
-        on_node = pixels(screen, node_picture(hypervisor, guest["name"], tmp_path / "screen.png"))
-        return any(on_node[2]) and picture_similarity(pixels(screen), on_node) > 0.995
+    def is_picture_equal():
+        node_pixels = read_pixels(screen, take_node_screenshot(hypervisor, guest["name"], tmp_path / "screen.png"))
+        return any(node_pixels[2]) and compare_pictures(read_pixels(screen), node_pixels) > 0.995
 
-    wait_until(same, "the guest's picture in the browser")
+    wait_until(is_picture_equal, "the guest's picture in the browser")
     screen.locator("canvas").click()
     screen.keyboard.type("root\n", delay=30)
-    screen.wait_for_timeout(3000)  # a password that comes before the question for it is thrown away
-    screen.keyboard.type(f"{PASSWORD}\n", delay=30)
+    screen.wait_for_timeout(3000)  # the guest discards input before the password prompt
+    screen.keyboard.type(f"{GUEST_PASSWORD}\n", delay=30)
     screen.wait_for_timeout(3000)
     screen.get_by_role("button", name="Type text").click()
     screen.get_by_role("textbox", name="Typed key by key").fill('echo "Typed {OK} ~7|" >/typed\n')
@@ -105,8 +107,8 @@ def test_the_screen_shows_the_guest_and_takes_keys(page, lab, guest, run_in_gues
     assert page.request.get(address).status == 404
 
 
-def test_a_shell_of_the_guest(page, lab, guest, run_in_guest):
-    """SSH-07, SSH-11, SSH-19: a command runs; the key is in the guest for so long; the host key is pinned."""
+def test_shell_runs_commands_in_the_guest(page, lab, guest, run_in_guest):
+    """SSH-07, SSH-11, SSH-19: a command runs, and the key is in the guest only during the session."""
     shell = open_console(page, lab, guest, "Shell")
     rows = shell.locator(".xterm-rows")
     expect(rows).to_contain_text("#", timeout=PAGE_TIMEOUT_MS)
@@ -126,7 +128,7 @@ def test_a_shell_of_the_guest(page, lab, guest, run_in_guest):
     expect(rows).to_contain_text("#", timeout=PAGE_TIMEOUT_MS)
 
 
-def test_a_machine_that_is_turned_off_is_said_so(page, lab, guest):
+def test_console_closes_with_message_after_power_off(page, lab, guest):
     screen = open_console(page, lab, guest, "Console")
     expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
     lab.power(guest, "poweroff")
@@ -136,7 +138,7 @@ def test_a_machine_that_is_turned_off_is_said_so(page, lab, guest):
     lab.power(guest, "start")
 
 
-def test_operators_see_open_consoles_and_close_them(page, lab, guest):
+def test_operator_closes_open_console(page, lab, guest):
     screen = open_console(page, lab, guest, "Console")
     expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
     operator = open_window(page.context.browser).new_page()

@@ -1,4 +1,4 @@
-"""Where the focus is after an action, and what the frame is called (findings m1, m4, m26, axe of the frame)."""
+"""Accessibility: focus after actions, labels and contrast of the layout (findings m1, m4, m26)."""
 
 import pytest
 from playwright.sync_api import expect
@@ -8,11 +8,11 @@ from tests.browser.test_readability import open_page, site  # noqa: F401
 pytestmark = pytest.mark.browser
 
 
-def focused(page):
+def find_focused_element(page):
     return page.evaluate("document.activeElement.id || document.activeElement.tagName")
 
 
-def test_the_focus_stays(site, open_page):
+def test_focus_is_kept_after_actions(site, open_page):
     page = open_page("screen")
     page.goto(f"{site.url}/instances")
     page.keyboard.press("Control+k")
@@ -23,7 +23,7 @@ def test_the_focus_stays(site, open_page):
     page.locator("#search").fill("nothing has this name")
     expect(page.locator(".page-title .count")).to_have_text("0")
 
-    page.goto(f"{site.url}{site.thing['instance']}/settings")
+    page.goto(f"{site.url}{site.paths['instance']}/settings")
     page.locator("#typed").fill("nonsense")
     page.locator("#typed").press("Enter")
     expect(page.locator("#typed-error")).to_contain_text("The name does not match.")
@@ -32,15 +32,15 @@ def test_the_focus_stays(site, open_page):
     page.locator("#typed").press("x")
     expect(page.locator("#typed-error")).to_have_count(0)
 
-    page.goto(f"{site.url}{site.thing['instance']}")
+    page.goto(f"{site.url}{site.paths['instance']}")
     page.get_by_role("button", name="Restart").first.click()
     page.locator("#confirm-yes").click()
     expect(page.locator("#toasts")).to_contain_text("Restart requested.")
     page.wait_for_timeout(1000)
-    assert focused(page) != "BODY"
+    assert find_focused_element(page) != "BODY"
 
 
-CONTRAST = """element => {
+CONTRAST_RATIO_SCRIPT = """element => {
     const context = new OffscreenCanvas(1, 1).getContext("2d");
     const luminance = (colour) => {
         context.fillStyle = colour;
@@ -57,21 +57,21 @@ CONTRAST = """element => {
     light.push(luminance(ground ? getComputedStyle(ground).backgroundColor : "white"));
     return (Math.max(...light) + 0.05) / (Math.min(...light) + 0.05);
 }"""
-"""The contrast ratio of WCAG 2.1 between an element's text and what is behind it."""
+"""Returns the contrast ratio of WCAG 2.1 between an element's text and its background."""
 
 
-def test_the_frame_is_called_what_it_shows(site, open_page):
-    """WCAG 2.5.3: the name of a control has the words that it shows. Contrast of the group titles: 4.5 to 1."""
+def test_layout_controls_have_visible_names_and_contrast(site, open_page):
+    """WCAG 2.5.3: visible text is the accessible name of a control. Group titles have a contrast of 4.5 to 1."""
     for who, theme in (("owner", "light"), ("admin", "dark")):
         page = open_page("screen", theme, who)
         page.goto(site.url + ("/admin" if who == "admin" else "/"))
         for place in (".navbar-brand", "#search-open", ".person"):
             assert page.locator(place).get_attribute("aria-label") is None
-        assert page.locator(".nav-section-title").first.evaluate(CONTRAST) >= 4.5
+        assert page.locator(".nav-section-title").first.evaluate(CONTRAST_RATIO_SCRIPT) >= 4.5
 
 
-def test_every_entry_of_the_navigation_can_be_reached(site, open_page):
-    """The list is longer than many screens: it scrolls by itself, also beside a page that does not."""
+def test_navigation_scrolls_to_its_last_entry(site, open_page):
+    """The navigation can be longer than the screen, so it scrolls independently of the page."""
     page = open_page("screen", who="admin")
     page.goto(f"{site.url}/admin/migrations")
     last = page.locator(".navbar-vertical a.nav-link").last
@@ -83,9 +83,9 @@ def test_every_entry_of_the_navigation_can_be_reached(site, open_page):
 
 @pytest.mark.parametrize(("who", "path"), [("owner", "/webhooks/new"), ("owner", "media"), ("admin", "settings")])
 def test_links_within_sentences_are_distinguishable_from_text(site, open_page, who, path):
-    """WCAG 1.4.1: by more than their colour."""
+    """WCAG 1.4.1: links are underlined, not only coloured."""
     page = open_page("screen", who=who)
-    instance = ("/admin" if who == "admin" else "") + site.thing["instance"]
+    instance = ("/admin" if who == "admin" else "") + site.paths["instance"]
     page.goto(site.url + (path if path.startswith("/") else f"{instance}/{path}"))
     links = page.locator("main").locator("p > a:not(.btn), .form-hint > a").all()
     assert links

@@ -1,4 +1,4 @@
-"""The main job in a real browser, against a real guest."""
+"""Create, use and power off an instance in a real browser, with a real guest."""
 
 import pytest
 from playwright.sync_api import expect
@@ -8,7 +8,7 @@ from tests.support.installation import CUSTOMER_EMAIL, CUSTOMER_PASSWORD
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
 
 PAGE_TIMEOUT_MS = 120_000
-"""Milliseconds for what a guest does."""
+"""Timeout of page expectations that depend on a guest."""
 
 
 def sign_in(page, lab, email=CUSTOMER_EMAIL):
@@ -19,7 +19,7 @@ def sign_in(page, lab, email=CUSTOMER_EMAIL):
     expect(page.get_by_role("navigation").first).to_be_visible()
 
 
-def test_a_customer_makes_a_machine_and_signs_in_to_it(page, lab, screenshot):
+def test_customer_creates_instance_and_powers_it_off(page, lab, screenshot):
     sign_in(page, lab)
     page.get_by_role("link", name="Instances").first.click()
     page.get_by_role("link", name="Create instance").first.click()

@@ -1,4 +1,4 @@
-"""Everybody can read every page: on a phone and on a wide screen, in both themes, with names as long as may be."""
+"""Readability of all pages on a phone and a wide screen, in both themes, with names of maximum length."""
 
 import threading
 from pathlib import Path
@@ -38,8 +38,8 @@ pytestmark = pytest.mark.browser
 
 READABILITY_SCRIPT = Path(__file__).with_name("readable.js").read_text()
 LONG_NAME = "unbroken" * 31 + "names"
-SIZES = {"phone": {"width": 360, "height": 740}, "screen": {"width": 1440, "height": 900}}
-PAGES = [
+VIEWPORTS = {"phone": {"width": 360, "height": 740}, "screen": {"width": 1440, "height": 900}}
+CUSTOMER_PATHS = [
     "/",
     "/instances",
     "/instances/new",
@@ -80,7 +80,7 @@ PAGES = [
     "/profile/security",
     "/nothing",
 ]
-TABS = (
+INSTANCE_TABS = (
     "",
     "/network",
     "/storage",
@@ -96,46 +96,53 @@ TABS = (
     "/change-plan",
     "/reinstall",
 )
-FORMS = ["instances/new", "customers/new", "resource-packs/new", "hypervisors/new", "security-groups/new", "plans/new"]
-"""Of operators, below /admin."""
+ADMIN_FORMS = [
+    "instances/new",
+    "customers/new",
+    "resource-packs/new",
+    "hypervisors/new",
+    "security-groups/new",
+    "plans/new",
+]
+"""Forms of operators, below /admin."""
 
 
-class Site:
-    """A panel whose customer has much, and everything with long names. `thing` are the addresses of single things."""
+class ReadabilitySite:
+    """A panel whose customer has resources of all kinds with long names. `paths` are the detail pages by kind."""
 
-    def __init__(self, app, url, bells):
-        self.app, self.url, self.bells = app, url, bells
+    def __init__(self, app, url, queued_calls):
+        self.app, self.url, self.queued_calls = app, url, queued_calls
         with app.app_context():
             owner = session.merge(app.cast.owner)
-            self.thing = dict(self.furnish(owner))
-            self.cookies = {who: self.cookie(who) for who in ("owner", "admin")}
+            self.paths = dict(self.create_resources(owner))
+            self.cookies = {who: self.create_cookie(who) for who in ("owner", "admin")}
 
-    def cookie(self, who):
+    def create_cookie(self, who):
         secret = sessions.start(session.merge(getattr(self.app.cast, who)), ip="127.0.0.1", user_agent="test")
         session.commit()
         serializer = self.app.session_interface.get_signing_serializer(self.app)
         return {"name": "panel", "value": serializer.dumps({"_user_id": secret}), "url": self.url}
 
-    def furnish(self, owner):
+    def create_resources(self, owner):
         pack = {"name": "p" * 64, "description": LONG_NAME, "cpu_cores": 8, "ram": 4096, "storage": 100, "price": 40}
         pack = resource_packs.create(user_id=owner.id, **pack)
         instance = self.app.cast.instance(display_name=LONG_NAME, pack_id=pack.id)
         instance.tags, instance.notes, instance.enable_smtp = ["t" * 63], LONG_NAME, False
         instances.deploy(instance, image_id=self.app.cast.image.id, actor=owner.email)
-        self.work()
+        self.run_tasks()
         disks.add(instance, size=5, actor=owner.email)
-        self.work()
+        self.run_tasks()
         snapshots.create(instance, snapname="s" * 64, description=LONG_NAME, vmstate=False, actor=owner.email)
-        self.work()
+        self.run_tasks()
         docker_deployments.install(instance, actor=owner.email, since=clock.now())
-        self.work()
+        self.run_tasks()
         app, *_ = docker_deployments.deploy_app(instance, app_slug="wordpress", actor=owner.email)
-        self.work()
+        self.run_tasks()
         app.app_name, app.status, app.error_message = LONG_NAME, "error", LONG_NAME
         app.logs, app.logs_at, app.logs_error = f"{LONG_NAME}\n", app.deployed_at, LONG_NAME
         instances.run_power_action(instance, "poweroff", actor=owner.email)
-        ended = session.scalars(select(Task).where(Task.kind == "instance_poweroff")).one()
-        ended.status, ended.error = "failed", f"The node refused it: {LONG_NAME}"
+        failed_task = session.scalars(select(Task).where(Task.kind == "instance_poweroff")).one()
+        failed_task.status, failed_task.error = "failed", f"The node refused it: {LONG_NAME}"
         networks = ip_sets.create(owner, name=LONG_NAME, ip_version="ipv4", description=LONG_NAME)
         ip_sets.add_entry(networks, cidr="203.0.113.0/24", description=LONG_NAME, actor=owner.email)
         group = security_groups.create(owner, name=LONG_NAME, description=LONG_NAME)
@@ -150,7 +157,7 @@ class Site:
         plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="v" * 64, size=5, price=1)
         place = {"volume_plan_id": plan.id, "hypervisor_group_id": instance.group_id, "project_id": project.id}
         volume = volumes.create(owner, name=LONG_NAME, actor=owner.email, **place)
-        self.work()
+        self.run_tasks()
         hook = {
             "name": LONG_NAME,
             "url": f"https://1.1.1.1/{LONG_NAME}",
@@ -164,16 +171,16 @@ class Site:
         yield "app", f"/instances/{instance.id}/apps/{app.id}/logs"
         yield "pack", f"/resource-packs/{pack.id}"
         yield "volume", f"/volumes/{volume.id}"
-        yield "task", f"/tasks/{ended.id}"
+        yield "task", f"/tasks/{failed_task.id}"
         yield "group", f"/security-groups/{group.id}"
         yield "set", f"/ip-sets/{networks.id}"
         yield "project", f"/projects/{project.id}"
         yield "webhook", f"/webhooks/{hook.id}"
 
-    def work(self):
+    def run_tasks(self):
         session.commit()
-        while self.bells:
-            function, *args = self.bells.pop(0)
+        while self.queued_calls:
+            function, *args = self.queued_calls.pop(0)
             if function == "worker.engine.runner.run":
                 for task_id in args:
                     runner.run(task_id, "test-worker")
@@ -182,72 +189,72 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    port, bells = find_free_port(), []
-    facts = {
+    port, queued_calls = find_free_port(), []
+    settings = {
         "public_url": f"http://127.0.0.1:{port}",
         "create": create_app,
-        "on_call": lambda *bell: bells.append(bell),
+        "on_call": lambda *call: queued_calls.append(call),
     }
-    with isolated_installation(tmp_path_factory.mktemp("site"), **facts) as app:
+    with isolated_installation(tmp_path_factory.mktemp("site"), **settings) as app:
         context.current().rate_limits = windows.RateLimits("")  # of this process
         server = create_server(app, host="127.0.0.1", port=port, threads=8)
         threading.Thread(target=server.run, daemon=True).start()  # ends with the last connection after close()
-        yield Site(app, facts["public_url"], bells)
+        yield ReadabilitySite(app, settings["public_url"], queued_calls)
         server.close()
 
 
 @pytest.fixture
 def open_page(browser, site):
-    """Opens pages of the site as its customer or its operator, in a window of a size and a theme."""
-    windows = []
+    """Return a function that opens a page as customer or operator, with a viewport size and a theme."""
+    contexts = []
 
-    def opened(size, theme="light", who="owner"):
-        windows.append(open_window(browser, viewport=SIZES[size], color_scheme=theme))
-        windows[-1].add_cookies([site.cookies[who]])
-        return windows[-1].new_page()
+    def open_new_page(size, theme="light", who="owner"):
+        contexts.append(open_window(browser, viewport=VIEWPORTS[size], color_scheme=theme))
+        contexts[-1].add_cookies([site.cookies[who]])
+        return contexts[-1].new_page()
 
-    yield opened
-    for each in windows:
-        each.close()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
-def test_every_page_can_be_read(site, open_page, size, theme):
-    paths = [*PAGES, *site.thing.values(), *(site.thing["instance"] + tab for tab in TABS)]
-    assert readability_errors(open_page(size, theme), site, paths) == {}
+    yield open_new_page
+    for browser_context in contexts:
+        browser_context.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
-def test_operators_can_read_theirs(site, open_page, size, theme):
+@pytest.mark.parametrize("size", VIEWPORTS)
+def test_customer_pages_are_readable(site, open_page, size, theme):
+    paths = [*CUSTOMER_PATHS, *site.paths.values(), *(site.paths["instance"] + tab for tab in INSTANCE_TABS)]
+    assert find_readability_errors(open_page(size, theme), site, paths) == {}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", VIEWPORTS)
+def test_admin_pages_are_readable(site, open_page, size, theme):
     with site.app.test_request_context():
         lists = [url_for(entry.endpoint) for entry in OPERATOR_PAGES.entries]
-    tabs = [f"/admin{site.thing['instance']}{tab}" for tab in ("", "/network", "/settings")]
-    things = [f"/admin{site.thing[name]}" for name in ("group", "set", "pack")]
-    paths = [*lists, *(f"/admin/{form}" for form in FORMS), *tabs, *things, "/admin/ip-sets?search=nothing"]
-    assert readability_errors(open_page(size, theme, "admin"), site, paths) == {}
+    tabs = [f"/admin{site.paths['instance']}{tab}" for tab in ("", "/network", "/settings")]
+    detail_pages = [f"/admin{site.paths[name]}" for name in ("group", "set", "pack")]
+    paths = [*lists, *(f"/admin/{form}" for form in ADMIN_FORMS), *tabs, *detail_pages, "/admin/ip-sets?search=nothing"]
+    assert find_readability_errors(open_page(size, theme, "admin"), site, paths) == {}
 
 
-def readability_errors(page, site, paths):
-    """What is wrong with each page."""
-    wrong = {}
+def find_readability_errors(page, site, paths):
+    """Return {path: errors} of pages with readability errors."""
+    errors = {}
     for path in paths:
         assert page.goto(site.url + path).ok or path == "/nothing", path
-        if found := page.evaluate(READABILITY_SCRIPT):
-            wrong[path] = found
-    return wrong
+        if page_errors := page.evaluate(READABILITY_SCRIPT):
+            errors[path] = page_errors
+    return errors
 
 
-def test_rules_keep_their_direction_on_a_phone(site, open_page):
+def test_firewall_rules_show_direction_on_phone(site, open_page):
     page = open_page("phone")
-    page.goto(site.url + site.thing["group"])
+    page.goto(site.url + site.paths["group"])
     for direction in ("Inbound", "Outbound"):
         expect(page.locator("caption", has_text=direction)).to_be_visible()
 
 
 @pytest.mark.parametrize("tab", ["media", "settings"])
-def test_the_open_tab_is_in_sight_on_a_phone(site, open_page, tab):
+def test_active_tab_is_visible_on_phone(site, open_page, tab):
     page = open_page("phone")
-    page.goto(f"{site.url}{site.thing['instance']}/{tab}")
+    page.goto(f"{site.url}{site.paths['instance']}/{tab}")
     expect(page.locator(".tab.active")).to_be_in_viewport(ratio=0.9)

@@ -1,4 +1,4 @@
-"""The API references in a real browser: read on a phone, tried with a real token."""
+"""The API references in a real browser: on a phone, and with requests that use a real token."""
 
 import pytest
 from playwright.sync_api import expect
@@ -7,12 +7,12 @@ from tests.processes.conftest import Installation, wait_until
 
 pytestmark = pytest.mark.browser
 EMAIL, PASSWORD = "ada@example.com", "a long test password"
-PHONE = {"width": 360, "height": 740}
+PHONE_VIEWPORT = {"width": 360, "height": 740}
 
 
 @pytest.fixture(scope="module")
-def served_reference(tmp_path_factory):
-    """A web process, and a token of its customer."""
+def reference_installation(tmp_path_factory):
+    """Start a web process with a customer, whose token is `token`."""
     installation = Installation(tmp_path_factory.mktemp("served"), PANEL_WEB_WORKERS="1")
     try:
         installation.run_panel("db", "upgrade")
@@ -25,13 +25,13 @@ def served_reference(tmp_path_factory):
         installation.end()
 
 
-def test_an_operation_is_tried_with_a_real_token(page, served_reference, screenshot):
+def test_reference_executes_request_with_token(page, reference_installation, screenshot):
     """DOC-02, DOC-06"""
-    page.goto(f"{served_reference.url}/api/docs/user")
+    page.goto(f"{reference_installation.url}/api/docs/user")
     expect(page.get_by_role("heading", name="User API").first).to_be_attached()
-    expect(page.locator(".servers")).to_contain_text(served_reference.url)
+    expect(page.locator(".servers")).to_contain_text(reference_installation.url)
     page.get_by_role("button", name="Authorize").click()
-    page.locator(".auth-container input").fill(served_reference.token)
+    page.locator(".auth-container input").fill(reference_installation.token)
     page.get_by_role("button", name="Apply credentials").click()
     page.get_by_role("button", name="Close").click()
     answer = try_request(page)
@@ -41,7 +41,7 @@ def test_an_operation_is_tried_with_a_real_token(page, served_reference, screens
 
 
 def try_request(page):
-    """What GET /api/connect answers in the reference."""
+    """Execute GET /api/connect in the reference. Return the table with the response."""
     page.get_by_role("button", name="Expand operation").first.click()
     operation = page.locator(".opblock", has=page.locator('[data-path="/api/connect"]'))
     operation.locator(".opblock-summary-control").click()
@@ -51,23 +51,23 @@ def try_request(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["/api/docs", "/api/docs/user"], ids=["admin", "user"])
-def test_the_reference_fits_a_phone_in_both_themes(page, served_reference, screenshot, path, scheme):
+def test_reference_fits_phone_in_both_themes(page, reference_installation, screenshot, path, scheme):
     """DOC-01"""
     page.emulate_media(color_scheme=scheme)
-    page.set_viewport_size(PHONE)
-    page.goto(served_reference.url + path)
+    page.set_viewport_size(PHONE_VIEWPORT)
+    page.goto(reference_installation.url + path)
     page.get_by_role("button", name="Expand operation").first.click()
     page.locator(".opblock-summary-control").first.click()
     expect(page.get_by_role("button", name="Execute")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    ink = page.evaluate("getComputedStyle(document.querySelector('.opblock-tag')).color.match(/\\d+/)[0]")
-    assert (int(ink) > 128) == (scheme == "dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE_VIEWPORT["width"]
+    red = page.evaluate("getComputedStyle(document.querySelector('.opblock-tag')).color.match(/\\d+/)[0]")
+    assert (int(red) > 128) == (scheme == "dark")
     screenshot("phone")
 
 
-def test_the_reference_inside_the_panel(page, served_reference, screenshot):
+def test_panel_shows_reference_after_sign_in(page, reference_installation, screenshot):
     """DOC-09"""
-    page.goto(f"{served_reference.url}/user/api/documentation")
+    page.goto(f"{reference_installation.url}/user/api/documentation")
     page.get_by_label("Email").fill(EMAIL)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()

@@ -1,4 +1,4 @@
-"""Signing in with every factor, in a real browser: passkeys are those of Chromium's virtual authenticator, mails come
+"""Sign-in with every factor in a real browser. Passkeys are those of Chromium's virtual authenticator, and mails come
 through a real mail server."""
 
 import queue
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.browser
 
 EMAIL = "owner@example.com"
 NEW_PASSWORD = "another long password"
-DEVICE = {
+AUTHENTICATOR_OPTIONS = {
     "protocol": "ctap2",
     "transport": "internal",
     "hasResidentKey": True,
@@ -39,47 +39,47 @@ DEVICE = {
 }
 
 
-class Site:
-    """A panel with its mail server, at localhost: passkeys need a name."""
+class SignInSite:
+    """A panel with its mail server. Its host is `localhost`, because passkeys require a host name."""
 
-    def __init__(self, app, url, box):
-        self.app, self.url, self.box = app, url, box
+    def __init__(self, app, url, mail_server):
+        self.app, self.url, self.mail_server = app, url, mail_server
 
-    def secret(self, email=EMAIL):
+    def get_totp_secret(self, email=EMAIL):
         with self.app.app_context():
             return session.scalar(select(Account).where(Account.email == email)).totp_secret
 
-    def mail(self, subject):
-        """The text of the newest mail with the subject, once it has come."""
-        found = wait_until(
-            lambda: [each for each in self.box.mails if each["Subject"] == subject], f"a mail: {subject}"
+    def wait_for_mail(self, subject):
+        """Return the text of the newest mail with this subject. Waits for it."""
+        mails = wait_until(
+            lambda: [mail for mail in self.mail_server.mails if mail["Subject"] == subject], f"a mail: {subject}"
         )
-        return found[-1].get_body(("plain",)).get_content()
+        return mails[-1].get_body(("plain",)).get_content()
 
 
 @pytest.fixture
 def site(tmp_path):
-    port, box, bells = find_free_port(), MailServer(), queue.Queue()
-    smtp = Controller(box, hostname="127.0.0.1", port=find_free_port())
+    port, mail_server, calls = find_free_port(), MailServer(), queue.Queue()
+    smtp = Controller(mail_server, hostname="127.0.0.1", port=find_free_port())
     smtp.start()
-    facts = {"public_url": f"http://localhost:{port}", "mail_url": f"smtp://127.0.0.1:{smtp.port}"}
-    with isolated_installation(tmp_path, create=create_app, on_call=lambda *bell: bells.put(bell), **facts) as app:
+    settings = {"public_url": f"http://localhost:{port}", "mail_url": f"smtp://127.0.0.1:{smtp.port}"}
+    with isolated_installation(tmp_path, create=create_app, on_call=lambda *call: calls.put(call), **settings) as app:
         context.current().rate_limits = windows.RateLimits("")  # of this process
         server = create_server(app, host="127.0.0.1", port=port, threads=8)
         threading.Thread(target=server.run, daemon=True).start()  # ends with the last connection after close()
-        worker = threading.Thread(target=run_mails, args=(app, bells))
+        worker = threading.Thread(target=send_mails, args=(app, calls))
         worker.start()
-        yield Site(app, facts["public_url"], box)
+        yield SignInSite(app, settings["public_url"], mail_server)
         server.close()
-        bells.put(None)
+        calls.put(None)
         worker.join()
         smtp.stop()
 
 
-def run_mails(app, bells):
-    """Sends the mails, as a worker would, until the bell that is none."""
-    while bell := bells.get():
-        function, *args = bell
+def send_mails(app, calls):
+    """Send the queued mails, as a worker would, until None is in the queue."""
+    while call := calls.get():
+        function, *args = call
         if function == "worker.tasks.mail.send":
             with app.app_context():
                 mail.send(*args)
@@ -99,7 +99,7 @@ def sign_out(page):
 
 
 def set_up_authenticator(page, site):
-    """Through the pages; returns the recovery codes."""
+    """Set up an authenticator on the pages. Return the recovery codes."""
     expect(page.get_by_role("navigation").first).to_be_visible()
     page.goto(f"{site.url}/profile/security")
     page.get_by_role("link", name="Set up").click()
@@ -107,13 +107,13 @@ def set_up_authenticator(page, site):
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_alt_text("QR code")).to_be_visible()
     wait_until(lambda: page.get_by_alt_text("QR code").evaluate("image => image.naturalWidth") > 50, "the picture")
-    page.get_by_label("Code").fill(pyotp.TOTP(site.secret()).now())
+    page.get_by_label("Code").fill(pyotp.TOTP(site.get_totp_secret()).now())
     page.get_by_role("button", name="Turn on").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
     return page.locator(".codes code").all_inner_texts()
 
 
-def test_authenticator_and_recovery_codes(page, site, screenshot):
+def test_sign_in_with_authenticator_and_recovery_code(page, site, screenshot):
     sign_in(page, site)
     codes = set_up_authenticator(page, site)
     assert len(codes) == 10
@@ -126,7 +126,9 @@ def test_authenticator_and_recovery_codes(page, site, screenshot):
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_text("This code is wrong")).to_be_visible()
     screenshot("second-step")
-    page.get_by_label("Code from your authenticator app").fill(pyotp.TOTP(site.secret()).at(int(time.time()) + 30))
+    page.get_by_label("Code from your authenticator app").fill(
+        pyotp.TOTP(site.get_totp_secret()).at(int(time.time()) + 30)
+    )
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("navigation").first).to_be_visible()
     sign_out(page)
@@ -138,10 +140,10 @@ def test_authenticator_and_recovery_codes(page, site, screenshot):
     expect(page.get_by_text("9 left")).to_be_visible()
 
 
-def test_a_passkey_alone_and_as_the_second_step(page, site, screenshot):
-    line = page.context.new_cdp_session(page)
-    line.send("WebAuthn.enable")
-    line.send("WebAuthn.addVirtualAuthenticator", {"options": DEVICE})
+def test_sign_in_with_passkey_alone_and_as_second_factor(page, site, screenshot):
+    cdp_session = page.context.new_cdp_session(page)
+    cdp_session.send("WebAuthn.enable")
+    cdp_session.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR_OPTIONS})
     sign_in(page, site)
     expect(page.get_by_role("navigation").first).to_be_visible()
     page.goto(f"{site.url}/profile/passkeys/new")
@@ -179,13 +181,13 @@ def test_a_passkey_alone_and_as_the_second_step(page, site, screenshot):
     expect(page.get_by_text("The passkey could not be checked")).to_be_visible()
 
 
-def test_a_new_password_by_mail(page, site, screenshot):
+def test_password_reset_by_mail(page, site, screenshot):
     page.goto(f"{site.url}/sign-in")
     page.get_by_role("link", name="Forgot your password?").click()
     page.get_by_label("Email address").fill(EMAIL)
     page.get_by_role("button", name="Send the link").click()
     expect(page.get_by_role("heading", name="Check your email")).to_be_visible()
-    link = re.search(r"http://localhost:\d+/reset-password/\S+", site.mail("Reset your password"))[0]
+    link = re.search(r"http://localhost:\d+/reset-password/\S+", site.wait_for_mail("Reset your password"))[0]
     page.goto(link)
     page.get_by_label("New password", exact=True).fill(NEW_PASSWORD)
     page.get_by_label("Repeat new password").fill(NEW_PASSWORD)
@@ -196,10 +198,10 @@ def test_a_new_password_by_mail(page, site, screenshot):
     expect(page.get_by_text("The email address or the password is wrong.")).to_be_visible()
     sign_in(page, site, NEW_PASSWORD)
     expect(page.get_by_role("navigation").first).to_be_visible()
-    assert EMAIL in site.mail("Your password was changed")
+    assert EMAIL in site.wait_for_mail("Your password was changed")
 
 
-def test_a_required_factor_is_set_up_before_anything_else(page, site, screenshot):
+def test_required_second_factor_blocks_other_pages(page, site, screenshot):
     with site.app.app_context():
         settings.update({"require_second_factor": "everybody"})
         session.commit()

@@ -1,4 +1,4 @@
-"""Tokens in a real browser: made with a preset, used, revoked; and an operator who looks at the panel as a customer."""
+"""API tokens in a real browser: created with a preset, used and revoked; and impersonation by an operator."""
 
 import pytest
 from playwright.sync_api import expect
@@ -12,25 +12,25 @@ OPERATOR, CUSTOMER = "operator@example.com", "customer@example.com"
 
 
 @pytest.fixture
-def running(installation):
+def running_installation(installation):
     installation.up()
     for email in (OPERATOR, CUSTOMER):
         installation.run_panel("user", "password", "--email", email, "--password", PASSWORD)
     return installation
 
 
-def sign_in(page, running, email):
-    page.goto(f"{running.url}/")
+def sign_in(page, running_installation, email):
+    page.goto(f"{running_installation.url}/")
     page.get_by_label("Email").fill(email)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_role("navigation").first).to_be_visible()
 
 
-def test_a_token_is_made_used_and_revoked(page, running, screenshot):
-    """IDT-07: made in the panel, used on the API."""
+def test_token_is_created_used_and_revoked(page, running_installation, screenshot):
+    """IDT-07: a token of the panel authenticates at the API."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    sign_in(page, running, CUSTOMER)
+    sign_in(page, running_installation, CUSTOMER)
     page.get_by_role("link", name="API tokens").first.click()
     screenshot("list")
     page.get_by_role("link", name="Create token").first.click()
@@ -46,13 +46,16 @@ def test_a_token_is_made_used_and_revoked(page, running, screenshot):
     screenshot("form")
     page.get_by_label("Name").press("Enter")
     expect(page.get_by_label("Token", exact=True)).to_be_visible()
-    screenshot("made")
+    screenshot("created")
     page.get_by_role("button", name="Copy token").click()
     value = page.get_by_label("Token", exact=True).input_value()
     wait_until(lambda: page.evaluate("navigator.clipboard.readText()") == value, "the copy")
-    program = Customer(running, value)
-    assert program.call("GET", "/api/instances")["total"] == 0
-    assert running.call("POST", "/api/ssh-key/generate", {"name": "k", "algorithm": "ed25519"}, value)[0] == 403
+    client = Customer(running_installation, value)
+    assert client.call("GET", "/api/instances")["total"] == 0
+    assert (
+        running_installation.call("POST", "/api/ssh-key/generate", {"name": "k", "algorithm": "ed25519"}, value)[0]
+        == 403
+    )
 
     page.get_by_role("link", name="I saved it").click()
     page.get_by_role("link", name="Test a token").click()
@@ -68,12 +71,12 @@ def test_a_token_is_made_used_and_revoked(page, running, screenshot):
     page.locator("#confirm-yes").click()
     expect(page.get_by_text("Token CI of the shop revoked.")).to_be_visible()
     expect(page.get_by_role("button", name="Actions for CI of the shop")).to_have_count(0)
-    assert running.call("GET", "/api/connect", token=value)[0] == 401
+    assert running_installation.call("GET", "/api/connect", token=value)[0] == 401
 
 
-def test_an_operator_sees_the_panel_as_a_customer(page, running, screenshot):
-    sign_in(page, running, OPERATOR)
-    page.goto(f"{running.url}/admin/customers?search={CUSTOMER}")
+def test_operator_impersonates_customer(page, running_installation, screenshot):
+    sign_in(page, running_installation, OPERATOR)
+    page.goto(f"{running_installation.url}/admin/customers?search={CUSTOMER}")
     page.locator("#rows").get_by_role("link").first.click()
     page.get_by_role("button", name="Sign in as customer").click()
     banner = page.locator("#impersonating")

@@ -1,4 +1,4 @@
-"""The page of a screen, in a real browser: what is typed, what is said, and how it goes on after an interruption."""
+"""The VNC console page in a real browser: input, messages, and reconnecting after an interruption."""
 
 import re
 import socket
@@ -18,31 +18,31 @@ pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
 @pytest.fixture
 def machine():
-    made = VncMachine()
-    yield made
-    made.close()
+    machine = VncMachine()
+    yield machine
+    machine.close()
 
 
 @pytest.fixture
 def panel(machine):
-    made = FakePanel(machine)
-    yield made
-    made.close()
+    panel = FakePanel(machine)
+    yield panel
+    panel.close()
 
 
 @pytest.fixture
-def screen(page, panel):
-    """The page, once it is connected."""
-    page.goto(panel.page())
+def console_page(page, panel):
+    """Open the console page and wait until it is connected."""
+    page.goto(panel.make_page_url())
     expect(page.locator("#status")).to_have_text("Connected")
     yield page
-    page.goto("about:blank")  # it would notice that the panel ends
+    page.goto("about:blank")  # a stopped panel would cause console errors
 
 
 def wait_until(condition, what, timeout=60):
     end = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < end, f"waited in vain for {what}"
+        assert time.monotonic() < end, f"timeout while waiting for {what}"
         time.sleep(0.02)
 
 
@@ -50,10 +50,10 @@ def drop_connections(machine):
     machine.connections[-1].shutdown(socket.SHUT_RDWR)
 
 
-def remove_expected_errors(complaints, status):
-    """Browsers themselves print a failure that a page asked for."""
-    assert all(status in complaint for complaint in complaints)
-    complaints.clear()
+def remove_expected_errors(console_errors, status):
+    """Remove the errors that the browser reports for requests with this status."""
+    assert all(status in error for error in console_errors)
+    console_errors.clear()
 
 
 def type_text(page, text, layout):
@@ -65,11 +65,11 @@ def type_text(page, text, layout):
     page.locator("#text [type=submit]").click()
 
 
-def test_the_picture_is_there(screen, machine, panel, screenshot):
-    """CON-05, CON-06: the page alone is enough; nobody is signed in."""
+def test_vnc_console_shows_picture(console_page, machine, panel, screenshot):
+    """CON-05, CON-06: the page works without a signed-in session."""
     assert machine.drawn.wait(20)
-    assert screen.title() == "web-1 · connected"
-    canvas = screen.locator("#view canvas")
+    assert console_page.title() == "web-1 · connected"
+    canvas = console_page.locator("#view canvas")
     wait_until(lambda: canvas.evaluate("canvas => [canvas.width, canvas.height]") == [WIDTH, HEIGHT], "the size")
     colour = "canvas => [...canvas.getContext('2d').getImageData(9, 9, 1, 1).data]"
     wait_until(lambda: canvas.evaluate(colour)[1:] == [80, 120, 255], "the picture")
@@ -88,237 +88,239 @@ def test_the_picture_is_there(screen, machine, panel, screenshot):
         ("ru", "Йц?", "Shift+10 11 Shift+08"),
     ],
 )
-def test_text_is_typed_by_the_keys_of_the_layout(screen, machine, layout, text, strokes):
-    """The machine gets the keys that a person at such a keyboard would press, dead keys included."""
-    type_text(screen, text, layout)
-    expect(screen.locator("#text output")).to_have_text(f"Characters typed: {len(text)}")
-    wanted = [re.sub(r"(?<=[0-9a-f]{2})\+(?=[0-9a-f]{2})", " ", stroke).split(" ") for stroke in strokes.split(" ")]
-    wait_until(lambda: machine.strokes == [key for keys in wanted for key in keys], "the keys")
+def test_text_is_typed_with_keys_of_the_layout(console_page, machine, layout, text, strokes):
+    """The machine gets the keys of the layout, including dead keys."""
+    type_text(console_page, text, layout)
+    expect(console_page.locator("#text output")).to_have_text(f"Characters typed: {len(text)}")
+    expected = [re.sub(r"(?<=[0-9a-f]{2})\+(?=[0-9a-f]{2})", " ", stroke).split(" ") for stroke in strokes.split(" ")]
+    wait_until(lambda: machine.strokes == [key for keys in expected for key in keys], "the keys")
     assert all(machine.keys.count((code, True)) == machine.keys.count((code, False)) for code, _ in machine.keys)
 
 
-def test_a_character_that_the_layout_lacks_is_named_before_anything_is_sent(screen, machine, screenshot):
-    type_text(screen, "abcê€\u00a0", "en-us")
-    said = screen.locator("#text output")
-    expect(said).to_contain_text("The layout English (US) does not have “ê”, “€”, U+00A0. Nothing was typed")
+def test_text_with_characters_missing_in_layout_is_not_typed(console_page, machine, screenshot):
+    type_text(console_page, "abcê€\u00a0", "en-us")
+    message = console_page.locator("#text output")
+    expect(message).to_contain_text("The layout English (US) does not have “ê”, “€”, U+00A0. Nothing was typed")
     screenshot("missing")
     assert machine.keys == []
 
 
-def test_a_long_text_shows_its_progress_and_can_be_stopped(screen, machine, screenshot):
-    type_text(screen, "abcd " * 800, "en-us")
+def test_typing_long_text_shows_progress_and_can_be_stopped(console_page, machine, screenshot):
+    type_text(console_page, "abcd " * 800, "en-us")
     wait_until(lambda: len(machine.strokes) > 20, "the first keys")
-    bar = screen.get_by_role("progressbar", name="Typed")
+    bar = console_page.get_by_role("progressbar", name="Typed")
     wait_until(lambda: 0 < int(bar.get_attribute("value")) < int(bar.get_attribute("max")) == 4000, "the progress")
     screenshot("typing")
-    screen.get_by_role("button", name="Stop").click()
-    said = screen.locator("#text output")
-    expect(said).to_have_text(re.compile(r"Stopped after \d+ of 4000 characters\."))
-    typed = int(re.search(r"\d+", said.inner_text())[0])
+    console_page.get_by_role("button", name="Stop").click()
+    message = console_page.locator("#text output")
+    expect(message).to_have_text(re.compile(r"Stopped after \d+ of 4000 characters\."))
+    typed = int(re.search(r"\d+", message.inner_text())[0])
     wait_until(lambda: len(machine.strokes) >= typed, "the last keys")
-    time.sleep(0.5)  # for what must not come
+    time.sleep(0.5)  # further keys would arrive by now
     assert len(machine.strokes) == typed
 
 
-def test_every_layout_of_instances_is_there_and_the_choice_is_kept(screen, panel):
-    chooser = screen.get_by_label("Keyboard layout of the guest")
+def test_keyboard_layout_menu_is_complete_and_remembered(console_page, panel):
+    chooser = console_page.get_by_label("Keyboard layout of the guest")
     assert set(chooser.evaluate("select => [...select.options].map(({value}) => value)")) == set(KEYMAPS)
     assert len(KEYMAPS) == 33
     expect(chooser).to_have_value("de")
     chooser.select_option("fr-ch")
-    screen.goto(panel.page())
-    expect(screen.get_by_label("Keyboard layout of the guest")).to_have_value("fr-ch")
+    console_page.goto(panel.make_page_url())
+    expect(console_page.get_by_label("Keyboard layout of the guest")).to_have_value("fr-ch")
 
 
-def test_latin_layouts_have_every_character_of_ascii(screen):
-    """The others have no Latin letters at all: there, machines switch between two layouts."""
-    missing = screen.evaluate(
+def test_latin_layouts_have_all_ascii_characters(console_page):
+    """The other layouts have no Latin letters: guests with them switch between two layouts."""
+    missing = console_page.evaluate(
         """async () => {
           const { loadLayout } = await import("vnc/layout");
           const ascii = Array.from({ length: 95 }, (_, at) => String.fromCharCode(32 + at)).join("");
-          const found = {};
+          const missing = {};
           const { keymaps } = document.querySelector("#stage").dataset;
           for (const { value } of document.querySelector("#keymap").options) {
-            found[value] = (await loadLayout(keymaps, value)).spell(ascii).missing;
+            missing[value] = (await loadLayout(keymaps, value)).spell(ascii).missing;
           }
-          return found;
+          return missing;
         }"""
     )
     assert {name for name, characters in missing.items() if characters} == {"ar", "mk", "ru", "th"}
     assert all(set(ascii_letters) <= set(characters) for characters in missing.values() if characters)
 
 
-def test_what_my_keys_write_in_the_layout_of_the_machine(screen, machine):
-    """By place as a rule; by character for who has another keyboard than the machine. Shortcuts stay places."""
-    screen.locator("#view canvas").click()
-    screen.keyboard.press("y")
+def test_keys_are_sent_by_position_or_character(console_page, machine):
+    """Keys are sent by position, or by character if the option is on. Shortcuts are always sent by position."""
+    console_page.locator("#view canvas").click()
+    console_page.keyboard.press("y")
     wait_until(lambda: machine.strokes == ["15"], "the key at its place")
-    screen.get_by_role("button", name="Send keys").click()
-    wish = screen.get_by_role(
+    console_page.get_by_role("button", name="Send keys").click()
+    option = console_page.get_by_role(
         "menuitemcheckbox", name="Type characters in the layout of the guest", include_hidden=True
     )
-    wish.click()
-    expect(wish).to_have_attribute("aria-checked", "true")
-    screen.keyboard.press("y")
-    screen.keyboard.press("Shift+?")
-    screen.keyboard.press("Control+y")
+    option.click()
+    expect(option).to_have_attribute("aria-checked", "true")
+    console_page.keyboard.press("y")
+    console_page.keyboard.press("Shift+?")
+    console_page.keyboard.press("Control+y")
     wait_until(lambda: machine.strokes == ["15", "2c", "Shift+0c", "Ctrl+15"], "the keys")
-    screen.keyboard.down("Shift")
-    screen.keyboard.press("@")
-    screen.keyboard.up("Shift")
+    console_page.keyboard.down("Shift")
+    console_page.keyboard.press("@")
+    console_page.keyboard.up("Shift")
     wait_until(lambda: machine.strokes[-1] == "AltGr+10", "a character that needs no Shift there")
 
 
-def test_combinations_from_the_menu_by_keyboard_alone(screen, machine, screenshot):
-    """The menu is walked with arrows, and the focus goes back to the screen."""
-    screen.get_by_role("button", name="Send keys").focus()
-    screen.keyboard.press("Enter")
-    expect(screen.get_by_role("menuitem", name="Ctrl Alt Del")).to_be_focused()
+def test_key_combination_menu_works_by_keyboard(console_page, machine, screenshot):
+    """Arrow keys move within the menu, and the focus returns to the screen."""
+    console_page.get_by_role("button", name="Send keys").focus()
+    console_page.keyboard.press("Enter")
+    expect(console_page.get_by_role("menuitem", name="Ctrl Alt Del")).to_be_focused()
     screenshot("menu")
-    screen.keyboard.press("ArrowDown")
-    screen.keyboard.press("Enter")
+    console_page.keyboard.press("ArrowDown")
+    console_page.keyboard.press("Enter")
     wait_until(lambda: machine.strokes == ["Ctrl+Alt+0e"], "Ctrl-Alt-Backspace")
-    screen.get_by_role("button", name="Send keys").click()
-    screen.get_by_role("menuitem", name="Ctrl Alt F7").click()
+    console_page.get_by_role("button", name="Send keys").click()
+    console_page.get_by_role("menuitem", name="Ctrl Alt F7").click()
     wait_until(lambda: machine.strokes[-1] == "Ctrl+Alt+41", "Ctrl-Alt-F7")
-    screen.keyboard.press("x")
+    console_page.keyboard.press("x")
     wait_until(lambda: machine.strokes[-1] == "2d", "a key on the screen")
 
 
-def test_keys_reach_the_machine_only_from_the_stage(screen, machine):
-    screen.locator("#view canvas").click()
-    screen.keyboard.press("Tab")
+def test_keys_are_sent_only_while_the_screen_has_focus(console_page, machine):
+    console_page.locator("#view canvas").click()
+    console_page.keyboard.press("Tab")
     wait_until(lambda: machine.strokes == ["0f"], "the tabulator")
-    screen.keyboard.press("Control+F6")
-    expect(screen.get_by_role("link", name="Back to web-1")).to_be_focused()
+    console_page.keyboard.press("Control+F6")
+    expect(console_page.get_by_role("link", name="Back to web-1")).to_be_focused()
     wait_until(lambda: machine.keys.count((0x1D, False)) == 1, "the end of Ctrl")
-    screen.keyboard.press("a")
-    screen.keyboard.press("Tab")
-    time.sleep(0.3)  # for what must not come
+    console_page.keyboard.press("a")
+    console_page.keyboard.press("Tab")
+    time.sleep(0.3)  # further keys would arrive by now
     assert machine.strokes == ["0f"]
 
 
-def test_a_new_session_follows_an_interruption(screen, machine, panel, screenshot, console_errors):
-    """The page gets the new session's address, and says all the while what happens."""
-    before = screen.url
-    panel.again = 503, {"message": "No worker is free.", "reason": None}
+def test_vnc_console_reconnects_after_interruption(console_page, machine, panel, screenshot, console_errors):
+    """The page gets the address of the new session and shows the state of the connection."""
+    previous_url = console_page.url
+    panel.session_refusal = 503, {"message": "No worker is free.", "reason": None}
     drop_connections(machine)
-    expect(screen.locator("#notice p")).to_contain_text("No worker is free. Trying again in")
-    assert screen.title() == "web-1 · interrupted"
+    expect(console_page.locator("#notice p")).to_contain_text("No worker is free. Trying again in")
+    assert console_page.title() == "web-1 · interrupted"
     screenshot("interrupted")
-    panel.again = None
-    screen.get_by_role("button", name="Open again").click()
-    expect(screen.locator("#status")).to_have_text("Connected")
-    assert screen.url != before
-    assert panel.url in screen.url
+    panel.session_refusal = None
+    console_page.get_by_role("button", name="Open again").click()
+    expect(console_page.locator("#status")).to_have_text("Connected")
+    assert console_page.url != previous_url
+    assert panel.url in console_page.url
     drop_connections(machine)
     wait_until(lambda: panel.session_count == 3, "a session that the page asked for by itself")
-    expect(screen.locator("#status")).to_have_text("Connected")
+    expect(console_page.locator("#status")).to_have_text("Connected")
     remove_expected_errors(console_errors, "503")
 
 
-def test_who_is_not_signed_in_is_told_so(screen, machine, panel, screenshot, console_errors):
-    panel.again = 401, {"message": "Unauthenticated.", "reason": None}
+def test_interrupted_console_of_signed_out_user_links_to_sign_in(
+    console_page, machine, panel, screenshot, console_errors
+):
+    panel.session_refusal = 401, {"message": "Unauthenticated.", "reason": None}
     drop_connections(machine)
-    expect(screen.locator("#status")).to_have_text("The console has closed. Sign in to open it again.")
-    link = screen.get_by_role("link", name="Sign in")
+    expect(console_page.locator("#status")).to_have_text("The console has closed. Sign in to open it again.")
+    link = console_page.get_by_role("link", name="Sign in")
     assert link.get_attribute("href") == "/sign-in?next=/instances/1"
     screenshot("sign-in")
     remove_expected_errors(console_errors, "401")
 
 
-def test_why_it_closed_is_said_in_a_sentence(screen, panel, screenshot):
-    """A console that the panel closed is not opened again by itself."""
+def test_console_closed_by_panel_shows_reason(console_page, panel, screenshot):
+    """The page does not automatically open a console again that the panel closed."""
     panel.consoles.close(
         {"session": next(iter(panel.sessions))}, close_codes.CLOSED.with_message("web-1 was suspended.")
     )
-    expect(screen.locator("#notice p")).to_have_text("web-1 was suspended.")
-    expect(screen.locator("#status")).to_have_text("web-1 was suspended.")
-    expect(screen.get_by_role("button", name="Open again")).to_be_visible()
+    expect(console_page.locator("#notice p")).to_have_text("web-1 was suspended.")
+    expect(console_page.locator("#status")).to_have_text("web-1 was suspended.")
+    expect(console_page.get_by_role("button", name="Open again")).to_be_visible()
     screenshot("closed")
     assert panel.session_count == 1
 
 
-def test_a_machine_that_is_off_can_be_started_here(screen, machine, panel, screenshot):
+def test_stopped_instance_can_be_started_on_console_page(console_page, machine, panel, screenshot):
     panel.state_changes = {"power": "off"}
     drop_connections(machine)
-    expect(screen.get_by_role("heading", name="web-1 is off")).to_be_visible()
-    assert screen.title() == "web-1 · off"
+    expect(console_page.get_by_role("heading", name="web-1 is off")).to_be_visible()
+    assert console_page.title() == "web-1 · off"
     screenshot("off")
-    screen.get_by_role("button", name="Start").click()
-    expect(screen.locator("#status")).to_have_text("web-1 is told to start.")
+    console_page.get_by_role("button", name="Start").click()
+    expect(console_page.locator("#status")).to_have_text("web-1 is told to start.")
     panel.state_changes = {}
-    expect(screen.locator("#status")).to_have_text("Connected")
-    assert panel.powered == ["start"]
+    expect(console_page.locator("#status")).to_have_text("Connected")
+    assert panel.power_actions == ["start"]
 
 
-def test_power_asks_first(screen, panel, screenshot):
-    screen.get_by_role("button", name="Power").click()
-    expect(screen.get_by_role("menuitem", name="Start")).to_be_disabled()
-    screen.get_by_role("menuitem", name="Power off").click()
-    dialog = screen.get_by_role("dialog")
+def test_power_off_asks_for_confirmation(console_page, panel, screenshot):
+    console_page.get_by_role("button", name="Power").click()
+    expect(console_page.get_by_role("menuitem", name="Start")).to_be_disabled()
+    console_page.get_by_role("menuitem", name="Power off").click()
+    dialog = console_page.get_by_role("dialog")
     expect(dialog).to_contain_text("It loses power.")
     screenshot("question")
-    screen.keyboard.press("Escape")
+    console_page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
-    assert panel.powered == []
-    screen.get_by_role("button", name="Power").click()
-    screen.get_by_role("menuitem", name="Power off").click()
+    assert panel.power_actions == []
+    console_page.get_by_role("button", name="Power").click()
+    console_page.get_by_role("menuitem", name="Power off").click()
     dialog.get_by_role("button", name="Power off").click()
-    expect(screen.locator("#status")).to_have_text("web-1 is told to stop.")
-    assert panel.powered == ["stop"]
+    expect(console_page.locator("#status")).to_have_text("web-1 is told to stop.")
+    assert panel.power_actions == ["stop"]
 
 
-def test_both_clipboards(screen, machine):
-    screen.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    machine.copies(b"from the machine")
-    screen.get_by_role("button", name="Clipboard").click()
-    expect(screen.get_by_label("Copied in the guest")).to_have_value("from the machine")
-    screen.get_by_role("button", name="Copy").click()
-    wait_until(lambda: screen.evaluate("navigator.clipboard.readText()") == "from the machine", "the copy")
-    screen.get_by_label("For the guest").fill("to the machine")
-    screen.get_by_role("button", name="Send", exact=True).click()
+def test_clipboard_is_copied_in_both_directions(console_page, machine):
+    console_page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    machine.send_clipboard(b"from the machine")
+    console_page.get_by_role("button", name="Clipboard").click()
+    expect(console_page.get_by_label("Copied in the guest")).to_have_value("from the machine")
+    console_page.get_by_role("button", name="Copy").click()
+    wait_until(lambda: console_page.evaluate("navigator.clipboard.readText()") == "from the machine", "the copy")
+    console_page.get_by_label("For the guest").fill("to the machine")
+    console_page.get_by_role("button", name="Send", exact=True).click()
     wait_until(lambda: machine.pasted == [b"to the machine"], "the text")
 
 
-def test_a_picture_is_saved(screen, machine):
+def test_screenshot_is_saved(console_page, machine):
     assert machine.drawn.wait(20)
-    screen.get_by_role("button", name="View").click()
-    with screen.expect_download() as saved:
-        screen.get_by_role("menuitem", name="Save screenshot").click()
+    console_page.get_by_role("button", name="View").click()
+    with console_page.expect_download() as saved:
+        console_page.get_by_role("menuitem", name="Save screenshot").click()
     assert re.fullmatch(r"web-1 \d{4}-\d\d-\d\d \d\d\.\d\d\.\d\d\.png", saved.value.suggested_filename)
     head = saved.value.path().read_bytes()[:24]
     assert head[:4] == b"\x89PNG"
     assert int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big") == (WIDTH, HEIGHT)
 
 
-def test_actual_size_and_fitted(screen):
-    canvas = screen.locator("#view canvas")
+def test_screen_is_scaled_or_in_actual_size(console_page):
+    canvas = console_page.locator("#view canvas")
     wait_until(lambda: canvas.bounding_box()["width"] > WIDTH, "the fitted picture")
-    screen.get_by_role("button", name="View").click()
-    screen.get_by_role("menuitemradio", name="Actual size").click()
+    console_page.get_by_role("button", name="View").click()
+    console_page.get_by_role("menuitemradio", name="Actual size").click()
     wait_until(lambda: canvas.bounding_box()["width"] == WIDTH, "the actual size")
-    screen.get_by_role("button", name="View").click()
-    expect(screen.get_by_role("menuitemradio", name="Actual size")).to_be_checked()
+    console_page.get_by_role("button", name="View").click()
+    expect(console_page.get_by_role("menuitemradio", name="Actual size")).to_be_checked()
 
 
-def test_full_screen_hides_the_bar_until_it_is_needed(screen):
-    bar = screen.locator(".bar")
-    screen.get_by_role("button", name="Full screen").click()
-    wait_until(lambda: screen.evaluate("document.fullscreenElement !== null"), "the full screen")
-    screen.locator("#view canvas").click()
+def test_full_screen_hides_toolbar_until_focused(console_page):
+    bar = console_page.locator(".bar")
+    console_page.get_by_role("button", name="Full screen").click()
+    wait_until(lambda: console_page.evaluate("document.fullscreenElement !== null"), "the full screen")
+    console_page.locator("#view canvas").click()
     wait_until(lambda: bar.bounding_box()["y"] < -30, "the bar to go")
-    screen.keyboard.press("Control+F6")
+    console_page.keyboard.press("Control+F6")
     wait_until(lambda: bar.bounding_box()["y"] == 0, "the bar to come back")
-    screen.get_by_role("button", name="Full screen").click()
-    wait_until(lambda: screen.evaluate("document.fullscreenElement === null"), "the window")
+    console_page.get_by_role("button", name="Full screen").click()
+    wait_until(lambda: console_page.evaluate("document.fullscreenElement === null"), "the window")
 
 
-def test_a_phone_has_the_keys_it_lacks(browser, panel, machine):
-    """At 360 px nothing is cut off; modifiers stay down for the next key, and the phone's keyboard types by layout."""
+def test_phone_key_bar_sends_keys_to_the_guest(browser, panel, machine):
+    """At 360 px nothing is cut off, modifiers apply to the next key, and the phone's keyboard types by layout."""
     context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     page = context.new_page()
-    page.goto(panel.page())
+    page.goto(panel.make_page_url())
     expect(page.locator("#status")).to_have_text("Connected")
     keys = page.get_by_role("group", name="Guest keys")
     expect(keys).to_be_visible()
@@ -340,10 +342,10 @@ def test_a_phone_has_the_keys_it_lacks(browser, panel, machine):
     context.close()
 
 
-def test_how_good_the_connection_is(screen, machine):
-    """Shown once there is something to tell it by."""
-    meter = screen.locator("#quality")
+def test_connection_quality_is_shown(console_page, machine):
+    """Rate and latency are shown after the first measurements."""
+    meter = console_page.locator("#quality")
     expect(meter).to_contain_text("KiB/s")
-    screen.locator("#view canvas").click()
-    screen.keyboard.press("a")
+    console_page.locator("#view canvas").click()
+    console_page.keyboard.press("a")
     expect(meter).to_contain_text(re.compile(r"\d ms"))

@@ -1,4 +1,4 @@
-"""A webhook in a real browser: made, tried with a test event, looked at, switched off and on; a whole panel sends."""
+"""A webhook in a real browser: created, tested, inspected, disabled and deleted, with a complete panel."""
 
 import json
 
@@ -6,14 +6,14 @@ import pytest
 from playwright.sync_api import expect
 
 from panel.services.webhooks.signing import sign_payload
-from tests.browser.test_tokens import CUSTOMER, running, sign_in  # noqa: F401
+from tests.browser.test_tokens import CUSTOMER, running_installation, sign_in  # noqa: F401
 from tests.processes.conftest import fresh_installation, installation, wait_until  # noqa: F401
 from tests.support.webhook_receiver import CertificateAuthority, Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
 PAGE_TIMEOUT_MS = 20_000
-"""Milliseconds that a delivery may take here, where everything runs on little."""
+"""Timeout of page expectations that depend on a delivery."""
 
 
 @pytest.fixture
@@ -23,22 +23,22 @@ def authority():
 
 @pytest.fixture
 def receiver(authority, tmp_path_factory):
-    made = Receiver(authority.issue(tmp_path_factory.mktemp("receiver")), answer=200)
-    yield made
-    made.close()
+    receiver = Receiver(authority.issue(tmp_path_factory.mktemp("receiver")), answer=200)
+    yield receiver
+    receiver.close()
 
 
 @pytest.fixture
 def installation_settings(authority, tmp_path_factory):
-    """A laboratory: this machine is taken for public, and its authority is trusted."""
+    """Settings that allow loopback addresses and trust the tests' certificate authority."""
     path = tmp_path_factory.mktemp("authority") / "ca.pem"
     path.write_text(authority.pem)
     return {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA_FILE": str(path)}
 
 
-def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh_installation, screenshot):
-    """WHK-04, WHK-56, DLV-01, DLV-08: with a secret that the form made up."""
-    sign_in(page, running, CUSTOMER)
+def test_webhook_is_created_tested_and_inspected(page, running_installation, receiver, fresh_installation, screenshot):
+    """WHK-04, WHK-56, DLV-01, DLV-08: with a secret that the form generated."""
+    sign_in(page, running_installation, CUSTOMER)
     page.get_by_role("link", name="Webhooks").first.click()
     page.get_by_role("link", name="Create webhook").first.click()
     page.get_by_label("Name").fill("Inventory")
@@ -81,12 +81,12 @@ def test_a_webhook_is_made_tried_and_looked_at(page, running, receiver, fresh_in
     assert len({post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts}) == 1
 
     token = fresh_installation[1]
-    location = running.call("GET", "/api/cloud-service/locations", token=token)[1]["data"][0]["id"]
+    location = running_installation.call("GET", "/api/cloud-service/locations", token=token)[1]["data"][0]["id"]
     groups = f"/api/cloud-service/location/{location}/plan-group"
-    group = running.call("GET", groups + "s", token=token)[1][0]["id"]
-    plan = running.call("GET", f"{groups}/{group}/plans", token=token)[1][0]["id"]
-    wanted = {"location_id": location, "plan_id": plan, "display_name": "Zürich"}
-    status, answer = running.call("POST", "/api/cloud-service/instances", wanted, token)
+    group = running_installation.call("GET", groups + "s", token=token)[1][0]["id"]
+    plan = running_installation.call("GET", f"{groups}/{group}/plans", token=token)[1][0]["id"]
+    body = {"location_id": location, "plan_id": plan, "display_name": "Zürich"}
+    status, answer = running_installation.call("POST", "/api/cloud-service/instances", body, token)
     assert status < 300, answer
     created = wait_until(lambda: [p for p in receiver.posts if b"instance.created" in p.body], "the event")[0]
     assert created.headers["X-Signature-256"] == sign_payload(created.body, secret)

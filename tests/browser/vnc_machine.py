@@ -1,4 +1,4 @@
-"""A machine's screen without a machine: a VNC server that draws, and writes down every key it is given."""
+"""A VNC server that draws a picture and records all keys, in place of a machine."""
 
 import struct
 import threading
@@ -7,36 +7,36 @@ from tests.support import vnc_server
 from tests.support.vnc_server import read_exactly
 
 WIDTH, HEIGHT = 640, 400
-QEMU_KEYS = -258
-"""The pseudo-encoding by which a server says that it takes keys by their place."""
+QEMU_EXTENDED_KEY_EVENT_ENCODING = -258
+"""The pseudo-encoding of servers that accept keys by scancode."""
 
-NAMES = {0x1D: "Ctrl", 0x2A: "Shift", 0x38: "Alt", 0xB8: "AltGr"}
+MODIFIER_NAMES = {0x1D: "Ctrl", 0x2A: "Shift", 0x38: "Alt", 0xB8: "AltGr"}
 
 
 class VncMachine(vnc_server.VncServer):
-    """`keys` are (scancode, down) in the order in which they came; `pasted` what was put into its clipboard."""
+    """`keys` are the received (scancode, down) in order. `pasted` are the received clipboard texts."""
 
     def __init__(self):
         self.keys, self.pasted, self.drawn = [], [], threading.Event()
-        super().__init__(self.show)
+        super().__init__(self.serve_screen)
 
     @property
     def strokes(self):
-        """The same as words: `Shift+10` for the key with scancode 0x10 while Shift was down."""
-        held, strokes = [], []
+        """Return the keys as text: `Shift+10` for the key with scancode 0x10 while Shift was down."""
+        modifiers, strokes = [], []
         for code, down in self.keys:
-            if code in NAMES and down:
-                held.append(NAMES[code])
-            elif code in NAMES:
-                held.remove(NAMES[code])
+            if code in MODIFIER_NAMES and down:
+                modifiers.append(MODIFIER_NAMES[code])
+            elif code in MODIFIER_NAMES:
+                modifiers.remove(MODIFIER_NAMES[code])
             elif down:
-                strokes.append("+".join([*held, f"{code:02x}"]))
+                strokes.append("+".join([*modifiers, f"{code:02x}"]))
         return strokes
 
-    def show(self, connection):
-        connection.sendall(struct.pack(">HH", WIDTH, HEIGHT) + pixel_format() + struct.pack(">I", 7) + b"machine")
+    def serve_screen(self, connection):
+        connection.sendall(struct.pack(">HH", WIDTH, HEIGHT) + make_pixel_format() + struct.pack(">I", 7) + b"machine")
         shade = 0
-        asked = False
+        update_requested = False
         while kind := connection.recv(1):
             changed = True
             match kind[0]:
@@ -45,10 +45,10 @@ class VncMachine(vnc_server.VncServer):
                 case 2:
                     (count,) = struct.unpack(">xH", read_exactly(connection, 3))
                     read_exactly(connection, 4 * count)
-                    connection.sendall(struct.pack(">BxHHHHHi", 0, 1, 0, 0, 0, 0, QEMU_KEYS))
+                    connection.sendall(struct.pack(">BxHHHHHi", 0, 1, 0, 0, 0, 0, QEMU_EXTENDED_KEY_EVENT_ENCODING))
                 case 3:
                     incremental, *_ = read_exactly(connection, 9)
-                    changed, asked = not incremental, True
+                    changed, update_requested = not incremental, True
                 case 5:
                     read_exactly(connection, 5)
                 case 6:
@@ -57,23 +57,23 @@ class VncMachine(vnc_server.VncServer):
                 case 255:
                     down, _, code = struct.unpack(">xHII", read_exactly(connection, 11))
                     self.keys.append((code, bool(down)))
-            if asked and changed:
+            if update_requested and changed:
                 shade = (shade + 40) % 200
-                connection.sendall(picture_rectangle(shade))
+                connection.sendall(make_rectangle_update(shade))
                 self.drawn.set()
-                asked = False
+                update_requested = False
 
-    def copies(self, text):
-        """Somebody copies in the machine."""
+    def send_clipboard(self, text):
+        """Send a clipboard text to the client, as when a user copies text in the machine."""
         for connection in self.connections[-1:]:
             connection.sendall(struct.pack(">BxxxI", 3, len(text)) + text)
 
 
-def pixel_format():
+def make_pixel_format():
     return struct.pack(">BBBBHHHBBBxxx", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 
 
-def picture_rectangle(shade):
-    """One rectangle of one colour, in RRE."""
+def make_rectangle_update(shade):
+    """Return an update with one rectangle of one colour, in RRE encoding."""
     head = struct.pack(">BxHHHHHi", 0, 1, 0, 0, WIDTH, HEIGHT, 2)
     return head + struct.pack(">I", 0) + bytes([shade, 80, 120, 0])

@@ -1,4 +1,4 @@
-"""The page of a screen, with a panel around it that does what a test says."""
+"""The VNC console page, with a fake panel that tests control."""
 
 import secrets
 import tempfile
@@ -16,7 +16,7 @@ from panel.core.errors import Problem
 from panel.pages import layout
 from panel.web import assets, translation
 
-POWER = [
+POWER_ACTIONS = [
     {"action": "start", "label": "Start", "address": "/power/start", "question": None, "danger": False},
     {
         "action": "stop",
@@ -28,27 +28,28 @@ POWER = [
 ]
 
 
-class Quiet(WSGIRequestHandler):
+class QuietRequestHandler(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_request(self, *_):
-        """Nobody reads it."""
+        """Do not log requests."""
 
 
 class FakePanel:
-    """`again` is the refusal of new sessions, (status, body) or None; `told` what it says of a session that ended."""
+    """`session_refusal` is the answer to requests for a new session, (status, body), or None. `state_changes` override
+    the state of sessions."""
 
     def __init__(self, machine, keymap="de"):
         self.machine, self.keymap = machine, keymap
-        self.again, self.state_changes, self.powered, self.session_count = None, {}, [], 0
+        self.session_refusal, self.state_changes, self.power_actions, self.session_count = None, {}, [], 0
         self.sessions = {}
-        """Secret to state."""
+        """State by secret."""
         self.directory = tempfile.TemporaryDirectory()
         self.consoles = ConsoleServer(
-            Path(self.directory.name) / "consoles.sock", report=self.report, event_loop=EventLoop(goodbye=1)
+            Path(self.directory.name) / "consoles.sock", report=self.on_report, event_loop=EventLoop(goodbye=1)
         )
         self.consoles.start()
-        self.server = make_server("127.0.0.1", 0, self.application(), threaded=True, request_handler=Quiet)
+        self.server = make_server("127.0.0.1", 0, self.create_app(), threaded=True, request_handler=QuietRequestHandler)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -65,17 +66,17 @@ class FakePanel:
         self.sessions[secret] = {"state": "fresh", "reason": None, "message": None, "power": "on"}
         return secret
 
-    def page(self):
+    def make_page_url(self):
         return f"{self.url}/console/{self.create_session()}"
 
-    def report(self, facts):
+    def on_report(self, facts):
         session = self.sessions[facts["labels"]["session"]]
         if facts["event"] == "opened":
             session["state"] = "open"
         else:
             session |= {"state": "ended", "reason": facts["reason"], "message": facts["message"]}
 
-    def application(self):
+    def create_app(self):
         app = Flask("screens", template_folder=ROOT / "templates", static_folder=None)
         app.extensions["config"] = Config(public_url="http://127.0.0.1")
         app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
@@ -108,14 +109,14 @@ class FakePanel:
                 new_session_url=f"{where}/again",
                 state=f"{where}/state",
                 back="/instances/1",
-                power=POWER,
+                power=POWER_ACTIONS,
             )
 
         @app.post("/console/<secret>/again")
         def again(secret):
             assert secret in self.sessions
-            if self.again:
-                status, body = self.again
+            if self.session_refusal:
+                status, body = self.session_refusal
                 return body, status
             new = self.create_session()
             return jsonify(page=f"/console/{new}", socket=f"/vnc/?session={new}", password="onceonly")
@@ -126,7 +127,7 @@ class FakePanel:
 
         @app.post("/power/<action>")
         def power(action):
-            self.powered.append(action)
+            self.power_actions.append(action)
             return {"message": f"web-1 is told to {action}."}
 
         @app.route("/vnc/", websocket=True)

@@ -1,5 +1,5 @@
-"""The shell's page in a real browser, with a real shell behind a real SSH server. Ask 8 of the customer's list: resize,
-colours, copy and paste, links, search, and a sentence for each end."""
+"""The shell page in a real browser, with a real shell behind a real SSH server. Ask 8 of the customer's list: resize,
+colours, copy and paste, links, search, and a message for each close reason."""
 
 import re
 import time
@@ -12,60 +12,60 @@ from tests.browser.ssh_site import SshSite
 
 @pytest.fixture(scope="module")
 def ssh_site(tmp_path_factory):
-    made = SshSite(tmp_path_factory.mktemp("stage"))
-    yield made
-    made.close()
+    site = SshSite(tmp_path_factory.mktemp("site"))
+    yield site
+    site.close()
 
 
 @pytest.fixture
-def ssh_stage(ssh_site):
-    ssh_site.begin()
+def started_ssh_site(ssh_site):
+    ssh_site.start_guest()
     yield ssh_site
-    ssh_site.end()
+    ssh_site.stop_guest()
 
 
 class ShellPage:
-    """The page, and what a person does there."""
+    """The shell page, with the actions of a user."""
 
-    def __init__(self, page, stage):
-        self.page, self.stage = page, stage
-        self.status, self.strip = page.locator("#status"), page.locator("#notice")
+    def __init__(self, page, site):
+        self.page, self.site = page, site
+        self.status, self.notice = page.locator("#status"), page.locator("#notice")
 
-    def open(self, ready=True):
-        self.page.goto(self.stage.url)
-        if ready:
-            self.ready()
+    def open(self, wait_until_ready=True):
+        self.page.goto(self.site.url)
+        if wait_until_ready:
+            self.wait_until_ready()
         return self
 
-    def ready(self):
+    def wait_until_ready(self):
         expect(self.status).to_have_text("Connected")
-        expect(self.strip).to_be_hidden()
+        expect(self.notice).to_be_hidden()
         expect(self.page.locator("#terminal textarea")).to_be_focused()
-        self.shows("guest#")
+        self.wait_for_text("guest#")
 
     def run(self, command):
         self.page.keyboard.insert_text(command)
         self.page.keyboard.press("Enter")
 
-    def text(self):
+    def read_text(self):
         return self.page.locator(".xterm-rows").inner_text().replace("\xa0", " ")
 
-    def shows(self, words, seconds=60):
-        """Waits until the terminal shows it; a regular expression may be given."""
+    def wait_for_text(self, pattern, seconds=60):
+        """Wait until the terminal shows text that matches the regular expression."""
         end = time.monotonic() + seconds
-        while not re.search(words, self.text(), re.M):
-            assert time.monotonic() < end, f"{words!r} is not in:\n{self.text()}"
+        while not re.search(pattern, self.read_text(), re.M):
+            assert time.monotonic() < end, f"{pattern!r} is not in:\n{self.read_text()}"
             self.page.wait_for_timeout(50)
 
-    def button(self, name):
+    def find_button(self, name):
         return self.page.get_by_role("button", name=name, exact=True)
 
 
 @pytest.fixture
-def shell(page, ssh_stage):
+def shell_page(page, started_ssh_site):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    return ShellPage(page, ssh_stage)
+    return ShellPage(page, started_ssh_site)
 
 
-def read_clipboard(shell):
-    return shell.page.evaluate("navigator.clipboard.readText()")
+def read_clipboard(shell_page):
+    return shell_page.page.evaluate("navigator.clipboard.readText()")

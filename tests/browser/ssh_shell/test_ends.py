@@ -1,4 +1,4 @@
-"""How a shell ends in a browser, and a sentence for each end."""
+"""How a shell ends in a browser, and the message for each close reason."""
 
 import pytest
 from playwright.sync_api import expect
@@ -11,68 +11,69 @@ from tests.support import ssh_guest as guests
 pytestmark = pytest.mark.browser
 
 
-def test_an_exit_code_and_another_shell(shell, screenshot):
-    shell.open()
-    shell.run("exit 3")
-    expect(shell.strip).to_contain_text("The shell ended with exit code 3.")
+def test_shell_exit_shows_exit_code_and_opens_again(shell_page, screenshot):
+    shell_page.open()
+    shell_page.run("exit 3")
+    expect(shell_page.notice).to_contain_text("The shell ended with exit code 3.")
     screenshot("ended")
-    shell.button("Open again").click()
-    shell.ready()
-    shell.shows("New shell")
-    assert shell.stage.openings == 2
-    shell.run("exit")
-    expect(shell.strip).to_contain_text("exit code 0")
-    shell.page.wait_for_timeout(1500)  # for what must not come
-    assert shell.stage.openings == 2  # nobody opens another one unasked
-    shell.page.keyboard.press("Enter")
-    shell.ready()
+    shell_page.find_button("Open again").click()
+    shell_page.wait_until_ready()
+    shell_page.wait_for_text("New shell")
+    assert shell_page.site.openings == 2
+    shell_page.run("exit")
+    expect(shell_page.notice).to_contain_text("exit code 0")
+    shell_page.page.wait_for_timeout(1500)  # an automatic opening would happen by now
+    assert shell_page.site.openings == 2
+    shell_page.page.keyboard.press("Enter")
+    shell_page.wait_until_ready()
 
 
-OBSERVE_NOTICES_SCRIPT = """strip => {
-    window.noted = [];
-    new MutationObserver(() => noted.push(strip.innerText)).observe(strip, { childList: true, subtree: true });
+OBSERVE_NOTICES_SCRIPT = """notice => {
+    window.notices = [];
+    new MutationObserver(() => notices.push(notice.innerText)).observe(notice, { childList: true, subtree: true });
 }"""
-"""Keeps what the strip says: some of it is there for a second only."""
+"""Records the texts of the notice, because some of them are visible for a second only."""
 
 
-def test_a_lost_connection_is_opened_again(shell, console_errors):
-    shell.open()
-    shell.strip.evaluate(OBSERVE_NOTICES_SCRIPT)
-    shell.stage.drop()
-    wait_until(lambda: shell.stage.openings == 2, "another shell")
-    (said, *_) = [text for text in shell.page.evaluate("noted") if "was lost" in text]
-    assert "The connection to the panel was lost." in said
-    assert "Another shell opens in 1 s." in said
-    shell.ready()
-    shell.stage.refusal = (503, "No worker is free.", None)  # so that pauses grow and leave time to answer
-    shell.stage.drop()
-    expect(shell.strip).to_contain_text("Another shell opens in 4 s.")
-    shell.button("Leave it closed").click()
-    tried = shell.stage.openings
-    shell.page.wait_for_timeout(4500)  # for what must not come
-    assert shell.stage.openings == tried
-    expect(shell.strip).to_contain_text("No worker is free.")
+def test_lost_shell_connection_is_opened_again(shell_page, console_errors):
+    shell_page.open()
+    shell_page.notice.evaluate(OBSERVE_NOTICES_SCRIPT)
+    shell_page.site.drop_connections()
+    wait_until(lambda: shell_page.site.openings == 2, "another shell")
+    (notice, *_) = [text for text in shell_page.page.evaluate("notices") if "was lost" in text]
+    assert "The connection to the panel was lost." in notice
+    assert "Another shell opens in 1 s." in notice
+    shell_page.wait_until_ready()
+    # With refusals, retry intervals grow, so that the button can be clicked in time.
+    shell_page.site.refusal = (503, "No worker is free.", None)
+    shell_page.site.drop_connections()
+    expect(shell_page.notice).to_contain_text("Another shell opens in 4 s.")
+    shell_page.find_button("Leave it closed").click()
+    openings = shell_page.site.openings
+    shell_page.page.wait_for_timeout(4500)  # a retry would happen by now
+    assert shell_page.site.openings == openings
+    expect(shell_page.notice).to_contain_text("No worker is free.")
     assert all("503" in console_errors.pop() for _ in list(console_errors))
-    shell.stage.refusal = None
-    shell.button("Open again").click()
-    shell.ready()
+    shell_page.site.refusal = None
+    shell_page.find_button("Open again").click()
+    shell_page.wait_until_ready()
 
 
-def test_a_restart_of_the_panel(shell):
-    shell.open()
-    shell.stage.consoles.stop(1)
-    expect(shell.strip).to_contain_text("The panel is being restarted.")
-    shell.stage.carry()
-    shell.ready()
+def test_shell_opens_again_after_panel_restart(shell_page):
+    shell_page.open()
+    shell_page.site.consoles.stop(1)
+    expect(shell_page.notice).to_contain_text("The panel is being restarted.")
+    shell_page.site.start_consoles()
+    shell_page.wait_until_ready()
 
 
-def test_the_panel_closes_it(shell):
-    shell.open()
-    shell.stage.consoles.close({"session": "1"}, close_codes.CLOSED.with_message("Your sign-in was ended."))
-    expect(shell.strip).to_contain_text("Your sign-in was ended.")
-    shell.page.wait_for_timeout(2000)
-    assert shell.stage.openings == 1
-    expect(shell.button("Open again")).to_be_visible()
+def test_shell_closed_by_panel_stays_closed(shell_page):
+    shell_page.open()
+    shell_page.site.consoles.close({"session": "1"}, close_codes.CLOSED.with_message("Your sign-in was ended."))
+    expect(shell_page.notice).to_contain_text("Your sign-in was ended.")
+    shell_page.page.wait_for_timeout(2000)
+    assert shell_page.site.openings == 1
+    expect(shell_page.find_button("Open again")).to_be_visible()
 
 
 REFUSAL_CASES = {
@@ -84,66 +85,66 @@ REFUSAL_CASES = {
 
 
 @pytest.mark.parametrize("refusal", REFUSAL_CASES)
-def test_a_refusal_is_a_sentence(shell, console_errors, refusal, screenshot):
-    """SSH-15, SSH-17, SSH-19: what people see of them."""
-    status, message, reason = shell.stage.refusal = REFUSAL_CASES[refusal]
-    shell.open(ready=False)
-    expect(shell.strip).to_contain_text(message)
-    expect(shell.page.get_by_role("link", name="Go to web-1")).to_have_attribute("href", "/stage/back")
+def test_refused_shell_shows_the_reason(shell_page, console_errors, refusal, screenshot):
+    """SSH-15, SSH-17, SSH-19: their messages on the page."""
+    status, message, reason = shell_page.site.refusal = REFUSAL_CASES[refusal]
+    shell_page.open(wait_until_ready=False)
+    expect(shell_page.notice).to_contain_text(message)
+    expect(shell_page.page.get_by_role("link", name="Go to web-1")).to_have_attribute("href", "/shell/back")
     if reason == "ssh_key_injection_failed":
-        expect(shell.strip).to_contain_text("The key is installed by the guest agent")
+        expect(shell_page.notice).to_contain_text("The key is installed by the guest agent")
     screenshot("refused")
     assert str(status) in console_errors.pop()
-    shell.stage.refusal = None
-    shell.button("Open again").click()
-    shell.ready()
+    shell_page.site.refusal = None
+    shell_page.find_button("Open again").click()
+    shell_page.wait_until_ready()
 
 
-def test_somebody_who_was_signed_out(shell, console_errors):
-    shell.stage.refusal = (401, "Sign in first.", None)
-    shell.open(ready=False)
-    expect(shell.page.get_by_role("link", name="Sign in")).to_have_attribute("href", shell.stage.url)
+def test_shell_of_signed_out_user_links_to_sign_in(shell_page, console_errors):
+    shell_page.site.refusal = (401, "Sign in first.", None)
+    shell_page.open(wait_until_ready=False)
+    expect(shell_page.page.get_by_role("link", name="Sign in")).to_have_attribute("href", shell_page.site.url)
     assert "401" in console_errors.pop()
 
 
-def test_it_says_what_takes_long(shell, screenshot):
-    shell.stage.prepared.clear()
-    shell.open(ready=False)
-    expect(shell.strip).to_contain_text("Installing a key in the guest …")
-    expect(shell.status).to_have_text("Opening …")
+def test_opening_shell_shows_key_installation(shell_page, screenshot):
+    shell_page.site.prepared.clear()
+    shell_page.open(wait_until_ready=False)
+    expect(shell_page.notice).to_contain_text("Installing a key in the guest …")
+    expect(shell_page.status).to_have_text("Opening …")
     screenshot("opening")
-    shell.stage.prepared.set()
-    shell.ready()
+    shell_page.site.prepared.set()
+    shell_page.wait_until_ready()
 
 
-def test_another_host_key_is_shown_and_accepted(shell, screenshot):
-    stage = shell.stage
-    before = stage.known = guests.public_key_line(guests.load_key(guests.new_key()))
-    shell.open(ready=False)
-    expect(shell.strip).to_contain_text("host key of the instance has changed")
-    shown = guests.public_key_line(stage.guest.host_keys[0])
-    expect(shell.strip).to_contain_text(host_key_fingerprint(before))
-    expect(shell.strip).to_contain_text(host_key_fingerprint(shown))
-    assert stage.guest.doors[0].tries == 0  # nothing was shown to the stranger
+def test_changed_host_key_is_shown_and_accepted(shell_page, screenshot):
+    site = shell_page.site
+    previous_key = site.known_host_key = guests.public_key_line(guests.load_key(guests.new_key()))
+    shell_page.open(wait_until_ready=False)
+    expect(shell_page.notice).to_contain_text("host key of the instance has changed")
+    presented_key = guests.public_key_line(site.guest.host_keys[0])
+    expect(shell_page.notice).to_contain_text(host_key_fingerprint(previous_key))
+    expect(shell_page.notice).to_contain_text(host_key_fingerprint(presented_key))
+    assert site.guest.doors[0].tries == 0  # the key was not sent to the unknown host
     screenshot("changed")
-    shell.page.wait_for_timeout(1500)
-    assert stage.openings == 1
-    shell.button("Accept this key and open").click()
-    shell.ready()
-    assert stage.known == shown
-    shell.button("Options").click()
-    expect(shell.page.locator("#options")).to_contain_text(host_key_fingerprint(shown))
+    shell_page.page.wait_for_timeout(1500)
+    assert site.openings == 1
+    shell_page.find_button("Accept this key and open").click()
+    shell_page.wait_until_ready()
+    assert site.known_host_key == presented_key
+    shell_page.find_button("Options").click()
+    expect(shell_page.page.locator("#options")).to_contain_text(host_key_fingerprint(presented_key))
 
 
-def test_only_the_host_key_that_was_seen_is_accepted(shell, console_errors):
-    stage = shell.stage
-    before = stage.known = guests.public_key_line(guests.load_key(guests.new_key()))
-    shell.open(ready=False)
-    expect(shell.strip).to_contain_text("New key")
-    stage.shown = third = guests.public_key_line(guests.load_key(guests.new_key()))
-    shell.button("Accept this key and open").click()
-    expect(shell.strip).to_contain_text("The instance presented another key in the meantime.")
-    assert stage.known == before
-    shell.button("Compare again").click()
-    expect(shell.strip).to_contain_text(host_key_fingerprint(third))
+def test_only_the_shown_host_key_is_accepted(shell_page, console_errors):
+    site = shell_page.site
+    previous_key = site.known_host_key = guests.public_key_line(guests.load_key(guests.new_key()))
+    shell_page.open(wait_until_ready=False)
+    expect(shell_page.notice).to_contain_text("New key")
+    site.presented_host_key = third_key = guests.public_key_line(guests.load_key(guests.new_key()))
+    shell_page.find_button("Accept this key and open").click()
+    expect(shell_page.notice).to_contain_text("The instance presented another key in the meantime.")
+    assert site.known_host_key == previous_key
+    shell_page.find_button("Compare again").click()
+    expect(shell_page.notice).to_contain_text(host_key_fingerprint(third_key))
     assert "409" in console_errors.pop()

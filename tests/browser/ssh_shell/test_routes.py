@@ -1,4 +1,4 @@
-"""The shell through the panel's own routes."""
+"""The shell page through the routes of the panel."""
 
 import sqlite3
 from contextlib import closing
@@ -18,23 +18,23 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def running(installation):
+def running_installation(installation):
     installation.up()
     installation.run_panel("user", "password", "--email", CUSTOMER, "--password", PASSWORD)
     return installation
 
 
 class RedirectedConsoles:
-    """A simulated machine has no SSH server, so each session is led to `guest`, which lets its key in."""
+    """Redirect console sessions to `guest`, which accepts their keys: a simulated machine has no SSH server."""
 
     def __init__(self, installation, monkeypatch):
         self.database = installation.data_dir / "panel.db"
         self.guest, self.keys = guests.SshGuest(run_bash), set()
         monkeypatch.setattr(
-            guests.SshGuestInterface, "check_auth_publickey", lambda door, user, key: self.lets_in(user, key)
+            guests.SshGuestInterface, "check_auth_publickey", lambda interface, user, key: self.check_key(user, key)
         )
 
-    def lets_in(self, user, key):
+    def check_key(self, user, key):
         return AUTH_SUCCESSFUL if user == "root" and guests.public_key_line(key) in self.keys else AUTH_FAILED
 
     def set_endpoint(self, route):
@@ -44,48 +44,55 @@ class RedirectedConsoles:
         if answer.ok:
             session_id = answer.json()["session_id"]
             with closing(sqlite3.connect(self.database, timeout=20)) as database, database:
-                place = (self.guest.host, self.guest.port, session_id)
-                database.execute("update console_sessions set host = ?, port = ? where id = ?", place)
+                values = (self.guest.host, self.guest.port, session_id)
+                database.execute("update console_sessions set host = ?, port = ? where id = ?", values)
                 (key,) = database.execute(
                     "select public_key from console_sessions where id = ?", [session_id]
                 ).fetchone()
             self.keys.add(" ".join(key.split()[:2]))
         return route.fulfill(response=answer)
 
-    def anew(self):
-        """The machine is another one from now on."""
+    def replace_guest(self):
+        """Replace the SSH server by one with another host key."""
         self.guest.close()
         self.guest = guests.SshGuest(run_bash)
 
 
 @pytest.mark.processes
-def test_the_panels_own_routes(page, running, fresh_installation, monkeypatch, console_errors, screenshot):
-    """SSH-15; ask 8: from signing in to a shell, a host key that changed, and a machine that is turned off."""
-    customer, elsewhere = Customer(running, fresh_installation[1]), RedirectedConsoles(running, monkeypatch)
+def test_shell_opens_through_panel_routes(
+    page, running_installation, fresh_installation, monkeypatch, console_errors, screenshot
+):
+    """SSH-15, ask 8: sign-in, shell, changed host key, and power off."""
+    customer, redirected_consoles = (
+        Customer(running_installation, fresh_installation[1]),
+        RedirectedConsoles(running_installation, monkeypatch),
+    )
     instance, task = customer.deploy()
     customer.finished(task)
-    page.route(f"**/instances/{instance}/shell", elsewhere.set_endpoint)
-    shell = ShellPage(page, elsewhere)
-    sign_in(page, running, CUSTOMER)
-    page.goto(f"{running.url}/instances/{instance}/shell")
-    shell.ready()
-    shell.run("exit 7")
-    expect(shell.strip).to_contain_text("exit code 7")
+    page.route(f"**/instances/{instance}/shell", redirected_consoles.set_endpoint)
+    shell_page = ShellPage(page, redirected_consoles)
+    sign_in(page, running_installation, CUSTOMER)
+    page.goto(f"{running_installation.url}/instances/{instance}/shell")
+    shell_page.wait_until_ready()
+    shell_page.run("exit 7")
+    expect(shell_page.notice).to_contain_text("exit code 7")
 
-    before = host_key_fingerprint(guests.public_key_line(elsewhere.guest.host_keys[0]))
-    elsewhere.anew()
-    shell.button("Open again").click()
-    expect(shell.strip).to_contain_text("host key of the instance has changed")
-    expect(shell.strip).to_contain_text(before)
-    expect(shell.strip).to_contain_text(host_key_fingerprint(guests.public_key_line(elsewhere.guest.host_keys[0])))
-    shell.button("Accept this key and open").click()
-    shell.ready()
+    previous_fingerprint = host_key_fingerprint(guests.public_key_line(redirected_consoles.guest.host_keys[0]))
+    redirected_consoles.replace_guest()
+    shell_page.find_button("Open again").click()
+    expect(shell_page.notice).to_contain_text("host key of the instance has changed")
+    expect(shell_page.notice).to_contain_text(previous_fingerprint)
+    expect(shell_page.notice).to_contain_text(
+        host_key_fingerprint(guests.public_key_line(redirected_consoles.guest.host_keys[0]))
+    )
+    shell_page.find_button("Accept this key and open").click()
+    shell_page.wait_until_ready()
 
-    stopped = customer.call("POST", f"/api/instance/{instance}/power/poweroff")
-    expect(shell.strip).to_contain_text("The instance was powered off.")
-    customer.finished(stopped["task_id"])
+    answer = customer.call("POST", f"/api/instance/{instance}/power/poweroff")
+    expect(shell_page.notice).to_contain_text("The instance was powered off.")
+    customer.finished(answer["task_id"])
     screenshot("off")
-    shell.button("Open again").click()
-    expect(shell.strip).to_contain_text("The instance is not running. Start it first.")
+    shell_page.find_button("Open again").click()
+    expect(shell_page.notice).to_contain_text("The instance is not running. Start it first.")
     assert "409" in console_errors.pop()
-    elsewhere.guest.close()
+    redirected_consoles.guest.close()

@@ -1,4 +1,4 @@
-"""Seeing and typing in a shell, in a real browser."""
+"""Input and output of a shell in a real browser."""
 
 import re
 
@@ -10,79 +10,81 @@ from tests.processes.conftest import wait_until
 pytestmark = pytest.mark.browser
 
 
-def test_it_types_and_shows(shell, screenshot):
-    """SSH-07: in a browser."""
-    shell.open()
-    shell.run("echo $((6 * 7))")
-    shell.shows("^42$")
-    expect(shell.page.locator("#ping")).to_have_text(re.compile(r"^\d+ ms$"))
-    expect(shell.page).to_have_title("web-1 · Shell")
-    shell.run(r"printf '\e]0;root@web-1: /srv\a'")
-    expect(shell.page).to_have_title("web-1 · root@web-1: /srv")
+def test_shell_shows_output_and_title(shell_page, screenshot):
+    """SSH-07"""
+    shell_page.open()
+    shell_page.run("echo $((6 * 7))")
+    shell_page.wait_for_text("^42$")
+    expect(shell_page.page.locator("#ping")).to_have_text(re.compile(r"^\d+ ms$"))
+    expect(shell_page.page).to_have_title("web-1 · Shell")
+    shell_page.run(r"printf '\e]0;root@web-1: /srv\a'")
+    expect(shell_page.page).to_have_title("web-1 · root@web-1: /srv")
     screenshot("open")
 
 
-def test_colours(shell):
-    """True colour, the 256, the sixteen, and the usual attributes; letters of double width stay in their columns."""
-    shell.open()
-    shell.run(
+def test_shell_shows_colours_and_wide_characters(shell_page):
+    """True colour, 256 colours, 16 colours, bold and underline; wide characters take two columns."""
+    shell_page.open()
+    shell_page.run(
         r"printf '\e[38;2;255;100;0mtrue\e[0m \e[38;5;200mpalette\e[0m \e[1;4;31mbold\e[0m\n'; echo 漢字 $COLORTERM"
     )
-    shell.shows("^true palette bold$")
-    assert colour(shell, "true") == "rgb(255, 100, 0)"
-    assert colour(shell, "palette") == "rgb(255, 0, 215)"
-    bold = shell.page.locator(".xterm-rows span", has_text=re.compile("^bold$"))
+    shell_page.wait_for_text("^true palette bold$")
+    assert find_colour(shell_page, "true") == "rgb(255, 100, 0)"
+    assert find_colour(shell_page, "palette") == "rgb(255, 0, 215)"
+    bold = shell_page.page.locator(".xterm-rows span", has_text=re.compile("^bold$"))
     expect(bold).to_have_css("font-weight", "700")
     expect(bold).to_have_css("text-decoration-line", "underline")
-    wide = shell.page.locator(".xterm-rows span", has_text="漢字").last
-    assert wide.bounding_box()["width"] == pytest.approx(4 * cell(shell), abs=1)
+    wide = shell_page.page.locator(".xterm-rows span", has_text="漢字").last
+    assert wide.bounding_box()["width"] == pytest.approx(4 * measure_cell_width(shell_page), abs=1)
 
 
-def colour(shell, word):
-    return shell.page.locator(".xterm-rows span", has_text=re.compile(f"^{word}$")).evaluate(
+def find_colour(shell_page, word):
+    return shell_page.page.locator(".xterm-rows span", has_text=re.compile(f"^{word}$")).evaluate(
         "span => getComputedStyle(span).color"
     )
 
 
-def cell(shell):
-    """The width of a letter."""
-    return shell.page.locator(".xterm-screen").bounding_box()["width"] / shell.stage.guest.doors[-1].sizes[-1][0]
+def measure_cell_width(shell_page):
+    """Return the width of a character cell in pixels."""
+    return (
+        shell_page.page.locator(".xterm-screen").bounding_box()["width"] / shell_page.site.guest.doors[-1].sizes[-1][0]
+    )
 
 
-def test_the_guest_hears_of_every_size(shell):
-    shell.open()
-    columns, rows = shell.stage.guest.doors[0].sizes[-1]
-    shell.page.set_viewport_size({"width": 800, "height": 500})
-    sizes = shell.stage.guest.doors[0].sizes
+def test_resize_is_sent_to_the_guest(shell_page):
+    shell_page.open()
+    columns, rows = shell_page.site.guest.doors[0].sizes[-1]
+    shell_page.page.set_viewport_size({"width": 800, "height": 500})
+    sizes = shell_page.site.guest.doors[0].sizes
     wait_until(lambda: sizes[-1][0] < columns and sizes[-1][1] < rows, "a smaller size")
-    shell.run("sleep 0.2; stty size")
-    shell.shows(f"^{sizes[-1][1]} {sizes[-1][0]}$")
+    shell_page.run("sleep 0.2; stty size")
+    shell_page.wait_for_text(f"^{sizes[-1][1]} {sizes[-1][0]}$")
 
 
-def test_letters_and_colours_are_remembered(shell):
-    shell.open()
-    columns = shell.stage.guest.doors[0].sizes[-1][0]
-    shell.page.keyboard.press("Control+=")
-    shell.button("Larger text").click()
-    expect(shell.page.locator("#terminal textarea")).to_be_focused()
-    wait_until(lambda: shell.stage.guest.doors[0].sizes[-1][0] < columns, "fewer columns")
-    shell.button("Options").click()
-    shell.page.get_by_label("Colours").select_option("Light")
-    expect(shell.page.locator("#terminal")).to_have_css("background-color", "rgb(255, 255, 255)")
-    shell.page.keyboard.press("Escape")
-    shell.open()
-    expect(shell.page.locator("#terminal")).to_have_css("background-color", "rgb(255, 255, 255)")
-    expect(shell.page.locator(".xterm-rows")).to_have_css("font-size", "16px")
-    shell.page.keyboard.press("Control+0")
-    expect(shell.page.locator(".xterm-rows")).to_have_css("font-size", "14px")
+def test_font_size_and_colour_scheme_are_remembered(shell_page):
+    shell_page.open()
+    columns = shell_page.site.guest.doors[0].sizes[-1][0]
+    shell_page.page.keyboard.press("Control+=")
+    shell_page.find_button("Larger text").click()
+    expect(shell_page.page.locator("#terminal textarea")).to_be_focused()
+    wait_until(lambda: shell_page.site.guest.doors[0].sizes[-1][0] < columns, "fewer columns")
+    shell_page.find_button("Options").click()
+    shell_page.page.get_by_label("Colours").select_option("Light")
+    expect(shell_page.page.locator("#terminal")).to_have_css("background-color", "rgb(255, 255, 255)")
+    shell_page.page.keyboard.press("Escape")
+    shell_page.open()
+    expect(shell_page.page.locator("#terminal")).to_have_css("background-color", "rgb(255, 255, 255)")
+    expect(shell_page.page.locator(".xterm-rows")).to_have_css("font-size", "16px")
+    shell_page.page.keyboard.press("Control+0")
+    expect(shell_page.page.locator(".xterm-rows")).to_have_css("font-size", "14px")
 
 
-def test_a_flood_ends_with_control_c(shell):
-    shell.open()
-    shell.run("yes floods the terminal")
-    shell.shows("floods the terminal\n.*floods the terminal")
-    shell.page.wait_for_timeout(2000)  # of it
-    shell.page.keyboard.press("Control+c")
-    shell.shows(r"\^C[\s\S]*^guest#")
-    shell.run("echo still $((1 + 1)) here")
-    shell.shows("^still 2 here$")
+def test_control_c_stops_continuous_output(shell_page):
+    shell_page.open()
+    shell_page.run("yes floods the terminal")
+    shell_page.wait_for_text("floods the terminal\n.*floods the terminal")
+    shell_page.page.wait_for_timeout(2000)  # of output
+    shell_page.page.keyboard.press("Control+c")
+    shell_page.wait_for_text(r"\^C[\s\S]*^guest#")
+    shell_page.run("echo still $((1 + 1)) here")
+    shell_page.wait_for_text("^still 2 here$")
