@@ -1,7 +1,7 @@
-"""What it costs to find out who asks and whether they may: `GET /api/connect` against the same view without that.
+"""The cost of authentication and authorization: `GET /api/connect` against the same view as a public route.
 
-Both are asked in turn on one kept connection, served by one process with a Redis beside it. The one without still
-counts its requests and has the same way through the framework. Target: at most 15 % of the time of a request.
+Both are requested in turn on one persistent connection to one process with a Redis server. The public route has the
+same rate limit and the same path through the framework. Target: at most 15 % of the time of a request.
 """
 
 import http.client
@@ -16,13 +16,13 @@ from panel.core.config import Config
 from panel.core.db import db, session
 from panel.services import accounts, settings, tokens
 from tests.bench import rows
-from tests.bench.rows import ServedPanel
+from tests.bench.rows import PanelServer
 from tests.support import postgres
 from tests.support.redis_server import RedisServer
 
 ROUNDS = 2000
-QUICK = {"ROUNDS": 5}
-GUARDED, OPEN = "/api/connect", "/api/profile/open"
+QUICK_SIZES = {"ROUNDS": 5}
+GUARDED_PATH, PUBLIC_PATH = "/api/connect", "/api/profile/open"
 
 
 def bench(report):
@@ -31,18 +31,18 @@ def bench(report):
         postgres.run_server() as address,
         RedisServer(directory) as redis_url,
     ):
-        for name, url in rows.databases(address):
+        for name, url in rows.list_databases(address):
             config = Config(data_dir=Path(directory) / name, database_url=url, secret_key="bench", redis_url=redis_url)
             config.data_dir.mkdir()
-            token = fill(config)
-            with ServedOpenView(config) as port:
-                guarded, without = in_turn(port, token)
-            print(f"{name}: {guarded * 1e6:.0f} µs with, {without * 1e6:.0f} µs without", flush=True)
-            report(f"share of authentication and authorisation in a request, {name}", 1 - without / guarded, 0.15)
+            token = create_customer(config)
+            with PublicViewServer(config) as port:
+                guarded, public = measure_in_turn(port, token)
+            print(f"{name}: {guarded * 1e6:.0f} µs with, {public * 1e6:.0f} µs without", flush=True)
+            report(f"share of authentication and authorisation in a request, {name}", 1 - public / guarded, 0.15)
 
 
-def fill(config):
-    """A customer's token that may ask as often as it takes."""
+def create_customer(config):
+    """Create a customer with a token that is practically not rate limited. Return the token."""
     app = create_app(config)
     with app.app_context():
         db.create_all()
@@ -54,21 +54,21 @@ def fill(config):
     return value
 
 
-class ServedOpenView(ServedPanel):
-    target = "tests.bench.apps:panel_with_an_open_view()"
+class PublicViewServer(PanelServer):
+    target = "tests.bench.apps:create_panel_with_public_view()"
 
 
-def in_turn(port, token):
-    """The median answer times of both, asked alternately."""
+def measure_in_turn(port, token):
+    """Request both routes alternately. Return their median response times."""
     connection = http.client.HTTPConnection("127.0.0.1", port)
-    taken = {GUARDED: [], OPEN: []}
+    times_by_path = {GUARDED_PATH: [], PUBLIC_PATH: []}
     for round_ in range(ROUNDS + 100):
-        for path, times in taken.items():
-            began = time.perf_counter()
+        for path, times in times_by_path.items():
+            start = time.perf_counter()
             connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
             answer = connection.getresponse()
             body = answer.read()
             if round_ >= 100:
-                times.append(time.perf_counter() - began)
+                times.append(time.perf_counter() - start)
             assert answer.status == 200, body
-    return (statistics.median(times) for times in taken.values())
+    return (statistics.median(times) for times in times_by_path.values())

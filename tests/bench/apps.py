@@ -1,4 +1,4 @@
-"""What the benchmarks serve: the product, and the least that could answer the same."""
+"""The applications of the benchmarks: the panel, and a minimal handler with the same answers."""
 
 import os
 import sqlite3
@@ -13,28 +13,28 @@ from panel.auth import permissions
 from panel.core import config
 
 
-def panel():
+def create_panel():
     return create_app(config.load())
 
 
-def panel_with_an_open_view():
-    """The product, and beside `GET /api/connect` the same view for anybody."""
-    app = panel()
+def create_panel_with_public_view():
+    """Create the panel with the view of `GET /api/connect` as an additional public route."""
+    app = create_panel()
     user = kit.User("open", __name__)
     user.get("/profile/open", op="open", can=permissions.PUBLIC, out=kit.result())(connect.connect)
     app.register_blueprint(user)
     return app
 
 
-def bare():
-    """A handler without a framework around the database: a token check, a count, a hundred rows."""
+def create_bare():
+    """Create a handler that uses SQLite directly: a token check, a count, a hundred rows."""
     app = Flask("bare")
     database = sqlite3.connect(os.environ["BARE_DATABASE"], check_same_thread=False)
     database.row_factory = sqlite3.Row
     nested = ("location", "primary_public_ip", "primary_public_ipv6")
 
     @app.get("/api/instances")
-    def instances():
+    def list_instances():
         value = request.headers["Authorization"].removeprefix("Bearer ")
         if not database.execute("select 1 from token where hash = ?", [sha256(value.encode()).hexdigest()]).fetchone():
             return jsonify(message="no"), 401

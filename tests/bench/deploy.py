@@ -1,8 +1,8 @@
-"""From the request to a running guest, and to its first SSH answer, against a script that only calls libvirt.
+"""From the request to a running guest and to its first SSH answer, against a script that calls only libvirt.
 
-The script does what is left when there is no panel: clone the disk, write the seed, define, start, with the very
-definition that the panel uses, over a connection that is open. Both are timed in turn on the same hypervisor. Targets:
-at most 1.25 times the script, to the state `running` and to SSH.
+The script clones the disk, writes the seed, defines and starts the machine, with the panel's definition and an open
+connection. Both are timed in turn on the same hypervisor. Targets: at most 1.25 times the script's time, to the state
+`running` and to SSH.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tests.support.local_hypervisor import LocalHypervisor, claim_network
 from worker.nodes.libvirt import private_daemon
 
 ROUNDS = 8
-QUICK = {"ROUNDS": 1}
+QUICK_SIZES = {"ROUNDS": 1}
 
 
 def bench(report):
@@ -34,71 +34,71 @@ def bench(report):
         hypervisor = LocalHypervisor(private_daemon.start(directory / "hv", network), directory / "hv", network)
         (directory / "lab").mkdir()
         with run_installation(directory / "lab", hypervisor, cache) as lab:
-            panel_times, script_times = in_turn(lab, hypervisor)
+            panel_times, script_times = measure_in_turn(lab, hypervisor)
     finally:
         private_daemon.stop(directory / "hv")
     for number, what in enumerate(("running", "the first SSH answer")):
-        ours = statistics.median(times[number] for times in panel_times)
-        theirs = statistics.median(times[number] for times in script_times)
-        print(f"  {what}: panel {ours:.2f} s, script {theirs:.2f} s", flush=True)
-        report(f"create to {what}, against a libvirt script", ours / theirs, 1.25)
+        panel_time = statistics.median(times[number] for times in panel_times)
+        script_time = statistics.median(times[number] for times in script_times)
+        print(f"  {what}: panel {panel_time:.2f} s, script {script_time:.2f} s", flush=True)
+        report(f"create to {what}, against a libvirt script", panel_time / script_time, 1.25)
 
 
-def in_turn(lab, hypervisor):
-    panel, script = Panel(lab), Script(lab, hypervisor)
-    for one in (panel, script):  # the first machine of a node waits for its image
-        one.make()
-    taken = ([], [])
+def measure_in_turn(lab, hypervisor):
+    panel, script = PanelDeployment(lab), ScriptDeployment(lab, hypervisor)
+    for deployment in (panel, script):  # warm-up: the first machine of a node waits for its image
+        deployment.create_machine()
+    times = ([], [])
     for _ in range(ROUNDS):
-        for one, times in zip((panel, script), taken, strict=True):
-            times.append(one.make())
-    return taken
+        for deployment, results in zip((panel, script), times, strict=True):
+            results.append(deployment.create_machine())
+    return times
 
 
 def wait_for_ssh(ip, timeout=120):
-    until = time.monotonic() + timeout
-    while time.monotonic() < until:
-        with contextlib.suppress(OSError), socket.create_connection((ip, 22), 0.5) as line:
-            line.settimeout(5)
-            if line.recv(4) == b"SSH-":
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection((ip, 22), 0.5) as connection:
+            connection.settimeout(5)
+            if connection.recv(4) == b"SSH-":
                 return
         time.sleep(0.02)
     raise TimeoutError(ip)
 
 
-class Panel:
-    """Create, deploy, poll: what the API's clients do, only faster."""
+class PanelDeployment:
+    """Creates machines through the API, as a client that polls fast."""
 
     def __init__(self, lab):
         self.lab = lab
 
     def call(self, method, path, body=None):
         headers = {"Authorization": f"Bearer {self.lab.token}"}
-        self.line.request(method, path, json.dumps(body) if body is not None else None, headers)
-        answer = self.line.getresponse()
+        self.connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+        answer = self.connection.getresponse()
         body = answer.read()
         assert answer.status < 400, body
         return json.loads(body)
 
-    def make(self):
-        self.line = http.client.HTTPConnection(self.lab.at.bind)
-        began = time.perf_counter()
-        wanted = {"location_id": self.lab.location, "plan_id": self.lab.plan}
-        instance = self.call("POST", "/api/cloud-service/instances", wanted)["instance"]
+    def create_machine(self):
+        self.connection = http.client.HTTPConnection(self.lab.at.bind)
+        start = time.perf_counter()
+        order = {"location_id": self.lab.location, "plan_id": self.lab.plan}
+        instance = self.call("POST", "/api/cloud-service/instances", order)["instance"]
         body = {"image_id": self.lab.image, "ssh_keys": [self.lab.key_id]}
         path = f"/api/instance/{instance['id']}"
         task = self.call("POST", f"{path}/deploy", body)["task_id"]
         while self.call("GET", f"{path}/task/{task}")["task"]["status"] != "completed":
             time.sleep(0.01)
-        running = time.perf_counter() - began
+        running = time.perf_counter() - start
         wait_for_ssh(instance["primary_public_ip"]["ip"])
-        reachable = time.perf_counter() - began
+        reachable = time.perf_counter() - start
         self.lab.destroy(instance)
         return running, reachable
 
 
-class Script:
-    """The same machine by libvirt's calls alone: the definition and seed are taken from one that the panel made."""
+class ScriptDeployment:
+    """Creates the same machine with libvirt calls only. Definition and seed are copied from a machine of the panel."""
 
     def __init__(self, lab, hypervisor):
         self.connection = libvirt.open(hypervisor.uri)
@@ -114,24 +114,24 @@ class Script:
         self.id = instance["id"]
         domain.destroy()
         domain.undefine()
-        self.tidy()
+        self.delete_volumes()
 
     def download(self, name):
         volume = self.pool.storageVolLookupByName(name)
         stream = self.connection.newStream()
         volume.download(stream, 0, 0)
-        found = []
-        stream.recvAll(lambda _, data, __: found.append(data), None)
+        chunks = []
+        stream.recvAll(lambda _, data, __: chunks.append(data), None)
         stream.finish()
-        return b"".join(found)
+        return b"".join(chunks)
 
-    def tidy(self):
+    def delete_volumes(self):
         for name in self.names:
             with contextlib.suppress(libvirt.libvirtError):
                 self.pool.storageVolLookupByName(name).delete()
 
-    def make(self):
-        began = time.perf_counter()
+    def create_machine(self):
+        start = time.perf_counter()
         self.pool.createXML(self.volumes[0])
         seed = self.pool.createXML(self.volumes[1])
         stream = self.connection.newStream()
@@ -140,10 +140,10 @@ class Script:
         stream.finish()
         domain = self.connection.defineXML(self.definition)
         domain.create()
-        running = time.perf_counter() - began
+        running = time.perf_counter() - start
         wait_for_ssh(self.ip)
-        reachable = time.perf_counter() - began
+        reachable = time.perf_counter() - start
         domain.destroy()
         domain.undefine()
-        self.tidy()
+        self.delete_volumes()
         return running, reachable

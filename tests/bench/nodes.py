@@ -1,9 +1,8 @@
-"""A thousand machines started by one command, and a look at a node with five thousand, on both databases.
+"""Starting a thousand machines with one command, and reconciling a node with five thousand, on both databases.
 
-Targets: two worker processes carry at least 200 starts a second, the panel's pages meanwhile take at most twice as long
-as when nobody works (99th percentile), and a look at 5,000 machines takes at most 5 s. How many starts a second there
-are depends on the machine, so two bare loops carry as many in the same run: workers do at least a quarter of what those
-do.
+Targets: two worker processes run at least 200 starts a second, meanwhile the panel's pages take at most twice as long
+as when idle (99th percentile), and reconciling 5,000 machines takes at most 5 s. The absolute rate depends on the
+hardware, so two bare loops run the same starts for comparison: workers reach at least a quarter of their rate.
 """
 
 import statistics
@@ -30,20 +29,20 @@ from tests.support import postgres, redis_server
 from worker.nodes.base import Disk as Volume
 from worker.nodes.base import GiB
 from worker.nodes.base import Machine as Definition
-from worker.sync import node_sync as looks
+from worker.sync import node_sync
 from worker.tasks.machine_spec import seed_name_for
 
-STARTED, LOOKED_AT, WORKERS = 1000, 5000, 2
-QUICK = {"STARTED": 20, "LOOKED_AT": 30, "ASKED": 5}
-LARGE = "simulated://?cores=100000&memory_gb=1000000&storage_gb=10000000"
-PATH = "/api/instances?per_page=25"
-ASKED, PACE = 200, 0.05
-"""Requests while nobody works, and the seconds from one to the next, then and while machines start."""
+STARTED_MACHINES, RECONCILED_MACHINES, WORKERS = 1000, 5000, 2
+QUICK_SIZES = {"STARTED_MACHINES": 20, "RECONCILED_MACHINES": 30, "IDLE_REQUESTS": 5}
+LARGE_NODE_URI = "simulated://?cores=100000&memory_gb=1000000&storage_gb=10000000"
+LIST_PATH = "/api/instances?per_page=25"
+IDLE_REQUESTS, REQUEST_INTERVAL_SECONDS = 200, 0.05
+"""Number of requests while idle, and the interval between requests."""
 
 
 def bench(report):
     with postgres.run_server() as address:
-        for name, url in rows.databases(address):
+        for name, url in rows.list_databases(address):
             directory = Path(tempfile.mkdtemp(prefix="bench"))
             with redis_server.RedisServer(directory) as redis_url:
                 config = Config(data_dir=directory, database_url=url, secret_key="bench", redis_url=redis_url)
@@ -54,11 +53,11 @@ def bench(report):
 
 def run(report, name, config):
     node, token = create_location()
-    fill(node, 0, STARTED)
-    starts(report, name, config, token)
-    bare(report, name, config, node)
-    fill(node, STARTED, LOOKED_AT - STARTED)
-    look(report, name, node)
+    add_stopped_machines(node, 0, STARTED_MACHINES)
+    measure_worker_starts(report, name, config, token)
+    measure_bare_starts(report, name, config, node)
+    add_stopped_machines(node, STARTED_MACHINES, RECONCILED_MACHINES - STARTED_MACHINES)
+    measure_reconcile(report, name, node)
 
 
 def create_location():
@@ -66,10 +65,10 @@ def create_location():
     owner = accounts.create(email="bench@example.com", password="a long bench password")
     group = hypervisors.create_group(name="bench")
     node = hypervisors.create(
-        group, name="node-1", driver="simulated", uri=LARGE, storage_path="/srv/disks", max_tasks=64
+        group, name="node-1", driver="simulated", uri=LARGE_NODE_URI, storage_path="/srv/disks", max_tasks=64
     )
     session.commit()
-    looks.probe(node.id)
+    node_sync.probe(node.id)
     plans = catalog.create_plan_group(name="bench", hypervisor_groups=[group])
     catalog.create_plan(plans, name="S", cpu_cores=1, ram=512, storage=10, bandwidth=1000, price=4, ipv6=0)
     subnets.create(group, name="v6", cidr="fd99::/64")
@@ -79,24 +78,24 @@ def create_location():
     return node, token
 
 
-def fill(node, first, count):
-    """So many machines more, which are off: rows, and the same on the node."""
+def add_stopped_machines(node, first, count):
+    """Add stopped machines, as rows and on the node."""
     plan, subnet = session.scalars(select(Plan)).one(), session.scalars(select(Subnet)).one()
     rows.add_instances(accounts.find_by_email("bench@example.com"), node, plan, subnet, first, count)
     session.execute(update(Instance).values(power="off"))
     session.commit()
-    found = select(Instance.id, Instance.name, Disk.name).join_from(Instance, Disk)
-    made = session.execute(found.order_by(Instance.name).offset(first)).all()
-    real = looks.connect_node(node.id).node
-    for ident, name, disk in made:
+    query = select(Instance.id, Instance.name, Disk.name).join_from(Instance, Disk)
+    machines = session.execute(query.order_by(Instance.name).offset(first)).all()
+    driver = node_sync.connect_node(node.id).node
+    for ident, name, disk in machines:
         first_disk = Volume("default", disk, GiB)
-        real.create_disk(first_disk)
-        real.create_disk(Volume("default", seed_name_for(disk), 1))
-        real.define(Definition(ident, name, 1, 512, (first_disk,)))
+        driver.create_disk(first_disk)
+        driver.create_disk(Volume("default", seed_name_for(disk), 1))
+        driver.define(Definition(ident, name, 1, 512, (first_disk,)))
     session.remove()
 
 
-def starts(report, name, config, token):
+def measure_worker_starts(report, name, config, token):
     environment = {
         "PANEL_DATA_DIR": str(config.data_dir),
         "PANEL_DATABASE_URL": config.database_url,
@@ -108,35 +107,40 @@ def starts(report, name, config, token):
     worker = lambda: BenchProcess("worker", module="panel.cli", ready=lambda: True, **environment)  # noqa: E731
     web = BenchProcess("web", module="panel.cli", ready=lambda: is_answering(port), **environment)
     with web, worker() as one, worker() as other:
-        warm_up()
-        idle = measure_requests(port, token, lambda times: len(times) == ASKED)
-        before = processor(one, other)
+        warm_up_workers()
+        idle = measure_requests(port, token, lambda times: len(times) == IDLE_REQUESTS)
+        before = sum_cpu_seconds(one, other)
         rate, busy = measure_starts(port, token)
-        spent = (processor(one, other) - before) / STARTED
+        spent = (sum_cpu_seconds(one, other) - before) / STARTED_MACHINES
     print(
         f"  {name}: {1000 * spent:.1f} ms of CPU a start; the list took {format_times(idle)}, then {format_times(busy)}"
     )
     report(f"starts a second with two workers, {name}", rate, minimum=200)
-    report(f"a list of instances meanwhile, {name}, against idle, 99th", percentile(busy) / percentile(idle), 2)
-    rates[name] = rate
+    report(
+        f"a list of instances meanwhile, {name}, against idle, 99th",
+        find_99th_percentile(busy) / find_99th_percentile(idle),
+        2,
+    )
+    start_rates[name] = rate
 
 
-rates = {}
-"""Starts a second, by database."""
+start_rates = {}
+"""Measured starts a second by database."""
 
 
-def processor(*parts):
+def sum_cpu_seconds(*parts):
     times = [psutil.Process(part.process.pid).cpu_times() for part in parts]
-    return sum(each.user + each.system for each in times)
+    return sum(cpu.user + cpu.system for cpu in times)
 
 
 def format_times(times):
-    return f"{1000 * statistics.median(times):.0f} ms (99th {1000 * percentile(times):.0f} ms, {len(times)} asked)"
+    median, slow = 1000 * statistics.median(times), 1000 * find_99th_percentile(times)
+    return f"{median:.0f} ms (99th {slow:.0f} ms, {len(times)} requests)"
 
 
-def bare(report, name, config, node):
-    """The same starts, by loops that do nothing else."""
-    all_off(node)
+def measure_bare_starts(report, name, config, node):
+    """Measure the same starts with loops that do nothing else."""
+    power_all_off(node)
     for instance in session.scalars(select(Instance).order_by(Instance.id)).all():
         instances.run_power_action(instance, "start", actor="bench")
     session.commit()
@@ -148,16 +152,18 @@ def bare(report, name, config, node):
         loop.stdin.write("\n")
         loop.stdin.flush()
     seconds = max(float(loop.communicate()[0]) for loop in loops)
-    assert session.scalar(select(func.count()).where(Instance.power == "on")) == STARTED
+    assert session.scalar(select(func.count()).where(Instance.power == "on")) == STARTED_MACHINES
     session.commit()
-    print(f"  {name}: two bare loops start {STARTED / seconds:.0f} a second")
-    report(f"workers, as a part of the bare loops, {name}", rates[name] * seconds / STARTED, minimum=0.25)
+    print(f"  {name}: two bare loops start {STARTED_MACHINES / seconds:.0f} a second")
+    report(
+        f"workers, as a part of the bare loops, {name}", start_rates[name] * seconds / STARTED_MACHINES, minimum=0.25
+    )
 
 
-def all_off(node):
+def power_all_off(node):
     session.execute(update(Instance).values(power="off", power_reported_at=None))
     session.commit()
-    with looks.connect_node(node.id).node.state.transaction() as state:
+    with node_sync.connect_node(node.id).node.state.transaction() as state:
         state.execute("UPDATE machines SET power = 'off'")
 
 
@@ -168,15 +174,15 @@ def is_answering(port):
         return False
 
 
-def warm_up():
-    """One task each, so that both workers have imported and connected."""
+def warm_up_workers():
+    """Run some tasks, so that both workers have imported modules and opened connections."""
     for instance in session.scalars(select(Instance).limit(4)).all():
         instances.run_power_action(instance, "start", actor="bench")
     session.commit()
-    count_ended(4)
+    wait_for_tasks(4)
 
 
-def count_ended(count):
+def wait_for_tasks(count):
     done = select(func.count()).where(Task.status == "completed")
     while True:
         session.commit()
@@ -188,48 +194,48 @@ def count_ended(count):
 
 
 def measure_starts(port, token):
-    """Starts a second until every machine is on, and what the list took meanwhile."""
-    found = session.scalars(select(Instance).where(Instance.power == "off").limit(STARTED)).all()
-    taken, over = [], threading.Event()
-    reader = threading.Thread(target=lambda: taken.extend(measure_requests(port, token, lambda _: over.is_set())))
-    for instance in found:
+    """Return starts a second until all machines run, and response times of the list meanwhile."""
+    stopped = session.scalars(select(Instance).where(Instance.power == "off").limit(STARTED_MACHINES)).all()
+    times, done = [], threading.Event()
+    reader = threading.Thread(target=lambda: times.extend(measure_requests(port, token, lambda _: done.is_set())))
+    for instance in stopped:
         instances.run_power_action(instance, "start", actor="bench")
-    begun = time.perf_counter()
+    start = time.perf_counter()
     session.commit()
     reader.start()
-    count_ended(4 + len(found))
-    seconds = time.perf_counter() - begun
-    over.set()
+    wait_for_tasks(4 + len(stopped))
+    seconds = time.perf_counter() - start
+    done.set()
     reader.join()
-    return len(found) / seconds, taken
+    return len(stopped) / seconds, times
 
 
-def measure_requests(port, token, enough):
-    """Seconds that requests took, at a pace that leaves the machine to others."""
+def measure_requests(port, token, is_done):
+    """Return response times in seconds. Pauses between requests, so that they cause little load."""
     times = []
-    while not enough(times):
-        begun = time.perf_counter()
-        fetch_page(port, PATH, token)
-        times.append(time.perf_counter() - begun)
-        time.sleep(max(0.0, PACE - times[-1]))
+    while not is_done(times):
+        start = time.perf_counter()
+        fetch_page(port, LIST_PATH, token)
+        times.append(time.perf_counter() - start)
+        time.sleep(max(0.0, REQUEST_INTERVAL_SECONDS - times[-1]))
     return times
 
 
-def percentile(times):
+def find_99th_percentile(times):
     return statistics.quantiles(times, n=100)[98]
 
 
-def look(report, name, node):
-    """Every machine differs from its row: the worst there can be."""
-    all_off(node)
-    real = looks.connect_node(node.id).node
-    for machine in real.machines():
-        real.start(machine.id)
-    begun = time.perf_counter()
-    looks.reconcile(node.id)
-    seconds = time.perf_counter() - begun
-    report(f"a look at {LOOKED_AT} machines that all changed, {name}", seconds, 5, unit=" s")
-    begun = time.perf_counter()
-    looks.reconcile(node.id)
-    seconds = time.perf_counter() - begun
-    report(f"a look at {LOOKED_AT} machines that did not change, {name}", seconds, 5, unit=" s")
+def measure_reconcile(report, name, node):
+    """Measure the worst case, in which every machine differs from its row, and the case without changes."""
+    power_all_off(node)
+    driver = node_sync.connect_node(node.id).node
+    for machine in driver.machines():
+        driver.start(machine.id)
+    start = time.perf_counter()
+    node_sync.reconcile(node.id)
+    seconds = time.perf_counter() - start
+    report(f"a look at {RECONCILED_MACHINES} machines that all changed, {name}", seconds, 5, unit=" s")
+    start = time.perf_counter()
+    node_sync.reconcile(node.id)
+    seconds = time.perf_counter() - start
+    report(f"a look at {RECONCILED_MACHINES} machines that did not change, {name}", seconds, 5, unit=" s")

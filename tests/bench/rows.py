@@ -1,7 +1,8 @@
 """The list of a hundred instances, against a bare handler that checks a token and answers the same rows.
 
-Both are served by the same kind of server on loopback and asked in turn, so that whatever else the machine does hits
-both. p50 is at most 1.8 times the bare handler's; with a million rows of others at most 1.3 times the small table.
+Both are served by the same kind of server on loopback and requested in turn, so that other load affects both equally.
+Targets: the median is at most 1.8 times that of the bare handler, and with a million rows of other accounts at most 1.3
+times that without them.
 """
 
 import contextlib
@@ -28,50 +29,56 @@ from panel.models import Address, Disk, Instance, Interface, Subnet
 from panel.services import accounts, catalog, hypervisors, settings, subnets, tokens
 from tests.support import postgres
 
-OWN, OTHERS, ROUNDS = 1000, 1_000_000, 300
+OWN_INSTANCES, OTHER_INSTANCES, ROUNDS = 1000, 1_000_000, 300
 BATCH_ROWS = 20_000
 DATABASES = ("SQLite", "PostgreSQL")
-QUICK = {"OWN": 100, "OTHERS": 200, "ROUNDS": 3, "BATCH_ROWS": 100, "DATABASES": ("PostgreSQL",)}
-PATH = "/api/instances?per_page=100"
+QUICK_SIZES = {
+    "OWN_INSTANCES": 100,
+    "OTHER_INSTANCES": 200,
+    "ROUNDS": 3,
+    "BATCH_ROWS": 100,
+    "DATABASES": ("PostgreSQL",),
+}
+LIST_PATH = "/api/instances?per_page=100"
 
 
 def bench(report):
     with tempfile.TemporaryDirectory() as directory, postgres.run_server() as address:
-        for name, url in databases(address):
+        for name, url in list_databases(address):
             config = Config(
                 data_dir=Path(directory) / name, database_url=url, secret_key="bench", redis_url="redis://127.0.0.1:1"
             )
             config.data_dir.mkdir()
-            token = fill(config)
-            rows = first_page(config, token)
-            bare = bare_database(Path(directory) / name, rows, token)
-            with ServedPanel(config) as panel, ServedBare(bare) as plain:
-                ours, theirs = in_turn(panel, plain, token)
+            token = create_customer(config)
+            rows = fetch_first_page(config, token)
+            bare = create_bare_database(Path(directory) / name, rows, token)
+            with PanelServer(config) as panel, BareServer(bare) as plain:
+                ours, theirs = measure_in_turn(panel, plain, token)
                 report(f"list of 100, {name}, against a bare handler", ours / theirs, 1.8)
                 small = ours
             add_others(config)
-            with ServedPanel(config) as panel, ServedBare(bare) as plain:
-                ours, again = in_turn(panel, plain, token)
+            with PanelServer(config) as panel, BareServer(bare) as plain:
+                ours, again = measure_in_turn(panel, plain, token)
                 report(f"list of 100, {name}, a million others against none", ours / small * theirs / again, 1.3)
 
 
-def databases(address):
-    """Names and URLs of the databases to measure on, with the PostgreSQL server at `address`."""
+def list_databases(address):
+    """Return (name, URL) of the databases to measure, with the PostgreSQL server at `address`."""
     urls = {"SQLite": "", "PostgreSQL": address}
     return [(name, urls[name]) for name in DATABASES]
 
 
 @contextlib.contextmanager
-def without_jobs():
+def suppress_jobs():
     """Queue nothing until the block ends. Another benchmark of the same process needs its jobs."""
     with mock.patch.object(jobs, "enqueue_call"):
         yield
 
 
-def fill(config):
-    """A customer with a thousand instances. Returns their token."""
+def create_customer(config):
+    """Create a customer with a thousand instances. Return the customer's token."""
     app = create_app(config)
-    with app.app_context(), without_jobs():
+    with app.app_context(), suppress_jobs():
         db.create_all()
         account = accounts.create(email="bench@example.com")
         other = accounts.create(email="others@example.com")
@@ -83,7 +90,7 @@ def fill(config):
         value = tokens.issue("user", name="bench", account=account, scopes=["instances:read"])[1]
         settings.update({"rate_limit_requests": 10**6})
         session.flush()
-        add_instances(account, node, plan, subnet, 0, OWN)
+        add_instances(account, node, plan, subnet, 0, OWN_INSTANCES)
         config.data_dir.joinpath("others").write_text(json.dumps([other.id, node.id, plan.id, subnet.id]))
         session.commit()
         db.engine.dispose()
@@ -91,11 +98,11 @@ def fill(config):
 
 
 def add_instances(account, node, plan, subnet, first, count):
-    """Instances with a disk, an interface and two addresses each."""
-    made = {Instance: [], Interface: [], Disk: [], Address: []}
+    """Add instances with a disk, an interface and two addresses each."""
+    rows_by_model = {Instance: [], Interface: [], Disk: [], Address: []}
     for number in range(first, first + count):
         instance, interface = new_id(), new_id()
-        made[Instance].append(
+        rows_by_model[Instance].append(
             {
                 "id": instance,
                 "name": f"h{number:08}",
@@ -114,8 +121,8 @@ def add_instances(account, node, plan, subnet, first, count):
                 "ipv6": f"{number}::",
             }
         )
-        made[Interface].append({"id": interface, "instance_id": instance, "mac": f"m{number}"})
-        made[Disk].append(
+        rows_by_model[Interface].append({"id": interface, "instance_id": instance, "mac": f"m{number}"})
+        rows_by_model[Disk].append(
             {
                 "id": new_id(),
                 "instance_id": instance,
@@ -125,7 +132,7 @@ def add_instances(account, node, plan, subnet, first, count):
             }
         )
         for family, ip in ((4, f"{number}.v4"), (6, f"{number}::")):
-            made[Address].append(
+            rows_by_model[Address].append(
                 {
                     "id": new_id(),
                     "subnet_id": subnet.id,
@@ -134,12 +141,12 @@ def add_instances(account, node, plan, subnet, first, count):
                     "interface_id": interface,
                 }
             )
-    for model, rows in made.items():
+    for model, rows in rows_by_model.items():
         session.execute(insert(model), rows)
 
 
 def add_others(config):
-    """A million instances of somebody else."""
+    """Add a million instances of another account."""
     app = create_app(config)
     with app.app_context():
         other, node_id, plan_id, subnet_id = json.loads(config.data_dir.joinpath("others").read_text())
@@ -147,7 +154,7 @@ def add_others(config):
 
         node, plan = session.get(Hypervisor, node_id), session.get(Plan, plan_id)
         subnet = session.get(Subnet, subnet_id)
-        for first in range(OWN, OWN + OTHERS, BATCH_ROWS):
+        for first in range(OWN_INSTANCES, OWN_INSTANCES + OTHER_INSTANCES, BATCH_ROWS):
             add_instances(other, node, plan, subnet, first, BATCH_ROWS)
             session.commit()
         session.execute(text("analyze"))
@@ -155,17 +162,17 @@ def add_others(config):
         db.engine.dispose()
 
 
-def first_page(config, token):
+def fetch_first_page(config, token):
     app = create_app(config)
-    answer = app.test_client().get(PATH, headers={"Authorization": f"Bearer {token}"})
+    answer = app.test_client().get(LIST_PATH, headers={"Authorization": f"Bearer {token}"})
     with app.app_context():
         db.engine.dispose()
     assert len(answer.json["data"]) == 100, answer.text
     return answer.json["data"]
 
 
-def bare_database(directory, rows, token):
-    """The same rows in one plain table, and the token's hash in another."""
+def create_bare_database(directory, rows, token):
+    """Write the rows into one plain table, and the hash of the token into another. Return the path."""
     path = directory / "bare.db"
     with sqlite3.connect(path) as connection:
         columns = list(rows[0])
@@ -180,10 +187,10 @@ def bare_database(directory, rows, token):
     return path
 
 
-class ServedPanel:
-    """A web server of its own with one process of four threads."""
+class PanelServer:
+    """A web server with one process of four threads."""
 
-    target = "tests.bench.apps:panel()"
+    target = "tests.bench.apps:create_panel()"
 
     def __init__(self, config):
         self.environment = {
@@ -194,9 +201,9 @@ class ServedPanel:
         }
 
     def __enter__(self):
-        with socket.socket() as chosen:
-            chosen.bind(("127.0.0.1", 0))
-            self.port = chosen.getsockname()[1]
+        with socket.socket() as free_socket:
+            free_socket.bind(("127.0.0.1", 0))
+            self.port = free_socket.getsockname()[1]
         command = ["tests.bench.serve", str(self.port), self.target]
         environment = {**os.environ, **self.environment}
         self.process = subprocess.Popen([sys.executable, "-m", *command], env=environment, stderr=subprocess.DEVNULL)
@@ -214,25 +221,25 @@ class ServedPanel:
         self.process.wait()
 
 
-class ServedBare(ServedPanel):
-    target = "tests.bench.apps:bare()"
+class BareServer(PanelServer):
+    target = "tests.bench.apps:create_bare()"
 
     def __init__(self, path):
         self.environment = {"BARE_DATABASE": str(path)}
 
 
-def in_turn(panel, plain, token):
-    """The median answer time of each, asked alternately on kept connections."""
+def measure_in_turn(panel, plain, token):
+    """Request both alternately on persistent connections. Return their median response times."""
     connections = [http.client.HTTPConnection("127.0.0.1", port) for port in (panel, plain)]
-    taken = ([], [])
+    times_by_server = ([], [])
     for round_ in range(ROUNDS + 20):
-        for connection, times in zip(connections, taken, strict=True):
-            began = time.perf_counter()
-            connection.request("GET", PATH, headers={"Authorization": f"Bearer {token}"})
+        for connection, times in zip(connections, times_by_server, strict=True):
+            start = time.perf_counter()
+            connection.request("GET", LIST_PATH, headers={"Authorization": f"Bearer {token}"})
             answer = connection.getresponse()
             body = answer.read()
             if round_ >= 20:
-                times.append(time.perf_counter() - began)
+                times.append(time.perf_counter() - start)
             assert answer.status == 200, body
             assert len(body) > 50_000
-    return tuple(statistics.median(times) for times in taken)
+    return tuple(statistics.median(times) for times in times_by_server)

@@ -1,22 +1,22 @@
-"""The benchmarks: ratios within one run, because nobody knows how busy the machine is.
+"""Run the benchmarks. They measure ratios within one run, because other load on the machine is unknown.
 
 `make bench`, or `python -m tests.bench.run rows` for one of them. Ends with status 1 when a target is missed. With
-`--quick` the sizes are tiny and no target is checked: it shows that a benchmark runs. Each runs in a process of its
-own, so that none measures with what another one left behind.
+`--quick` the sizes are tiny and no target is checked: it shows that a benchmark runs. Each runs in its own process, so
+that none is affected by the state of another.
 """
 
 import subprocess
 import sys
 from importlib import import_module
 
-NAMES = ("rows", "access", "deploy", "consoles", "shells", "webhooks", "metrics", "nodes")
+BENCHMARK_NAMES = ("rows", "access", "deploy", "consoles", "shells", "webhooks", "metrics", "nodes")
 
 
 def main(names, *options):
     if len(names) == 1:
         return run(names[0], is_quick="--quick" in options)
     command = [sys.executable, "-m", "tests.bench.run", *options]
-    failed = [name for name in names or NAMES if subprocess.run([*command, name]).returncode]
+    failed = [name for name in names or BENCHMARK_NAMES if subprocess.run([*command, name]).returncode]
     return f"Missed or failed: {', '.join(failed)}." if failed else None
 
 
@@ -25,25 +25,25 @@ def run(name, is_quick):
     missed = []
 
     def report(what, value, maximum=None, *, minimum=None, unit=""):
-        """`value` is a ratio, or has a unit. It may be at most `most`, or must be at least `least`."""
-        wanted = f"at most {maximum}" if minimum is None else f"at least {minimum}"
-        print(f"{what}: {value:.2f}{unit} ({wanted}{unit})", flush=True)
+        """Print the value, a ratio or with a unit. Record it as missed if above `maximum` or below `minimum`."""
+        target = f"at most {maximum}" if minimum is None else f"at least {minimum}"
+        print(f"{what}: {value:.2f}{unit} ({target}{unit})", flush=True)
         if value > maximum if minimum is None else value < minimum:
             missed.append(what)
 
     module = import_module(f"tests.bench.{name}")
     if is_quick:
-        shrink(module)
+        set_quick_sizes(module)
     module.bench(report)
     return f"Missed: {', '.join(missed)}." if missed and not is_quick else None
 
 
-def shrink(module):
+def set_quick_sizes(module):
     """Set the tiny sizes of a benchmark, and of `rows`, whose tables others use."""
-    for each in (module, import_module("tests.bench.rows")):
-        for constant, size in each.QUICK.items():
-            assert hasattr(each, constant), constant
-            setattr(each, constant, size)
+    for benchmark in (module, import_module("tests.bench.rows")):
+        for constant, size in benchmark.QUICK_SIZES.items():
+            assert hasattr(benchmark, constant), constant
+            setattr(benchmark, constant, size)
 
 
 if __name__ == "__main__":

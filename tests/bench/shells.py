@@ -1,10 +1,10 @@
-"""Shells, through the real console process to a real sshd, against `ssh -tt` to the same.
+"""Shells through the real console process to a real sshd, against `ssh -tt` to the same sshd.
 
-Targets (the design's): 50 MB of output at least half as fast as with `ssh -tt`; Ctrl-C into a flood is quiet within
-half a second, also for a terminal that draws 2 MB/s. The browser here says what it has drawn, as the page does.
+Targets of the design: 50 MB of output at least half as fast as with `ssh -tt`; Ctrl-C stops continuous output within
+half a second, also for a terminal that draws 2 MB/s. The client acknowledges drawn bytes, as the page does.
 
-Needs Debian's openssh-server, of which it starts one for itself; `make` does not install it, for Debian starts another
-for everybody.
+Needs Debian's package openssh-server, and starts its own sshd. `make` does not install the package, because Debian
+would start a public SSH server.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ from tests.support import console_client
 from tests.support.console_client import TEXT
 from tests.support.ssh_guest import new_key
 
-ROUNDS, MEGABYTES = 7, 50
-FLOODS, QUIET = 5, 1.0
-QUICK = {"ROUNDS": 2, "MEGABYTES": 1, "FLOODS": 1}
-SLOW = 2e6
-"""Bytes a second."""
+ROUNDS, OUTPUT_MEGABYTES = 7, 50
+INTERRUPTS, QUIET_SECONDS = 5, 1.0
+QUICK_SIZES = {"ROUNDS": 2, "OUTPUT_MEGABYTES": 1, "INTERRUPTS": 1}
+SLOW_TERMINAL_SPEED = 2e6
+"""Drawing speed of the slow terminal in bytes per second."""
 
 
 def bench(report):
@@ -42,21 +42,23 @@ def bench(report):
         return
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        port = stack.enter_context(serving(sshd, directory))
+        port = stack.enter_context(run_sshd(sshd, directory))
         text = directory / "text"
-        text.write_bytes(b"".join(b"%079d\n" % number for number in range(MEGABYTES * 1000000 // 80)))
+        text.write_bytes(b"".join(b"%079d\n" % number for number in range(OUTPUT_MEGABYTES * 1000000 // 80)))
         path = directory / "consoles.sock"
         stack.enter_context(stage.BenchProcess(path, module="consoles", ready=path.exists))
-        output(report, text, lambda: SshTerminal(directory, port), lambda: BrowserTerminal(directory, path, port))
-        for name, speed in (("", None), (" that draws slowly", SLOW)):
-            taken = [until_quiet(BrowserTerminal(directory, path, port), speed) for _ in range(FLOODS)]
-            print(f"Ctrl-C in a terminal{name}: median {statistics.median(taken):.2f} s", flush=True)
-            report(f"Ctrl-C into a flood is quiet, in a terminal{name}, within", max(taken), 0.5, unit=" s")
+        measure_output(
+            report, text, lambda: SshTerminal(directory, port), lambda: BrowserTerminal(directory, path, port)
+        )
+        for name, speed in (("", None), (" that draws slowly", SLOW_TERMINAL_SPEED)):
+            times = [measure_interrupt(BrowserTerminal(directory, path, port), speed) for _ in range(INTERRUPTS)]
+            print(f"Ctrl-C in a terminal{name}: median {statistics.median(times):.2f} s", flush=True)
+            report(f"Ctrl-C into a flood is quiet, in a terminal{name}, within", max(times), 0.5, unit=" s")
 
 
 @contextlib.contextmanager
-def serving(sshd, directory):
-    """An sshd that lets this user in, with one key. Yields its port."""
+def run_sshd(sshd, directory):
+    """Run an sshd that accepts this user with one key. Yields its port."""
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     for name in ("host", "key"):
@@ -77,20 +79,20 @@ def serving(sshd, directory):
     words = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     process = subprocess.Popen([sshd, "-D", "-f", "/dev/null", *words], stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: process.poll() is not None or answers(port), "sshd")
+        wait_until(lambda: process.poll() is not None or is_sshd_ready(port), "sshd")
         yield port
     finally:
         process.terminate()
         process.wait(10)
 
 
-def answers(port):
+def is_sshd_ready(port):
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as connection:
         return connection.recv(4) == b"SSH-"
 
 
 class SshTerminal:
-    """`ssh -tt`."""
+    """A terminal of `ssh -tt`."""
 
     def __init__(self, directory, port):
         options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "BatchMode=yes"]
@@ -102,7 +104,7 @@ class SshTerminal:
         self.process.stdin.write(text)
 
     def read(self):
-        return os.read(self.process.stdout.fileno(), stage.BLOCK)
+        return os.read(self.process.stdout.fileno(), stage.BLOCK_BYTES)
 
     def close(self):
         self.process.terminate()
@@ -113,17 +115,17 @@ class BrowserTerminal:
     """A shell in the browser."""
 
     def __init__(self, directory, path, port):
-        mine, other = console_client.socket_pair()
-        mine.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client_socket, server_socket = console_client.socket_pair()
+        client_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         key = (directory / "key").read_text()
         target = {"host": "127.0.0.1", "port": port, "user": getpass.getuser(), "private_key": key}
         note = {"kind": "shell", "id": "bench", "target": target}
         note["handshake"] = {"key": console_client.WEBSOCKET_KEY, "protocols": ["panel-shell"]}
-        with other, ipc.connect(path, 5) as line:
-            ipc.send(line, {"do": "open", **note}, other.fileno())
-            assert ipc.receive(line) == {"ok": True}
-            ipc.send(line, {"do": "go"})
-        self.browser = console_client.ConsoleClient(mine)
+        with server_socket, ipc.connect(path, 5) as connection:
+            ipc.send(connection, {"do": "open", **note}, server_socket.fileno())
+            assert ipc.receive(connection) == {"ok": True}
+            ipc.send(connection, {"do": "go"})
+        self.browser = console_client.ConsoleClient(client_socket)
         assert self.browser.hear_answer() == 101
 
     def type(self, text):
@@ -138,9 +140,9 @@ class BrowserTerminal:
         self.browser.send(json.dumps({"type": "seen", "bytes": len(data)}).encode(), TEXT)
         return data
 
-    def more(self, within):
-        """Whether something comes."""
-        ready = self.browser.buffer or select.select([self.browser.connection], [], [], within)[0]
+    def has_output(self, timeout):
+        """Return whether output arrives within the timeout."""
+        ready = self.browser.buffer or select.select([self.browser.connection], [], [], timeout)[0]
         return bool(ready)
 
     def close(self):
@@ -150,35 +152,35 @@ class BrowserTerminal:
 # --- measures
 
 
-def output(report, text, *makers):
-    """From typing the command to its last line; new terminals each round."""
+def measure_output(report, text, *makers):
+    """Measure from the input of the command to its last line, with new terminals each round."""
     ratios, best = [], [0, 0]
     for number in range(ROUNDS):
         speeds = [0, 0]
         for which, make in list(enumerate(makers))[:: 1 if number % 2 else -1]:
             terminal = make()
             wait_until_idle(terminal)
-            began = time.perf_counter()
+            start = time.perf_counter()
             terminal.type(b"cat %s; echo d''one\r" % bytes(text))
-            count = reads_to(terminal, b"done\r\n")
-            assert count > MEGABYTES * 1_000_000, count
-            speeds[which] = count / (time.perf_counter() - began) / 1e6
+            count = read_until(terminal, b"done\r\n")
+            assert count > OUTPUT_MEGABYTES * 1_000_000, count
+            speeds[which] = count / (time.perf_counter() - start) / 1e6
             best[which] = max(best[which], speeds[which])
             terminal.close()
         ratios.append(speeds[1] / speeds[0])
     print(
         f"shell: ssh -tt {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {describe_spread(ratios)}", flush=True
     )
-    report(f"{MEGABYTES} MB of a shell's output, against ssh -tt", statistics.median(ratios), minimum=0.5)
+    report(f"{OUTPUT_MEGABYTES} MB of a shell's output, against ssh -tt", statistics.median(ratios), minimum=0.5)
 
 
 def wait_until_idle(terminal):
     terminal.type(b"PS1=; stty -echo; echo rea''dy\r")
-    reads_to(terminal, b"ready\r\n")
+    read_until(terminal, b"ready\r\n")
 
 
-def reads_to(terminal, word):
-    """Reads until that word; how many bytes it were."""
+def read_until(terminal, word):
+    """Read until the word. Return the number of bytes."""
     count, last = 0, b""
     while word not in last:
         data = terminal.read()
@@ -187,8 +189,8 @@ def reads_to(terminal, word):
     return count
 
 
-def until_quiet(terminal, speed):
-    """Seconds from Ctrl-C to the last output."""
+def measure_interrupt(terminal, speed):
+    """Return the seconds from Ctrl-C to the last output."""
     wait_until_idle(terminal)
     terminal.type(b"yes\r")
     end = time.monotonic() + 3
@@ -196,7 +198,7 @@ def until_quiet(terminal, speed):
         terminal.read(speed)
     terminal.type(b"\3")
     pressed = last = time.monotonic()
-    while terminal.more(QUIET):
+    while terminal.has_output(QUIET_SECONDS):
         terminal.read(speed)
         last = time.monotonic()
     terminal.close()

@@ -1,4 +1,4 @@
-"""An installation with a machine, and the processes that carry its screen."""
+"""An installation with a machine, and the processes that serve its VNC console."""
 
 import http.client
 import ipaddress
@@ -18,13 +18,13 @@ from tests.bench.stage import NODE_PASSWORD, PASSWORD, BenchProcess, open_viewer
 from tests.processes.conftest import find_free_port
 
 
-class Site:
-    """An installation with a machine whose screen is at `node`: its `panel web` and its `panel console`."""
+class ConsoleSite:
+    """An installation with `panel web` and `panel console`. Its machine has a VNC server at the port `node`."""
 
     def __init__(self, directory, redis_url, node):
         self.node, self.port = node, find_free_port()
         config = Config(data_dir=directory, secret_key="bench", redis_url=redis_url)
-        self.socket, self.token = config.console_socket, rows.fill(config)
+        self.socket, self.token = config.console_socket, rows.create_customer(config)
         self.environment = {
             "PANEL_DATA_DIR": str(directory),
             "PANEL_SECRET_KEY": config.secret_key,
@@ -49,12 +49,12 @@ class Site:
         self.console.__exit__()
 
     def start_web(self):
-        self.web = BenchProcess("web", module="panel.cli", ready=self.answers, **self.environment).__enter__()
+        self.web = BenchProcess("web", module="panel.cli", ready=self.is_ready, **self.environment).__enter__()
 
     def stop_web(self):
         self.web.__exit__()
 
-    def answers(self):
+    def is_ready(self):
         try:
             return bool(fetch_page(self.port))
         except OSError:
@@ -64,29 +64,29 @@ class Site:
     def console_process(self):
         return psutil.Process(self.console.process.pid)
 
-    def web_workers(self):
+    def find_web_workers(self):
         return {child.pid for child in psutil.Process(self.web.process.pid).children()}
 
-    def create_session(self, count):
-        """Secrets of new sessions, as if a worker had prepared the node for each."""
+    def create_sessions(self, count):
+        """Create sessions that need no worker. Return their secrets."""
         with self.app.app_context():
             instance = session.scalars(select(Instance).limit(1)).one()
             who = {"person": "bench@example.com", "person_kind": "owner", "person_id": instance.account_id}
-            made = [consoles.create_vnc_session(instance, who, expires_in=600) for _ in range(count)]
-            for row, _ in made:
+            sessions = [consoles.create_vnc_session(instance, who, expires_in=600) for _ in range(count)]
+            for row, _ in sessions:
                 row.host, row.port, row.node_password, row.password = "127.0.0.1", self.node, NODE_PASSWORD, PASSWORD
             session.commit()
-            return [secret for _, secret in made]
+            return [secret for _, secret in sessions]
 
     def open_viewers(self, count):
-        return [open_viewer(self.port, secret) for secret in self.create_session(count)]
+        return [open_viewer(self.port, secret) for secret in self.create_sessions(count)]
 
     def open_viewer(self):
         return self.open_viewers(1)[0]
 
-    def spend(self):
-        """The note that the web gives the console process for a new session."""
-        (secret,) = self.create_session(1)
+    def redeem_session(self):
+        """Redeem a new session. Return the description that the web passes to the console process."""
+        (secret,) = self.create_sessions(1)
         with self.app.app_context():
             address = ipaddress.ip_address("127.0.0.1")
             note = consoles.describe_session(
@@ -95,12 +95,12 @@ class Site:
             session.commit()
             return note
 
-    def carried(self):
-        """What is open, by its session."""
+    def list_open_consoles(self):
+        """Return the open consoles by session id."""
         return {console["labels"]["session"]: console for console in ipc.request(self.socket, {"do": "list"})["open"]}
 
-    def bytes_out(self):
-        return sum(console["bytes_out"] for console in self.carried().values())
+    def count_sent_bytes(self):
+        return sum(console["bytes_out"] for console in self.list_open_consoles().values())
 
 
 def fetch_page(port, path="/healthz", token=""):

@@ -1,5 +1,5 @@
-"""What stands around the console process while it is measured, each in a process of its own, so that nobody waits for
-the interpreter of another: a node's VNC server, a bare relay, readers.
+"""The peers of the console process in benchmarks: a node's VNC server, a bare relay and reading browsers. Each runs in
+its own process, so that they do not share an interpreter.
 
 `python -m tests.bench.stage PART …` prints a line when the part is ready.
 """
@@ -19,14 +19,14 @@ from tests.support import console_client, vnc_server
 
 ROOT = Path(__file__).parents[2]
 PASSWORD, NODE_PASSWORD = "onceonly", "nodepass"
-BLOCK = 65536
+BLOCK_BYTES = 65536
 
 STREAM, ECHO = b"s", b"e"
-"""What a viewer tells the node to do, as its first byte; with any other the node waits."""
+"""First byte that a viewer sends: the machine streams data or echoes input. With any other byte it is idle."""
 
 
 class BenchProcess:
-    """Runs a part until the block ends; `said` is what it printed when it was ready."""
+    """Runs a process until the block ends. `first_line` is what it printed when it was ready."""
 
     def __init__(self, *words, module="tests.bench.stage", ready=None, **environment):
         self.command = [sys.executable, "-m", module, *map(str, words)]
@@ -36,12 +36,12 @@ class BenchProcess:
         self.process = subprocess.Popen(
             self.command,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # each console says when it opens and ends
+            stderr=subprocess.DEVNULL,  # the console process logs each opened and closed console
             cwd=ROOT,
             env=self.environment,
             text=True,
         )
-        self.said = "" if self.ready else self.process.stdout.readline().strip()
+        self.first_line = "" if self.ready else self.process.stdout.readline().strip()
         while self.ready and not self.ready():
             if self.process.poll() is not None:
                 raise RuntimeError(f"{self.command} ended.")
@@ -56,7 +56,7 @@ class BenchProcess:
 # --- parts
 
 
-def node():
+def run_node():
     server = vnc_server.VncServer(play_machine, NODE_PASSWORD)
     print(server.port, flush=True)
     threading.Event().wait()
@@ -65,63 +65,63 @@ def node():
 def play_machine(connection):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     order = connection.recv(1)
-    picture = os.urandom(BLOCK)
+    picture = os.urandom(BLOCK_BYTES)
     while order == STREAM:
         connection.sendall(picture)
-    while data := connection.recv(BLOCK):
+    while data := connection.recv(BLOCK_BYTES):
         if order == ECHO:
             connection.sendall(data)
 
 
-def relay(port):
-    """The least that carries a screen: two threads a connection, which wait."""
+def run_relay(port):
+    """Run a minimal relay: two blocking threads for each connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         while True:
-            near, _ = listener.accept()
-            far = socket.create_connection(("127.0.0.1", int(port)))
-            for one, other in ((near, far), (far, near)):
+            client, _ = listener.accept()
+            upstream = socket.create_connection(("127.0.0.1", int(port)))
+            for one, other in ((client, upstream), (upstream, client)):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=copy, args=(one, other), daemon=True).start()
 
 
 def copy(one, other):
     with contextlib.suppress(OSError):
-        while data := one.recv(BLOCK):
+        while data := one.recv(BLOCK_BYTES):
             other.sendall(data)
     with contextlib.suppress(OSError):
         other.shutdown(socket.SHUT_WR)
 
 
-def readers(port, *secrets):
-    """Browsers that take whatever comes, as fast as they can."""
+def run_readers(port, *secrets):
+    """Run browsers that read as fast as possible."""
     viewers = [open_viewer(int(port), secret) for secret in secrets]
-    poll, room = select.epoll(), bytearray(4 * BLOCK)
-    for one in viewers:
-        one.send(STREAM)
-        one.connection.setblocking(False)
-        poll.register(one.connection, select.EPOLLIN)
+    poll, buffer = select.epoll(), bytearray(4 * BLOCK_BYTES)
+    for viewer in viewers:
+        viewer.send(STREAM)
+        viewer.connection.setblocking(False)
+        poll.register(viewer.connection, select.EPOLLIN)
     print("reading", flush=True)
-    by_number = {one.connection.fileno(): one.connection for one in viewers}
+    by_number = {viewer.connection.fileno(): viewer.connection for viewer in viewers}
     while True:
         for number, _ in poll.poll():
-            by_number[number].recv_into(room)
+            by_number[number].recv_into(buffer)
 
 
 # --- viewers
 
 
 def open_viewer(port, secret):
-    """A browser before the screen of that session."""
-    made = console_client.ConsoleClient(socket.create_connection(("127.0.0.1", port), 20), "binary")
-    made.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    assert made.request(f"/vnc/?session={secret}") == 101
-    assert made.sign_in(PASSWORD) is None
-    return made
+    """Open the console of the session as a browser does. Return the client."""
+    viewer = console_client.ConsoleClient(socket.create_connection(("127.0.0.1", port), 20), "binary")
+    viewer.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    assert viewer.request(f"/vnc/?session={secret}") == 101
+    assert viewer.sign_in(PASSWORD) is None
+    return viewer
 
 
 class RawViewer:
-    """A viewer without a WebSocket, at the relay: what it sends and gets is RFB as it is."""
+    """A viewer without WebSocket, for the relay. It sends and receives plain RFB."""
 
     def __init__(self, port):
         self.connection = socket.create_connection(("127.0.0.1", port), 20)
@@ -143,4 +143,4 @@ class RawViewer:
 
 
 if __name__ == "__main__":
-    {"node": node, "relay": relay, "readers": readers}[sys.argv[1]](*sys.argv[2:])
+    {"node": run_node, "relay": run_relay, "readers": run_readers}[sys.argv[1]](*sys.argv[2:])

@@ -1,4 +1,4 @@
-"""Every benchmark starts and measures something (issue 12, requirement 9)."""
+"""All benchmarks run with tiny sizes (issue 12, requirement 9)."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from panel.core.config import ROOT
 from tests.bench import rows, run
 from tests.processes.conftest import WAIT_TIMEOUT_SECONDS
 
-BENCHMARKS_AT_A_TIME = 3
+MAX_PARALLEL_BENCHMARKS = 3
 LAST_LINES = {
     "rows": "list of 100, PostgreSQL, a million others",
     "consoles": "a browser before a streaming picture",
@@ -22,40 +22,42 @@ LAST_LINES = {
     "access": "share of authentication",
     "metrics": "small curves of 100",
 }
-"""What each benchmark that boots no guest measures last."""
+"""Text of the last line of each benchmark that boots no guest."""
 
 
-def run_quickly(name):
+def run_quick_benchmark(name):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PANEL_")}
     command = [sys.executable, "-m", "tests.bench.run", "--quick", name]
-    with tempfile.TemporaryFile("w+") as said:  # no pipe, which a process that is left over would hold open
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, stdout=said, stderr=said, timeout=WAIT_TIMEOUT_SECONDS
+    with tempfile.TemporaryFile("w+") as output:  # not a pipe, which a remaining process would keep open
+        process = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=output, stderr=output, timeout=WAIT_TIMEOUT_SECONDS
         )
-        said.seek(0)
-        text = said.read()
-    assert done.returncode == 0, text
+        output.seek(0)
+        text = output.read()
+    assert process.returncode == 0, text
     return text
 
 
 @pytest.mark.processes
 def test_every_benchmark_runs_to_its_end():
-    """Requirement 9: `make bench` failed on lists among the fields of an instance."""
-    with ThreadPoolExecutor(BENCHMARKS_AT_A_TIME) as pool:
-        said = dict(zip(LAST_LINES, pool.map(run_quickly, LAST_LINES), strict=True))
-    assert {name for name, line in LAST_LINES.items() if line in said[name]} == set(LAST_LINES)
+    """Requirement 9: `make bench` failed when fields of an instance were lists."""
+    with ThreadPoolExecutor(MAX_PARALLEL_BENCHMARKS) as pool:
+        outputs = dict(zip(LAST_LINES, pool.map(run_quick_benchmark, LAST_LINES), strict=True))
+    assert {name for name, line in LAST_LINES.items() if line in outputs[name]} == set(LAST_LINES)
 
 
 def test_every_benchmark_is_tried():
-    assert {*LAST_LINES, "deploy"} == set(run.NAMES)
+    assert {*LAST_LINES, "deploy"} == set(run.BENCHMARK_NAMES)
 
 
 @pytest.mark.guest
 def test_the_benchmark_of_deployments_runs_to_its_end():
-    assert "create to the first SSH answer" in run_quickly("deploy")
+    assert "create to the first SSH answer" in run_quick_benchmark("deploy")
 
 
 def test_a_bare_database_takes_every_field_of_an_instance(tmp_path):
-    """Requirement 9: objects and lists are both written as JSON."""
-    path = rows.bare_database(tmp_path, [{"id": "one", "ips": ["::1"], "location": {"id": 1}, "ram": 512}], "token")
+    """Requirement 9: objects and lists are written as JSON."""
+    path = rows.create_bare_database(
+        tmp_path, [{"id": "one", "ips": ["::1"], "location": {"id": 1}, "ram": 512}], "token"
+    )
     assert path.exists()
