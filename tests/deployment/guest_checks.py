@@ -1,6 +1,6 @@
-"""Inside the guest of tests/deployment/systemd.py: install the units as the documents say, and check them.
+"""Inside the guest of tests/deployment/systemd.py: install the units as in the documents, and check them.
 
-Each stage is one boot. It starts as a service of the guest, with nothing but Python's own library.
+Each stage is one boot. It runs as a service of the guest, with only Python's standard library.
 """
 
 import json
@@ -21,33 +21,33 @@ from tests.fresh import first_run
 
 STAGE_FILE = Path("/var/lib/unit-checks-stage")
 SETTINGS_FILE = Path("/etc/panel/panel.env")
-MANY_MACHINES, ONE_MACHINE = "install-many-machines.md", "install-one-machine.md"
-URL = "http://127.0.0.1:8000"
-UNITS = ["panel-web", "panel-console", "panel-worker@1", "panel-worker@2", "panel-schedule"]
+MANY_MACHINES_DOCUMENT, ONE_MACHINE_DOCUMENT = "install-many-machines.md", "install-one-machine.md"
+PANEL_URL = "http://127.0.0.1:8000"
+UNIT_NAMES = ["panel-web", "panel-console", "panel-worker@1", "panel-worker@2", "panel-schedule"]
 WAIT_TIMEOUT_SECONDS = 1800
 first_run.TASK_TIMEOUT_SECONDS = first_run.READY_TIMEOUT_SECONDS = WAIT_TIMEOUT_SECONDS
 OPERATOR_PASSWORD = "correct-horse-battery-staple"
 
 
-LEFT_RUNNING = ("left-over process", "remains running", "This usually indicates unclean termination")
-"""What systemd says about the local hypervisor, which outlives its unit."""
+REMAINING_PROCESS_WARNINGS = ("left-over process", "remains running", "This usually indicates unclean termination")
+"""Warnings of systemd about the local hypervisor, which keeps running when its unit stops."""
 
 
 class CheckFailed(Exception):
-    """Something did not do what the documents say."""
+    """A check failed."""
 
 
-def shell(script, stdin="", check=True):
+def run_shell(script, stdin="", check=True):
     """Run a script as root. Return what it printed."""
-    done = subprocess.run(["bash", "-ec", script], input=stdin, text=True, capture_output=True)
-    if check and done.returncode:
-        raise CheckFailed(f"{script}\nended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done.stdout
+    process = subprocess.run(["bash", "-ec", script], input=stdin, text=True, capture_output=True)
+    if check and process.returncode:
+        raise CheckFailed(f"{script}\nended with {process.returncode}:\n{process.stdout}{process.stderr}")
+    return process.stdout
 
 
-def as_panel_user(script, stdin=""):
-    """Run a script with the definitions that the document gives for commands."""
-    return shell(read_block(MANY_MACHINES, "Start", "set -a") + script, stdin)
+def run_as_panel_user(script, stdin=""):
+    """Run a script after the document's definitions for commands of the panel's user."""
+    return run_shell(read_block(MANY_MACHINES_DOCUMENT, "Start", "set -a") + script, stdin)
 
 
 def report(text):
@@ -59,10 +59,10 @@ def ensure(condition, problem):
         raise CheckFailed(problem)
 
 
-def get(path):
-    """Return status and text of an answer of the panel."""
+def fetch(path):
+    """Request a path of the panel. Return status and text."""
     try:
-        with urllib.request.urlopen(URL + path, timeout=60) as answer:
+        with urllib.request.urlopen(PANEL_URL + path, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -70,20 +70,20 @@ def get(path):
 
 def is_ready():
     try:
-        return get("/readyz")[0] == 200
+        return fetch("/readyz")[0] == 200
     except OSError:
         return False
 
 
 def read_unit(unit):
-    properties = shell(f"systemctl show {unit} --property=ActiveState,Result,NRestarts,MainPID")
-    return dict(line.split("=", 1) for line in properties.splitlines())
+    output = run_shell(f"systemctl show {unit} --property=ActiveState,Result,NRestarts,MainPID")
+    return dict(line.split("=", 1) for line in output.splitlines())
 
 
 def check_active(*units):
     for unit in units:
-        shown = read_unit(unit)
-        ensure(shown["ActiveState"] == "active" and shown["Result"] == "success", f"{unit}: {shown}")
+        properties = read_unit(unit)
+        ensure(properties["ActiveState"] == "active" and properties["Result"] == "success", f"{unit}: {properties}")
 
 
 def check_never_restarted(*units):
@@ -92,10 +92,12 @@ def check_never_restarted(*units):
 
 
 def check_journal():
-    """Nothing of the panel's units is an error or worse, neither for systemd nor in their own lines."""
-    lines = shell("journalctl --boot --quiet --unit='panel*' --priority=warning --output=cat").splitlines(keepends=True)
-    problems = "".join(line for line in lines if not any(words in line for words in LEFT_RUNNING))
-    for line in shell("journalctl --boot --quiet --unit='panel*' --output=cat").splitlines():
+    """Check that the journal of the panel's units has no warning of systemd and no logged error."""
+    lines = run_shell("journalctl --boot --quiet --unit='panel*' --priority=warning --output=cat").splitlines(
+        keepends=True
+    )
+    problems = "".join(line for line in lines if not any(words in line for words in REMAINING_PROCESS_WARNINGS))
+    for line in run_shell("journalctl --boot --quiet --unit='panel*' --output=cat").splitlines():
         event = json.loads(line) if line.startswith("{") else {}
         if event.get("level") in ("error", "critical") or "Traceback" in line:
             problems += line + "\n"
@@ -104,45 +106,45 @@ def check_journal():
 
 
 def check_shutdown():
-    """At the reboot the units stopped before database and Redis, so nothing was left undone."""
-    began = STAGE_FILE.stat().st_mtime
-    lines = shell(f"journalctl --boot=-1 --since=@{began} --unit='panel*' --output=cat")
+    """Check that the units stopped without errors at the reboot, before database and Redis."""
+    stage_start = STAGE_FILE.stat().st_mtime
+    lines = run_shell(f"journalctl --boot=-1 --since=@{stage_start} --unit='panel*' --output=cat")
     ensure("Stopped" in lines, "The journal does not show how the units stopped")
     ensure('"warning"' not in lines and '"error"' not in lines, f"The units did not stop in good order:\n{lines}")
     report("the units stopped in good order before the reboot")
 
 
 def check_pages():
-    status, page = get("/sign-in")
+    status, page = fetch("/sign-in")
     ensure(status == 200 and 'type="password"' in page, f"the sign-in page: {status} {page[:500]}")
     script = re.search(r'src="(/static/[^"]+\.js[^"]*)"', page)[1]
-    ensure(get(script)[0] == 200, f"{script} is missing")
+    ensure(fetch(script)[0] == 200, f"{script} is missing")
     report("the sign-in page and its scripts are served")
 
 
 def check_ready():
     first_run.wait_until(is_ready, "/readyz")
-    report(f"/readyz: {get('/readyz')[1].strip()}")
+    report(f"/readyz: {fetch('/readyz')[1].strip()}")
 
 
 def check_reload():
-    """No request is lost while the web processes are replaced."""
-    children = set(shell("pgrep --parent $(systemctl show --value --property=MainPID panel-web)").split())
+    """Check that no request fails while the web processes are replaced."""
+    children = set(run_shell("pgrep --parent $(systemctl show --value --property=MainPID panel-web)").split())
     statuses, stopped = [], threading.Event()
 
     def request_pages():
         while not stopped.is_set():
             try:
-                statuses.append(get("/healthz")[0])
+                statuses.append(fetch("/healthz")[0])
             except OSError as error:
                 statuses.append(error)
 
     thread = threading.Thread(target=request_pages)
     thread.start()
-    shell("systemctl reload panel-web")
+    run_shell("systemctl reload panel-web")
 
     def is_replaced():
-        now = shell("pgrep --parent $(systemctl show --value --property=MainPID panel-web)", check=False).split()
+        now = run_shell("pgrep --parent $(systemctl show --value --property=MainPID panel-web)", check=False).split()
         return len(now) == len(children) and not children & set(now)
 
     try:
@@ -156,98 +158,98 @@ def check_reload():
 
 
 def check_recovery(unit):
-    """Systemd starts a unit again whose main process was killed."""
-    shell(f"systemctl kill --kill-whom=main --signal=KILL {unit}")
+    """Check that systemd restarts a unit whose main process was killed."""
+    run_shell(f"systemctl kill --kill-whom=main --signal=KILL {unit}")
 
-    def is_back():
-        shown = read_unit(unit)
-        return shown["NRestarts"] != "0" and shown["ActiveState"] == "active"
+    def is_restarted():
+        properties = read_unit(unit)
+        return properties["NRestarts"] != "0" and properties["ActiveState"] == "active"
 
-    first_run.wait_until(is_back, f"{unit} after SIGKILL")
+    first_run.wait_until(is_restarted, f"{unit} after SIGKILL")
 
 
 def check_many_machines():
-    """All units of many machines on this one, with PostgreSQL and Redis of the distribution."""
+    """Check all units of a distributed installation, with the distribution's PostgreSQL and Redis."""
     replaced = {
         "PANEL_DATABASE_URL": "postgresql://panel:password@127.0.0.1/panel",
         "PANEL_REDIS_URL": "redis://127.0.0.1:6379/0",
         "PANEL_MAIL_URL": None,
     }
-    database = read_block(MANY_MACHINES, "Database", "createuser")
-    shell(f"cd /; runuser --user postgres -- bash -ec '{database}'", "password\n" * 2)
-    shell(read_block(MANY_MACHINES, "Settings", "install"))
-    SETTINGS_FILE.write_text(read_settings(MANY_MACHINES, "Settings", replaced))
+    database = read_block(MANY_MACHINES_DOCUMENT, "Database", "createuser")
+    run_shell(f"cd /; runuser --user postgres -- bash -ec '{database}'", "password\n" * 2)
+    run_shell(read_block(MANY_MACHINES_DOCUMENT, "Settings", "install"))
+    SETTINGS_FILE.write_text(read_settings(MANY_MACHINES_DOCUMENT, "Settings", replaced))
     SETTINGS_FILE.chmod(0o600)
-    as_panel_user(read_block(MANY_MACHINES, "Start", "panel db upgrade"))
-    report("the tables are there")
-    create_user = read_block(MANY_MACHINES, "Start", "panel user create").splitlines()[0]
-    as_panel_user(create_user, f"{OPERATOR_PASSWORD}\n" * 2)
-    as_panel_user("panel setup --simulated")
-    as_panel_user("panel user create --email customer@example.com", f"{OPERATOR_PASSWORD}\n" * 2)
-    report("an operator, a customer and a simulated hypervisor are there")
-    shell(read_block(MANY_MACHINES, "Start", "cp "))
+    run_as_panel_user(read_block(MANY_MACHINES_DOCUMENT, "Start", "panel db upgrade"))
+    report("the database has its tables")
+    create_user = read_block(MANY_MACHINES_DOCUMENT, "Start", "panel user create").splitlines()[0]
+    run_as_panel_user(create_user, f"{OPERATOR_PASSWORD}\n" * 2)
+    run_as_panel_user("panel setup --simulated")
+    run_as_panel_user("panel user create --email customer@example.com", f"{OPERATOR_PASSWORD}\n" * 2)
+    report("created an operator, a customer and a simulated hypervisor")
+    run_shell(read_block(MANY_MACHINES_DOCUMENT, "Start", "cp "))
     check_ready()
-    check_active(*UNITS)
+    check_active(*UNIT_NAMES)
     check_pages()
-    token = as_panel_user("panel token user --email customer@example.com").strip()
-    report(f"instance {first_run.deploy(URL, token)} was deployed by a worker")
-    report(as_panel_user("panel doctor"))
+    token = run_as_panel_user("panel token user --email customer@example.com").strip()
+    report(f"instance {first_run.deploy(PANEL_URL, token)} was deployed by a worker")
+    report(run_as_panel_user("panel doctor"))
     check_reload()
-    for unit in UNITS:
-        shell(f"systemctl restart {unit}")
+    for unit in UNIT_NAMES:
+        run_shell(f"systemctl restart {unit}")
     check_ready()
-    check_active(*UNITS)
-    check_never_restarted(*UNITS)
+    check_active(*UNIT_NAMES)
+    check_never_restarted(*UNIT_NAMES)
     report("each unit was restarted")
-    foreign = shell("find /var/lib/panel ! -user panel")
-    ensure(not foreign, f"files of other users:\n{foreign}")
+    foreign_files = run_shell("find /var/lib/panel ! -user panel")
+    ensure(not foreign_files, f"files of other users:\n{foreign_files}")
     check_journal()
-    for unit in UNITS:
+    for unit in UNIT_NAMES:
         check_recovery(unit)
     check_ready()
     report("each unit came back after SIGKILL")
 
 
 def check_many_machines_after_reboot():
-    """Everything has come back."""
+    """Check that all units run after the reboot, and that they stop."""
     check_shutdown()
     check_ready()
-    check_active(*UNITS)
-    check_never_restarted(*UNITS)
-    report(as_panel_user("panel doctor"))
+    check_active(*UNIT_NAMES)
+    check_never_restarted(*UNIT_NAMES)
+    report(run_as_panel_user("panel doctor"))
     check_journal()
-    shell("systemctl disable --now " + " ".join(UNITS))
-    for unit in UNITS:
-        shown = read_unit(unit)
-        ensure(shown["ActiveState"] == "inactive" and shown["Result"] == "success", f"{unit}: {shown}")
+    run_shell("systemctl disable --now " + " ".join(UNIT_NAMES))
+    for unit in UNIT_NAMES:
+        properties = read_unit(unit)
+        ensure(properties["ActiveState"] == "inactive" and properties["Result"] == "success", f"{unit}: {properties}")
     report("each unit has stopped in good order")
     check_one_machine()
 
 
 def check_one_machine():
-    """`panel up` as a unit, with SQLite and its own Redis."""
-    make_run()
+    """Check `panel up` as a unit, with SQLite and its own Redis."""
+    check_make_run()
     replaced = {"PANEL_PUBLIC_URL": "http://localhost:8000", "PANEL_MAIL_URL": None}
-    SETTINGS_FILE.write_text(read_settings(ONE_MACHINE, "Run it as a service", replaced))
-    shell(read_block(ONE_MACHINE, "Run it as a service", "cp "))
+    SETTINGS_FILE.write_text(read_settings(ONE_MACHINE_DOCUMENT, "Run it as a service", replaced))
+    run_shell(read_block(ONE_MACHINE_DOCUMENT, "Run it as a service", "cp "))
     check_ready()
-    report(shell(read_block(ONE_MACHINE, "Run it as a service", "set -a")))
-    daemon = find_hypervisor()
-    shell("systemctl restart panel")
+    report(run_shell(read_block(ONE_MACHINE_DOCUMENT, "Run it as a service", "set -a")))
+    daemon = find_hypervisor_pid()
+    run_shell("systemctl restart panel")
     check_ready()
     check_active("panel")
     check_never_restarted("panel")
-    ensure(find_hypervisor() == daemon, "the local hypervisor did not outlive a restart of the panel")
+    ensure(find_hypervisor_pid() == daemon, "the local hypervisor did not outlive a restart of the panel")
     report("the local hypervisor has outlived a restart of the panel")
     check_journal()
 
 
-def find_hypervisor():
-    return shell("pgrep --exact libvirtd")
+def find_hypervisor_pid():
+    return run_shell("pgrep --exact libvirtd")
 
 
-def make_run():
-    """Set up and start the panel by hand, until Ctrl-C."""
+def check_make_run():
+    """Set up and start the panel with `make run`, and stop it with Ctrl-C."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     process = subprocess.Popen(["make", "run"], text=True, start_new_session=True, **pipes)
     first_run.Output(process).wait_for("The panel is ready")
@@ -260,11 +262,11 @@ def check_one_machine_after_reboot():
     check_ready()
     check_active("panel")
     check_pages()
-    report(shell(read_block(ONE_MACHINE, "Run it as a service", "set -a")))
-    shell("systemctl stop panel")
-    shown = read_unit("panel")
-    ensure(shown["ActiveState"] == "inactive" and shown["Result"] == "success", f"panel: {shown}")
-    find_hypervisor()
+    report(run_shell(read_block(ONE_MACHINE_DOCUMENT, "Run it as a service", "set -a")))
+    run_shell("systemctl stop panel")
+    properties = read_unit("panel")
+    ensure(properties["ActiveState"] == "inactive" and properties["Result"] == "success", f"panel: {properties}")
+    find_hypervisor_pid()
     check_journal()
 
 
@@ -278,14 +280,18 @@ def main():
         STAGES[number]()
     except (Exception, SystemExit) as error:
         print(traceback.format_exc() if not isinstance(error, CheckFailed) else f"FAILED: {error}")
-        print(shell("systemctl --no-pager status 'panel*'; journalctl --boot --lines=150 --unit='panel*'", check=False))
+        print(
+            run_shell(
+                "systemctl --no-pager status 'panel*'; journalctl --boot --lines=150 --unit='panel*'", check=False
+            )
+        )
         sys.stdout.flush()
-        shell("systemctl poweroff")
+        run_shell("systemctl poweroff")
         return
     STAGE_FILE.write_text(str(number + 1))
     if number + 1 == len(STAGES):
         report("All stages passed.")
-    shell("sync; systemctl " + ("poweroff" if number + 1 == len(STAGES) else "reboot"))
+    run_shell("sync; systemctl " + ("poweroff" if number + 1 == len(STAGES) else "reboot"))
 
 
 if __name__ == "__main__":

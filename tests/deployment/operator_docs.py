@@ -1,4 +1,4 @@
-"""What the documents for operators say to type and to write into files."""
+"""Commands and file contents of the documents for operators."""
 
 import re
 import textwrap
@@ -21,7 +21,7 @@ def read_block(document, heading, beginning):
 
 
 def read_settings(document, heading, replaced):
-    """Return the section's example of /etc/panel/panel.env with other values; None leaves a setting out."""
+    """Return the section's example of /etc/panel/panel.env with replaced values; None omits a setting."""
     settings = dict(line.split("=", 1) for line in read_block(document, heading, "PANEL_").splitlines())
     if unknown := replaced.keys() - settings.keys():
         raise ValueError(f"{document} does not set {unknown}")

@@ -1,7 +1,7 @@
-"""Try the systemd units and the documents for operators in a Debian guest: `python3 -m tests.deployment.systemd`.
+"""Test the systemd units and the documents for operators in a Debian guest: `python3 -m tests.deployment.systemd`.
 
-A Debian root gets what the documents install, as they say it, and boots under QEMU without KVM and without a way to the
-internet. tests/deployment/guest_checks.py is its only own service. Takes an hour or more; needs root.
+The commands of the documents install the panel into a Debian root, which boots under QEMU without KVM and without
+internet connection. Its only additional service is tests/deployment/guest_checks.py. Takes an hour or more; needs root.
 """
 
 import subprocess
@@ -21,8 +21,8 @@ MASKED_UNITS = ["serial-getty@ttyS0.service", "libvirtd.service"]
 MASKED_UNITS += ["libvirtd.socket", "libvirtd-ro.socket", "libvirtd-admin.socket"]  # the panel has its own daemon
 DISK_SIZE = "8G"
 TIMEOUT_SECONDS = 2 * 3600
-SUCCESS = "All stages passed."
-FILES = {
+SUCCESS_LINE = "All stages passed."
+GUEST_FILES = {
     "etc/hostname": "panel\n",
     "etc/fstab": "/dev/vda / ext4 defaults 0 1\n",
     "etc/initramfs-tools/modules": "virtio_pci\nvirtio_blk\n",
@@ -45,13 +45,13 @@ WantedBy=multi-user.target
 
 
 def install(root: Path):
-    """Install everything, as far as a system that has not booted can."""
+    """Install all packages and files, as far as this is possible before the first boot."""
     debian_root.make_root(root, [*SYSTEM_PACKAGES, *DATABASE_PACKAGES])
     debian_root.export_checkout(root / "opt/panel")
     commands = read_block("install-many-machines.md", "Install the code", "apt install")
     debian_root.run(root, commands.replace("apt install", "apt-get -qq update; apt-get -qq --yes install"))
     debian_root.run(root, "make local && .venv/bin/python -m tests.support.prefetch_packages", directory="/opt/panel")
-    for name, text in FILES.items():
+    for name, text in GUEST_FILES.items():
         (root / name).write_text(text)
     debian_root.run(
         root,
@@ -82,7 +82,7 @@ def boot(root: Path, disk: Path):
         for line in guest.stdout:
             text = line.decode(errors="replace").rstrip()
             print(text, flush=True)
-            has_passed |= text.endswith(SUCCESS)
+            has_passed |= text.endswith(SUCCESS_LINE)
     return has_passed
 
 

@@ -1,7 +1,7 @@
-"""Do what README's first lines say, with nothing but Python's own library: `python3 -m tests.fresh.first_run`.
+"""Execute the first steps of README with only Python's standard library: `python3 -m tests.fresh.first_run`.
 
 It runs `make run`, waits until the panel is ready, creates and deploys an instance through the API, waits until the
-guest answers by its agent, and stops the panel and its hypervisor.
+guest agent answers, and stops the panel and its hypervisor.
 """
 
 import json
@@ -17,11 +17,11 @@ import urllib.request
 
 READY_TIMEOUT_SECONDS = 900
 TASK_TIMEOUT_SECONDS = 300
-CUSTOMER = "customer@example.com"
+CUSTOMER_EMAIL = "customer@example.com"
 
 
 class Output:
-    """The lines of a process, printed as they come."""
+    """Prints the output of a process and collects its lines."""
 
     def __init__(self, process):
         self.process, self.lines = process, []
@@ -33,8 +33,8 @@ class Output:
             self.lines.append(line)
 
     def wait_for(self, pattern):
-        until = time.monotonic() + READY_TIMEOUT_SECONDS
-        while time.monotonic() < until:
+        end = time.monotonic() + READY_TIMEOUT_SECONDS
+        while time.monotonic() < end:
             if match := re.search(pattern, "".join(self.lines)):
                 return match
             if self.process.poll() is not None:
@@ -56,16 +56,16 @@ def call(url, token, path, body=None):
 
 
 def wait_until(condition, what):
-    until = time.monotonic() + TASK_TIMEOUT_SECONDS
+    end = time.monotonic() + TASK_TIMEOUT_SECONDS
     while not (result := condition()):
-        if time.monotonic() > until:
+        if time.monotonic() > end:
             sys.exit(f"Waited {TASK_TIMEOUT_SECONDS} s for {what}.")
         time.sleep(0.5)
     return result
 
 
 def deploy(url, token):
-    """Create and deploy an instance as README's example does. Return its id."""
+    """Create and deploy an instance as in README's example. Return its id."""
     location = call(url, token, "/api/cloud-service/locations")["data"][0]["id"]
     group = call(url, token, f"/api/cloud-service/location/{location}/plan-groups")[0]["id"]
     plan = call(url, token, f"/api/cloud-service/location/{location}/plan-group/{group}/plans")[0]["id"]
@@ -74,13 +74,13 @@ def deploy(url, token):
     instance = call(url, token, "/api/cloud-service/instances", body)["instance"]["id"]
     task = call(url, token, f"/api/instance/{instance}/deploy", {"image_id": image})["task_id"]
 
-    def has_ended():
-        shown = call(url, token, f"/api/task/{task}")["task"]
-        return shown if shown["status"] in ("completed", "failed") else None
+    def find_ended_task():
+        task_row = call(url, token, f"/api/task/{task}")["task"]
+        return task_row if task_row["status"] in ("completed", "failed") else None
 
-    ended = wait_until(has_ended, "the deployment")
-    if ended["status"] != "completed":
-        sys.exit(f"The deployment failed: {ended}")
+    ended_task = wait_until(find_ended_task, "the deployment")
+    if ended_task["status"] != "completed":
+        sys.exit(f"The deployment failed: {ended_task}")
     return instance
 
 
@@ -92,7 +92,7 @@ def main():
         url = output.wait_for(r"The panel is ready: (http://\S+)")[1]
         if any("This machine cannot be a hypervisor" in line for line in output.lines):
             sys.exit("make run made no local hypervisor.")
-        use(url)
+        deploy_and_wait_for_agent(url)
         os.killpg(process.pid, signal.SIGINT)
         if process.wait(120) not in (0, -signal.SIGINT):
             sys.exit(f"make run ended with {process.returncode} after Ctrl-C.")
@@ -100,13 +100,13 @@ def main():
         subprocess.run(["make", "stop"], check=True)
 
 
-def use(url):
+def deploy_and_wait_for_agent(url):
     """Deploy an instance and wait until its guest agent reports."""
-    command = [".venv/bin/panel", "token", "user", "--email", CUSTOMER]
+    command = [".venv/bin/panel", "token", "user", "--email", CUSTOMER_EMAIL]
     token = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     instance = deploy(url, token)
     addresses = f"/api/instance/{instance}/guest-ips"
-    wait_until(lambda: call(url, token, addresses)["data"], "what the guest agent reports")
+    wait_until(lambda: call(url, token, addresses)["data"], "the report of the guest agent")
     print(f"The guest of instance {instance} answers.", flush=True)
 
 
