@@ -76,17 +76,17 @@ def test_processes_recover_after_postgresql_restart(tmp_path):
 
 @contextmanager
 def restart_server(directory):
-    options_of_owner = postgres.unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
+    options_of_owner = postgres.make_unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
     options = ["-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"]
     with (directory / "log").open("a") as log:
         process = subprocess.Popen(
-            [postgres.find_programs() / "postgres", "-D", directory / "data", *options],
+            [postgres.find_program_folder() / "postgres", "-D", directory / "data", *options],
             stderr=log,
             stdout=log,
             **options_of_owner,
         )
     try:
-        postgres.is_ready(process, directory)
+        postgres.wait_until_ready(process, directory)
         yield
     finally:
         process.send_signal(signal.SIGINT)

@@ -14,7 +14,7 @@ class FileServer:
 
     def __init__(self, certificate, host="127.0.0.1"):
         self.files, self.asked = {}, []
-        library = self
+        file_server = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -23,11 +23,11 @@ class FileServer:
                 self.reply(b"")
 
             def do_GET(self):
-                library.asked.append(self.path)
+                file_server.asked.append(self.path)
                 self.reply()
 
             def reply(self, body_sent=None):
-                content = library.files.get(self.path, 404)
+                content = file_server.files.get(self.path, 404)
                 if callable(content):
                     return content(self)
                 body = content if isinstance(content, bytes) else b""
@@ -44,7 +44,7 @@ class FileServer:
 
             def get_request(self):
                 connection, address = super().get_request()
-                wrapped = library.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+                wrapped = file_server.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
                 return wrapped, address
 
             def handle_error(self, *_):
@@ -75,12 +75,12 @@ def file_server_authority():
 
 @pytest.fixture(scope="session")
 def file_server_certificate(file_server_authority, tmp_path_factory):
-    return file_server_authority.issue(tmp_path_factory.mktemp("library"))
+    return file_server_authority.issue(tmp_path_factory.mktemp("file_server"))
 
 
 @pytest.fixture(scope="module")
 def standalone_file_server(file_server_certificate):
-    """A file server for panels that run as processes of their own."""
+    """A file server for panels that run as separate processes."""
     server = FileServer(file_server_certificate)
     yield server
     server.close()

@@ -12,7 +12,7 @@ from panel.core import context, jobs
 from panel.core.config import Config
 from panel.core.db import db, new_id, session
 from tests.conftest import PANEL_ENVIRONMENT
-from tests.support import cast as people
+from tests.support.cast import create_cast
 
 PRODUCTION_JOBS_CALL = jobs.enqueue_call
 """The product's function, which the test suite replaces."""
@@ -20,10 +20,10 @@ PRODUCTION_JOBS_CALL = jobs.enqueue_call
 
 @contextmanager
 def isolated_installation(directory, *, create=create_worker_app, on_call=lambda *_: None, **settings):
-    """Yield the application, built by `create`, with its `cast`. `on_call` replaces jobs.enqueue_call."""
+    """Yield an application that `create` builds, with its `cast`. `on_call` replaces jobs.enqueue_call."""
     (directory / "data").mkdir(exist_ok=True)
-    before = jobs.enqueue_call, context.current()
-    inherited = {name: getattr(before[1].config, name) for name in ("webhook_allowed_networks", "webhook_ca")}
+    original_call, original_context = jobs.enqueue_call, context.current()
+    inherited = {name: getattr(original_context.config, name) for name in ("webhook_allowed_networks", "webhook_ca")}
     with create_database(directory) as address:
         config = Config(data_dir=directory / "data", database_url=address, secret_key="test", **(inherited | settings))
         app = create(config)
@@ -31,14 +31,14 @@ def isolated_installation(directory, *, create=create_worker_app, on_call=lambda
         try:
             with app.app_context():
                 db.create_all()
-                app.cast = people.create_cast(config.data_dir)
+                app.cast = create_cast(config.data_dir)
             yield app
         finally:
             with app.app_context():
                 session.remove()
                 db.engine.dispose()
-            jobs.enqueue_call = before[0]
-            context.set_current(before[1])
+            jobs.enqueue_call = original_call
+            context.set_current(original_context)
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def create_database(directory):
     if not address:
         yield f"sqlite:///{directory / 'panel.db'}"
         return
-    name = f"apart_{new_id().replace('-', '')}"
+    name = f"isolated_{new_id().replace('-', '')}"
     server = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
     with sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT").connect() as connection:
         connection.exec_driver_sql(f"create database {name}")

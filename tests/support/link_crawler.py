@@ -9,19 +9,19 @@ MAX_PAGES = 250
 
 def crawl_pages(browser, *starts):
     """Yield (path, response) of all pages that links reach, one for each route."""
-    seen, waiting = set(), list(starts or ["/"])
-    while waiting and len(seen) < MAX_PAGES:
-        path = waiting.pop(0)
-        if normalize_path(path) in seen:
+    visited, pending = set(), list(starts or ["/"])
+    while pending and len(visited) < MAX_PAGES:
+        path = pending.pop(0)
+        if normalize_path(path) in visited:
             continue
-        seen.add(normalize_path(path))
+        visited.add(normalize_path(path))
         answer = browser.get(path, buffered=True)
         yield path, answer
         if answer.mimetype == "text/html" and answer.data.strip():
             links = (
                 urljoin(path, link.get("href")) for link in html.fromstring(answer.data).iter("a") if link.get("href")
             )
-            waiting += [link for link in links if is_own_link(link) and "/static/" not in link]
+            pending += [link for link in links if is_own_link(link) and "/static/" not in link]
 
 
 def is_own_link(link):
@@ -37,14 +37,14 @@ def normalize_path(path):
 def find_forms(path, answer):
     """Yield (method, URL, values, field names) of each form of a page."""
     for form in html.fromstring(answer.data).forms:
-        to = urljoin(path, form.get("action") or path)
+        url = urljoin(path, form.get("action") or path)
         yield (
             (form.get("method") or "get").upper(),
-            to,
+            url,
             {name: value or "" for name, value in form.form_values()},
-            field_values(form),
+            list_field_names(form),
         )
 
 
-def field_values(form):
+def list_field_names(form):
     return sorted({field.name for field in form.inputs if field.name})

@@ -4,13 +4,13 @@ import ctypes
 import os
 import subprocess
 
-NEWNET = 0x40000000
+CLONE_NEWNET = 0x40000000
 
 
 def enter_namespace():
-    """Move this thread into a network namespace of its own. Raises OSError when that is not permitted."""
-    if ctypes.CDLL(None, use_errno=True).unshare(NEWNET):
-        raise OSError(ctypes.get_errno(), "a network of its own needs root")
+    """Move this thread into a new network namespace. Raises OSError when that is not permitted."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "a new network namespace needs root")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 

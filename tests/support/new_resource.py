@@ -2,7 +2,7 @@
 
 The skeleton is the working resource `sample_things` below tests/support/skeleton. Its names are replaced, and the few
 existing places that a resource needs are completed: models, API modules, permissions, changelog, and the generated
-migration, OpenAPI documents and catalogue of texts. Run `git diff` afterwards, then fill it with life.
+migration, OpenAPI documents and catalogue of texts. Run `git diff` afterwards, then implement the resource.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SKELETON = Path(__file__).parent / "skeleton"
+SKELETON_FOLDER = Path(__file__).parent / "skeleton"
 TASK_BLOCK_PATTERN = re.compile(r"^ *# if task\n(.*?)^ *# end if\n", re.MULTILINE | re.DOTALL)
 NAME_PATTERN = re.compile(r"[a-z]+(_[a-z0-9]+)*")
 
@@ -31,38 +31,38 @@ def main():
     options = parser.parse_args()
     if not NAME_PATTERN.fullmatch(options.name) or (ROOT / "panel" / "models" / f"{options.name}.py").exists():
         parser.error(f"{options.name} is not a new name in snake case.")
-    write(options.name, options.singular or options.name.removesuffix("s"), options)
+    write_resource(options.name, options.singular or options.name.removesuffix("s"), options)
 
 
-def write(plural, singular, options):
+def write_resource(plural, singular, options):
     family = options.family or plural
-    names = name_variants(plural, singular) | {"sample_family": family, "sample_group": options.group}
+    names = make_name_variants(plural, singular) | {"sample_family": family, "sample_group": options.group}
     names |= dict(zip(("9001", "9002"), find_positions(options.group), strict=True))
-    paths = [write_file(path, names, options) for path in sorted(SKELETON.rglob("*")) if path.is_file()]
+    paths = [write_file(path, names, options) for path in sorted(SKELETON_FOLDER.rglob("*")) if path.is_file()]
     paths = [path for path in paths if path]
     complete_existing_files(plural, singular, family)
-    run("ruff", "check", "--quiet", "--fix", "--select", "I", "panel/models/__init__.py", *paths)
-    run("ruff", "format", "--quiet", *paths)
+    run_module("ruff", "check", "--quiet", "--fix", "--select", "I", "panel/models/__init__.py", *paths)
+    run_module("ruff", "format", "--quiet", *paths)
     with tempfile.TemporaryDirectory() as data_dir:
-        run("panel.cli", "db", "upgrade", PANEL_DATA_DIR=data_dir)
-        run("panel.cli", "db", "migrate", f"add {spaced(plural)}", PANEL_DATA_DIR=data_dir)
-    run("panel.cli", "openapi", "write")
+        run_module("panel.cli", "db", "upgrade", PANEL_DATA_DIR=data_dir)
+        run_module("panel.cli", "db", "migrate", f"add {replace_underscores(plural)}", PANEL_DATA_DIR=data_dir)
+    run_module("panel.cli", "openapi", "write")
     subprocess.run(["make", "--old-file=installed", "messages"], cwd=ROOT, check=True)
 
 
-def spaced(name):
+def replace_underscores(name):
     return name.replace("_", " ")
 
 
-def name_variants(plural, singular):
+def make_name_variants(plural, singular):
     """Return {name in the skeleton: name of the resource}, in snake case, camel case and so on."""
     replacements = {"SampleThing": "".join(part.capitalize() for part in singular.split("_"))}
     for sample, name in (("sample_things", plural), ("sample_thing", singular)):
         replacements |= {
             sample: name,
             sample.replace("_", "-"): name.replace("_", "-"),
-            spaced(sample): spaced(name),
-            spaced(sample).capitalize(): spaced(name).capitalize(),
+            replace_underscores(sample): replace_underscores(name),
+            replace_underscores(sample).capitalize(): replace_underscores(name).capitalize(),
             sample.upper(): name.upper(),
         }
     return replacements
@@ -84,8 +84,8 @@ def replace_names(text, names):
 
 
 def write_file(source, names, options):
-    """Write a file of the skeleton and return its path; None if it is not wanted."""
-    path = ROOT / replace_names(str(source.relative_to(SKELETON)), names)
+    """Write a file of the skeleton and return its path; None if the options exclude it."""
+    path = ROOT / replace_names(str(source.relative_to(SKELETON_FOLDER)), names)
     is_of_task = "worker" in source.parts or source.stem == "task_cases"
     if "__pycache__" in source.parts or (is_of_task and not options.task):
         return None
@@ -96,27 +96,27 @@ def write_file(source, names, options):
 
 
 def complete_existing_files(plural, singular, family):
-    class_name = name_variants(plural, singular)["SampleThing"]
-    label, segments = spaced(plural).capitalize(), f"{plural} {singular}".replace("_", "-")
-    edit("panel/models/__init__.py", r"\Z", f"from panel.models.{plural} import {class_name}\n")
-    edit("api/__init__.py", r'(?="\n\)\nOPERATOR_MODULES)', f" {plural}")
+    class_name = make_name_variants(plural, singular)["SampleThing"]
+    label, segments = replace_underscores(plural).capitalize(), f"{plural} {singular}".replace("_", "-")
+    insert_text("panel/models/__init__.py", r"\Z", f"from panel.models.{plural} import {class_name}\n")
+    insert_text("api/__init__.py", r'(?="\n\)\nOPERATOR_MODULES)', f" {plural}")
     from panel.auth.permissions import PATH_SEGMENTS_BY_FAMILY
 
     if family in PATH_SEGMENTS_BY_FAMILY:
-        edit("panel/auth/permissions.py", rf'(?<=\n    "{family}": ")', f"{segments} ")
+        insert_text("panel/auth/permissions.py", rf'(?<=\n    "{family}": ")', f"{segments} ")
     else:
-        edit(
+        insert_text(
             "panel/schemas/constants.py", r"(?<=\n)(?=}\n\"\"\"The \d+ scope families)", f'    "{family}": "{label}",\n'
         )
-        edit(
+        insert_text(
             "panel/auth/permissions.py",
             r"(?<=\n)(?=}\n\"\"\"The first path segments)",
             f'    "{family}": "{segments}",\n',
         )
-    edit("CHANGELOG.md", r"(?<=### Added\n\n)", f"- User API and pages: {spaced(plural)}.\n")
+    insert_text("CHANGELOG.md", r"(?<=### Added\n\n)", f"- User API and pages: {replace_underscores(plural)}.\n")
 
 
-def edit(path, pattern, text):
+def insert_text(path, pattern, text):
     """Insert the text at the only place of a file that the pattern matches, or at the first one."""
     before = (ROOT / path).read_text()
     after, count = re.subn(pattern, lambda _: text, before, count=1)
@@ -125,7 +125,7 @@ def edit(path, pattern, text):
     (ROOT / path).write_text(after)
 
 
-def run(module, *arguments, **environment):
+def run_module(module, *arguments, **environment):
     """Run a module of this checkout as a command."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     subprocess.run([sys.executable, "-m", module, *arguments], cwd=ROOT, env=variables, check=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 UNPRIVILEGED_USERS = ("postgres", "nobody")
 
 
-def find_programs():
+def find_program_folder():
     """Return the folder of PostgreSQL's programs, which Debian does not put into the search path."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     on_path = shutil.which("initdb")
@@ -27,7 +27,7 @@ def find_programs():
     return folders[-1] if folders else Path(on_path).resolve().parent
 
 
-def unprivileged_options():
+def make_unprivileged_options():
     """Return Popen options that start a process as an unprivileged user."""
     if os.geteuid() != 0:
         return {}
@@ -40,12 +40,12 @@ def unprivileged_options():
 def run_server():
     """Run a server until the block ends. Yields the URL of an empty database."""
     with tempfile.TemporaryDirectory(prefix="postgres-") as directory:
-        owner = unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
+        owner = make_unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
         if "user" in owner:
             shutil.chown(directory, owner["user"])
         data = f"{directory}/data"
         initdb = [
-            find_programs() / "initdb",
+            find_program_folder() / "initdb",
             "-D",
             data,
             "--auth=trust",
@@ -57,18 +57,18 @@ def run_server():
         options = ["-k", directory, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
         with Path(directory, "log").open("w") as log:
             process = subprocess.Popen(
-                [find_programs() / "postgres", "-D", data, *options], stderr=log, stdout=log, **owner
+                [find_program_folder() / "postgres", "-D", data, *options], stderr=log, stdout=log, **owner
             )
         try:
-            is_ready(process, directory)
+            wait_until_ready(process, directory)
             yield f"postgresql+psycopg://panel@/postgres?host={directory}"
         finally:
             process.send_signal(signal.SIGINT)
             process.wait()
 
 
-def is_ready(process, directory):
-    while subprocess.run([find_programs() / "pg_isready", "-q", "-h", directory]).returncode:
+def wait_until_ready(process, directory):
+    while subprocess.run([find_program_folder() / "pg_isready", "-q", "-h", directory]).returncode:
         if process.poll() is not None:
             raise SystemExit(Path(directory, "log").read_text())
         time.sleep(0.1)
@@ -76,5 +76,5 @@ def is_ready(process, directory):
 
 if __name__ == "__main__":
     with run_server() as address:
-        ended = subprocess.run(sys.argv[1:], env=os.environ | {"PANEL_TEST_DATABASE_URL": address}).returncode
-    sys.exit(ended)
+        status = subprocess.run(sys.argv[1:], env=os.environ | {"PANEL_TEST_DATABASE_URL": address}).returncode
+    sys.exit(status)

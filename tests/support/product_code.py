@@ -1,4 +1,4 @@
-"""The product's modules as syntax trees, and what the calls in them name."""
+"""The product's modules as syntax trees, and searches for calls and their arguments."""
 
 import ast
 import importlib
@@ -32,7 +32,7 @@ class SourceModule:
 
 @cache
 def product_modules():
-    """Return all modules of the product but the migrations, which keep the names of their time."""
+    """Return all modules of the product except migrations, whose names do not change later."""
     paths = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
     migrations = ROOT / "panel" / "migrations"
     return [SourceModule(path, ast.parse(path.read_text())) for path in paths if migrations not in path.parents]

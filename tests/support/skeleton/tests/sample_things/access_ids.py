@@ -1,4 +1,4 @@
-"""What tests/test_access.py needs: an id of the owner's for each placeholder in paths."""
+"""Ids of the owner's resources for the placeholders in paths, for tests/test_access.py."""
 
 
 def create_ids(api_as):

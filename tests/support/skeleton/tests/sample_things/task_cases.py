@@ -1,3 +1,3 @@
-"""What tests/worker/test_fault_injection.py leaves to the tests of this folder, because no node is called."""
+"""Task kinds without node calls, which the tests of this folder cover instead of the fault injection tests."""
 
 KINDS_TESTED_HERE = {"sample_thing_apply"}

@@ -3,12 +3,12 @@
 import pytest
 
 
-def create(api_as, who="owner", **values):
+def create_sample_thing(api_as, who="owner", **values):
     return api_as(who, "POST", "/api/sample-things", json={"name": "first", **values})
 
 
 def test_sample_thing_can_be_created_changed_and_deleted(api_as):
-    created = create(api_as, description="a note").json["sample_thing"]
+    created = create_sample_thing(api_as, description="a note").json["sample_thing"]
     assert (created["name"], created["description"]) == ("first", "a note")
     assert [row["id"] for row in api_as("owner", "GET", "/api/sample-things").json["data"]] == [created["id"]]
     path = f"/api/sample-thing/{created['id']}"
@@ -21,13 +21,13 @@ def test_sample_thing_can_be_created_changed_and_deleted(api_as):
 
 @pytest.mark.parametrize(("field", "value"), [("name", ""), ("name", "x" * 256), ("description", None), ("else", 1)])
 def test_refused_sample_thing_names_the_field(api_as, field, value):
-    answer = create(api_as, **{field: value})
+    answer = create_sample_thing(api_as, **{field: value})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
     assert api_as("owner", "GET", "/api/sample-things").json["total"] == 0
 
 
 def test_sample_thing_of_another_account_is_not_found(api_as):
-    path = f"/api/sample-thing/{create(api_as).json['sample_thing']['id']}"
+    path = f"/api/sample-thing/{create_sample_thing(api_as).json['sample_thing']['id']}"
     assert api_as("outsider", "GET", "/api/sample-things").json["total"] == 0
     assert api_as("outsider", "GET", path).status_code == 404
     assert api_as("outsider", "PATCH", path, json={"name": "mine"}).status_code == 404
@@ -35,12 +35,12 @@ def test_sample_thing_of_another_account_is_not_found(api_as):
 
 
 def test_list_of_sample_things_takes_a_constant_number_of_queries(api_as, queries):
-    create(api_as)
+    create_sample_thing(api_as)
     queries.clear()
     api_as("owner", "GET", "/api/sample-things")
     few = len(queries)
     for number in range(5):
-        create(api_as, name=f"more {number}")
+        create_sample_thing(api_as, name=f"more {number}")
     queries.clear()
     assert api_as("owner", "GET", "/api/sample-things").json["total"] == 6
     assert len(queries) == few
@@ -48,7 +48,7 @@ def test_list_of_sample_things_takes_a_constant_number_of_queries(api_as, querie
 
 # if task
 def test_task_applies_the_sample_thing(api_as, run_tasks):
-    created = create(api_as).json["sample_thing"]
+    created = create_sample_thing(api_as).json["sample_thing"]
     assert created["is_applied"] is False
     run_tasks()
     path = f"/api/sample-thing/{created['id']}"
@@ -56,7 +56,7 @@ def test_task_applies_the_sample_thing(api_as, run_tasks):
 
 
 def test_task_of_a_deleted_sample_thing_fails(api_as, run_tasks):
-    created = create(api_as).json["sample_thing"]
+    created = create_sample_thing(api_as).json["sample_thing"]
     api_as("owner", "DELETE", f"/api/sample-thing/{created['id']}")
     run_tasks()
     task = api_as("owner", "GET", "/api/tasks").json["data"][0]

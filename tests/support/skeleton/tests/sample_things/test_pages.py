@@ -7,7 +7,7 @@ from panel.models import SampleThing
 from panel.services import sample_things
 
 
-def create(account, name="first"):
+def create_sample_thing(account, name="first"):
     sample_thing = sample_things.create(account, name=name)
     session.commit()
     return sample_thing
@@ -35,7 +35,7 @@ def test_error_stands_beside_its_field(browser_as):
 
 
 def test_sample_thing_of_another_account_is_not_found(browser_as, cast):
-    sample_thing = create(cast.owner, "of the owner")
+    sample_thing = create_sample_thing(cast.owner, "of the owner")
     outsider = browser_as("outsider")
     assert outsider.get(f"/sample-things/{sample_thing.id}").status_code == 404
     assert outsider.post(f"/sample-things/{sample_thing.id}", data={"name": "mine"}).status_code == 404
