@@ -95,7 +95,7 @@ def list_places(names, *, outside):
     return [module.place(call) for name in names for module, call in find_calls(name) if not is_within(module, outside)]
 
 
-def test_only_workflows_commit_before_the_end_of_a_request():
+def test_only_workflows_commit_within_requests():
     assert list_places(["commit"], outside=COMMITTING_MODULES) == []
     assert len(list_places(["commit"], outside=())) > 50
     rollbacks = [
@@ -107,7 +107,7 @@ def test_only_workflows_commit_before_the_end_of_a_request():
     assert rollbacks == []
 
 
-def test_only_workflows_wait_in_a_request():
+def test_only_workflows_wait_within_requests():
     assert list_places(WAITING_FUNCTIONS, outside=WAITING_MODULES) == []
     assert any("panel/workflows/" in place for place in list_places(WAITING_FUNCTIONS, outside=()))
 

@@ -37,7 +37,7 @@ def test_every_page_names_a_permission(app):
 
 
 @pytest.mark.parametrize("area", AREAS, ids=["customer", "operator"])
-def test_every_navigation_entry_leads_to_a_page_with_its_permission(app, area):
+def test_navigation_entries_link_to_pages_with_same_permission(app, area):
     assert len(area.entries) == sum(hasattr(module, "NAVIGATION") for module in area.modules) > 10  # no unknown group
     for entry in area.entries:
         assert app.view_functions[entry.endpoint].permission == entry.permission, entry
@@ -56,12 +56,12 @@ def test_navigation_entries_have_known_icons_and_different_positions(area):
     [(CUSTOMER_PAGES, dashboard.SEARCHABLE_KINDS), (OPERATOR_PAGES, platform_search.PLATFORM_KINDS)],
     ids=["customer", "operator"],
 )
-def test_every_kind_of_search_result_is_shown_by_a_page(area, kinds):
+def test_search_result_kinds_have_pages(area, kinds):
     assert area.search_results.keys() == kinds.keys()
     assert len({kind.position for kind in kinds.values()}) == len(kinds)
 
 
-def test_every_palette_action_leads_to_a_page_with_its_permission(app):
+def test_palette_actions_link_to_pages_with_same_permission(app):
     actions = CUSTOMER_PAGES.palette_actions
     assert len({action.position for action in actions}) == len(actions) > 5
     for action in actions:

@@ -77,7 +77,7 @@ def list_private_overrides(path, tree):
                         yield from names & vars(base).keys()
 
 
-def test_no_private_member_of_a_library_is_used():
+def test_private_members_of_libraries_are_not_used():
     own_names = {name for _, tree in SOURCE_MODULES for name in list_definitions(tree)}
     uses = [
         f"{path}:{line} {name}" for path, tree in SOURCE_MODULES for line, name in list_private_uses(tree, own_names)
@@ -85,7 +85,7 @@ def test_no_private_member_of_a_library_is_used():
     assert uses == []
 
 
-def test_no_private_method_of_a_library_is_overridden():
+def test_private_methods_of_libraries_are_not_overridden():
     assert [f"{path} {name}" for path, tree in SOURCE_MODULES for name in list_private_overrides(path, tree)] == []
 
 

@@ -63,7 +63,7 @@ def test_toast_of_security_group_change_mentions_firewall_update(browser_as, cas
     assert "alert-info" in answer.text
 
 
-def test_creating_an_instance_row_queues_no_task(rolled_back_app, cast):
+def test_instance_row_without_deploy_queues_no_task(rolled_back_app, cast):
     assert not jobs.has_queued_tasks()
     cast.instance()
     assert not jobs.has_queued_tasks()

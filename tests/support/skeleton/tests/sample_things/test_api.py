@@ -7,7 +7,7 @@ def create_sample_thing(api_as, who="owner", **values):
     return api_as(who, "POST", "/api/sample-things", json={"name": "first", **values})
 
 
-def test_sample_thing_can_be_created_changed_and_deleted(api_as):
+def test_sample_thing_is_created_changed_and_deleted(api_as):
     created = create_sample_thing(api_as, description="a note").json["sample_thing"]
     assert (created["name"], created["description"]) == ("first", "a note")
     assert [row["id"] for row in api_as("owner", "GET", "/api/sample-things").json["data"]] == [created["id"]]
@@ -20,13 +20,13 @@ def test_sample_thing_can_be_created_changed_and_deleted(api_as):
 
 
 @pytest.mark.parametrize(("field", "value"), [("name", ""), ("name", "x" * 256), ("description", None), ("else", 1)])
-def test_refused_sample_thing_names_the_field(api_as, field, value):
+def test_invalid_sample_thing_is_a_field_error(api_as, field, value):
     answer = create_sample_thing(api_as, **{field: value})
     assert (answer.status_code, list(answer.json["errors"])) == (422, [field])
     assert api_as("owner", "GET", "/api/sample-things").json["total"] == 0
 
 
-def test_sample_thing_of_another_account_is_not_found(api_as):
+def test_foreign_sample_thing_is_not_found(api_as):
     path = f"/api/sample-thing/{create_sample_thing(api_as).json['sample_thing']['id']}"
     assert api_as("outsider", "GET", "/api/sample-things").json["total"] == 0
     assert api_as("outsider", "GET", path).status_code == 404
@@ -34,7 +34,7 @@ def test_sample_thing_of_another_account_is_not_found(api_as):
     assert api_as("outsider", "DELETE", path).status_code == 404
 
 
-def test_list_of_sample_things_takes_a_constant_number_of_queries(api_as, queries):
+def test_sample_thing_list_takes_constant_number_of_queries(api_as, queries):
     create_sample_thing(api_as)
     queries.clear()
     api_as("owner", "GET", "/api/sample-things")
@@ -47,7 +47,7 @@ def test_list_of_sample_things_takes_a_constant_number_of_queries(api_as, querie
 
 
 # if task
-def test_task_applies_the_sample_thing(api_as, run_tasks):
+def test_task_applies_sample_thing(api_as, run_tasks):
     created = create_sample_thing(api_as).json["sample_thing"]
     assert created["is_applied"] is False
     run_tasks()
@@ -55,7 +55,7 @@ def test_task_applies_the_sample_thing(api_as, run_tasks):
     assert api_as("owner", "GET", path).json["sample_thing"]["is_applied"] is True
 
 
-def test_task_of_a_deleted_sample_thing_fails(api_as, run_tasks):
+def test_task_of_deleted_sample_thing_fails(api_as, run_tasks):
     created = create_sample_thing(api_as).json["sample_thing"]
     api_as("owner", "DELETE", f"/api/sample-thing/{created['id']}")
     run_tasks()

@@ -13,7 +13,7 @@ def create_sample_thing(account, name="first"):
     return sample_thing
 
 
-def test_sample_thing_can_be_added_edited_and_deleted(browser_as, cast):
+def test_sample_thing_form_creates_changes_and_deletes(browser_as, cast):
     browser = browser_as("owner")
     assert "No sample thing yet" in browser.get("/sample-things").text
     assert browser.post("/sample-things/new", data={"name": "first", "description": "a note"}).status_code == 303
@@ -28,13 +28,13 @@ def test_sample_thing_can_be_added_edited_and_deleted(browser_as, cast):
     assert session.scalars(select(SampleThing)).all() == []
 
 
-def test_error_stands_beside_its_field(browser_as):
+def test_form_error_is_shown_at_its_field(browser_as):
     answer = browser_as("owner").post("/sample-things/new", data={"name": ""})
     assert answer.status_code == 422
     assert 'id="wrong-name"' in answer.text
 
 
-def test_sample_thing_of_another_account_is_not_found(browser_as, cast):
+def test_foreign_sample_thing_page_is_not_found(browser_as, cast):
     sample_thing = create_sample_thing(cast.owner, "of the owner")
     outsider = browser_as("outsider")
     assert outsider.get(f"/sample-things/{sample_thing.id}").status_code == 404
@@ -43,7 +43,7 @@ def test_sample_thing_of_another_account_is_not_found(browser_as, cast):
     assert sample_thing.name not in outsider.get("/sample-things").text
 
 
-def test_navigation_and_palette_lead_to_sample_things(browser_as):
+def test_navigation_and_palette_list_sample_things(browser_as):
     browser = browser_as("owner")
     assert 'href="/sample-things"' in browser.get("/").text
     assert "/sample-things/new" in browser.get("/search?q=sample thing").text
