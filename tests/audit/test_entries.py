@@ -30,12 +30,12 @@ def test_owner_token_entry_records_person_token_and_object(api_as, cast):
     made = api_as("owner", "POST", "/api/ssh-keys", json={"name": "laptop", "public_key": SSH_PUBLIC_KEY}).json[
         "ssh_key"
     ]
-    (entry,) = audit_entries()
-    assert entry_facts(entry, "person", "person_kind", "impersonator") == ("owner@example.com", "owner", None)
-    assert entry_facts(entry, "account_id", "person_id") == (cast.owner.id, cast.owner.id)
-    assert entry_facts(entry, "token_id", "token_name") == (find_token(cast, "owner").id, "test")
-    assert entry_facts(entry, "ip", "action") == ("127.0.0.1", "user.ssh_key.create")
-    assert entry_facts(entry, "object_type", "object_id", "object_name") == ("ssh_key", made["id"], "laptop")
+    (entry,) = load_entries()
+    assert get_values(entry, "person", "person_kind", "impersonator") == ("owner@example.com", "owner", None)
+    assert get_values(entry, "account_id", "person_id") == (cast.owner.id, cast.owner.id)
+    assert get_values(entry, "token_id", "token_name") == (find_token(cast, "owner").id, "test")
+    assert get_values(entry, "ip", "action") == ("127.0.0.1", "user.ssh_key.create")
+    assert get_values(entry, "object_type", "object_id", "object_name") == ("ssh_key", made["id"], "laptop")
     assert entry.changes == {"did": "made"}
 
 
