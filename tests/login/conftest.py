@@ -1,4 +1,4 @@
-"""People with second factors and passkeys, and a clock to move."""
+"""Fixtures for second factors, passkeys and the clock."""
 
 from datetime import timedelta
 
@@ -18,7 +18,7 @@ LOCAL_SOURCE = Source("127.0.0.1", "test")
 
 @pytest.fixture
 def sign_in():
-    """Sends the sign-in form: `sign_in(browse())`."""
+    """Return a function that submits the sign-in form: `sign_in(browser_as())`."""
 
     def send(browser, email="owner@example.com", password=PASSWORD, address="/sign-in", **options):
         return browser.post(address, data={"email": email, "password": password}, **options)
@@ -28,31 +28,31 @@ def sign_in():
 
 @pytest.fixture
 def advance_clock(monkeypatch):
-    """Sets the clock forward, beyond what limits remember: `move(minutes=5)`."""
+    """Return a function that advances the clock and resets the rate limits: `advance_clock(minutes=5)`."""
 
-    def forward(**by):
-        moved = clock.now() + timedelta(**by)
-        monkeypatch.setattr(clock, "now", lambda: moved)
+    def advance(**by):
+        now = clock.now() + timedelta(**by)
+        monkeypatch.setattr(clock, "now", lambda: now)
         connect_rate_limits("")
 
-    return forward
+    return advance
 
 
 @pytest.fixture
 def totp_code():
-    """What an account's authenticator shows, or will show some steps from now."""
+    """Return a function that computes an account's TOTP code, now or some time steps later."""
 
-    def shown(account, steps=0):
+    def compute(account, steps=0):
         return pyotp.TOTP(account.totp_secret).generate_otp(
             int(clock.now().timestamp()) // factors.TOTP_STEP_SECONDS + steps
         )
 
-    return shown
+    return compute
 
 
 @pytest.fixture
-def with_totp(cast, totp_code, advance_clock):
-    """The owner with an authenticator; its recovery codes."""
+def totp_recovery_codes(cast, totp_code, advance_clock):
+    """Enable TOTP for the owner. Return the recovery codes."""
     factors.start_setup(cast.owner)
     codes = factors.confirm(cast.owner, totp_code(cast.owner), LOCAL_SOURCE)
     session.commit()
@@ -62,7 +62,7 @@ def with_totp(cast, totp_code, advance_clock):
 
 @pytest.fixture
 def passkey(browser_as):
-    """A passkey of the owner, on a device in software."""
+    """A passkey of the owner, in a software authenticator."""
     return add_passkey(browser_as("owner"))
 
 

@@ -1,4 +1,4 @@
-"""Own security by program: the profile routes of the user API."""
+"""Account security: the profile routes of the user API."""
 
 import json
 
@@ -15,13 +15,13 @@ from tests.support.cast import PASSWORD
 NEW_PASSWORD = "another long password"
 
 
-def test_set_up_two_factor_authentication_and_turn_it_off(api_as, cast, totp_code, sent_mails):
-    begun = api_as("owner", "POST", "/api/profile/2fa/enable")
-    assert begun.status_code == 200
-    assert begun.json["success"] is True
-    assert begun.json["secret"] == cast.owner.totp_secret
-    assert pyotp.parse_uri(begun.json["otpauth_url"]).secret == begun.json["secret"]
-    assert begun.json["qr_code"].startswith("data:image/svg+xml")
+def test_two_factor_is_enabled_and_disabled(api_as, cast, totp_code, sent_mails):
+    setup = api_as("owner", "POST", "/api/profile/2fa/enable")
+    assert setup.status_code == 200
+    assert setup.json["success"] is True
+    assert setup.json["secret"] == cast.owner.totp_secret
+    assert pyotp.parse_uri(setup.json["otpauth_url"]).secret == setup.json["secret"]
+    assert setup.json["qr_code"].startswith("data:image/svg+xml")
     wrong = api_as("owner", "POST", "/api/profile/2fa/confirm", json={"code": "12345"})
     assert (wrong.status_code, list(wrong.json["errors"])) == (422, ["code"])
     assert cast.owner.two_factor_at is None
@@ -37,18 +37,18 @@ def test_set_up_two_factor_authentication_and_turn_it_off(api_as, cast, totp_cod
     assert (again.status_code, again.json["reason"]) == (409, "two_factor_disabled")
 
 
-def test_a_code_without_a_beginning(api_as):
+def test_two_factor_confirm_requires_setup(api_as):
     answer = api_as("owner", "POST", "/api/profile/2fa/confirm", json={"code": "123456"})
     assert (answer.status_code, answer.json["reason"]) == (409, "two_factor_not_begun")
 
 
-def test_new_recovery_codes(api_as, cast, with_totp):
+def test_new_recovery_codes_replace_old_ones(api_as, cast, totp_recovery_codes):
     answer = api_as("owner", "POST", "/api/profile/2fa/recovery-codes", json={"password": PASSWORD})
     assert len(answer.json["recovery_codes"]) == 10
-    assert not set(answer.json["recovery_codes"]) & set(with_totp)
+    assert not set(answer.json["recovery_codes"]) & set(totp_recovery_codes)
 
 
-def test_change_the_password(api_as, browser_as, cast):
+def test_password_change_ends_browser_sessions(api_as, browser_as, cast):
     browser = browser_as("owner")
     address, sent = "/api/profile/password", {"current_password": PASSWORD, "new_password": NEW_PASSWORD}
     refused = api_as("owner", "POST", address, json=sent | {"current_password": "wrong"})
@@ -60,7 +60,7 @@ def test_change_the_password(api_as, browser_as, cast):
     assert api_as("owner", "GET", "/api/connect").status_code == 200
 
 
-def test_a_member_changes_its_own_and_not_the_owners(api_as, cast):
+def test_member_changes_only_own_password(api_as, cast):
     sent = {"current_password": PASSWORD, "new_password": NEW_PASSWORD}
     accounts.set_password(cast.viewer, PASSWORD)
     session.commit()
@@ -69,7 +69,7 @@ def test_a_member_changes_its_own_and_not_the_owners(api_as, cast):
     assert accounts.authenticate(cast.owner.email, PASSWORD)
 
 
-def test_the_scope_of_the_token_is_needed(api_as, cast, rolled_back_app):
+def test_two_factor_setup_requires_token_scope(api_as, cast, rolled_back_app):
     """IDT-27."""
     value = tokens.issue("user", name="reader", account=cast.owner, scopes=["account:read"])[1]
     session.commit()
@@ -81,13 +81,13 @@ def test_the_scope_of_the_token_is_needed(api_as, cast, rolled_back_app):
     assert rolled_back_app.test_client().get("/api/profile/sessions", headers=headers).status_code == 200
 
 
-def test_add_list_and_remove_a_passkey(api_as, cast, browser_as):
+def test_passkey_is_added_listed_and_deleted(api_as, cast, browser_as):
     device = Authenticator()
-    asked = api_as("owner", "POST", "/api/profile/passkeys/options", json={"password": PASSWORD}).json
-    sent = {"name": "Robot", "credential": json.loads(device.create(asked["options"])), "state": asked["state"]}
+    start = api_as("owner", "POST", "/api/profile/passkeys/options", json={"password": PASSWORD}).json
+    sent = {"name": "Robot", "credential": json.loads(device.create(start["options"])), "state": start["state"]}
     assert api_as("outsider", "POST", "/api/profile/passkeys", json=sent).status_code == 422
-    made = api_as("owner", "POST", "/api/profile/passkeys", json=sent)
-    assert (made.status_code, len(made.json["recovery_codes"])) == (200, 10)
+    created = api_as("owner", "POST", "/api/profile/passkeys", json=sent)
+    assert (created.status_code, len(created.json["recovery_codes"])) == (200, 10)
     (row,) = api_as("owner", "GET", "/api/profile/passkeys").json["data"]
     assert row["name"] == "Robot"
     assert api_as("outsider", "GET", "/api/profile/passkeys").json["data"] == []
@@ -99,17 +99,17 @@ def test_add_list_and_remove_a_passkey(api_as, cast, browser_as):
 
 
 @pytest.mark.parametrize("state", ["x", "gAAAAABp", "", 5])
-def test_a_state_that_is_not_ours(api_as, state):
+def test_passkey_registration_rejects_invalid_state(api_as, state):
     sent = {"name": "x", "credential": {"id": "x"}, "state": state}
     assert api_as("owner", "POST", "/api/profile/passkeys", json=sent).status_code == 422
 
 
-def test_options_are_for_who_knows_the_password(api_as):
+def test_passkey_options_require_password(api_as):
     answer = api_as("owner", "POST", "/api/profile/passkeys/options", json={"password": "wrong"})
     assert (answer.status_code, answer.json["errors"]) == (422, {"password": ["This is not your password."]})
 
 
-def test_list_and_end_sessions(api_as, browser_as, cast):
+def test_sessions_are_listed_and_ended(api_as, browser_as, cast):
     browser = browser_as("owner")
     browser_as("outsider")
     (row,) = api_as("owner", "GET", "/api/profile/sessions").json["data"]
@@ -122,7 +122,7 @@ def test_list_and_end_sessions(api_as, browser_as, cast):
     assert api_as("owner", "DELETE", address).status_code == 404
 
 
-def test_an_operator_who_acts_as_somebody_changes_no_security(cast, rolled_back_app):
+def test_impersonation_token_cannot_change_security_settings(cast, rolled_back_app):
     value = tokens.issue(
         "impersonation",
         name="support",
@@ -132,13 +132,13 @@ def test_an_operator_who_acts_as_somebody_changes_no_security(cast, rolled_back_
     )[1]
     sessions.start(cast.owner, ip="127.0.0.1", user_agent="test")
     session.commit()
-    kept = session.scalars(select(LoginSession)).one()
+    login_session = session.scalars(select(LoginSession)).one()
     for method, path, sent in (
         ("POST", "password", {"current_password": PASSWORD, "new_password": NEW_PASSWORD}),
         ("POST", "2fa/enable", None),
         ("POST", "2fa/disable", {"password": PASSWORD}),
         ("POST", "passkeys/options", {"password": PASSWORD}),
-        ("DELETE", f"session/{kept.id}", None),
+        ("DELETE", f"session/{login_session.id}", None),
     ):
         headers = {"Authorization": f"Bearer {value}"}
         answer = rolled_back_app.test_client().open(f"/api/profile/{path}", method=method, json=sent, headers=headers)
@@ -147,12 +147,12 @@ def test_an_operator_who_acts_as_somebody_changes_no_security(cast, rolled_back_
     assert accounts.authenticate(cast.owner.email, PASSWORD)
 
 
-def test_guessing_the_password_is_throttled(api_as):
+def test_password_confirmation_is_rate_limited(api_as):
     answers = [api_as("owner", "POST", "/api/profile/2fa/disable", json={"password": "x"}) for _ in range(11)]
     assert [answer.status_code for answer in answers] == [422] * 10 + [429]
     assert answers[-1].headers["Retry-After"]
 
 
-def test_two_factor_stays_off_until_a_code_was_right(api_as, cast):
+def test_two_factor_is_off_until_confirmed(api_as, cast):
     api_as("owner", "POST", "/api/profile/2fa/enable")
     assert not factors.has_second_factor(cast.owner)

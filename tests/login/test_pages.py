@@ -1,4 +1,4 @@
-"""Signing in and out."""
+"""The sign-in and sign-out pages."""
 
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ def sign_in(browser, email="owner@example.com", password=PASSWORD, address="/sig
     return browser.post(address, data={"email": email, "password": password})
 
 
-def test_sign_in_and_out(browser_as, cast):
+def test_sign_in_and_sign_out(browser_as, cast):
     browser = browser_as()
     answer = sign_in(browser, email=" Owner@Example.com ")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/")
@@ -26,8 +26,8 @@ def test_sign_in_and_out(browser_as, cast):
     assert "SameSite=Lax" in cookie
     assert browser.get("/").status_code == 200
     assert "Olga Owner" in browser.get("/").text
-    (kept,) = session.scalars(select(LoginSession).where(LoginSession.account_id == cast.owner.id)).all()
-    assert kept.secret_hash not in cookie
+    (login_session,) = session.scalars(select(LoginSession).where(LoginSession.account_id == cast.owner.id)).all()
+    assert login_session.secret_hash not in cookie
     out = browser.post("/sign-out")
     assert out.headers["Location"] == "/sign-in"
     assert browser.get("/").status_code == 303
@@ -42,7 +42,7 @@ def test_sign_in_and_out(browser_as, cast):
         ("owner@example.com", PASSWORD + " "),
     ],
 )
-def test_a_refusal_does_not_say_what_was_wrong(browser_as, email, password):
+def test_sign_in_error_hides_whether_account_exists(browser_as, email, password):
     browser = browser_as()
     answer = sign_in(browser, email, password)
     assert answer.status_code == 422
@@ -52,17 +52,18 @@ def test_a_refusal_does_not_say_what_was_wrong(browser_as, email, password):
     assert browser.get("/").status_code == 303
 
 
-def test_sign_in_form_without_values(browser_as):
+def test_sign_in_form_requires_email_and_password(browser_as):
     answer = browser_as().post("/sign-in", data={"email": "", "password": ""})
     assert answer.status_code == 422
     assert answer.text.count("This field is required.") == 2
 
 
 @pytest.mark.parametrize(
-    "wanted", ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "/\nhttp:evil", ""]
+    "next_url",
+    ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "/\nhttp:evil", ""],
 )
-def test_the_way_on_is_a_page_of_ours(browser_as, wanted):
-    assert sign_in(browser_as(), address="/sign-in?next=" + wanted.replace("\n", "%0a")).headers["Location"] == "/"
+def test_sign_in_ignores_external_next_url(browser_as, next_url):
+    assert sign_in(browser_as(), address="/sign-in?next=" + next_url.replace("\n", "%0a")).headers["Location"] == "/"
 
 
 def test_sign_in_redirects_to_next_page(browser_as):
@@ -71,7 +72,7 @@ def test_sign_in_redirects_to_next_page(browser_as):
     )
 
 
-def test_a_session_ends(browser_as, cast):
+def test_expired_session_requires_sign_in(browser_as, cast):
     browser = browser_as("owner")
     assert browser.get("/").status_code == 200
     session.scalars(select(LoginSession)).one().expires_at = clock.now() - timedelta(seconds=1)
@@ -79,7 +80,7 @@ def test_a_session_ends(browser_as, cast):
     assert browser.get("/").status_code == 303
 
 
-def test_an_invented_cookie_is_nobody(browser_as):
+def test_invalid_session_cookie_requires_sign_in(browser_as):
     browser = browser_as()
     with browser.session_transaction() as cookie:
         cookie["_user_id"] = "made up"

