@@ -1,4 +1,4 @@
-"""A pump, lines on real TCP connections, and somebody at both of their ends."""
+"""An event loop and console streams on real TCP connections, with a client and a VNC server at the ends."""
 
 import queue
 import time
@@ -14,81 +14,78 @@ PASSWORD = "onceonly"
 
 
 @pytest.fixture
-def pump_patience():
-    """How long the pump's patience lasts; a test may change it."""
+def event_loop_options():
+    """Options of the event loop, such as timeouts. A test can change them before it requests other fixtures."""
     return {}
 
 
 @pytest.fixture
-def pump(pump_patience):
-    made = EventLoop(**{"goodbye": 0.5, **pump_patience})
-    made.start()
-    yield made
-    made.stop(close_codes.RESTARTING, 0.2)
-    made.join(5)
-    assert not made.is_alive()
-    assert made.registered.keys() <= {made.wakeup}, "a descriptor is still watched"
+def event_loop(event_loop_options):
+    event_loop = EventLoop(**{"goodbye": 0.5, **event_loop_options})
+    event_loop.start()
+    yield event_loop
+    event_loop.stop(close_codes.RESTARTING, 0.2)
+    event_loop.join(5)
+    assert not event_loop.is_alive()
+    assert event_loop.registered.keys() <= {event_loop.wakeup}, "a descriptor is still watched"
 
 
 @pytest.fixture
-def machine():
-    """Makes VNC servers."""
-    made = []
+def start_vnc_server():
+    """Return a function that starts a VNC server."""
+    servers = []
 
-    def make(play, **options):
-        made.append(vnc_server.VncServer(play, **options))
-        return made[-1]
+    def start(play, **options):
+        servers.append(vnc_server.VncServer(play, **options))
+        return servers[-1]
 
-    yield make
-    for server in made:
+    yield start
+    for server in servers:
         server.close()
 
 
 class ConsoleSession:
-    """A screen that was opened for a test: `viewer`, and what the pump told of the line."""
+    """An open console: its stream, the client `viewer`, and the stream's events."""
 
-    def __init__(self, line, viewer):
-        self.line, self.viewer, self.events = line, viewer, queue.Queue()
-        line.opened = lambda _: self.events.put("opened")
-        line.ended = lambda _: self.events.put("ended")
+    def __init__(self, stream, viewer):
+        self.stream, self.viewer, self.events = stream, viewer, queue.Queue()
+        stream.opened = lambda _: self.events.put("opened")
+        stream.ended = lambda _: self.events.put("ended")
 
-    def wait_for(self, event):
+    def wait_for_event(self, event):
         assert self.events.get(timeout=20) == event
-
-    @property
-    def word(self):
-        return self.line.close_reason.word
 
 
 @pytest.fixture
-def screen(pump):
-    """Opens a screen of a VNC server, and signs in."""
-    opened = []
+def open_vnc_console(event_loop):
+    """Return a function that opens a console of a VNC server and signs in."""
+    connections = []
 
-    def make(
-        server, password=PASSWORD, node_password="nodepass", port=None, small=False, signs_in=True, via=None, **more
+    def open_console(
+        server, password=PASSWORD, node_password="nodepass", port=None, small=False, signs_in=True, via=None, **options
     ):
-        mine, other = console_client.socket_pair(small=small)
-        viewer = console_client.ConsoleClient(mine)
+        client_socket, server_socket = console_client.socket_pair(small=small)
+        viewer = console_client.ConsoleClient(client_socket)
         target = VncTarget(server.host, port or server.port, password, node_password, via)
-        line = VncConsole(other, {"key": console_client.WEBSOCKET_KEY, "protocols": ["binary"]}, target, **more)
-        session = ConsoleSession(line, viewer)
-        line.prepare()
-        pump.add(line)
+        handshake = {"key": console_client.WEBSOCKET_KEY, "protocols": ["binary"]}
+        stream = VncConsole(server_socket, handshake, target, **options)
+        session = ConsoleSession(stream, viewer)
+        stream.prepare()
+        event_loop.add(stream)
         assert viewer.hear_answer() == 101
         if signs_in:
             assert viewer.sign_in(password) is None
-            session.wait_for("opened")
-        opened.append(mine)
+            session.wait_for_event("opened")
+        connections.append(client_socket)
         return session
 
-    yield make
-    for connection in opened:
+    yield open_console
+    for connection in connections:
         connection.close()
 
 
-def wait_until(condition, what, timeout=20):
+def wait_until(condition, description, timeout=20):
     end = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < end, f"waited in vain for {what}"
+        assert time.monotonic() < end, f"timeout while waiting for {description}"
         time.sleep(0.01)

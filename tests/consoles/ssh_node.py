@@ -1,5 +1,4 @@
-"""A node's SSH server with one user and one key, which leads to whatever listens on the node: it speaks to the real
-OpenSSH client."""
+"""The SSH server of a node, for the OpenSSH client. It accepts one user with one key and forwards TCP connections."""
 
 import socket
 import threading
@@ -13,76 +12,76 @@ USER = "panel"
 
 
 class SshNode:
-    def __init__(self, forwards=True):
-        self.forwards = forwards
+    def __init__(self, allows_forwarding=True):
+        self.allows_forwarding = allows_forwarding
         self.user_key, self.host_key = new_key(), load_key(new_key())
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self.listener.getsockname()
         self.via = f"ssh://{USER}@{self.host}:{self.port}"
-        self.asked, self.transports = [], []
+        self.forward_targets, self.transports = [], []
         threading.Thread(target=self.serve, daemon=True).start()
 
     @property
-    def known(self):
-        """The line for a file of known hosts."""
+    def known_hosts_line(self):
+        """Return the server's line for a known_hosts file."""
         return f"[{self.host}]:{self.port} {self.host_key.get_name()} {self.host_key.get_base64()}\n"
 
     def serve(self):
         with suppress(OSError):
             while True:
                 connection, _ = self.listener.accept()
-                threading.Thread(target=self.attend, args=(connection,), daemon=True).start()
+                threading.Thread(target=self.handle_connection, args=(connection,), daemon=True).start()
 
-    def attend(self, connection):
+    def handle_connection(self, connection):
         transport = paramiko.Transport(connection)
         self.transports.append(transport)
         transport.add_server_key(self.host_key)
-        door = SshNodeInterface(self)
+        interface = SshNodeInterface(self)
         with suppress(paramiko.SSHException, OSError, EOFError):
-            transport.start_server(server=door)
+            transport.start_server(server=interface)
             while transport.is_active():
                 if channel := transport.accept(1):
-                    forward_channel(channel, door.screens.pop(channel.get_id()))
+                    forward_channel(channel, interface.forwarded_sockets.pop(channel.get_id()))
 
     def close(self):
-        with suppress(OSError):  # it was closed before
+        with suppress(OSError):  # it is closed already
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        self.hang_up()
+        self.disconnect_clients()
 
-    def hang_up(self):
+    def disconnect_clients(self):
         for transport in self.transports:
             transport.close()
 
 
 class SshNodeInterface(paramiko.ServerInterface):
     def __init__(self, node):
-        self.node, self.screens = node, {}
+        self.node, self.forwarded_sockets = node, {}
 
     def get_allowed_auths(self, username):
         return "publickey"
 
     def check_auth_publickey(self, username, key):
-        right = username == USER and key == load_key(self.node.user_key)
-        return paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED
+        is_correct = username == USER and key == load_key(self.node.user_key)
+        return paramiko.AUTH_SUCCESSFUL if is_correct else paramiko.AUTH_FAILED
 
     def check_channel_direct_tcpip_request(self, number, origin, destination):
-        self.node.asked.append(destination)
-        if not self.node.forwards:
+        self.node.forward_targets.append(destination)
+        if not self.node.allows_forwarding:
             return paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
         try:
-            self.screens[number] = socket.create_connection(destination, 10)
+            self.forwarded_sockets[number] = socket.create_connection(destination, 10)
         except OSError:
             return paramiko.OPEN_FAILED_CONNECT_FAILED
         return paramiko.OPEN_SUCCEEDED
 
 
-def forward_channel(channel, screen):
-    for source, target in ((channel, screen), (screen, channel)):
-        threading.Thread(target=copy, args=(source, target), daemon=True).start()
+def forward_channel(channel, target_socket):
+    for source, target in ((channel, target_socket), (target_socket, channel)):
+        threading.Thread(target=copy_data, args=(source, target), daemon=True).start()
 
 
-def copy(source, target):
+def copy_data(source, target):
     with suppress(OSError, EOFError):
         while data := source.recv(65536):
             target.sendall(data)

@@ -36,8 +36,8 @@ class RecordingWebSocket(ObservableWebSocket):
 
 
 @pytest.fixture
-def connected():
-    """A WebSocket whose handshake is done, and the client's socket."""
+def websocket_pair():
+    """A WebSocket after its handshake, and the client's socket."""
     server, client = socket.socketpair()
     with server, client:
         server.setblocking(False)
@@ -47,35 +47,35 @@ def connected():
         yield websocket, client
 
 
-def mask_frame(first, payload):
+def mask_frame(first_byte, payload):
     masked = bytes(byte ^ MASK[position % 4] for position, byte in enumerate(payload))
     length = bytes([0x80 | len(payload)]) if len(payload) < 126 else b"\xfe" + len(payload).to_bytes(2, "big")
-    return bytes([first]) + length + MASK + masked
+    return bytes([first_byte]) + length + MASK + masked
 
 
-def test_each_step_of_receiving_can_be_replaced(connected):
-    websocket, client = connected
+def test_receive_hooks_are_called_in_order(websocket_pair):
+    websocket, client = websocket_pair
     client.sendall(mask_frame(FINAL | BINARY, b"hello"))
     assert websocket.recvmsg() == b"HELLO"
     assert websocket.calls == ["received", "begun 11", f"frame {BINARY}", "begun 0"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 1024, 1025])
-def test_short_and_long_messages_are_unmasked(connected, size):
-    websocket, client = connected
+def test_message_of_each_size_is_unmasked(websocket_pair, size):
+    websocket, client = websocket_pair
     client.sendall(mask_frame(FINAL | BINARY, b"ab3" * size))
     assert websocket.recvmsg() == b"AB3" * size
 
 
-def test_unmasking_is_ours(connected, monkeypatch):
-    websocket, client = connected
+def test_websocket_uses_own_unmask_method(websocket_pair, monkeypatch):
+    websocket, client = websocket_pair
     monkeypatch.setattr(ObservableWebSocket, "_unmask", lambda *_: b"unmasked here")
     client.sendall(mask_frame(FINAL | BINARY, b"hello"))
     assert websocket.recvmsg() == b"UNMASKED HERE"
 
 
-def test_what_is_not_whole_is_counted_and_can_be_discarded(connected):
-    websocket, client = connected
+def test_partial_messages_are_counted_and_discarded(websocket_pair):
+    websocket, client = websocket_pair
     client.sendall(mask_frame(BINARY, b"half") + mask_frame(FINAL | BINARY, b"cut off")[:5])
     with pytest.raises(WebSocketWantReadError):
         websocket.recvmsg()
@@ -84,8 +84,8 @@ def test_what_is_not_whole_is_counted_and_can_be_discarded(connected):
     assert (websocket.partial_size, websocket.unread_size) == (0, 0)
 
 
-def test_frames_are_queued_behind_what_is_unsent(connected):
-    websocket, client = connected
+def test_frames_are_queued_in_order(websocket_pair):
+    websocket, client = websocket_pair
     websocket.queue_message(BINARY, b"first")
     websocket.queue_message(BINARY, b"second")
     assert websocket.unsent_size == len(b"first") + len(b"second") + 4
@@ -94,8 +94,8 @@ def test_frames_are_queued_behind_what_is_unsent(connected):
     assert client.recv(4096) == b"\x82\x05first\x82\x06second"
 
 
-def test_close_frames_are_known(connected):
-    websocket, client = connected
+def test_close_frame_state_is_tracked(websocket_pair):
+    websocket, client = websocket_pair
     assert (websocket.is_close_sent, websocket.is_close_received) == (False, False)
     websocket.shutdown(None, 1000, "")
     assert (websocket.is_close_sent, websocket.is_close_received) == (True, False)

@@ -1,4 +1,4 @@
-"""What breaks around consoles: networks, nodes, the console process, the web. Who is left is told, and goes on."""
+"""Failures of networks, nodes, the console process and the web. The remaining side gets a close reason."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from consoles import close_codes, fd_passing, ipc
 from panel.core.errors import Unavailable
 from tests.consoles.conftest import PASSWORD, wait_until
 from tests.consoles.test_fd_passing import start_web, stop_process
-from tests.consoles.vnc.conftest import NOISE_BYTES, echo, reset_connection, wait_for_close
+from tests.consoles.vnc.conftest import RANDOM_MEBIBYTE, echo, reset_connection, wait_for_close
 from tests.support import console_client, network_namespace, vnc_server
 
 ROOT = Path(__file__).parents[2]
@@ -29,70 +29,70 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def run_in_namespace():
-    """Runs a function in a network of its own."""
+    """Return a function that runs a function in its own network namespace."""
     if not network_namespace.is_available():
-        pytest.skip("a network of its own needs root")
+        pytest.skip("a network namespace requires root")
 
-    def run(work):
+    def run(function):
         network_namespace.enter_namespace()
-        return work()
+        return function()
 
     with ThreadPoolExecutor(1) as pool:
-        yield lambda work: pool.submit(run, work).result(60)
+        yield lambda function: pool.submit(run, function).result(60)
 
 
-def send_endlessly(connection):
+def send_continuously(connection):
     while True:
-        connection.sendall(NOISE_BYTES)
+        connection.sendall(RANDOM_MEBIBYTE)
 
 
-@pytest.mark.parametrize("play", [wait_for_close, send_endlessly])
-def test_a_browser_whose_packets_are_lost_is_dropped(pump_patience, request, run_in_namespace, play):
-    """Before a still picture as before a stream, of which the kernel goes on to take a little."""
-    pump_patience |= {"ping": 0.3, "silence": 1.5}
+@pytest.mark.parametrize("play", [wait_for_close, send_continuously])
+def test_browser_with_packet_loss_is_disconnected(event_loop_options, request, run_in_namespace, play):
+    """With a still picture, and with continuous output, of which the kernel still accepts some."""
+    event_loop_options |= {"ping": 0.3, "silence": 1.5}
 
-    def work():
-        session = request.getfixturevalue("screen")(request.getfixturevalue("machine")(play))
-        began = time.monotonic()
+    def run_console():
+        session = request.getfixturevalue("open_vnc_console")(request.getfixturevalue("start_vnc_server")(play))
+        started_at = time.monotonic()
         network_namespace.drop_packets()
-        session.wait_for("ended")
-        assert session.word == "vanished"
-        assert time.monotonic() - began < 10
+        session.wait_for_event("ended")
+        assert session.stream.close_reason.word == "vanished"
+        assert time.monotonic() - started_at < 10
 
-    run_in_namespace(work)
+    run_in_namespace(run_console)
 
 
 @pytest.mark.parametrize("typing", [False, True])
-def test_a_node_whose_packets_are_lost_is_told(request, run_in_namespace, monkeypatch, typing):
-    """Whether somebody types or only looks."""
+def test_packet_loss_to_node_closes_console(request, run_in_namespace, monkeypatch, typing):
+    """With and without input from the browser."""
     monkeypatch.setattr("consoles.vnc.NODE_SILENCE_TIMEOUT_SECONDS", 3)
 
-    def work():
-        server = request.getfixturevalue("machine")(echo)
-        session = request.getfixturevalue("screen")(server)
+    def run_console():
+        server = request.getfixturevalue("start_vnc_server")(echo)
+        session = request.getfixturevalue("open_vnc_console")(server)
         network_namespace.drop_packets(server.port)
         if typing:
             session.viewer.send(b"hello?")
         assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
-        session.wait_for("ended")
-        assert session.word == "lost"
+        session.wait_for_event("ended")
+        assert session.stream.close_reason.word == "lost"
 
-    run_in_namespace(work)
+    run_in_namespace(run_console)
 
 
-def test_the_time_limits_of_the_web_s_sockets_do_not_count(screen, machine, monkeypatch):
-    """`panel web` gives a client ten seconds for each step; a person before a screen may look at it for longer."""
-    limit = (0).to_bytes(8, "little") + (50_000).to_bytes(8, "little")
-    pair = console_client.socket_pair
+def test_console_ignores_web_socket_timeouts(open_vnc_console, start_vnc_server, monkeypatch):
+    """`panel web` sets socket timeouts of ten seconds, but a user can watch a console for longer without input."""
+    timeout = (0).to_bytes(8, "little") + (50_000).to_bytes(8, "little")
+    socket_pair = console_client.socket_pair
 
-    def limited(**options):
-        mine, other = pair(**options)
+    def create_pair_with_timeouts(**options):
+        client_socket, server_socket = socket_pair(**options)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            other.setsockopt(socket.SOL_SOCKET, option, limit)
-        return mine, other
+            server_socket.setsockopt(socket.SOL_SOCKET, option, timeout)
+        return client_socket, server_socket
 
-    monkeypatch.setattr(console_client, "socket_pair", limited)
-    session = screen(machine(echo))
+    monkeypatch.setattr(console_client, "socket_pair", create_pair_with_timeouts)
+    session = open_vnc_console(start_vnc_server(echo))
     time.sleep(0.5)
     session.viewer.send(b"on")
     assert session.viewer.read(2) == b"on"
@@ -101,23 +101,23 @@ def test_the_time_limits_of_the_web_s_sockets_do_not_count(screen, machine, monk
 # --- nodes
 
 
-def test_a_node_that_is_cut_off_in_the_middle_of_a_picture(screen, machine):
-    """What was sent is framed to its end, so that the reason can be read."""
+def test_node_reset_during_output_sends_close_reason(open_vnc_console, start_vnc_server):
+    """The frame that was started is completed, so that the browser can read the close reason."""
 
     def play(connection):
-        connection.sendall(NOISE_BYTES * 3)
+        connection.sendall(RANDOM_MEBIBYTE * 3)
         reset_connection(connection)
 
-    session = screen(machine(play))
+    session = open_vnc_console(start_vnc_server(play))
     assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
-    session.wait_for("ended")
-    assert session.word == "lost"
+    session.wait_for_event("ended")
+    assert session.stream.close_reason.word == "lost"
 
 
-def test_a_stream_ends_with_a_word_when_the_process_stops(screen, machine, pump):
-    session = screen(machine(send_endlessly))
+def test_event_loop_stop_sends_close_reason(open_vnc_console, start_vnc_server, event_loop):
+    session = open_vnc_console(start_vnc_server(send_continuously))
     session.viewer.read(1 << 20)
-    pump.stop(close_codes.RESTARTING, 5)
+    event_loop.stop(close_codes.RESTARTING, 5)
     assert session.viewer.ended() == (1001, "The panel is being restarted. Open the console again in a moment.")
 
 
@@ -125,8 +125,8 @@ def test_a_stream_ends_with_a_word_when_the_process_stops(screen, machine, pump)
 
 
 @pytest.fixture
-def machine_in_namespace():
-    """A node that outlives the console process, and shows whether its viewer is there."""
+def echo_vnc_server():
+    """A VNC server that outlives the console process and records its connections."""
     server = vnc_server.VncServer(echo)
     yield server
     server.close()
@@ -151,20 +151,20 @@ def is_answering(path):
         return False
 
 
-def open_screen(path, server):
-    """As the web does it; the browser's end and the web's."""
-    mine, other = console_client.socket_pair()
+def open_console_over_ipc(path, server):
+    """Pass a socket to the console process as the web does, and sign in at its other end."""
+    client_socket, server_socket = console_client.socket_pair()
     target = {"host": server.host, "port": server.port, "password": PASSWORD, "node_password": "nodepass"}
-    environ = {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": console_client.WEBSOCKET_KEY}
+    environ = {"werkzeug.socket": server_socket, "HTTP_SEC_WEBSOCKET_KEY": console_client.WEBSOCKET_KEY}
     try:
         fd_passing.pass_socket(environ, path, {"kind": "screen", "id": "s1", "target": target})
     except Unavailable:
-        other.sendall(b"the web's still")
-        assert mine.recv(100) == b"the web's still"
+        server_socket.sendall(b"the web's still")
+        assert client_socket.recv(100) == b"the web's still"
         raise
     finally:
-        other.close()
-    viewer = console_client.ConsoleClient(mine)
+        server_socket.close()
+    viewer = console_client.ConsoleClient(client_socket)
     assert viewer.hear_answer() == 101
     assert viewer.sign_in(PASSWORD) is None
     viewer.send(b"hello")
@@ -173,49 +173,49 @@ def open_screen(path, server):
 
 
 @pytest.mark.processes
-def test_a_killed_console_process_takes_its_consoles_along_and_is_replaced(machine_in_namespace, tmp_path):
-    """Browsers and nodes see the end at once, the web says that there are no consoles, and the next process takes the
-    place of the dead one's socket."""
+def test_killed_console_process_closes_consoles_and_is_replaced(echo_vnc_server, tmp_path):
+    """Connections to browsers and nodes close at once, the web answers that consoles are unavailable, and the next
+    process replaces the socket of the killed one."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "consoles.sock"
         with run_console_process(path, tmp_path) as process:
-            browser = open_screen(path, machine_in_namespace)
+            browser = open_console_over_ipc(path, echo_vnc_server)
             process.send_signal(signal.SIGKILL)
             assert browser.ended()[0] is None
-            wait_until(lambda: machine_in_namespace.connections[0].fileno() < 0, "the node's side to be closed")
+            wait_until(lambda: echo_vnc_server.connections[0].fileno() < 0, "the node's side to be closed")
             assert path.exists()
             with pytest.raises(Unavailable, match="Consoles are not available at the moment"):
-                open_screen(path, machine_in_namespace)
+                open_console_over_ipc(path, echo_vnc_server)
         with run_console_process(path, tmp_path):
-            open_screen(path, machine_in_namespace).close()
+            open_console_over_ipc(path, echo_vnc_server).close()
 
 
 @pytest.mark.processes
-def test_a_reload_of_the_web_does_not_touch_consoles(machine_in_namespace, tmp_path):
-    """They work on while the new web opens others, and after its end too."""
+def test_web_reload_keeps_consoles_open(echo_vnc_server, tmp_path):
+    """Open consoles keep working while the new web opens others, and after the web has stopped."""
     with tempfile.TemporaryDirectory() as directory, socket.create_server(("127.0.0.1", 0)) as listener:
         path = Path(directory) / "consoles.sock"
-        environment = {**os.environ, "CONSOLES": str(path), "NODE": str(machine_in_namespace.port)}
+        environment = {**os.environ, "CONSOLES": str(path), "NODE": str(echo_vnc_server.port)}
         with run_console_process(path, tmp_path):
             web = start_web(listener, environment)
-            browser = through(listener)
-            before = worker_pids(web)
+            browser = connect_through_web(listener)
+            before = list_worker_pids(web)
             web.send_signal(signal.SIGHUP)
-            wait_until(lambda: worker_pids(web) and not worker_pids(web) & before, "another web process", 60)
+            wait_until(lambda: list_worker_pids(web) and not list_worker_pids(web) & before, "another web process", 60)
             browser.send(b"still")
             assert browser.read(5) == b"still"
-            through(listener).close()
+            connect_through_web(listener).close()
             stop_process(web)
             browser.send(b"there")
             assert browser.read(5) == b"there"
 
 
-def through(listener):
+def connect_through_web(listener):
     browser = console_client.ConsoleClient(socket.create_connection(listener.getsockname(), 20), "binary")
     assert browser.request() == 101
     assert browser.sign_in(PASSWORD) is None
     return browser
 
 
-def worker_pids(master):
+def list_worker_pids(master):
     return {child.pid for child in psutil.Process(master.pid).children()}

@@ -1,4 +1,4 @@
-"""From an HTTP request to a screen, through real web servers: that of `panel web`, and werkzeug's."""
+"""From an HTTP request to an open console, through the web servers of `panel web` and of werkzeug."""
 
 import os
 import socket
@@ -27,35 +27,35 @@ def echo(connection):
 
 
 @pytest.fixture(scope="module")
-def machine():
+def echo_vnc_server():
     server = vnc_server.VncServer(echo)
     yield server
     server.close()
 
 
 @pytest.fixture(scope="module")
-def path():
-    """Short enough for a socket."""
+def socket_path():
+    """A path that is short enough for a Unix socket."""
     with tempfile.TemporaryDirectory() as directory:
         yield Path(directory) / "consoles.sock"
 
 
 @pytest.fixture
-def consoles(path):
-    made = ConsoleServer(path, event_loop=EventLoop(goodbye=1), report=lambda facts: None)
-    made.start()
-    yield made
-    made.stop(0.05)
+def console_server(socket_path):
+    server = ConsoleServer(socket_path, event_loop=EventLoop(goodbye=1), report=lambda facts: None)
+    server.start()
+    yield server
+    server.stop(0.05)
 
 
 @pytest.fixture(scope="module")
-def environment(path, machine):
-    return {**os.environ, "CONSOLES": str(path), "NODE": str(machine.port)}
+def environment(socket_path, echo_vnc_server):
+    return {**os.environ, "CONSOLES": str(socket_path), "NODE": str(echo_vnc_server.port)}
 
 
 @pytest.fixture(scope="module")
 def panel_web(environment):
-    """Where it listens. It takes what waits there once it has started."""
+    """The address of `panel web`. Connections wait in the backlog until it has started."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = start_web(listener, environment)
         yield listener.getsockname()
@@ -74,9 +74,9 @@ def stop_process(process):
 
 
 @pytest.fixture(scope="module")
-def werkzeug(path, machine):
-    os.environ["CONSOLES"], os.environ["NODE"] = str(path), str(machine.port)
-    server = make_server("127.0.0.1", 0, web.from_environment(), threaded=True)
+def werkzeug(socket_path, echo_vnc_server):
+    os.environ["CONSOLES"], os.environ["NODE"] = str(socket_path), str(echo_vnc_server.port)
+    server = make_server("127.0.0.1", 0, web.create_app_from_environment(), threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server.server_address
     server.shutdown()
@@ -84,69 +84,71 @@ def werkzeug(path, machine):
 
 
 @pytest.fixture(params=["panel_web", "werkzeug"])
-def server(request):
+def web_address(request):
     return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
-def connect_browser(server):
-    """Makes viewers that are connected to the web server."""
-    opened = []
+def connect_browser(web_address):
+    """Return a function that connects a client to the web server."""
+    connections = []
 
-    def make():
-        opened.append(socket.create_connection(server, 20))
-        return console_client.ConsoleClient(opened[-1], "binary")
+    def connect():
+        connections.append(socket.create_connection(web_address, 20))
+        return console_client.ConsoleClient(connections[-1], "binary")
 
-    yield make
-    for connection in opened:
+    yield connect
+    for connection in connections:
         connection.close()
 
 
-def body(browser):
-    """The answer's text, when it was not a WebSocket."""
+def read_body(browser):
+    """Return the body of an HTTP response that is not a WebSocket handshake."""
     headers = dict(line.lower().split(b": ", 1) for line in browser.head.split(b"\r\n")[1:])
     while len(browser.buffer) < int(headers[b"content-length"]):
         browser.more()
     return browser.buffer.decode()
 
 
-def assert_works(browser):
+def is_echoing(browser):
     assert browser.sign_in(PASSWORD) is None
     browser.send(b"hello")
     return browser.read(5) == b"hello"
 
 
-def test_a_request_becomes_a_screen(connect_browser, consoles):
+def test_websocket_request_opens_console(connect_browser, console_server):
     browser = connect_browser()
     assert browser.request() == 101
-    assert assert_works(browser)
-    (line,) = consoles.lines
-    assert line.labels == {"account": "ada", "session": "s"}
+    assert is_echoing(browser)
+    (stream,) = console_server.lines
+    assert stream.labels == {"account": "ada", "session": "s"}
 
 
-def test_the_web_is_free_again_at_once(connect_browser, consoles):
-    """Two threads serve, and more consoles than that are open."""
+def test_web_threads_are_free_after_fd_passing(connect_browser, console_server):
+    """More consoles are open than the web has threads."""
     browsers = [connect_browser() for _ in range(6)]
     assert [browser.request() for browser in browsers] == [101] * 6
-    other = connect_browser()
-    other.connection.sendall(b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
-    assert other.hear_answer() == 200
-    assert all(assert_works(browser) for browser in browsers)
+    client = connect_browser()
+    client.connection.sendall(b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
+    assert client.hear_answer() == 200
+    assert all(is_echoing(browser) for browser in browsers)
 
 
-def test_twenty_sockets_are_passed_at_once(connect_browser, consoles):
+def test_twenty_sockets_are_passed_in_parallel(connect_browser, console_server):
     browsers = [connect_browser() for _ in range(20)]
     answers = []
     threads = [
-        threading.Thread(target=lambda one=one: answers.append(one.request() == 101 and assert_works(one)))
-        for one in browsers
+        threading.Thread(
+            target=lambda browser=browser: answers.append(browser.request() == 101 and is_echoing(browser))
+        )
+        for browser in browsers
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
     assert answers == [True] * 20
-    assert len(consoles.lines) == 20
+    assert len(console_server.lines) == 20
 
 
 MISSING_HEADERS = {
@@ -157,13 +159,13 @@ MISSING_HEADERS = {
 }
 
 
-@pytest.mark.parametrize("demand", MISSING_HEADERS)
-def test_what_is_no_handshake_is_400_and_goes_no_further(connect_browser, consoles, demand):
-    """The connection stays the web server's, and can be used again where it keeps connections."""
+@pytest.mark.parametrize("error", MISSING_HEADERS)
+def test_incomplete_handshake_is_rejected_by_web(connect_browser, console_server, error):
+    """The web server keeps the connection, and the client can reuse it if the server supports keep-alive."""
     browser = connect_browser()
-    assert browser.request(**MISSING_HEADERS[demand]) == 400
-    assert f"{demand} is missing." in body(browser)
-    assert not consoles.lines
+    assert browser.request(**MISSING_HEADERS[error]) == 400
+    assert f"{error} is missing." in read_body(browser)
+    assert not console_server.lines
 
 
 @pytest.mark.parametrize(
@@ -180,92 +182,92 @@ def test_what_is_no_handshake_is_400_and_goes_no_further(connect_browser, consol
         ("http://[", 403),
     ],
 )
-def test_only_pages_of_the_panel_may_ask(connect_browser, consoles, origin, status):
+def test_foreign_origin_is_rejected(connect_browser, console_server, origin, status):
     browser = connect_browser()
     assert browser.request(Origin=origin) == status
     if status == 403:
-        assert "only from pages of the panel" in body(browser)
+        assert "only from pages of the panel" in read_body(browser)
 
 
-@pytest.mark.parametrize("server", ["panel_web"], indirect=True)
-def test_what_a_client_sends_before_the_answer_goes_to_nobody(connect_browser, consoles):
-    """A WebSocket begins with the answer. What came before it would be lost with the hand-over, so it is refused, and
-    the connection goes on with requests."""
+@pytest.mark.parametrize("web_address", ["panel_web"], indirect=True)
+def test_data_before_handshake_response_is_rejected(connect_browser, console_server):
+    """Data that a client sends before the handshake response would be lost by fd passing. So the request is rejected,
+    and the connection stays usable for HTTP."""
     browser = connect_browser()
     upgrade = browser.build_request()
     browser.connection.sendall(upgrade + b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
     assert browser.hear_answer() == 503
-    assert "Consoles are not available" in body(browser)
-    assert not consoles.lines
+    assert "Consoles are not available" in read_body(browser)
+    assert not console_server.lines
 
 
-def test_without_a_console_process_the_answer_is_a_sentence(connect_browser, path):
-    assert not path.exists()
+def test_request_without_console_process_answers_503(connect_browser, socket_path):
+    assert not socket_path.exists()
     browser = connect_browser()
     assert browser.request() == 503
-    assert "Consoles are not available at the moment" in body(browser)
+    assert "Consoles are not available at the moment" in read_body(browser)
 
 
-@pytest.mark.parametrize("server", ["werkzeug"], indirect=True)
-def test_a_console_process_that_does_not_answer_gets_nothing(connect_browser, path, monkeypatch):
-    """The web answers the client itself, and the process that wakes up later finds that it was not meant."""
-    monkeypatch.setattr(fd_passing, "IPC_TIMEOUT_SECONDS", 0.3)  # of werkzeug, which is in this process
-    with socket.socket(socket.AF_UNIX) as deaf:
-        deaf.bind(str(path))
-        deaf.listen()
+@pytest.mark.parametrize("web_address", ["werkzeug"], indirect=True)
+def test_unresponsive_console_process_answers_503(connect_browser, socket_path, monkeypatch):
+    """The web answers the client itself. A console process that resumes later gets no `go` and discards the socket."""
+    monkeypatch.setattr(fd_passing, "IPC_TIMEOUT_SECONDS", 0.3)  # effective for werkzeug, which runs in this process
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(socket_path))
+        listener.listen()
         browser = connect_browser()
         assert browser.request() == 503
-        caller, _ = deaf.accept()
-        order, descriptor = ipc.receive_command(caller)
-        assert order["do"] == "open"
+        caller, _ = listener.accept()
+        command, descriptor = ipc.receive_command(caller)
+        assert command["do"] == "open"
         assert caller.recv(10) == b""
         os.close(descriptor)
         caller.close()
-    path.unlink()
-    assert "Consoles are not available" in body(browser)
+    socket_path.unlink()
+    assert "Consoles are not available" in read_body(browser)
 
 
-def test_console_limit_answers_429(connect_browser, consoles, monkeypatch):
-    monkeypatch.setattr(consoles, "max_consoles", 1)
+def test_console_limit_answers_429(connect_browser, console_server, monkeypatch):
+    monkeypatch.setattr(console_server, "max_consoles", 1)
     first, second = connect_browser(), connect_browser()
     assert first.request() == 101
     assert second.request() == 429
-    assert "Too many consoles are open on this server" in body(second)
+    assert "Too many consoles are open on this server" in read_body(second)
     first.connection.close()
-    wait_until(lambda: not consoles.lines, "the first to be gone")
+    wait_until(lambda: not console_server.lines, "the first console to close")
     assert connect_browser().request() == 101
 
 
-def test_the_end_of_the_web_server_is_not_that_of_its_consoles(environment, consoles):
+def test_consoles_outlive_web_server(environment, console_server):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = start_web(listener, environment)
         with socket.create_connection(listener.getsockname(), 20) as connection:
             browser = console_client.ConsoleClient(connection, "binary")
             assert browser.request() == 101
-            assert assert_works(browser)
+            assert is_echoing(browser)
             stop_process(process)
             browser.send(b"still")
             assert browser.read(5) == b"still"
 
 
-def test_fd_passing_is_unavailable_without_a_plain_socket(path):
+def test_fd_passing_requires_plain_socket(socket_path):
     with pytest.raises(Unavailable, match="run the panel with `panel web`"):
-        fd_passing.pass_socket({}, path, {})
+        fd_passing.pass_socket({}, socket_path, {})
     context = ssl.create_default_context()
     with socket.socket() as plain:
         wrapped = context.wrap_socket(plain, server_hostname="panel", do_handshake_on_connect=False)
         with wrapped, pytest.raises(Unavailable, match="TLS must end in front"):
-            fd_passing.pass_socket({"werkzeug.socket": wrapped}, path, {})
+            fd_passing.pass_socket({"werkzeug.socket": wrapped}, socket_path, {})
 
 
-def test_a_console_limit_is_refused_with_its_reason(consoles, path):
-    mine, other = console_client.socket_pair()
-    environ = {"werkzeug.socket": other, "HTTP_SEC_WEBSOCKET_KEY": console_client.WEBSOCKET_KEY}
+def test_console_limit_error_has_reason(console_server, socket_path):
+    client_socket, server_socket = console_client.socket_pair()
+    environ = {"werkzeug.socket": server_socket, "HTTP_SEC_WEBSOCKET_KEY": console_client.WEBSOCKET_KEY}
     note = {"kind": "screen", "id": "s", "labels": {"account": "ada"}, "limits": {"account": 0}, "target": {}}
     note["target"] = {"host": "127.0.0.1", "port": 1, "password": "p", "node_password": ""}
-    with mine, other:
+    with client_socket, server_socket:
         with pytest.raises(TooMany, match="0 consoles of the same account are open already") as refused:
-            fd_passing.pass_socket(environ, path, note)
+            fd_passing.pass_socket(environ, socket_path, note)
         assert refused.value.reason == "console_limit"
-        other.sendall(b"mine still")
-        assert mine.recv(10) == b"mine still"
+        server_socket.sendall(b"mine still")
+        assert client_socket.recv(10) == b"mine still"

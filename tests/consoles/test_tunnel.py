@@ -1,5 +1,4 @@
-"""Screens that only their node reaches: through OpenSSH's own client to an SSH server, and through programs in its
-place that do what a client may do."""
+"""VNC consoles that are reachable only through their node: with the real OpenSSH client, and with fake SSH programs."""
 
 import json
 import os
@@ -14,26 +13,27 @@ from consoles import tunnel
 from consoles.rfb import encrypt_challenge
 from tests.consoles.conftest import PASSWORD, wait_until
 from tests.consoles.ssh_node import SshNode
-from tests.consoles.vnc.conftest import NOISE_BYTES, digest, echo, send_pictures
+from tests.consoles.vnc.conftest import RANDOM_MEBIBYTE, echo, hash_received, send_random_mebibytes
 
-SSH = shutil.which("ssh")
+SSH_PROGRAM = shutil.which("ssh")
 
 
 @pytest.fixture
-def node():
-    made = []
+def start_ssh_node():
+    """Return a function that starts the SSH server of a node."""
+    nodes = []
 
-    def make(**options):
-        made.append(SshNode(**options))
-        return made[-1]
+    def start(**options):
+        nodes.append(SshNode(**options))
+        return nodes[-1]
 
-    yield make
-    for server in made:
+    yield start
+    for server in nodes:
         server.close()
 
 
 def install_fake_ssh(tmp_path, monkeypatch, script):
-    """The script is what `ssh` means from now on."""
+    """Put the script first in PATH as `ssh`."""
     program = tmp_path / "ssh"
     program.write_text(script)
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -41,12 +41,15 @@ def install_fake_ssh(tmp_path, monkeypatch, script):
 
 
 @pytest.fixture
-def client(tmp_path, monkeypatch):
-    """OpenSSH's own client with settings of the test: the node that it knows, and the key that it has."""
-    assert SSH, "The OpenSSH client is missing: apt install openssh-client."
+def configure_ssh_client(tmp_path, monkeypatch):
+    """Return a function that configures the OpenSSH client with known hosts and a key."""
+    assert SSH_PROGRAM, "The OpenSSH client is missing: apt install openssh-client."
 
-    def make(server, known=None, key=None):
-        files = {"known_hosts": server.known if known is None else known, "key": key or server.user_key}
+    def configure(server, known_hosts=None, key=None):
+        files = {
+            "known_hosts": server.known_hosts_line if known_hosts is None else known_hosts,
+            "key": key or server.user_key,
+        }
         for name, text in files.items():
             (tmp_path / name).write_text(text)
         (tmp_path / "key").chmod(0o600)
@@ -57,142 +60,157 @@ def client(tmp_path, monkeypatch):
             "IdentitiesOnly yes",
         ]
         (tmp_path / "config").write_text("\n".join(settings) + "\n")
-        install_fake_ssh(tmp_path, monkeypatch, f'#!/bin/sh\nexec {SSH} -F {tmp_path}/config "$@"\n')
+        install_fake_ssh(tmp_path, monkeypatch, f'#!/bin/sh\nexec {SSH_PROGRAM} -F {tmp_path}/config "$@"\n')
 
-    return make
+    return configure
 
 
-def tunnels():
-    """Processes of this one that are not gone, also those that ended and were not waited for."""
+def list_tunnels():
+    """Return the tunnel processes of this process, and all zombies."""
     return [
-        child for child in psutil.Process().children() if "-W" in " ".join(process_arguments(child)) or is_dead(child)
+        child for child in psutil.Process().children() if "-W" in " ".join(get_arguments(child)) or is_zombie(child)
     ]
 
 
-def process_arguments(process):
+def get_arguments(process):
     try:
         return process.cmdline()
     except psutil.ZombieProcess:
         return []
 
 
-def is_dead(process):
+def is_zombie(process):
     return process.status() == psutil.STATUS_ZOMBIE
 
 
-# --- OpenSSH's own client
+# --- the OpenSSH client
 
 
-def test_a_screen_is_reached_through_ssh_and_the_process_goes_with_the_console(screen, machine, node, client):
-    server, host = machine(echo), node()
-    client(host)
-    session = screen(server, via=host.via)
-    assert host.asked == [(server.host, server.port)]
+def test_console_through_ssh_ends_tunnel_process(
+    open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client
+):
+    server, host = start_vnc_server(echo), start_ssh_node()
+    configure_ssh_client(host)
+    session = open_vnc_console(server, via=host.via)
+    assert host.forward_targets == [(server.host, server.port)]
     session.viewer.send(b"hello")
     assert session.viewer.read(5) == b"hello"
-    assert len(tunnels()) == 1
+    assert len(list_tunnels()) == 1
     session.viewer.close()
-    session.wait_for("ended")
-    assert session.word == "left"
-    wait_until(lambda: not tunnels(), "the tunnel to be gone")
+    session.wait_for_event("ended")
+    assert session.stream.close_reason.word == "left"
+    wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
 
 
-def test_everything_comes_through_and_the_machine_s_end_is_told(screen, machine, node, client):
-    host = node()
-    client(host)
-    session = screen(machine(send_pictures(4)), via=host.via)
-    assert digest(session.viewer, 4)
+def test_tunnel_relays_all_output_and_close_reason(
+    open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client
+):
+    host = start_ssh_node()
+    configure_ssh_client(host)
+    session = open_vnc_console(start_vnc_server(send_random_mebibytes(4)), via=host.via)
+    assert hash_received(session.viewer, 4)
     assert session.viewer.ended() == (1000, "The instance closed the console.")
-    session.wait_for("ended")
-    assert session.line.down > 4 * len(NOISE_BYTES)
-    wait_until(lambda: not tunnels(), "the tunnel to be gone")
+    session.wait_for_event("ended")
+    assert session.stream.down > 4 * len(RANDOM_MEBIBYTE)
+    wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
 
 
-def test_a_lost_node_is_distinguished_from_an_ended_machine(screen, machine, node, client):
-    host = node()
-    client(host)
-    session = screen(machine(echo), via=host.via)
-    host.hang_up()
+def test_lost_ssh_connection_closes_with_lost_reason(
+    open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client
+):
+    host = start_ssh_node()
+    configure_ssh_client(host)
+    session = open_vnc_console(start_vnc_server(echo), via=host.via)
+    host.disconnect_clients()
     assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
-    wait_until(lambda: not tunnels(), "the tunnel to be gone")
+    wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
 
 
-def test_a_screen_that_turns_the_panel_away_is_quoted_through_a_tunnel(screen, machine, node, client):
-    host = node()
-    client(host)
-    session = screen(machine(echo), node_password="other", via=host.via, signs_in=False)
+def test_vnc_rejection_is_reported_through_tunnel(
+    open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client
+):
+    host = start_ssh_node()
+    configure_ssh_client(host)
+    session = open_vnc_console(start_vnc_server(echo), node_password="other", via=host.via, signs_in=False)
     assert "does not accept the panel: Too many security failures" in session.viewer.sign_in(PASSWORD)
 
 
-def refusal(session):
-    said = session.viewer.sign_in(PASSWORD)
-    assert session.viewer.ended() == (1011, said)
-    session.wait_for("ended")
-    assert session.word == "unreachable"
-    wait_until(lambda: not tunnels(), "the tunnel to be gone")
-    return said
+def read_connection_error(session):
+    message = session.viewer.sign_in(PASSWORD)
+    assert session.viewer.ended() == (1011, message)
+    session.wait_for_event("ended")
+    assert session.stream.close_reason.word == "unreachable"
+    wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
+    return message
 
 
-def test_a_node_whose_host_key_nobody_knows(screen, machine, node, client):
-    host = node()
-    client(host, known="")
-    session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The panel does not know the SSH host key of the hypervisor."
-    assert host.asked == []
+def test_unknown_host_key_is_reported(open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client):
+    host = start_ssh_node()
+    configure_ssh_client(host, known_hosts="")
+    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    assert read_connection_error(session) == "The panel does not know the SSH host key of the hypervisor."
+    assert host.forward_targets == []
 
 
-def test_a_node_with_another_host_key(screen, machine, node, client):
-    host, other = node(), node()
-    client(host, known=host.known.split()[0] + " " + other.known.split(" ", 1)[1])
-    session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The SSH host key of the hypervisor has changed."
+def test_changed_host_key_is_reported(open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client):
+    host, other = start_ssh_node(), start_ssh_node()
+    configure_ssh_client(
+        host, known_hosts=host.known_hosts_line.split()[0] + " " + other.known_hosts_line.split(" ", 1)[1]
+    )
+    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    assert read_connection_error(session) == "The SSH host key of the hypervisor has changed."
 
 
-def test_a_node_that_does_not_accept_the_panels_key(screen, machine, node, client):
-    host, other = node(), node()
-    client(host, key=other.user_key)
-    session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The hypervisor does not accept the panel's SSH key."
+def test_rejected_ssh_key_is_reported(open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client):
+    host, other = start_ssh_node(), start_ssh_node()
+    configure_ssh_client(host, key=other.user_key)
+    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    assert read_connection_error(session) == "The hypervisor does not accept the panel's SSH key."
 
 
-def test_the_key_may_be_named(screen, machine, node, client, tmp_path):
-    host, other = node(), node()
-    client(host, key=other.user_key)
+def test_keyfile_parameter_selects_ssh_key(
+    open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client, tmp_path
+):
+    host, other = start_ssh_node(), start_ssh_node()
+    configure_ssh_client(host, key=other.user_key)
     named = tmp_path / "a key"
     named.write_text(host.user_key)
     named.chmod(0o600)
-    session = screen(machine(echo), via=f"{host.via}?keyfile={tmp_path}/a%20key")
+    session = open_vnc_console(start_vnc_server(echo), via=f"{host.via}?keyfile={tmp_path}/a%20key")
     session.viewer.close()
-    wait_until(lambda: not tunnels(), "the tunnel to be gone")
+    wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
 
 
-def test_a_node_that_leads_nowhere(screen, machine, node, client):
-    host = node(forwards=False)
-    client(host)
-    session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The SSH server of the hypervisor does not let the panel reach the VNC server."
+def test_prohibited_forwarding_is_reported(open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client):
+    host = start_ssh_node(allows_forwarding=False)
+    configure_ssh_client(host)
+    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    assert (
+        read_connection_error(session)
+        == "The SSH server of the hypervisor does not let the panel reach the VNC server."
+    )
 
 
-def test_a_screen_that_is_not_there(screen, machine, node, client):
-    host, server = node(), machine(echo)
-    client(host)
+def test_unreachable_vnc_server_is_reported(open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client):
+    host, server = start_ssh_node(), start_vnc_server(echo)
+    configure_ssh_client(host)
     server.close()
-    session = screen(server, via=host.via, signs_in=False)
-    assert refusal(session) == "The VNC server does not answer."
+    session = open_vnc_console(server, via=host.via, signs_in=False)
+    assert read_connection_error(session) == "The VNC server does not answer."
 
 
-def test_a_node_that_is_not_there(screen, machine, node, client):
-    host = node()
-    client(host)
+def test_unreachable_ssh_server_is_reported(open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client):
+    host = start_ssh_node()
+    configure_ssh_client(host)
     host.close()
-    session = screen(machine(echo), via=host.via, signs_in=False)
-    assert refusal(session) == "The hypervisor does not respond."
+    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    assert read_connection_error(session) == "The hypervisor does not respond."
 
 
-# --- other programs in its place
+# --- fake SSH programs
 
 
-FAKE_SSH = f"""#!{sys.executable}
+FAKE_SSH_SCRIPT = f"""#!{sys.executable}
 import json, os, socket, sys, threading
 descriptors = {{n: os.readlink(f"/proc/self/fd/{{n}}") for n in range(256) if os.path.exists(f"/proc/self/fd/{{n}}")}}
 with open(os.path.dirname(__file__) + "/seen", "w") as file:
@@ -208,12 +226,12 @@ while data := screen.recv(65536):
 """
 
 
-def test_ssh_gets_what_it_needs_and_nothing_else(screen, machine, tmp_path, monkeypatch):
-    install_fake_ssh(tmp_path, monkeypatch, FAKE_SSH)
-    server = machine(echo)
+def test_ssh_process_inherits_only_standard_descriptors(open_vnc_console, start_vnc_server, tmp_path, monkeypatch):
+    install_fake_ssh(tmp_path, monkeypatch, FAKE_SSH_SCRIPT)
+    server = start_vnc_server(echo)
     with open(os.devnull) as other:
         os.set_inheritable(other.fileno(), True)
-        session = screen(server, via="ssh://panel@node.example:2222")
+        session = open_vnc_console(server, via="ssh://panel@node.example:2222")
     arguments, descriptors, own_session = json.loads((tmp_path / "seen").read_text())
     assert arguments[:2] == ["-W", f"[{server.host}]:{server.port}"]
     assert arguments[-6:] == ["-p", "2222", "-l", "panel", "--", "node.example"]
@@ -222,41 +240,41 @@ def test_ssh_gets_what_it_needs_and_nothing_else(screen, machine, tmp_path, monk
     assert list(descriptors) == ["0", "1", "2"]
     assert own_session
     session.viewer.close()
-    wait_until(lambda: not tunnels(), "the tunnel to be gone")
+    wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
 
 
-def test_a_client_that_hears_nothing_is_ended_with_the_console(screen, machine, tmp_path, monkeypatch):
-    """Also one that does not heed being told."""
+def test_ssh_process_that_ignores_signals_is_killed(open_vnc_console, start_vnc_server, tmp_path, monkeypatch):
+    """The program ignores SIGTERM."""
     install_fake_ssh(tmp_path, monkeypatch, "#!/bin/sh\ntrap '' TERM HUP INT PIPE\nwhile :; do sleep 1; done\n")
-    session = screen(machine(echo), via="ssh://node.example", signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), via="ssh://node.example", signs_in=False)
     session.viewer.send(b"RFB 003.008\n")
     session.viewer.send(b"\2")
     assert session.viewer.read(14) == b"RFB 003.008\n\1\2"
     challenge = session.viewer.read(16)
     session.viewer.send(encrypt_challenge(PASSWORD, challenge))
-    wait_until(tunnels, "the program to run")
+    wait_until(list_tunnels, "the program to run")
     session.viewer.close()
-    session.wait_for("ended")
-    wait_until(lambda: not tunnels(), "the program to be gone")
+    session.wait_for_event("ended")
+    wait_until(lambda: not list_tunnels(), "the program to be gone")
 
 
-def test_without_the_program_a_sentence_says_so(screen, machine, tmp_path, monkeypatch):
+def test_missing_ssh_program_is_reported(open_vnc_console, start_vnc_server, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    session = screen(machine(echo), via="ssh://node.example", signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), via="ssh://node.example", signs_in=False)
     assert (
         session.viewer.sign_in(PASSWORD) == "The panel cannot run the SSH program for the connection to the hypervisor."
     )
     assert session.viewer.ended()[0] == 1011
 
 
-def test_nothing_runs_before_the_browser_is_admitted(screen, machine, tmp_path, monkeypatch):
-    install_fake_ssh(tmp_path, monkeypatch, FAKE_SSH)
-    session = screen(machine(echo), via="ssh://node.example", signs_in=False)
+def test_ssh_process_starts_after_browser_sign_in(open_vnc_console, start_vnc_server, tmp_path, monkeypatch):
+    install_fake_ssh(tmp_path, monkeypatch, FAKE_SSH_SCRIPT)
+    session = open_vnc_console(start_vnc_server(echo), via="ssh://node.example", signs_in=False)
     assert session.viewer.sign_in("guessing") == "The password of the console is wrong."
     assert not (tmp_path / "seen").exists()
 
 
-# --- what becomes an argument
+# --- arguments of ssh
 
 
 @pytest.mark.parametrize(
@@ -268,7 +286,7 @@ def test_nothing_runs_before_the_browser_is_admitted(screen, machine, tmp_path, 
         ("ssh://node.example?keyfile=-oProxyCommand%3Dx", ["-i", "-oProxyCommand=x", "--", "node.example"]),
     ],
 )
-def test_a_target_becomes_arguments(via, end):
+def test_ssh_url_is_converted_to_arguments(via, end):
     assert tunnel.build_command(via, "::1", 5900)[-len(end) :] == end
     assert tunnel.build_command(via, "::1", 5900)[:3] == ["ssh", "-W", "[::1]:5900"]
 
@@ -290,6 +308,6 @@ def test_a_target_becomes_arguments(via, end):
         ("ssh://node.example", "127.0.0.1", "x"),
     ],
 )
-def test_what_is_no_address_is_no_argument(via, host, port):
+def test_invalid_ssh_url_or_address_is_rejected(via, host, port):
     with pytest.raises(tunnel.TunnelError):
         tunnel.build_command(via, host, port)

@@ -1,4 +1,4 @@
-"""A web application that does nothing but hand connections over, as the panel's own views do."""
+"""A web application that only passes sockets to the console server, as the panel's own views do."""
 
 import os
 import socket
@@ -14,22 +14,22 @@ from panel.server.server import ParentProcess, serve
 PUBLIC_URL = "https://panel.example.com"
 
 
-def make_app(consoles, note):
+def create_app(consoles, note):
     app = Flask(__name__)
 
     @app.errorhandler(Problem)
-    def refused(problem):
+    def handle_problem(problem):
         return {"message": problem.message, "reason": problem.reason}, problem.status
 
     @app.route("/vnc/", websocket=True)
-    def screen():
+    def open_console():
         fd_passing.ensure_websocket_handshake(request.environ)
         fd_passing.ensure_same_origin(request.environ, PUBLIC_URL)
         fd_passing.pass_socket(request.environ, consoles, note)
         return fd_passing.SocketPassed()
 
     @app.route("/vnc/")
-    def no_screen():
+    def reject_plain_request():
         fd_passing.ensure_websocket_handshake(request.environ)
 
     @app.get("/ping")
@@ -39,14 +39,21 @@ def make_app(consoles, note):
     return app
 
 
-def from_environment():
+def create_app_from_environment():
     target = {"host": "127.0.0.1", "port": int(os.environ["NODE"]), "password": "onceonly", "node_password": "nodepass"}
     note = {"kind": "screen", "id": "s", "labels": {"account": "ada"}, "limits": {"account": 30}, "target": target}
-    return make_app(os.environ["CONSOLES"], note)
+    return create_app(os.environ["CONSOLES"], note)
 
 
-def run_server(listener, beat):
-    serve(from_environment(), listener, threads=2, body_max_bytes=4096, limits=ConnectionLimits(), heartbeat=beat)
+def run_server(listener, heartbeat):
+    serve(
+        create_app_from_environment(),
+        listener,
+        threads=2,
+        body_max_bytes=4096,
+        limits=ConnectionLimits(),
+        heartbeat=heartbeat,
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Shells, from a browser's WebSocket through the pump and paramiko to an SSH server."""
+"""Shells from a browser's WebSocket through the event loop and paramiko to an SSH server."""
 
 import json
 import random
@@ -14,81 +14,82 @@ from tests.support import console_client
 from tests.support import ssh_guest as guests
 from tests.support.console_client import TEXT
 
-NOISE_BYTES = random.Random(5).randbytes(1 << 20)
+RANDOM_MEBIBYTE = random.Random(5).randbytes(1 << 20)
 
 
-class Terminal(console_client.ConsoleClient):
-    """The page's side: output to `stream`, control messages to `messages`; says what it has drawn, if it `draws`."""
+class TerminalClient(console_client.ConsoleClient):
+    """The page's terminal. Collects output in `stream` and control messages in `messages`, and acknowledges output if
+    `acknowledges_output`."""
 
     def __init__(self, connection, protocol):
         super().__init__(connection, protocol)
-        self.messages, self.draws = [], True
+        self.messages, self.acknowledges_output = [], True
 
     def receive(self):
         opcode, payload = super().receive()
         if opcode == TEXT:
             self.messages.append(json.loads(payload))
             return opcode, b""
-        if self.draws and self.protocol:
-            self.tell(type="seen", bytes=len(payload))
+        if self.acknowledges_output and self.protocol:
+            self.send_control(type="seen", bytes=len(payload))
         return opcode, payload
 
-    def tell(self, **message):
+    def send_control(self, **message):
         self.send(json.dumps(message).encode(), TEXT)
 
-    def says(self, kind):
-        """The next message of that type."""
-        while not (found := [message for message in self.messages if message["type"] == kind]):
+    def wait_for_message(self, kind):
+        """Return the first control message of this type."""
+        while not (messages := [message for message in self.messages if message["type"] == kind]):
             self.receive()
-        return found[0]
+        return messages[0]
 
 
 @pytest.fixture
-def guest():
-    made = []
+def start_ssh_guest():
+    """Return a function that starts the SSH server of a guest."""
+    servers = []
 
-    def make(play, *host_keys, **options):
-        made.append(guests.SshGuest(play, *host_keys, **options))
-        return made[-1]
+    def start(play, *host_keys, **options):
+        servers.append(guests.SshGuest(play, *host_keys, **options))
+        return servers[-1]
 
-    yield make
-    for server in made:
+    yield start
+    for server in servers:
         server.close()
 
 
 @pytest.fixture
-def shell(pump):
-    opened = []
+def open_shell(event_loop):
+    """Return a function that opens a shell of an SSH server."""
+    connections = []
 
-    def make(server, protocol="panel-shell", small=False, opens=True, more=None, **target):
-        mine, other = console_client.socket_pair(small=small)
-        viewer = Terminal(mine, protocol)
+    def open_console(server, protocol="panel-shell", small=False, waits_for_opened=True, options=None, **target):
+        client_socket, server_socket = console_client.socket_pair(small=small)
+        viewer = TerminalClient(client_socket, protocol)
         facts = {"host": server.host, "port": server.port, "user": "root", "private_key": server.user_key, **target}
-        protocols = [protocol] if protocol else []
-        line = SshConsole(
-            other, {"key": console_client.WEBSOCKET_KEY, "protocols": protocols}, SshTarget(**facts), **more or {}
-        )
-        session = ConsoleSession(line, viewer)
-        pump.add(line)
+        handshake = {"key": console_client.WEBSOCKET_KEY, "protocols": [protocol] if protocol else []}
+        stream = SshConsole(server_socket, handshake, SshTarget(**facts), **options or {})
+        session = ConsoleSession(stream, viewer)
+        event_loop.add(stream)
         assert viewer.hear_answer() == 101
-        opened.append(mine)
-        if opens:
-            session.wait_for("opened")
+        connections.append(client_socket)
+        if waits_for_opened:
+            session.wait_for_event("opened")
         return session
 
-    yield make
-    for connection in opened:
+    yield open_console
+    for connection in connections:
         connection.close()
 
 
-def echo(channel, door):
+def echo(channel, interface):
     while (data := channel.recv(65536)) and data != b"exit\r":
         channel.sendall(data)
     return 7
 
 
-def flood(channel, door):
-    """`yes`, until Ctrl-C; then it says so."""
+def flood(channel, interface):
+    """Print lines as `yes` does until Ctrl-C, then print ^C."""
     stopped = threading.Event()
 
     def listen():

@@ -1,4 +1,4 @@
-"""What goes through a shell arrives as it was, and a flood harms nobody."""
+"""Shells relay data unchanged, and the memory for unread output is bounded."""
 
 import hashlib
 import threading
@@ -6,60 +6,60 @@ import time
 from contextlib import suppress
 
 from consoles.ssh_shell import MAX_UNDRAWN_BYTES
-from tests.consoles.ssh_shell.conftest import NOISE_BYTES, echo, flood
+from tests.consoles.ssh_shell.conftest import RANDOM_MEBIBYTE, echo, flood
 
 
-def test_output_arrives_as_it_was_printed(shell, guest):
-    def play(channel, door):
+def test_shell_output_arrives_unchanged(open_shell, start_ssh_guest):
+    def play(channel, interface):
         for _ in range(4):
-            channel.sendall(NOISE_BYTES)
+            channel.sendall(RANDOM_MEBIBYTE)
         return 0
 
-    session = shell(guest(play))
-    found = hashlib.sha256()
+    session = open_shell(start_ssh_guest(play))
+    received = hashlib.sha256()
     for _ in range(4):
-        found.update(session.viewer.read(1 << 20))
-    assert found.hexdigest() == hashlib.sha256(NOISE_BYTES * 4).hexdigest()
+        received.update(session.viewer.read(1 << 20))
+    assert received.hexdigest() == hashlib.sha256(RANDOM_MEBIBYTE * 4).hexdigest()
     assert session.viewer.ended() == (1000, "The shell ended.")
 
 
-def test_a_slow_terminal_loses_nothing(shell, guest):
-    def play(channel, door):
-        channel.sendall(NOISE_BYTES)
+def test_slow_terminal_receives_all_output(open_shell, start_ssh_guest):
+    def play(channel, interface):
+        channel.sendall(RANDOM_MEBIBYTE)
         return 0
 
-    session = shell(guest(play), small=True)
-    found = b""
-    while len(found) < 1 << 20:
-        found += session.viewer.read(1 << 14)
+    session = open_shell(start_ssh_guest(play), small=True)
+    received = b""
+    while len(received) < 1 << 20:
+        received += session.viewer.read(1 << 14)
         time.sleep(0.002)
-    assert found == NOISE_BYTES
+    assert received == RANDOM_MEBIBYTE
 
 
-def test_a_long_paste_is_echoed_whole(shell, guest):
-    """Input and output fill up together: what was drawn is told behind the input, which waits for the output."""
-    session = shell(guest(echo))
+def test_long_paste_is_echoed_completely(open_shell, start_ssh_guest):
+    """Both directions fill up: acknowledgements queue behind the input, which waits for the output."""
+    session = open_shell(start_ssh_guest(echo))
     is_echoed = threading.Event()
 
     def paste():
         for start in range(0, 1 << 20, 65536):
-            session.viewer.send(NOISE_BYTES[start : start + 65536])
+            session.viewer.send(RANDOM_MEBIBYTE[start : start + 65536])
         while not is_echoed.wait(0.05):
-            session.viewer.tell(type="seen", bytes=1 << 20)
+            session.viewer.send_control(type="seen", bytes=1 << 20)
 
-    session.viewer.draws = False  # two threads must not send at once
+    session.viewer.acknowledges_output = False  # two threads must not send at once
     thread = threading.Thread(target=paste)
     thread.start()
     try:
-        assert session.viewer.read(1 << 20) == NOISE_BYTES
+        assert session.viewer.read(1 << 20) == RANDOM_MEBIBYTE
     finally:
         is_echoed.set()
         thread.join(20)
 
 
-def test_a_flood_stops_for_who_does_not_draw_and_costs_no_memory(shell, guest):
-    session = shell(guest(flood))
-    session.viewer.draws = False
+def test_unacknowledged_output_is_bounded(open_shell, start_ssh_guest):
+    session = open_shell(start_ssh_guest(flood))
+    session.viewer.acknowledges_output = False
     with suppress(TimeoutError):
         session.viewer.connection.settimeout(0.7)
         while True:
@@ -67,21 +67,21 @@ def test_a_flood_stops_for_who_does_not_draw_and_costs_no_memory(shell, guest):
     assert MAX_UNDRAWN_BYTES <= len(session.viewer.stream) <= MAX_UNDRAWN_BYTES + 65536
 
 
-def test_ctrl_c_under_a_flood_is_quiet_soon(shell, guest):
-    """The terminal draws 2 MB/s, as a slow computer does. What comes after Ctrl-C takes at most half a second."""
-    session = shell(guest(flood))
+def test_ctrl_c_stops_flood_within_half_a_second(open_shell, start_ssh_guest):
+    """The terminal draws 2 MB/s, as on a slow computer. Output sent after Ctrl-C is drawn within half a second."""
+    session = open_shell(start_ssh_guest(flood))
     viewer = session.viewer
     for _ in range(20):
-        draw(viewer)
-    began = time.monotonic()
+        draw_output(viewer)
+    started_at = time.monotonic()
     viewer.send(b"\3")
     while not viewer.stream.endswith(b"^C"):
         viewer.stream = b""
-        draw(viewer)
-    assert time.monotonic() - began < 0.5
+        draw_output(viewer)
+    assert time.monotonic() - started_at < 0.5
 
 
-def draw(viewer):
+def draw_output(viewer):
     data = viewer.receive()[1]
     viewer.stream += data
     time.sleep(len(data) / 2_000_000)

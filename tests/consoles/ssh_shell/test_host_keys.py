@@ -1,4 +1,4 @@
-"""Who the guest of a shell is."""
+"""Host keys of guests."""
 
 import paramiko
 import pytest
@@ -7,36 +7,36 @@ from tests.consoles.ssh_shell.conftest import echo
 from tests.support import ssh_guest as guests
 
 
-def test_the_host_key_is_learnt(shell, guest):
-    server = guest(echo)
-    session = shell(server)
+def test_first_host_key_is_recorded(open_shell, start_ssh_guest):
+    server = start_ssh_guest(echo)
+    session = open_shell(server)
     key = server.host_keys[0]
-    assert session.line.host_key == guests.public_key_line(key)
-    assert session.viewer.says("ready")["fingerprint"] == key.fingerprint
+    assert session.stream.host_key == guests.public_key_line(key)
+    assert session.viewer.wait_for_message("ready")["fingerprint"] == key.fingerprint
 
 
-def test_the_known_host_key_is_asked_for(shell, guest):
-    """A guest with several keys would show another one first."""
+def test_known_host_key_type_is_requested(open_shell, start_ssh_guest):
+    """A guest with several host keys would present another one by default."""
     keys = [paramiko.ECDSAKey.generate(), guests.load_key(guests.new_key()), paramiko.RSAKey.generate(2048)]
-    server = guest(echo, *keys)
+    server = start_ssh_guest(echo, *keys)
     for key in keys:
-        assert shell(server, host_key=guests.public_key_line(key)).line.host_key == guests.public_key_line(key)
+        assert open_shell(server, host_key=guests.public_key_line(key)).stream.host_key == guests.public_key_line(key)
 
 
 @pytest.mark.parametrize("known", [lambda: guests.load_key(guests.new_key()), paramiko.ECDSAKey.generate])
-def test_another_host_key_is_shown_no_credentials(shell, guest, known):
-    server = guest(echo)
-    session = shell(server, host_key=guests.public_key_line(known()), opens=False)
+def test_changed_host_key_gets_no_credentials(open_shell, start_ssh_guest, known):
+    server = start_ssh_guest(echo)
+    session = open_shell(server, host_key=guests.public_key_line(known()), waits_for_opened=False)
     assert session.viewer.ended() == (1008, "The host key of the instance has changed. Check why.")
-    assert session.viewer.says("ended")["reason"] == "host_key_changed"
-    assert [door.tries for door in server.doors] == [0]
+    assert session.viewer.wait_for_message("ended")["reason"] == "host_key_changed"
+    assert [interface.tries for interface in server.doors] == [0]
 
 
-def test_what_was_typed_early_does_not_hide_the_reason(shell, guest):
-    """The page resizes at once, while the panel still talks to the guest."""
-    server = guest(echo)
+def test_early_input_does_not_hide_close_reason(open_shell, start_ssh_guest):
+    """The page sends a resize immediately, while the panel still authenticates to the guest."""
+    server = start_ssh_guest(echo)
     for _ in range(5):
-        session = shell(server, private_key=guests.new_key(), opens=False)
-        session.viewer.tell(type="resize", columns=100, rows=40)
-        session.viewer.send(b"impatient")
+        session = open_shell(server, private_key=guests.new_key(), waits_for_opened=False)
+        session.viewer.send_control(type="resize", columns=100, rows=40)
+        session.viewer.send(b"early input")
         assert session.viewer.ended() == (1008, "The instance does not accept the panel's key.")

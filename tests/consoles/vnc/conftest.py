@@ -1,11 +1,11 @@
-"""Screens, from a browser's WebSocket through the pump to a VNC server: real sockets, nothing replaced."""
+"""VNC consoles from a browser's WebSocket through the event loop to a VNC server, on real sockets."""
 
 import hashlib
 import random
 import socket
 import struct
 
-NOISE_BYTES = random.Random(4).randbytes(1 << 20)
+RANDOM_MEBIBYTE = random.Random(4).randbytes(1 << 20)
 
 
 def echo(connection):
@@ -13,10 +13,12 @@ def echo(connection):
         connection.sendall(data)
 
 
-def send_pictures(megabytes):
+def send_random_mebibytes(count):
+    """Return a `play` function for a VNC server that sends this many MiB."""
+
     def play(connection):
-        for _ in range(megabytes):
-            connection.sendall(NOISE_BYTES)
+        for _ in range(count):
+            connection.sendall(RANDOM_MEBIBYTE)
 
     return play
 
@@ -31,8 +33,8 @@ def reset_connection(connection):
     connection.close()
 
 
-def digest(viewer, megabytes):
-    found = hashlib.sha256()
-    for _ in range(megabytes * 16):
-        found.update(viewer.read(1 << 16))
-    return found.hexdigest()
+def hash_received(viewer, mebibytes):
+    received = hashlib.sha256()
+    for _ in range(mebibytes * 16):
+        received.update(viewer.read(1 << 16))
+    return received.hexdigest()

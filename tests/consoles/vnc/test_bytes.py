@@ -1,4 +1,4 @@
-"""What goes through a screen arrives as it was, and no reader harms another."""
+"""VNC consoles relay data unchanged, and consoles do not affect each other."""
 
 import hashlib
 import socket
@@ -10,61 +10,61 @@ import pytest
 from consoles.browser import MAX_MESSAGE_BYTES
 from consoles.event_loop import MAX_READ_BYTES
 from tests.consoles.conftest import PASSWORD, wait_until
-from tests.consoles.vnc.conftest import NOISE_BYTES, digest, echo, send_pictures
+from tests.consoles.vnc.conftest import RANDOM_MEBIBYTE, echo, hash_received, send_random_mebibytes
 from tests.support.console_client import PING
 from tests.support.vnc_server import read_exactly
 
 
-def test_pictures_arrive_as_they_were_sent_and_end_with_a_reason(screen, machine):
-    session = screen(machine(send_pictures(16)))
-    assert digest(session.viewer, 16) == hashlib.sha256(NOISE_BYTES * 16).hexdigest()
+def test_vnc_output_arrives_unchanged_with_close_reason(open_vnc_console, start_vnc_server):
+    session = open_vnc_console(start_vnc_server(send_random_mebibytes(16)))
+    assert hash_received(session.viewer, 16) == hashlib.sha256(RANDOM_MEBIBYTE * 16).hexdigest()
     assert session.viewer.ended() == (1000, "The instance closed the console.")
-    session.wait_for("ended")
-    assert (session.word, session.line.down > 16 << 20) == ("finished", True)
+    session.wait_for_event("ended")
+    assert (session.stream.close_reason.word, session.stream.down > 16 << 20) == ("finished", True)
 
 
-def test_a_slow_reader_loses_nothing(screen, machine):
-    session = screen(machine(send_pictures(2)), small=True)
-    found = hashlib.sha256()
+def test_slow_browser_receives_all_output(open_vnc_console, start_vnc_server):
+    session = open_vnc_console(start_vnc_server(send_random_mebibytes(2)), small=True)
+    received = hashlib.sha256()
     for number in range(2 << 10):
-        found.update(session.viewer.read(1 << 10))
+        received.update(session.viewer.read(1 << 10))
         if number % 100 == 0:
             time.sleep(0.01)
-    assert found.hexdigest() == hashlib.sha256(NOISE_BYTES * 2).hexdigest()
+    assert received.hexdigest() == hashlib.sha256(RANDOM_MEBIBYTE * 2).hexdigest()
     assert session.viewer.ended()[0] == 1000
 
 
-def test_input_arrives_as_it_was_sent_to_a_slow_machine(screen, machine):
-    got = hashlib.sha256()
+def test_slow_vnc_server_receives_all_input(open_vnc_console, start_vnc_server):
+    received = hashlib.sha256()
 
-    def slow(connection):
+    def read_slowly(connection):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
-        left, pause = 1 << 20, 0
-        while left and (data := connection.recv(4096)):
-            got.update(data)
-            left -= len(data)
-            pause += 1
-            if pause % 20 == 0:
+        remaining, read_count = 1 << 20, 0
+        while remaining and (data := connection.recv(4096)):
+            received.update(data)
+            remaining -= len(data)
+            read_count += 1
+            if read_count % 20 == 0:
                 time.sleep(0.005)
         connection.sendall(b"done")
 
-    session = screen(machine(slow))
+    session = open_vnc_console(start_vnc_server(read_slowly))
     for start in range(0, 1 << 20, 50_000):
-        session.viewer.send(NOISE_BYTES[start : start + 50_000])
+        session.viewer.send(RANDOM_MEBIBYTE[start : start + 50_000])
     assert session.viewer.read(4) == b"done"
-    assert got.hexdigest() == hashlib.sha256(NOISE_BYTES).hexdigest()
+    assert received.hexdigest() == hashlib.sha256(RANDOM_MEBIBYTE).hexdigest()
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4, 125, 126, 1023, 1024, 1025, 65535, 65536, MAX_MESSAGE_BYTES])
-def test_messages_of_every_size(screen, machine, size):
-    session = screen(machine(echo))
-    session.viewer.send(NOISE_BYTES[:size])
+def test_message_of_each_size_is_echoed(open_vnc_console, start_vnc_server, size):
+    session = open_vnc_console(start_vnc_server(echo))
+    session.viewer.send(RANDOM_MEBIBYTE[:size])
     session.viewer.send(b"!")
-    assert session.viewer.read(size + 1) == NOISE_BYTES[:size] + b"!"
+    assert session.viewer.read(size + 1) == RANDOM_MEBIBYTE[:size] + b"!"
 
 
-def test_a_message_in_parts_with_a_ping_between(screen, machine):
-    viewer = screen(machine(echo)).viewer
+def test_ping_between_message_fragments_is_answered(open_vnc_console, start_vnc_server):
+    viewer = open_vnc_console(start_vnc_server(echo)).viewer
     viewer.send(b"one ", fin=False)
     viewer.send(b"here?", PING)
     viewer.send(b"two ", 0, fin=False)
@@ -73,80 +73,80 @@ def test_a_message_in_parts_with_a_ping_between(screen, machine):
     assert viewer.pongs == [b"here?"]
 
 
-def test_twenty_screens_keep_apart(screen, machine):
-    server = machine(echo)
-    sessions = [screen(server) for _ in range(20)]
+def test_parallel_consoles_do_not_mix_data(open_vnc_console, start_vnc_server):
+    server = start_vnc_server(echo)
+    sessions = [open_vnc_console(server) for _ in range(20)]
 
-    def use(number):
-        said = bytes([number]) * 30_000
+    def exchange_data(number):
+        data = bytes([number]) * 30_000
         for _ in range(10):
-            sessions[number].viewer.send(said)
-            assert sessions[number].viewer.read(len(said)) == said
-        done.append(number)
+            sessions[number].viewer.send(data)
+            assert sessions[number].viewer.read(len(data)) == data
+        finished.append(number)
 
-    done = []
-    threads = [threading.Thread(target=use, args=(number,)) for number in range(20)]
+    finished = []
+    threads = [threading.Thread(target=exchange_data, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert sorted(done) == list(range(20))
+    assert sorted(finished) == list(range(20))
 
 
-def test_a_reader_that_stops_costs_nothing_and_its_keys_still_arrive(screen, machine, pump):
-    """The machine is read no further than the browser takes, while the other direction stays open."""
+def test_stalled_browser_limits_memory_and_keeps_input_open(open_vnc_console, start_vnc_server, event_loop):
+    """Output is read only as fast as the browser accepts it, while input is still relayed."""
     sent, keys = [], []
 
     def play(connection):
         threading.Thread(target=lambda: keys.append(read_exactly(connection, 3)), daemon=True).start()
         while True:
-            sent.append(connection.send(NOISE_BYTES))
+            sent.append(connection.send(RANDOM_MEBIBYTE))
 
-    session = screen(machine(play), small=True)
-    wait_until(lambda: session.line.browser.unsent, "the browser to fall behind")
-    wait_until(lambda: still(sent), "the machine to be held back")
-    assert session.line.browser.unsent_size < MAX_READ_BYTES + 16
+    session = open_vnc_console(start_vnc_server(play), small=True)
+    wait_until(lambda: session.stream.browser.unsent, "the browser to fall behind")
+    wait_until(lambda: is_unchanged(sent), "the VNC server to stall")
+    assert session.stream.browser.unsent_size < MAX_READ_BYTES + 16
     session.viewer.send(b"key")
     wait_until(lambda: keys == [b"key"], "the keys")
 
 
-def still(values):
+def is_unchanged(values):
     before = len(values)
     time.sleep(0.2)
     return len(values) == before
 
 
-def test_pings_without_end_from_a_reader_that_stopped(screen, machine):
-    """Only the last one is remembered."""
-    session = screen(machine(send_pictures(50)), small=True)
-    wait_until(lambda: session.line.browser.unsent, "the browser to fall behind")
-    before = session.line.browser.unsent_size
+def test_stalled_browser_keeps_only_last_pending_pong(open_vnc_console, start_vnc_server):
+    """Only the last ping is answered, so unanswered pings use no memory."""
+    session = open_vnc_console(start_vnc_server(send_random_mebibytes(50)), small=True)
+    wait_until(lambda: session.stream.browser.unsent, "the browser to fall behind")
+    before = session.stream.browser.unsent_size
     for number in range(500):
         session.viewer.send(b"%d" % number, PING)
-    wait_until(lambda: session.line.browser.pending_pong == b"499", "the last ping")
-    assert session.line.browser.unsent_size <= before
+    wait_until(lambda: session.stream.browser.pending_pong == b"499", "the last ping")
+    assert session.stream.browser.unsent_size <= before
 
 
-def test_a_machine_that_hung_up_is_not_asked_over_and_over(screen, machine):
-    """The kernel reports it for as long as anybody watches, and the browser has not taken what came before."""
-    session = screen(machine(send_pictures(4)), small=True)
+def test_disconnected_vnc_server_is_not_read_repeatedly(open_vnc_console, start_vnc_server):
+    """The kernel reports the disconnect on every poll until the browser has read the remaining output."""
+    session = open_vnc_console(start_vnc_server(send_random_mebibytes(4)), small=True)
     calls = []
-    from_far = session.line.read_upstream
-    session.line.read_upstream = lambda event: calls.append(event) or from_far(event)
-    wait_until(lambda: session.line.browser.unsent and still(calls), "the browser to fall behind")
-    session.line.upstream.shutdown(socket.SHUT_RDWR)
-    assert still(calls)
-    assert session.line.close_reason is None
+    read_upstream = session.stream.read_upstream
+    session.stream.read_upstream = lambda event: calls.append(event) or read_upstream(event)
+    wait_until(lambda: session.stream.browser.unsent and is_unchanged(calls), "the browser to fall behind")
+    session.stream.upstream.shutdown(socket.SHUT_RDWR)
+    assert is_unchanged(calls)
+    assert session.stream.close_reason is None
 
 
-def test_a_fault_of_one_is_not_that_of_others(screen, machine):
-    server = machine(echo)
-    other, session = screen(server), screen(server, signs_in=False)
+def test_exception_in_one_console_keeps_others_open(open_vnc_console, start_vnc_server):
+    server = start_vnc_server(echo)
+    other, session = open_vnc_console(server), open_vnc_console(server, signs_in=False)
 
-    def fail(line):
+    def fail(stream):
         raise ZeroDivisionError
 
-    session.line.opened = fail
+    session.stream.opened = fail
     session.viewer.sign_in(PASSWORD)
     assert session.viewer.ended() == (1011, "The console failed because of a fault in the panel.")
     other.viewer.send(b"on")
