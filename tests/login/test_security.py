@@ -179,7 +179,7 @@ def require_second_factor(setting):
         ("everybody", "viewer", True),
     ],
 )
-def test_operators_can_require_a_second_factor(browser_as, cast, setting, who, is_blocked):
+def test_operators_can_require_second_factor(browser_as, cast, setting, who, is_blocked):
     require_second_factor(setting)
     browser = browser_as(who)
     for address in ("/", "/instances", "/ssh-keys", "/search"):

@@ -35,7 +35,7 @@ def format_time(moment):
     return moment.isoformat()
 
 
-def test_connect_confirms_a_user_token(api_as):
+def test_connect_confirms_user_token(api_as):
     """IDT-01"""
     answer = api_as("owner", "GET", "/api/connect")
     assert (answer.status_code, answer.json["success"]) == (200, True)
@@ -52,7 +52,7 @@ def test_auth_confirms_platform_tokens(api_as, cast):
         assert answer.headers["X-Api-Envelope"] == "v1"
 
 
-def test_token_record_never_contains_the_value(api_as, cast, create_token):
+def test_token_record_never_contains_value(api_as, cast, create_token):
     """IDT-33"""
     row = create_token(
         scopes=["instances:read"], allowed_ips=["203.0.113.7"], expires_at=format_time(clock.now() + timedelta(days=1))

@@ -125,7 +125,7 @@ def test_requests_by_other_tokens_record_no_use(api_as, redis, watched_token_id)
     assert watched_token_id.encode() not in redis.fields
 
 
-def test_last_use_of_a_token_is_recorded_at_intervals(redis, watched_token_id, monkeypatch):
+def test_token_last_use_is_recorded_at_intervals(redis, watched_token_id, monkeypatch):
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now)
     for _ in range(50):
