@@ -108,11 +108,11 @@ def test_create_with_unknown_id_is_refused(api_as, create_body, field):
 
 
 @pytest.mark.parametrize(
-    "closed", [{"status": "down"}, {"maintenance": True}, {"locked": True}, {"deploy_enabled": False}]
+    "changes", [{"status": "down"}, {"maintenance": True}, {"locked": True}, {"deploy_enabled": False}]
 )
-def test_create_on_unschedulable_hypervisor_names_field(api_as, cast, create_body, closed):
+def test_create_on_unschedulable_hypervisor_names_field(api_as, cast, create_body, changes):
     """OP-18"""
-    for field, value in closed.items():
+    for field, value in changes.items():
         setattr(session.get(Hypervisor, cast.node.id), field, value)
     session.commit()
     answer = api_as("admin", "POST", "/api/v1/instances", json={**create_body, "hypervisor_id": cast.node.id})

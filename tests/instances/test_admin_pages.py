@@ -87,10 +87,10 @@ def test_create_on_unschedulable_hypervisor_is_refused_with_reason(operator_brow
     answer = operator_browser.post(f"{INSTANCES_PATH}/new", data={**create_form, "hypervisor_id": node.id})
     assert answer.status_code == 409
     assert reason in answer.text
-    told = operator_browser.post(
+    json_answer = operator_browser.post(
         f"{INSTANCES_PATH}/new", data={**create_form, "hypervisor_id": node.id}, headers=JSON_HEADERS
     )
-    assert (told.status_code, told.json["success"], told.json["reason"]) == (409, False, reason)
+    assert (json_answer.status_code, json_answer.json["success"], json_answer.json["reason"]) == (409, False, reason)
     assert session.query(Instance).count() == 0
 
 

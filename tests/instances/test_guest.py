@@ -116,14 +116,14 @@ def test_reset_password_with_unreachable_node_is_refused(api_as, running_instanc
 
 
 @pytest.mark.parametrize(
-    ("seen_by_worker", "status", "reason", "said"),
+    ("seen_by_worker", "status", "reason", "message"),
     [
         (None, 503, "hypervisor_unreachable", "All workers are busy"),
         ("node", 409, "agent_unavailable", "The guest agent"),
     ],
 )
 def test_reset_password_poll_timeout_is_refused(
-    api_as, running_instance, run_tasks, monkeypatch, seen_by_worker, status, reason, said
+    api_as, running_instance, run_tasks, monkeypatch, seen_by_worker, status, reason, message
 ):
     """INS-64, INS-65: the request waits for a worker's poll for a limited time."""
     monkeypatch.setattr(reachability, "REACHABILITY_TIMEOUT_SECONDS", 0)
@@ -136,7 +136,7 @@ def test_reset_password_poll_timeout_is_refused(
     with monkeypatch.context() as patched:
         patched.setattr(reachability.jobs, "enqueue_call", record_partial_poll)
         answer = reset_password(api_as, "owner", running_instance)
-    assert answer.json["message"].startswith(said)
+    assert answer.json["message"].startswith(message)
     assert_reset_refused(answer, status, reason, run_tasks)
 
 

@@ -313,8 +313,8 @@ def test_traffic_overage_suspends_instance(api_as, cast, node, run_tasks, deploy
     enforce_traffic_quotas(run_tasks)
     shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json
     assert (shown["state"], shown["suspended_reason"]) == ("suspended", "network")
-    told = session.scalar(select(Event).where(Event.kind == "instance.suspended"))
-    assert told.data == {"reason": "network"}
+    event = session.scalar(select(Event).where(Event.kind == "instance.suspended"))
+    assert event.data == {"reason": "network"}
     api_as("admin", "POST", f"/api/v1/instance/{instance.id}/bandwidth/reset")
     run_tasks()
     shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json

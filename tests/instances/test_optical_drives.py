@@ -312,11 +312,13 @@ def test_failed_mount_restores_iso_mounted_meanwhile(
     post_drive_action, get_drive_fields, node, instance, iso, create_missing_iso, run_tasks, fault_at
 ):
     """ISO-12: a failed mount restores the ISO whose mount completed after the failed one was requested."""
-    bad, asked = create_missing_iso("bad"), []
-    with fault_at("set_media", then=lambda: asked or asked.append(post_drive_action("mount", iso_id=bad.id))):
+    bad, mount_answers = create_missing_iso("bad"), []
+    with fault_at(
+        "set_media", then=lambda: mount_answers or mount_answers.append(post_drive_action("mount", iso_id=bad.id))
+    ):
         post_drive_action("mount", iso_id=iso.id)
         run_tasks()
-    assert session.get(Task, asked[0].json["task_id"]).status == "failed"
+    assert session.get(Task, mount_answers[0].json["task_id"]).status == "failed"
     assert get_loaded_media(node, instance)[0]
     assert get_drive_fields()[:2] == [iso.id, iso.url]
 

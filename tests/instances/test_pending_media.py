@@ -17,17 +17,17 @@ def test_mount_waits_for_download_without_open_transaction(post_drive_action, fi
     iso = isos.create(url=file_server.put(), actor="test")
     session.commit()
     queued_calls.clear()  # the download has not started
-    asked, open_ones = post_drive_action("mount", iso_id=iso.id).json["task_id"], []
+    task_id, transaction_states = post_drive_action("mount", iso_id=iso.id).json["task_id"], []
 
     def sleep(seconds):
-        open_ones.append(session().in_transaction())
+        transaction_states.append(session().in_transaction())
         session.execute(update(MediaDownload).values(status="waiting", error="The file is gone."))
         session.commit()
 
     monkeypatch.setattr(media_downloads, "time", SimpleNamespace(sleep=sleep))
     run_tasks()
-    assert open_ones == [False]
-    assert session.get(Task, asked).error == "The file is gone."
+    assert transaction_states == [False]
+    assert session.get(Task, task_id).error == "The file is gone."
 
 
 def test_mount_fails_when_download_is_deleted(post_drive_action, file_server, run_tasks, monkeypatch):

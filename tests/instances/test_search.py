@@ -142,9 +142,9 @@ def test_palette_search_with_unknown_key_does_not_fail(browser_as, searchable_in
 
 def test_search_has_constant_query_count(api_as, searchable_instances, queries):
     api_as("owner", "GET", "/api/instances")
-    asked = set()
+    query_counts = set()
     for search in ("web", "tag:prod", "project:shop -image:debian ip:10. state:running"):
         queries.clear()
         api_as("owner", "GET", "/api/instances", query_string={"search": search})
-        asked.add(len(queries))
-    assert len(asked) == 1
+        query_counts.add(len(queries))
+    assert len(query_counts) == 1

@@ -153,11 +153,11 @@ def test_secure_boot_requires_permission(api_as, stopped_instance):
 
 
 def test_secure_boot_capability_is_probed_from_node(api_as, cast, node, monkeypatch):
-    for number, said in ((0, False), (1, True)):
+    for number, is_supported in ((0, False), (1, True)):
         monkeypatch.setattr(node, "options", type(node.options)(secure_boot=number))
         node_sync.probe(cast.node.id)
         session.expire_all()
-        assert api_as("admin", "GET", f"/api/v1/hypervisor/{cast.node.id}").json["data"]["secure_boot"] is said
+        assert api_as("admin", "GET", f"/api/v1/hypervisor/{cast.node.id}").json["data"]["secure_boot"] is is_supported
 
 
 def test_secure_boot_refused_by_node_fails_task(api_as, stopped_instance, run_tasks, node, monkeypatch):

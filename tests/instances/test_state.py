@@ -9,11 +9,11 @@ def test_fetch_returns_state_and_open_task(api_as, cast, run_tasks, queries):
     path = f"/api/instance/{made.id}"
     words = {"id": made.id, "name": made.name, "deployed": False, "status": 0, "state": "pending", "last_error": None}
     assert api_as("owner", "GET", f"{path}/fetch").json == {**words, "task_running": False, "task": None}
-    asked = api_as("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id}).json["task_id"]
+    task_id = api_as("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id}).json["task_id"]
     queries.clear()
     during = api_as("owner", "GET", f"{path}/fetch").json
     assert len(queries) < 12
-    assert (during["task_running"], during["task"]["id"], during["task"]["status"]) == (True, asked, "queued")
+    assert (during["task_running"], during["task"]["id"], during["task"]["status"]) == (True, task_id, "queued")
     run_tasks()
     after = api_as("owner", "GET", f"{path}/fetch").json
     assert (after["state"], after["status"], after["deployed"], after["task"]) == ("running", 1, True, None)

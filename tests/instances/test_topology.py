@@ -79,9 +79,12 @@ def test_customer_cannot_set_topology(api_as, running_instance):
 
 def test_domain_xml_contains_the_cpu_topology():
     machine = Machine("0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d", "m", 4, 512, ())
-    for topology, told in ((None, []), ((1, 2, 2), [{"sockets": "1", "dies": "1", "cores": "2", "threads": "2"}])):
+    for topology, attributes in (
+        (None, []),
+        ((1, 2, 2), [{"sockets": "1", "dies": "1", "cores": "2", "threads": "2"}]),
+    ):
         made = etree.fromstring(xml.domain(replace(machine, topology=topology), {}, False, False, False))
-        assert [dict(each.attrib) for each in made.iterfind("cpu/topology")] == told
+        assert [dict(each.attrib) for each in made.iterfind("cpu/topology")] == attributes
 
 
 def test_operator_sets_topology_on_page(browser_as, running_instance, run_tasks, node):

@@ -112,7 +112,7 @@ def test_volume_delete_is_completed_after_worker_death(
     call_storage_api, attached_volume, kill_worker_at, volumes_on_node, machine, step
 ):
     call_storage_api("DELETE", f"volume/{attached_volume.id}")
-    asked = get_latest_task(attached_volume)
-    kill_worker_at(asked, step)
-    assert requeue_to_new_worker(asked).status == "completed"
+    task = get_latest_task(attached_volume)
+    kill_worker_at(task, step)
+    assert requeue_to_new_worker(task).status == "completed"
     assert volumes_on_node(machine) == ({}, [])

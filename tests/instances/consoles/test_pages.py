@@ -43,26 +43,26 @@ def test_console_page_of_unusable_session_is_404(browser_as, running_instance, a
     assert mine.status_code == 404
     assert ("Open a new console" in mine.text) == (state != "unknown")
     assert "Open a new console" not in browser_as("outsider").get(path).text
-    told = browser_as().get(f"{path}/state", headers={"Accept": "application/json"})
-    assert told.json.get("state") == {"unknown": None, "expired": "expired", "spent": "open"}[state]
+    state_answer = browser_as().get(f"{path}/state", headers={"Accept": "application/json"})
+    assert state_answer.json.get("state") == {"unknown": None, "expired": "expired", "spent": "open"}[state]
 
 
 def test_console_reopen_requires_login_and_permission(browser_as, running_instance, api_as):
     path = urlsplit(
         get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))["console_url"]
     ).path
-    asked = {"headers": {"Accept": "application/json"}}
-    assert browser_as().post(f"{path}/again", **asked).status_code == 401
+    json_request = {"headers": {"Accept": "application/json"}}
+    assert browser_as().post(f"{path}/again", **json_request).status_code == 401
     for who in ("outsider", "viewer", "member"):
-        answer = browser_as(who).post(f"{path}/again", **asked)
+        answer = browser_as(who).post(f"{path}/again", **json_request)
         assert (answer.status_code, "password" in answer.json) == (404, False)
     for who in ("owner", "admin"):
-        answer = browser_as(who).post(f"{path}/again", **asked)
+        answer = browser_as(who).post(f"{path}/again", **json_request)
         assert answer.json.keys() == {"page", "socket", "password"}
         assert browser_as(who).get(answer.json["page"]).status_code == 200
     session.get(Instance, running_instance.id).power = "off"
     session.commit()
-    answer = browser_as("owner").post(f"{path}/again", **asked)
+    answer = browser_as("owner").post(f"{path}/again", **json_request)
     assert (answer.status_code, answer.json["reason"]) == (409, "not_running")
     assert "not running" in answer.json["message"]
 

@@ -69,7 +69,7 @@ def destroy_instance(row, running_instance):
 
 @pytest.mark.parametrize("kind", ["screen", "shell"])
 @pytest.mark.parametrize(
-    ("end", "because"),
+    ("revoke_access", "message"),
     [
         (revoke_token, "The token that opened this console is no longer valid."),
         (suspend_instance, "The instance was suspended."),
@@ -77,24 +77,24 @@ def destroy_instance(row, running_instance):
         (destroy_instance, "The machine is being destroyed or reinstalled."),
     ],
 )
-def test_redeem_after_revoked_access_is_refused(mint_secret, running_instance, kind, end, because):
+def test_redeem_after_revoked_access_is_refused(mint_secret, running_instance, kind, revoke_access, message):
     """Finding B1."""
     session_id, secret = mint_secret(kind)
     assert redeem_secret(kind, secret) is None
-    end(session.get(ConsoleSession, session_id), running_instance)
+    revoke_access(session.get(ConsoleSession, session_id), running_instance)
     session.commit()
-    assert redeem_secret(kind, secret) == because
+    assert redeem_secret(kind, secret) == message
     assert session.get(ConsoleSession, session_id).redeemed_at is None
 
 
-@pytest.mark.parametrize("end", [revoke_token, suspend_instance, suspend_account, disable_vnc])
-def test_console_page_after_revoked_access_is_404(mint_secret, browser_as, running_instance, end):
+@pytest.mark.parametrize("revoke_access", [revoke_token, suspend_instance, suspend_account, disable_vnc])
+def test_console_page_after_revoked_access_is_404(mint_secret, browser_as, running_instance, revoke_access):
     """The page shows neither the instance's name nor the VNC password."""
     session_id, secret = mint_secret()
     password, name = session.get(ConsoleSession, session_id).password, running_instance.display_name
     path = f"/console/{secret}"
     assert password in browser_as().get(path).text
-    end(session.get(ConsoleSession, session_id), running_instance)
+    revoke_access(session.get(ConsoleSession, session_id), running_instance)
     session.commit()
     page = browser_as().get(path)
     assert page.status_code == 404
@@ -104,18 +104,20 @@ def test_console_page_after_revoked_access_is_404(mint_secret, browser_as, runni
 
 
 @pytest.mark.parametrize(
-    ("kind", "end", "because"),
+    ("kind", "revoke_access", "message"),
     [
         ("screen", disable_vnc, "The console of this instance was turned off."),
         ("shell", power_off_machine, "The instance was powered off."),
     ],
 )
-def test_redeem_after_console_becomes_unavailable_is_refused(mint_secret, running_instance, kind, end, because):
+def test_redeem_after_console_becomes_unavailable_is_refused(
+    mint_secret, running_instance, kind, revoke_access, message
+):
     """Finding B1."""
     session_id, secret = mint_secret(kind)
-    end(session.get(ConsoleSession, session_id), running_instance)
+    revoke_access(session.get(ConsoleSession, session_id), running_instance)
     session.commit()
-    assert redeem_secret(kind, secret) == because
+    assert redeem_secret(kind, secret) == message
 
 
 def test_operator_session_is_redeemed_on_suspended_instance(mint_secret, running_instance):
