@@ -1,66 +1,171 @@
-"""A guest that a test can look at from both sides."""
+"""Labs of both drivers, their guests and machines, and hypervisors that tests share."""
 
-import time
+import shutil
 import uuid
-from dataclasses import dataclass
 
-import libvirt
 import pytest
-from lxml import etree
 
-from worker.nodes.base import AgentUnavailable, Disk, GiB, Image, Machine, Nic, NodeSpec
-from worker.nodes.libvirt import LibvirtNode
+from tests.nodes import vnc_client
+from tests.nodes.driver_lab import (
+    POOL,
+    DriverLab,
+    LibvirtGuestState,
+    MiB,
+    SimulatedGuestState,
+    build_nic,
+    numbers,
+    run_program,
+)
+from tests.support.two_hypervisors import run_hypervisors
+from worker.nodes import load_driver
+from worker.nodes.base import Disk, GiB, Image, Machine, NodeSpec
+from worker.nodes.libvirt import private_daemon
 
 
-@dataclass(frozen=True)
-class Guest:
-    node: LibvirtNode
-    machine: Machine
-    tap: str
-    """The card's other end, on the host."""
-
-    def says(self, script: str) -> bool:
-        """Whether the script ends well inside the guest."""
-        return self.node.agent_run(self.machine.id, ["sh", "-c", script]).exit_code == 0
+@pytest.fixture(scope="session", params=["simulated", pytest.param("libvirt", marks=pytest.mark.guest)])
+def lab(request):
+    """A node of each driver."""
+    return request.getfixturevalue(f"{request.param}_lab")
 
 
-@pytest.fixture(scope="module")
-def started(hypervisor, tiny_image, tmp_path_factory):
-    """A guest on the hypervisor's network that uses the addresses it was given."""
-    node = LibvirtNode(NodeSpec("node", "node", "libvirt", hypervisor.uri), tmp_path_factory.mktemp("node"))
-    node.prepare_pool("guests", str(hypervisor.directory / "guests"))
-    image = Image("tiny.qcow2", tiny_image, tiny_image.stat().st_size)
-    node.put_image("guests", image)
-    disk = Disk("guests", "started", GiB)
-    node.create_disk(disk, image)
+@pytest.fixture(scope="session")
+def simulated_lab(tmp_path_factory):
+    path = tmp_path_factory.mktemp("simulated")
+    file = path / "image"
+    file.write_bytes(b"QFI\xfb" + bytes(20) + GiB.to_bytes(8, "big"))
+    spec = NodeSpec("node", "node", "simulated", "simulated://?boot_seconds=0.5")
+    lab = DriverLab(
+        node=load_driver("simulated")(spec, path),
+        open_node=lambda: load_driver("simulated")(spec, path),
+        image=Image("system.qcow2", file, file.stat().st_size),
+        network="default",
+        guest_addresses={"10.96.0.9": 24},
+        pool_path="/var/lib/pool",
+        can_sign_in=lambda node, *who: node.can_sign_in(*who),
+        is_vnc_password=lambda node, machine_id, _, password: node.is_vnc_password(machine_id, password),
+        save_guest=SimulatedGuestState,
+    )
+    lab.prepare()
+    yield lab
+    lab.node.close()
+
+
+@pytest.fixture(scope="session")
+def libvirt_lab(hypervisor, tiny_image, tmp_path_factory):
+    path = tmp_path_factory.mktemp("libvirt")
+    spec = NodeSpec("node", "node", "libvirt", hypervisor.uri)
     four, six = (gateway.split("/")[0] for gateway in (hypervisor.network.gateway4, hypervisor.network.gateway6))
-    nic = Nic("52:54:00:00:77:01", "public", (f"{four}77", f"{six}77"))
-    machine = Machine(str(uuid.uuid4()), "started", 1, 256, (disk,), (nic,))
-    node.define(machine)
-    node.start(machine.id)
-    guest = Guest(node, machine, tap_name(hypervisor.uri, machine))
-    limit = time.monotonic() + 120
-    while not is_answering(guest):
-        assert time.monotonic() < limit, "the guest agent never answered"
-        time.sleep(0.1)
-    addresses = [f"ip addr add {nic.addresses[0]}/24 dev eth0", f"ip addr add {nic.addresses[1]}/64 dev eth0"]
-    assert guest.says("; ".join(["ip addr flush dev eth0", "ip link set eth0 up", *addresses, "sleep 3"]))
-    yield guest
-    node.delete(machine.id)
-    node.delete_disk("guests", "started")
-    node.close()
+    lab = DriverLab(
+        node=load_driver("libvirt")(spec, path),
+        open_node=lambda: load_driver("libvirt")(spec, path),
+        image=Image("system.qcow2", tiny_image, tiny_image.stat().st_size),
+        network="public",
+        guest_addresses={f"{four}77": 24, f"{six}77": 64},
+        pool_path=str(hypervisor.directory / "contract"),
+        can_sign_in=is_guest_password,
+        is_vnc_password=lambda node, machine_id, screen, password: vnc_client.is_admitted(screen, password),
+        save_guest=lambda node, machine: LibvirtGuestState(node, machine, hypervisor.directory / "saved"),
+    )
+    lab.prepare()
+    yield lab
+    lab.node.close()
 
 
-def tap_name(uri, machine):
-    node = libvirt.open(uri)
-    description = etree.fromstring(node.lookupByUUIDString(machine.id).XMLDesc())
-    node.close()
-    return description.find("devices/interface/target").get("dev")
-
-
-def is_answering(guest):
-    try:
-        guest.node.agent_ping(guest.machine.id)
-    except AgentUnavailable:
+def is_guest_password(node, machine_id, user, password):
+    """Compare with the hash that the guest keeps, as signing in would."""
+    lines = node.agent_run(machine_id, ["cat", "/etc/shadow"]).output.splitlines()
+    [password_hash] = [line.split(":")[1] for line in lines if line.startswith(f"{user}:")]
+    if not password_hash.startswith("$6$"):
         return False
-    return True
+    salt = password_hash.split("$")[2]
+    return run_program("openssl", "passwd", "-6", "-salt", salt, password).strip() == password_hash
+
+
+@pytest.fixture
+def node(lab):
+    return lab.node
+
+
+@pytest.fixture
+def new_disk(lab):
+    """Return a function that creates disks no other test has, of 64 MiB by default."""
+    disks = []
+
+    def create(size=64 * MiB, image=None):
+        disks.append(Disk(POOL, f"disk-{next(numbers)}", size))
+        lab.node.create_disk(disks[-1], image)
+        return disks[-1]
+
+    yield create
+    for disk in disks:
+        lab.node.delete_disk(disk.pool, disk.name)
+
+
+@pytest.fixture
+def new_machine(lab, new_disk):
+    """Return a function that defines machines with a blank disk: they can be powered on, but no guest runs in them."""
+    machines = []
+
+    def define(**facts):
+        number = next(numbers)
+        facts = {"cpu_cores": 1, "memory_mb": 64, "disks": (new_disk(),), "nics": (build_nic(lab),), **facts}
+        machines.append(Machine(id=str(uuid.uuid4()), name=f"contract-{number}", **facts))
+        lab.node.define(machines[-1])
+        return machines[-1]
+
+    yield define
+    for machine in machines:
+        lab.node.delete(machine.id)
+
+
+@pytest.fixture(scope="session")
+def blank_machine(lab):
+    """A shared machine without a guest, for tests that only need its power: turning machines off takes a while."""
+    disk = Disk(POOL, f"disk-{next(numbers)}", 64 * MiB)
+    lab.node.create_disk(disk)
+    machine = Machine(str(uuid.uuid4()), "contract-blank", 1, 64, (disk,), (build_nic(lab),), vnc_password="sesame")
+    lab.node.define(machine)
+    yield machine
+    lab.node.delete(machine.id)
+    lab.node.delete_disk(POOL, disk.name)
+
+
+@pytest.fixture
+def guest(lab):
+    """The machine of the lab's shared guest, running. What a test writes into it may stay until a test turns it off."""
+    yield lab.get_running_guest()
+    lab.pause_guest()
+
+
+@pytest.fixture
+def disposable_guest(libvirt_lab):
+    """The libvirt lab's guest, running. The test may do anything to it: the next test gets it restored."""
+    machine = libvirt_lab.get_running_guest()
+    yield machine
+    libvirt_lab.node.power_off(machine.id)
+
+
+@pytest.fixture
+def hypervisor_directory(hypervisor, tmp_path_factory):
+    """The directory of a hypervisor that one test may do anything to."""
+    directory = tmp_path_factory.mktemp("data") / "hypervisor"
+    copy_probe_results(hypervisor, directory)
+    yield directory
+    private_daemon.stop(directory)
+
+
+@pytest.fixture(scope="session")
+def hypervisor_pair(hypervisor, tmp_path_factory):
+    """Two hypervisors between which machines can migrate."""
+    directory = tmp_path_factory.mktemp("pair")
+    for number in (1, 2):
+        copy_probe_results(hypervisor, directory / f"host{number}")
+    with run_hypervisors(directory) as hypervisors:
+        yield hypervisors
+
+
+def copy_probe_results(hypervisor, directory):
+    """Give a new hypervisor what the shared one learned about QEMU and KVM, which takes seconds to probe."""
+    directory.mkdir(parents=True)
+    shutil.copytree(hypervisor.directory / "cache", directory / "cache")
+    shutil.copy(hypervisor.directory / "kvm.json", directory)

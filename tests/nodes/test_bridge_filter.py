@@ -18,7 +18,7 @@ def test_bridge_filter_is_enabled_in_the_kernel(kernel):
         assert [(kernel / name).read_text().strip() for name in bridge_filter.SETTING_NAMES] == ["1", "1"]
 
 
-def test_a_kernel_that_cannot_do_it_is_told_of(tmp_path, kernel, monkeypatch):
+def test_bridge_filter_is_reported_as_unavailable(tmp_path, kernel, monkeypatch):
     monkeypatch.setattr(bridge_filter.shutil, "which", lambda *_, **__: None)
     assert not bridge_filter.enable_bridge_filter(tmp_path / "nothing")
     (kernel / bridge_filter.SETTING_NAMES[1]).unlink()

@@ -34,20 +34,20 @@ def fall_silent(circuit, silence):
             circuit.run(silence, 0.01)
 
 
-def test_a_call_gives_what_the_work_gives(circuit):
+def test_call_returns_result_or_raises_error(circuit):
     assert circuit.run(lambda: 42, 1) == 42
     with pytest.raises(Refused):
         circuit.run(raise_refused, 1)
 
 
-def test_silence_ends_at_the_deadline(circuit, silence):
+def test_silent_call_ends_at_deadline(circuit, silence):
     with pytest.raises(Unreachable) as raised:
         circuit.run(silence, 0.01)
     assert "node" not in str(raised.value)
     assert "node" in raised.value.detail
 
 
-def test_repeated_silence_opens_the_circuit(circuit, silence):
+def test_repeated_silence_opens_circuit(circuit, silence):
     fall_silent(circuit, silence)
     ran = []
     with pytest.raises(Unreachable):
@@ -55,20 +55,20 @@ def test_repeated_silence_opens_the_circuit(circuit, silence):
     assert not ran
 
 
-def test_a_probe_gets_through_and_closes_it(circuit, silence):
+def test_successful_probe_closes_circuit(circuit, silence):
     fall_silent(circuit, silence)
     assert circuit.run(lambda: 1, 1, probe=True) == 1
     assert circuit.run(lambda: 2, 1) == 2
 
 
-def test_after_a_pause_one_call_is_let_through(circuit, silence, monkeypatch):
+def test_open_circuit_lets_one_call_through_after_pause(circuit, silence, monkeypatch):
     monkeypatch.setattr(circuits, "CIRCUIT_RETRY_SECONDS", 0)
     fall_silent(circuit, silence)
     assert circuit.run(lambda: 1, 1) == 1
     assert not circuit.open
 
 
-def test_a_refusal_is_not_silence(circuit, silence):
+def test_refusal_does_not_open_circuit(circuit, silence):
     for _ in range(2 * FAILURE_THRESHOLD):
         with pytest.raises(Unreachable):
             circuit.run(silence, 0.01)
@@ -77,7 +77,7 @@ def test_a_refusal_is_not_silence(circuit, silence):
     assert not circuit.open
 
 
-def test_work_that_moves_may_take_longer(circuit):
+def test_call_with_recent_activity_outlives_deadline(circuit):
     asked, end = [], threading.Event()
 
     def heard():
@@ -89,7 +89,7 @@ def test_work_that_moves_may_take_longer(circuit):
     assert circuit.run(end.wait, 0.01, last_activity=heard)
 
 
-def test_calls_that_never_end_do_not_pile_up(circuit, silence, monkeypatch):
+def test_calls_in_flight_are_limited(circuit, silence, monkeypatch):
     monkeypatch.setattr(circuits, "MAX_CALLS_IN_FLIGHT", 2)
     circuit.reset()
     for _ in range(2):
@@ -100,7 +100,7 @@ def test_calls_that_never_end_do_not_pile_up(circuit, silence, monkeypatch):
     assert "2 calls" in raised.value.detail
 
 
-def test_a_child_of_a_fork_starts_anew(circuit, silence):
+def test_forked_child_starts_with_closed_circuit(circuit, silence):
     fall_silent(circuit, silence)
     child = os.fork()
     if not child:

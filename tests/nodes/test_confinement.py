@@ -20,8 +20,8 @@ NOBODY = QemuUser("nobody", 65534, 65534)
 MiB = 1024**2
 
 
-def test_a_directory_that_qemu_cannot_search_is_covered(tmp_path):
-    """Only the storage stays visible; what everybody can reach needs no cover."""
+def test_directory_closed_to_qemu_is_covered(tmp_path):
+    """Only the storage stays visible; directories that everybody can search need no cover."""
     tmp_path.chmod(0o755)
     closed, disks = tmp_path / "data", tmp_path / "data" / "hypervisor"
     disks.mkdir(parents=True)
@@ -31,7 +31,7 @@ def test_a_directory_that_qemu_cannot_search_is_covered(tmp_path):
     assert confinement.directories_to_cover([disks], confinement.ROOT_USER) == {}
 
 
-def test_pools_elsewhere_stay_visible(tmp_path):
+def test_pools_outside_hypervisor_directory_stay_visible(tmp_path):
     """Existing installations have theirs in the data directory, beside the hypervisor's."""
     directory, old = tmp_path / "hypervisor", tmp_path / "disks"
     (directory / "etc/storage").mkdir(parents=True)
@@ -43,30 +43,30 @@ def test_pools_elsewhere_stay_visible(tmp_path):
     assert confinement.storage_paths(directory) == [directory, old]
 
 
-def test_levels_begin_with_the_strictest_and_end_with_root(monkeypatch):
+def test_confinement_levels_go_from_strictest_to_root(monkeypatch):
     monkeypatch.setattr(confinement, "ensure_user", lambda: NOBODY)
     monkeypatch.setattr(confinement, "security_module", lambda: "apparmor")
-    found = confinement.list_levels()
-    assert found[0] == Level(NOBODY, True, "")
-    assert found[-1] == Level(confinement.ROOT_USER, False, "none")
-    assert "security_driver" not in found[0].settings()
-    assert 'namespaces = ["mount"]' in found[0].settings()
+    levels = confinement.list_levels()
+    assert levels[0] == Level(NOBODY, True, "")
+    assert levels[-1] == Level(confinement.ROOT_USER, False, "none")
+    assert "security_driver" not in levels[0].settings()
+    assert 'namespaces = ["mount"]' in levels[0].settings()
     monkeypatch.setattr(confinement, "security_module", lambda: "")
     assert {level.security_driver for level in confinement.list_levels()} == {"none"}
 
 
-def test_what_was_found_holds_for_one_boot(tmp_path, monkeypatch):
-    found = Confinement("libvirt-qemu", True, "none")
+def test_saved_confinement_is_valid_for_one_boot(tmp_path, monkeypatch):
+    saved = Confinement("libvirt-qemu", True, "none")
     assert confinement.find_saved_confinement(tmp_path) is None
-    confinement.save_confinement(tmp_path, found)
-    assert confinement.find_saved_confinement(tmp_path) == found
+    confinement.save_confinement(tmp_path, saved)
+    assert confinement.find_saved_confinement(tmp_path) == saved
     monkeypatch.setattr(confinement.kvm, "read_boot_id", lambda: "another")
     assert confinement.find_saved_confinement(tmp_path) is None
 
 
 @pytest.fixture
-def installed(tmp_path):
-    """The directory of a hypervisor with a pool, as it should be."""
+def confined_directory(tmp_path):
+    """The directory of a hypervisor with a pool and complete confinement."""
     pool = tmp_path / "disks"
     (tmp_path / "etc/storage").mkdir(parents=True)
     (tmp_path / "etc/storage/disks.xml").write_text(xml.pool("disks", str(pool)))
@@ -77,67 +77,61 @@ def installed(tmp_path):
     return tmp_path
 
 
-def test_the_doctor_says_which_of_the_three_hold(installed, monkeypatch):
-    assert doctor_hypervisor.inspect_hypervisor(installed) == (
+def test_doctor_reports_confinement(confined_directory, monkeypatch):
+    assert doctor_hypervisor.inspect_hypervisor(confined_directory) == (
         ["QEMU runs as libvirt-qemu", "each machine has a mount namespace", "confined by apparmor"],
         [],
     )
-    confinement.save_confinement(installed, Confinement("root", False, "none"))
-    holds, [wrong] = doctor_hypervisor.inspect_hypervisor(installed)
+    confinement.save_confinement(confined_directory, Confinement("root", False, "none"))
+    holds, [wrong] = doctor_hypervisor.inspect_hypervisor(confined_directory)
     assert "runs as root" in wrong
     assert [text.partition(" (")[0] for text in holds] == ["no mount namespaces", "no security driver"]
-    (installed / confinement.CONFINEMENT_FILE).unlink()
-    assert "panel setup" in doctor_hypervisor.inspect_hypervisor(installed)[0][0]
+    (confined_directory / confinement.CONFINEMENT_FILE).unlink()
+    assert "panel setup" in doctor_hypervisor.inspect_hypervisor(confined_directory)[0][0]
 
 
-def test_the_doctor_finds_storage_that_others_can_read(installed):
-    (installed / "disks").chmod(0o755)
-    (installed / "disks/disk").chmod(0o644)
-    os.chown(installed / "disks/disk", 1234, 1234)
-    _, wrong = doctor_hypervisor.inspect_hypervisor(installed)
+def test_doctor_finds_storage_readable_by_others(confined_directory):
+    (confined_directory / "disks").chmod(0o755)
+    (confined_directory / "disks/disk").chmod(0o644)
+    os.chown(confined_directory / "disks/disk", 1234, 1234)
+    _, wrong = doctor_hypervisor.inspect_hypervisor(confined_directory)
     assert [sentence.partition(". Run ")[2] for sentence in wrong] == ["chmod 600 on them.", "chown root:root on them."]
-    installed.chmod(0o755)
-    assert f"chmod 711 {installed}" in doctor_hypervisor.inspect_hypervisor(installed)[1][0]
-
-
-@pytest.fixture
-def own_hypervisor(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("data") / "hypervisor"
-    directory.mkdir()
-    yield directory
-    private_daemon.stop(directory)
+    confined_directory.chmod(0o755)
+    assert f"chmod 711 {confined_directory}" in doctor_hypervisor.inspect_hypervisor(confined_directory)[1][0]
 
 
 @pytest.mark.guest
-def test_qemu_is_an_unprivileged_user_that_sees_its_disks_and_not_the_panel(own_hypervisor):
+def test_qemu_runs_unprivileged_and_cannot_read_panel_files(hypervisor_directory):
     """The panel's files lie beside the hypervisor's, in a directory that only its owner can search."""
-    own_hypervisor.parent.chmod(0o700)
-    (own_hypervisor.parent / "panel.db").write_text("secret")
-    node = LibvirtNode(
-        NodeSpec("node", "node", "libvirt", private_daemon.start(own_hypervisor, claim_network())), own_hypervisor
-    )
-    node.prepare_pool("pool", str(own_hypervisor / "disks"))
+    hypervisor_directory.parent.chmod(0o700)
+    (hypervisor_directory.parent / "panel.db").write_text("secret")
+    uri = private_daemon.start(hypervisor_directory, claim_network())
+    node = LibvirtNode(NodeSpec("node", "node", "libvirt", uri), hypervisor_directory)
+    node.prepare_pool("pool", str(hypervisor_directory / "disks"))
     machine = Machine(str(uuid.uuid4()), "m", 1, 64, (Disk("pool", "d", MiB),))
     node.create_disk(machine.disks[0])
     node.define(machine)
     node.start(machine.id)
-    guest = (own_hypervisor / "run/qemu/m.pid").read_text()
-    user, disk = confinement.find_user(), own_hypervisor / "disks" / "d"
+    guest = (hypervisor_directory / "run/qemu/m.pid").read_text()
+    user, disk = confinement.find_user(), hypervisor_directory / "disks" / "d"
     assert os.stat(f"/proc/{guest}").st_uid == user.uid != 0
     assert os.readlink(f"/proc/{guest}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
-    found = confinement.find_saved_confinement(own_hypervisor)
-    assert (found.user, found.namespaces) == (pwd.getpwuid(user.uid).pw_name, True)
-    as_the_guest = ["nsenter", "--target", guest, "--mount", "setpriv", f"--reuid={user.uid}", f"--regid={user.gid}"]
-    reads = lambda path: subprocess.run([*as_the_guest, "--clear-groups", "head", "-c1", path]).returncode == 0  # noqa: E731
-    assert reads(str(disk))
-    assert not reads(str(own_hypervisor.parent / "panel.db"))
+    saved = confinement.find_saved_confinement(hypervisor_directory)
+    assert (saved.user, saved.namespaces) == (pwd.getpwuid(user.uid).pw_name, True)
+    as_qemu = ["nsenter", "--target", guest, "--mount", "setpriv", f"--reuid={user.uid}", f"--regid={user.gid}"]
+
+    def can_read(path):
+        return subprocess.run([*as_qemu, "--clear-groups", "head", "-c1", path]).returncode == 0
+
+    assert can_read(disk)
+    assert not can_read(hypervisor_directory.parent / "panel.db")
     assert (disk.stat().st_uid, disk.stat().st_mode & 0o777) == (user.uid, 0o600)
-    assert doctor_hypervisor.inspect_hypervisor(own_hypervisor)[1] == []
+    assert doctor_hypervisor.inspect_hypervisor(hypervisor_directory)[1] == []
     with (
         pytest.raises(libvirt.libvirtError),
         node.connections.borrow() as connection,
     ):  # what is covered takes no storage
-        connection.storagePoolDefineXML(xml.pool("beside", str(own_hypervisor.parent / "x"))).create(
+        connection.storagePoolDefineXML(xml.pool("beside", str(hypervisor_directory.parent / "x"))).create(
             libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD
         )
     node.power_off(machine.id)
@@ -146,34 +140,33 @@ def test_qemu_is_an_unprivileged_user_that_sees_its_disks_and_not_the_panel(own_
 
 
 @pytest.mark.guest
-def test_machines_of_an_installation_of_before_go_on_and_are_found_again(own_hypervisor):
-    """Its pool lies in the data directory, its daemon knew no confinement, its guest ran as root."""
+def test_machine_of_unconfined_installation_keeps_running_after_upgrade(hypervisor_directory):
+    """Its pool is in the data directory, its daemon had no confinement, its guest ran as root."""
     old = Level(confinement.ROOT_USER, False, "none")
     network = claim_network()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(confinement, "list_levels", lambda: [old])
-        node = LibvirtNode(
-            NodeSpec("node", "node", "libvirt", private_daemon.start(own_hypervisor, network)), own_hypervisor
-        )
-        node.prepare_pool("pool", str(own_hypervisor.parent / "disks"))
+        uri = private_daemon.start(hypervisor_directory, network)
+        node = LibvirtNode(NodeSpec("node", "node", "libvirt", uri), hypervisor_directory)
+        node.prepare_pool("pool", str(hypervisor_directory.parent / "disks"))
         machine = Machine(str(uuid.uuid4()), "m", 1, 64, (Disk("pool", "d", MiB),))
         node.create_disk(machine.disks[0])
         node.define(machine)
         node.start(machine.id)
-    (own_hypervisor / confinement.CONFINEMENT_FILE).unlink()
-    guest = (own_hypervisor / "run/qemu/m.pid").read_text()
-    own_hypervisor.parent.chmod(0o700)
-    private_daemon.start(own_hypervisor, network)
+    (hypervisor_directory / confinement.CONFINEMENT_FILE).unlink()
+    guest = (hypervisor_directory / "run/qemu/m.pid").read_text()
+    hypervisor_directory.parent.chmod(0o700)
+    private_daemon.start(hypervisor_directory, network)
     assert node.power(machine.id) is Power.on
-    assert (own_hypervisor / "run/qemu/m.pid").read_text() == guest
+    assert (hypervisor_directory / "run/qemu/m.pid").read_text() == guest
     node.power_off(machine.id)
     node.start(machine.id)
-    guest = (own_hypervisor / "run/qemu/m.pid").read_text()
+    guest = (hypervisor_directory / "run/qemu/m.pid").read_text()
     assert os.stat(f"/proc/{guest}").st_uid == confinement.find_user().uid
     node.close()
 
 
-def test_the_data_directory_is_closed_also_where_disks_lie_in_it(tmp_path):
+def test_data_directory_is_closed_with_disks_inside(tmp_path):
     """Issue 12, 7: the panel's own files in 0700 directories; the hypervisor's folders keep their modes."""
     (tmp_path / "hypervisor").mkdir()
     (tmp_path / "hypervisor").chmod(0o711)  # not by `mkdir`: an earlier test may have set another umask

@@ -15,14 +15,14 @@ from worker.nodes.base import Machine, NodeSpec, Refused
 SPEC = NodeSpec("node", "node", "simulated", "simulated://?cores=4")
 
 
-def test_everybody_gets_the_same_object(tmp_path):
+def test_connect_returns_same_object_to_all_threads(tmp_path):
     with ThreadPoolExecutor(8) as threads:
         nodes = list(threads.map(lambda _: connect(SPEC, tmp_path), range(16)))
     assert len(set(map(id, nodes))) == 1
     assert connect(replace(SPEC, id="another"), tmp_path) is not nodes[0]
 
 
-def test_a_changed_address_is_another_object(tmp_path, monkeypatch):
+def test_changed_uri_connects_new_object(tmp_path, monkeypatch):
     old, closed = connect(SPEC, tmp_path), []
     monkeypatch.setattr(old, "close", lambda: closed.append(True))
     new = connect(replace(SPEC, uri="simulated://?cores=8"), tmp_path)
@@ -31,14 +31,14 @@ def test_a_changed_address_is_another_object(tmp_path, monkeypatch):
     assert connect(replace(SPEC, uri="simulated://?cores=8"), tmp_path) is new
 
 
-def test_an_unusable_address_leaves_the_old_object(tmp_path):
+def test_invalid_uri_keeps_existing_object(tmp_path):
     old = connect(SPEC, tmp_path)
     with pytest.raises(Refused):
         connect(replace(SPEC, uri="simulated://?cores=none"), tmp_path)
     assert connect(SPEC, tmp_path) is old
 
 
-def test_an_unknown_driver_is_refused(tmp_path):
+def test_unknown_driver_is_refused(tmp_path):
     with pytest.raises(Refused) as refused:
         connect(replace(SPEC, driver="zen"), tmp_path)
     assert "zen" in str(refused.value)
@@ -59,13 +59,13 @@ except Refused as refused:
 """
 
 
-def test_a_panel_of_simulated_nodes_does_without_libvirt(tmp_path):
+def test_simulated_nodes_work_without_libvirt(tmp_path):
     command = [sys.executable, "-c", WITHOUT_LIBVIRT, str(tmp_path)]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert "libvirt-python" in said
 
 
-def test_a_child_of_a_fork_shares_nothing(tmp_path):
+def test_forked_child_shares_no_connection(tmp_path):
     node = connect(SPEC, tmp_path)
     stop = threading.Event()
 

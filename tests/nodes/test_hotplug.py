@@ -2,70 +2,54 @@
 
 import pytest
 
-from tests.nodes.test_contract import (  # noqa: F401  (fixtures)
-    POOL,
-    MiB,
-    agent_answers,
-    assert_same_power,
-    blank,
-    booted,
-    disk_sizes,
-    guest,
-    lab,
-    libvirt_lab,
-    new_disk,
-    new_machine,
-    node,
-    simulated_lab,
-    wait_until,
-)
+from tests.nodes.driver_lab import POOL, MiB, disk_sizes, get_agreed_power, wait_for_agent, wait_until
 from worker.nodes.base import Disk, GiB, NotOnNode, Power
 
 
-def sectors(node, machine, letter):
-    done = node.agent_run(machine.id, ["cat", f"/sys/class/block/vd{letter}/size"])
-    return int(done.output) if done.exit_code == 0 else None
+def read_sectors(node, machine, letter):
+    result = node.agent_run(machine.id, ["cat", f"/sys/class/block/vd{letter}/size"])
+    return int(result.output) if result.exit_code == 0 else None
 
 
-def test_a_running_guest_gets_disks_and_lets_them_go(lab, node, guest, new_disk):
-    disks = new_disk(), new_disk(32 * MiB)
+def test_running_guest_sees_disks_come_and_go(lab, node, guest, new_disk):
+    """Those that are attached, while the guest runs or is off, are there after its next boot."""
+    disks = new_disk(), new_disk(32 * MiB), new_disk(16 * MiB)
     for _ in range(2):
         node.attach_disk(guest.id, disks[0])
-    wait_until(lambda: sectors(node, guest, "b") == 64 * MiB // 512)
+    wait_until(lambda: read_sectors(node, guest, "b") == 64 * MiB // 512)
     node.attach_disk(guest.id, disks[1])
-    wait_until(lambda: sectors(node, guest, "c") == 32 * MiB // 512)
+    wait_until(lambda: read_sectors(node, guest, "c") == 32 * MiB // 512)
     for _ in range(2):
-        lab.reach().detach_disk(guest.id, POOL, disks[1].name)
-        assert sectors(node, guest, "c") is None
+        lab.open_node().detach_disk(guest.id, POOL, disks[1].name)
+        assert read_sectors(node, guest, "c") is None
     node.power_off(guest.id)
+    node.attach_disk(guest.id, disks[2])
     node.start(guest.id)
-    wait_until(lambda: agent_answers(node, guest.id))
-    assert sectors(node, guest, "b") == 64 * MiB // 512
-    node.detach_disk(guest.id, POOL, disks[0].name)
-    assert sectors(node, guest, "b") is None
+    wait_for_agent(node, guest.id)
+    assert read_sectors(node, guest, "b") == 64 * MiB // 512
+    assert read_sectors(node, guest, "c") == 16 * MiB // 512
+    for letter, disk in (("b", disks[0]), ("c", disks[2])):
+        node.detach_disk(guest.id, POOL, disk.name)
+        assert read_sectors(node, guest, letter) is None
     assert {disk.name for disk in disks} <= disk_sizes(node).keys()
 
 
-def test_a_machine_that_is_off_has_them_at_its_next_start(node, guest, new_disk):
-    disk = new_disk()
-    node.power_off(guest.id)
-    node.attach_disk(guest.id, disk)
-    node.start(guest.id)
-    wait_until(lambda: agent_answers(node, guest.id))
-    assert sectors(node, guest, "b") == 64 * MiB // 512
-    node.power_off(guest.id)
-    node.detach_disk(guest.id, POOL, disk.name)
-    node.start(guest.id)
-    wait_until(lambda: agent_answers(node, guest.id))
-    assert sectors(node, guest, "b") is None
+def test_disk_detached_while_machine_is_off_stays_detached(node, new_machine, new_disk):
+    """A machine does not start without one of its disks, so one that starts no longer has this one."""
+    machine, disk = new_machine(), new_disk()
+    node.attach_disk(machine.id, disk)
+    node.detach_disk(machine.id, POOL, disk.name)
+    node.delete_disk(POOL, disk.name)
+    node.start(machine.id)
+    assert get_agreed_power(node, machine.id) == Power.on
 
 
-def test_what_is_not_there_cannot_be_attached(node, new_machine):
+def test_missing_disk_or_machine_cannot_be_attached(node, new_machine):
     machine = new_machine()
-    nobody, [disk] = "00000000-0000-4000-8000-000000000000", machine.disks
-    for machine_id, name in ((machine.id, "never-made"), (nobody, disk.name)):
+    unknown_id, [disk] = "00000000-0000-4000-8000-000000000000", machine.disks
+    for machine_id, name in ((machine.id, "never-made"), (unknown_id, disk.name)):
         with pytest.raises(NotOnNode):
             node.attach_disk(machine_id, Disk(POOL, name, GiB))
         with pytest.raises(NotOnNode):
             node.detach_disk(machine_id, POOL, name)
-    assert assert_same_power(node, machine.id) == Power.off
+    assert get_agreed_power(node, machine.id) == Power.off

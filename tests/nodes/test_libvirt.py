@@ -37,25 +37,25 @@ def describe_domain(kvm=False, limits=True, guarded=True, **facts):
 # --- what libvirt is told
 
 
-def test_a_screen_has_a_password_or_is_not_there():
+def test_vnc_requires_password():
     assert describe_domain().find("devices/graphics").get("passwd") == "sesame"
     assert describe_domain(vnc_password="").find("devices/graphics") is None
     assert describe_domain(vnc=False).find("devices/graphics") is None
 
 
-def test_a_screen_listens_where_the_node_says():
+def test_vnc_listen_address_is_left_to_node():
     screen = describe_domain().find("devices/graphics")
     assert screen.get("listen") is None
     assert screen.find("listen") is None
 
 
-def test_names_are_data():
+def test_names_are_escaped():
     name = """a<b>&'c'"d" ]]>"""
     assert describe_domain(name=name).findtext("name") == name
     assert etree.fromstring(xml.qcow2(name, 1, name)).findtext("backingStore/path") == name
 
 
-def test_drives_wait_for_media_and_the_seed_is_never_booted():
+def test_drives_are_empty_without_media_and_seed_is_not_bootable():
     found = describe_domain(media={"seed": SEED, "primary": ISO}, boot=("cdrom", "disk", "network"))
     drives = {d.find("target").get("dev"): d for d in found.iterfind("devices/disk[@device='cdrom']")}
     media = {dev: drive.find("source").get("file") for dev, drive in drives.items() if drive.find("source") is not None}
@@ -66,7 +66,7 @@ def test_drives_wait_for_media_and_the_seed_is_never_booted():
     assert found.find("os/boot") is None
 
 
-def test_new_machines_are_q35_with_ports_for_what_comes_later():
+def test_new_machine_is_q35_with_spare_ports():
     """Acceptance E, guest XML: q35, root ports, optical drives on virtio-scsi, USB tablet, I/O thread, timers."""
     found = describe_domain()
     assert found.find("os/type").get("machine") == "q35"
@@ -102,7 +102,7 @@ def buses(found):
         ("microvm", False, "q35", ["scsi", "scsi", "scsi"]),
     ],
 )
-def test_an_existing_machine_keeps_its_type(existing, secure_boot, expected, drives):
+def test_existing_machine_keeps_machine_type(existing, secure_boot, expected, drives):
     """Issue 12, 2: existing machines keep theirs. With secure boot only q35 will do."""
     description = xml.domain(replace(MACHINE, secure_boot=secure_boot), PATHS, False, True, True, existing=existing)
     found = etree.fromstring(description)
@@ -141,7 +141,7 @@ class OffDomain:
         self.description = description
 
 
-def test_a_disk_without_direct_io_uses_the_page_cache(monkeypatch):
+def test_disk_without_direct_io_uses_page_cache(monkeypatch):
     monkeypatch.setattr(nic_devices, "list_macs", lambda domain: set())
     domain = OffDomain()
     machines.start(domain, MACHINE.id)
@@ -152,7 +152,7 @@ def test_a_disk_without_direct_io_uses_the_page_cache(monkeypatch):
     assert etree.fromstring(domain.description).find("driver").get("cache") == "writeback"
 
 
-def test_speed_limits_are_the_guests_and_only_where_the_node_can():
+def test_speed_limits_are_seen_from_guest_and_need_node_support():
     limits = describe_domain().find("devices/interface/bandwidth")
     assert limits.find("inbound").get("average") == str(100 * 1000 // 8)
     assert limits.find("outbound").get("average") == str(8 * 1000 // 8)
@@ -163,7 +163,7 @@ def test_speed_limits_are_the_guests_and_only_where_the_node_can():
     )
 
 
-def test_a_card_is_bound_to_its_addresses():
+def test_nic_filter_is_bound_to_addresses():
     def bound(**facts):
         reference = etree.fromstring(firewall.build_filter(replace(NIC, **facts))).find("filterref")
         assert reference.get("filter") == filters.GUARD_NAME
@@ -182,18 +182,18 @@ def test_a_card_is_bound_to_its_addresses():
     assert describe_domain(guarded=False).find("devices/interface/filterref") is None
 
 
-def test_kvm_is_used_where_it_was_seen_to_work():
+def test_kvm_is_used_where_it_works():
     fast, slow = describe_domain(kvm=True), describe_domain()
     assert (fast.get("type"), fast.find("cpu").get("mode")) == ("kvm", "host-passthrough")
     assert (slow.get("type"), slow.find("cpu").get("mode")) == ("qemu", "maximum")
 
 
-def test_many_disks_have_names_of_their_own():
+def test_disk_names_are_unique():
     names = [xml.disk_name(number) for number in (0, 25, 26, 51, 52, 701, 702)]
     assert names == ["vda", "vdz", "vdaa", "vdaz", "vdba", "vdzz", "vdaaa"]
 
 
-def test_ssh_is_never_asked_on_a_terminal():
+def test_ssh_connection_never_prompts():
     assert with_batch_mode("qemu+ssh://root@node/system") == "qemu+ssh://root@node/system?no_tty=1"
     assert with_batch_mode("qemu+ssh://node/system?keyfile=k") == "qemu+ssh://node/system?keyfile=k&no_tty=1"
     assert with_batch_mode("qemu+tls://node/system") == "qemu+tls://node/system"
@@ -227,14 +227,14 @@ def libvirt_error(code, domain=libvirt.VIR_FROM_QEMU, text="something in libvirt
         (libvirt_error(libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC), Refused),
     ],
 )
-def test_a_refusal_says_what_it_is(error, expected):
+def test_libvirt_error_is_translated(error, expected):
     found = to_node_error(error, "start the machine", lost=False)
     assert type(found) is expected
     assert str(error) in found.detail
     assert str(error) not in str(found)
 
 
-def test_nothing_is_believed_when_the_line_is_lost():
+def test_error_on_lost_connection_is_unreachable():
     found = to_node_error(libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), "start the machine", lost=True)
     assert type(found) is Unreachable
 
@@ -248,34 +248,34 @@ def program(path: Path, script: str) -> str:
     return str(path)
 
 
-def test_without_a_device_there_is_no_kvm(tmp_path):
+def test_kvm_probe_fails_without_device(tmp_path):
     assert not kvm.probe(device=tmp_path / "kvm").works
 
 
-def test_a_guest_that_stands_still_is_no_kvm(tmp_path):
+def test_kvm_probe_fails_when_guest_hangs(tmp_path):
     found = kvm.probe(device="/dev/null", qemu=program(tmp_path / "qemu", "exec sleep 60"), deadline=0.2)
     assert not found.works
     assert "stood still" in found.sentence
 
 
-def test_a_qemu_that_fails_is_no_kvm(tmp_path):
+def test_kvm_probe_fails_when_qemu_fails(tmp_path):
     qemu = program(tmp_path / "qemu", "echo 'qemu: failed to set MSR' >&2; exit 1")
     found = kvm.probe(device="/dev/null", qemu=qemu)
     assert not found.works
     assert "failed to set MSR" in found.sentence
 
 
-def test_a_qemu_that_merely_ends_is_no_kvm(tmp_path):
+def test_kvm_probe_fails_when_qemu_exits_early(tmp_path):
     assert not kvm.probe(device="/dev/null", qemu=program(tmp_path / "qemu", "exit 0")).works
 
 
 @pytest.mark.guest
-def test_the_probe_guest_speaks_where_guests_run():
+def test_kvm_probe_guest_runs_under_emulation():
     """Under QEMU's own emulation, which works everywhere."""
     assert kvm.probe(device="/dev/null", accelerator="tcg", cpu="max", deadline=60).works
 
 
-def test_a_verdict_is_kept_for_one_boot(tmp_path, monkeypatch):
+def test_kvm_verdict_is_valid_for_one_boot(tmp_path, monkeypatch):
     asked = []
 
     def probe():

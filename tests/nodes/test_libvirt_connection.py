@@ -1,4 +1,4 @@
-"""The line to a node: it goes silent, it comes back, and a child of a fork has one of its own."""
+"""The connection to a node: it goes silent, it comes back, and a forked child opens its own."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ MiB = 1024**2
 
 
 class CuttableProxy:
-    """Carries a TCP port of this machine to a libvirt socket, until it is cut: then nothing moves, and nothing ends."""
+    """Forwards a TCP port of this machine to a libvirt socket, until it is cut: then nothing moves and nothing ends."""
 
     def __init__(self, path: str):
         self.path, self.whole, self.ended, self.ends = path, threading.Event(), False, []
@@ -59,9 +59,9 @@ class CuttableProxy:
 
 @pytest.fixture
 def cuttable_proxy(hypervisor):
-    wire = CuttableProxy(str(hypervisor.directory / "run" / "libvirt-sock"))
-    yield wire
-    wire.end()
+    proxy = CuttableProxy(str(hypervisor.directory / "run" / "libvirt-sock"))
+    yield proxy
+    proxy.end()
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def node(hypervisor, cuttable_proxy, tmp_path):
 
 @pytest.fixture
 def machine(node):
-    """One that can run, without a guest in it."""
+    """A machine that can run, without a guest in it."""
     machine = Machine(str(uuid.uuid4()), "line", 1, 64, (Disk("line", "blank", 64 * MiB),))
     node.create_disk(machine.disks[0])
     node.define(machine)
@@ -89,7 +89,7 @@ def machine(node):
     node.delete(machine.id)
 
 
-def test_a_silent_node_costs_little_and_then_nothing(node, cuttable_proxy, short_timeouts, monkeypatch):
+def test_silent_node_opens_circuit(node, cuttable_proxy, short_timeouts, monkeypatch):
     cuttable_proxy.whole.clear()
     for _ in range(FAILURE_THRESHOLD):
         with pytest.raises(Unreachable):
@@ -106,7 +106,7 @@ def test_a_silent_node_costs_little_and_then_nothing(node, cuttable_proxy, short
     node.machines()
 
 
-def test_a_watcher_learns_that_the_node_is_lost(node, cuttable_proxy, short_timeouts):
+def test_event_watcher_notices_lost_node(node, cuttable_proxy, short_timeouts):
     lost = queue.SimpleQueue()
 
     def watch():
@@ -123,7 +123,7 @@ def test_a_watcher_learns_that_the_node_is_lost(node, cuttable_proxy, short_time
     node.ping()
 
 
-def test_nobody_listens_there(tmp_path):
+def test_refused_connection_is_unreachable(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
     node = LibvirtNode(NodeSpec("node", "node", "libvirt", f"qemu+tcp://127.0.0.1:{port}/system"), tmp_path)
@@ -132,37 +132,37 @@ def test_nobody_listens_there(tmp_path):
     assert str(port) not in str(raised.value)
 
 
-def test_a_child_of_a_fork_has_its_own_line(node, machine):
-    heard, stop = queue.SimpleQueue(), threading.Event()
-    watcher = threading.Thread(target=node.watch_events, args=(lambda *event: heard.put(event), stop.is_set))
+def test_forked_child_opens_own_connection(node, machine):
+    received, stop = queue.SimpleQueue(), threading.Event()
+    watcher = threading.Thread(target=node.watch_events, args=(lambda *event: received.put(event), stop.is_set))
     watcher.start()
-    while heard.empty():
+    while received.empty():
         node.start(machine.id)
         node.power_off(machine.id)
-    time.sleep(0.5)  # all threads are out of libvirt
-    while not heard.empty():
-        heard.get()
+    time.sleep(0.5)  # all threads have left libvirt
+    while not received.empty():
+        received.get()
     child = os.fork()
     if not child:
-        os._exit(in_the_child(node, machine))
+        os._exit(run_child(node, machine))
     assert os.waitpid(child, 0)[1] == 0
-    assert [seen.power for seen in node.machines() if seen.id == machine.id] == [Power.on]
+    assert [status.power for status in node.machines() if status.id == machine.id] == [Power.on]
     node.power_off(machine.id)
-    while heard.get(timeout=30) != (machine.id, Power.off):
+    while received.get(timeout=30) != (machine.id, Power.off):
         pass
     stop.set()
     watcher.join()
 
 
-def in_the_child(node, machine) -> int:
-    """0 when it can do everything but watch. As any caller it asks once more where a call was lost on the way."""
+def run_child(node, machine) -> int:
+    """Return 0 when the child can do everything but watch events. Like any caller it repeats a call that was lost."""
     try:
         retry_call(lambda: node.start(machine.id))
         node.close()
         retry_call(node.ping)
         node.watch_events(lambda *event: None, lambda: True)
     except Refused:
-        return 0 if any(seen.id == machine.id for seen in node.machines()) else 2
+        return 0 if any(status.id == machine.id for status in node.machines()) else 2
     except BaseException:
         traceback.print_exc()
         return 3

@@ -1,4 +1,4 @@
-"""A guest uses its own addresses and no others: the filter frame by frame, and a real guest that tries."""
+"""A guest uses its own addresses and no others: the filter frame by frame, and a real guest that tries others."""
 
 import contextlib
 import fcntl
@@ -15,9 +15,10 @@ import pytest
 from lxml import etree
 from lxml.builder import E
 
+from tests.nodes.driver_lab import find_status
 from tests.nodes.frames import ICMPV6, RARP, UDP, VLAN, Listener, arp, ethernet, icmpv6, ipv4, ipv6, udp
-from worker.nodes.base import Nic
-from worker.nodes.libvirt import filters, firewall, neighbours
+from worker.nodes.base import Machine, Nic
+from worker.nodes.libvirt import LibvirtNode, filters, firewall, neighbours
 
 pytestmark = pytest.mark.guest
 
@@ -79,7 +80,7 @@ class Port:
     bridge: str
 
     @contextlib.contextmanager
-    def guarded(self):
+    def apply_filter(self):
         owner = E.owner(E.name("test"), E.uuid(str(uuid.uuid4())))
         nic = Nic(OWN, "public", (OWN4, OWN4_TOO, OWN6), prefixes=("fd01::/64",))
         reference = filters.build_reference(nic)
@@ -90,8 +91,9 @@ class Port:
         bound.delete()
         neighbours.delete_rules([OWN])
 
-    def arrive(self, frames: dict[str, bytes]) -> set[str]:
-        """Which of the frames come through. One that passes is sent last: what has not come before it never will."""
+    def send_frames(self, frames: dict[str, bytes]) -> set[str]:
+        """Send the frames; return the names of those that arrive. One that passes is sent last: what has not arrived
+        before it never will."""
         last = arp(OWN, OWN4) + uuid.uuid4().bytes
         with Listener(self.bridge) as listener:
             for frame in frames.values():
@@ -116,65 +118,94 @@ def port(hypervisor):
     os.close(cable)
 
 
-def test_without_the_filter_all_of_it_passes(port):
+def test_all_frames_pass_without_filter(port):
     frames = {
         name: frame for name, frame in {**PASSES, **DROPPED}.items() if name != "tagged frame"
     }  # arrives untagged
-    assert port.arrive(frames) == set(frames)
+    assert port.send_frames(frames) == set(frames)
 
 
-def test_what_is_the_guests_own_passes(port):
-    with port.guarded():
-        assert port.arrive(PASSES) == set(PASSES)
+def test_frames_from_own_addresses_pass_filter(port):
+    with port.apply_filter():
+        assert port.send_frames(PASSES) == set(PASSES)
 
 
-def test_everything_else_is_dropped(port):
-    with port.guarded():
-        assert port.arrive(DROPPED) == set()
+def test_other_frames_are_dropped_by_filter(port):
+    with port.apply_filter():
+        assert port.send_frames(DROPPED) == set()
 
 
-def test_a_real_guest_cannot_answer_for_a_neighbour(hypervisor, started):
+@dataclass(frozen=True)
+class NetworkGuest:
+    """A running guest, seen from its inside and from the host's end of its NIC."""
+
+    node: LibvirtNode
+    machine: Machine
+    tap: str
+
+    def run_script(self, script: str) -> bool:
+        """Run the script in the guest; return whether it succeeded."""
+        return self.node.agent_run(self.machine.id, ["sh", "-c", script]).exit_code == 0
+
+    def add_addresses(self, *addresses: str):
+        """Add the addresses, to be used at once, without duplicate address detection."""
+        commands = [f"ip addr add {address} dev eth0" for address in addresses]
+        assert self.run_script("; ".join(["echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad", *commands]))
+
+
+@pytest.fixture
+def network_guest(libvirt_lab, disposable_guest):
+    with contextlib.closing(libvirt.open(libvirt_lab.node.spec.uri)) as connection:
+        definition = etree.fromstring(connection.lookupByUUIDString(disposable_guest.id).XMLDesc())
+    return NetworkGuest(libvirt_lab.node, disposable_guest, definition.find("devices/interface/target").get("dev"))
+
+
+def test_guest_cannot_answer_for_a_neighbour(hypervisor, network_guest):
     """Acceptance E, guest XML: neighbour discovery. The guest takes part in an anycast address that is not its own: it
     answers who asks for it, from its own address."""
-    guest, bridge = started, hypervisor.network.bridge
+    guest, bridge = network_guest, hypervisor.network.bridge
     stolen, own = "fd99:7::100", guest.machine.nics[0].addresses[1]
-    subprocess.run(["ip", "-6", "route", "replace", f"{stolen}/128", "dev", bridge], check=True)
-    assert guest.says("echo 1 >/proc/sys/net/ipv6/conf/all/forwarding; ip addr add fd99:7::101/126 dev eth0; sleep 2")
+    run_command("ip", "-6", "route", "replace", f"{stolen}/128", "dev", bridge)
+    assert guest.run_script("echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
+    guest.add_addresses("fd99:7::101/126")
     with Listener(guest.tap) as left, Listener(bridge) as arrived:
         limit = time.monotonic() + 30
         while not (stolen in left.advertised() and own in arrived.advertised()):
             assert time.monotonic() < limit, (left.advertised(), arrived.advertised())
-            subprocess.run(["ip", "-6", "neigh", "flush", "dev", bridge], check=True, capture_output=True)
+            run_command("ip", "-6", "neigh", "flush", "dev", bridge)
             with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as asking:
                 for address in (stolen, own):
                     asking.sendto(b"", (address, 9))
             time.sleep(0.5)
     assert stolen not in arrived.advertised()
-    assert guest.says("echo 0 >/proc/sys/net/ipv6/conf/all/forwarding; ip addr del fd99:7::101/126 dev eth0")
 
 
-def test_the_rules_come_back_from_what_libvirt_keeps(port):
+def run_command(*words):
+    subprocess.run(words, check=True, capture_output=True)
+
+
+def test_neighbour_rules_are_restored_from_libvirt_definitions(port):
     """After a start of the host the packet filter is empty."""
     nic = Nic(OWN, "public", (OWN4, OWN6), prefixes=("fd01::/64",))
     firewall.define_filters(port.connection, [nic])
     neighbours.allow_advertisements([nic])
-    written = rules(OWN)
+    written = list_rules(OWN)
     assert "@th,64,64 0xfd01000000000000 accept" in written
     assert len(written.splitlines()) > 5
     neighbours.delete_rules([OWN])
-    assert rules(OWN) == ""
+    assert list_rules(OWN) == ""
     neighbours.restore_rules(port.connection)
-    assert rules(OWN) == written
+    assert list_rules(OWN) == written
     neighbours.delete_rules([OWN])
     firewall.delete_filters(port.connection, [OWN])
 
 
-def rules(mac):
+def list_rules(mac):
     command = ["nft", "list", "chain", *neighbours.NFT_TABLE.split(), neighbours.chain_name(mac)]
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 
-def test_a_card_of_an_earlier_release_gets_the_present_guard(port):
+def test_nic_filter_of_earlier_release_is_upgraded(port):
     nic = Nic(OWN, "public", (OWN4, OWN6))
     earlier = etree.fromstring(filters.build_guard())
     earlier.set("name", filters.EARLIER_GUARD_NAME)
@@ -193,39 +224,40 @@ def test_a_card_of_an_earlier_release_gets_the_present_guard(port):
     port.connection.nwfilterLookupByName(filters.EARLIER_GUARD_NAME).undefine()
 
 
-def test_counters_are_the_guests(started):
-    """A guest that is sent much and says little received much: libvirt does not count as the host's end does."""
-    guest, mac = started, started.machine.nics[0].mac
+def test_nic_counters_are_seen_from_the_guest(libvirt_lab, disposable_guest):
+    """A guest that is sent much and sends little has received much: libvirt counts from the host's end."""
+    node, guest = libvirt_lab.node, disposable_guest
+    [nic] = guest.nics
 
-    def counted():
-        [seen] = [seen for seen in guest.node.machines() if seen.id == guest.machine.id]
-        return seen.received[mac], seen.sent[mac]
+    def read_counters():
+        status = find_status(node, guest.id)
+        return status.received[nic.mac], status.sent[nic.mac]
 
-    received, sent = counted()
+    received, sent = read_counters()
     limit = time.monotonic() + 60
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as host:
-        while counted()[0] < received + 200_000:
+        while read_counters()[0] < received + 200_000:
             assert time.monotonic() < limit, "the guest was sent more than it counts"
             for _ in range(10):  # not all at once: a guest that is emulated takes its time
-                host.sendto(bytes(1400), (guest.machine.nics[0].addresses[0], 9))
+                host.sendto(bytes(1400), (nic.addresses[0], 9))
             time.sleep(0.05)
-    assert counted()[1] < sent + 100_000
+    assert read_counters()[1] < sent + 100_000
 
 
-def test_a_real_guest_cannot_use_other_addresses(hypervisor, started):
-    """What the guest tries leaves it (its side of the card sees it) and does not reach the network."""
-    network, guest = hypervisor.network, started
+def test_guest_cannot_use_other_addresses(hypervisor, network_guest):
+    """What the guest tries leaves it (its side of the NIC sees it) and does not reach the network."""
+    network, guest = hypervisor.network, network_guest
     gateway4, gateway6 = (address.split("/")[0] for address in (network.gateway4, network.gateway6))
     stolen4, stolen6 = f"{gateway4}99", f"{gateway6}99"
     with Listener(guest.tap) as left, Listener(network.bridge) as arrived:
-        assert guest.says(f"ping -c 1 -W 2 {gateway4}")
-        assert guest.says(f"ping -6 -c 1 -W 2 {gateway6}")
-        assert guest.says("ip addr flush dev eth0")
-        assert guest.says(f"ip addr add {stolen4}/24 dev eth0; ip addr add {stolen6}/64 dev eth0; sleep 3")
-        assert not guest.says(f"ping -c 1 -W 1 {gateway4}")
-        assert not guest.says(f"ping -6 -c 1 -W 1 {gateway6}")
-        guest.says("ip link set eth0 down; ip link set eth0 address 52:54:00:66:66:66; ip link set eth0 up")
-        assert not guest.says(f"ping -c 1 -W 1 {gateway4}")
+        assert guest.run_script(f"ping -c 1 -W 2 {gateway4}")
+        assert guest.run_script(f"ping -6 -c 1 -W 2 {gateway6}")
+        assert guest.run_script("ip addr flush dev eth0")
+        guest.add_addresses(f"{stolen4}/24", f"{stolen6}/64")
+        assert not guest.run_script(f"ping -c 1 -W 1 {gateway4}")
+        assert not guest.run_script(f"ping -6 -c 1 -W 1 {gateway6}")
+        guest.run_script("ip link set eth0 down; ip link set eth0 address 52:54:00:66:66:66; ip link set eth0 up")
+        assert not guest.run_script(f"ping -c 1 -W 1 {gateway4}")
     stolen = {stolen4, stolen6, "52:54:00:66:66:66"}
     assert stolen <= left.senders()
     assert set(guest.machine.nics[0].addresses) <= arrived.senders()

@@ -1,4 +1,4 @@
-"""Machines that were defined by hand: what of them an instance cannot have, and that they come back to the letter."""
+"""Machines that were defined by hand: what is unsupported, and that reverting an import restores their definition."""
 
 import shutil
 import uuid
@@ -48,97 +48,98 @@ def node(hypervisor, folder, tmp_path_factory):
 
 
 @pytest.fixture
-def line(hypervisor):
-    with closing(libvirt.open(hypervisor.uri)) as line:
-        yield line
+def connection(hypervisor):
+    with closing(libvirt.open(hypervisor.uri)) as connection:
+        yield connection
 
 
 @pytest.fixture
-def by_hand(node, folder, line, tiny_image):
-    """Defines such a machine; its disk was put into the pool's folder as a file."""
-    made = []
+def define_by_hand(node, folder, connection, tiny_image):
+    """Return a function that defines such a machine; its disk is a file in the pool's folder."""
+    machine_ids = []
 
     def define(devices=DISK, system="", more="", machine="q35"):
-        made.append(str(uuid.uuid4()))
-        path = folder / f"{made[-1]}.qcow2"
+        machine_ids.append(str(uuid.uuid4()))
+        path = folder / f"{machine_ids[-1]}.qcow2"
         shutil.copy(tiny_image, path)
-        values = {"id": made[-1], "mac": MAC, "system": system, "more": more, "machine": machine}
-        line.defineXML(BY_HAND.format(devices=devices.format(path=path), **values))
-        return made[-1]
+        values = {"id": machine_ids[-1], "mac": MAC, "system": system, "more": more, "machine": machine}
+        connection.defineXML(BY_HAND.format(devices=devices.format(path=path), **values))
+        return machine_ids[-1]
 
     yield define
-    for machine_id in made:
+    for machine_id in machine_ids:
         node.delete(machine_id)
         node.delete_disk(POOL, f"{machine_id}.qcow2")
 
 
 def panel_spec(machine_id):
-    """How the panel would have it."""
+    """Return the machine as the panel would define it."""
     nic, disk = Nic(MAC, "public", ("10.88.0.9",)), Disk(POOL, f"{machine_id}.qcow2", 0)
     return Machine(machine_id, f"h{uuid.uuid4().int % 10**8:08}", 1, 128, (disk,), (nic,), vnc_password="letmein")
 
 
-def kept_definition(line, machine_id):
-    domain = line.lookupByUUIDString(machine_id)
+def read_definition(connection, machine_id):
+    domain = connection.lookupByUUIDString(machine_id)
     return domain.XMLDesc(FLAGS), domain.autostart()
 
 
-def test_what_was_put_into_the_folder_is_found(node, by_hand):
-    found = node.describe_machine(machine_id := by_hand())
-    assert (found.name, found.power, found.memory_mb, found.faults) == ("by-hand", Power.off, 64, ())
-    assert [(disk.name, disk.pool, disk.fault) for disk in found.disks] == [(f"{machine_id}.qcow2", POOL, None)]
-    assert found.nics == (Nic(MAC, "public"),)
+def test_machine_with_disk_in_pool_folder_is_described(node, define_by_hand):
+    description = node.describe_machine(machine_id := define_by_hand())
+    assert (description.name, description.power, description.memory_mb) == ("by-hand", Power.off, 64)
+    assert description.faults == ()
+    assert [(disk.name, disk.pool, disk.fault) for disk in description.disks] == [(f"{machine_id}.qcow2", POOL, None)]
+    assert description.nics == (Nic(MAC, "public"),)
 
 
-def test_it_comes_back_to_the_letter(node, by_hand, line):
+def test_reverted_import_restores_exact_definition(node, define_by_hand, connection):
     """With its title, its notes, its password, its other machine type, and starting with its host."""
-    machine_id = by_hand()
-    line.lookupByUUIDString(machine_id).setAutostart(1)
-    before = kept_definition(line, machine_id)
-    wanted = panel_spec(machine_id)
+    machine_id = define_by_hand()
+    connection.lookupByUUIDString(machine_id).setAutostart(1)
+    before = read_definition(connection, machine_id)
+    imported = panel_spec(machine_id)
     for _ in range(2):
-        node.import_machine(wanted)
-        described, autostart = kept_definition(line, machine_id)
-        assert (etree.fromstring(described).findtext("name"), autostart) == (wanted.name, 0)
-        assert "letmein" in described
+        node.import_machine(imported)
+        definition, autostart = read_definition(connection, machine_id)
+        assert (etree.fromstring(definition).findtext("name"), autostart) == (imported.name, 0)
+        assert "letmein" in definition
     node.revert_import(machine_id)
-    assert kept_definition(line, machine_id) == before
-    assert f"panel-{MAC.replace(':', '')}" not in {each.name() for each in line.listAllNWFilters()}
+    assert read_definition(connection, machine_id) == before
+    assert f"panel-{MAC.replace(':', '')}" not in {each.name() for each in connection.listAllNWFilters()}
 
 
-def test_a_definition_that_libvirt_refuses_changes_nothing(node, by_hand, line):
+def test_refused_import_changes_nothing(node, define_by_hand, connection):
     """After the machine was renamed: it gets its name back."""
-    machine_id = by_hand()
-    before = kept_definition(line, machine_id)
-    wanted = panel_spec(machine_id)
-    twice = Machine(**{**vars(wanted), "topology": (3, 1, 1)})  # more sockets than processors
+    machine_id = define_by_hand()
+    before = read_definition(connection, machine_id)
+    imported = panel_spec(machine_id)
+    twice = Machine(**{**vars(imported), "topology": (3, 1, 1)})  # more sockets than processors
     with pytest.raises(Refused):
         node.import_machine(twice)
-    assert kept_definition(line, machine_id) == before
-    taken = by_hand_named(line, wanted.name)
+    assert read_definition(connection, machine_id) == before
+    taken = define_empty_machine(connection, imported.name)
     with pytest.raises(Refused):
-        node.import_machine(wanted)
-    assert kept_definition(line, machine_id) == before
+        node.import_machine(imported)
+    assert read_definition(connection, machine_id) == before
     taken.undefine()
 
 
-def by_hand_named(line, name):
-    return line.defineXML(
+def define_empty_machine(connection, name):
+    return connection.defineXML(
         f"<domain type='qemu'><name>{name}</name><memory>65536</memory><os><type>hvm</type></os></domain>"
     )
 
 
-def test_once_defined_anew_it_stays_the_panel_s(node, by_hand, line):
-    machine_id = by_hand()
-    wanted = panel_spec(machine_id)
-    node.import_machine(wanted)
-    node.define(wanted)
-    assert "before:definition" not in kept_definition(line, machine_id)[0]
+def test_imported_machine_defined_again_cannot_be_reverted(node, define_by_hand, connection):
+    machine_id = define_by_hand()
+    imported = panel_spec(machine_id)
+    node.import_machine(imported)
+    node.define(imported)
+    assert "before:definition" not in read_definition(connection, machine_id)[0]
     node.revert_import(machine_id)
-    assert node.describe_machine(machine_id).name == wanted.name
+    assert node.describe_machine(machine_id).name == imported.name
 
 
-ODD_DISKS = {
+UNSUPPORTED_DISKS = {
     "is raw": DISK.replace("qcow2'/><s", "raw'/><s"),
     "is on the bus sata": DISK.replace("vda' bus='virtio", "sda' bus='sata"),
     "is readonly": DISK.replace("<target", "<readonly/><target"),
@@ -149,29 +150,29 @@ ODD_DISKS = {
 }
 
 
-@pytest.mark.parametrize("why", ODD_DISKS)
-def test_a_disk_that_an_instance_cannot_have(node, by_hand, why):
-    [disk] = node.describe_machine(by_hand(ODD_DISKS[why])).disks
-    assert disk.fault.startswith(why)
+@pytest.mark.parametrize("reason", UNSUPPORTED_DISKS)
+def test_unsupported_disk_has_fault(node, define_by_hand, reason):
+    [disk] = node.describe_machine(define_by_hand(UNSUPPORTED_DISKS[reason])).disks
+    assert disk.fault.startswith(reason)
 
 
-def test_a_disk_outside_of_the_pools(node, by_hand, tmp_path, tiny_image):
+def test_disk_outside_of_pools_is_described_by_path(node, define_by_hand, tmp_path, tiny_image):
     shutil.copy(tiny_image, tmp_path / "far.qcow2")
-    [disk] = node.describe_machine(by_hand(DISK.format(path=tmp_path / "far.qcow2"))).disks
+    [disk] = node.describe_machine(define_by_hand(DISK.format(path=tmp_path / "far.qcow2"))).disks
     assert (disk.pool, disk.name, disk.fault) == (None, str(tmp_path / "far.qcow2"), None)
 
 
-def test_the_disk_that_it_boots_from_comes_first(node, by_hand, folder, tiny_image):
+def test_boot_disk_comes_first(node, define_by_hand, folder, tiny_image):
     shutil.copy(tiny_image, folder / "second.qcow2")
     second = (
         DISK.format(path=folder / "second.qcow2").replace("vda'", "vdb'").replace("</disk>", "<boot order='1'/></disk>")
     )
-    found = node.describe_machine(by_hand(DISK + second))
-    assert [disk.device for disk in found.disks] == ["vdb", "vda"]
+    description = node.describe_machine(define_by_hand(DISK + second))
+    assert [disk.device for disk in description.disks] == ["vdb", "vda"]
     (folder / "second.qcow2").unlink()
 
 
-ODD = {
+UNSUPPORTED_MACHINES = {
     "UEFI": {"system": "<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE.fd</loader>"},
     "kernel": {"system": "<kernel>/boot/vmlinuz</kernel>"},
     "QEMU": {"more": "<qemu:commandline><qemu:arg value='-snapshot'/></qemu:commandline>"},
@@ -184,14 +185,14 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("word", ODD)
-def test_what_an_instance_cannot_have(node, by_hand, word):
-    [sentence] = node.describe_machine(by_hand(**ODD[word])).faults
+@pytest.mark.parametrize("word", UNSUPPORTED_MACHINES)
+def test_unsupported_machine_has_fault(node, define_by_hand, word):
+    [sentence] = node.describe_machine(define_by_hand(**UNSUPPORTED_MACHINES[word])).faults
     assert word in sentence
 
 
-def test_snapshots_of_somebody_else_are_in_the_way(node, by_hand, line):
-    machine_id = by_hand()
-    line.lookupByUUIDString(machine_id).snapshotCreateXML("<domainsnapshot><name>old</name></domainsnapshot>")
+def test_foreign_snapshots_are_a_fault(node, define_by_hand, connection):
+    machine_id = define_by_hand()
+    connection.lookupByUUIDString(machine_id).snapshotCreateXML("<domainsnapshot><name>old</name></domainsnapshot>")
     [sentence] = node.describe_machine(machine_id).faults
     assert "snapshots" in sentence

@@ -42,7 +42,7 @@ def change_nics(*nics, running=True, **options):
     return connection
 
 
-def test_rules_and_addresses_change_the_filter_alone():
+def test_changed_rules_and_addresses_update_filter_only():
     found = change_nics(
         replace(NIC, addresses=("10.0.0.3",), allowed=(FirewallRule("in", 4, "tcp", (80, 80)),), mail=False)
     )
@@ -50,7 +50,7 @@ def test_rules_and_addresses_change_the_filter_alone():
     assert found.updates == []
 
 
-def test_a_pulled_cable_is_told_of_the_running_machine_and_of_the_kept_one():
+def test_disconnected_link_updates_running_machine_and_definition():
     found = change_nics(replace(NIC, connected=False))
     assert [flags for _, flags in found.updates] == [
         libvirt.VIR_DOMAIN_AFFECT_CONFIG,
@@ -65,19 +65,19 @@ def test_a_pulled_cable_is_told_of_the_running_machine_and_of_the_kept_one():
     ]
 
 
-def test_a_speed_is_changed_where_the_node_can():
+def test_speed_limit_is_updated_where_supported():
     limited = replace(NIC, inbound_mbps=80, outbound_mbps=8)
     card, _ = change_nics(limited).updates[0]
     assert card.find("bandwidth/inbound").get("average") == "10000"
     assert change_nics(limited, limits=False).updates == []
 
 
-def test_a_card_that_the_machine_does_not_have_stays_away():
+def test_unknown_nic_is_ignored():
     found = change_nics(replace(NIC, mac="52:54:00:00:00:02", connected=False))
     assert (found.filters, found.updates) == ([], [])
 
 
-def test_a_machine_of_an_older_release_gets_a_filter_of_its_own():
+def test_shared_filter_of_older_release_is_replaced_by_own_filter():
     connection = Connection(NIC, running=True)
     connection.card.find("filterref").set("filter", "panel-guard")
     nic_devices.update_nics(connection, "id", (NIC,), True, True)
@@ -90,7 +90,7 @@ def describe_domain(**facts):
     return etree.fromstring(firewall.build_filter(replace(NIC, **facts)))
 
 
-def test_a_rule_names_its_other_end_on_the_side_where_that_is():
+def test_rule_matches_remote_network_as_source_or_destination():
     into, out = (
         FirewallRule("in", 4, "tcp", (80, 443), "10.0.0.0/8"),
         FirewallRule("out", 6, "udp", (53, 53), "fd00::/64"),
@@ -103,7 +103,7 @@ def test_a_rule_names_its_other_end_on_the_side_where_that_is():
     assert [(each.get("action"), each[0].tag) for each in last] == [("drop", "all"), ("drop", "all-ipv6")]
 
 
-def test_an_open_card_has_no_rules_for_connections():
+def test_open_nic_has_no_connection_rules():
     found = describe_domain(mail=False, prefixes=("fd01::/64",))
     assert [(each.get("action"), each.get("direction")) for each in found.findall("rule")] == [
         ("accept", "out"),

@@ -1,7 +1,8 @@
-"""Machine types on a real libvirt: what exists keeps its own, with everything that depends on it."""
+"""Machine types on a real libvirt: existing machines keep theirs, with everything that depends on it."""
 
 import io
 import uuid
+from contextlib import closing
 from dataclasses import replace
 
 import libvirt
@@ -38,19 +39,17 @@ def earlier_machine(node, monkeypatch):
 
 
 def describe_domain(hypervisor, machine):
-    line = libvirt.open(hypervisor.uri)
-    found = etree.fromstring(line.lookupByUUIDString(machine.id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-    line.close()
-    return found
+    with closing(libvirt.open(hypervisor.uri)) as connection:
+        return etree.fromstring(connection.lookupByUUIDString(machine.id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
 
 
-def test_a_machine_that_exists_keeps_its_type(hypervisor, node, earlier_machine):
+def test_redefined_machine_keeps_machine_type(hypervisor, node, earlier_machine):
     """Issue 12, 2: new machines are q35, existing ones keep theirs, also when they are defined again for a rescue, a
     reinstall or a change of plan. Disks and media come and go as before."""
     node.define(replace(earlier_machine, memory_mb=96, boot=("cdrom", "disk")))
-    found = describe_domain(hypervisor, earlier_machine)
-    assert found.find("os/type").get("machine") == "pc-i440fx-6.2"
-    drives = [each.find("target").get("dev") for each in found.iterfind("devices/disk[@device='cdrom']")]
+    definition = describe_domain(hypervisor, earlier_machine)
+    assert definition.find("os/type").get("machine") == "pc-i440fx-6.2"
+    drives = [drive.find("target").get("dev") for drive in definition.iterfind("devices/disk[@device='cdrom']")]
     assert drives == ["hda", "hdc", "hdd"]
     more, medium = Disk("types", "more", 16 * MiB), io.BytesIO(bytes(MiB))
     node.create_disk(more)
@@ -63,7 +62,7 @@ def test_a_machine_that_exists_keeps_its_type(hypervisor, node, earlier_machine)
     assert describe_domain(hypervisor, earlier_machine).find("os/type").get("machine").startswith("pc-q35-")
 
 
-def test_a_new_machine_takes_as_many_devices_as_there_are_ports(hypervisor, node):
+def test_new_machine_takes_a_disk_per_spare_port(hypervisor, node):
     """Every port that is spare takes a disk while the machine runs."""
     disks = [Disk("types", f"many{number}", MiB) for number in range(chipset.SPARE_PORTS + 1)]
     for disk in disks:

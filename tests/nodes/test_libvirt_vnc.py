@@ -1,7 +1,9 @@
-"""Screens of real machines, and where the panel finds them on nodes that are somewhere else."""
+"""VNC of real machines, and how the panel reaches it on remote nodes."""
 
 import uuid
+from contextlib import closing
 
+import libvirt
 import pytest
 
 from tests.nodes import vnc_client
@@ -23,7 +25,7 @@ MiB = 1024**2
         ("qemu+tcp://[2001:db8::7]/system", "::", "2001:db8::7"),
     ],
 )
-def test_a_screen_is_found_from_the_panels_side(uri, listens, host):
+def test_vnc_route_is_seen_from_the_panel(uri, listens, host):
     assert find_route(listens, uri) == (host, None)
 
 
@@ -41,13 +43,13 @@ def test_a_screen_is_found_from_the_panels_side(uri, listens, host):
         ),
     ],
 )
-def test_a_node_reached_by_ssh_shows_its_screens_by_ssh(uri, listens, host, via):
+def test_vnc_route_of_ssh_node_uses_ssh(uri, listens, host, via):
     assert find_route(listens, uri) == (host, via)
 
 
 @pytest.mark.parametrize("listens", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize("transport", ["tls", "tcp"])
-def test_a_screen_on_another_hosts_loopback_cannot_be_reached(listens, transport):
+def test_vnc_on_remote_loopback_is_refused(listens, transport):
     with pytest.raises(Refused) as refused:
         find_route(listens, f"qemu+{transport}://node.example/system")
     assert "node.example" not in str(refused.value)
@@ -64,7 +66,7 @@ def node(hypervisor, tmp_path):
 
 @pytest.fixture
 def machine(node):
-    """It runs; there is no guest in it."""
+    """A machine that runs, without a guest in it."""
     disk = Disk("screens", "seen", 64 * MiB)
     node.create_disk(disk)
     machine = Machine(str(uuid.uuid4()), "seen", 1, 64, (disk,), vnc_password="sesame")
@@ -76,24 +78,21 @@ def machine(node):
 
 
 @pytest.mark.guest
-def test_who_is_in_stays_in_when_the_password_changes(node, machine):
+def test_open_vnc_session_survives_password_change(node, machine):
     screen = node.console(machine.id, "first")
     with vnc_client.connect_signed_in(screen, "first") as connection:
-        assert vnc_client.shows_a_picture(connection)
+        assert vnc_client.is_receiving_picture(connection)
         again = node.console(machine.id, "second")
         assert (again.host, again.port) == (screen.host, screen.port)
         assert not vnc_client.is_admitted(screen, "first")
         assert vnc_client.is_admitted(screen, "second")
-        assert vnc_client.shows_a_picture(connection)
+        assert vnc_client.is_receiving_picture(connection)
 
 
 @pytest.mark.guest
-def test_the_definition_keeps_the_password_it_had(node, machine, hypervisor):
-    import libvirt
-
+def test_vnc_password_of_definition_is_unchanged(node, machine, hypervisor):
     node.console(machine.id, "first")
-    connection = libvirt.open(hypervisor.uri)
-    kept = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
-    description = connection.lookupByUUIDString(machine.id).XMLDesc(kept)
-    connection.close()
-    assert "passwd='sesame'" in description
+    flags = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
+    with closing(libvirt.open(hypervisor.uri)) as connection:
+        definition = connection.lookupByUUIDString(machine.id).XMLDesc(flags)
+    assert "passwd='sesame'" in definition

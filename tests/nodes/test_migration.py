@@ -1,6 +1,6 @@
-"""What every driver promises about machines that move to another node (`worker/nodes/base.py`), asked of pairs."""
+"""What every driver promises about machines that migrate to another node (`worker/nodes/base.py`)."""
 
-import time
+import contextlib
 import uuid
 from dataclasses import dataclass, replace
 
@@ -8,10 +8,9 @@ import libvirt
 import pytest
 from lxml import etree
 
-from tests.support.two_hypervisors import run_hypervisors
+from tests.nodes.driver_lab import wait_for_agent
 from worker.nodes import load_driver
 from worker.nodes.base import (
-    AgentUnavailable,
     Disk,
     GiB,
     Image,
@@ -30,162 +29,177 @@ POOL = "moving"
 
 
 @dataclass
-class Pair:
-    here: NodeDriver
-    there: NodeDriver
+class NodePair:
+    source: NodeDriver
+    target: NodeDriver
     image: Image
 
 
 @pytest.fixture(scope="module", params=["simulated", pytest.param("libvirt", marks=pytest.mark.guest)])
 def pair(request):
     pair = request.getfixturevalue(f"{request.param}_pair")
-    for node in (pair.here, pair.there):
+    for node in (pair.source, pair.target):
         node.put_image(POOL, pair.image)
     yield pair
-    pair.here.close()
-    pair.there.close()
+    pair.source.close()
+    pair.target.close()
 
 
 @pytest.fixture(scope="module")
 def simulated_pair(tmp_path_factory):
     directory = tmp_path_factory.mktemp("pair")
     (directory / "image").write_bytes(b"QFI\xfb" + bytes(60))
-    made = [load_driver("simulated")(NodeSpec(name, name, "simulated", "simulated://"), directory) for name in "ab"]
-    for node in made:
+    nodes = [load_driver("simulated")(NodeSpec(name, name, "simulated", "simulated://"), directory) for name in "ab"]
+    for node in nodes:
         node.prepare_pool(POOL, "/srv/moving")
-    return Pair(*made, Image("base.qcow2", directory / "image", 64))
+    return NodePair(*nodes, Image("base.qcow2", directory / "image", 64))
 
 
 @pytest.fixture(scope="module")
-def libvirt_pair(tmp_path_factory, tiny_image):
-    directory = tmp_path_factory.mktemp("pair")
-    with run_hypervisors(directory) as started:
-        made = []
-        for number, host in enumerate(started):
-            node = load_driver("libvirt")(NodeSpec(f"n{number}", f"n{number}", "libvirt", host.uri), directory)
-            node.prepare_pool(POOL, str(host.directory / f"guests{number}"))
-            made.append(node)
-        yield Pair(*made, Image("base.qcow2", tiny_image, tiny_image.stat().st_size))
+def libvirt_pair(hypervisor_pair, tmp_path_factory, tiny_image):
+    directory, nodes = tmp_path_factory.mktemp("pair"), []
+    for number, host in enumerate(hypervisor_pair):
+        node = load_driver("libvirt")(NodeSpec(f"n{number}", f"n{number}", "libvirt", host.uri), directory)
+        node.prepare_pool(POOL, str(host.directory / f"guests{number}"))
+        nodes.append(node)
+    return NodePair(*nodes, Image("base.qcow2", tiny_image, tiny_image.stat().st_size))
 
 
-@pytest.fixture
-def machine(pair):
-    """A machine at `here` with a disk of the image, a blank one and a medium; what it needs lies at `there` too."""
+@contextlib.contextmanager
+def define_machine(pair):
+    """Define a machine on the source, with a disk of the image, a blank one and a medium; the target has what it
+    needs."""
     number = uuid.uuid4().hex[:8]
     disks = Disk(POOL, f"{number}-0", GiB), Disk(POOL, f"{number}-1", GiB // 8)
-    for node in (pair.here, pair.there):
+    for node in (pair.source, pair.target):
         node.create_disk(disks[0], pair.image)
         node.create_disk(disks[1])
-    seed = pair.here.create_seed(POOL, f"{number}-seed", Seed("instance-id: x\n", "#cloud-config\n", "version: 2\n"))
-    pair.here.copy_media(seed, pair.there, seed)
+    seed = pair.source.create_seed(POOL, f"{number}-seed", Seed("instance-id: x\n", "#cloud-config\n", "version: 2\n"))
+    pair.source.copy_media(seed, pair.target, seed)
     nic = Nic(f"52:54:00:{number[:2]}:{number[2:4]}:{number[4:6]}", "public")
-    made = Machine(str(uuid.uuid4()), number, 1, 256, disks, (nic,), {"seed": seed}, vnc_password="letmein")
-    pair.here.define(made)
-    yield made
-    for node in (pair.here, pair.there):
-        node.delete(made.id)
+    machine = Machine(str(uuid.uuid4()), number, 1, 256, disks, (nic,), {"seed": seed}, vnc_password="letmein")
+    pair.source.define(machine)
+    yield machine
+    for node in (pair.source, pair.target):
+        node.delete(machine.id)
         for disk in (*disks, seed):
             node.delete_disk(POOL, disk.name)
 
 
-def ids(node):
+@pytest.fixture
+def machine(pair):
+    with define_machine(pair) as machine:
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def migrated_machine(pair):
+    """A machine that was migrated while it was off, and was started on the target."""
+    with define_machine(pair) as machine:
+        pair.source.migrate(machine, pair.target)
+        pair.target.start(machine.id)
+        yield machine
+
+
+@pytest.fixture
+def running_guest(pair, migrated_machine):
+    """The machine of a running guest, the node that it is on, and the other node. It boots when the last test has not
+    left it running."""
+    nodes = pair.source, pair.target
+    here, there = nodes if migrated_machine.id in list_ids(pair.source) else reversed(nodes)
+    here.start(migrated_machine.id)
+    wait_for_agent(here, migrated_machine.id)
+    system, data = migrated_machine.disks
+    there.create_disk(system, pair.image)
+    there.create_disk(data)
+    return migrated_machine, here, there
+
+
+def list_ids(node):
     return {machine.id for machine in node.machines()}
 
 
-def is_running(node, machine):
-    limit = time.monotonic() + 180
-    while True:
-        try:
-            return node.agent_ping(machine.id)
-        except AgentUnavailable:
-            assert time.monotonic() < limit, "the guest agent never answered"
-            time.sleep(0.2)
-
-
-def test_a_machine_that_runs_goes_on_at_the_other_node(pair, machine):
-    pair.here.start(machine.id)
-    is_running(pair.here, machine)
-    pair.here.agent_set_password(machine.id, "root", "kept-in-the-guest")
-    told = []
-    pair.here.migrate(machine, pair.there, lambda done, total: told.append((done, total)))
-    assert (machine.id in ids(pair.here), pair.there.power(machine.id)) == (False, Power.on)
-    pair.there.agent_ping(machine.id)  # at once: it did not boot
-    assert all(0 <= done <= total for done, total in told)
-    pair.there.power_off(machine.id)
-    pair.there.start(machine.id)  # the definition stays
-    assert pair.there.power(machine.id) is Power.on
-
-
-def test_a_machine_that_is_off_stays_off(pair, machine):
-    pair.here.migrate(machine, pair.there)
-    assert (machine.id in ids(pair.here), pair.there.power(machine.id)) == (False, Power.off)
-    pair.there.start(machine.id)
-    is_running(pair.there, machine)
-
-
-def test_it_is_as_fast_as_it_was_where_the_node_can_limit_speeds(pair, machine):
-    """Also on the way back from a node that cannot."""
-    limited = replace(machine, nics=(replace(machine.nics[0], inbound_mbps=8, outbound_mbps=4),))
-    pair.here.define(limited)
-    for source, target in ((pair.here, pair.there), (pair.there, pair.here)):
-        source.migrate(limited, target)
-        assert speeds(target, machine) == ((8, 4) if target.capabilities().bandwidth_limits else (0, 0))
-
-
-def speeds(node, machine):
-    """Mbit/s that the machine is to receive and send at most."""
-    if not isinstance(node, LibvirtNode):
-        [card] = node.nics_of(machine.id)
-        return card["inbound_mbps"], card["outbound_mbps"]
-    connection = libvirt.open(node.spec.uri)
-    card = etree.fromstring(connection.lookupByUUIDString(machine.id).XMLDesc()).find("devices/interface")
-    connection.close()
-    limits = (card.find(f"bandwidth/{way}") for way in ("inbound", "outbound"))
-    return tuple(0 if limit is None else int(limit.get("average")) // 125 for limit in limits)
-
-
-def test_a_move_that_is_refused_leaves_it_as_it_was(pair, machine):
-    pair.here.start(machine.id)
-    pair.there.delete_disk(POOL, machine.disks[1].name)
-    with pytest.raises((Refused, NotOnNode)):
-        pair.here.migrate(machine, pair.there)
-    assert (pair.here.power(machine.id), machine.id in ids(pair.there)) == (Power.on, False)
-
-
-def test_who_wants_to_know_may_stop_it(pair, machine):
+def test_progress_callback_can_stop_migration(running_guest):
     class Stop(Exception):
         pass
 
     def stop(done, total):
         raise Stop
 
-    pair.here.start(machine.id)
-    is_running(pair.here, machine)
+    machine, here, there = running_guest
     with pytest.raises(Stop):
-        pair.here.migrate(machine, pair.there, stop)
-    assert (pair.here.power(machine.id), machine.id in ids(pair.there)) == (Power.on, False)
-    pair.here.agent_ping(machine.id)
+        here.migrate(machine, there, stop)
+    assert (here.power(machine.id), machine.id in list_ids(there)) == (Power.on, False)
+    here.agent_ping(machine.id)
 
 
-def test_what_was_made_for_an_arrival_is_dropped(pair, machine):
+def test_running_machine_continues_on_target(running_guest):
+    machine, here, there = running_guest
+    here.agent_set_password(machine.id, "root", "kept-in-the-guest")
+    progress = []
+    here.migrate(machine, there, lambda done, total: progress.append((done, total)))
+    assert (machine.id in list_ids(here), there.power(machine.id)) == (False, Power.on)
+    there.agent_ping(machine.id)  # at once: it did not boot
+    assert all(0 <= done <= total for done, total in progress)
+    there.power_off(machine.id)
+    there.start(machine.id)  # the definition is there too
+    assert there.power(machine.id) is Power.on
+    there.power_off(machine.id)
+
+
+def test_machine_that_is_off_stays_off_after_migration(pair, machine):
+    pair.source.migrate(machine, pair.target)
+    assert (machine.id in list_ids(pair.source), pair.target.power(machine.id)) == (False, Power.off)
+    pair.target.start(machine.id)
+    assert pair.target.power(machine.id) is Power.on
+
+
+def test_migrated_machine_keeps_speed_limits_where_target_supports_them(pair, machine):
+    """Also on the way back from a node that cannot."""
+    limited = replace(machine, nics=(replace(machine.nics[0], inbound_mbps=8, outbound_mbps=4),))
+    pair.source.define(limited)
+    for source, target in ((pair.source, pair.target), (pair.target, pair.source)):
+        source.migrate(limited, target)
+        assert read_speed_limits(target, machine) == ((8, 4) if target.capabilities().bandwidth_limits else (0, 0))
+
+
+def read_speed_limits(node, machine):
+    """Return the Mbit/s that the machine receives and sends at most."""
+    if not isinstance(node, LibvirtNode):
+        [nic] = node.nics_of(machine.id)
+        return nic["inbound_mbps"], nic["outbound_mbps"]
+    with contextlib.closing(libvirt.open(node.spec.uri)) as connection:
+        nic = etree.fromstring(connection.lookupByUUIDString(machine.id).XMLDesc()).find("devices/interface")
+    limits = (nic.find(f"bandwidth/{direction}") for direction in ("inbound", "outbound"))
+    return tuple(0 if limit is None else int(limit.get("average")) // 125 for limit in limits)
+
+
+def test_refused_migration_leaves_machine_unchanged(pair, machine):
+    pair.source.start(machine.id)
+    pair.target.delete_disk(POOL, machine.disks[1].name)
+    with pytest.raises((Refused, NotOnNode)):
+        pair.source.migrate(machine, pair.target)
+    assert (pair.source.power(machine.id), machine.id in list_ids(pair.target)) == (Power.on, False)
+
+
+def test_clean_up_target_deletes_prepared_disks(pair, machine):
     names = [(disk.pool, disk.name) for disk in machine.disks]
-    left = lambda: {disk.name for disk in pair.there.disks(POOL)} & {name for _, name in names}  # noqa: E731
-    pair.there.clean_up_target(machine.id, names)
-    pair.there.clean_up_target(machine.id, names)
-    assert left() == set()
+    for _ in range(2):
+        pair.target.clean_up_target(machine.id, names)
+    assert not {disk.name for disk in pair.target.disks(POOL)} & {name for _, name in names}
 
 
-def test_the_disks_of_a_machine_that_came_are_not_dropped(pair, machine):
+def test_clean_up_target_keeps_disks_of_migrated_machine(pair, machine):
     names = [(disk.pool, disk.name) for disk in machine.disks]
-    pair.here.migrate(machine, pair.there)
-    pair.there.clean_up_target(machine.id, names)
-    assert {name for _, name in names} <= {disk.name for disk in pair.there.disks(POOL)}
+    pair.source.migrate(machine, pair.target)
+    pair.target.clean_up_target(machine.id, names)
+    assert {name for _, name in names} <= {disk.name for disk in pair.target.disks(POOL)}
 
 
-def test_what_is_not_there_cannot_move(pair, machine):
-    stranger = replace(machine, id=str(uuid.uuid4()))
+def test_missing_machine_or_medium_cannot_migrate(pair, machine):
+    unknown = replace(machine, id=str(uuid.uuid4()))
     with pytest.raises(NotOnNode):
-        pair.here.migrate(stranger, pair.there)
+        pair.source.migrate(unknown, pair.target)
     with pytest.raises(NotOnNode):
-        pair.here.copy_media(Disk(POOL, "nothing", 0), pair.there, Disk(POOL, "nothing", 0))
-    assert "nothing" not in {disk.name for disk in pair.there.disks(POOL)}
+        pair.source.copy_media(Disk(POOL, "nothing", 0), pair.target, Disk(POOL, "nothing", 0))
+    assert "nothing" not in {disk.name for disk in pair.target.disks(POOL)}

@@ -1,6 +1,7 @@
-"""What lies below a guest moves with it: the variables of its firmware and what its TPM holds."""
+"""What lies below a guest migrates with it: the variables of its firmware (NVRAM) and the state of its TPM."""
 
 import contextlib
+import os
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -9,16 +10,20 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from tests.support.two_hypervisors import run_hypervisors
 from worker.nodes.base import Disk, Machine, NodeSpec, Power, Refused
 from worker.nodes.libvirt import LibvirtNode
 
 pytestmark = pytest.mark.guest
 
-POOL, SIZE = "firmware", 2**26
-SETTLE_TIMEOUT_SECONDS, SETTLE_SECONDS = 300, 6
-"""Seconds: for a firmware on a slow machine, and without a change until files stand still."""
-KEEPING = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
+POOL, DISK_BYTES = "firmware", 2**26
+SETTLE_TIMEOUT_SECONDS = 300
+"""Time limit for a firmware on a slow machine."""
+
+SETTLE_SECONDS = 4
+"""Seconds without a change after which a TPM's state counts as final: the firmware writes while it starts."""
+
+UNDEFINE_FLAGS = libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_TPM
+NVRAM_MARK = b"written by a test"
 
 
 @dataclass
@@ -29,14 +34,14 @@ class Host:
     directory: Path
     uri: str
 
-    def variables(self, machine):
+    def nvram_path(self, machine):
         return self.directory / "lib" / "qemu" / "nvram" / f"{machine.name}_VARS.fd"
 
-    def tpm(self, machine):
+    def tpm_path(self, machine):
         return self.directory / "lib" / "swtpm" / machine.id / "tpm2" / "tpm2-00.permall"
 
-    def left(self, machine):
-        """What there is of the machine in its folders, by path."""
+    def list_leftovers(self, machine):
+        """Return the paths of the machine's files below the folders for state."""
         folder = self.directory / "lib"
         return sorted(
             str(path.relative_to(folder))
@@ -46,17 +51,16 @@ class Host:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("pair")
-    with run_hypervisors(directory) as started:
-        made = []
-        for number, host in enumerate(started):
-            node = LibvirtNode(NodeSpec(f"n{number}", f"n{number}", "libvirt", host.uri), directory)
-            node.prepare_pool(POOL, str(host.directory / f"disks{number}"))
-            made.append(Host(node, host.directory, host.uri))
-        yield made
-        for host in made:
-            host.node.close()
+def hosts(hypervisor_pair, tmp_path_factory):
+    """The source and the target."""
+    directory, hosts = tmp_path_factory.mktemp("pair"), []
+    for number, host in enumerate(hypervisor_pair):
+        node = LibvirtNode(NodeSpec(f"n{number}", f"n{number}", "libvirt", host.uri), directory)
+        node.prepare_pool(POOL, str(host.directory / f"disks{number}"))
+        hosts.append(Host(node, host.directory, host.uri))
+    yield hosts
+    for host in hosts:
+        host.node.close()
 
 
 @pytest.fixture
@@ -65,102 +69,118 @@ def secure_boot(request):
 
 
 @pytest.fixture
-def machine(pair, secure_boot):
-    """A machine that runs, so that its firmware and its TPM have something of their own."""
-    here, _ = pair
-    disk = Disk(POOL, uuid.uuid4().hex[:8], SIZE)
-    for host in pair:
+def machine(hosts, secure_boot):
+    """A machine that runs on the source. Its NVRAM has a mark that no other has and the firmware does not touch."""
+    source, _ = hosts
+    disk = Disk(POOL, uuid.uuid4().hex[:8], DISK_BYTES)
+    for host in hosts:
         host.node.create_disk(disk)
-    made = Machine(str(uuid.uuid4()), disk.name, 1, 128, (disk,), tpm=True, secure_boot=secure_boot)
-    here.node.define(made)
-    here.node.start(made.id)
-    yield made
-    for host in pair:
-        host.node.delete(made.id)
+    machine = Machine(str(uuid.uuid4()), disk.name, 1, 128, (disk,), tpm=True, secure_boot=secure_boot)
+    source.node.define(machine)
+    if secure_boot:
+        mark_nvram(source, machine)
+    source.node.start(machine.id)
+    yield machine
+    for host in hosts:
+        host.node.delete(machine.id)
         host.node.delete_disk(POOL, disk.name)
 
 
-def firmware_state(host, machine):
-    """What its TPM and its firmware hold, as the files on the host have it."""
-    files = [host.tpm(machine), *([host.variables(machine)] if machine.secure_boot else [])]
+def mark_nvram(host, machine):
+    """Start the machine so that libvirt creates its NVRAM, but no firmware runs; then write the mark into it."""
+    with contextlib.closing(libvirt.open(host.uri)) as connection:
+        domain = connection.lookupByUUIDString(machine.id)
+        domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
+        domain.destroy()
+    with host.nvram_path(machine).open("r+b") as file:
+        file.seek(-len(NVRAM_MARK), os.SEEK_END)
+        file.write(NVRAM_MARK)
+
+
+def read_state(host, machine):
+    """Return the contents of its TPM and its NVRAM, as the files on the host have them."""
+    files = [host.tpm_path(machine), *([host.nvram_path(machine)] if machine.secure_boot else [])]
     return [path.read_bytes() for path in files]
 
 
-def settled_state(host, machine):
-    """The same, once both stand still: the firmware writes while it starts."""
+def read_settled_tpm(host, machine):
+    """Return the TPM's state once it no longer changes."""
     last, since, limit = None, time.monotonic(), time.monotonic() + SETTLE_TIMEOUT_SECONDS
     while time.monotonic() - since < SETTLE_SECONDS:
-        assert time.monotonic() < limit, "the files never stood still"
-        if (found := firmware_state(host, machine)) != last:
-            last, since = found, time.monotonic()
+        assert time.monotonic() < limit, "the TPM's state never settled"
+        if (tpm := host.tpm_path(machine).read_bytes()) != last:
+            last, since = tpm, time.monotonic()
         time.sleep(0.5)
     return last
 
 
 def switch_off(host, machine):
-    settled_state(host, machine)
+    """Turn the machine off; return what its TPM and its NVRAM hold."""
     host.node.power_off(machine.id)
-    return firmware_state(host, machine)
+    return read_state(host, machine)
 
 
-KINDS = pytest.mark.parametrize("secure_boot", [True, False], ids=["secure boot and TPM", "TPM"], indirect=True)
+def has_mark(host, machine):
+    return host.nvram_path(machine).read_bytes().endswith(NVRAM_MARK)
 
 
-@KINDS
-def test_a_machine_that_is_off_takes_both_with_it(pair, machine):
-    here, there = pair
-    before = switch_off(here, machine)
-    here.node.migrate(machine, there.node)
-    assert there.node.power(machine.id) is Power.off
-    assert [a == b for a, b in zip(firmware_state(there, machine), before, strict=True)] == [True] * len(before)
-    assert here.left(machine) == []
-    there.node.start(machine.id)
-    there.node.power_off(machine.id)
-    there.node.delete(machine.id)
-    assert there.left(machine) == []
+@pytest.mark.parametrize("secure_boot", [True, False], ids=["secure boot and TPM", "TPM"], indirect=True)
+def test_migration_while_off_moves_nvram_and_tpm(hosts, machine):
+    source, target = hosts
+    before = switch_off(source, machine)
+    source.node.migrate(machine, target.node)
+    assert target.node.power(machine.id) is Power.off
+    assert [a == b for a, b in zip(read_state(target, machine), before, strict=True)] == [True] * len(before)
+    assert source.list_leftovers(machine) == []
+    target.node.start(machine.id)
+    target.node.power_off(machine.id)
+    target.node.delete(machine.id)
+    assert target.list_leftovers(machine) == []
 
 
-@pytest.mark.parametrize("secure_boot", [False], ids=["TPM"], indirect=True)
-def test_a_machine_that_runs_takes_its_tpm_with_it(pair, machine):
-    here, there = pair
-    before = settled_state(here, machine)
-    here.node.migrate(machine, there.node)
-    assert there.node.power(machine.id) is Power.on
-    assert settled_state(there, machine) == before
-    assert here.left(machine) == []
-    there.node.power_off(machine.id)
-    there.node.start(machine.id)
+@pytest.mark.parametrize("secure_boot", [True, False], ids=["secure boot and TPM", "TPM"], indirect=True)
+def test_migration_of_running_machine_moves_nvram_and_tpm(hosts, machine, secure_boot):
+    """The firmware goes on writing its NVRAM meanwhile, so that is recognised by its mark."""
+    source, target = hosts
+    tpm = read_settled_tpm(source, machine)
+    source.node.migrate(machine, target.node)
+    assert target.node.power(machine.id) is Power.on
+    assert read_settled_tpm(target, machine) == tpm
+    assert not secure_boot or has_mark(target, machine)
+    assert source.list_leftovers(machine) == []
+    target.node.power_off(machine.id)
+    target.node.start(machine.id)
 
 
 @pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
-def test_after_a_failure_both_are_at_home_and_only_there(pair, machine, on):
-    """The disk there is too small, which QEMU notices when everything else is on its way."""
-    here, there = pair
-    before = settled_state(here, machine) if on else switch_off(here, machine)
-    there.node.create_disk(replace(machine.disks[0], size=SIZE // 2))
+def test_failed_migration_keeps_nvram_and_tpm_on_source_only(hosts, machine, on):
+    """The disk on the target is too small, which QEMU notices when everything else is on its way."""
+    source, target = hosts
+    before = [read_settled_tpm(source, machine), None] if on else switch_off(source, machine)
+    target.node.create_disk(replace(machine.disks[0], size=DISK_BYTES // 2))
     with pytest.raises(Refused):
-        here.node.migrate(machine, there.node)
-    assert here.node.power(machine.id) is (Power.on if on else Power.off)
-    tpm, variables = firmware_state(here, machine)
-    assert (tpm, len(variables)) == (before[0], len(before[1]))
+        source.node.migrate(machine, target.node)
+    assert source.node.power(machine.id) is (Power.on if on else Power.off)
+    tpm, nvram = read_state(source, machine)
+    assert tpm == before[0]
+    assert has_mark(source, machine)
     if not on:  # while it is on the firmware goes on writing
-        assert variables == before[1]
-    assert there.left(machine) == []
-    assert machine.id not in {each.id for each in there.node.machines()}
+        assert nvram == before[1]
+    assert target.list_leftovers(machine) == []
+    assert machine.id not in {status.id for status in target.node.machines()}
 
 
-def test_what_came_of_a_machine_that_did_not_is_dropped(pair, machine):
+def test_clean_up_target_deletes_nvram_and_tpm_without_machine(hosts, machine):
     """As a worker that died leaves it."""
-    _, there = pair
-    there.node.define(machine)
-    there.node.start(machine.id)
-    settled_state(there, machine)
-    there.node.power_off(machine.id)
-    there.node.clean_up_target(machine.id, [(POOL, machine.disks[0].name)], machine.name)
-    assert there.left(machine) != []  # the node has the machine: it is the machine's own
-    with contextlib.closing(libvirt.open(there.uri)) as line:
-        line.lookupByUUIDString(machine.id).undefineFlags(KEEPING)
-    assert there.left(machine) != []
-    there.node.clean_up_target(machine.id, [(POOL, machine.disks[0].name)], machine.name)
-    assert there.left(machine) == []
-    assert [disk for disk in there.node.disks(POOL) if disk.name == machine.disks[0].name] == []
+    _, target = hosts
+    target.node.define(machine)
+    target.node.start(machine.id)
+    target.node.power_off(machine.id)
+    target.node.clean_up_target(machine.id, [(POOL, machine.disks[0].name)], machine.name)
+    assert target.list_leftovers(machine) != []  # the node has the machine: it is the machine's own
+    with contextlib.closing(libvirt.open(target.uri)) as connection:
+        connection.lookupByUUIDString(machine.id).undefineFlags(UNDEFINE_FLAGS)
+    assert target.list_leftovers(machine) != []
+    target.node.clean_up_target(machine.id, [(POOL, machine.disks[0].name)], machine.name)
+    assert target.list_leftovers(machine) == []
+    assert [disk for disk in target.node.disks(POOL) if disk.name == machine.disks[0].name] == []

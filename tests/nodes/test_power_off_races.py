@@ -32,14 +32,14 @@ def fail_times(times):
 
 
 @pytest.mark.parametrize("looks", [1, 3])
-def test_a_change_is_made_again_when_the_machine_turned_off(looks):
+def test_change_is_repeated_when_machine_turned_off(looks):
     change, made = fail_times(1)
     assert errors.repeat_when_off(Domain(looks), change) == "done"
     assert made == [1, 2]
 
 
 @pytest.mark.parametrize("looks", [0, 10**9])
-def test_other_faults_are_raised(monkeypatch, looks):
+def test_other_errors_are_raised(monkeypatch, looks):
     """Of a machine that was off before, and of one that stays on."""
     monkeypatch.setattr(errors, "POWER_OFF_NOTICED_SECONDS", 0.05)
     change, made = fail_times(1)
@@ -48,7 +48,7 @@ def test_other_faults_are_raised(monkeypatch, looks):
     assert made == [1]
 
 
-def test_a_second_fault_is_raised():
+def test_second_error_is_raised():
     change, made = fail_times(2)
     with pytest.raises(libvirt.libvirtError):
         errors.repeat_when_off(Domain(1), change)

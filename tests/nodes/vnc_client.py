@@ -1,4 +1,4 @@
-"""A VNC viewer as small as can be (RFC 6143 §7.1 and §7.2): it signs in, and sees whether the server still answers."""
+"""A minimal VNC viewer (RFC 6143 §7.1 and §7.2): it signs in, and checks whether the server still answers."""
 
 import socket
 import struct
@@ -6,11 +6,11 @@ import struct
 from consoles.rfb import encrypt_challenge
 
 UPDATE = 0
-"""The message that brings a part of the picture."""
+"""The type of the message with a part of the picture."""
 
 
 def connect_signed_in(endpoint, password):
-    """The connection after the server's first words about the picture, or None when the password is wrong."""
+    """Return the connection after the server's description of the picture, or None when the password is wrong."""
     connection = socket.create_connection((endpoint.host, endpoint.port), timeout=20)
     assert read_exactly(connection, 12) == b"RFB 003.008\n"
     connection.sendall(b"RFB 003.008\n")
@@ -34,8 +34,8 @@ def is_admitted(endpoint, password):
     return True
 
 
-def shows_a_picture(connection):
-    """Asks for the top left pixel, uncompressed."""
+def is_receiving_picture(connection):
+    """Request the top left pixel, uncompressed; return whether the server sends it."""
     connection.sendall(struct.pack(">BBHi", 2, 0, 1, 0))
     connection.sendall(struct.pack(">BBHHHH", 3, 0, 0, 0, 1, 1))
     return read_exactly(connection, 1)[0] == UPDATE
@@ -44,8 +44,8 @@ def shows_a_picture(connection):
 def read_exactly(connection, count):
     data = b""
     while len(data) < count:
-        more = connection.recv(count - len(data))
-        if not more:
-            raise ConnectionError("The screen hung up.")
-        data += more
+        chunk = connection.recv(count - len(data))
+        if not chunk:
+            raise ConnectionError("The VNC server closed the connection.")
+        data += chunk
     return data

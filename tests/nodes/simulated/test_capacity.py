@@ -12,7 +12,7 @@ def free_capacity(node):
     return node.capabilities().pools[0].free
 
 
-def test_free_space_is_what_disks_images_and_seeds_leave(node, image):
+def test_free_space_excludes_disks_images_and_seeds(node, image):
     empty = free_capacity(node)
     disk = Disk("pool", "disk", 10 * GiB)
     node.create_disk(disk, image)
@@ -28,7 +28,7 @@ def test_free_space_is_what_disks_images_and_seeds_leave(node, image):
     assert free_capacity(node) == empty + image.size == 100 * GiB
 
 
-def test_a_full_node_takes_nothing_more(node, image):
+def test_full_node_refuses_disks(node, image):
     disk = Disk("pool", "disk", free_capacity(node))
     node.create_disk(disk)
     assert free_capacity(node) == 0
@@ -45,7 +45,7 @@ def test_a_full_node_takes_nothing_more(node, image):
     assert free_capacity(node) == 5
 
 
-def test_machines_share_the_memory(node, define_machine):
+def test_machines_share_memory_of_node(node, define_machine):
     large, small = define_machine("large", memory_mb=3500), define_machine("small", memory_mb=597)
     node.start(large.id)
     with pytest.raises(NoCapacity):
@@ -55,14 +55,14 @@ def test_machines_share_the_memory(node, define_machine):
     node.start(small.id)
 
 
-def test_a_child_does_not_outlive_its_image(node, define_machine, image):
+def test_machine_without_base_image_does_not_start(node, define_machine, image):
     machine = define_machine()
     node.delete_disk("pool", image.name)  # as somebody on the node would: `delete_image` refuses
     with pytest.raises(NotOnNode):
         node.start(machine.id)
 
 
-def test_an_image_whose_file_is_gone_is_not_put(node, tmp_path):
+def test_image_without_file_is_not_uploaded(node, tmp_path):
     image = Image("gone", tmp_path / "gone", 5)
     with pytest.raises(NotOnNode):
         node.put_image("pool", image)

@@ -13,7 +13,7 @@ from worker.nodes.simulated import SimulatedNode
 
 
 @pytest.mark.parametrize(("kind", "error"), [("refuse", Refused), ("silent", Unreachable), ("full", NoCapacity)])
-def test_a_fault_is_met_by_the_next_call_of_another_process(node, define_machine, run_in_other_process, kind, error):
+def test_fault_affects_next_call_of_another_process(node, define_machine, run_in_other_process, kind, error):
     machine = define_machine()
     run_in_other_process(f"node.fault('start', {kind!r}, count=1)")
     with pytest.raises(error):
@@ -23,7 +23,7 @@ def test_a_fault_is_met_by_the_next_call_of_another_process(node, define_machine
     assert machine_status(node, machine).power == Power.on
 
 
-def test_a_lost_answer_is_work_that_was_done(node, define_machine):
+def test_lost_answer_does_the_work(node, define_machine):
     machine = define_machine()
     node.fault("start", "lost-answer")
     with pytest.raises(Unreachable):
@@ -35,7 +35,7 @@ def test_a_lost_answer_is_work_that_was_done(node, define_machine):
     assert Disk("pool", "made", 5) in node.disks("pool")
 
 
-def test_a_slow_node_takes_its_time_and_works(node, monkeypatch):
+def test_slow_fault_delays_call(node, monkeypatch):
     slept = []
     monkeypatch.setattr(time, "sleep", slept.append)
     node.fault("ping", "slow", seconds=7)
@@ -45,7 +45,7 @@ def test_a_slow_node_takes_its_time_and_works(node, monkeypatch):
     assert slept == [7, 7]
 
 
-def test_a_silent_node_costs_its_deadline(open_node, monkeypatch):
+def test_silent_fault_costs_deadline(open_node, monkeypatch):
     slept, node = [], open_node("deadline=3")
     monkeypatch.setattr(time, "sleep", slept.append)
     node.fault("*", "silent", count=2)
@@ -56,7 +56,7 @@ def test_a_silent_node_costs_its_deadline(open_node, monkeypatch):
     assert node.machines() == []
 
 
-def test_a_node_that_is_silent_again_and_again_is_asked_no_more(open_node, monkeypatch):
+def test_repeated_silent_faults_open_circuit(open_node, monkeypatch):
     slept, node = [], open_node("deadline=3")
     monkeypatch.setattr(time, "sleep", slept.append)
     node.fault("*", "silent")
@@ -71,7 +71,7 @@ def test_a_node_that_is_silent_again_and_again_is_asked_no_more(open_node, monke
     assert node.machines() == []
 
 
-def test_faults_last_until_they_are_used_up_or_cleared(node):
+def test_fault_lasts_until_used_up_or_cleared(node):
     node.fault("*", "refuse", count=3)
     node.fault("machines", "slow", seconds=0)
     assert [(fault.operation, fault.kind, fault.remaining) for fault in node.faults()] == [
@@ -89,7 +89,7 @@ def test_faults_last_until_they_are_used_up_or_cleared(node):
     node.machines()
 
 
-def test_a_counted_fault_is_met_exactly_so_often(node):
+def test_counted_fault_is_injected_exactly_that_often(node):
     node.fault("machines", "refuse", count=5)
 
     def refused(_):
@@ -103,7 +103,7 @@ def test_a_counted_fault_is_met_exactly_so_often(node):
         assert sum(threads.map(refused, range(40))) == 5
 
 
-def test_a_call_meets_only_what_is_meant_for_it(node, image):
+def test_fault_affects_named_call_only(node, image):
     node.fault("has_image", "refuse")
     node.fault("machines", "refuse")
     node.put_image("pool", replace(image, name="another"))
@@ -114,7 +114,7 @@ def test_a_call_meets_only_what_is_meant_for_it(node, image):
     node.create_disk(Disk("pool", "disk", GiB), image)
 
 
-def test_a_fault_that_means_nothing_is_not_taken(node):
+def test_invalid_fault_is_refused(node):
     for operation, kind in (("strat", "refuse"), ("start", "explode"), ("ping", "full"), ("close", "refuse")):
         with pytest.raises(ValueError, match=r"There are|These do"):
             node.fault(operation, kind)
@@ -123,7 +123,7 @@ def test_a_fault_that_means_nothing_is_not_taken(node):
     assert node.faults() == []
 
 
-def test_only_a_screen_of_a_cluster_lacks_a_ticket(node, tmp_path):
+def test_no_ticket_fault_requires_tickets(node, tmp_path):
     assert not node.capabilities().screen_tickets
     with pytest.raises(ValueError, match="needs a ticket"):
         node.fault("console", "no-ticket")
@@ -147,7 +147,7 @@ def test_watch_events_reports_a_lost_node(node):
         node.ping()
 
 
-def test_an_address_with_a_typing_mistake_is_refused(open_node):
+def test_uri_with_unknown_option_is_refused(open_node):
     for options in ("core=5", "cores=many"):
         with pytest.raises(Refused):
             open_node(options)

@@ -21,7 +21,7 @@ def advance_time(monkeypatch):
     return later
 
 
-def test_a_guest_answers_when_it_has_booted(open_node, define_machine, advance_time):
+def test_guest_answers_after_boot(open_node, define_machine, advance_time):
     node, machine = open_node("boot_seconds=10"), define_machine()
     node.start(machine.id)
     advance_time(9)
@@ -44,7 +44,7 @@ def test_a_guest_answers_when_it_has_booted(open_node, define_machine, advance_t
     assert machine_status(node, machine).power == Power.off
 
 
-def test_no_guest_runs_from_a_blank_disk(node, define_machine):
+def test_blank_disk_has_no_guest(node, define_machine):
     machine = define_machine()
     node.create_disk(machine.disks[0])
     node.start(machine.id)
@@ -54,7 +54,7 @@ def test_no_guest_runs_from_a_blank_disk(node, define_machine):
     assert machine_status(node, machine).power == Power.on
 
 
-def test_a_guest_may_ignore_what_it_is_asked(node, define_machine):
+def test_guest_can_ignore_requests(node, define_machine):
     machine = define_machine()
     node.start(machine.id)
     node.set_guest(machine.id, heeds_shutdown=False, agent=False)
@@ -68,7 +68,7 @@ def test_a_guest_may_ignore_what_it_is_asked(node, define_machine):
     assert machine_status(node, machine).power == Power.off
 
 
-def test_things_happen_behind_the_panels_back(node, define_machine):
+def test_external_actions_change_node(node, define_machine):
     machine = define_machine()
     node.external_start(machine.id)
     assert machine_status(node, machine).power == Power.on
@@ -83,14 +83,14 @@ def test_things_happen_behind_the_panels_back(node, define_machine):
     assert machine.disks[0] in node.disks("pool")
 
 
-def test_a_seed_can_be_read_back(node, define_machine):
+def test_seed_can_be_read_back(node, define_machine):
     seed = Seed('{"instance-id": "ü"}', '#cloud-config\n{"users": []}', '{"version": 2}')
     machine = define_machine(media={"seed": node.create_seed("pool", "seed", seed)})
     assert node.seed_of(machine.id) == seed
     assert node.seed_of(define_machine("another").id) is None
 
 
-def test_counters_grow_while_a_machine_is_on(node, define_machine, advance_time):
+def test_counters_grow_while_machine_is_on(node, define_machine, advance_time):
     machine, busy = define_machine(), []
     node.start(machine.id)
     for _ in range(3):
@@ -110,7 +110,7 @@ def test_counters_grow_while_a_machine_is_on(node, define_machine, advance_time)
     assert machine_status(node, machine).cpu_seconds == 0
 
 
-def test_a_network_card_keeps_its_speed_limit(node, define_machine, advance_time):
+def test_nic_keeps_its_speed_limit(node, define_machine, advance_time):
     nic = Nic("52:54:00:00:00:01", "default", inbound_mbps=1, outbound_mbps=2)
     machine = define_machine(nics=(nic,))
     node.start(machine.id)
@@ -123,7 +123,7 @@ def test_a_network_card_keeps_its_speed_limit(node, define_machine, advance_time
         before = now
 
 
-def test_the_guest_agent_reports_the_addresses_of_its_cards(node, define_machine):
+def test_guest_agent_reports_nic_addresses(node, define_machine):
     machine = define_machine()
     node.start(machine.id)
     assert node.agent_addresses(machine.id) == {machine.nics[0].mac: ["10.0.0.2", "fd00::2"]}

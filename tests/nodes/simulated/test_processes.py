@@ -12,7 +12,7 @@ from tests.nodes.simulated.conftest import OTHER_PROCESS_SCRIPT, machine_status
 from worker.nodes.base import Disk, GiB, Machine, Nic, NotOnNode, Power
 
 
-def test_what_one_process_leaves_behind_another_finds(node, define_machine, run_in_other_process):
+def test_state_is_shared_by_processes(node, define_machine, run_in_other_process):
     machine = define_machine()
     assert run_in_other_process(f"node.start({machine.id!r}); print(len(node.machines()))") == "1"
     assert machine_status(node, machine).power == Power.on
@@ -37,7 +37,7 @@ def test_watch_events_reports_changes_of_other_processes(node, define_machine, r
     assert events[-2:] == [(machine.id, Power.on), (machine.id, Power.off)]
 
 
-def test_an_image_whose_sender_died_does_not_count(node, image, run_in_other_process):
+def test_image_of_dead_uploader_is_incomplete(node, image, run_in_other_process):
     half = replace(image, name="half")
     run_in_other_process(f"""
 import os
@@ -51,7 +51,7 @@ node.put_image("pool", Image("half", Path({str(image.path)!r}), {image.size}), l
     assert node.has_image("pool", half)
 
 
-def test_many_processes_may_begin_at_once(tmp_path, open_node):
+def test_processes_can_start_at_once(tmp_path, open_node):
     define = "for n in range(50): node.define(Machine(f'{sys.argv[2]}-{n}', f'{sys.argv[2]}-{n}', 1, 64, ()))"
     command = [sys.executable, "-c", OTHER_PROCESS_SCRIPT + define, str(tmp_path)]
     processes = [subprocess.Popen([*command, str(number)]) for number in range(4)]
@@ -59,7 +59,7 @@ def test_many_processes_may_begin_at_once(tmp_path, open_node):
     assert len(open_node().machines()) == 200
 
 
-def test_thousands_of_machines_are_one_list(node):
+def test_list_contains_thousands_of_machines(node):
     for number in range(3000):
         node.define(Machine(str(number), f"machine-{number}", 1, 1, (), (Nic(f"mac-{number}", "default"),)))
         node.start(str(number))
@@ -68,6 +68,6 @@ def test_thousands_of_machines_are_one_list(node):
     assert {tuple(machine.received) for machine in listed} == {(f"mac-{number}",) for number in range(3000)}
 
 
-def test_only_its_owner_may_read_the_file_because_seeds_hold_passwords(node, tmp_path):
+def test_state_file_is_private_to_its_owner(node, tmp_path):
     [file] = (tmp_path / "simulated").glob("*.db")
     assert file.stat().st_mode & 0o077 == 0
