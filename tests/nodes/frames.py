@@ -1,4 +1,4 @@
-"""Ethernet frames, written by hand as a guest might send them, and a listener for what arrives."""
+"""Ethernet frames as a guest might send them, and a listener for those that arrive."""
 
 import ipaddress
 import select
@@ -14,7 +14,7 @@ ARP, IPV4, IPV6, VLAN, RARP = 0x0806, 0x0800, 0x86DD, 0x8100, 0x8035
 UDP, ICMPV6 = 17, 58
 
 
-def mac(address: str) -> bytes:
+def pack_mac(address: str) -> bytes:
     return bytes.fromhex(address.replace(":", ""))
 
 
@@ -23,11 +23,11 @@ def pack_address(address: str) -> bytes:
 
 
 def ethernet(source: str, kind: int, payload: bytes) -> bytes:
-    return mac(BROADCAST) + mac(source) + struct.pack("!H", kind) + payload.ljust(46, b"\0")
+    return pack_mac(BROADCAST) + pack_mac(source) + struct.pack("!H", kind) + payload.ljust(46, b"\0")
 
 
-def arp(source: str, speaks_for: str, says=None) -> bytes:
-    sender = mac(says or source) + pack_address(speaks_for)
+def arp(source: str, claimed_address: str, claimed_mac=None) -> bytes:
+    sender = pack_mac(claimed_mac or source) + pack_address(claimed_address)
     return ethernet(source, ARP, struct.pack("!HHBBH", 1, IPV4, 6, 4, 2) + sender + bytes(6) + pack_address("10.0.0.1"))
 
 
@@ -40,8 +40,8 @@ def ipv4(source: str, address: str, payload: bytes) -> bytes:
     return ethernet(source, IPV4, header(~((total & 0xFFFF) + (total >> 16)) & 0xFFFF) + payload)
 
 
-def ipv6(source: str, address: str, carries: int, payload: bytes) -> bytes:
-    start = struct.pack("!IHBB", 6 << 28, len(payload), carries, 255)
+def ipv6(source: str, address: str, protocol: int, payload: bytes) -> bytes:
+    start = struct.pack("!IHBB", 6 << 28, len(payload), protocol, 255)
     return ethernet(source, IPV6, start + pack_address(address) + pack_address("ff02::1") + payload)
 
 
@@ -49,13 +49,13 @@ def udp(port: int, to=9) -> bytes:
     return struct.pack("!HHHH", port, to, 12, 0) + bytes(4)
 
 
-def icmpv6(kind: int, about="::") -> bytes:
-    """A message of neighbour discovery about that address."""
-    return struct.pack("!BBHI", kind, 0, 0, 0) + pack_address(about)
+def icmpv6(kind: int, target="::") -> bytes:
+    """Return a message of neighbour discovery about the target address."""
+    return struct.pack("!BBHI", kind, 0, 0, 0) + pack_address(target)
 
 
 class Listener:
-    """Keeps the frames that come in at an interface (not those that go out)."""
+    """Records the frames that come in at an interface (not those that go out)."""
 
     def __init__(self, interface: str):
         self.frames: list[bytes] = []
@@ -80,20 +80,20 @@ class Listener:
         self.thread.join()
         self.socket.close()
 
-    def advertised(self) -> set[str]:
-        """The addresses that neighbour advertisements were about."""
+    def list_advertised(self) -> set[str]:
+        """Return the target addresses of neighbour advertisements."""
         return {
             str(ipaddress.ip_address(frame[62:78]))
             for frame in self.frames
             if int.from_bytes(frame[12:14]) == IPV6 and frame[20] == ICMPV6 and frame[54] == 136
         }
 
-    def senders(self) -> set[str]:
-        """The MACs and IP addresses that frames came from."""
-        found = set()
+    def list_senders(self) -> set[str]:
+        """Return the MACs and IP addresses that frames came from."""
+        senders = set()
         for frame in self.frames:
             kind, start = int.from_bytes(frame[12:14]), {ARP: 28, IPV4: 26, IPV6: 22}.get(int.from_bytes(frame[12:14]))
-            found.add(frame[6:12].hex(":"))
+            senders.add(frame[6:12].hex(":"))
             if start:
-                found.add(str(ipaddress.ip_address(frame[start : start + (16 if kind == IPV6 else 4)])))
-        return found
+                senders.add(str(ipaddress.ip_address(frame[start : start + (16 if kind == IPV6 else 4)])))
+        return senders

@@ -1,4 +1,4 @@
-"""How far QEMU of the local hypervisor is kept apart from the machine (issue 12, 2 and 7; acceptance E1)."""
+"""Confinement of the local hypervisor's QEMU (issue 12, 2 and 7; acceptance E1)."""
 
 import os
 import pwd

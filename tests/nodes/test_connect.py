@@ -1,4 +1,4 @@
-"""One object for each node and process, whoever asks for it."""
+"""`connect` returns one object for each node and process."""
 
 import os
 import subprocess
@@ -61,8 +61,8 @@ except Refused as refused:
 
 def test_simulated_nodes_work_without_libvirt(tmp_path):
     command = [sys.executable, "-c", WITHOUT_LIBVIRT, str(tmp_path)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert "libvirt-python" in said
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "libvirt-python" in output
 
 
 def test_forked_child_shares_no_connection(tmp_path):
@@ -80,7 +80,7 @@ def test_forked_child_shares_no_connection(tmp_path):
     for number in range(5):
         child = os.fork()
         if child == 0:
-            child_of_a_fork(f"child-{number}", node, tmp_path)
+            run_forked_child(f"child-{number}", node, tmp_path)
         children.append(child)
     ends = [os.waitpid(child, 0)[1] for child in children]
     stop.set()
@@ -90,8 +90,8 @@ def test_forked_child_shares_no_connection(tmp_path):
     assert {machine.id for machine in node.machines()} == {"parent", *(f"child-{number}" for number in range(5))}
 
 
-def child_of_a_fork(name, inherited, data_dir):
-    """Never returns: the test goes on in the parent only."""
+def run_forked_child(name, inherited, data_dir):
+    """Never return: the test continues in the parent only."""
     try:
         own = connect(SPEC, data_dir)
         own.define(Machine(name, name, 1, 64, ()))

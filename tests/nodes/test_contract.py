@@ -1,4 +1,4 @@
-"""What every driver promises (`worker/nodes/base.py`), tested with each of them in the same words."""
+"""What every driver promises (`worker/nodes/base.py`), tested with each of them by the same tests."""
 
 import itertools
 import queue
@@ -76,7 +76,7 @@ def test_pool_can_be_prepared_by_several_processes_at_once(lab):
 
 def test_image_is_uploaded_once_and_listed_with_its_virtual_size(lab):
     assert lab.node.has_image(POOL, lab.image)
-    assert disk_sizes(lab.node)[lab.image.name] == virtual_size(lab.image.path)
+    assert disk_sizes(lab.node)[lab.image.name] == read_virtual_size(lab.image.path)
     progress = []
     lab.node.put_image(POOL, lab.image, lambda *step: progress.append(step))
     assert progress == []
@@ -311,9 +311,9 @@ def test_machine_without_vnc_password_has_no_console(node, new_machine):
 
 def test_console_endpoint_accepts_connections(node, blank_machine):
     node.start(blank_machine.id)
-    screen = node.console(blank_machine.id, "newcomer")
-    assert (screen.password, screen.via) == ("newcomer", None)
-    with socket.create_connection((screen.host, screen.port), timeout=10) as connection:
+    endpoint = node.console(blank_machine.id, "newcomer")
+    assert (endpoint.password, endpoint.via) == ("newcomer", None)
+    with socket.create_connection((endpoint.host, endpoint.port), timeout=10) as connection:
         assert connection.recv(8) == b"RFB 003."
 
 
@@ -321,14 +321,14 @@ def test_console_accepts_only_latest_password_also_when_suspended(lab, node, new
     machine = new_machine(vnc_password="sesame")
     node.start(machine.id)
 
-    def accepted(screen, *passwords):
-        return [password for password in passwords if lab.is_vnc_password(node, machine.id, screen, password)]
+    def accepted(endpoint, *passwords):
+        return [password for password in passwords if lab.is_vnc_password(node, machine.id, endpoint, password)]
 
-    screen = node.console(machine.id, "first&<'")
-    assert accepted(screen, "sesame", "first&<'", "other", "") == ["first&<'"]
+    endpoint = node.console(machine.id, "first&<'")
+    assert accepted(endpoint, "sesame", "first&<'", "other", "") == ["first&<'"]
     node.suspend(machine.id)
-    screen = lab.open_node().console(machine.id, "second")
-    assert accepted(screen, "sesame", "first&<'", "second") == ["second"]
+    endpoint = lab.open_node().console(machine.id, "second")
+    assert accepted(endpoint, "sesame", "first&<'", "second") == ["second"]
     assert accepted(lab.open_node().console(machine.id, "second"), "second") == ["second"]
 
 
@@ -337,11 +337,11 @@ def test_console_password_is_forgotten_at_power_off(lab, node, new_machine):
     node.start(machine.id)
     node.console(machine.id, "newcomer")
     node.reset(machine.id)
-    screen = node.console(machine.id, "newcomer")
-    assert lab.is_vnc_password(node, machine.id, screen, "newcomer")
+    endpoint = node.console(machine.id, "newcomer")
+    assert lab.is_vnc_password(node, machine.id, endpoint, "newcomer")
     node.power_off(machine.id)
     node.start(machine.id)
-    assert not lab.is_vnc_password(node, machine.id, screen, "newcomer")
+    assert not lab.is_vnc_password(node, machine.id, endpoint, "newcomer")
 
 
 def test_machine_without_guest_has_no_agent_and_ignores_shutdown(node, blank_machine, new_machine):
@@ -513,7 +513,7 @@ def test_guest_turns_itself_off_at_shutdown(node, guest):
         node.agent_ping(guest.id)
 
 
-def virtual_size(path):
+def read_virtual_size(path):
     with path.open("rb") as file:
         return int.from_bytes(file.read(32)[24:], "big")
 

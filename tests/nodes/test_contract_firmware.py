@@ -1,4 +1,4 @@
-"""What every driver promises of a machine's TPM and firmware."""
+"""What every driver promises about a machine's firmware."""
 
 from dataclasses import replace
 

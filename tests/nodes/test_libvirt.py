@@ -1,4 +1,4 @@
-"""What the libvirt driver tells libvirt, and how it understands what libvirt says."""
+"""The XML that the libvirt driver writes, and how it translates libvirt's errors."""
 
 import errno
 import stat
@@ -30,64 +30,64 @@ MACHINE = Machine(
 )
 
 
-def describe_domain(kvm=False, limits=True, guarded=True, **facts):
+def build_domain(kvm=False, limits=True, guarded=True, **facts):
     return etree.fromstring(xml.domain(replace(MACHINE, **facts), PATHS, kvm, limits, guarded))
 
 
-# --- what libvirt is told
+# --- XML
 
 
 def test_vnc_requires_password():
-    assert describe_domain().find("devices/graphics").get("passwd") == "sesame"
-    assert describe_domain(vnc_password="").find("devices/graphics") is None
-    assert describe_domain(vnc=False).find("devices/graphics") is None
+    assert build_domain().find("devices/graphics").get("passwd") == "sesame"
+    assert build_domain(vnc_password="").find("devices/graphics") is None
+    assert build_domain(vnc=False).find("devices/graphics") is None
 
 
 def test_vnc_listen_address_is_left_to_node():
-    screen = describe_domain().find("devices/graphics")
+    screen = build_domain().find("devices/graphics")
     assert screen.get("listen") is None
     assert screen.find("listen") is None
 
 
 def test_names_are_escaped():
     name = """a<b>&'c'"d" ]]>"""
-    assert describe_domain(name=name).findtext("name") == name
+    assert build_domain(name=name).findtext("name") == name
     assert etree.fromstring(xml.qcow2(name, 1, name)).findtext("backingStore/path") == name
 
 
 def test_drives_are_empty_without_media_and_seed_is_not_bootable():
-    found = describe_domain(media={"seed": SEED, "primary": ISO}, boot=("cdrom", "disk", "network"))
-    drives = {d.find("target").get("dev"): d for d in found.iterfind("devices/disk[@device='cdrom']")}
+    description = build_domain(media={"seed": SEED, "primary": ISO}, boot=("cdrom", "disk", "network"))
+    drives = {d.find("target").get("dev"): d for d in description.iterfind("devices/disk[@device='cdrom']")}
     media = {dev: drive.find("source").get("file") for dev, drive in drives.items() if drive.find("source") is not None}
     assert media == {"sda": "/pool/seed", "sdb": "/pool/iso"}
     assert set(drives) == {"sda", "sdb", "sdc"}
-    boots = sorted(found.iter("boot"), key=lambda boot: int(boot.get("order")))
+    boots = sorted(description.iter("boot"), key=lambda boot: int(boot.get("order")))
     assert [boot.xpath("string(../target/@dev | ../mac/@address)") for boot in boots] == ["sdb", "sdc", "vda", NIC.mac]
-    assert found.find("os/boot") is None
+    assert description.find("os/boot") is None
 
 
 def test_new_machine_is_q35_with_spare_ports():
     """Acceptance E, guest XML: q35, root ports, optical drives on virtio-scsi, USB tablet, I/O thread, timers."""
-    found = describe_domain()
-    assert found.find("os/type").get("machine") == "q35"
-    ports = found.findall("devices/controller[@model='pcie-root-port']")
+    description = build_domain()
+    assert description.find("os/type").get("machine") == "q35"
+    ports = description.findall("devices/controller[@model='pcie-root-port']")
     assert len(ports) == chipset.FIXED_PORTS + chipset.SPARE_PORTS + len(MACHINE.disks) + len(MACHINE.nics)
-    assert buses(found) == ["scsi", "scsi", "scsi"]
-    assert found.find("devices/controller[@type='scsi']").get("model") == "virtio-scsi"
-    targets = found.xpath("devices/disk[@device='cdrom']/address/@target")
+    assert list_drive_buses(description) == ["scsi", "scsi", "scsi"]
+    assert description.find("devices/controller[@type='scsi']").get("model") == "virtio-scsi"
+    targets = description.xpath("devices/disk[@device='cdrom']/address/@target")
     assert targets == ["0", "1", "2"], "guests number units of one target backwards"
-    assert found.find("devices/input[@type='tablet']").get("bus") == "usb"
-    driver = found.find("devices/disk[@device='disk']/driver")
+    assert description.find("devices/input[@type='tablet']").get("bus") == "usb"
+    driver = description.find("devices/disk[@device='disk']/driver")
     assert dict(driver.attrib) == {**xml.DISK_DRIVER, "iothread": "1"}
     assert {"cache", "io", "discard", "detect_zeroes"} <= set(driver.keys())
-    assert found.findtext("iothreads") == "1"
-    timers = {timer.get("name"): timer for timer in found.iterfind("clock/timer")}
+    assert description.findtext("iothreads") == "1"
+    timers = {timer.get("name"): timer for timer in description.iterfind("clock/timer")}
     assert timers["rtc"].get("tickpolicy") == "catchup"
     assert timers["hpet"].get("present") == "no"
 
 
-def buses(found):
-    return [drive.find("target").get("bus") for drive in found.iterfind("devices/disk[@device='cdrom']")]
+def list_drive_buses(description):
+    return [drive.find("target").get("bus") for drive in description.iterfind("devices/disk[@device='cdrom']")]
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def buses(found):
 def test_existing_machine_keeps_machine_type(existing, secure_boot, expected, drives):
     """Issue 12, 2: existing machines keep theirs. With secure boot only q35 will do."""
     description = xml.domain(replace(MACHINE, secure_boot=secure_boot), PATHS, False, True, True, existing=existing)
-    found = etree.fromstring(description)
-    assert found.find("os/type").get("machine") == expected
-    assert buses(found) == drives
+    description = etree.fromstring(description)
+    assert description.find("os/type").get("machine") == expected
+    assert list_drive_buses(description) == drives
 
 
 class OffDomain:
-    """A machine whose disk lies on a file system without direct I/O."""
+    """A machine whose disk is on a file system without direct I/O."""
 
     def __init__(self):
         self.description, self.starts = xml.domain(MACHINE, PATHS, False, False, False), 0
@@ -153,13 +153,12 @@ def test_disk_without_direct_io_uses_page_cache(monkeypatch):
 
 
 def test_speed_limits_are_seen_from_guest_and_need_node_support():
-    limits = describe_domain().find("devices/interface/bandwidth")
+    limits = build_domain().find("devices/interface/bandwidth")
     assert limits.find("inbound").get("average") == str(100 * 1000 // 8)
     assert limits.find("outbound").get("average") == str(8 * 1000 // 8)
-    assert describe_domain(limits=False).find("devices/interface/bandwidth") is None
+    assert build_domain(limits=False).find("devices/interface/bandwidth") is None
     assert (
-        describe_domain(nics=(replace(NIC, inbound_mbps=0, outbound_mbps=0),)).find("devices/interface/bandwidth")
-        is None
+        build_domain(nics=(replace(NIC, inbound_mbps=0, outbound_mbps=0),)).find("devices/interface/bandwidth") is None
     )
 
 
@@ -169,7 +168,7 @@ def test_nic_filter_is_bound_to_addresses():
         assert reference.get("filter") == filters.GUARD_NAME
         return sorted((p.get("name"), p.get("value")) for p in reference)
 
-    assert describe_domain().find("devices/interface/filterref").get("filter") == firewall.filter_name(NIC.mac)
+    assert build_domain().find("devices/interface/filterref").get("filter") == firewall.filter_name(NIC.mac)
     own = ("LINK_LOCAL", "fe80::5054:ff:fe00:1")
     assert bound() == [("IPV4", "10.0.0.2"), ("IPV6", "fd00::2"), own]
     assert bound(addresses=("10.0.0.2", "10.0.0.3")) == [
@@ -179,11 +178,11 @@ def test_nic_filter_is_bound_to_addresses():
         own,
     ]
     assert bound(addresses=()) == [("IPV4", "0.0.0.0"), ("IPV6", "::"), own]
-    assert describe_domain(guarded=False).find("devices/interface/filterref") is None
+    assert build_domain(guarded=False).find("devices/interface/filterref") is None
 
 
 def test_kvm_is_used_where_it_works():
-    fast, slow = describe_domain(kvm=True), describe_domain()
+    fast, slow = build_domain(kvm=True), build_domain()
     assert (fast.get("type"), fast.find("cpu").get("mode")) == ("kvm", "host-passthrough")
     assert (slow.get("type"), slow.find("cpu").get("mode")) == ("qemu", "maximum")
 
@@ -199,7 +198,7 @@ def test_ssh_connection_never_prompts():
     assert with_batch_mode("qemu+tls://node/system") == "qemu+tls://node/system"
 
 
-# --- what libvirt says
+# --- errors
 
 
 def libvirt_error(code, domain=libvirt.VIR_FROM_QEMU, text="something in libvirt's words", number=-1):
@@ -228,21 +227,21 @@ def libvirt_error(code, domain=libvirt.VIR_FROM_QEMU, text="something in libvirt
     ],
 )
 def test_libvirt_error_is_translated(error, expected):
-    found = to_node_error(error, "start the machine", lost=False)
-    assert type(found) is expected
-    assert str(error) in found.detail
-    assert str(error) not in str(found)
+    translated = to_node_error(error, "start the machine", lost=False)
+    assert type(translated) is expected
+    assert str(error) in translated.detail
+    assert str(error) not in str(translated)
 
 
 def test_error_on_lost_connection_is_unreachable():
-    found = to_node_error(libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), "start the machine", lost=True)
-    assert type(found) is Unreachable
+    translated = to_node_error(libvirt_error(libvirt.VIR_ERR_NO_DOMAIN), "start the machine", lost=True)
+    assert type(translated) is Unreachable
 
 
 # --- whether KVM works here
 
 
-def program(path: Path, script: str) -> str:
+def write_program(path: Path, script: str) -> str:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
@@ -253,20 +252,20 @@ def test_kvm_probe_fails_without_device(tmp_path):
 
 
 def test_kvm_probe_fails_when_guest_hangs(tmp_path):
-    found = kvm.probe(device="/dev/null", qemu=program(tmp_path / "qemu", "exec sleep 60"), deadline=0.2)
-    assert not found.works
-    assert "stood still" in found.sentence
+    verdict = kvm.probe(device="/dev/null", qemu=write_program(tmp_path / "qemu", "exec sleep 60"), deadline=0.2)
+    assert not verdict.works
+    assert "stood still" in verdict.sentence
 
 
 def test_kvm_probe_fails_when_qemu_fails(tmp_path):
-    qemu = program(tmp_path / "qemu", "echo 'qemu: failed to set MSR' >&2; exit 1")
-    found = kvm.probe(device="/dev/null", qemu=qemu)
-    assert not found.works
-    assert "failed to set MSR" in found.sentence
+    qemu = write_program(tmp_path / "qemu", "echo 'qemu: failed to set MSR' >&2; exit 1")
+    verdict = kvm.probe(device="/dev/null", qemu=qemu)
+    assert not verdict.works
+    assert "failed to set MSR" in verdict.sentence
 
 
 def test_kvm_probe_fails_when_qemu_exits_early(tmp_path):
-    assert not kvm.probe(device="/dev/null", qemu=program(tmp_path / "qemu", "exit 0")).works
+    assert not kvm.probe(device="/dev/null", qemu=write_program(tmp_path / "qemu", "exit 0")).works
 
 
 @pytest.mark.guest
@@ -276,10 +275,10 @@ def test_kvm_probe_guest_runs_under_emulation():
 
 
 def test_kvm_verdict_is_valid_for_one_boot(tmp_path, monkeypatch):
-    asked = []
+    probes = []
 
     def probe():
-        asked.append(True)
+        probes.append(True)
         return kvm.Verdict(True, "It works.")
 
     monkeypatch.setattr(kvm, "probe", probe)
@@ -288,8 +287,8 @@ def test_kvm_verdict_is_valid_for_one_boot(tmp_path, monkeypatch):
     assert (
         kvm.get_verdict(file) == kvm.get_verdict(file) == kvm.find_saved_verdict(file) == kvm.Verdict(True, "It works.")
     )
-    assert len(asked) == 1
+    assert len(probes) == 1
     monkeypatch.setattr(kvm, "read_boot_id", lambda: "another boot")
     assert kvm.find_saved_verdict(file) is None
     kvm.get_verdict(file)
-    assert len(asked) == 2
+    assert len(probes) == 2

@@ -26,8 +26,8 @@ class CuttableProxy:
     """Forwards a TCP port of this machine to a libvirt socket, until it is cut: then nothing moves and nothing ends."""
 
     def __init__(self, path: str):
-        self.path, self.whole, self.ended, self.ends = path, threading.Event(), False, []
-        self.whole.set()
+        self.path, self.connected, self.ended, self.ends = path, threading.Event(), False, []
+        self.connected.set()
         self.door = socket.create_server(("127.0.0.1", 0))
         self.uri = f"qemu+tcp://127.0.0.1:{self.door.getsockname()[1]}/system"
         threading.Thread(target=self.serve, daemon=True).start()
@@ -46,13 +46,13 @@ class CuttableProxy:
             while True:
                 for end in select.select([near, far], [], [])[0]:
                     data = end.recv(65536)
-                    self.whole.wait()
+                    self.connected.wait()
                     (far if end is near else near).sendall(data)
                     if not data:
                         return near.close()
 
     def end(self):
-        self.whole.set()
+        self.connected.set()
         for end in (self.door, *self.ends):
             end.close()
 
@@ -90,7 +90,7 @@ def machine(node):
 
 
 def test_silent_node_opens_circuit(node, cuttable_proxy, short_timeouts, monkeypatch):
-    cuttable_proxy.whole.clear()
+    cuttable_proxy.connected.clear()
     for _ in range(FAILURE_THRESHOLD):
         with pytest.raises(Unreachable):
             node.machines()
@@ -98,7 +98,7 @@ def test_silent_node_opens_circuit(node, cuttable_proxy, short_timeouts, monkeyp
     with pytest.raises(Unreachable) as raised:
         node.machines()
     assert "circuit" in raised.value.detail
-    cuttable_proxy.whole.set()
+    cuttable_proxy.connected.set()
     with pytest.raises(Unreachable):
         node.machines()
     monkeypatch.undo()
@@ -117,9 +117,9 @@ def test_event_watcher_notices_lost_node(node, cuttable_proxy, short_timeouts):
 
     threading.Thread(target=watch, daemon=True).start()
     node.machines()
-    cuttable_proxy.whole.clear()
+    cuttable_proxy.connected.clear()
     assert lost.get(timeout=60)
-    cuttable_proxy.whole.set()
+    cuttable_proxy.connected.set()
     node.ping()
 
 

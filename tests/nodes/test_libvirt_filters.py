@@ -50,7 +50,7 @@ DROPPED = {
     "arp from another mac": arp(OTHER, OWN4),
     "ipv6 from another mac": ipv6(OTHER, OWN6, UDP, udp(1000)),
     "arp for another's address": arp(OWN, OTHER4),
-    "arp that names another mac": arp(OWN, OWN4, says=OTHER),
+    "arp that names another mac": arp(OWN, OWN4, claimed_mac=OTHER),
     "ipv4 from another's address": ipv4(OWN, OTHER4, udp(1000)),
     "ipv6 from another's address": ipv6(OWN, OTHER6, UDP, udp(1000)),
     "neighbour solicitation from another's address": ipv6(OWN, OTHER6, ICMPV6, icmpv6(135)),
@@ -170,14 +170,14 @@ def test_guest_cannot_answer_for_a_neighbour(hypervisor, network_guest):
     guest.add_addresses("fd99:7::101/126")
     with Listener(guest.tap) as left, Listener(bridge) as arrived:
         limit = time.monotonic() + 30
-        while not (stolen in left.advertised() and own in arrived.advertised()):
-            assert time.monotonic() < limit, (left.advertised(), arrived.advertised())
+        while not (stolen in left.list_advertised() and own in arrived.list_advertised()):
+            assert time.monotonic() < limit, (left.list_advertised(), arrived.list_advertised())
             run_command("ip", "-6", "neigh", "flush", "dev", bridge)
             with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as asking:
                 for address in (stolen, own):
                     asking.sendto(b"", (address, 9))
             time.sleep(0.5)
-    assert stolen not in arrived.advertised()
+    assert stolen not in arrived.list_advertised()
 
 
 def run_command(*words):
@@ -259,6 +259,6 @@ def test_guest_cannot_use_other_addresses(hypervisor, network_guest):
         guest.run_script("ip link set eth0 down; ip link set eth0 address 52:54:00:66:66:66; ip link set eth0 up")
         assert not guest.run_script(f"ping -c 1 -W 1 {gateway4}")
     stolen = {stolen4, stolen6, "52:54:00:66:66:66"}
-    assert stolen <= left.senders()
-    assert set(guest.machine.nics[0].addresses) <= arrived.senders()
-    assert not stolen & arrived.senders()
+    assert stolen <= left.list_senders()
+    assert set(guest.machine.nics[0].addresses) <= arrived.list_senders()
+    assert not stolen & arrived.list_senders()

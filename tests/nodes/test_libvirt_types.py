@@ -38,7 +38,7 @@ def earlier_machine(node, monkeypatch):
         node.delete_disk("types", name)
 
 
-def describe_domain(hypervisor, machine):
+def read_definition(hypervisor, machine):
     with closing(libvirt.open(hypervisor.uri)) as connection:
         return etree.fromstring(connection.lookupByUUIDString(machine.id).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
 
@@ -47,7 +47,7 @@ def test_redefined_machine_keeps_machine_type(hypervisor, node, earlier_machine)
     """Issue 12, 2: new machines are q35, existing ones keep theirs, also when they are defined again for a rescue, a
     reinstall or a change of plan. Disks and media come and go as before."""
     node.define(replace(earlier_machine, memory_mb=96, boot=("cdrom", "disk")))
-    definition = describe_domain(hypervisor, earlier_machine)
+    definition = read_definition(hypervisor, earlier_machine)
     assert definition.find("os/type").get("machine") == "pc-i440fx-6.2"
     drives = [drive.find("target").get("dev") for drive in definition.iterfind("devices/disk[@device='cdrom']")]
     assert drives == ["hda", "hdc", "hdd"]
@@ -59,7 +59,7 @@ def test_redefined_machine_keeps_machine_type(hypervisor, node, earlier_machine)
     assert node.power(earlier_machine.id) is Power.on
     node.power_off(earlier_machine.id)
     node.define(replace(earlier_machine, secure_boot=True))
-    assert describe_domain(hypervisor, earlier_machine).find("os/type").get("machine").startswith("pc-q35-")
+    assert read_definition(hypervisor, earlier_machine).find("os/type").get("machine").startswith("pc-q35-")
 
 
 def test_new_machine_takes_a_disk_per_spare_port(hypervisor, node):
@@ -72,7 +72,7 @@ def test_new_machine_takes_a_disk_per_spare_port(hypervisor, node):
     node.start(machine.id)
     for disk in disks[1:]:
         node.attach_disk(machine.id, disk)
-    assert len(describe_domain(hypervisor, machine).findall("devices/disk[@device='disk']")) == len(disks)
+    assert len(read_definition(hypervisor, machine).findall("devices/disk[@device='disk']")) == len(disks)
     node.delete(machine.id)
     for disk in disks:
         node.delete_disk("types", disk.name)

@@ -79,13 +79,13 @@ def machine(node):
 
 @pytest.mark.guest
 def test_open_vnc_session_survives_password_change(node, machine):
-    screen = node.console(machine.id, "first")
-    with vnc_client.connect_signed_in(screen, "first") as connection:
+    endpoint = node.console(machine.id, "first")
+    with vnc_client.connect_signed_in(endpoint, "first") as connection:
         assert vnc_client.is_receiving_picture(connection)
         again = node.console(machine.id, "second")
-        assert (again.host, again.port) == (screen.host, screen.port)
-        assert not vnc_client.is_admitted(screen, "first")
-        assert vnc_client.is_admitted(screen, "second")
+        assert (again.host, again.port) == (endpoint.host, endpoint.port)
+        assert not vnc_client.is_admitted(endpoint, "first")
+        assert vnc_client.is_admitted(endpoint, "second")
         assert vnc_client.is_receiving_picture(connection)
 
 

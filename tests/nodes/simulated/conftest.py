@@ -1,4 +1,4 @@
-"""What is special about the simulated node: it is thousands strong, shared by processes, and goes wrong on command."""
+"""A simulated node with options, shared by processes."""
 
 import struct
 import subprocess
@@ -22,12 +22,12 @@ node = SimulatedNode(NodeSpec("node", "node", "simulated", "simulated://"), Path
 
 @pytest.fixture
 def open_node(tmp_path):
-    """Opens the node, as any process would, with the options of its address."""
+    """Return a function that opens the node with options, as any process would."""
 
-    def reach(options="deadline=0.01&storage_gb=100&memory_gb=4"):
+    def open_with(options="deadline=0.01&storage_gb=100&memory_gb=4"):
         return SimulatedNode(NodeSpec("node", "node", "simulated", f"simulated://?{options}"), tmp_path)
 
-    return reach
+    return open_with
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def node(open_node):
 
 @pytest.fixture
 def run_in_other_process(tmp_path):
-    """Runs a line in another process that has the node open; gives what it printed."""
+    """Return a function that runs a line in another process that has the node open, and returns its output."""
 
     def run(line):
         command = [sys.executable, "-c", OTHER_PROCESS_SCRIPT + line, str(tmp_path)]
@@ -59,7 +59,7 @@ def image(tmp_path, node):
 
 @pytest.fixture
 def define_machine(node, image):
-    """Defines a machine that has a guest; its seed is what the test says."""
+    """Return a function that defines a machine with a guest."""
 
     def new(name="machine", **facts):
         disk = Disk("pool", f"{name}-disk", GiB)
@@ -73,5 +73,5 @@ def define_machine(node, image):
     return new
 
 
-def machine_status(node, machine):
+def get_status(node, machine):
     return next(seen for seen in node.machines() if seen.id == machine.id)

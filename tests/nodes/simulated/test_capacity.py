@@ -1,37 +1,37 @@
-"""How much room a simulated node has."""
+"""Capacity of a simulated node."""
 
 from dataclasses import replace
 
 import pytest
 
-from tests.nodes.simulated.conftest import machine_status
+from tests.nodes.simulated.conftest import get_status
 from worker.nodes.base import Disk, GiB, Image, NoCapacity, NotOnNode, Power, Seed
 
 
-def free_capacity(node):
+def read_free_bytes(node):
     return node.capabilities().pools[0].free
 
 
 def test_free_space_excludes_disks_images_and_seeds(node, image):
-    empty = free_capacity(node)
+    empty = read_free_bytes(node)
     disk = Disk("pool", "disk", 10 * GiB)
     node.create_disk(disk, image)
     seed = node.create_seed("pool", "seed", Seed("{}", "#cloud-config\n{}", "{}"))
-    assert free_capacity(node) == empty - disk.size - seed.size
+    assert read_free_bytes(node) == empty - disk.size - seed.size
     node.grow_disk(replace(disk, size=11 * GiB))
-    assert free_capacity(node) == empty - 11 * GiB - seed.size
+    assert read_free_bytes(node) == empty - 11 * GiB - seed.size
     node.create_disk(disk)
     node.delete_disk("pool", seed.name)
-    assert free_capacity(node) == empty - disk.size
+    assert read_free_bytes(node) == empty - disk.size
     node.delete_disk("pool", disk.name)
     node.delete_image("pool", image.name)
-    assert free_capacity(node) == empty + image.size == 100 * GiB
+    assert read_free_bytes(node) == empty + image.size == 100 * GiB
 
 
 def test_full_node_refuses_disks(node, image):
-    disk = Disk("pool", "disk", free_capacity(node))
+    disk = Disk("pool", "disk", read_free_bytes(node))
     node.create_disk(disk)
-    assert free_capacity(node) == 0
+    assert read_free_bytes(node) == 0
     for call in (
         lambda: node.create_disk(Disk("pool", "another", 1)),
         lambda: node.grow_disk(replace(disk, size=disk.size + 1)),
@@ -42,7 +42,7 @@ def test_full_node_refuses_disks(node, image):
             call()
     assert {disk.name for disk in node.disks("pool")} == {"disk", "system"}
     node.create_disk(replace(disk, size=disk.size - 5))
-    assert free_capacity(node) == 5
+    assert read_free_bytes(node) == 5
 
 
 def test_machines_share_memory_of_node(node, define_machine):
@@ -50,7 +50,7 @@ def test_machines_share_memory_of_node(node, define_machine):
     node.start(large.id)
     with pytest.raises(NoCapacity):
         node.start(small.id)
-    assert machine_status(node, small).power == Power.off
+    assert get_status(node, small).power == Power.off
     node.power_off(large.id)
     node.start(small.id)
 

@@ -1,4 +1,4 @@
-"""Faults of a simulated node, on command."""
+"""Faults injected into a simulated node."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.nodes.simulated.conftest import machine_status
+from tests.nodes.simulated.conftest import get_status
 from worker.nodes.base import Disk, GiB, NoCapacity, NodeSpec, NoTicket, NotOnNode, Power, Refused, Unreachable
 from worker.nodes.circuit_breaker import FAILURE_THRESHOLD
 from worker.nodes.simulated import SimulatedNode
@@ -18,9 +18,9 @@ def test_fault_affects_next_call_of_another_process(node, define_machine, run_in
     run_in_other_process(f"node.fault('start', {kind!r}, count=1)")
     with pytest.raises(error):
         node.start(machine.id)
-    assert machine_status(node, machine).power == Power.off
+    assert get_status(node, machine).power == Power.off
     node.start(machine.id)
-    assert machine_status(node, machine).power == Power.on
+    assert get_status(node, machine).power == Power.on
 
 
 def test_lost_answer_does_the_work(node, define_machine):
@@ -28,7 +28,7 @@ def test_lost_answer_does_the_work(node, define_machine):
     node.fault("start", "lost-answer")
     with pytest.raises(Unreachable):
         node.start(machine.id)
-    assert machine_status(node, machine).power == Power.on
+    assert get_status(node, machine).power == Power.on
     node.fault("create_disk", "lost-answer")
     with pytest.raises(Unreachable):
         node.create_disk(Disk("pool", "made", 5))

@@ -5,13 +5,13 @@ from datetime import timedelta
 import pytest
 
 from panel.core import clock
-from tests.nodes.simulated.conftest import machine_status
+from tests.nodes.simulated.conftest import get_status
 from worker.nodes.base import AgentUnavailable, Nic, Power, Seed
 
 
 @pytest.fixture
 def advance_time(monkeypatch):
-    """Lets time pass without waiting for it."""
+    """Return a function that advances the clock."""
     passed = [clock.now()]
     monkeypatch.setattr(clock, "now", lambda: passed[-1])
 
@@ -28,7 +28,7 @@ def test_guest_answers_after_boot(open_node, define_machine, advance_time):
     with pytest.raises(AgentUnavailable):
         node.agent_ping(machine.id)
     node.shutdown(machine.id)
-    assert machine_status(node, machine).power == Power.on
+    assert get_status(node, machine).power == Power.on
     node.suspend(machine.id)
     advance_time(60)
     node.resume(machine.id)
@@ -41,7 +41,7 @@ def test_guest_answers_after_boot(open_node, define_machine, advance_time):
         node.agent_ping(machine.id)
     advance_time(10)
     node.shutdown(machine.id)
-    assert machine_status(node, machine).power == Power.off
+    assert get_status(node, machine).power == Power.off
 
 
 def test_blank_disk_has_no_guest(node, define_machine):
@@ -51,7 +51,7 @@ def test_blank_disk_has_no_guest(node, define_machine):
     with pytest.raises(AgentUnavailable):
         node.agent_ping(machine.id)
     node.shutdown(machine.id)
-    assert machine_status(node, machine).power == Power.on
+    assert get_status(node, machine).power == Power.on
 
 
 def test_guest_can_ignore_requests(node, define_machine):
@@ -59,24 +59,24 @@ def test_guest_can_ignore_requests(node, define_machine):
     node.start(machine.id)
     node.set_guest(machine.id, heeds_shutdown=False, agent=False)
     node.shutdown(machine.id)
-    assert machine_status(node, machine).power == Power.on
+    assert get_status(node, machine).power == Power.on
     with pytest.raises(AgentUnavailable):
         node.agent_ping(machine.id)
     node.set_guest(machine.id)
     node.agent_ping(machine.id)
     node.shutdown(machine.id)
-    assert machine_status(node, machine).power == Power.off
+    assert get_status(node, machine).power == Power.off
 
 
 def test_external_actions_change_node(node, define_machine):
     machine = define_machine()
     node.external_start(machine.id)
-    assert machine_status(node, machine).power == Power.on
+    assert get_status(node, machine).power == Power.on
     node.guest_powers_off(machine.id)
-    assert machine_status(node, machine).power == Power.off
+    assert get_status(node, machine).power == Power.off
     node.start(machine.id)
     node.node_restarts()
-    assert machine_status(node, machine).power == Power.off
+    assert get_status(node, machine).power == Power.off
     node.start(machine.id)
     node.external_delete(machine.id)
     assert node.machines() == []
@@ -95,29 +95,29 @@ def test_counters_grow_while_machine_is_on(node, define_machine, advance_time):
     node.start(machine.id)
     for _ in range(3):
         advance_time(60)
-        busy.append(machine_status(node, machine))
+        busy.append(get_status(node, machine))
     assert busy[0].cpu_seconds < busy[1].cpu_seconds < busy[2].cpu_seconds
     mac = machine.nics[0].mac
     assert busy[0].received[mac] < busy[1].received[mac]
     assert busy[0].sent[mac] < busy[1].sent[mac]
     node.suspend(machine.id)
-    before = machine_status(node, machine)
+    before = get_status(node, machine)
     advance_time(60)
-    assert machine_status(node, machine) == before
+    assert get_status(node, machine) == before
     assert before.cpu_seconds == busy[2].cpu_seconds
     node.power_off(machine.id)
     node.start(machine.id)
-    assert machine_status(node, machine).cpu_seconds == 0
+    assert get_status(node, machine).cpu_seconds == 0
 
 
 def test_nic_keeps_its_speed_limit(node, define_machine, advance_time):
     nic = Nic("52:54:00:00:00:01", "default", inbound_mbps=1, outbound_mbps=2)
     machine = define_machine(nics=(nic,))
     node.start(machine.id)
-    before = machine_status(node, machine)
+    before = get_status(node, machine)
     for _ in range(20):
         advance_time(30)
-        now = machine_status(node, machine)
+        now = get_status(node, machine)
         assert 0 < now.received[nic.mac] - before.received[nic.mac] <= 30 * 125_000
         assert 0 < now.sent[nic.mac] - before.sent[nic.mac] <= 30 * 250_000
         before = now

@@ -8,30 +8,30 @@ from dataclasses import replace
 
 import pytest
 
-from tests.nodes.simulated.conftest import OTHER_PROCESS_SCRIPT, machine_status
+from tests.nodes.simulated.conftest import OTHER_PROCESS_SCRIPT, get_status
 from worker.nodes.base import Disk, GiB, Machine, Nic, NotOnNode, Power
 
 
 def test_state_is_shared_by_processes(node, define_machine, run_in_other_process):
     machine = define_machine()
     assert run_in_other_process(f"node.start({machine.id!r}); print(len(node.machines()))") == "1"
-    assert machine_status(node, machine).power == Power.on
+    assert get_status(node, machine).power == Power.on
     run_in_other_process("node.create_disk(Disk('pool', 'theirs', 5))")
     assert Disk("pool", "theirs", 5) in node.disks("pool")
 
 
 def test_watch_events_reports_changes_of_other_processes(node, define_machine, run_in_other_process):
-    machine, heard, stop = define_machine(), queue.SimpleQueue(), threading.Event()
-    watcher = threading.Thread(target=node.watch_events, args=(lambda *event: heard.put(event), stop.is_set))
+    machine, received, stop = define_machine(), queue.SimpleQueue(), threading.Event()
+    watcher = threading.Thread(target=node.watch_events, args=(lambda *event: received.put(event), stop.is_set))
     watcher.start()
-    while heard.empty():
+    while received.empty():
         node.start(machine.id)
         node.guest_powers_off(machine.id)
     run_in_other_process(
         f"node.start({machine.id!r}); node.guest_powers_off({machine.id!r}); node.power_off({machine.id!r})"
     )
     run_in_other_process(f"node.external_delete({machine.id!r})")
-    events = list(iter(lambda: heard.get(timeout=10), (machine.id, None)))
+    events = list(iter(lambda: received.get(timeout=10), (machine.id, None)))
     stop.set()
     watcher.join(timeout=10)
     assert events[-2:] == [(machine.id, Power.on), (machine.id, Power.off)]
