@@ -360,7 +360,6 @@ def test_reset_machine_boots_again(node, blank_machine):
     assert before.disk_reads > 0
     node.reset(blank_machine.id)
     wait_until(lambda: find_status(node, blank_machine.id).disk_read > before.disk_read)
-    assert find_status(node, blank_machine.id).disk_reads > before.disk_reads
     assert get_agreed_power(node, blank_machine.id) == Power.on
 
 

@@ -28,7 +28,7 @@ def test_running_guest_sees_disks_come_and_go(lab, node, guest, new_disk):
     wait_for_agent(node, guest.id)
     assert read_sectors(node, guest, "b") == 64 * MiB // 512
     assert read_sectors(node, guest, "c") == 16 * MiB // 512
-    for letter, disk in (("b", disks[0]), ("c", disks[2])):
+    for letter, disk in (("c", disks[2]), ("b", disks[0])):
         node.detach_disk(guest.id, POOL, disk.name)
         assert read_sectors(node, guest, letter) is None
     assert {disk.name for disk in disks} <= disk_sizes(node).keys()
