@@ -8,7 +8,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Event, Instance, Task
 from panel.services import instances
-from worker.engine import reaper, runner
+from worker.engine import batch, reaper, runner
 from worker.nodes.simulated import SimulatedNode
 
 
@@ -28,6 +28,12 @@ def request_deploy(cast, node):
         return instance, task
 
     return request
+
+
+@pytest.fixture
+def long_batch_deadline(monkeypatch):
+    """Batches whose deadline no slow node or machine reaches."""
+    monkeypatch.setattr(batch, "BATCH_DEADLINE_SECONDS", 600)
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from worker.engine import batch, claiming, runner
 from worker.engine.reaper import TASK_LEASE_SECONDS
 from worker.nodes.base import Power
 
+pytestmark = pytest.mark.usefixtures("long_batch_deadline")
+
 
 @pytest.fixture
 def stopped_instances(request_deploy, run_tasks, request_action):

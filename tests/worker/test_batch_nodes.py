@@ -24,6 +24,8 @@ from worker.nodes.libvirt import private_daemon
 from worker.sync.node_sync import reconcile
 from worker.tasks.machine_spec import build_disk, build_spec, seed_name
 
+pytestmark = pytest.mark.usefixtures("long_batch_deadline")
+
 
 @dataclass(frozen=True)
 class BatchNode:
@@ -82,12 +84,6 @@ def batch_node(request, rolled_back_app, cast, node):
     for disk in driver.disks("default"):
         driver.delete_disk("default", disk.name)
     external_driver.close()
-
-
-@pytest.fixture(autouse=True)
-def long_batch_deadline(monkeypatch):
-    """A real node may be slow: without this, a batch would end at its deadline."""
-    monkeypatch.setattr(batch, "BATCH_DEADLINE_SECONDS", 600)
 
 
 @pytest.fixture
