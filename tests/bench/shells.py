@@ -26,7 +26,7 @@ from tests.bench.consoles import describe_spread
 from tests.processes.conftest import find_free_port, wait_until
 from tests.support import console_client
 from tests.support.console_client import TEXT
-from tests.support.ssh_guest import new_key
+from tests.support.ssh_guest import create_key
 
 ROUNDS, OUTPUT_MEGABYTES = 7, 50
 INTERRUPTS, QUIET_SECONDS = 5, 1.0
@@ -63,7 +63,7 @@ def run_sshd(sshd, directory):
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     for name in ("host", "key"):
         (directory / name).touch(mode=0o600)
-        (directory / name).write_text(new_key())
+        (directory / name).write_text(create_key())
     public = subprocess.run(["ssh-keygen", "-y", "-f", directory / "key"], capture_output=True, text=True, check=True)
     (directory / "known").write_text(public.stdout)
     port = find_free_port()

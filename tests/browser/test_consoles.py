@@ -10,11 +10,11 @@ from playwright.sync_api import expect
 from tests.browser.conftest import open_window
 from tests.browser.test_main_job import PAGE_TIMEOUT_MS, sign_in
 from tests.processes.conftest import wait_until
+from tests.support.installation import SAVED_HOSTNAME, SAVED_PASSWORD
 from worker.nodes import NodeSpec, connect
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
 
-GUEST_PASSWORD = "long enough 7"
 READ_PIXELS_SCRIPT = """async (picture) => {
     let canvas = document.querySelector("canvas");
     if (picture) {
@@ -29,16 +29,6 @@ READ_PIXELS_SCRIPT = """async (picture) => {
     for (let at = 0; at < data.length; at += 4) { text += String.fromCharCode(data[at], data[at + 1], data[at + 2]); }
     return [canvas.width, canvas.height, btoa(text)];
 }"""
-
-
-@pytest.fixture(scope="module")
-def guest(lab):
-    instance = lab.create(display_name="Console", hostname="console.example.com")
-    lab.install(instance, ssh_keys=[lab.key_id], password=GUEST_PASSWORD)
-    guest = lab.show(instance)
-    assert lab.ssh(guest["primary_public_ip"]["ip"], "echo up").strip() == "up"
-    yield guest
-    lab.destroy(instance)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +84,7 @@ def test_vnc_console_shows_guest_screen_and_sends_keys(
     screen.locator("canvas").click()
     screen.keyboard.type("root\n", delay=30)
     screen.wait_for_timeout(3000)  # the guest discards input before the password prompt
-    screen.keyboard.type(f"{GUEST_PASSWORD}\n", delay=30)
+    screen.keyboard.type(f"{SAVED_PASSWORD}\n", delay=30)
     screen.wait_for_timeout(3000)
     screen.get_by_role("button", name="Type text").click()
     screen.get_by_role("textbox", name="Typed key by key").fill('echo "Typed {OK} ~7|" >/typed\n')
@@ -116,7 +106,7 @@ def test_shell_runs_commands_in_the_guest(page, lab, guest, run_in_guest):
     assert keys.count("panel-session") == 1
     shell.locator(".xterm").click()
     shell.keyboard.type("echo $((6*7))-$(hostname); stty size\n")
-    expect(rows).to_contain_text("42-console.example.com", timeout=PAGE_TIMEOUT_MS)
+    expect(rows).to_contain_text(f"42-{SAVED_HOSTNAME}", timeout=PAGE_TIMEOUT_MS)
     shell.set_viewport_size({"width": 800, "height": 500})
     shell.keyboard.type("clear; stty size\n")
     expect(rows).to_contain_text(re.compile(r"\d+ \d+"))
@@ -126,16 +116,6 @@ def test_shell_runs_commands_in_the_guest(page, lab, guest, run_in_guest):
     wait_until(lambda: "panel-session" not in run_in_guest("cat", "/root/.ssh/authorized_keys"), "the key to go")
     shell.get_by_role("button", name="Open again").first.click()
     expect(rows).to_contain_text("#", timeout=PAGE_TIMEOUT_MS)
-
-
-def test_console_closes_with_message_after_power_off(page, lab, guest):
-    screen = open_console(page, lab, guest, "Console")
-    expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
-    lab.power(guest, "poweroff")
-    expect(
-        screen.get_by_text(re.compile("turned off|is off|not running|closed the console", re.I)).first
-    ).to_be_visible(timeout=PAGE_TIMEOUT_MS)
-    lab.power(guest, "start")
 
 
 def test_operator_closes_open_console(page, lab, guest):
@@ -149,3 +129,12 @@ def test_operator_closes_open_console(page, lab, guest):
     operator.locator("#confirm-yes").click()
     expect(screen.get_by_text("An operator closed the console.").first).to_be_visible()
     operator.context.close()
+
+
+def test_console_closes_with_message_after_power_off(page, lab, guest):
+    screen = open_console(page, lab, guest, "Console")
+    expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
+    lab.power(guest, "poweroff")
+    expect(
+        screen.get_by_text(re.compile("turned off|is off|not running|closed the console", re.I)).first
+    ).to_be_visible(timeout=PAGE_TIMEOUT_MS)

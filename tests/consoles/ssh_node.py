@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import paramiko
 
-from tests.support.ssh_guest import load_key, new_key
+from tests.support.ssh_guest import create_key, load_key
 
 USER = "panel"
 
@@ -14,7 +14,7 @@ USER = "panel"
 class SshNode:
     def __init__(self, allows_forwarding=True):
         self.allows_forwarding = allows_forwarding
-        self.user_key, self.host_key = new_key(), load_key(new_key())
+        self.user_key, self.host_key = create_key(), load_key(create_key())
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self.listener.getsockname()
         self.via = f"ssh://{USER}@{self.host}:{self.port}"

@@ -263,7 +263,7 @@ def test_ssh_console_relays_bytes_and_stores_host_key(site, guest_ssh_server):
         wait_until(
             lambda: session.get(Instance, site.instance_id, populate_existing=True).ssh_host_key, "the stored host key"
         )
-    site.update_instance(ssh_host_key=ssh_guest.public_key_line(ssh_guest.load_key(ssh_guest.new_key())))
+    site.update_instance(ssh_host_key=ssh_guest.public_key_line(ssh_guest.load_key(ssh_guest.create_key())))
     token = site.create_session("shell")
     set_ssh_endpoint(site, guest_ssh_server)
     with pytest.raises(console_client.WebSocketClosed) as closed:

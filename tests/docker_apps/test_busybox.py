@@ -21,10 +21,10 @@ esac
 
 
 @pytest.fixture
-def fake_guest(tmp_path, guest_cache, tiny_image, monkeypatch):
+def fake_guest(tmp_path, busybox, monkeypatch):
     monkeypatch.setattr(background_job, "FIRST_POLL_SECONDS", 0.02)
     monkeypatch.setattr(background_job, "MAX_POLL_SECONDS", 0.1)
-    return FakeGuest(tmp_path, next(guest_cache.glob("bookworm-*/bin/busybox")))
+    return FakeGuest(tmp_path, busybox)
 
 
 def test_background_job_with_busybox(fake_guest):

@@ -1,4 +1,4 @@
-"""A customer at the pages of an installation, and the consoles that are opened there, without a browser."""
+"""A customer who opens consoles at the pages of an installation, without a browser."""
 
 import json
 import socket
@@ -16,29 +16,29 @@ class ConsoleUser:
         self.post("/sign-in", email=email, password=password)
 
     def post(self, path, accept="text/html", **form):
-        """The address that it led to, and what was there."""
+        """Return the address after redirects, and the answer's body."""
         headers = {"Sec-Fetch-Site": "same-origin", "Accept": accept}
         data = urllib.parse.urlencode(form).encode()
         with self.browser.open(urllib.request.Request(self.at.url + path, data, headers), timeout=60) as answer:
             return answer.geturl(), answer.read()
 
     def create_session(self, instance_id):
-        """A session of the screen: what its page knows, the path of its WebSocket and the password."""
+        """Create a session of the screen. Return what its page gets: the path of the WebSocket and the password."""
         address, _ = self.post(f"/instances/{instance_id}/console")
         page = urllib.parse.urlsplit(address).path
         return json.loads(self.post(f"{page}/again", "application/json")[1])
 
-    def screen(self, console_session):
-        """The screen after both sides have signed in, and its title: QEMU puts the machine's name there."""
+    def open_screen(self, console_session):
+        """Return the screen after signing in, and its title, which is QEMU's name of the machine."""
         viewer = self.connect(console_session["socket"], "binary")
         assert viewer.sign_in(console_session["password"]) is None
         length = int.from_bytes(viewer.read(24)[20:], "big")
         return viewer, viewer.read(length).decode()
 
     def find_refusal(self, console_session):
-        """The sentence with which the screen is refused; None when it opens."""
+        """Return the sentence with which the screen is refused, or None when it opens."""
         try:
-            self.screen(console_session)[0].connection.close()
+            self.open_screen(console_session)[0].connection.close()
         except WebSocketClosed as closed:
             return closed.reason
         return None
@@ -51,23 +51,23 @@ class ConsoleUser:
 
 
 class Shell:
-    """A plain terminal: what is sent is typed."""
+    """A shell whose input and output are those of a terminal."""
 
     def __init__(self, viewer):
-        self.viewer, self.said = viewer, ""
+        self.viewer, self.output = viewer, ""
         self.run("true")
 
     def run(self, command):
-        """What the command prints."""
+        """Return what the command prints."""
         self.viewer.send(f"echo begin''s; {command}; echo end''s\n".encode())
-        while "ends" not in self.said:
-            self.said += self.viewer.receive()[1].decode()
-        before, _, self.said = self.said.partition("ends")
+        while "ends" not in self.output:
+            self.output += self.viewer.receive()[1].decode()
+        before, _, self.output = self.output.partition("ends")
         return before.rpartition("begins")[2].strip()
 
 
 def is_screen_live(viewer):
-    """Whether the screen still answers: it is asked for its top left pixel."""
+    """Return whether the screen answers a request for its top left pixel."""
     viewer.send(b"\2\0\0\1\0\0\0\0")  # uncompressed
     viewer.send(b"\3\0\0\0\0\0\0\1\0\1")
     return viewer.read(1) == b"\0" and len(viewer.read(3 + 12 + 4)) == 19

@@ -47,7 +47,7 @@ def kill(lab, name):
 
 def test_the_screen_and_the_shell_are_the_guest_s(lab, person, guest):
     """CON-06, SSH-07."""
-    viewer, title = person.screen(person.create_session(guest["id"]))
+    viewer, title = person.open_screen(person.create_session(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
     assert is_screen_live(viewer)
     assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
@@ -71,13 +71,13 @@ def test_a_guest_without_ipv4_has_a_shell(lab, person):
 
 def test_workers_that_are_killed_disturb_no_console(lab, person, guest):
     """Neither those that are open nor those that were created and not opened yet."""
-    viewer, _ = person.screen(person.create_session(guest["id"]))
+    viewer, _ = person.open_screen(person.create_session(guest["id"]))
     shell = open_shell(lab, person, guest)
     screen, token = person.create_session(guest["id"]), create_shell_session(lab, guest)["token"]
     kill(lab, "worker")
     assert is_screen_live(viewer)
     assert shell.run("echo $((6*7))") == "42"
-    assert is_screen_live(person.screen(screen)[0])
+    assert is_screen_live(person.open_screen(screen)[0])
     assert Shell(person.connect(f"/ssh/{token}")).run("hostname") == "consoles.example.com"
     wait_until(
         lambda: person.find_refusal(person.create_session(guest["id"])) is None, "other workers to open a screen"
@@ -85,18 +85,18 @@ def test_workers_that_are_killed_disturb_no_console(lab, person, guest):
 
 
 def test_a_redis_that_is_killed_disturbs_no_console(lab, person, guest):
-    viewer, _ = person.screen(person.create_session(guest["id"]))
+    viewer, _ = person.open_screen(person.create_session(guest["id"]))
     shell = open_shell(lab, person, guest)
     kill(lab, "redis-server")
     assert is_screen_live(viewer)
     assert shell.run("echo $((6*7))") == "42"
-    assert is_screen_live(person.screen(person.create_session(guest["id"]))[0])
+    assert is_screen_live(person.open_screen(person.create_session(guest["id"]))[0])
     assert open_shell(lab, person, guest).run("hostname") == "consoles.example.com"
 
 
 def test_a_node_whose_daemon_is_cut_off(lab, person, guest, hypervisor):
     """What is open goes on, for it does not need the daemon; what is opened anew is told; and opens when it is back."""
-    viewer, _ = person.screen(person.create_session(guest["id"]))
+    viewer, _ = person.open_screen(person.create_session(guest["id"]))
     shell = open_shell(lab, person, guest)
     daemon = int((hypervisor.directory / "run" / "libvirtd.pid").read_text())
     os.kill(daemon, signal.SIGKILL)
@@ -113,7 +113,7 @@ def test_a_node_whose_daemon_is_cut_off(lab, person, guest, hypervisor):
 
 def test_a_guest_that_is_killed_closes_its_consoles(lab, person, guest, hypervisor):
     """With a word, and at once: the screen was the killed process's, the shell's end is seen by what the node says."""
-    viewer, _ = person.screen(person.create_session(guest["id"]))
+    viewer, _ = person.open_screen(person.create_session(guest["id"]))
     shell = open_shell(lab, person, guest)
     os.kill(int(Path(hypervisor.directory, "run", "qemu", f"{guest['name']}.pid").read_text()), signal.SIGKILL)
     began = time.monotonic()
@@ -122,4 +122,4 @@ def test_a_guest_that_is_killed_closes_its_consoles(lab, person, guest, hypervis
     assert reason in ("The instance closed the console.", "The connection to the instance was lost.")
     assert shell.viewer.ended() == (1008, "The instance was powered off.")
     assert time.monotonic() - began < 15
-    lab.reaches(guest, "stopped")
+    lab.wait_for_state(guest, "stopped")

@@ -1,4 +1,4 @@
-"""Docker in a real Debian: installed by the panel from the guest's own packages, and apps that run in it (OTH-10)."""
+"""Docker in a real Debian: installed by the panel from the guest's packages, and apps that run in it (OTH-10)."""
 
 import json
 import time
@@ -30,8 +30,8 @@ volumes:
 """
 LONG_COMPOSE = COMPOSE + "".join(f"# {number} lines that one call of the agent cannot bring\n" for number in range(800))
 COMPOSE_WITH_ABSENT_IMAGE = "services:\n  web:\n    image: example.invalid/none:1\n"
-SAYS = 'it\'s $HOME & "more" é'
-SERVES = "mkdir -p /www && echo an app of the catalog >/www/index.html && exec httpd -f -p 80 -h /www"
+MESSAGE = 'it\'s $HOME & "more" é'
+SERVE_COMMAND = "mkdir -p /www && echo an app of the catalog >/www/index.html && exec httpd -f -p 80 -h /www"
 FAST_DPKG_CONFIG = {
     # The archive is a plain directory on this machine, and nobody needs what dpkg does for power cuts.
     "write_files": [
@@ -51,7 +51,7 @@ def wait_until(condition, what, seconds=1200):
 
 @pytest.fixture(scope="module")
 def server(hypervisor, guest_cache, tmp_path_factory):
-    """What the guest would have from the internet."""
+    """A package archive and an image, as the guest would have from the internet."""
     directory = tmp_path_factory.mktemp("served")
     (directory / "debian").symlink_to(package_archive.build_archive(package_archive.DOCKER_PACKAGES, cache=guest_cache))
     made = package_archive.Server(hypervisor.network.gateway4.split("/")[0], directory)
@@ -60,14 +60,14 @@ def server(hypervisor, guest_cache, tmp_path_factory):
 
 
 class Guest:
-    """The machine, seen by its customer."""
+    """The instance, as its customer sees it."""
 
     def __init__(self, lab, instance):
         self.lab, self.instance = lab, instance
         self.ip = instance["primary_public_ip"]["ip"]
 
-    def ask(self, method="GET", path="", body=None):
-        """The answer, also when the panel has yet to see that the guest's agent is back."""
+    def call(self, method="GET", path="", body=None):
+        """Return the answer. Tries again while the panel does not know that the guest agent answers."""
         path = f"/api/instance/{self.instance['id']}/docker{path}"
         ask = lambda: self.lab.at.call(method, path, body, self.lab.token)  # noqa: E731
         away = lambda found: found[1].get("reason") == "agent_unavailable"  # noqa: E731
@@ -76,21 +76,21 @@ class Guest:
         return answer
 
     def find(self, app_id):
-        return next((each for each in self.ask()["deployments"] if each["id"] == app_id), None)
+        return next((each for each in self.call()["deployments"] if each["id"] == app_id), None)
 
-    def done(self, method, path, body=None):
-        """The answer, once its task has ended; how it ended is the apps' to say."""
-        answer = self.ask(method, path, body)
+    def run_task(self, method, path, body=None):
+        """Return the answer once its task has ended. The app's state says how it ended."""
+        answer = self.call(method, path, body)
         ended = lambda: self.lab.task(answer["task_id"])["status"] not in ("queued", "running")  # noqa: E731
         wait_until(ended, "the task")
         return answer
 
     def deploy(self, path, **body):
-        """An app, when it runs or will not."""
-        return self.find(self.done("POST", path, body)["deployment"]["id"])
+        """Deploy an app and return it when it runs or has failed."""
+        return self.find(self.run_task("POST", path, body)["deployment"]["id"])
 
-    def says(self, port):
-        """What is answered at the port from outside of the machine, or None."""
+    def fetch(self, port):
+        """Return the page at the port, fetched from outside of the machine, or None."""
         with suppress(OSError, HTTPException), urllib.request.urlopen(f"http://{self.ip}:{port}/", timeout=5) as answer:
             return answer.read().decode().strip()
 
@@ -117,15 +117,13 @@ def guest(lab, server, debian_image):
 
 
 @pytest.fixture(scope="module")
-def docker(guest, server, guest_cache):
-    """The machine with Docker in it, which the panel installed while the first boot went on, and with two images."""
-    assert guest.ask()["docker_enabled"] is False
-    guest.done("POST", "/install")
-    assert (guest.ask()["docker_error"], guest.ask()["docker_enabled"]) == (None, True)
-    package_archive.build_root_file_system(
-        next(guest_cache.glob("bookworm-*/bin/busybox")), server.directory / "root.tar"
-    )
-    command = json.dumps(["sh", "-c", SERVES])
+def docker(guest, server, busybox):
+    """The instance with two images in Docker, which the panel installed during the first boot."""
+    assert guest.call()["docker_enabled"] is False
+    guest.run_task("POST", "/install")
+    assert (guest.call()["docker_error"], guest.call()["docker_enabled"]) == (None, True)
+    package_archive.build_root_file_system(busybox, server.directory / "root.tar")
+    command = json.dumps(["sh", "-c", SERVE_COMMAND])
     for image in IMAGES:
         guest.run(f"curl -s {server.url}/root.tar | docker import --change 'CMD {command}' - {image}")
     assert len(guest.run("docker images -q").split()) == len(IMAGES)
@@ -134,13 +132,13 @@ def docker(guest, server, guest_cache):
 
 @pytest.fixture(scope="module")
 def web(docker, standalone_file_server):
-    """An app of a compose file at an address, with a value that a shell would take for something else."""
+    """An app of a compose file at a URL, with a value that a shell would expand."""
     url = standalone_file_server.put("/compose.yaml", LONG_COMPOSE.encode())
-    body = {"app_name": "Web", "compose_url": url, "env_variables": {"WORDS": SAYS}}
+    body = {"app_name": "Web", "compose_url": url, "env_variables": {"WORDS": MESSAGE}}
     return docker.deploy("/custom", **body)
 
 
-def test_docker_is_installed_once(docker):
+def test_docker_install_succeeds_once(docker):
     assert "overlay2" in docker.run("docker info")
     assert docker.run("systemctl is-enabled docker") == "enabled"
     status, answer = docker.lab.at.call(
@@ -149,19 +147,19 @@ def test_docker_is_installed_once(docker):
     assert (status, answer["reason"]) == (422, "already_installed")
 
 
-def test_what_a_compose_file_says_runs_and_answers_from_outside(docker, web):
+def test_compose_app_runs_and_answers(docker, web):
     """OTH-10"""
     assert (web["status"], web["error_message"], web["app_slug"]) == ("running", None, "custom")
-    assert wait_until(lambda: docker.says(8080), "the app's answer") == SAYS
+    assert wait_until(lambda: docker.fetch(8080), "the app's answer") == MESSAGE
     folder = f"/opt/panel-apps/{web['project_name']}"
     assert docker.run(f"stat -c '%a %U' {folder} {folder}/.env").split() == ["700", "root", "600", "root"]
     assert docker.run(f"cat {folder}/compose.yaml") == LONG_COMPOSE.strip()
 
 
-def test_what_it_wrote_is_read(docker, web):
+def test_app_logs_are_read(docker, web):
     """OTH-10"""
-    answer = docker.ask(path=f"/{web['id']}/logs")
-    found = wait_until(lambda: answer["logs"] or docker.ask(path=f"/{web['id']}/cached-logs")["logs"], "the logs")
+    answer = docker.call(path=f"/{web['id']}/logs")
+    found = wait_until(lambda: answer["logs"] or docker.call(path=f"/{web['id']}/cached-logs")["logs"], "the logs")
     time, service, _, text = found.splitlines()[0].split(maxsplit=3)
     assert datetime.fromisoformat(time[:19]).year > 2020
     assert (service, text) == ("web", "began")
@@ -169,21 +167,21 @@ def test_what_it_wrote_is_read(docker, web):
     assert docker.lab.admin("GET", path)["logs"].startswith(time)
 
 
-def test_an_app_of_the_catalog_at_a_port_of_the_customers(docker):
+def test_catalog_app_uses_chosen_port(docker):
     app = docker.deploy("", app_slug="nginx", port_mappings=[{"container_port": 80, "host_port": 8081}])
     assert (app["status"], app["error_message"]) == ("running", None)
     # The image is the tests' own, under the name of the catalog's.
-    assert wait_until(lambda: docker.says(8081), "the app's answer") == "an app of the catalog"
-    docker.done("DELETE", f"/{app['id']}")
+    assert wait_until(lambda: docker.fetch(8081), "the app's answer") == "an app of the catalog"
+    docker.run_task("DELETE", f"/{app['id']}")
     assert docker.find(app["id"]) is None
-    assert docker.says(8081) is None
+    assert docker.fetch(8081) is None
     assert docker.run(f"docker ps -aq --filter label=com.docker.compose.project={app['project_name']}") == ""
     assert docker.run("docker volume ls -q").split().count(f"{app['project_name']}_pages") == 1
     assert docker.run(f"ls -d /opt/panel-apps/{app['project_name']} 2>/dev/null") == ""
 
 
-def test_an_image_that_cannot_be_fetched(docker, standalone_file_server):
-    """Compose's own words say why."""
+def test_unfetchable_image_fails_deployment(docker, standalone_file_server):
+    """The error message is Compose's."""
     app = docker.deploy(
         "/custom",
         app_name="Absent",
@@ -191,24 +189,24 @@ def test_an_image_that_cannot_be_fetched(docker, standalone_file_server):
     )
     assert app["status"] == "failed"
     assert "example.invalid" in app["error_message"]
-    docker.done("DELETE", f"/{app['id']}")
+    docker.run_task("DELETE", f"/{app['id']}")
 
 
-def test_an_app_is_stopped_and_started(docker, web):
-    docker.done("POST", f"/{web['id']}/stop")
+def test_app_is_stopped_and_started(docker, web):
+    docker.run_task("POST", f"/{web['id']}/stop")
     assert docker.find(web["id"])["status"] == "stopped"
-    assert docker.says(8080) is None
-    docker.done("POST", f"/{web['id']}/start")
+    assert docker.fetch(8080) is None
+    docker.run_task("POST", f"/{web['id']}/start")
     assert docker.find(web["id"])["status"] == "running"
-    assert wait_until(lambda: docker.says(8080), "the app's answer") == SAYS
+    assert wait_until(lambda: docker.fetch(8080), "the app's answer") == MESSAGE
 
 
-def test_an_app_whose_containers_are_gone_is_deployed_again(docker, web):
+def test_app_without_containers_is_redeployed(docker, web):
     docker.run(f"docker rm -f $(docker ps -q --filter label=com.docker.compose.project={web['project_name']})")
-    docker.done("POST", f"/{web['id']}/check-status")
+    docker.run_task("POST", f"/{web['id']}/check-status")
     app = docker.find(web["id"])
     assert app["status"] == "error"
     assert "no longer exist" in app["error_message"]
-    docker.done("POST", f"/{web['id']}/retry")
+    docker.run_task("POST", f"/{web['id']}/retry")
     assert docker.find(web["id"])["status"] == "running"
-    assert wait_until(lambda: docker.says(8080), "the app's answer") == SAYS
+    assert wait_until(lambda: docker.fetch(8080), "the app's answer") == MESSAGE

@@ -1,4 +1,4 @@
-"""Our own images, as files: what the builders promise that can be seen without starting a machine."""
+"""The panel's images as files: what can be checked without starting a machine."""
 
 import hashlib
 import json
@@ -18,45 +18,50 @@ PARTITION = disk.ROOT_OFFSET
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory, guest_cache):
+def built_image(tmp_path_factory, guest_cache):
     return tiny.build(tmp_path_factory.mktemp("images") / "tiny.qcow2", cache=guest_cache, log=lambda line: None)
 
 
 @pytest.fixture(scope="module")
-def raw(built):
-    """The same disk as a guest sees it."""
-    path = built.path.with_suffix(".raw")
-    command("qemu-img", "convert", "-O", "raw", built.path, path)
+def raw_image(built_image):
+    """The file of the disk's content, without a format."""
+    path = built_image.path.with_suffix(".raw")
+    run_command("qemu-img", "convert", "-O", "raw", built_image.path, path)
     return path
 
 
-def command(*words, **options):
+def run_command(*words, **options):
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def in_guest(raw, request):
-    """What debugfs says about the file system in the image."""
-    return command(
-        "debugfs", "-R", request, f"{raw}?offset={PARTITION}", env={**os.environ, "PATH": commands.PROGRAM_PATH}
+def run_debugfs(raw_image, request):
+    """Return what debugfs prints about the file system in the image."""
+    return run_command(
+        "debugfs", "-R", request, f"{raw_image}?offset={PARTITION}", env={**os.environ, "PATH": commands.PROGRAM_PATH}
     )
 
 
-def test_the_file_is_what_the_catalog_will_say(built):
-    content = built.path.read_bytes()
-    assert (built.size, built.sha256) == (len(content), hashlib.sha256(content).hexdigest())
-    assert built.size <= 30 * 1024**2
-    facts = json.loads(command("qemu-img", "info", "--output=json", built.path))
-    assert (facts["format"], facts["virtual-size"]) == ("qcow2", built.virtual_size)
-    assert built.virtual_size <= built.min_disk_gb * 1024**3
-    assert (built.name, built.distro, built.version, built.cloudinit) == ("tiny", "debian", "12", True)
-    assert built.secure_boot
-    assert built.publisher_version.startswith("12.")
-    command("qemu-img", "check", built.path)
+def test_built_image_matches_its_description(built_image):
+    content = built_image.path.read_bytes()
+    assert (built_image.size, built_image.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+    assert built_image.size <= 30 * 1024**2
+    facts = json.loads(run_command("qemu-img", "info", "--output=json", built_image.path))
+    assert (facts["format"], facts["virtual-size"]) == ("qcow2", built_image.virtual_size)
+    assert built_image.virtual_size <= built_image.min_disk_gb * 1024**3
+    assert (built_image.name, built_image.distro, built_image.version, built_image.cloudinit) == (
+        "tiny",
+        "debian",
+        "12",
+        True,
+    )
+    assert built_image.secure_boot
+    assert built_image.publisher_version.startswith("12.")
+    run_command("qemu-img", "check", built_image.path)
 
 
-def test_of_the_packages_of_the_loaders_only_the_loaders_stay(tmp_path):
+def test_loader_packages_are_reduced_to_loaders(tmp_path):
     kept = {tmp_path / uefi.SHIM_FILE, tmp_path / uefi.GRUB_FILE}
     for path in (*kept, tmp_path / "usr/bin/perl", tmp_path / "etc/x"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,28 +72,28 @@ def test_of_the_packages_of_the_loaders_only_the_loaders_stay(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["usr"]
 
 
-def test_it_starts_by_grub_from_its_first_partition(raw):
-    sector = raw.read_bytes()[: disk.SECTOR]
+def test_image_boots_grub_from_first_partition(raw_image):
+    sector = raw_image.read_bytes()[: disk.SECTOR]
     assert sector[:3] == (disk.GRUB_FOLDER / "boot.img").read_bytes()[:3]
     assert b"GRUB" in sector
-    table = json.loads(command("/sbin/sfdisk", "--json", raw))["partitiontable"]
+    table = json.loads(run_command("/sbin/sfdisk", "--json", raw_image))["partitiontable"]
     partition, efi = table["partitions"]
     assert (table["label"], partition["start"], partition["bootable"]) == ("dos", PARTITION // disk.SECTOR, True)
-    assert PARTITION + partition["size"] * disk.SECTOR == raw.stat().st_size
+    assert PARTITION + partition["size"] * disk.SECTOR == raw_image.stat().st_size
     assert (efi["type"], efi["start"] + efi["size"]) == ("ef", partition["start"])
 
 
-def test_its_loaders_for_uefi_are_the_bytes_that_were_signed(raw, guest_cache, tmp_path):
+def test_uefi_loaders_are_unchanged_signed_files(raw_image, guest_cache, tmp_path):
     signed = uefi.fetch_loaders(guest_cache, lambda line: None)
     for name, packaged in (("BOOTX64.EFI", uefi.SHIM_FILE), ("grubx64.efi", uefi.GRUB_FILE)):
-        command("mcopy", "-i", f"{raw}@@{disk.UEFI_OFFSET}", f"::/EFI/BOOT/{name}", tmp_path / name)
+        run_command("mcopy", "-i", f"{raw_image}@@{disk.UEFI_OFFSET}", f"::/EFI/BOOT/{name}", tmp_path / name)
         assert (tmp_path / name).read_bytes() == (signed / packaged).read_bytes()
-    assert "/boot/initrd-signed" in in_guest(raw, "cat /boot/grub/x86_64-efi/grub.cfg")
+    assert "/boot/initrd-signed" in run_debugfs(raw_image, "cat /boot/grub/x86_64-efi/grub.cfg")
 
 
-def test_its_file_system_is_sound_and_can_grow_to_a_large_disk(raw):
-    command("/sbin/e2fsck", "-fn", f"{raw}?offset={PARTITION}")
-    facts = in_guest(raw, "stats -h")
+def test_file_system_is_clean_and_can_grow(raw_image):
+    run_command("/sbin/e2fsck", "-fn", f"{raw_image}?offset={PARTITION}")
+    facts = run_debugfs(raw_image, "stats -h")
     assert f"Block size:               {disk.BLOCK_BYTES}" in facts
     assert "Filesystem volume name:   tiny" in facts
     reserved = next(int(line.split()[-1]) for line in facts.splitlines() if line.startswith("Reserved GDT blocks:"))
@@ -96,18 +101,18 @@ def test_its_file_system_is_sound_and_can_grow_to_a_large_disk(raw):
     assert groups * 32768 * disk.BLOCK_BYTES >= disk.MAX_PARTITION_BYTES - 1024**3
 
 
-def test_it_holds_no_secret_and_lets_nobody_in(raw):
-    accounts = in_guest(raw, "cat /etc/shadow")
+def test_image_has_no_secrets_and_no_logins(raw_image):
+    accounts = run_debugfs(raw_image, "cat /etc/shadow")
     assert {line.split(":")[1] for line in accounts.splitlines()} == {"*"}
-    shadow = in_guest(raw, "stat /etc/shadow")
+    shadow = run_debugfs(raw_image, "stat /etc/shadow")
     assert "Mode:  0600" in shadow
     assert "User:     0   Group:     0" in shadow
-    assert "ed25519" not in in_guest(raw, "ls -p /etc/dropbear")
-    assert in_guest(raw, "cat /etc/dropbear/refuse") == "-s\n"
-    assert "instance-id" not in in_guest(raw, "ls -p /var/lib")
+    assert "ed25519" not in run_debugfs(raw_image, "ls -p /etc/dropbear")
+    assert run_debugfs(raw_image, "cat /etc/dropbear/refuse") == "-s\n"
+    assert "instance-id" not in run_debugfs(raw_image, "ls -p /var/lib")
 
 
-def test_building_again_fetches_nothing_and_leaves_readers_their_file(built, guest_cache, tmp_path):
+def test_rebuild_fetches_nothing_and_replaces_file_atomically(built_image, guest_cache, tmp_path):
     out = tmp_path / "tiny.qcow2"
     out.write_bytes(b"an older image")
     lines = []
@@ -119,7 +124,7 @@ def test_building_again_fetches_nothing_and_leaves_readers_their_file(built, gue
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_failed_build_says_why_and_leaves_what_was_there(tmp_path, monkeypatch):
+def test_failed_build_reports_reason_and_keeps_old_image(tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "PROGRAM_PATH", str(tmp_path))
     out = tmp_path / "tiny.qcow2"
     out.write_bytes(b"an older image")
@@ -129,7 +134,7 @@ def test_a_failed_build_says_why_and_leaves_what_was_there(tmp_path, monkeypatch
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
-def test_without_a_network_last_weeks_packages_serve_on(tmp_path, monkeypatch):
+def test_expired_packages_are_used_without_network(tmp_path, monkeypatch):
     fetched = []
 
     def mmdebstrap(*words):
@@ -151,7 +156,7 @@ def test_without_a_network_last_weeks_packages_serve_on(tmp_path, monkeypatch):
     assert kept.stat().st_mtime > 0
 
 
-def test_missing_programs_are_named_with_their_packages(tmp_path, monkeypatch):
+def test_missing_programs_are_listed_with_packages(tmp_path, monkeypatch):
     assert tiny.list_missing() == []
     monkeypatch.setattr(commands, "PROGRAM_PATH", str(tmp_path))
     assert "mke2fs is not installed: apt install e2fsprogs." in tiny.list_missing()
@@ -159,7 +164,7 @@ def test_missing_programs_are_named_with_their_packages(tmp_path, monkeypatch):
     assert "as root" in tiny.list_missing()[-1]
 
 
-def test_a_module_loses_its_signature_and_nothing_else():
+def test_strip_signature_keeps_module_bytes():
     module, signature = b"\x7fELF and so on", b"s" * 300
     facts = bytes(8) + len(signature).to_bytes(4)
     assert boot.strip_signature(module + signature + facts + boot.SIGNATURE_MARK) == module
@@ -167,8 +172,9 @@ def test_a_module_loses_its_signature_and_nothing_else():
 
 
 @pytest.fixture(scope="module")
-def calls(guest_cache, tmp_path_factory):
-    """What the guest's own jq makes of a seed: calls of the guest's functions, as a shell reads them."""
+def read_calls(guest_cache, tmp_path_factory):
+    """Return a function that converts a seed with the guest's jq to calls of the guest's functions, as a shell reads
+    them."""
     unpacked = packages.unpack(tiny.PACKAGES, cache=guest_cache, prepare=boot.index_modules, log=lambda line: None)
     search = os.pathsep.join(str(unpacked / directory) for directory in tree.LIBRARIES)
     scripts = tree.OVERLAY / "usr/lib/guest"
@@ -184,17 +190,17 @@ def calls(guest_cache, tmp_path_factory):
         for name, text in (("meta", meta), ("network", network), ("user", user)):
             (seed / name).write_text(text)
             files += ["--rawfile", name, seed / name]
-        printed = command("sh", "-c", shown + command(*jq, *files))
+        printed = run_command("sh", "-c", shown + run_command(*jq, *files))
         return [call.split("\0")[:-1] for call in printed.split("\1")[:-1]]
 
     return read
 
 
-def config(**settings):
+def make_config(**settings):
     return "#cloud-config\n" + json.dumps(settings, ensure_ascii=False)
 
 
-def test_a_seed_becomes_calls(calls):
+def test_seed_is_converted_to_calls(read_calls):
     network = {
         "version": 2,
         "ethernets": {
@@ -208,7 +214,7 @@ def test_a_seed_becomes_calls(calls):
             "nic1": {"match": {"macaddress": "52:54:00:aa:00:02"}, "dhcp4": True, "mtu": 1450},
         },
     }
-    assert calls(config(ssh_authorized_keys=["ssh-ed25519 A"], ssh_pwauth=True), json.dumps(network)) == [
+    assert read_calls(make_config(ssh_authorized_keys=["ssh-ed25519 A"], ssh_pwauth=True), json.dumps(network)) == [
         ["name", "web"],
         ["nic", "nic0", "52:54:00:aa:00:01"],
         ["address", "192.0.2.5/24"],
@@ -228,24 +234,26 @@ def test_a_seed_becomes_calls(calls):
     ]
 
 
-def test_nothing_a_customer_writes_becomes_a_command(calls):
+def test_seed_values_are_quoted_in_calls(read_calls):
     nasty = "'; touch /tmp/x; echo \"$(id)`id`\\"
-    found = calls(config(hostname=nasty, timezone=nasty, runcmd=[["printf", "%s", nasty]], users=[{"name": nasty}]))
+    found = read_calls(
+        make_config(hostname=nasty, timezone=nasty, runcmd=[["printf", "%s", nasty]], users=[{"name": nasty}])
+    )
     assert found[0] == ["name", nasty]
     assert ["timezone", nasty] in found
     assert ["account", nasty, "", "", ""] in found
     (run,) = [call[1] for call in found if call[0] == "run"]
-    assert command("sh", "-c", run) == nasty
+    assert run_command("sh", "-c", run) == nasty
 
 
-def test_passwords_may_be_plain_or_hashed(calls):
+def test_seed_passwords_plain_or_hashed(read_calls):
     hashed = "$6$salt$hash"
     users = [
         {"name": "root", "password": "plain"},
         {"name": "a", "password": hashed, "type": "hash"},
         {"name": "b", "password": "$6$not$one", "type": "text"},
     ]
-    found = calls(config(chpasswd={"users": users, "list": f"c:{hashed}\nd:p:w\n"}, password="own"))
+    found = read_calls(make_config(chpasswd={"users": users, "list": f"c:{hashed}\nd:p:w\n"}, password="own"))
     assert [call[1:] for call in found if call[0] == "password"] == [
         ["root", "own", "text"],
         ["c", hashed, "hash"],
@@ -256,9 +264,9 @@ def test_passwords_may_be_plain_or_hashed(calls):
     ]
 
 
-def test_a_locked_root_stays_locked_and_disable_root_is_kept(calls):
-    found = calls(
-        config(users=[{"name": "root", "lock_passwd": True, "ssh_authorized_keys": ["k"]}], disable_root=True)
+def test_seed_locks_and_disables_root(read_calls):
+    found = read_calls(
+        make_config(users=[{"name": "root", "lock_passwd": True, "ssh_authorized_keys": ["k"]}], disable_root=True)
     )
     assert [call for call in found if call[0] in ("lock", "key", "sign_in")] == [
         ["key", "k"],
@@ -267,17 +275,19 @@ def test_a_locked_root_stays_locked_and_disable_root_is_kept(calls):
     ]
 
 
-def test_files_are_written_with_what_they_say(calls):
+def test_seed_write_files_options(read_calls):
     files = [{"path": "/etc/a", "content": "é\n\t'😀'\n", "permissions": 0o600}, {"path": "/b", "encoding": "b64"}]
-    found = calls(config(write_files=files))
+    found = read_calls(make_config(write_files=files))
     assert [call[1:] for call in found if call[0] == "file"] == [
         ["/etc/a", "600", "root:root", "false", "", "é\n\t'😀'\n"],
         ["/b", "0644", "root:root", "false", "b64", ""],
     ]
 
 
-def test_what_is_wrong_is_named_and_spoils_nothing_else(calls):
-    found = calls(config(runcmd=[{"a": 1}], write_files=7, packages=["x"], ssh_authorized_keys=["k"]), "not: json")
+def test_invalid_seed_parts_are_reported_and_skipped(read_calls):
+    found = read_calls(
+        make_config(runcmd=[{"a": 1}], write_files=7, packages=["x"], ssh_authorized_keys=["k"]), "not: json"
+    )
     assert [call[1].split(":")[0] for call in found if call[0] == "trouble"] == [
         "network-config",
         "packages",
@@ -288,6 +298,6 @@ def test_what_is_wrong_is_named_and_spoils_nothing_else(calls):
     assert found[-1] == ["ready"]
 
 
-def test_a_script_is_a_seed_too(calls):
+def test_script_user_data_is_run(read_calls):
     script = "#!/bin/sh\necho 'hello'\n"
-    assert calls(script)[-2:] == [["script", script], ["ready"]]
+    assert read_calls(script)[-2:] == [["script", script], ["ready"]]

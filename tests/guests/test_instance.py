@@ -46,7 +46,7 @@ def test_restart_boots_the_guest_again(lab, guest):
 
 def test_a_guest_that_turns_itself_off_is_seen(lab, guest):
     lab.ssh(guest["primary_public_ip"]["ip"], "poweroff")
-    lab.reaches(guest, "stopped")
+    lab.wait_for_state(guest, "stopped")
     lab.power(guest, "start")
     assert lab.show(guest)["state"] == "running"
     assert lab.ssh(guest["primary_public_ip"]["ip"], "echo back").strip() == "back"

@@ -88,7 +88,7 @@ def test_a_self_deploy_boots_the_iso(lab, standalone_file_server):
     instance = lab.create()
     answer = lab.call("POST", f"/api/instance/{instance['id']}/self-deploy", {"iso_id": iso, "hostname": "mine"})
     lab.finished(answer["task_id"])
-    lab.reaches(instance, "stopped")
+    lab.wait_for_state(instance, "stopped")
     drive(lab, instance, "primary", "unmount")
     lab.power(instance, "start")
     assert lab.show(instance)["state"] == "running", "nothing on the disk turns it off"

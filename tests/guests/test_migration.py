@@ -1,8 +1,7 @@
-"""A real guest moves between two hypervisors, and does not notice."""
+"""Migration of a real guest between two hypervisors, live and cold."""
 
 import pytest
 
-from panel.core.config import ROOT
 from tests.processes.conftest import wait_until
 from tests.support.installation import run_installation
 from tests.support.two_hypervisors import run_hypervisors
@@ -13,57 +12,56 @@ COUNTER_COMMAND = "(n=0; while true; do n=$((n+1)); echo $n > /run/count; sleep 
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory):
-    """A laboratory with two hypervisors, the second's id, and an instance that was placed on the first."""
+def two_node_lab(tmp_path_factory, installation_template):
+    """An installation with two hypervisors, the second's id, and an instance that was placed on the first."""
     directory = tmp_path_factory.mktemp("hosts")
-    cache = ROOT / "var" / "cache"
-    cache.mkdir(parents=True, exist_ok=True)
-    with run_hypervisors(directory) as (first, second):
-        (directory / "lab").mkdir()
-        with run_installation(directory / "lab", first, cache) as lab:
-            instance = lab.create()
-            node = {
-                "name": "node-2",
-                "hypervisor_group_id": lab.location,
-                "driver": "libvirt",
-                "uri": second.uri,
-                "storage_path": str(second.directory / "disks"),
-            }
-            added = lab.admin("POST", "/hypervisors", node)["hypervisor_id"]
-            wait_until(lambda: lab.admin("GET", f"/hypervisor/{added}")["status"] == "up", "the second hypervisor")
-            yield lab, added, instance
+    with (
+        run_hypervisors(directory) as (first, second),
+        run_installation(directory / "lab", first, installation_template) as lab,
+    ):
+        instance = lab.create()
+        node = {
+            "name": "node-2",
+            "hypervisor_group_id": lab.location,
+            "driver": "libvirt",
+            "uri": second.uri,
+            "storage_path": str(second.directory / "disks"),
+        }
+        added = lab.admin("POST", "/hypervisors", node)["hypervisor_id"]
+        wait_until(lambda: lab.admin("GET", f"/hypervisor/{added}")["status"] == "up", "the second hypervisor")
+        yield lab, added, instance
 
 
 @pytest.fixture(scope="module")
-def guest(both):
-    lab, _, instance = both
+def guest(two_node_lab):
+    lab, _, instance = two_node_lab
     lab.install(instance, ssh_keys=[lab.key_id])
     return lab.show(instance)
 
 
 def migrate_instance(lab, guest, target):
-    asked = lab.admin("POST", "/migrations", {"instance_id": guest["id"], "hypervisor_id": target})
-    path = f"/migration/{asked['migration_id']}"
+    answer = lab.admin("POST", "/migrations", {"instance_id": guest["id"], "hypervisor_id": target})
+    path = f"/migration/{answer['migration_id']}"
     return wait_until(lambda: (row := lab.admin("GET", path))["status"] != "active" and row, "the migration")
 
 
-def test_a_counter_in_memory_goes_on_through_a_live_migration(both, guest):
+def test_live_migration_keeps_memory(two_node_lab, guest):
     """INS-11"""
-    (lab, second, _), ip = both, guest["primary_public_ip"]["ip"]
+    (lab, second, _), ip = two_node_lab, guest["primary_public_ip"]["ip"]
     lab.ssh(ip, f"echo kept > /root/kept; {COUNTER_COMMAND}")
-    boot = lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id")
+    boot = lab.boot_id(ip)
     before = int(lab.ssh(ip, "cat /run/count"))
     row = migrate_instance(lab, guest, second)
     assert (row["status"], row["kind"], row["error"]) == ("completed", "live", None)
     assert lab.show(guest)["state"] == "running"
     assert lab.admin("GET", f"/instance/{guest['id']}")["hypervisor_name"] == "node-2"
-    assert lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id") == boot
+    assert lab.boot_id(ip) == boot
     assert int(lab.ssh(ip, "cat /run/count")) > before
     assert lab.ssh(ip, "cat /root/kept").strip() == "kept"
 
 
-def test_a_machine_that_is_off_moves_back_and_starts_there(both, guest):
-    (lab, *_), ip = both, guest["primary_public_ip"]["ip"]
+def test_stopped_instance_migrates_and_starts(two_node_lab, guest):
+    (lab, *_), ip = two_node_lab, guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "sync")
     lab.power(guest, "shutdown")
     row = migrate_instance(lab, guest, lab.node)

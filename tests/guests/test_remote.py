@@ -1,4 +1,4 @@
-"""A node on another host: a guest is deployed there, and its screen opened, over SSH and over TLS."""
+"""A node on another host: deploy, screen and shell over SSH and over TLS."""
 
 import contextlib
 
@@ -16,33 +16,33 @@ pytestmark = pytest.mark.guest
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    with remote_hosts.run_remote_host(tmp_path_factory.mktemp("host")) as made:
-        yield made
+    with remote_hosts.run_remote_host(tmp_path_factory.mktemp("host")) as remote_host:
+        yield remote_host
 
 
 @pytest.fixture(scope="module")
-def remote(host, tmp_path_factory, guest_cache):
+def remote_lab(host, tmp_path_factory, installation_template):
     """An installation whose only node is that host, reached by SSH."""
     path = remote_hosts.create_ssh_client(host, tmp_path_factory.mktemp("client"))
     node = LocalHypervisor(host.ssh_uri, host.directory, host.network)
-    with run_installation(tmp_path_factory.mktemp("remote"), node, guest_cache, PATH=path) as lab:
+    with run_installation(tmp_path_factory.mktemp("remote"), node, installation_template, PATH=path) as lab:
         yield lab
 
 
 @pytest.fixture(scope="module")
-def person(remote):
-    return ConsoleUser(remote.at, CUSTOMER_EMAIL, CUSTOMER_PASSWORD)
+def customer(remote_lab):
+    return ConsoleUser(remote_lab.at, CUSTOMER_EMAIL, CUSTOMER_PASSWORD)
 
 
 @pytest.fixture(scope="module")
-def guest(remote):
-    instance = remote.create(display_name="Far away", hostname="far.example.com")
-    remote.install(instance, ssh_keys=[remote.key_id])
-    return remote.show(instance)
+def guest(remote_lab):
+    instance = remote_lab.create(display_name="Far away", hostname="far.example.com")
+    remote_lab.install(instance, ssh_keys=[remote_lab.key_id])
+    return remote_lab.show(instance)
 
 
-def tunnels(lab):
-    """Processes that lead to screens."""
+def find_tunnels(lab):
+    """Return the SSH processes that lead to screens."""
     found = []
     for process in lab.at.parts("console"):
         for child in process.children():
@@ -51,43 +51,43 @@ def tunnels(lab):
     return found
 
 
-def test_a_screen_over_ssh(remote, person, guest, host):
-    """It listens at the host's loopback; the way there is a tunnel, which ends with the console."""
+def test_screen_over_ssh_uses_tunnel(remote_lab, customer, guest, host):
+    """The screen listens at the host's loopback address. Its tunnel ends with the console."""
     assert guest["state"] == "running"
-    viewer, title = person.screen(person.create_session(guest["id"]))
+    viewer, title = customer.open_screen(customer.create_session(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
     assert is_screen_live(viewer)
-    assert len(tunnels(remote)) == 1
+    assert len(find_tunnels(remote_lab)) == 1
     viewer.close()
-    wait_until(lambda: tunnels(remote) == [], "the tunnel to end")
+    wait_until(lambda: find_tunnels(remote_lab) == [], "the tunnel to end")
 
 
-def test_a_shell_s_key_is_put_into_a_guest_over_ssh(remote, guest):
+def test_shell_key_is_added_to_remote_guest(remote_lab, guest):
     """SSH-01: once its agent answers."""
     path = f"/api/instance/{guest['id']}/ssh-session"
-    wait_until(lambda: remote.at.call("POST", path, None, remote.token)[0] == 200, "the guest's agent")
+    wait_until(lambda: remote_lab.at.call("POST", path, None, remote_lab.token)[0] == 200, "the guest's agent")
 
 
-def test_a_host_that_is_cut_off_is_said(remote, person, guest, host):
+def test_screen_of_unreachable_host_is_refused(remote_lab, customer, guest, host):
     remote_hosts.run_command("ip", "link", "set", host.name, "down")
     try:
-        told = person.find_refusal(person.create_session(guest["id"]))
+        reason = customer.find_refusal(customer.create_session(guest["id"]))
     finally:
         remote_hosts.run_command("ip", "link", "set", host.name, "up")
-    assert "host" in told or "hypervisor" in told
-    wait_until(lambda: person.find_refusal(person.create_session(guest["id"])) is None, "the screen to open again")
+    assert "host" in reason or "hypervisor" in reason
+    wait_until(lambda: customer.find_refusal(customer.create_session(guest["id"])) is None, "the screen to open again")
 
 
-def test_a_screen_over_tls(remote, person, guest, host):
-    """Screens at the host's loopback cannot be reached so, which is said; those at an address of the host can."""
-    remote.admin("PATCH", f"/hypervisor/{remote.node}", {"uri": host.tls_uri})
-    assert person.find_refusal(person.create_session(guest["id"])) == "The panel cannot reach the VNC server."
+def test_screen_over_tls_needs_reachable_address(remote_lab, customer, guest, host):
+    """Screens at the host's loopback address are refused with the reason; those at another address open."""
+    remote_lab.admin("PATCH", f"/hypervisor/{remote_lab.node}", {"uri": host.tls_uri})
+    assert customer.find_refusal(customer.create_session(guest["id"])) == "The panel cannot reach the VNC server."
     remote_hosts.kill_daemon(host)
     remote_hosts.start_daemon(host, screens=host.address)
-    wait_until(lambda: remote.admin("GET", f"/hypervisor/{remote.node}")["status"] == "up", "the node")
+    wait_until(lambda: remote_lab.admin("GET", f"/hypervisor/{remote_lab.node}")["status"] == "up", "the node")
     for action in ("poweroff", "start"):
-        remote.power(guest, action)
-    viewer, title = person.screen(person.create_session(guest["id"]))
+        remote_lab.power(guest, action)
+    viewer, title = customer.open_screen(customer.create_session(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
     assert is_screen_live(viewer)
-    assert tunnels(remote) == []
+    assert find_tunnels(remote_lab) == []

@@ -1,4 +1,4 @@
-"""A session's public key opens the door on real guests, and the first boot is what was asked."""
+"""A console session's SSH key in real guests, and their first boot."""
 
 import json
 import shutil
@@ -36,10 +36,10 @@ class Guest:
     node: LibvirtNode
     machine: Machine
 
-    def opens(self, address, private_key, patience=60):
-        """The shell on a terminal that the key opens. A guest's SSH server may come up after its agent."""
+    def open_shell(self, address, private_key, timeout_seconds=60):
+        """Return a shell on a terminal, signed in with the key. The SSH server may start after the guest agent."""
         wanted = ssh.SshTarget(address, 22, "root", private_key)
-        until = time.monotonic() + patience
+        until = time.monotonic() + timeout_seconds
         while True:
             try:
                 return ssh.open_terminal(ssh.connect(wanted, lambda key: None))
@@ -49,9 +49,9 @@ class Guest:
                 time.sleep(0.5)
 
 
-def booted(hypervisor, image, directory, memory):
-    """A guest as the panel deploys one: root may sign in by key, and has one already; and there is more in its first
-    boot."""
+def boot_guest(hypervisor, image, directory, memory):
+    """Start a guest as the panel deploys one: root may sign in by key and has one already, and the first boot has a
+    time zone, users and scripts."""
     node = LibvirtNode(NodeSpec("node", "node", "libvirt", hypervisor.uri), directory)
     node.prepare_pool("keys", str(hypervisor.directory / "keys"))
     node.put_image("keys", Image(image.name, image, image.stat().st_size))
@@ -85,8 +85,8 @@ def booted(hypervisor, image, directory, memory):
     return Guest(node, machine)
 
 
-def wait_for_agent(guest, patience):
-    until = time.monotonic() + patience
+def wait_for_agent(guest, timeout_seconds):
+    until = time.monotonic() + timeout_seconds
     while True:
         try:
             return guest.node.agent_ping(guest.machine.id)
@@ -95,8 +95,8 @@ def wait_for_agent(guest, patience):
             time.sleep(0.5)
 
 
-def new_key():
-    """The private key as consoles have it, and the line for the guest."""
+def create_key():
+    """Return a private key as consoles have it, and its line for the guest."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -104,7 +104,7 @@ def new_key():
 
 
 def run_in_shell(channel, command, timeout=30):
-    """What the shell prints between two marks that are not in the command itself."""
+    """Return the words that the command prints."""
     channel.settimeout(timeout)
     channel.send(f"echo be''gin; {command}; echo e''nd\n".encode())
     text = b""
@@ -115,10 +115,10 @@ def run_in_shell(channel, command, timeout=30):
     return text.decode().replace("\r", "").split("begin\n", 1)[1].split("\nend")[0].split()
 
 
-def assert_first_boot(guest, run, patience):
+def assert_first_boot(guest, run, timeout_seconds):
     """INS-46, INS-60, INS-62: with cloud-init the same as on the small system that reads its seed by itself. Scripts in
     their order after the customer's commands, time zone, users, passwords, and what the agent says."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout_seconds
     while len(order := run("sh", "-c", "cat /order 2>/dev/null").split()) < 4 and time.monotonic() < until:
         time.sleep(1)
     assert order == ["own", "joined", "one", "two"]
@@ -133,7 +133,7 @@ def assert_first_boot(guest, run, patience):
 
 
 def is_password_valid(run, user, password):
-    """Compares with the hash that the guest keeps, in whatever way it was made."""
+    """Compare with the hash in the guest, whatever its method."""
     [kept] = [line.split(":")[1] for line in run("cat", "/etc/shadow").splitlines() if line.startswith(f"{user}:")]
     hashing = ["perl", "-e", "print crypt($ARGV[0], $ARGV[1])", password, kept]
     return subprocess.run(hashing, check=True, capture_output=True, text=True).stdout == kept
@@ -141,16 +141,17 @@ def is_password_valid(run, user, password):
 
 @pytest.mark.guest
 @pytest.mark.parametrize(
-    ("name", "memory", "patience"), [("tiny", 256, 120), pytest.param("debian", 768, 1200, marks=pytest.mark.debian)]
+    ("name", "memory", "timeout_seconds"),
+    [("tiny", 256, 120), pytest.param("debian", 768, 1200, marks=pytest.mark.debian)],
 )
-def test_the_key_opens_a_login_shell_until_it_is_taken_out(name, memory, patience, hypervisor, tmp_path, request):
+def test_session_key_opens_login_shell_until_removed(name, memory, timeout_seconds, hypervisor, tmp_path, request):
     image = tmp_path / f"{name}.qcow2"
     shutil.copy(request.getfixturevalue(f"{name}_image"), image)
-    guest = booted(hypervisor, image, tmp_path, memory)
+    guest = boot_guest(hypervisor, image, tmp_path, memory)
     try:
-        wait_for_agent(guest, patience)
+        wait_for_agent(guest, timeout_seconds)
         run = lambda *words: guest.node.agent_run(guest.machine.id, words).output  # noqa: E731
-        private, public = new_key()
+        private, public = create_key()
         for _ in range(2):
             ssh_keys.put(guest.node, guest.machine.id, public)
         assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER_KEY_LINE, public]
@@ -159,7 +160,7 @@ def test_the_key_opens_a_login_shell_until_it_is_taken_out(name, memory, patienc
         four, six = guest.machine.nics[0].addresses
         assert socket.getaddrinfo(six, 22)[0][0] == socket.AF_INET6
         for address in (four, six):
-            channel = guest.opens(address, private)
+            channel = guest.open_shell(address, private)
             assert run_in_shell(channel, "id -u; pwd; echo $TERM; echo $0 $HOME; tty | cut -c1-9; stty size") == [
                 *("0", "/root", "xterm-256color"),
                 *(("-sh" if name == "tiny" else "-bash"), "/root", "/dev/pts/", "24", "80"),
@@ -167,16 +168,16 @@ def test_the_key_opens_a_login_shell_until_it_is_taken_out(name, memory, patienc
             channel.resize_pty(132, 40)
             assert run_in_shell(channel, "sleep 0.2; stty size; echo $PATH")[:2] == ["40", "132"]
             channel.get_transport().close()
-        staying = guest.opens(four, private)
+        staying = guest.open_shell(four, private)
         ssh_keys.remove(guest.node, guest.machine.id, public)
         assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER_KEY_LINE]
         for address in (four, six):
             with pytest.raises(ssh.SshRefused) as refusal:
-                guest.opens(address, private)
+                guest.open_shell(address, private)
             assert refusal.value.close_reason.word == "wrong_password"
         assert run_in_shell(staying, "id -u") == ["0"]
         staying.get_transport().close()
-        assert_first_boot(guest, run, patience)
+        assert_first_boot(guest, run, timeout_seconds)
     finally:
         guest.node.delete(guest.machine.id)
         guest.node.close()

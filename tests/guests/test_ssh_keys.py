@@ -1,4 +1,4 @@
-"""A session's public key in a guest: what the script does to files, and what a guest on paper keeps."""
+"""The script that adds and removes a session's public key in a guest, and the simulated guest's keys."""
 
 import stat
 import subprocess
@@ -17,7 +17,7 @@ SESSION_KEY_LINE, OTHER_KEY_LINE = "ssh-ed25519 AAAAC3Nz panel-session 1", "ssh-
 
 
 class FakeGuest:
-    """A guest whose agent runs programs on this machine, with root's home somewhere else."""
+    """A guest whose agent runs programs on this machine, with another home for root."""
 
     def __init__(self, home):
         self.home = home
@@ -35,26 +35,26 @@ def fake_guest(tmp_path):
     return FakeGuest(tmp_path)
 
 
-def mode(path):
+def get_mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_the_first_key_makes_the_file_for_nobody_elses_eyes(fake_guest):
+def test_first_key_creates_private_file(fake_guest):
     for _ in range(2):
         ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE + "\n")
         assert fake_guest.file.read_text() == SESSION_KEY_LINE + "\n"
-    assert (mode(fake_guest.file.parent), mode(fake_guest.file)) == (0o700, 0o600)
+    assert (get_mode(fake_guest.file.parent), get_mode(fake_guest.file)) == (0o700, 0o600)
     assert list(fake_guest.file.parent.iterdir()) == [fake_guest.file]
 
 
-def test_other_keys_stay_as_they_are_and_in_their_order(fake_guest):
+def test_other_lines_keep_content_and_order(fake_guest):
     before = f'# mine\n\n{OTHER_KEY_LINE}\n  from="10.0.0.1" ssh-rsa \t AAAA\\\n'.encode() + b"ssh-rsa AAAA \xff\xe9\n"
     fake_guest.file.parent.mkdir(mode=0o755)
     fake_guest.file.write_bytes(before)
     fake_guest.file.chmod(0o644)
     ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
     assert fake_guest.file.read_bytes() == before + SESSION_KEY_LINE.encode() + b"\n"
-    assert (mode(fake_guest.file.parent), mode(fake_guest.file)) == (0o700, 0o600)
+    assert (get_mode(fake_guest.file.parent), get_mode(fake_guest.file)) == (0o700, 0o600)
     ssh_keys.put(fake_guest, "m", "ssh-ed25519 BBBB panel-session 2")
     for _ in range(2):
         ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
@@ -64,14 +64,14 @@ def test_other_keys_stay_as_they_are_and_in_their_order(fake_guest):
     assert not (fake_guest.home / "x").exists()
 
 
-def test_a_last_line_without_its_end_stays_a_line_of_its_own(fake_guest):
+def test_key_is_added_after_line_without_newline(fake_guest):
     fake_guest.file.parent.mkdir()
     fake_guest.file.write_text(OTHER_KEY_LINE)
     ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
     assert fake_guest.file.read_text() == f"{OTHER_KEY_LINE}\n{SESSION_KEY_LINE}\n"
 
 
-def test_only_the_very_line_is_taken_out(fake_guest):
+def test_removal_matches_whole_line_only(fake_guest):
     lines = [
         SESSION_KEY_LINE + "2",
         "# " + SESSION_KEY_LINE,
@@ -85,12 +85,12 @@ def test_only_the_very_line_is_taken_out(fake_guest):
     assert fake_guest.file.read_text().splitlines() == [line for line in lines if line != SESSION_KEY_LINE]
 
 
-def test_nothing_is_made_where_there_was_nothing_to_take_out(fake_guest):
+def test_removal_creates_no_file(fake_guest):
     ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
     assert list(fake_guest.home.iterdir()) == []
 
 
-def test_a_file_that_lies_elsewhere_stays_there(fake_guest):
+def test_symlinked_file_is_changed_in_place(fake_guest):
     elsewhere = fake_guest.home / "kept"
     elsewhere.write_text(OTHER_KEY_LINE + "\n")
     fake_guest.file.parent.mkdir()
@@ -100,12 +100,12 @@ def test_a_file_that_lies_elsewhere_stays_there(fake_guest):
     assert elsewhere.read_text() == f"{OTHER_KEY_LINE}\n{SESSION_KEY_LINE}\n"
 
 
-def test_what_follows_a_line_break_is_no_key(fake_guest):
+def test_text_after_newline_is_ignored(fake_guest):
     ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE + "\nssh-rsa AAAA intruder")
     assert fake_guest.file.read_text() == SESSION_KEY_LINE + "\n"
 
 
-def test_many_at_once_lose_nothing(fake_guest):
+def test_concurrent_changes_lose_no_key(fake_guest):
     fake_guest.file.parent.mkdir()
     fake_guest.file.write_text("".join(f"old {n}\n" for n in range(20)))
     script = ssh_keys.CHANGE_KEYS_SCRIPT.replace("~root", str(fake_guest.home))
@@ -117,7 +117,7 @@ def test_many_at_once_lose_nothing(fake_guest):
     assert sorted(fake_guest.file.read_text().splitlines()) == sorted(f"new {n}" for n in range(20))
 
 
-def test_a_guest_that_cannot_do_it_says_why_and_keeps_what_it_had(fake_guest):
+def test_failed_change_reports_reason_and_changes_nothing(fake_guest):
     fake_guest.file.mkdir(parents=True)
     for change in (ssh_keys.put, ssh_keys.remove):
         with pytest.raises(Refused) as refused:
@@ -128,9 +128,8 @@ def test_a_guest_that_cannot_do_it_says_why_and_keeps_what_it_had(fake_guest):
 
 
 @pytest.mark.guest
-def test_the_shell_of_the_tiny_guest_does_the_same(fake_guest, guest_cache, tiny_image, monkeypatch):
-    """busybox alone, without programs of this machine."""
-    busybox = next(guest_cache.glob("bookworm-*/bin/busybox"))
+def test_script_works_in_busybox_shell(fake_guest, busybox, monkeypatch):
+    """With busybox alone, without programs of this machine."""
     programs = fake_guest.home / "bin"
     programs.mkdir()
     for name in ("sh", "cp", "mkdir", "touch", "chmod", "mv", "rm", "readlink"):
@@ -144,10 +143,10 @@ def test_the_shell_of_the_tiny_guest_does_the_same(fake_guest, guest_cache, tiny
     assert fake_guest.file.read_text() == OTHER_KEY_LINE + "\n"
 
 
-# --- guests on paper
+# --- the simulated guest
 
 
-def test_a_simulated_guest_keeps_the_keys_it_was_given(tmp_path):
+def test_simulated_guest_stores_authorized_keys(tmp_path):
     file = tmp_path / "image"
     file.write_bytes(b"QFI\xfb" + bytes(20) + GiB.to_bytes(8, "big"))
     node = SimulatedNode(NodeSpec("node", "node", "simulated", "simulated://"), tmp_path)

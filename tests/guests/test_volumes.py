@@ -1,4 +1,4 @@
-"""A volume in a real guest: it comes and goes while the guest runs, is copied while in use, and put back."""
+"""Volumes of a real guest: attached and detached while it runs, with a snapshot taken in use and restored."""
 
 import pytest
 
@@ -7,48 +7,52 @@ from tests.processes.conftest import wait_until
 pytestmark = pytest.mark.guest
 
 
-def test_a_volume_and_its_snapshot(lab):
+def test_volume_snapshot_taken_in_use_is_restored(lab, guest):
     lab.admin("POST", "/system/settings", {"billing_enabled": True})
     group = lab.admin("POST", "/volume/plan-groups", {"name": "ssd"})["id"]
     plan = lambda size: lab.admin(  # noqa: E731
         "POST", "/volume/plans", {"name": f"{size} GB", "volume_plan_group_id": group, "size": size}
     )["id"]
     small, large = plan(1), plan(2)
-    instance = lab.create()
-    lab.install(instance, ssh_keys=[lab.key_id])
-    ip = lab.show(instance)["primary_public_ip"]["ip"]
-    say = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
+    ip = guest["primary_public_ip"]["ip"]
+    run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
     show = lambda: lab.call("GET", path)["volume"]  # noqa: E731
     wanted = {"name": "data", "volume_plan_id": small, "hypervisor_group_id": lab.location}
     path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', wanted)['volume']['id']}"
     wait_until(lambda: show()["status"] == "available", "the volume")
-    attached = lab.call("POST", f"{path}/attach", {"instance_id": instance["id"]})["volume"]
+    attached = lab.call("POST", f"{path}/attach", {"instance_id": guest["id"]})["volume"]
     serial = attached["dev"].removeprefix("/dev/disk/by-id/virtio-")
-    wait_until(lambda: say("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
-    say("mkfs.ext4 -q /dev/vdb 2>/dev/null || mke2fs -q /dev/vdb; mkdir /data; mount /dev/vdb /data")
-    say("echo before > /data/file; sync")
+    wait_until(lambda: run("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
+    run("mkfs.ext4 -q /dev/vdb 2>/dev/null || mke2fs -q /dev/vdb; mkdir /data; mount /dev/vdb /data")
+    run("echo before > /data/file; sync")
     lab.finished(lab.call("POST", f"{path}/snapshot", {"name": "one"})["queue"]["id"])
-    say("echo after > /data/file; sync")
+    run("echo after > /data/file; sync")
     lab.call("PATCH", f"{path}/resize", {"volume_plan_id": large})
-    wait_until(lambda: int(say("cat /sys/block/vdb/size")) * 512 == 2 * 1024**3, "the new size")
-    assert say("cat /data/file") == "after"
-    say("umount /data")
+    wait_until(lambda: int(run("cat /sys/block/vdb/size")) * 512 == 2 * 1024**3, "the new size")
+    assert run("cat /data/file") == "after"
+    run("umount /data")
     lab.call("POST", f"{path}/detach")
-    wait_until(lambda: say("ls /sys/block | grep -c vdb; true") == "0", "the guest to let it go")
+    wait_until(lambda: run("ls /sys/block | grep -c vdb; true") == "0", "the detach in the guest")
     kept = show()["snapshots"][0]
     assert (kept["status"], kept["size"]) == ("available", 1024**3)
     back = lab.call("POST", f"{path}/snapshot/{kept['id']}/restore", {"mode": "in_place"})
     lab.finished(back["queue"]["id"])
-    lab.call("POST", f"{path}/attach", {"instance_id": instance["id"]})
-    wait_until(lambda: say("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
-    assert say("mount /dev/vdb /data; cat /data/file; umount /data") == "before"
-    lab.destroy(instance)
+    lab.call("POST", f"{path}/attach", {"instance_id": guest["id"]})
+    wait_until(lambda: run("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
+    assert run("mount /dev/vdb /data; cat /data/file; umount /data") == "before"
+    lab.call("POST", f"{path}/detach")
+    wait_until(lambda: show()["instance_id"] is None, "the detached volume")
+    other = lab.create()
+    lab.install(other)
+    lab.call("POST", f"{path}/attach", {"instance_id": other["id"]})
+    wait_until(lambda: show()["pending"] is None, "the attach")
+    lab.destroy(other)
     assert (show()["status"], show()["instance_id"]) == ("available", None)
     lab.call("DELETE", path)
     wait_until(lambda: lab.at.call("GET", path, token=lab.token)[0] == 404, "the end of the volume")
 
 
-def test_a_delete_while_the_machine_is_powered_off(lab, hypervisor):
+def test_volume_delete_during_power_off_completes(lab, saved_instance, hypervisor):
     """Acceptance C2: the volume is gone for the customer at once, and soon from the node, whatever QEMU says."""
     import libvirt
 
@@ -57,22 +61,21 @@ def test_a_delete_while_the_machine_is_powered_off(lab, hypervisor):
     plan = lab.admin("POST", "/volume/plans", {"name": "small", "volume_plan_group_id": group, "size": 1})["id"]
     pool = libvirt.open(hypervisor.uri).storagePoolLookupByName("default")
 
-    def on_node():
+    def find_volumes_on_node():
         pool.refresh()
         return [name for name in pool.listVolumes() if name.startswith("v") and name.endswith(".qcow2")]
 
-    instance = lab.create()
-    lab.install(instance, ssh_keys=[lab.key_id])
+    guest = saved_instance.restore()
     wanted = {"name": "data", "volume_plan_id": plan, "hypervisor_group_id": lab.location}
     path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', wanted)['volume']['id']}"
     wait_until(lambda: lab.call("GET", path)["volume"]["status"] == "available", "the volume")
-    attached = lab.call("POST", f"{path}/attach", {"instance_id": instance["id"]})["volume"]
+    attached = lab.call("POST", f"{path}/attach", {"instance_id": guest["id"]})["volume"]
     assert attached["pending"]["operation"] == "volume_attach"
     wait_until(lambda: lab.call("GET", path)["volume"]["pending"] is None, "the attach")
     lab.call("POST", f"{path}/detach")
     lab.call("DELETE", path)
-    lab.call("POST", f"/api/instance/{instance['id']}/power/poweroff")
+    lab.call("POST", f"/api/instance/{guest['id']}/power/poweroff")
     assert lab.at.call("GET", path, token=lab.token)[0] == 404
-    wait_until(lambda: not on_node(), "the end of the disk")
+    wait_until(lambda: not find_volumes_on_node(), "the end of the disk")
     assert lab.at.call("GET", path, token=lab.token)[0] == 404
-    lab.destroy(instance)
+    lab.wait_for_state(guest, "stopped")

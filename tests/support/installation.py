@@ -2,15 +2,27 @@
 
 import contextlib
 import ipaddress
+import shutil
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
+import libvirt
 import pytest
 
 from tests.processes.conftest import WAIT_TIMEOUT_SECONDS, Customer, Installation, wait_until
 
 CUSTOMER_EMAIL, CUSTOMER_PASSWORD = "ada@example.com", "a long test password"
+OPERATOR_EMAIL = "operator@example.com"
+SAVED_HOSTNAME, SAVED_PASSWORD = "saved.example.com", "long enough 7"
+"""The host name and root's password in the saved instance."""
+
+BOOT_FINISHED_COMMAND = (
+    "cd /var/lib/cloud/instance; [ -e boot-finished ] || sleep 1; [ -e boot-finished ] && sync && echo finished"
+)
+SAVED_MEMORY_PATH = "/var/lib/libvirt/saved-instance"
+"""Where the node's daemon keeps the memory of the saved instance: in its directory `lib`."""
 
 
 class InstallationClient(Customer):
@@ -40,14 +52,41 @@ class InstallationClient(Customer):
         assert answer.get("task_id"), f"{action} started no task: {answer}"
         return self.finished(answer["task_id"])
 
-    def reaches(self, instance, state):
+    def wait_for_state(self, instance, state):
         return wait_until(lambda: self.show(instance)["state"] == state, f"the state {state}")
+
+    def wait_until_booted(self, instance):
+        """Wait until the first boot has ended, and write everything to the disk."""
+        ip = self.show(instance)["primary_public_ip"]["ip"]
+        wait_until(lambda: "finished" in self.ssh(ip, BOOT_FINISHED_COMMAND), "the end of the first boot")
+
+    def switch(self, instance, option, action):
+        """Enable or disable `tpm`, `vnc` or `secure-boot`. Before the deploy this starts no task."""
+        answer = self.call("POST", f"/api/instance/{instance['id']}/{option}/{action}")
+        if answer.get("task_id"):
+            self.finished(answer["task_id"])
+
+    def capture_image(self, instance, name, **values):
+        """Make an image of the instance's disk and wait until it is available. Return its id."""
+        body = {"instance_id": instance["id"], "name": name, **values}
+        image = self.call("POST", "/api/images", body)["image"]["id"]
+        wait_until(lambda: self.find_image(image)["status"] == "available", "the image")
+        return image
+
+    def find_image(self, image_id):
+        image = next(each for each in self.call("GET", "/api/images")["data"] if each["id"] == image_id)
+        assert image["status"] != "error", self.call("GET", "/api/tasks")["data"][0]
+        return image
+
+    def boot_id(self, ip):
+        """Return what the guest's kernel calls this boot."""
+        return self.ssh(ip, "cat /proc/sys/kernel/random/boot_id").strip()
 
     def destroy(self, instance):
         self.finished(self.call("DELETE", f"/api/cloud-service/instances/{instance['id']}")["task_id"])
 
     def ssh(self, ip, command, *, stdin=None, wait_seconds=WAIT_TIMEOUT_SECONDS):
-        """Return the output of a command in the guest. Repeats until SSH connects."""
+        """Return the output of a command in the guest. Tries again until SSH connects."""
         options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null ConnectTimeout=5 BatchMode=yes LogLevel=ERROR"
         ssh_options = [f"-o{option}" for option in options.split()]
         until = time.monotonic() + wait_seconds
@@ -60,21 +99,37 @@ class InstallationClient(Customer):
             time.sleep(0.3)
 
 
-@contextlib.contextmanager
-def run_installation(data_dir, hypervisor, cache, **settings):
-    """Run an installation with one real node until the block ends. `settings` are environment variables."""
+@dataclass(frozen=True)
+class InstallationTemplate:
+    """A data directory that has never run: a customer, an operator, a token of each, and the tiny image."""
+
+    data_dir: Path
+    customer_token: str
+    operator_token: str
+
+
+def create_template(data_dir, cache):
+    """Set up a data directory. Takes a dozen processes and an image build, so installations copy it."""
     (data_dir / "cache").symlink_to(cache)
+    run_panel = Installation(data_dir).run_panel
+    run_panel("db", "upgrade")
+    for email, *role in ((CUSTOMER_EMAIL,), (OPERATOR_EMAIL, "--operator")):
+        run_panel("user", "create", "--email", email, "--password", CUSTOMER_PASSWORD, *role)
+    run_panel("image", "build", "tiny")
+    customer_token = run_panel("token", "user", "--email", CUSTOMER_EMAIL).strip()
+    options = ("--ip", "127.0.0.1", "--name", "lab", "--description", "guest tests")
+    return InstallationTemplate(data_dir, customer_token, run_panel("token", "admin", *options).strip())
+
+
+@contextlib.contextmanager
+def run_installation(data_dir, hypervisor, template, **settings):
+    """Run an installation with one real node until the block ends. `settings` are environment variables."""
+    shutil.copytree(template.data_dir, data_dir, symlinks=True, dirs_exist_ok=True)
     installation = Installation(data_dir, PANEL_WEB_WORKERS="1", **settings)
     try:
-        installation.run_panel("db", "upgrade")
-        for email, *role in ((CUSTOMER_EMAIL,), ("operator@example.com", "--operator")):
-            installation.run_panel("user", "create", "--email", email, "--password", CUSTOMER_PASSWORD, *role)
         installation.up()
-        lab = InstallationClient(
-            installation, installation.run_panel("token", "user", "--email", CUSTOMER_EMAIL).strip()
-        )
-        options = ("--ip", "127.0.0.1", "--name", "lab", "--description", "guest tests")
-        lab.operator = installation.run_panel("token", "admin", *options).strip()
+        lab = InstallationClient(installation, template.customer_token)
+        lab.operator = template.operator_token
         create_resources(lab, hypervisor)
         yield lab
         for instance in lab.call("GET", "/api/instances")["data"]:
@@ -84,7 +139,7 @@ def run_installation(data_dir, hypervisor, cache, **settings):
 
 
 def create_resources(lab, hypervisor):
-    """Create a location with a real node, a plan, subnets of its bridge, an image and an SSH key."""
+    """Create a location with a real node, a plan, subnets of its bridge and an SSH key."""
     lab.location = lab.admin("POST", "/hypervisor/groups", {"name": "lab", "display_name": "Laboratory"})["id"]
     node = {
         "name": "node-1",
@@ -101,7 +156,6 @@ def create_resources(lab, hypervisor):
     for gateway in map(ipaddress.ip_interface, (hypervisor.network.gateway4, hypervisor.network.gateway6)):
         subnet = {"name": f"v{gateway.version}", "cidr": str(gateway.network), "gateway": str(gateway.ip)}
         lab.admin("POST", "/subnets", {**subnet, "hypervisor_group_id": lab.location})
-    lab.at.run_panel("image", "build", "tiny")
     lab.image = lab.call("GET", "/api/images/search")["results"][0]["children"][0]["id"]
     key_pair = lab.call("POST", "/api/ssh-key/generate", {"name": "lab", "algorithm": "ed25519"})
     lab.key, lab.key_id = Path(lab.at.data_dir) / "key", key_pair["ssh_key"]["id"]
@@ -110,12 +164,67 @@ def create_resources(lab, hypervisor):
     wait_until(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
 
 
+class SavedInstance:
+    """A running instance that returns, in less than a second, to what it was after its first boot.
+
+    libvirt keeps the memory in a file. The disk is copied back, so it must be the only one again, and without
+    snapshots or a live session: what a test adds to the instance it takes away. Addresses, plan and firmware stay.
+    """
+
+    def __init__(self, lab, hypervisor):
+        self.lab, self.hypervisor = lab, hypervisor
+        self.instance = lab.create(display_name="Saved", hostname=SAVED_HOSTNAME)
+        self.disk = hypervisor.directory / "disks" / f"{self.instance['name']}-0.qcow2"
+        self.disk_copy = lab.at.data_dir / "saved-disk"
+        lab.install(self.instance, ssh_keys=[lab.key_id], password=SAVED_PASSWORD)
+        lab.wait_until_booted(self.instance)
+        wait_until(
+            lambda: lab.call("GET", f"/api/instance/{self.instance['id']}/guest-ips")["data"], "the agent's report"
+        )
+        with contextlib.closing(libvirt.open(hypervisor.uri)) as connection:
+            connection.lookupByUUIDString(self.instance["id"]).save(SAVED_MEMORY_PATH)
+        lab.wait_for_state(self.instance, "stopped")
+        shutil.copyfile(self.disk, self.disk_copy)
+
+    def restore(self):
+        """Return the instance, which runs as after its first boot, whatever it did until now."""
+        self.power_off()
+        shutil.copyfile(self.disk_copy, self.disk)  # the file stays the same one, with its owner
+        with contextlib.closing(libvirt.open(self.hypervisor.uri)) as connection:
+            connection.restore(SAVED_MEMORY_PATH)
+        self.lab.wait_for_state(self.instance, "running")
+        return self.lab.show(self.instance)
+
+    def power_off(self):
+        if self.lab.show(self.instance)["state"] != "stopped":
+            self.lab.power(self.instance, "poweroff")
+
+
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory, hypervisor, guest_cache, file_server_authority):
+def installation_template(tmp_path_factory, guest_cache):
+    return create_template(tmp_path_factory.mktemp("template"), guest_cache)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory, hypervisor, installation_template, file_server_authority):
     """The installation of this test run. It accepts loopback addresses, so nodes can use the tests' file server."""
     local = {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA": file_server_authority.pem}
-    with run_installation(tmp_path_factory.mktemp("lab"), hypervisor, guest_cache, **local) as client:
+    with run_installation(tmp_path_factory.mktemp("lab"), hypervisor, installation_template, **local) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def saved_instance(lab, hypervisor):
+    """The saved instance itself, for tests that restore it more than once."""
+    return SavedInstance(lab, hypervisor)
+
+
+@pytest.fixture(scope="module")
+def guest(saved_instance):
+    """A running instance as it is after its first boot, shared by the tests of a module. Modules whose instance must
+    be deployed in another way define their own fixture of this name."""
+    yield saved_instance.restore()
+    saved_instance.power_off()
 
 
 @pytest.fixture(scope="session")

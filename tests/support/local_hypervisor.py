@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from panel.core.config import ROOT
-from worker.images import tiny
+from worker.images import packages, tiny
+from worker.images.tiny import boot
 from worker.nodes.libvirt import private_daemon
 
 PROGRAMS = f"{ROOT / 'tests' / 'traffic_control'}:{private_daemon.PROGRAM_PATH}"
@@ -68,6 +69,15 @@ def guest_cache():
     directory = ROOT / "var" / "cache"
     directory.mkdir(parents=True, exist_ok=True)
     return directory
+
+
+@pytest.fixture(scope="session")
+def busybox(guest_cache):
+    """The tiny guest's busybox."""
+    return (
+        packages.unpack(tiny.PACKAGES, cache=guest_cache, prepare=boot.index_modules, log=lambda *_: None)
+        / "bin/busybox"
+    )
 
 
 @pytest.fixture(scope="session")

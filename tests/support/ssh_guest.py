@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 
-def new_key():
+def create_key():
     """Return a new private key in OpenSSH format."""
     key = Ed25519PrivateKey.generate()
     return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
@@ -29,10 +29,10 @@ class SshGuest:
 
     def __init__(self, play, *host_keys, gives_terminals=True):
         self.play, self.gives_terminals = play, gives_terminals
-        self.user_key, self.host_keys = new_key(), host_keys or (load_key(new_key()),)
+        self.user_key, self.host_keys = create_key(), host_keys or (load_key(create_key()),)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self.listener.getsockname()
-        self.doors, self.transports = [], []
+        self.interfaces, self.transports = [], []
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self):
@@ -41,15 +41,15 @@ class SshGuest:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self.attend, args=(connection,), daemon=True).start()
+            threading.Thread(target=self.handle_connection, args=(connection,), daemon=True).start()
 
-    def attend(self, connection):
+    def handle_connection(self, connection):
         transport = paramiko.Transport(connection)
         self.transports.append(transport)
         for key in self.host_keys:
             transport.add_server_key(key)
         interface = SshGuestInterface(self)
-        self.doors.append(interface)
+        self.interfaces.append(interface)
         try:
             transport.start_server(server=interface)
             channel = transport.accept(20)
@@ -72,14 +72,14 @@ class SshGuest:
 class SshGuestInterface(paramiko.ServerInterface):
     def __init__(self, server):
         self.server, self.open = server, threading.Event()
-        self.tries, self.terminal = 0, None
+        self.attempts, self.terminal = 0, None
         self.sizes = []
 
     def get_allowed_auths(self, username):
         return "publickey"
 
     def check_auth_publickey(self, username, key):
-        self.tries += 1
+        self.attempts += 1
         is_correct = username == "root" and key == load_key(self.server.user_key)
         return paramiko.AUTH_SUCCESSFUL if is_correct else paramiko.AUTH_FAILED
 

@@ -119,13 +119,13 @@ def test_opening_shell_shows_key_installation(shell_page, screenshot):
 
 def test_changed_host_key_is_shown_and_accepted(shell_page, screenshot):
     site = shell_page.site
-    previous_key = site.known_host_key = guests.public_key_line(guests.load_key(guests.new_key()))
+    previous_key = site.known_host_key = guests.public_key_line(guests.load_key(guests.create_key()))
     shell_page.open(wait_until_ready=False)
     expect(shell_page.notice).to_contain_text("host key of the instance has changed")
     presented_key = guests.public_key_line(site.guest.host_keys[0])
     expect(shell_page.notice).to_contain_text(host_key_fingerprint(previous_key))
     expect(shell_page.notice).to_contain_text(host_key_fingerprint(presented_key))
-    assert site.guest.doors[0].tries == 0  # the key was not sent to the unknown host
+    assert site.guest.interfaces[0].attempts == 0  # the key was not sent to the unknown host
     screenshot("changed")
     shell_page.page.wait_for_timeout(1500)
     assert site.openings == 1
@@ -138,10 +138,10 @@ def test_changed_host_key_is_shown_and_accepted(shell_page, screenshot):
 
 def test_only_the_shown_host_key_is_accepted(shell_page, console_errors):
     site = shell_page.site
-    previous_key = site.known_host_key = guests.public_key_line(guests.load_key(guests.new_key()))
+    previous_key = site.known_host_key = guests.public_key_line(guests.load_key(guests.create_key()))
     shell_page.open(wait_until_ready=False)
     expect(shell_page.notice).to_contain_text("New key")
-    site.presented_host_key = third_key = guests.public_key_line(guests.load_key(guests.new_key()))
+    site.presented_host_key = third_key = guests.public_key_line(guests.load_key(guests.create_key()))
     shell_page.find_button("Accept this key and open").click()
     expect(shell_page.notice).to_contain_text("The instance presented another key in the meantime.")
     assert site.known_host_key == previous_key

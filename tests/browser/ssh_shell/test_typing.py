@@ -47,15 +47,16 @@ def find_colour(shell_page, word):
 def measure_cell_width(shell_page):
     """Return the width of a character cell in pixels."""
     return (
-        shell_page.page.locator(".xterm-screen").bounding_box()["width"] / shell_page.site.guest.doors[-1].sizes[-1][0]
+        shell_page.page.locator(".xterm-screen").bounding_box()["width"]
+        / shell_page.site.guest.interfaces[-1].sizes[-1][0]
     )
 
 
 def test_resize_is_sent_to_the_guest(shell_page):
     shell_page.open()
-    columns, rows = shell_page.site.guest.doors[0].sizes[-1]
+    columns, rows = shell_page.site.guest.interfaces[0].sizes[-1]
     shell_page.page.set_viewport_size({"width": 800, "height": 500})
-    sizes = shell_page.site.guest.doors[0].sizes
+    sizes = shell_page.site.guest.interfaces[0].sizes
     wait_until(lambda: sizes[-1][0] < columns and sizes[-1][1] < rows, "a smaller size")
     shell_page.run("sleep 0.2; stty size")
     shell_page.wait_for_text(f"^{sizes[-1][1]} {sizes[-1][0]}$")
@@ -63,11 +64,11 @@ def test_resize_is_sent_to_the_guest(shell_page):
 
 def test_font_size_and_colour_scheme_are_remembered(shell_page):
     shell_page.open()
-    columns = shell_page.site.guest.doors[0].sizes[-1][0]
+    columns = shell_page.site.guest.interfaces[0].sizes[-1][0]
     shell_page.page.keyboard.press("Control+=")
     shell_page.find_button("Larger text").click()
     expect(shell_page.page.locator("#terminal textarea")).to_be_focused()
-    wait_until(lambda: shell_page.site.guest.doors[0].sizes[-1][0] < columns, "fewer columns")
+    wait_until(lambda: shell_page.site.guest.interfaces[0].sizes[-1][0] < columns, "fewer columns")
     shell_page.find_button("Options").click()
     shell_page.page.get_by_label("Colours").select_option("Light")
     expect(shell_page.page.locator("#terminal")).to_have_css("background-color", "rgb(255, 255, 255)")

@@ -144,4 +144,4 @@ def test_stream_closed_before_start_contacts_no_guest(open_shell, start_ssh_gues
     viewer = TerminalClient(client_socket, "panel-shell")
     assert viewer.hear_answer() == 101
     assert viewer.ended() == (1008, "The console was closed by the panel.")
-    assert server.doors == []
+    assert server.interfaces == []

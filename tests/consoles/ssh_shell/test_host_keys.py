@@ -17,26 +17,26 @@ def test_first_host_key_is_recorded(open_shell, start_ssh_guest):
 
 def test_known_host_key_type_is_requested(open_shell, start_ssh_guest):
     """A guest with several host keys would present another one by default."""
-    keys = [paramiko.ECDSAKey.generate(), guests.load_key(guests.new_key()), paramiko.RSAKey.generate(2048)]
+    keys = [paramiko.ECDSAKey.generate(), guests.load_key(guests.create_key()), paramiko.RSAKey.generate(2048)]
     server = start_ssh_guest(echo, *keys)
     for key in keys:
         assert open_shell(server, host_key=guests.public_key_line(key)).stream.host_key == guests.public_key_line(key)
 
 
-@pytest.mark.parametrize("known", [lambda: guests.load_key(guests.new_key()), paramiko.ECDSAKey.generate])
+@pytest.mark.parametrize("known", [lambda: guests.load_key(guests.create_key()), paramiko.ECDSAKey.generate])
 def test_changed_host_key_gets_no_credentials(open_shell, start_ssh_guest, known):
     server = start_ssh_guest(echo)
     session = open_shell(server, host_key=guests.public_key_line(known()), waits_for_opened=False)
     assert session.viewer.ended() == (1008, "The host key of the instance has changed. Check why.")
     assert session.viewer.wait_for_message("ended")["reason"] == "host_key_changed"
-    assert [interface.tries for interface in server.doors] == [0]
+    assert [interface.attempts for interface in server.interfaces] == [0]
 
 
 def test_early_input_does_not_hide_close_reason(open_shell, start_ssh_guest):
     """The page sends a resize immediately, while the panel still authenticates to the guest."""
     server = start_ssh_guest(echo)
     for _ in range(5):
-        session = open_shell(server, private_key=guests.new_key(), waits_for_opened=False)
+        session = open_shell(server, private_key=guests.create_key(), waits_for_opened=False)
         session.viewer.send_control(type="resize", columns=100, rows=40)
         session.viewer.send(b"early input")
         assert session.viewer.ended() == (1008, "The instance does not accept the panel's key.")

@@ -15,7 +15,7 @@ def test_input_is_echoed_and_exit_code_is_reported(open_shell, start_ssh_guest):
     assert session.viewer.ended() == (1000, "The shell ended.")
     assert session.viewer.wait_for_message("exit") == {"type": "exit", "code": 7}
     assert session.viewer.wait_for_message("ended")["reason"] == "finished"
-    assert server.doors[0].terminal == b"xterm-256color"
+    assert server.interfaces[0].terminal == b"xterm-256color"
     session.wait_for_event("ended")
     assert session.stream.up > 11
     assert session.stream.down == 6
@@ -28,7 +28,7 @@ def test_terminal_resize_is_clamped(open_shell, start_ssh_guest):
         session.viewer.send_control(type="resize", columns=size[0], rows=size[1])
     session.viewer.send(b"x")
     session.viewer.read(1)
-    assert server.doors[0].sizes == [(80, 24), (132, 43), (2, 300), (2, 3)]
+    assert server.interfaces[0].sizes == [(80, 24), (132, 43), (2, 300), (2, 3)]
 
 
 @pytest.mark.parametrize("message", [b"no json", b"[1]", b'{"type":"seen","bytes":-4}', b'{"type":"other"}', b"{}"])
