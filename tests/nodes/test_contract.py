@@ -356,8 +356,8 @@ def test_machine_without_guest_has_no_agent_and_ignores_shutdown(node, blank_mac
 def test_reset_machine_boots_again(node, blank_machine):
     """The firmware reads the disk again."""
     node.start(blank_machine.id)
-    before = wait_until(lambda: (status := find_status(node, blank_machine.id)).disk_read and status)
-    assert before.disk_reads > 0
+    before = wait_until(lambda: (status := find_status(node, blank_machine.id)).disk_reads and status)
+    assert before.disk_read > 0
     node.reset(blank_machine.id)
     wait_until(lambda: find_status(node, blank_machine.id).disk_read > before.disk_read)
     assert get_agreed_power(node, blank_machine.id) == Power.on
