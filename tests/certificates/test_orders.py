@@ -160,7 +160,7 @@ def test_lost_acme_account_is_registered_again(site):
 def test_order_for_foreign_domain_fails_and_can_be_retried(site):
     """LBA-07"""
     site.pebble.set_address("elsewhere.example.com", acme_server.FOREIGN_ADDRESS)
-    with acme_server.web_server(site.pebble.port, acme_server.answer_with("something else")):
+    with acme_server.run_web_server(site.pebble.port, acme_server.respond_with_text("something else")):
         made = site.order("shop.example.com", "elsewhere.example.com")
         site.run_tasks()
     shown = site.show(made)
@@ -181,7 +181,7 @@ def test_order_for_foreign_domain_fails_and_can_be_retried(site):
 def test_challenge_redirect_to_panel_is_accepted(site):
     site.pebble.set_address("other.example.com", acme_server.FOREIGN_ADDRESS)
     panel = f"http://panel.example.net:{site.pebble.port}"
-    with acme_server.web_server(site.pebble.port, acme_server.redirect_to(panel)):
+    with acme_server.run_web_server(site.pebble.port, acme_server.redirect_to(panel)):
         made = site.order("other.example.com")
         site.run_tasks()
     assert site.show(made)["status"] == "active"
@@ -209,7 +209,7 @@ def test_failed_renewal_keeps_certificate_and_backs_off(site):
     site.run_tasks()
     before = site.show(made)
     site.pebble.set_address("moved.example.com", acme_server.FOREIGN_ADDRESS)
-    with acme_server.web_server(site.pebble.port, acme_server.answer_with("something else")):
+    with acme_server.run_web_server(site.pebble.port, acme_server.respond_with_text("something else")):
         pauses = []
         for _ in range(3):
             site.renew(made)
