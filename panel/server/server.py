@@ -178,8 +178,9 @@ class ParentProcess:
                 continue
             served = read_heartbeat(self.processes.pop(pid))
             if self.stop_at is None:
-                log.info("web_process_ended", process=pid, status=os.waitstatus_to_exitcode(status))
-                if not served:
+                exit_code = os.waitstatus_to_exitcode(status)
+                log.info("web_process_ended", process=pid, status=exit_code)
+                if not served and exit_code > 0:  # one that a signal ended early, such as a reload's, is replaced
                     self.stop()
                     raise StartFailed("A web process could not start: see above.")
 

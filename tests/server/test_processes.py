@@ -47,6 +47,16 @@ def test_killed_process_is_replaced(start_server):
     assert server.get("/a")[0] == 200
 
 
+def test_process_killed_before_it_serves_is_replaced(start_server):
+    server = start_server(PROCESSES="2")
+    before = set(server.list_workers())
+    before.copy().pop().kill()
+    replacement = wait_until(lambda: set(server.list_workers()) - before, "a new process").pop()
+    replacement.kill()
+    wait_until(lambda: replacement not in server.list_workers() and len(server.list_workers()) == 2, "another process")
+    assert server.get("/a")[0] == 200
+
+
 def test_reload_replaces_all_processes_without_dropping_requests(start_server):
     server = start_server(PROCESSES="2")
     before = server.list_workers()
