@@ -231,12 +231,14 @@ else:
 
 @contextmanager
 def connect_for_read() -> Iterator[Connection]:
-    """Yield a connection for a query that sees committed data only. It opens no transaction on PostgreSQL, and takes no
-    write lock on SQLite. It is the session's in a request that only reads, and otherwise another one of the pool."""
-    if is_read_only_request():
+    """Yield a connection for a query that sees what is committed now. It opens no transaction on PostgreSQL, and takes
+    no write lock on SQLite. On PostgreSQL a request that only reads uses its session's; on SQLite that one could have a
+    snapshot from before the query."""
+    is_postgresql = db.engine.dialect.name == "postgresql"
+    if is_postgresql and is_read_only_request():
         yield session.connection()
         return
-    options = {"isolation_level": "AUTOCOMMIT"} if db.engine.dialect.name == "postgresql" else {"reads": True}
+    options = {"isolation_level": "AUTOCOMMIT"} if is_postgresql else {"reads": True}
     with db.engine.connect().execution_options(**options) as connection:
         yield connection
 
