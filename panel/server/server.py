@@ -180,7 +180,8 @@ class ParentProcess:
             if self.stop_at is None:
                 exit_code = os.waitstatus_to_exitcode(status)
                 log.info("web_process_ended", process=pid, status=exit_code)
-                if not served and exit_code > 0:  # one that a signal ended early, such as a reload's, is replaced
+                was_stopped = exit_code in (0, -signal.SIGTERM, -signal.SIGKILL)  # a reload, or lack of memory
+                if not served and not was_stopped:
                     self.stop()
                     raise StartFailed("A web process could not start: see above.")
 

@@ -80,6 +80,7 @@ async def wait_for_disconnect(receive):
 
 
 def run_server(listener, heartbeat):
+    time.sleep(float(os.environ.get("START_SECONDS", "0")))
     limits = ConnectionLimits(
         head_seconds=float(os.environ.get("HEAD_SECONDS", "30")),
         incomplete_heads_per_address=int(os.environ.get("HEADS_PER_ADDRESS", "0")),

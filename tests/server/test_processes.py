@@ -48,7 +48,7 @@ def test_killed_process_is_replaced(start_server):
 
 
 def test_process_killed_before_it_serves_is_replaced(start_server):
-    server = start_server(PROCESSES="2")
+    server = start_server(PROCESSES="2", START_SECONDS="2")
     before = set(server.list_workers())
     before.copy().pop().kill()
     replacement = wait_until(lambda: set(server.list_workers()) - before, "a new process").pop()
