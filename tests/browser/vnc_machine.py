@@ -2,6 +2,7 @@
 
 import struct
 import threading
+from collections import Counter
 
 from tests.support import vnc_server
 from tests.support.vnc_server import read_exactly
@@ -32,6 +33,14 @@ class VncMachine(vnc_server.VncServer):
             elif down:
                 strokes.append("+".join([*modifiers, f"{code:02x}"]))
         return strokes
+
+    @property
+    def held_keys(self):
+        """Return the scancodes of the keys that are down."""
+        presses = Counter()
+        for code, down in self.keys:
+            presses[code] += 1 if down else -1
+        return [code for code, count in presses.items() if count]
 
     def serve_screen(self, connection):
         connection.sendall(struct.pack(">HH", WIDTH, HEIGHT) + make_pixel_format() + struct.pack(">I", 7) + b"machine")
