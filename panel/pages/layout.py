@@ -34,22 +34,22 @@ def init_app(app):
     translation.init_app(app)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals |= {
-        "asset": assets.asset_url,
-        "icon_address": assets.icon_url,
+        "asset_url": assets.asset_url,
+        "icon_url": assets.icon_url,
         "ui": Macros(app.jinja_env),
-        "area": area.endpoint_prefix,
-        "may": area.has_permission,
-        "refusal": area.permission_error,
+        "endpoint_prefix": area.endpoint_prefix,
+        "has_permission": area.has_permission,
+        "permission_error": area.permission_error,
         "nonce": csp_nonce,
         "now": clock.now,
-        "zone": viewer_timezone,
-        "ago": lambda moment: relative_times.timeago_tag(moment, viewer_timezone()),
+        "viewer_timezone": viewer_timezone,
+        "timeago": lambda moment: relative_times.timeago_tag(moment, viewer_timezone()),
         "relative_times": relative_times.script_texts,
-        "exact": lambda moment: formatting.format_datetime(moment, viewer_timezone()),
-        "hour": lambda moment: formatting.format_time(moment, viewer_timezone()),
-        "second": lambda moment: formatting.format_time_seconds(moment, viewer_timezone()),
-        "charged": are_prices_shown,
-        "operator_area": area.is_operator_area,
+        "format_datetime": lambda moment: formatting.format_datetime(moment, viewer_timezone()),
+        "format_time": lambda moment: formatting.format_time(moment, viewer_timezone()),
+        "format_time_seconds": lambda moment: formatting.format_time_seconds(moment, viewer_timezone()),
+        "are_prices_shown": are_prices_shown,
+        "is_operator_area": area.is_operator_area,
         "task_label": lambda kind: translation.gettext(task_label(kind)),
         "word_label": word_labels.word_label,
         "money": lambda amount: formatting.money(amount, config.currency),
@@ -88,14 +88,13 @@ def template_context():
     layout = PageLayout(account, is_operator_area)
     return {
         "viewer": account,
-        "operating": is_operator_area,
-        "frame": layout,
+        "layout": layout,
         "impersonator": browser_session.find_impersonator(),
     }
 
 
 class PageLayout:
-    """The parts of the layout (`frame` in templates), computed on access, because partials need none of them."""
+    """The parts of the layout (`layout` in templates), computed on access, because partials need none of them."""
 
     def __init__(self, account, is_operator_area):
         self.account, self.is_operator_area = account, is_operator_area

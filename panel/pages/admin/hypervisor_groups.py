@@ -118,7 +118,7 @@ def form_page(form, group=None):
         status=form.status,
         form=form,
         group=group,
-        offered=session.execute(catalog.select_plan_group_names()).all(),
+        plan_group_options=session.execute(catalog.select_plan_group_names()).all(),
         switches=available_switches(),
         families=permissions_in_use.used_families(),
     )

@@ -84,10 +84,10 @@ def move(instance_id):
 
 
 def form_page(instance, form):
-    offered = [(target.id, target.name, fault) for target, fault in migrations.list_targets(instance)]
+    hypervisor_options = [(target.id, target.name, fault) for target, fault in migrations.list_targets(instance)]
     context = {
         "instance": instance,
-        "offered": offered,
+        "hypervisor_options": hypervisor_options,
         "migrate_error": instances.action_error(instance, "migrate", by_operator=True),
     }
     return render(

@@ -1,4 +1,4 @@
-"""Plan groups: plans of one kind, offered in selected locations."""
+"""Plan groups: plans of one kind, location_options in selected locations."""
 
 from flask import Blueprint, url_for
 from sqlalchemy.orm import selectinload
@@ -71,8 +71,15 @@ def resolve_locations(data):
 
 
 def form_page(form, group=None):
-    offered = session.execute(hypervisors.select_group_names()).all()
-    return render("admin/plan_groups/form.html", "form", status=form.status, form=form, group=group, offered=offered)
+    location_options = session.execute(hypervisors.select_group_names()).all()
+    return render(
+        "admin/plan_groups/form.html",
+        "form",
+        status=form.status,
+        form=form,
+        group=group,
+        location_options=location_options,
+    )
 
 
 @bp.post("/<plan_group_id>/delete")

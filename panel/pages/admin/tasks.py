@@ -55,7 +55,7 @@ def index():
     filters["status"] = filters["status"] if filters["status"] in STATUS_FILTERS else None
     filters |= {"kind": request.args.get("kind"), "hypervisor_id": request.args.get("node")}
     page = Page(tasks.listing(**filters))
-    context = {"chosen": filters["status"], "filtered": any(filters.values()), "filters": STATUS_FILTERS.items()}
+    context = {"chosen_status": filters["status"], "filtered": any(filters.values()), "filters": STATUS_FILTERS.items()}
     context |= {"kinds": tasks.list_kinds, "hosts": lambda: session.execute(hypervisors.select_names()).all()}
     return render("admin/tasks/index.html", "rows", page=page, nodes=hypervisor_names(page.rows), **context)
 
@@ -73,8 +73,8 @@ def failed():
     choice = request.args.get("since") if request.args.get("since") in SINCE_OPTIONS else DEFAULT_SINCE
     since, _label = SINCE_OPTIONS[choice]
     groups = failed_jobs.list_groups(since and clock.now() - since)
-    offered = [(name, label) for name, (_period, label) in SINCE_OPTIONS.items()]
-    context = {"groups": groups, "offered": offered, "since": choice}
+    ranges = [(name, label) for name, (_period, label) in SINCE_OPTIONS.items()]
+    context = {"groups": groups, "ranges": ranges, "since": choice}
     return render("admin/tasks/failed.html", "rows", total=sum(group.count for group in groups), **context)
 
 

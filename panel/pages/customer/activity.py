@@ -23,7 +23,7 @@ def index():
     if not has_permission("instances.view"):  # events are about instances
         return redirect_to(url_for(".log"))
     page = Page(events.listing(current_access()))
-    return render("customer/activity/index.html", "rows", page=page, lines=with_labels(page.rows))
+    return render("customer/activity/index.html", "rows", page=page, events_shown=with_labels(page.rows))
 
 
 @bp.get("/activity/log")

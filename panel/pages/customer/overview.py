@@ -42,7 +42,7 @@ def instances_context():
         "recent": session.scalars(instances.listing(access).limit(MAX_RECENT)).unique().all(),
         "instances_with_problems": session.scalars(instances.with_problems(access).limit(MAX_RECENT)).unique().all(),
         "recent_tasks": recent_tasks(access),
-        "lines": with_labels(session.scalars(events.listing(access).limit(MAX_RECENT)).all()),
+        "events_shown": with_labels(session.scalars(events.listing(access).limit(MAX_RECENT)).all()),
     }
 
 

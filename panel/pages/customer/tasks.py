@@ -61,7 +61,7 @@ POWER_ACTIONS = {f"instance_{action.name}": action.name for action in CUSTOMER_P
 def follow_up(task):
     """Return the link to a task's resource, and how to retry a failed task. Only power actions and ISO downloads can be
     retried as they were."""
-    context = {"links": [], "retry": None, "no_retry": None, "next_attempt": None}
+    context = {"links": [], "retry": None, "retry_error": None, "next_attempt": None}
     label, symbol, endpoint, argument, model = RESOURCE_LINKS.get(task.resource_type, (None,) * 5)
     row = model and session.get(model, task.resource_id)
     if row and row.account_id == current_access().id:
@@ -70,9 +70,9 @@ def follow_up(task):
         return context
     if task.kind in POWER_ACTIONS and existing_instance_names([task]):
         context["retry"] = url_for("instances.power", instance_id=task.resource_id, action=POWER_ACTIONS[task.kind])
-        context["no_retry"] = permission_error("instances.power")
+        context["retry_error"] = permission_error("instances.power")
     if row and task.resource_type == "iso":
-        context["retry"], context["no_retry"] = url_for("isos.retry", iso_id=row.id), permission_error("isos.manage")
+        context["retry"], context["retry_error"] = url_for("isos.retry", iso_id=row.id), permission_error("isos.manage")
         waiting = select(MediaDownload.next_attempt_at).where(MediaDownload.iso_id == row.id)
         context["next_attempt"] = session.scalar(waiting.order_by(MediaDownload.next_attempt_at).limit(1))
     return context

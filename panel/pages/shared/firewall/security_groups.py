@@ -177,7 +177,7 @@ def attach(group_id):
 def confirm_attach(group_id):
     group, ids = get_visible(group_id), request.args.getlist("instance_ids")
     context = {"group": group, "ids": ids, "closed": closed_instances(group, ids), "no": change_error(group)}
-    return render("customer/security_groups/attach.html", back=request.args.get("back", ""), **context)
+    return render("customer/security_groups/attach.html", instance_id=request.args.get("back", ""), **context)
 
 
 def closed_instances(group, ids):

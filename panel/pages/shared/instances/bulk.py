@@ -16,7 +16,7 @@ def bulk_page(bulk_request, access=None, **urls):
     action = instances.ACTIONS[bulk_request["action"]]
     if action.name == "destroy" and not is_confirmed(bulk_request["ids"], request.form):
         selected = instances.select_instances(bulk_request["ids"], access)
-        return render("bulk/destroy.html", chosen=selected, typed=request.form.get("typed"), **urls)
+        return render("bulk/destroy.html", instances=selected, typed=request.form.get("typed"), **urls)
     results = instances.run_bulk(actor=actor(), access=access, **bulk_request)
     counts = instances.count_bulk_results(results)
     return render(

@@ -40,14 +40,14 @@ def form_choices(form, instance=None):
         "location": location,
         "full": full,
         "plans": group_by(plans, lambda it: it.group.display_name),
-        "short": plan_errors,
+        "plan_errors": plan_errors,
         "plan": plan,
         "images": group_by(images, lambda it: it.distro),
-        "unfit": image_errors,
+        "unfit_images": image_errors,
         "image": image,
         "brand": brand_icon,
         "keys": keys,
-        "ticked": form.values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
+        "chosen_key_ids": form.values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
         "scripts": session.scalars(user_scripts.listing(owner)).all() if has_permission("user_scripts.view") else [],
         "zones": [(name, name.replace("_", " ")) for name in sorted(TIME_ZONES)],
         "suggested": suggest_name(location, plan, image),
@@ -107,7 +107,7 @@ def as_curl(form, choices):
     for name in ("display_name", "hostname"):
         if form.value(name):
             place[name] = form.value(name)
-    deploy = {"image_id": choices["image"] and choices["image"].id, "ssh_keys": choices["ticked"]}
+    deploy = {"image_id": choices["image"] and choices["image"].id, "ssh_keys": choices["chosen_key_ids"]}
     if form.values("user_scripts"):
         deploy["user_scripts"] = form.values("user_scripts")
     for name in ("timezone", "cloudcfg"):

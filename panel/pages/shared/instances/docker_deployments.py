@@ -43,8 +43,8 @@ def install_docker(instance_id):
 def app_catalog(instance_id):
     instance = get_instance(instance_id)
     rows = list_apps(instance, request.args.get("search", "")[:255])
-    no = refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area()))
-    return render(f"{TEMPLATE_FOLDER}/catalog.html", "rows", instance=instance, rows=rows, no_deploy=no)
+    deploy_error = refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area()))
+    return render(f"{TEMPLATE_FOLDER}/catalog.html", "rows", instance=instance, rows=rows, deploy_error=deploy_error)
 
 
 @route("GET", "/<instance_id>/apps/new/<slug>", can=MANAGE)
@@ -83,7 +83,7 @@ def app_page(instance, app, form, block=None):
     context = {
         "closed_ports": firewall_ports.list_closed_ports(instance, ports),
         "taken_ports": deployments.list_taken_ports(instance),
-        "no_deploy": refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area())),
+        "deploy_error": refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area())),
     }
     return render(
         f"{TEMPLATE_FOLDER}/app.html", block, status=form.status, instance=instance, app=app, form=form, **context
@@ -110,9 +110,14 @@ def deploy_compose(instance_id):
 
 
 def compose_page(instance, form, block=None):
-    no = refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area()))
+    deploy_error = refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area()))
     return render(
-        f"{TEMPLATE_FOLDER}/compose.html", block, status=form.status, instance=instance, form=form, no_deploy=no
+        f"{TEMPLATE_FOLDER}/compose.html",
+        block,
+        status=form.status,
+        instance=instance,
+        form=form,
+        deploy_error=deploy_error,
     )
 
 

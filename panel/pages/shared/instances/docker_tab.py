@@ -18,7 +18,7 @@ TLS_PORTS = (443, 8443, 9443)
 class ExposedPort:
     """A port of the machine that reaches an app. `url` is None when the port is not HTTP."""
 
-    words: str
+    text: str
     url: str | None
     is_closed: bool
     """Whether no security group allows inbound traffic to the port."""
@@ -40,11 +40,11 @@ def build_context(instance):
         "docker_enabled": docker_deployments.is_engine_installed(instance),
         "engine": engine,
         "installation": docker_deployments.find_installation(instance),
-        "no_install": refusal_message(docker_deployments.install_error(instance, by_operator=by_operator)),
-        "no_deploy": refusal_message(docker_deployments.deploy_error(instance, by_operator=by_operator)),
-        "no_control": refusal_message(docker_deployments.engine_error(instance, by_operator=by_operator)),
-        "no_remove": refusal_message(error if error in docker_deployments.REMOVAL_BLOCKERS else None),
-        "no_logs": permission_error("instances.console"),
+        "install_error": refusal_message(docker_deployments.install_error(instance, by_operator=by_operator)),
+        "deploy_error": refusal_message(docker_deployments.deploy_error(instance, by_operator=by_operator)),
+        "control_error": refusal_message(docker_deployments.engine_error(instance, by_operator=by_operator)),
+        "remove_error": refusal_message(error if error in docker_deployments.REMOVAL_BLOCKERS else None),
+        "logs_error": permission_error("instances.console"),
     }
 
 

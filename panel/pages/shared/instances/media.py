@@ -38,10 +38,10 @@ def build_context(instance):
         ],
         "isos": session.scalars(offered).all() if offered is not None else [],
         "rescue": state,
-        "no_media": refusal_message(lambda: drives.ensure_changeable(instance, is_operator_area())),
-        "no_rescue": refusal_message(lambda: ensure_rescue_possible(instance, not state["active"])),
-        "no_install": refusal_message(lambda: ensure_self_deployable(instance)),
-        "no_capture": refusal_message(lambda: image_captures.ensure_capturable(instance)),
+        "media_error": refusal_message(lambda: drives.ensure_changeable(instance, is_operator_area())),
+        "rescue_error": refusal_message(lambda: ensure_rescue_possible(instance, not state["active"])),
+        "install_error": refusal_message(lambda: ensure_self_deployable(instance)),
+        "capture_error": refusal_message(lambda: image_captures.ensure_capturable(instance)),
     }
 
 

@@ -98,8 +98,8 @@ def build_context(instance_id, tab, **extra):
         "running": next((task for task in latest if task.open), None),
         "failed": next((task for task in latest[:1] if task.status == "failed"), None),
         "may_deploy": instances.action_error(instance, "deploy") is None,
-        "no_reinstall": instances.REASONS.get(instances.action_error(instance, "reinstall")),
-        "no_destroy": instances.REASONS.get(
+        "reinstall_error": instances.REASONS.get(instances.action_error(instance, "reinstall")),
+        "destroy_error": instances.REASONS.get(
             instances.action_error(instance, "destroy", by_operator=is_operator_area())
         ),
         "in_rescue": session.get(Rescue, instance.id) is not None,
@@ -110,16 +110,16 @@ def build_context(instance_id, tab, **extra):
         context["page"] = Page(tasks.listing(scope_account(), resource_id=instance.id))
     if tab == "activity":
         context["page"] = Page(events.listing(scope_account(), resource_id=instance.id))
-        context["lines"] = with_labels(context["page"].rows, has_links=not is_operator_area())
+        context["events_shown"] = with_labels(context["page"].rows, has_links=not is_operator_area())
     if tab == "overview":
         context["guest"] = instances.find_guest_report(instance)
         recent = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
-        context["lines"] = with_labels(recent, has_links=not is_operator_area())
+        context["events_shown"] = with_labels(recent, has_links=not is_operator_area())
     if tab == "storage":
         context["volumes_offered"] = (
             not is_operator_area() and has_permission("volumes.view") and usage.is_billing_enabled(current_access())
         )
-        context["no_disks"] = instances.REASONS.get(disks.change_error(instance, by_operator=is_operator_area()))
+        context["disks_error"] = instances.REASONS.get(disks.change_error(instance, by_operator=is_operator_area()))
     if tab == "snapshots":
         context |= snapshots_tab.build_context(instance)
     if tab == "apps":
@@ -146,9 +146,9 @@ def settings_context(instance):
         "form": Form(InstanceSettings, initial=instance),
         "push_keys_form": Form(PushKeysIn),
         "keys": [(key.id, key.name) for key in keys],
-        "no_guest": instances.REASONS.get(instances.guest_access_error(instance, by_operator=is_operator_area())),
-        "no_tpm": instances.tpm_error(instance),
-        "no_secure_boot": instances.secure_boot_error(instance),
+        "guest_error": instances.REASONS.get(instances.guest_access_error(instance, by_operator=is_operator_area())),
+        "tpm_error": instances.tpm_error(instance),
+        "secure_boot_error": instances.secure_boot_error(instance),
         "keymaps": [(keymap, keymap) for keymap in KEYMAPS],
         "projects": session.scalars(groups).all() if groups is not None else [],
     }

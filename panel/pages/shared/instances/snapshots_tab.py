@@ -17,7 +17,7 @@ def build_context(instance):
     error = snapshots.change_error(instance) or ("already_active" if forges.is_active(instance) else None)
     return {
         **context,
-        "no_snapshots": no or instances.REASONS.get(error),
+        "snapshots_error": no or instances.REASONS.get(error),
         "form": Form(SnapshotIn),
         "snapshots": snapshots.listing(instance),
     }
