@@ -164,7 +164,7 @@ def reset_password(account_id):
     It is in this answer and nowhere else. Every session of the person ends; tokens stay.
     """
     password = token_urlsafe(15)
-    passwords.change(accounts.get(account_id), password, login.request_source())
+    passwords.change(accounts.get(account_id), password, login.get_request_source())
     kit.set_message("The password is changed, and every session is ended.")
     return {"password": password}
 
@@ -178,7 +178,7 @@ def disable_two_factor(account_id):
     account = accounts.get(account_id)
     if not factors.has_second_factor(account):
         raise Conflict("The user has no second factor.", reason="two_factor_disabled")
-    factors.reset(account, login.request_source())
+    factors.reset(account, login.get_request_source())
     kit.set_message("The second factors are removed.")
     return with_counts(account)
 

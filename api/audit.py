@@ -15,7 +15,7 @@ def listing(query):
 
     Entries are only ever added: the database itself refuses to change or remove one.
     """
-    return kit.paginate(audit.full_rows(audit.listing(**query)))
+    return kit.paginate(audit.with_full_columns(audit.listing(**query)))
 
 
 @system.get("/system/admin-logs/export", op="admin_logs_export", can=READ, query=AuditFilter, out=kit.CSV)
@@ -26,5 +26,5 @@ def export(query):
     apostrophe.
     """
     return csv_export.csv_response(
-        "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.full_rows(audit.listing(**query)))
+        "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_full_columns(audit.listing(**query)))
     )

@@ -56,7 +56,7 @@ def show():
     """Show what is there, what is under way and what needs attention."""
     access = kit.account()
     summary = dashboard.summarize_instances(access)
-    problems = session.scalars(instances.with_problems(access).limit(MAX_ROWS)).unique().all() if summary else []
+    problems = session.scalars(instances.select_with_problems(access).limit(MAX_ROWS)).unique().all() if summary else []
     data = {
         "instances": summary,
         "tasks_running": dashboard.count_running_tasks(access),

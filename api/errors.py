@@ -38,7 +38,7 @@ class AdminError(UserError):
     """The error body of the operators' API."""
 
 
-def dialect(path):
+def find_dialect(path):
     """Return `admin`, `user`, or None for the path of a page."""
     if path == "/api/v1" or path.startswith("/api/v1/"):
         return "admin"
@@ -51,7 +51,7 @@ def build_failure(status, message, *, reason=None, errors=None, extra=None):
         body["reason"] = reason
     if errors:
         body["errors"] = errors
-    if dialect(request.path) == "admin":
+    if find_dialect(request.path) == "admin":
         body |= {"data": extra} if extra else {}
     else:
         body |= extra or {}
@@ -63,7 +63,7 @@ def build_failure(status, message, *, reason=None, errors=None, extra=None):
 def answer_problem(error: Problem):
     session.rollback()
     response = build_failure(error.status, error.message, reason=error.reason, errors=error.fields, extra=error.extra)
-    if dialect(request.path) == "admin" and not error.chosen:
+    if find_dialect(request.path) == "admin" and not error.chosen:
         response.headers["X-Failure-Status-Mapped"] = "1"
     if error.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"

@@ -38,7 +38,7 @@ def get_person():
 def confirm_password(password, error_field="password"):
     """Return the person's account after checking the password. Raises Invalid for `field` when it is wrong."""
     person = get_person()
-    sign_in.reauthentication(g.caller.token_id)
+    sign_in.consume_reauthentication(g.caller.token_id)
     passwords.ensure_correct(person, password, error_field)
     return person
 
@@ -51,7 +51,7 @@ def change_password(body):
     browser ends. Tokens stay.
     """
     person = confirm_password(body["current_password"], "current_password")
-    passwords.change(person, body["new_password"], login.request_source(), error_field="new_password")
+    passwords.change(person, body["new_password"], login.get_request_source(), error_field="new_password")
     return {"message": "The password is changed, and every session is ended."}
 
 
@@ -93,8 +93,8 @@ def confirm_two_factor(body):
     From now on, signing in with the password needs a code as well.
     """
     person = get_person()
-    sign_in.code_attempt(person, None)
-    codes = factors.confirm(person, body["code"], login.request_source())
+    sign_in.consume_code_attempt(person, None)
+    codes = factors.confirm(person, body["code"], login.get_request_source())
     return {"message": "Two-factor authentication is on. Keep the recovery codes.", "recovery_codes": codes}
 
 
@@ -103,7 +103,7 @@ def confirm_two_factor(body):
 )
 def disable_two_factor(body):
     """Turn two-factor authentication off."""
-    factors.disable(confirm_password(body["password"]), login.request_source())
+    factors.disable(confirm_password(body["password"]), login.get_request_source())
     return {"message": "Two-factor authentication is off."}
 
 
@@ -119,7 +119,7 @@ def recovery_codes(body):
 
     Older ones count no more.
     """
-    codes = factors.renew_codes(confirm_password(body["password"]), login.request_source())
+    codes = factors.renew_codes(confirm_password(body["password"]), login.get_request_source())
     return {"message": "Keep the codes: they are not shown again.", "recovery_codes": codes}
 
 
@@ -142,7 +142,7 @@ def passkey_options(body):
     The options are for the browser's WebAuthn. Its answer and the state go to `POST /api/profile/passkeys`.
     """
     person = confirm_password(body["password"])
-    options, challenge = passkeys.create_registration(person, login.passkey_site())
+    options, challenge = passkeys.create_registration(person, login.get_passkey_site())
     return {"message": "Ask the browser.", "options": options, "state": passkeys.seal(person, challenge)}
 
 
@@ -161,8 +161,8 @@ def add_passkey(body):
         name=body["name"],
         credential=json.dumps(body["credential"]),
         challenge=passkeys.unseal(person, body["state"]),
-        site=login.passkey_site(),
-        source=login.request_source(),
+        site=login.get_passkey_site(),
+        source=login.get_request_source(),
     )
     return {"message": "The passkey is added.", "recovery_codes": codes}
 
@@ -177,7 +177,7 @@ def add_passkey(body):
 def remove_passkey(body, passkey_id):
     """Remove a passkey."""
     person = confirm_password(body["password"])
-    passkeys.remove(passkeys.get(person, passkey_id), login.request_source())
+    passkeys.remove(passkeys.get(person, passkey_id), login.get_request_source())
     return {"message": "The passkey is removed."}
 
 

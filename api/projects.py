@@ -81,7 +81,7 @@ def delete(project_id):
 def assign(body):
     """Put a resource into a project, or with null into none."""
     projects.assign(kit.account(), [(body["resource_type"], body["resource_id"])], body["project_id"])
-    return {"message": assigned_message(body["project_id"], 1)}
+    return {"message": format_assigned_message(body["project_id"], 1)}
 
 
 @user.post("/project/bulk-assign", op="bulk_assign", can=MANAGE, body=Assignments, out=kit.result())
@@ -92,10 +92,10 @@ def assign_all(body):
     """
     pairs = [(resource["resource_type"], resource["resource_id"]) for resource in body["resources"]]
     projects.assign(kit.account(), pairs, body["project_id"])
-    return {"message": assigned_message(body["project_id"], len(pairs))}
+    return {"message": format_assigned_message(body["project_id"], len(pairs))}
 
 
-def assigned_message(project_id, count):
+def format_assigned_message(project_id, count):
     subject = "The resource is" if count == 1 else f"{count} resources are"
     return f"{subject} in the project." if project_id else f"{subject} in no project."
 

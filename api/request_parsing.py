@@ -80,18 +80,18 @@ def reject_duplicate_keys(pairs):
     return members
 
 
-def children(value):
+def list_children(value):
     return (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def exceeds_depth(value, levels):
     if isinstance(value, dict | list) and levels == 0:
         return True
-    return any(exceeds_depth(child, levels - 1) for child in children(value))
+    return any(exceeds_depth(child, levels - 1) for child in list_children(value))
 
 
 def has_nul(value):
-    return "\0" in value if isinstance(value, str) else any(has_nul(child) for child in children(value))
+    return "\0" in value if isinstance(value, str) else any(has_nul(child) for child in list_children(value))
 
 
 def flatten_errors(messages, path=""):

@@ -22,5 +22,5 @@ def delete(session_id):
 
     Tokens stay. It counts at once. 404 for a session that has ended.
     """
-    sessions.revoke_any(session_id)
+    sessions.revoke_session(session_id)
     kit.set_message("The session is ended.")

@@ -31,7 +31,7 @@ def month_totals(account, month):
 def build_report(account, month=None):
     """Return totals and resources of an account's month (default: the current one)."""
     month = month or current_month()
-    rows = kit.paginate(usage.month_rows(month, account))
+    rows = kit.paginate(usage.select_month_rows(month, account))
     return {"totals": month_totals(account, month), "resources": rows["__rows__"], "meta": rows["meta"]}
 
 
@@ -44,7 +44,7 @@ def show_report(query):
     of the create counts in full, and nothing after the destroy was asked for.
     """
     month = query.pop("month", current_month())
-    return {**kit.paginate(usage.month_rows(month, kit.account())), "totals": month_totals(kit.account(), month)}
+    return {**kit.paginate(usage.select_month_rows(month, kit.account())), "totals": month_totals(kit.account(), month)}
 
 
 @admin.get(

@@ -106,7 +106,7 @@ class SessionStore:
         ids = [stream.labels["session"] for stream in self.carried.now()]
         is_due = time.monotonic() >= self.last_seen_at
         for batch in (ids[start : start + SESSIONS_PER_BATCH] for start in range(0, len(ids), SESSIONS_PER_BATCH)):
-            for session_id, reason in consoles.sessions_to_close(batch, permissions.may_open_consoles).items():
+            for session_id, reason in consoles.find_sessions_to_close(batch, permissions.may_open_consoles).items():
                 self.carried.close({"session": session_id}, close_codes.CLOSED.with_message(reason))
             if is_due:
                 consoles.record_alive(batch)

@@ -98,7 +98,7 @@ def before_request():
     audit_context.start_tracking()
     structlog.contextvars.bind_contextvars(request_id=g.request_id)
     has_nul = b"%00" in request.query_string  # databases cannot store NUL in texts
-    if has_nul and api.errors.dialect(request.path):
+    if has_nul and api.errors.find_dialect(request.path):
         raise Invalid("The query must not contain control characters.")
     if has_nul or "\0" in request.path:
         raise NotFound("There is nothing at this address.")
@@ -116,7 +116,7 @@ def commit_or_rollback(response):
     else:
         session.rollback()
     response.headers["X-Request-Id"] = g.get("request_id", "")
-    api_dialect = api.errors.dialect(request.path)
+    api_dialect = api.errors.find_dialect(request.path)
     if api_dialect == "admin":
         response.headers["X-Api-Envelope"] = "v1"
     if api_dialect:
@@ -139,7 +139,7 @@ def save_changes():
 
 def handle_exception(error):
     """Answer an exception in the dialect of the requested path: a page, or the error format of an API."""
-    surface = api.errors if api.errors.dialect(request.path) else htmx
+    surface = api.errors if api.errors.find_dialect(request.path) else htmx
     error = getattr(error, "original_exception", None) or error  # Flask wraps unhandled exceptions
     if isinstance(error, IntegrityError):  # two requests collided, and a constraint refused one
         log.warning("request_collided")

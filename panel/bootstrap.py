@@ -6,14 +6,14 @@ from flask import Flask
 from panel.core import context, jobs
 from panel.core.config import ROOT, Config
 from panel.core.context import Context
-from panel.core.db import db, fernet_keys, init_db
+from panel.core.db import db, init_db, make_fernet_keys
 from panel.ratelimit import windows
 
 
 def create_context(config: Config) -> Context:
     return Context(
         config,
-        encryption=MultiFernet([Fernet(key) for key in fernet_keys(config.secret_key)]),
+        encryption=MultiFernet([Fernet(key) for key in make_fernet_keys(config.secret_key)]),
         redis=jobs.create_client(config.redis_url),
         rate_limits=windows.RateLimits(config.redis_url),
     )

@@ -38,7 +38,7 @@ def test_message_equals_its_english_text():
 
 def test_message_without_parameters_may_contain_braces():
     assert message("Write {name}.") == "Write {name}."
-    assert messages.translated(message("Write {name}."), PseudoTranslations()) == "[Write {name}.]"
+    assert messages.translate_with(message("Write {name}."), PseudoTranslations()) == "[Write {name}.]"
 
 
 def test_message_converts_other_parameters_to_text():
@@ -61,20 +61,20 @@ def test_translation_includes_nested_messages():
     reason = message("The node {node} is full.", node="n-1")
     outer = message("It cannot move: {reason}", reason=reason)
     assert outer == "It cannot move: The node n-1 is full."
-    assert messages.translated(outer, PseudoTranslations()) == "[It cannot move: [The node n-1 is full.]]"
+    assert messages.translate_with(outer, PseudoTranslations()) == "[It cannot move: [The node n-1 is full.]]"
 
 
 def test_translation_does_not_change_plain_text():
-    assert messages.translated("Shop {front}", PseudoTranslations()) == "Shop {front}"
-    assert messages.translated(message(""), PseudoTranslations()) == ""
+    assert messages.translate_with("Shop {front}", PseudoTranslations()) == "Shop {front}"
+    assert messages.translate_with(message(""), PseudoTranslations()) == ""
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, "1 disk"), (2, "2 disks")])
 def test_plural_message_depends_on_count(count, expected):
     disks = plural_message("{count} disk", "{count} disks", count=count)
     assert disks == expected
-    assert messages.translated(disks, PseudoTranslations()) == f"[{expected}]"
-    assert messages.translated(messages.from_stored(messages.to_stored(disks)), PseudoTranslations()) == f"[{expected}]"
+    assert messages.translate_with(disks, PseudoTranslations()) == f"[{expected}]"
+    assert messages.translate_with(messages.from_stored(messages.to_stored(disks)), PseudoTranslations()) == f"[{expected}]"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_stored_message_is_restored(sentence):
     stored = messages.from_stored(messages.to_stored(sentence))
     assert stored == sentence
     if not sentence.startswith(messages.STORED_PREFIX):
-        assert messages.translated(stored, PseudoTranslations()) == messages.translated(sentence, PseudoTranslations())
+        assert messages.translate_with(stored, PseudoTranslations()) == messages.translate_with(sentence, PseudoTranslations())
 
 
 @pytest.mark.parametrize(

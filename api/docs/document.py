@@ -53,11 +53,11 @@ def build_document(app, surface):
             add_requirements(operation)
             if surface == "ADMIN":
                 add_paging(operation)
-            failures.add(operation, surface, path, method)
+            failures.add_failures(operation, surface, path, method)
             if surface == "ADMIN":
                 add_envelope_header(operation)
     components = document["components"]
-    components["responses"] = failures.responses(surface)
+    components["responses"] = failures.build_responses(surface)
     components["headers"] = {"X-Api-Envelope": ENVELOPE, **failures.FAILURE_HEADERS}
     components["securitySchemes"] = {"bearer": BEARER}
     for schema, name in list_schemas(api):

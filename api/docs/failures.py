@@ -52,7 +52,7 @@ FAILURE_HEADERS = {
 }
 
 
-def add(operation, surface, path, method):
+def add_failures(operation, surface, path, method):
     """Add the error responses of an operation, ordered by status. Responses that the route declares itself, such as
     `@user.doc(responses={503: "Unavailable"})`, stay."""
     answers = operation["responses"]
@@ -78,7 +78,7 @@ def possible_statuses(operation, path, method, invalid):
     yield 503
 
 
-def responses(surface):
+def build_responses(surface):
     """Return the error responses of the document's components, by name."""
     schema = {"$ref": f"#/components/schemas/{error_schema(surface)}"}
     components = {}

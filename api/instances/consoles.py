@@ -51,7 +51,7 @@ def ensure_public_address():
 def create_vnc_session(instance, expires_in=consoles.VNC_SESSION_TTL_SECONDS, by_operator=False):
     ensure_public_address()
     row, secret = vnc_console.open_vnc_session(
-        instance, audit_context.session_owner(), by_operator=by_operator, expires_in=expires_in
+        instance, audit_context.describe_session_owner(), by_operator=by_operator, expires_in=expires_in
     )
     return {
         "url": socket_url(f"/vnc/?session={secret}"),
@@ -62,7 +62,7 @@ def create_vnc_session(instance, expires_in=consoles.VNC_SESSION_TTL_SECONDS, by
 
 
 def create_ssh_session(instance):
-    row, token, task = ssh_console.open_ssh_session(instance, audit_context.session_owner())
+    row, token, task = ssh_console.open_ssh_session(instance, audit_context.describe_session_owner())
     return {
         "token": token,
         "session_id": row.id,

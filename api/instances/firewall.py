@@ -22,4 +22,4 @@ def firewall(instance_id):
     """
     instance = get_own_instance(instance_id)
     require_also("security_groups.view")
-    return {"message": None, "firewall": firewall_view.describe(instance)}
+    return {"message": None, "firewall": firewall_view.describe_firewall(instance)}

@@ -125,7 +125,7 @@ def guest_filesystems(instance_id):
 
 def list_reported(instance, attribute):
     """Return a page of one list of the guest report. Waits for a report when there is no recent one."""
-    watched_instances.mark(instance)
+    watched_instances.mark_watched(instance)
     reachability.wait_for_report(instance)
     report = instances.find_guest_report(instance)
     return kit.paginate_list(

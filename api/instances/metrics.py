@@ -14,7 +14,7 @@ def show_series(query, instance_id):
     its download.
     """
     instance = get_own_instance(instance_id)
-    watched_instances.mark(instance)
+    watched_instances.mark_watched(instance)
     return metrics.get_series(instance, **query)
 
 
@@ -28,7 +28,7 @@ def show_now(instance_id):
     within 2 minutes.
     """
     instance = instances.get(instance_id)
-    watched_instances.mark(instance)
+    watched_instances.mark_watched(instance)
     return metrics.describe_now(instance)
 
 
@@ -45,5 +45,5 @@ def admin_show_series(query, instance_id):
     `timeRange` says how far back. Gaps are times without a report of the hypervisor.
     """
     instance = instances.get(instance_id)
-    watched_instances.mark(instance)
+    watched_instances.mark_watched(instance)
     return metrics.get_series(instance, **query)

@@ -159,7 +159,7 @@ def permission_error(permission):
     """Return a message why the viewer may not do this, or None."""
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
         if not permissions.has_operator_permission(current_account().operator_role, permission):
-            return operator_permission_message(current_account().operator_role, permission)
+            return get_operator_permission_message(current_account().operator_role, permission)
         return SUSPENDED_MESSAGE.format(permission=permission) if current_account().suspended_at else None
     if current_access().impersonator and permission in permissions.FORBIDDEN_WHILE_IMPERSONATING:
         return message("This is not possible while acting as another person.")
@@ -175,7 +175,7 @@ def permission_error(permission):
     return None
 
 
-def operator_permission_message(role, permission):
+def get_operator_permission_message(role, permission):
     """Return the message for a missing operators' permission, which names who can grant it."""
     if role is None:
         return message(
@@ -191,7 +191,7 @@ def operator_permission_message(role, permission):
     )
 
 
-def home_url():
+def get_home_url():
     """Return the URL of the viewer's first page: the operators' or the customers' overview."""
     return url_for("admin.show" if has_permission(ADMIN_HOME_PERMISSION) else "overview.show")
 

@@ -23,12 +23,12 @@ DEVICE_COOKIE = "panel_device"
 SECOND_FACTOR_TTL = timedelta(minutes=5)
 
 
-def request_source():
+def get_request_source():
     """Return the address and the user agent of this request."""
     return Source(str(source_address()), request.user_agent.string[:400])
 
 
-def passkey_site():
+def get_passkey_site():
     """Return the site that this installation's passkeys are bound to."""
     return Site.of(current_app.extensions["config"].public_url)
 
@@ -44,18 +44,22 @@ def start_login(account):
         complete_login(account)
         return True
     session.clear()
-    session["half"] = [account.id, password_fingerprint(account), int((clock.now() + SECOND_FACTOR_TTL).timestamp())]
+    session["half"] = [
+        account.id,
+        make_password_fingerprint(account),
+        int((clock.now() + SECOND_FACTOR_TTL).timestamp()),
+    ]
     return False
 
 
-def pending_second_factor():
+def find_pending_second_factor():
     """Return the account that waits for its second factor in this browser; None when there is none or it expired."""
     account_id, fingerprint, expires_at = session.get("half") or (None, "", 0)
     account = db_session.get(Account, account_id) if expires_at > clock.now().timestamp() else None
-    return account if account and hmac.compare_digest(password_fingerprint(account), fingerprint) else None
+    return account if account and hmac.compare_digest(make_password_fingerprint(account), fingerprint) else None
 
 
-def password_fingerprint(account):
+def make_password_fingerprint(account):
     return sha256((account.password_hash or "").encode()).hexdigest()[:16]
 
 
@@ -63,7 +67,7 @@ def complete_login(account):
     """Sign the browser in. Send a mail about an unknown device, except for the account's first login."""
     device, is_new = remember_device(account)
     if is_new and account.last_login_at:
-        security_notifications.new_device(account, request_source())
+        security_notifications.new_device(account, get_request_source())
     account.last_login_at = clock.now()
     log_in(account, device)
 
@@ -71,7 +75,7 @@ def complete_login(account):
 def remember_device(account):
     """Record the browser as a known device, which has its own rate limit, and set its cookie. Return the device and
     whether it is new."""
-    device, secret, is_new = known_devices.remember(account, request.cookies.get(DEVICE_COOKIE), request_source())
+    device, secret, is_new = known_devices.remember(account, request.cookies.get(DEVICE_COOKIE), get_request_source())
     after_this_request(lambda answer: set_device_cookie(answer, secret))
     return device, is_new
 

@@ -28,13 +28,13 @@ class PermissionCheck:
     """Why the request would be refused; empty when it would be served."""
 
 
-def explain(value, request, address, viewer_access):
+def explain_request(value, request, address, viewer_access):
     """Check a request such as `GET /api/instances` with the token value and from the address.
 
     Raise NotFound for tokens that the viewer may not see, and for an unknown operation.
     """
     method, _, path = request.strip().partition(" ")
-    requirement = requirement_for(method.upper(), path.strip())
+    requirement = get_requirement(method.upper(), path.strip())
     token_row = tokens.find_by_value(value.strip())
     if token_row is None:
         raise NotFound(UNKNOWN_TOKEN_MESSAGE, token=UNKNOWN_TOKEN_MESSAGE)
@@ -53,20 +53,20 @@ def get_token(token_id, access):
         raise NotFound(UNKNOWN_TOKEN_MESSAGE, token=UNKNOWN_TOKEN_MESSAGE) from None
 
 
-def requirement_for(method, path):
+def get_requirement(method, path):
     """Return the requirement of the user API's operation at this path. Raise NotFound when there is none."""
     try:
         endpoint, _ = current_app.url_map.bind("").match(PLACEHOLDER_PATTERN.sub(SOME_ID, path), method=method)
     except HTTPException:
         endpoint = None
-    requirement = requirements().get(endpoint)
+    requirement = map_requirements().get(endpoint)
     if requirement is None:
         sentence = message("There is no such operation of the user API. Write it like GET /api/instances.")
         raise NotFound(sentence, request=sentence)
     return requirement
 
 
-def requirements():
+def map_requirements():
     """Return the requirement of each endpoint of the user API."""
     all_requirements = {name: getattr(view, "requirement", None) for name, view in current_app.view_functions.items()}
     return {
@@ -82,7 +82,7 @@ def is_customer_permission(permission):
 
 def list_operations():
     """Return every operation of the user API as `METHOD /path/{id}`, sorted by path."""
-    endpoints = requirements()
+    endpoints = map_requirements()
     rules = [rule for rule in current_app.url_map.iter_rules() if rule.endpoint in endpoints]
     operations = {
         " ".join((method, CONVERTER_PATTERN.sub(r"{\1}", rule.rule)))

@@ -8,7 +8,7 @@ from flask import current_app
 from panel.auth import permissions
 
 
-def view_requirements():
+def list_view_requirements():
     """Yield (permission, scope) of every view; either may be None."""
     for view in current_app.view_functions.values():
         requirement = getattr(view, "requirement", None)
@@ -18,19 +18,19 @@ def view_requirements():
         )
 
 
-def used_permissions():
+def list_used_permissions():
     """Return the customers' permissions that a view requires, and `<family>.view` for each of their families."""
-    required = {permission for permission, _ in view_requirements()}.intersection(permissions.MEMBER)
+    required = {permission for permission, _ in list_view_requirements()}.intersection(permissions.MEMBER)
     return required | {f"{name.partition('.')[0]}.view" for name in required}.intersection(permissions.MEMBER)
 
 
-def used_scopes():
+def list_used_scopes():
     """Return the scopes that an operation of the user API requires."""
-    return {scope for _, scope in view_requirements()}.intersection(permissions.USER)
+    return {scope for _, scope in list_view_requirements()}.intersection(permissions.USER)
 
 
-def used_families():
+def list_used_families():
     """Return the families of the used permissions and scopes, in the order of the specification."""
-    families = {scope.partition(":")[0] for scope in used_scopes()}
-    families |= {name.partition(".")[0] for name in used_permissions()}
+    families = {scope.partition(":")[0] for scope in list_used_scopes()}
+    families |= {name.partition(".")[0] for name in list_used_permissions()}
     return [family for family in permissions.FAMILIES if family in families]

@@ -158,8 +158,8 @@ def find_token(budget):
     cached = token_cache.find(digest)
     version = cached and api_budget.consume(budget, cached.token.id, read_key=token_cache.VERSION_KEY)
     if cached and version == cached.word:
-        return tokens.if_active(cached.token)
-    version = version or token_cache.cache_version()  # read before the rows, so that a change in between is noticed
+        return tokens.active_or_none(cached.token)
+    version = version or token_cache.get_cache_version()  # read before the rows, so that a change in between is noticed
     token = tokens.find(value) if 20 < len(value) < 200 else None
     if not cached:
         api_budget.consume(budget, token.id if token else anonymous_key())
@@ -169,7 +169,7 @@ def find_token(budget):
 
 def anonymous_key():
     """Return the rate limit key of requests without a valid token."""
-    return windows.rate_limit_network(source_address())
+    return windows.get_rate_limit_network(source_address())
 
 
 def record_use(token):

@@ -36,7 +36,7 @@ def derive_key(passphrase, header):
     return Scrypt(salt=bytes.fromhex(header["salt"]), length=32, **cost).derive(passphrase.encode())
 
 
-def nonce(number, is_last):
+def make_nonce(number, is_last):
     return struct.pack(">QI", number, is_last)
 
 
@@ -63,7 +63,7 @@ class Writer(io.RawIOBase):
         return len(data)
 
     def seal(self, chunk, is_last):
-        self.file.write(self.cipher.encrypt(nonce(self.number, is_last), chunk, self.header))
+        self.file.write(self.cipher.encrypt(make_nonce(self.number, is_last), chunk, self.header))
         self.number += 1
 
     def finish(self):
@@ -103,7 +103,7 @@ class Reader(io.RawIOBase):
         chunk, self.ahead = self.ahead, self.file.read(self.size)
         is_last = not self.ahead
         try:
-            self.ready = self.cipher.decrypt(nonce(self.number, is_last), chunk, self.header)
+            self.ready = self.cipher.decrypt(make_nonce(self.number, is_last), chunk, self.header)
         except InvalidTag:
             raise Problem(DAMAGED_MESSAGE) from None
         self.number, self.is_ended = self.number + 1, is_last

@@ -63,7 +63,7 @@ def write_archive(file, passphrase, manifest, config, database):
     with tarfile.open(fileobj=writer, mode="w|") as tar:
         add_member(tar, MANIFEST_MEMBER, json.dumps(manifest, indent=1).encode())
         add_member(tar, KEY_MEMBER, config.secret_key.encode())
-        add_member(tar, SETTINGS_MEMBER, json.dumps(portable_settings(), indent=1, default=str).encode())
+        add_member(tar, SETTINGS_MEMBER, json.dumps(list_portable_settings(), indent=1, default=str).encode())
         tar.add(database, DATABASE_MEMBER)
     writer.finish()
 
@@ -74,7 +74,7 @@ def add_member(tar, name, content):
     tar.addfile(member, io.BytesIO(content))
 
 
-def portable_settings():
+def list_portable_settings():
     """Return the settings of the environment except those of the machine, by the names of their variables."""
     values = read_environment()
     names = [field.name for field in fields(Config) if field.name in values and field.name not in MACHINE_SETTINGS]

@@ -21,7 +21,7 @@ PROGRAM_MISSING_MESSAGE = (
 )
 
 
-def sqlite_path(config: Config):
+def get_sqlite_path(config: Config):
     return Path(make_url(config.database_url).database or "")
 
 
@@ -43,7 +43,7 @@ def copy_database(config: Config, target: Path):
 
 
 def copy_sqlite(config, target):
-    with closing(sqlite3.connect(sqlite_path(config))) as source, closing(sqlite3.connect(target)) as copy:
+    with closing(sqlite3.connect(get_sqlite_path(config))) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
         copy.execute("pragma journal_mode = delete")
     return inspect_sqlite(target)

@@ -21,9 +21,9 @@ from panel.backups.create import (
 from panel.core import schema_revision
 from panel.core.config import RESTORE_MARKER, Config
 from panel.core.data_files import protect
-from panel.core.db import fernet_keys
+from panel.core.db import make_fernet_keys
 from panel.core.errors import Problem
-from panel.core.secret_keys import is_database_filled, key_file
+from panel.core.secret_keys import get_key_file, is_database_filled
 
 ARCHIVE_MEMBERS = {MANIFEST_MEMBER, KEY_MEMBER, SETTINGS_MEMBER, DATABASE_MEMBER}
 RESTORED_SETTINGS = "restored-settings.json"
@@ -97,10 +97,10 @@ def replace_files(config, directory):
     """Put key, database and settings in their places. Until this is complete, the marker keeps processes from
     starting."""
     if not config.secret_key:
-        set_aside(key_file(config))
-        replace_file(directory / KEY_MEMBER, key_file(config))
+        set_aside(get_key_file(config))
+        replace_file(directory / KEY_MEMBER, get_key_file(config))
     if config.is_sqlite:
-        database = databases.sqlite_path(config)
+        database = databases.get_sqlite_path(config)
         for suffix in ("", "-wal", "-shm"):
             set_aside(database.with_name(database.name + suffix))
         database.parent.mkdir(parents=True, exist_ok=True)
@@ -120,18 +120,18 @@ def check_target(config, backup, is_forced):
     if config.secret_key and not can_decrypt(config.secret_key, backup.secret_key):
         raise Problem(
             "PANEL_SECRET_KEY is set and is not the backup's key. Unset it, and the key of the backup is written to"
-            f" {key_file(config)}."
+            f" {get_key_file(config)}."
         )
-    is_filled = is_database_filled(config) or key_file(config).exists()
+    is_filled = is_database_filled(config) or get_key_file(config).exists()
     if is_filled and not is_forced and not (config.data_dir / RESTORE_MARKER).exists():
         raise Problem("There is an installation here already. With --force the backup takes its place.")
 
 
 def can_decrypt(keys, backup_keys):
     """Return whether the configured keys decrypt what the backup's keys have encrypted."""
-    configured = MultiFernet([Fernet(key) for key in fernet_keys(keys)])
+    configured = MultiFernet([Fernet(key) for key in make_fernet_keys(keys)])
     try:
-        for key in fernet_keys(backup_keys):
+        for key in make_fernet_keys(backup_keys):
             configured.decrypt(Fernet(key).encrypt(b"test"))
     except InvalidToken:
         return False

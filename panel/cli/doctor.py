@@ -19,7 +19,7 @@ from panel.core.config import ROOT, ConfigError, load
 from panel.core.data_files import find_exposed
 from panel.core.database_probe import write_probe_row
 from panel.core.db import begin_read_only, db, session
-from panel.core.startup_checks import check_secret_keys, is_readable, sample_encrypted_values
+from panel.core.startup_checks import check_secret_keys, is_readable, select_sample_values
 from panel.models import Hypervisor, Image, Mail
 from panel.services import overview, workers
 from worker.engine.main import prepare_app
@@ -78,7 +78,7 @@ def check_secret_key(config):
         check_secret_keys(config)
     except ConfigError as error:
         raise CheckFailed(str(error)) from None
-    unreadable = [name for name, value in sample_encrypted_values() if not is_readable(value)]
+    unreadable = [name for name, value in select_sample_values() if not is_readable(value)]
     if unreadable:
         raise CheckFailed(
             f"It cannot decrypt {', '.join(unreadable)}. Add the older keys to PANEL_SECRET_KEY, after it."

@@ -13,11 +13,11 @@ def inspect_hypervisor(directory: Path) -> tuple[list[str], list[str]]:
     """Return (facts, problems with their remedies) of the hypervisor in the directory."""
     if not (directory / "etc").exists():
         return ["not started yet"], []
-    facts, problems = confinement_report(directory)
-    return facts, [*problems, *storage_errors(directory)]
+    facts, problems = build_confinement_report(directory)
+    return facts, [*problems, *find_storage_errors(directory)]
 
 
-def confinement_report(directory: Path) -> tuple[list[str], list[str]]:
+def build_confinement_report(directory: Path) -> tuple[list[str], list[str]]:
     """Return (facts, problems) of QEMU's confinement. A missing security driver is only a fact, because many kernels
     have none."""
     saved = confinement.find_saved_confinement(directory)
@@ -42,17 +42,17 @@ def confinement_report(directory: Path) -> tuple[list[str], list[str]]:
 def describe_security_driver(saved: confinement.Confinement) -> str:
     if saved.security_driver != "none":
         return f"confined by {saved.security_driver}"
-    if module := confinement.security_module():
+    if module := confinement.find_security_module():
         return f"no security driver (libvirt cannot use this machine's {module}: load the profile of libvirtd)"
     return "no security driver (this kernel has neither AppArmor nor SELinux: boot a kernel that has one)"
 
 
-def storage_errors(directory: Path) -> list[str]:
+def find_storage_errors(directory: Path) -> list[str]:
     """Return a message for every right to read or replace disks that others than root and QEMU's user have."""
     user = confinement.find_user()
     owners = {0} | ({user.uid} if user else set())
     problems = []
-    for path in confinement.storage_paths(directory):
+    for path in confinement.list_storage_paths(directory):
         if path.stat().st_mode & (stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
             problems.append(f"Other users can list or change {path}. Run: chmod 711 {path}")
     readable = [file for file in list_volume_files(directory) if file.stat().st_mode & 0o077]
@@ -70,7 +70,7 @@ def list_volume_files(directory: Path) -> list[Path]:
 
 
 def list_pool_directories(directory: Path) -> list[Path]:
-    return [path for path in confinement.pool_paths(directory) if path.is_dir()]
+    return [path for path in confinement.list_pool_paths(directory) if path.is_dir()]
 
 
 def join_names(files: list[Path]) -> str:

@@ -106,7 +106,7 @@ def read_text(file):
 def ensure_hypervisor(location, data_dir, simulated):
     """Return the hypervisor that images are built for. Start this machine's own one, also after a reboot. If that is
     not possible, add a simulated one to a new installation."""
-    local = session.scalar(select(Hypervisor).where(Hypervisor.uri == local_uri(data_dir)))
+    local = session.scalar(select(Hypervisor).where(Hypervisor.uri == get_local_uri(data_dir)))
     hypervisor = local or find_first(Hypervisor)
     if hypervisor and not local:
         return hypervisor
@@ -116,11 +116,11 @@ def ensure_hypervisor(location, data_dir, simulated):
         print_progress(f"This machine cannot be a hypervisor: {reason}")
         return hypervisor or add_hypervisor(location, "simulated", "simulated", "simulated://", "/disks")
     return hypervisor or add_hypervisor(
-        location, "this-machine", "libvirt", local_uri(data_dir), str(data_dir / "hypervisor" / "disks")
+        location, "this-machine", "libvirt", get_local_uri(data_dir), str(data_dir / "hypervisor" / "disks")
     )
 
 
-def local_uri(data_dir):
+def get_local_uri(data_dir):
     return f"qemu+unix:///system?socket={data_dir}/hypervisor/run/libvirt-sock"
 
 

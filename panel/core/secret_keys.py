@@ -10,13 +10,13 @@ from pathlib import Path
 from panel.core.config import Config, ConfigError
 
 
-def key_file(config: Config) -> Path:
+def get_key_file(config: Config) -> Path:
     return config.data_dir / "secret_key"
 
 
 def read_or_create(config: Config) -> str:
     """Return the key from the installation's key file. Create it first if the database is empty."""
-    file = key_file(config)
+    file = get_key_file(config)
     try:
         if not file.exists():
             ensure_database_empty(config)
@@ -48,7 +48,7 @@ def ensure_database_empty(config: Config) -> None:
     """Raise ConfigError when the database has tables: a new key could not decrypt their values."""
     if is_database_filled(config):
         raise ConfigError(
-            f"The secret key is missing: {key_file(config)} does not exist, but the database holds an installation."
+            f"The secret key is missing: {get_key_file(config)} does not exist, but the database holds an installation."
             " Put the file back from your backup, or set PANEL_SECRET_KEY. No new key was made."
         )
 

@@ -55,11 +55,12 @@ def check_secret_keys(config: Config) -> None:
     Databases without recorded keys are sampled column by column."""
     rows = select(InstallationValue).where(InstallationValue.name.startswith(KEY_ROW_PREFIX))
     recorded = {row.name: row.value for row in session.scalars(rows)}
-    values = list(recorded.values()) or [value for _, value in sample_encrypted_values()]
+    values = list(recorded.values()) or [value for _, value in select_sample_values()]
     if not all(map(is_readable, values)):
+        key_file = secret_keys.get_key_file(config)
         raise ConfigError(
             "The secret key is wrong or incomplete: it does not open what this database has encrypted. Put the right"
-            f" one into {secret_keys.key_file(config)} or PANEL_SECRET_KEY (it is in your backup). After a change of"
+            f" one into {key_file} or PANEL_SECRET_KEY (it is in your backup). After a change of"
             " keys give the older ones too, behind the new one, with commas between them."
         )
     name = KEY_ROW_PREFIX + secret_keys.fingerprint(config.secret_key.split(",")[0])
@@ -77,16 +78,16 @@ def record_key(name: str) -> None:
         pass  # another process that starts at the same time recorded it
 
 
-def encrypted_columns() -> Iterator[Column[str]]:
+def list_encrypted_columns() -> Iterator[Column[str]]:
     for table in db.metadata.sorted_tables:
         for column in table.columns:
             if isinstance(column.type, EncryptedText):
                 yield column
 
 
-def sample_encrypted_values() -> Iterator[tuple[str, str]]:
+def select_sample_values() -> Iterator[tuple[str, str]]:
     """Yield (table.column, ciphertext) of one value for every encrypted column that has any."""
-    for column in encrypted_columns():
+    for column in list_encrypted_columns():
         query = select(type_coerce(column, Text)).where(column.is_not(None)).limit(1)
         if (value := session.scalar(query)) is not None:
             yield f"{column.table.name}.{column.name}", value

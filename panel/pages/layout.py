@@ -14,7 +14,7 @@ from panel.pages.customer.tasks import recent_tasks
 from panel.pages.shared import area
 from panel.services import sessions, settings, usage
 from panel.web import assets, relative_times, translation, word_labels
-from panel.web.page_registry import customer_pages, operator_pages
+from panel.web.page_registry import get_customer_pages, get_operator_pages
 
 
 def init_app(app):
@@ -44,7 +44,7 @@ def init_app(app):
         "now": clock.now,
         "viewer_timezone": viewer_timezone,
         "timeago": lambda moment: relative_times.timeago_tag(moment, viewer_timezone()),
-        "relative_times": relative_times.script_texts,
+        "relative_times": relative_times.list_script_texts,
         "format_datetime": lambda moment: formatting.format_datetime(moment, viewer_timezone()),
         "format_time": lambda moment: formatting.format_time(moment, viewer_timezone()),
         "format_time_seconds": lambda moment: formatting.format_time_seconds(moment, viewer_timezone()),
@@ -102,7 +102,7 @@ class PageLayout:
     @property
     def navigation(self):
         """Yield (label of the group, entries) with the pages that the viewer may open."""
-        pages = operator_pages() if self.is_operator_area else customer_pages()
+        pages = get_operator_pages() if self.is_operator_area else get_customer_pages()
         for group, entries in pages.navigation:
             offered = [entry for entry in entries if self.is_offered(entry)]
             if offered:
@@ -110,7 +110,7 @@ class PageLayout:
 
     def search_pages(self, text):
         """Yield (icon, label, area, URL) of the pages of both areas whose label contains the text."""
-        for pages, area_label in ((customer_pages(), ""), (operator_pages(), translation.gettext("Admin"))):
+        for pages, area_label in ((get_customer_pages(), ""), (get_operator_pages(), translation.gettext("Admin"))):
             for entry in pages.entries:
                 label = translation.gettext(entry.label)
                 if text.lower() in label.lower() and self.is_offered(entry):
@@ -125,7 +125,7 @@ class PageLayout:
     @property
     def home(self):
         """Return the URL of the current area's first page."""
-        return browser_session.home_url() if self.is_operator_area else url_for("overview.show")
+        return browser_session.get_home_url() if self.is_operator_area else url_for("overview.show")
 
     @property
     def search(self):

@@ -28,7 +28,7 @@ def consume(budget, key, read_key=None):
     return window.read
 
 
-def budgets_in_use():
+def list_budgets_in_use():
     """Return the budgets that at least one operation of this panel uses."""
     used = {getattr(view, "budget", None) for view in current_app.view_functions.values()}
     return [name for name in BUDGETS if name in used]

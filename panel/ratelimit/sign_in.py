@@ -22,38 +22,38 @@ MAILS_PER_MINUTE = 2
 """The most password reset mails to one address, from all sources together."""
 
 
-def password_attempt(source, email, device):
+def consume_password_attempt(source, email, device):
     """Count one attempt with an email address and a password: for a known device on its own, else for the source
     address and the account. Raise TooMany, like all functions here that count."""
     if device:
         return consume("password by device", device.id)
-    consume("password by address", network_key(source.ip))
-    consume("password by account", email_digest(email))
+    consume("password by address", make_network_key(source.ip))
+    consume("password by account", make_email_digest(email))
 
 
-def code_attempt(account, device):
+def consume_code_attempt(account, device):
     """Count one attempt with a code of an authenticator, after the right password."""
     key = device.id if device else account.id
     consume("code", key, CODES_PER_MINUTE)
     consume("code by day", key, CODES_PER_DAY, DAY_SECONDS)
 
 
-def recovery_code_attempt(source):
+def consume_recovery_code_attempt(source):
     """Count one attempt with a recovery code. These cannot be guessed, so only the source address is limited."""
-    consume("recovery code by address", network_key(source.ip))
+    consume("recovery code by address", make_network_key(source.ip))
 
 
-def passkey_attempt(source):
-    consume("passkey by address", network_key(source.ip))
+def consume_passkey_attempt(source):
+    consume("passkey by address", make_network_key(source.ip))
 
 
-def password_reset_mail(source, email):
+def consume_password_reset_mail(source, email):
     """Count one request for a password reset mail. Return whether to send it; the answer does not show it."""
-    consume("link by address", network_key(source.ip))
-    return windows.hit("link by account", email_digest(email), MAILS_PER_MINUTE).allowed
+    consume("link by address", make_network_key(source.ip))
+    return windows.hit("link by account", make_email_digest(email), MAILS_PER_MINUTE).allowed
 
 
-def reauthentication(sign_in_id):
+def consume_reauthentication(sign_in_id):
     """Count one attempt of a signed-in person to confirm their password."""
     consume("own password", sign_in_id)
 
@@ -67,10 +67,10 @@ def consume(budget, key, maximum=None, seconds=windows.MINUTE_SECONDS):
         )
 
 
-def network_key(ip):
-    return windows.rate_limit_network(ipaddress.ip_address(ip))
+def make_network_key(ip):
+    return windows.get_rate_limit_network(ipaddress.ip_address(ip))
 
 
-def email_digest(email):
+def make_email_digest(email):
     """Return a hash of the email address, so that Redis holds no readable addresses."""
     return sha256(email.strip().lower().encode()).hexdigest()[:32]

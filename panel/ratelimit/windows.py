@@ -71,7 +71,7 @@ class RedisWindow:
     """Counts in Redis, in one round trip."""
 
     def __init__(self, redis_url):
-        self.client = Redis.from_url(redis_url, **redis_options())
+        self.client = Redis.from_url(redis_url, **get_redis_options())
         self.script = self.client.register_script(HIT_SCRIPT)
 
     def take(self, key, maximum, seconds, read_key=None):
@@ -134,7 +134,7 @@ class RateLimits:
             log.warning("limits_counted_here", error=str(error))
 
 
-def redis_options():
+def get_redis_options():
     timeouts = {"socket_timeout": REDIS_TIMEOUT_SECONDS, "socket_connect_timeout": REDIS_TIMEOUT_SECONDS}
     return timeouts | {"retry": Retry(NoBackoff(), 0)}
 
@@ -166,6 +166,6 @@ def get(key, default=None):
     return limits.try_redis(lambda redis: redis.client.get(key))
 
 
-def rate_limit_network(address):
+def get_rate_limit_network(address):
     """Return the key by which an IP address is counted: for IPv6 its /64 network, which one customer usually has."""
     return str(address) if address.version == 4 else str(ipaddress.IPv6Address(int(address) >> 64 << 64))

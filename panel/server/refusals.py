@@ -6,7 +6,7 @@ import json
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from api.errors import dialect
+from api.errors import find_dialect
 
 
 class Refusal(NamedTuple):
@@ -39,7 +39,7 @@ def target_path(target: bytes) -> str:
 
 def build_content(refusal: Refusal, path: str):
     """Return the headers and the body of the answer, in the dialect of the path."""
-    api_dialect = dialect(path)
+    api_dialect = find_dialect(path)
     if api_dialect:
         kind, body = "application/json", json.dumps({"success": False, "message": refusal.message})
     else:

@@ -129,7 +129,7 @@ def correct(entry: CreditLedgerEntry, *, amount: Decimal, actor: str, descriptio
     return post_entry(account, "adjustment", difference, actor=actor, **columns)
 
 
-def charged_total(account_id: str, month: str) -> Decimal:
+def get_charged_total(account_id: str, month: str) -> Decimal:
     """Return the amount that the ledger has charged for the usage of a month."""
     entries = CreditLedgerEntry.account_id == account_id, CreditLedgerEntry.month == month
     return -session.scalars(select(func.coalesce(func.sum(CreditLedgerEntry.amount), Decimal(0))).where(*entries)).one()

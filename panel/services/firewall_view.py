@@ -8,7 +8,7 @@ from panel.models import Instance, SecurityGroup
 from panel.services import firewall
 
 
-def describe(instance: Instance) -> dict[str, Any]:
+def describe_firewall(instance: Instance) -> dict[str, Any]:
     """Return the instance's groups and their effective rules, each with the groups that it comes from. A constant
     number of queries."""
     groups_by_rule = firewall.get_groups_by_rule(instance)

@@ -18,7 +18,7 @@ MIGRATION_RUNNING_MESSAGE = message("A machine is being migrated from or to it. 
 FORCE_REMOVED_MESSAGE = message("The hypervisor was removed by force.")
 
 
-def contents(hypervisor: Hypervisor) -> dict[str, int]:
+def count_contents(hypervisor: Hypervisor) -> dict[str, int]:
     """Return how many `instances` and `volumes` would be lost with it."""
     machines = select(func.count()).where(Instance.hypervisor_id == hypervisor.id)
     disks = select(func.count()).select_from(Volume).join(Storage).where(Storage.hypervisor_id == hypervisor.id)

@@ -120,7 +120,7 @@ def get_condition(hypervisor: Hypervisor) -> str:
     return "stale" if hypervisor.status == "up" and is_stale else hypervisor.status
 
 
-def with_problems() -> Select[Hypervisor]:
+def select_with_problems() -> Select[Hypervisor]:
     """Select hypervisors that are not up or have not answered lately; the down ones come first."""
     unreachable = or_(
         Hypervisor.status != "up",
@@ -130,7 +130,7 @@ def with_problems() -> Select[Hypervisor]:
     return listing().where(unreachable).order_by(None).order_by(Hypervisor.status, Hypervisor.name)
 
 
-def with_unmanaged_machines() -> Select[Hypervisor]:
+def select_with_unmanaged_machines() -> Select[Hypervisor]:
     """Select hypervisors with machines that belong to no instance."""
     return listing().where(func.json_array_length(Hypervisor.unmanaged_machines) > 0)
 

@@ -87,7 +87,7 @@ def send_mail(access: Access, member: Member) -> None:
         "invitation",
         owner=member.owner.email,
         inviter=access.email,
-        link=mail.page_url(f"/invitation/{secret}"),
+        link=mail.build_page_url(f"/invitation/{secret}"),
         days=INVITATION_TTL.days,
     )
 

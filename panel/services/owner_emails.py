@@ -12,13 +12,13 @@ from panel.models import Account
 from panel.services import accounts
 
 
-def for_rows(rows: Iterable[Any]) -> dict[str, str]:
+def map_emails(rows: Iterable[Any]) -> dict[str, str]:
     """Return the email address of each row's owner, by account id."""
     ids = {row.account_id for row in rows if row.account_id}
     return dict(session.execute(select(Account.id, Account.email).where(Account.id.in_(ids))).all())
 
 
-def account_by_email(email: str | None) -> Account | None:
+def get_account_by_email(email: str | None) -> Account | None:
     """Return the account with the address that an operator entered; None without an address, for the platform."""
     if not email:
         return None

@@ -31,6 +31,6 @@ def send(account: Account, template: str, source: Source, **facts: Any) -> None:
         browser=describe_user_agent(source.user_agent),
         ip=source.ip,
         at=formatting.format_datetime(clock.now(), account.timezone),
-        link=mail.page_url("/profile/security"),
+        link=mail.build_page_url("/profile/security"),
         **facts,
     )

@@ -71,7 +71,7 @@ def list_all(user_id: str | None = None, search: str | None = None) -> Select[Lo
     return query
 
 
-def revoke_any(session_id: str) -> None:
+def revoke_session(session_id: str) -> None:
     """End the session, whoever it belongs to."""
     session.delete(get_or_404(LoginSession, session_id, message("No such session.")))
     session.flush()

@@ -23,7 +23,7 @@ def create_link(account: Account, *, expires_in: int, redirect_to: str | None) -
     if account.is_admin:
         raise Conflict(message("There are no sign-in links for operators."))
     link, secret = one_time_tokens.create(account, SSO_PURPOSE, timedelta(seconds=expires_in), redirect_to)
-    return {"url": mail.page_url(f"/sso/{secret}"), "expires_at": link.expires_at}
+    return {"url": mail.build_page_url(f"/sso/{secret}"), "expires_at": link.expires_at}
 
 
 def get_account(secret: str) -> Account:

@@ -31,9 +31,9 @@ def listing(
 
     With an account, only those of its resources, and of a deletion only the latest attempt.
     """
-    query = visible(account).order_by(Task.id.desc())
+    query = select_visible(account).order_by(Task.id.desc())
     if account:
-        query = query.where(or_(Task.kind != "volume_delete", ~retried()))
+        query = query.where(or_(Task.kind != "volume_delete", ~retried_condition()))
     if status:
         query = query.where(Task.status.in_(OPEN_STATUSES) if status == "open" else Task.status == status)
     if resource_id:
@@ -47,11 +47,11 @@ def listing(
     return query
 
 
-def visible(account: Access | Account | None) -> Select[Task]:
+def select_visible(account: Access | Account | None) -> Select[Task]:
     return select(Task).where(account.visible_rows(Task)) if account else select(Task)
 
 
-def retried() -> ColumnElement[bool]:
+def retried_condition() -> ColumnElement[bool]:
     """Return the condition that a later task does the same to the same resource."""
     later = aliased(Task)
     return exists().where(later.resource_id == Task.resource_id, later.kind == Task.kind, later.id > Task.id)
@@ -63,7 +63,7 @@ def list_kinds() -> Sequence[str]:
 
 
 def get(task_id: str, account: Access | Account | None = None, *, resource_id: str | None = None) -> Task:
-    query = visible(account).where(Task.id == task_id)
+    query = select_visible(account).where(Task.id == task_id)
     task = session.scalar(query.where(Task.resource_id == resource_id) if resource_id else query)
     if task is None:
         raise NotFound(message("No such task."))

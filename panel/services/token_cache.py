@@ -50,7 +50,7 @@ def put(digest: str, token: Row | None, version: bytes | None) -> None:
     cached_tokens[digest] = CachedToken(token, version, time.monotonic() + CACHE_TTL_SECONDS)
 
 
-def cache_version() -> bytes | None:
+def get_cache_version() -> bytes | None:
     """Return the version in Redis, setting it if needed; None while Redis is unreachable."""
     return windows.get(VERSION_KEY) or windows.get(VERSION_KEY, default=secrets.token_hex(8))
 

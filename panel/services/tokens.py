@@ -70,10 +70,10 @@ def issue(
 
 def find(value: str) -> Row | None:
     """Return the columns of the usable token with this value and of its person, or None. One query."""
-    return if_active(find_by_value(value))
+    return active_or_none(find_by_value(value))
 
 
-def if_active(row: Row | None) -> Row | None:
+def active_or_none(row: Row | None) -> Row | None:
     """Return the row if its token may be used now, else None."""
     current = row and row.enabled and (row.expires_at is None or row.expires_at > clock.now())
     return row if current else None

@@ -66,7 +66,7 @@ def change_price(resource: MeteredResource, *, plan: str, price: Decimal | int) 
     if ended is None:
         return None
     last, ended_at = ended
-    counted_from = max(last.metered_until, next_hour(ended_at))
+    counted_from = max(last.metered_until, add_hour(ended_at))
     details = last.resource_type, resource, last.resource_name, plan, price, last.billing_mode
     return open_record(*details, ended_at, last.first_hour, counted_from)
 
@@ -80,7 +80,7 @@ def transfer(resource: MeteredResource) -> MeteringRecord | None:
     if ended is None:
         return None
     last, ended_at = ended
-    first_hour = max(last.metered_until, next_hour(ended_at))
+    first_hour = max(last.metered_until, add_hour(ended_at))
     details = last.resource_type, resource, last.resource_name, last.plan, last.price, last.billing_mode
     return open_record(*details, ended_at, first_hour, first_hour)
 
@@ -161,7 +161,7 @@ def truncate_to_hour(moment: datetime) -> datetime:
     return moment.replace(minute=0, second=0, microsecond=0)
 
 
-def next_hour(moment: datetime) -> datetime:
+def add_hour(moment: datetime) -> datetime:
     """Return the first hour that begins at the moment or after it."""
     return truncate_to_hour(moment) if moment == truncate_to_hour(moment) else truncate_to_hour(moment) + HOUR
 
@@ -206,7 +206,7 @@ def meter_hours() -> int:
 
 def iter_unrecorded_hours(record: MeteringRecord, end: datetime) -> Iterator[datetime]:
     """Yield the record's finished hours that are not recorded yet, oldest first, at most `HOURS_PER_BATCH`."""
-    until = end if record.ended_at is None else min(end, next_hour(record.ended_at))
+    until = end if record.ended_at is None else min(end, add_hour(record.ended_at))
     following = (record.metered_until + HOUR * number for number in range(HOURS_PER_BATCH))
     return takewhile(lambda hour: hour < until, following)
 
@@ -301,7 +301,7 @@ def post_month(account_id: str, month: str) -> None:
     query = with_lock(query.order_by(UsageMonth.resource_id))
     rows = session.scalars(query).all()
     total = sum((row.charge for row in rows), Decimal(0)).quantize(CENT)
-    difference = total - credits.charged_total(account_id, month)
+    difference = total - credits.get_charged_total(account_id, month)
     if account and difference:
         credits.post_entry(
             account, "usage", -difference, actor="system", description=f"Usage of {month_label(month)}", month=month
@@ -322,7 +322,7 @@ def select_months(account: Access | Account | None = None) -> Select[str, int, i
     return query.group_by(UsageMonth.month).order_by(UsageMonth.month.desc())
 
 
-def month_rows(month: str, account: Access | Account | None = None) -> Select[UsageMonth]:
+def select_month_rows(month: str, account: Access | Account | None = None) -> Select[UsageMonth]:
     """Select each resource's usage of the month, newest resource first."""
     query = (
         select(UsageMonth)
@@ -347,7 +347,7 @@ EXPORT_COLUMNS = (
 
 def iter_export(month: str, account: Access | Account | None = None) -> Iterator[list[Any]]:
     """Yield the month's usage as rows of `EXPORT_COLUMNS`, with charges to the millionth."""
-    for row in session.scalars(month_rows(month, account)):
+    for row in session.scalars(select_month_rows(month, account)):
         yield [getattr(row, name) for name in EXPORT_COLUMNS]
 
 

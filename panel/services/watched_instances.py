@@ -24,7 +24,7 @@ MAX_MARKED_INSTANCES = 10_000
 """Maximum number of instances whose last mark a process remembers."""
 
 
-def mark(instance: Instance) -> None:
+def mark_watched(instance: Instance) -> None:
     """Mark the instance as watched."""
     process, now = context.current(), time.monotonic()
     if (

@@ -16,7 +16,7 @@ EVENT_LABELS = {
 }
 
 
-def with_labels(rows, has_links=True):
+def label_events(rows, has_links=True):
     """Return (event, icon, label, instance name, has link) for each event. Names of deleted instances come from their
     tasks."""
     ids = {event.resource_id for event in rows}

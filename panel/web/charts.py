@@ -1,6 +1,7 @@
 """Charts of metrics over time, for both areas: their definitions, formatted values, and plot data with gaps.
 
-A page shows a chart as a legend, which needs no script, and as a plot that `static/metrics.js` draws from `plot_data`.
+A page shows a chart as a legend, which needs no script, and as a plot that `static/metrics.js` draws from the
+result of `build_plot_data`.
 """
 
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def format_value(unit, value):
     return f"{number} Mbit/s" if unit == "mbps" else f"{number}/s"
 
 
-def legend(series):
+def build_legend(series):
     """Return the formatted last, average and highest value of each metric."""
     points = series["points"]
     texts = {}
@@ -81,7 +82,7 @@ def legend(series):
     return texts
 
 
-def plot_data(series, axis_maxima):
+def build_plot_data(series, axis_maxima):
     """Return the data for the script: the Unix times of the points (`at`) and each metric's values at them. A gap is
     marked by one point with None. `most` has the maxima of the axes that have one."""
     at, values = [], {name: [] for _, name, _ in CHARTED_FIGURES}
@@ -101,12 +102,12 @@ def plot_data(series, axis_maxima):
         "until": int(series["until"].timestamp()),
         "at": at,
         "values": values,
-        "legend": legend(series),
+        "legend": build_legend(series),
         "most": axis_maxima,
     }
 
 
-def table_rows(series):
+def build_table_rows(series):
     """Return the same values as rows of a table, newest first: (time, formatted values). Long series are averaged over
     groups of points."""
     points = series["points"]
@@ -131,7 +132,7 @@ def requested_range(text):
     return text if text in dict(RANGES) else "1h"
 
 
-def sparkline(curve, label):
+def build_sparkline(curve, label):
     """Return a small SVG curve. `curve` has pairs (x, y), both from 0 to 1. Distances in x above 0.1 are gaps."""
     width, height, max_distance = 72, 20, 0.1
     runs = [[]]

@@ -20,17 +20,17 @@ def healthz():
 @bp.get("/readyz")
 def readyz():
     """Return the state of database, Redis and workers: 200 when requests and their tasks can be served, else 503."""
-    parts = {"database": database_state(), "redis": redis_state(), "workers": workers_state()}
+    parts = {"database": get_database_state(), "redis": get_redis_state(), "workers": get_workers_state()}
     ready = all(state == OK for state in parts.values())
     return {"status": OK if ready else "not ready", "parts": parts}, 200 if ready else 503
 
 
-def database_state():
+def get_database_state():
     """Return the result of the last write probe, which is some seconds old at most."""
     return get_probe(current_app).state()
 
 
-def redis_state():
+def get_redis_state():
     try:
         context.current().redis.ping()
     except (RedisError, OSError):
@@ -38,7 +38,7 @@ def redis_state():
     return OK
 
 
-def workers_state():
+def get_workers_state():
     try:
         return OK if workers.count_alive() else "none is alive"
     except (RedisError, OSError):

@@ -121,7 +121,7 @@ def redirect_to(url):
     return answer
 
 
-def refused(status, message, reason=None):
+def json_error_response(status, message, reason=None):
     """Return an error as JSON, for a page's script."""
     answer = {"success": False, "message": str(translate(message))} | ({"reason": reason} if reason else {})
     return make_response(answer, status)
@@ -130,7 +130,7 @@ def refused(status, message, reason=None):
 def answer_problem(error: Problem):
     session.rollback()
     if is_script_request():
-        return refused(error.status, translate(error.message), error.reason)
+        return json_error_response(error.status, translate(error.message), error.reason)
     if error.status == 401:
         return redirect_to(url_for("sign_in.show", next=next_url()))
     if error.reason == "second_factor_required" and not is_partial():
@@ -167,7 +167,7 @@ def error_response(status, message, fields=None):
     """Return an error page; for a partial request a message, with the page left unchanged. For an error of the
     confirmation field, app.js shows the message at the field."""
     if is_script_request():
-        return refused(status, message)
+        return json_error_response(status, message)
     if is_partial() and CONFIRMATION_FIELD in (fields or {}):
         answer = make_response("", swallow_4xx(status))
         answer.headers["HX-Reswap"] = "none"

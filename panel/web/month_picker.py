@@ -23,7 +23,7 @@ def current_month():
     return usage.make_month_key(clock.now())
 
 
-def month_choices(account=None):
+def list_month_choices(account=None):
     """Return (month, label) pairs, latest first: the months with usage of the account (of all accounts when None), the
     current and the requested month."""
     months = {row.month for row in session.execute(usage.select_months(account).limit(MAX_MONTHS))}

@@ -80,11 +80,11 @@ class AreaPageRegistry:
         return [entry for _, entries in self.navigation for entry in entries]
 
 
-def customer_pages():
+def get_customer_pages():
     return current_app.extensions["customer_pages"]
 
 
-def operator_pages():
+def get_operator_pages():
     return current_app.extensions["operator_pages"]
 
 
@@ -92,6 +92,6 @@ def list_closed_families(access):
     """Return the families of permissions that only billed pages need, while billing is off for this account."""
     if usage.is_billing_enabled(access):
         return set()
-    entries = customer_pages().entries
+    entries = get_customer_pages().entries
     unbilled = {entry.permission.partition(".")[0] for entry in entries if not entry.is_billed}
     return {entry.permission.partition(".")[0] for entry in entries if entry.is_billed} - unbilled

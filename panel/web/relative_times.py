@@ -40,7 +40,7 @@ def relative_time(moment, now):
     return text.replace("{count}", str(abs(passed) // seconds)) if seconds else text
 
 
-def script_texts():
+def list_script_texts():
     """Return the texts from which the page's script makes relative times."""
     return [
         {"seconds": seconds, "past": translate(past), "future": translate(future)}

@@ -88,4 +88,4 @@ def ngettext_markup(singular: str, plural: str, number: int, /, **parameters) ->
 
 def translate(text: str) -> str:
     """Return a `Message` in the request's language. Everything else is returned unchanged."""
-    return messages.translated(text, translations()) if isinstance(text, Message) else text
+    return messages.translate_with(text, translations()) if isinstance(text, Message) else text

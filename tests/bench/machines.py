@@ -31,8 +31,8 @@ TEST_FILE_MEGABYTES = 64
 DEFAULT_DISK_DRIVER = {"name": "qemu", "type": "qcow2", "discard": "unmap"}
 VARIANTS = {
     "before": ("pc", DEFAULT_DISK_DRIVER, lambda: E.clock(offset="utc")),
-    "now": ("", xml.DISK_DRIVER, xml.clock),
-    "now, page cache": ("", xml.DISK_DRIVER | {"cache": "writeback", "io": "threads"}, xml.clock),
+    "now": ("", xml.DISK_DRIVER, xml.build_clock),
+    "now, page cache": ("", xml.DISK_DRIVER | {"cache": "writeback", "io": "threads"}, xml.build_clock),
 }
 
 
@@ -60,11 +60,11 @@ def measure(node, kind, driver, clock):
     gateway = node.network.gateway4.split("/")[0]
     nic = Nic("52:54:00:00:99:01", "public", (f"{gateway}9",))
     machine = Machine(str(number), "bench", 1, 256, (disk,), (nic,), {"seed": seed})
-    find_machine_type = (lambda machine, existing="": kind) if kind else chipset.machine_type
+    find_machine_type = (lambda machine, existing="": kind) if kind else chipset.choose_machine_type
     with (
-        mock.patch.object(chipset, "machine_type", find_machine_type),
+        mock.patch.object(chipset, "choose_machine_type", find_machine_type),
         mock.patch.object(xml, "DISK_DRIVER", driver),
-        mock.patch.object(xml, "clock", clock),
+        mock.patch.object(xml, "build_clock", clock),
     ):
         node.define(machine)
     node.start(machine.id)

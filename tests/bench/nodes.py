@@ -30,7 +30,7 @@ from worker.nodes.base import Disk as Volume
 from worker.nodes.base import GiB
 from worker.nodes.base import Machine as Definition
 from worker.sync import node_sync
-from worker.tasks.machine_spec import seed_name_for
+from worker.tasks.machine_spec import make_seed_name
 
 STARTED_MACHINES, RECONCILED_MACHINES, WORKERS = 1000, 5000, 2
 QUICK_SIZES = {"STARTED_MACHINES": 20, "RECONCILED_MACHINES": 30, "IDLE_REQUESTS": 5}
@@ -90,7 +90,7 @@ def add_stopped_machines(node, first, count):
     for ident, name, disk in machines:
         first_disk = Volume("default", disk, GiB)
         driver.create_disk(first_disk)
-        driver.create_disk(Volume("default", seed_name_for(disk), 1))
+        driver.create_disk(Volume("default", make_seed_name(disk), 1))
         driver.define(Definition(ident, name, 1, 512, (first_disk,)))
     session.remove()
 

@@ -113,7 +113,7 @@ class WebhookSite:
             "resource_type": "instance",
             "resource_id": instance.id,
             "data": {},
-            "snapshot": events.instance_payload(instance),
+            "snapshot": events.build_instance_payload(instance),
         }
         rows = [{"id": new_id(), **facts} for _ in range(count)]
         session.execute(insert(Event), rows)

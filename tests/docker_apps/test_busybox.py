@@ -54,11 +54,11 @@ def test_docker_scripts_with_busybox(fake_guest):
     docker.install(fake_guest, "m", "task")
     assert "apk add --update-cache docker docker-cli-compose" in fake_guest.read_calls()
     assert "rc-update add docker default" in fake_guest.read_calls()
-    docker.up(fake_guest, "m", "another", "web-1", "services: {}", ENVIRONMENT)
+    docker.deploy_app(fake_guest, "m", "another", "web-1", "services: {}", ENVIRONMENT)
     seen = (fake_guest.home / "seen").read_text().splitlines()
     assert {f"{name}={value}" for name, value in ENVIRONMENT.items()} <= set(seen)
-    assert docker.status(fake_guest, "m", "web-1") == docker.AppStatus("running", "1 container runs.")
-    assert docker.logs(fake_guest, "m", "web-1") == "2026-01-01T00:00:01Z web | a\n2026-01-01T00:00:02Z web | b"
-    docker.control(fake_guest, "m", "web-1", "stop")
-    docker.remove(fake_guest, "m", "web-1")
+    assert docker.get_status(fake_guest, "m", "web-1") == docker.AppStatus("running", "1 container runs.")
+    assert docker.read_logs(fake_guest, "m", "web-1") == "2026-01-01T00:00:01Z web | a\n2026-01-01T00:00:02Z web | b"
+    docker.control_app(fake_guest, "m", "web-1", "stop")
+    docker.remove_app(fake_guest, "m", "web-1")
     assert list(fake_guest.host_path("/opt/panel-apps").iterdir()) == []

@@ -242,7 +242,7 @@ def test_engine_start_failure_is_explained(docker_guest):
 
 
 def start_app(host, name="task", environment=SPECIAL_VALUES, compose=COMPOSE_FILE):
-    docker.up(host, "m", name, "web-1", compose, environment)
+    docker.deploy_app(host, "m", name, "web-1", compose, environment)
 
 
 def test_app_files_are_readable_only_by_root(docker_guest):
@@ -296,15 +296,15 @@ def test_compose_v1_is_supported(docker_guest):
 
 
 def test_app_stop_start_and_restart(docker_guest):
-    assert "Deploy it again" in assert_refused(docker.control, docker_guest, "m", "web-1", "stop")
+    assert "Deploy it again" in assert_refused(docker.control_app, docker_guest, "m", "web-1", "stop")
     start_app(docker_guest)
     mark = docker_guest.host_path("/opt/panel-apps/web-1/stopped")
-    docker.control(docker_guest, "m", "web-1", "stop")
+    docker.control_app(docker_guest, "m", "web-1", "stop")
     assert mark.exists()
-    docker.control(docker_guest, "m", "web-1", "restart")
+    docker.control_app(docker_guest, "m", "web-1", "restart")
     assert not mark.exists()
-    docker.control(docker_guest, "m", "web-1", "stop", name="named")
-    docker.control(docker_guest, "m", "web-1", "start")
+    docker.control_app(docker_guest, "m", "web-1", "stop", name="named")
+    docker.control_app(docker_guest, "m", "web-1", "start")
     assert not mark.exists()
     words = [line.split("compose.yaml ")[1] for line in list_calls(docker_guest, "docker compose --ansi")]
     again = "up -d --quiet-pull --remove-orphans"
@@ -316,7 +316,7 @@ def test_app_removal_keeps_volumes_and_foreign_files(docker_guest):
     mine = docker_guest.host_path("/opt/panel-apps/web-1/html")
     mine.mkdir()
     set_markers(docker_guest, "containers")
-    docker.remove(docker_guest, "m", "web-1")
+    docker.remove_app(docker_guest, "m", "web-1")
     ours = r"docker (stop|rm|network rm|volume|compose --ansi never .* down)\b"
     assert [line for line in list_calls(docker_guest, "docker") if re.match(ours, line)] == [
         "docker stop one two",
@@ -326,10 +326,10 @@ def test_app_removal_keeps_volumes_and_foreign_files(docker_guest):
     assert list(mine.parent.iterdir()) == [mine]
     mine.rmdir()
     set_markers(docker_guest, "containers", on=False)
-    docker.remove(docker_guest, "m", "web-1")
+    docker.remove_app(docker_guest, "m", "web-1")
     assert not mine.parent.exists()
     (docker_guest.bin / "docker").unlink()
-    docker.remove(docker_guest, "m", "web-1")
+    docker.remove_app(docker_guest, "m", "web-1")
 
 
 # --- status and logs
@@ -384,22 +384,22 @@ def format_container(
 def test_app_status_from_containers(docker_guest, containers, status, sentence):
     (docker_guest.home / "inspected").write_text("".join(f"{each}\n" for each in containers))
     set_markers(docker_guest, "containers", on=bool(containers))
-    assert docker.status(docker_guest, "m", "web-1") == docker.AppStatus(status, sentence)
+    assert docker.get_status(docker_guest, "m", "web-1") == docker.AppStatus(status, sentence)
 
 
 def test_stopped_app_status_ignores_exit_code(docker_guest):
     start_app(docker_guest)
-    docker.control(docker_guest, "m", "web-1", "stop")
+    docker.control_app(docker_guest, "m", "web-1", "stop")
     (docker_guest.home / "inspected").write_text(format_container(state="exited", code=1) + "\n")
     set_markers(docker_guest, "containers")
-    assert docker.status(docker_guest, "m", "web-1").status == "stopped"
-    found = docker.statuses(docker_guest, "m", ["web-1", "web-2"])
+    assert docker.get_status(docker_guest, "m", "web-1").status == "stopped"
+    found = docker.get_statuses(docker_guest, "m", ["web-1", "web-2"])
     assert {project: each.status for project, each in found.items()} == {"web-1": "stopped", "web-2": "error"}
 
 
 def test_stopped_engine_sets_error_of_every_app(docker_guest):
     set_markers(docker_guest, "engine", on=False)
-    found = docker.statuses(docker_guest, "m", ["web-1", "web-2"])
+    found = docker.get_statuses(docker_guest, "m", ["web-1", "web-2"])
     assert [each.status for each in found.values()] == ["error", "error"]
     assert "does not respond" in found["web-2"].sentence
 
@@ -415,12 +415,12 @@ ps*) echo one web; echo two db ;;
 esac
 """,
     )
-    assert docker.logs(fake_guest, "m", "web-1").splitlines() == [
+    assert docker.read_logs(fake_guest, "m", "web-1").splitlines() == [
         "2026-01-01T00:00:01Z web | a",
         "2026-01-01T00:00:02Z db | b | é",
         "2026-01-01T00:00:03Z web | c",
     ]
-    assert docker.logs(fake_guest, "m", "web-1", lines=1) == "2026-01-01T00:00:03Z web | c"
+    assert docker.read_logs(fake_guest, "m", "web-1", lines=1) == "2026-01-01T00:00:03Z web | c"
     assert "docker logs --timestamps --tail 500 one" in fake_guest.read_calls()
 
 
@@ -428,9 +428,9 @@ def test_logs_are_limited_in_size(fake_guest):
     line = "2026-01-01T00:00:01Z " + "é" * 60
     fake_guest.link_program("yes")
     fake_guest.add_program("docker", f'case "$1" in ps) echo one web ;; *) yes "{line}" | head -n 9000 ;; esac')
-    text = docker.logs(fake_guest, "m", "web-1", lines=9000)
+    text = docker.read_logs(fake_guest, "m", "web-1", lines=9000)
     assert 200_000 < len(text.encode()) <= docker.MAX_LOG_BYTES
     fake_guest.add_program("docker", "")
-    assert docker.logs(fake_guest, "m", "web-1") == ""
+    assert docker.read_logs(fake_guest, "m", "web-1") == ""
     fake_guest.add_program("docker", "echo Cannot connect to the Docker daemon; exit 1")
-    assert "did not return" in assert_refused(docker.logs, fake_guest, "m", "web-1")
+    assert "did not return" in assert_refused(docker.read_logs, fake_guest, "m", "web-1")

@@ -153,7 +153,7 @@ def test_session_key_opens_login_shell_until_removed(name, memory, timeout_secon
         run = lambda *words: guest.node.agent_run(guest.machine.id, words).output  # noqa: E731
         private, public = create_key()
         for _ in range(2):
-            ssh_keys.put(guest.node, guest.machine.id, public)
+            ssh_keys.add_key(guest.node, guest.machine.id, public)
         assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER_KEY_LINE, public]
         facts = run("stat", "-c", "%a %U %G", "/root/.ssh", "/root/.ssh/authorized_keys").splitlines()
         assert facts == ["700 root root", "600 root root"]
@@ -169,7 +169,7 @@ def test_session_key_opens_login_shell_until_removed(name, memory, timeout_secon
             assert run_in_shell(channel, "sleep 0.2; stty size; echo $PATH")[:2] == ["40", "132"]
             channel.get_transport().close()
         staying = guest.open_shell(four, private)
-        ssh_keys.remove(guest.node, guest.machine.id, public)
+        ssh_keys.remove_key(guest.node, guest.machine.id, public)
         assert run("cat", "/root/.ssh/authorized_keys").splitlines() == [OTHER_KEY_LINE]
         for address in (four, six):
             with pytest.raises(ssh.SshRefused) as refusal:

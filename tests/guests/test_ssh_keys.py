@@ -41,7 +41,7 @@ def get_mode(path):
 
 def test_first_key_creates_private_file(fake_guest):
     for _ in range(2):
-        ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE + "\n")
+        ssh_keys.add_key(fake_guest, "m", SESSION_KEY_LINE + "\n")
         assert fake_guest.file.read_text() == SESSION_KEY_LINE + "\n"
     assert (get_mode(fake_guest.file.parent), get_mode(fake_guest.file)) == (0o700, 0o600)
     assert list(fake_guest.file.parent.iterdir()) == [fake_guest.file]
@@ -52,14 +52,14 @@ def test_other_lines_keep_content_and_order(fake_guest):
     fake_guest.file.parent.mkdir(mode=0o755)
     fake_guest.file.write_bytes(before)
     fake_guest.file.chmod(0o644)
-    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
+    ssh_keys.add_key(fake_guest, "m", SESSION_KEY_LINE)
     assert fake_guest.file.read_bytes() == before + SESSION_KEY_LINE.encode() + b"\n"
     assert (get_mode(fake_guest.file.parent), get_mode(fake_guest.file)) == (0o700, 0o600)
-    ssh_keys.put(fake_guest, "m", "ssh-ed25519 BBBB panel-session 2")
+    ssh_keys.add_key(fake_guest, "m", "ssh-ed25519 BBBB panel-session 2")
     for _ in range(2):
-        ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
+        ssh_keys.remove_key(fake_guest, "m", SESSION_KEY_LINE)
         assert fake_guest.file.read_bytes() == before + b"ssh-ed25519 BBBB panel-session 2\n"
-    ssh_keys.remove(fake_guest, "m", "ssh-ed25519 BBBB panel-session 2")
+    ssh_keys.remove_key(fake_guest, "m", "ssh-ed25519 BBBB panel-session 2")
     assert fake_guest.file.read_bytes() == before
     assert not (fake_guest.home / "x").exists()
 
@@ -67,7 +67,7 @@ def test_other_lines_keep_content_and_order(fake_guest):
 def test_key_is_added_after_line_without_newline(fake_guest):
     fake_guest.file.parent.mkdir()
     fake_guest.file.write_text(OTHER_KEY_LINE)
-    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
+    ssh_keys.add_key(fake_guest, "m", SESSION_KEY_LINE)
     assert fake_guest.file.read_text() == f"{OTHER_KEY_LINE}\n{SESSION_KEY_LINE}\n"
 
 
@@ -81,12 +81,12 @@ def test_removal_matches_whole_line_only(fake_guest):
     ]
     fake_guest.file.parent.mkdir()
     fake_guest.file.write_text("\n".join(lines) + "\n")
-    ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
+    ssh_keys.remove_key(fake_guest, "m", SESSION_KEY_LINE)
     assert fake_guest.file.read_text().splitlines() == [line for line in lines if line != SESSION_KEY_LINE]
 
 
 def test_removal_creates_no_file(fake_guest):
-    ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
+    ssh_keys.remove_key(fake_guest, "m", SESSION_KEY_LINE)
     assert list(fake_guest.home.iterdir()) == []
 
 
@@ -95,13 +95,13 @@ def test_symlinked_file_is_changed_in_place(fake_guest):
     elsewhere.write_text(OTHER_KEY_LINE + "\n")
     fake_guest.file.parent.mkdir()
     fake_guest.file.symlink_to(elsewhere)
-    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
+    ssh_keys.add_key(fake_guest, "m", SESSION_KEY_LINE)
     assert fake_guest.file.is_symlink()
     assert elsewhere.read_text() == f"{OTHER_KEY_LINE}\n{SESSION_KEY_LINE}\n"
 
 
 def test_text_after_newline_is_ignored(fake_guest):
-    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE + "\nssh-rsa AAAA intruder")
+    ssh_keys.add_key(fake_guest, "m", SESSION_KEY_LINE + "\nssh-rsa AAAA intruder")
     assert fake_guest.file.read_text() == SESSION_KEY_LINE + "\n"
 
 
@@ -137,9 +137,9 @@ def test_script_works_in_busybox_shell(fake_guest, busybox, monkeypatch):
     monkeypatch.setenv("PATH", str(programs))
     fake_guest.file.parent.mkdir()
     fake_guest.file.write_text(OTHER_KEY_LINE)
-    ssh_keys.put(fake_guest, "m", SESSION_KEY_LINE)
+    ssh_keys.add_key(fake_guest, "m", SESSION_KEY_LINE)
     assert fake_guest.file.read_text() == f"{OTHER_KEY_LINE}\n{SESSION_KEY_LINE}\n"
-    ssh_keys.remove(fake_guest, "m", SESSION_KEY_LINE)
+    ssh_keys.remove_key(fake_guest, "m", SESSION_KEY_LINE)
     assert fake_guest.file.read_text() == OTHER_KEY_LINE + "\n"
 
 
@@ -157,15 +157,15 @@ def test_simulated_guest_stores_authorized_keys(tmp_path):
     machine = Machine(str(uuid.uuid4()), "web", 1, 64, (disk,))
     node.define(machine)
     with pytest.raises(AgentUnavailable):
-        ssh_keys.put(node, machine.id, SESSION_KEY_LINE)
+        ssh_keys.add_key(node, machine.id, SESSION_KEY_LINE)
     node.start(machine.id)
     for key in (SESSION_KEY_LINE, OTHER_KEY_LINE, SESSION_KEY_LINE):
-        ssh_keys.put(node, machine.id, key)
+        ssh_keys.add_key(node, machine.id, key)
     assert sorted(node.authorized_keys(machine.id)) == sorted([SESSION_KEY_LINE, OTHER_KEY_LINE])
     node.power_off(machine.id)
     node.start(machine.id)
     for _ in range(2):
-        ssh_keys.remove(node, machine.id, SESSION_KEY_LINE)
+        ssh_keys.remove_key(node, machine.id, SESSION_KEY_LINE)
         assert node.authorized_keys(machine.id) == [OTHER_KEY_LINE]
     assert node.agent_run(machine.id, ["sh", "-c", "rm -rf /"]).exit_code == 127
     node.delete(machine.id)

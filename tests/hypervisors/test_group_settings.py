@@ -170,7 +170,7 @@ def test_location_page_saves_all_settings(browser_as, cast):
     browser, path = browser_as("admin"), f"/admin/locations/{cast.location.id}"
     shown = set(re.findall(r'name="(\w+)"', browser.get(path).text))
     assert {"public_networking_enabled", "image_enabled", "ipv4_credit_value"} <= shown
-    families = permissions_in_use.used_families()  # finding M6: settings of missing features are hidden
+    families = permissions_in_use.list_used_families()  # finding M6: settings of missing features are hidden
     for name, family in {**FAMILY_OF_SWITCH, "natgw_credit_value": "nat_gateways", **BACKUP_SETTING_FAMILIES}.items():
         assert (name in shown) == (family in families), name
     sent = {name: "false" for name in GROUP_SWITCHES} | {name: str(value) for name, value in GROUP_TERMS.items()}

@@ -9,7 +9,7 @@ from panel.services.instances import blockers
 from tests.live_snapshots.conftest import guest, machine  # noqa: F401  (fixtures)
 from tests.live_snapshots.test_faults import requeue_to_new_worker
 from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtures)
-from worker.nodes.base import Power, overlay_name
+from worker.nodes.base import Power, make_overlay_name
 from worker.nodes.simulated import overlays
 from worker.sync import node_sync
 
@@ -42,7 +42,7 @@ def copied_files(node, monkeypatch):
 
 def find_leftovers(node, machine):
     """Return the names of overlays and copies that are still on the node."""
-    name = overlay_name(machine.disks[0].name)
+    name = make_overlay_name(machine.disks[0].name)
     return [disk.name for disk in node.disks("default") if disk.name == name or disk.name.startswith("capture-")]
 
 

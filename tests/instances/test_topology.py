@@ -83,7 +83,7 @@ def test_domain_xml_contains_the_cpu_topology():
         (None, []),
         ((1, 2, 2), [{"sockets": "1", "dies": "1", "cores": "2", "threads": "2"}]),
     ):
-        made = etree.fromstring(xml.domain(replace(machine, topology=topology), {}, False, False, False))
+        made = etree.fromstring(xml.build_domain_xml(replace(machine, topology=topology), {}, False, False, False))
         assert [dict(each.attrib) for each in made.iterfind("cpu/topology")] == attributes
 
 

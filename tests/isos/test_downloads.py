@@ -128,7 +128,7 @@ def test_superseded_running_download_leaves_no_file(iso, file_server, run_tasks,
     """ISO-21"""
     file_server.put(content=b"x" * 600_000)
     done = []
-    original = media_downloads.progress_reporter
+    original = media_downloads.make_progress_reporter
 
     def create_reporter(running, download_id):
         report = original(running, download_id)
@@ -141,7 +141,7 @@ def test_superseded_running_download_leaves_no_file(iso, file_server, run_tasks,
 
         return progress
 
-    monkeypatch.setattr(media_downloads, "progress_reporter", create_reporter)
+    monkeypatch.setattr(media_downloads, "make_progress_reporter", create_reporter)
     run_tasks()
     assert get_only_download().status == "ready"
     assert [disk.name for disk in node.disks("default")] == [get_only_download().volume]

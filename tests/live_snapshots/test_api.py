@@ -7,7 +7,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Forge, Task
 from panel.services import instances
-from worker.nodes.base import overlay_name
+from worker.nodes.base import make_overlay_name
 
 REASON_BY_ACTION = {"enable": "already_active", "commit": "no_active_session", "discard": "no_active_session"}
 
@@ -54,7 +54,7 @@ def test_forge_discard_reverts_changes(call_forge_api, api_as, run_tasks, guest,
     assert (call_forge_api().json["active"], call_forge_api().json["session"]["status"]) == (False, "discarded")
     assert guest.read() == "before"
     assert machine.state == "running"
-    assert overlay_name(machine.disks[0].name) not in {disk.name for disk in node.disks("default")}
+    assert make_overlay_name(machine.disks[0].name) not in {disk.name for disk in node.disks("default")}
     for who, path in (("owner", f"/api/instance/{machine.id}"), ("admin", f"/api/v1/instance/{machine.id}")):
         item = api_as(who, "GET", path).json
         assert [forge["status"] for forge in item.get("data", item)["forges"]] == ["discarded"]

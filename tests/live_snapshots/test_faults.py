@@ -7,7 +7,7 @@ from panel.models import Task
 from panel.services import forges
 from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtures)
 from worker.engine import runner
-from worker.nodes.base import overlay_name
+from worker.nodes.base import make_overlay_name
 
 NODE_CALLS_BY_ACTION = {
     "commit": ("commit_overlay",),
@@ -55,7 +55,7 @@ def test_forge_enable_is_resumed_after_worker_death(
     done = requeue_to_new_worker(made)
     assert done.status == ("completed" if powered == "on" else "failed")
     assert forges.find_latest(machine).status == ("active" if powered == "on" else "failed")
-    assert (overlay_name(machine.disks[0].name) in list_disk_names(node)) == (powered == "on")
+    assert (make_overlay_name(machine.disks[0].name) in list_disk_names(node)) == (powered == "on")
     node.start(machine.id)
     assert guest.read() == "meanwhile"
 
@@ -75,7 +75,7 @@ def test_forge_end_is_completed_after_worker_death(
         assert requeue_to_new_worker(made).status == "completed", step
         assert guest.read() == ("after" if action == "commit" else "before"), step
         assert machine.disks[0].name in list_disk_names(node)
-        assert overlay_name(machine.disks[0].name) not in list_disk_names(node)
+        assert make_overlay_name(machine.disks[0].name) not in list_disk_names(node)
         assert machine.state == "running"
 
 

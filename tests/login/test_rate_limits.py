@@ -81,10 +81,10 @@ def test_sign_in_limit_ends_after_time_window(browser_as, sign_in, advance_time)
 def test_ipv6_attempts_are_limited_by_network(rolled_back_app):
     sources = [Source(f"2001:db8:1:2::{n}") for n in range(MAX_ATTEMPTS + 1)]
     for n, source in enumerate(sources[:MAX_ATTEMPTS]):
-        sign_in.password_attempt(source, f"{n}@example.com", None)
+        sign_in.consume_password_attempt(source, f"{n}@example.com", None)
     with pytest.raises(TooMany):
-        sign_in.password_attempt(sources[MAX_ATTEMPTS], "last@example.com", None)
-    sign_in.password_attempt(Source("2001:db8:1:3::1"), "last@example.com", None)
+        sign_in.consume_password_attempt(sources[MAX_ATTEMPTS], "last@example.com", None)
+    sign_in.consume_password_attempt(Source("2001:db8:1:3::1"), "last@example.com", None)
 
 
 def test_password_hash_uses_production_cost():
@@ -128,10 +128,10 @@ def test_attempts_are_counted_across_web_processes(rolled_back_app, tmp_path):
     try:
         for n in range(MAX_ATTEMPTS):
             connect_rate_limits(f"unix://{server.socket_file}")
-            sign_in.password_attempt(Source("203.0.113.5"), f"{n}@example.com", None)
+            sign_in.consume_password_attempt(Source("203.0.113.5"), f"{n}@example.com", None)
         connect_rate_limits(f"unix://{server.socket_file}")
         with pytest.raises(TooMany):
-            sign_in.password_attempt(Source("203.0.113.5"), "more@example.com", None)
+            sign_in.consume_password_attempt(Source("203.0.113.5"), "more@example.com", None)
     finally:
         connect_rate_limits("")
         server.shutdown()

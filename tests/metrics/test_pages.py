@@ -82,14 +82,14 @@ def test_admin_metrics_tab_shows_current_usage(browser_as, instance_with_metrics
 
 
 def test_plot_data_keeps_gaps(rolled_back_app):
-    plot = charts.plot_data(build_series(0, 15, 45, 105), {})
+    plot = charts.build_plot_data(build_series(0, 15, 45, 105), {})
     assert plot["at"] == [0, 15, 45, 60, 105], "one missing point is bridged, more are a gap"
     assert plot["values"]["cpu_percent"] == [1, 1, 1, None, 1]
-    assert charts.plot_data(build_series(0, 300, 900, step=300), {})["at"] == [0, 300, 600, 900]
+    assert charts.build_plot_data(build_series(0, 300, 900, step=300), {})["at"] == [0, 300, 600, 900]
 
 
 def test_table_of_long_series_is_limited(rolled_back_app):
-    rows = charts.table_rows(build_series(*range(0, 3600, 15)))
+    rows = charts.build_table_rows(build_series(*range(0, 3600, 15)))
     assert len(rows) == 30
     assert rows[0][0] > rows[-1][0]
 
@@ -129,5 +129,5 @@ def test_list_without_metrics_has_no_cpu_column(browser_as, cast):
 
 
 def test_sparkline_breaks_at_gap():
-    sparkline = charts.sparkline([(0.0, 0.1), (0.05, 0.2), (0.5, 0.3), (0.55, 1.0)], "x")
+    sparkline = charts.build_sparkline([(0.0, 0.1), (0.05, 0.2), (0.5, 0.3), (0.55, 1.0)], "x")
     assert str(sparkline).count("M") == 2

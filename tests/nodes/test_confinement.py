@@ -27,8 +27,8 @@ def test_directory_closed_to_qemu_is_covered(tmp_path):
     disks.mkdir(parents=True)
     first = next(parent for parent in [*reversed(disks.parents)] if not NOBODY.can_search(parent) or parent == closed)
     closed.chmod(0o700)
-    assert confinement.directories_to_cover([disks, Path("/usr/lib")], NOBODY) == {first: [disks]}
-    assert confinement.directories_to_cover([disks], confinement.ROOT_USER) == {}
+    assert confinement.list_directories_to_cover([disks, Path("/usr/lib")], NOBODY) == {first: [disks]}
+    assert confinement.list_directories_to_cover([disks], confinement.ROOT_USER) == {}
 
 
 def test_pools_outside_hypervisor_directory_stay_visible(tmp_path):
@@ -38,20 +38,20 @@ def test_pools_outside_hypervisor_directory_stay_visible(tmp_path):
     (directory / "disks").mkdir()
     old.mkdir()
     for name, path in (("old", old), ("new", directory / "disks"), ("gone", tmp_path / "gone")):
-        (directory / f"etc/storage/{name}.xml").write_text(xml.pool(name, str(path)))
+        (directory / f"etc/storage/{name}.xml").write_text(xml.build_pool_xml(name, str(path)))
     (directory / "etc/storage/broken.xml").write_text("<pool>")
-    assert confinement.storage_paths(directory) == [directory, old]
+    assert confinement.list_storage_paths(directory) == [directory, old]
 
 
 def test_confinement_levels_go_from_strictest_to_root(monkeypatch):
     monkeypatch.setattr(confinement, "ensure_user", lambda: NOBODY)
-    monkeypatch.setattr(confinement, "security_module", lambda: "apparmor")
+    monkeypatch.setattr(confinement, "find_security_module", lambda: "apparmor")
     levels = confinement.list_levels()
     assert levels[0] == Level(NOBODY, True, "")
     assert levels[-1] == Level(confinement.ROOT_USER, False, "none")
     assert "security_driver" not in levels[0].settings()
     assert 'namespaces = ["mount"]' in levels[0].settings()
-    monkeypatch.setattr(confinement, "security_module", lambda: "")
+    monkeypatch.setattr(confinement, "find_security_module", lambda: "")
     assert {level.security_driver for level in confinement.list_levels()} == {"none"}
 
 
@@ -69,7 +69,7 @@ def confined_directory(tmp_path):
     """The directory of a hypervisor with a pool and complete confinement."""
     pool = tmp_path / "disks"
     (tmp_path / "etc/storage").mkdir(parents=True)
-    (tmp_path / "etc/storage/disks.xml").write_text(xml.pool("disks", str(pool)))
+    (tmp_path / "etc/storage/disks.xml").write_text(xml.build_pool_xml("disks", str(pool)))
     pool.mkdir(mode=0o711)
     (pool / "disk").touch(mode=0o600)
     tmp_path.chmod(0o711)
@@ -131,7 +131,7 @@ def test_qemu_runs_unprivileged_and_cannot_read_panel_files(hypervisor_directory
         pytest.raises(libvirt.libvirtError),
         node.connections.borrow() as connection,
     ):  # what is covered takes no storage
-        connection.storagePoolDefineXML(xml.pool("beside", str(hypervisor_directory.parent / "x"))).create(
+        connection.storagePoolDefineXML(xml.build_pool_xml("beside", str(hypervisor_directory.parent / "x"))).create(
             libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD
         )
     node.power_off(machine.id)

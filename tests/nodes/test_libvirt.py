@@ -31,7 +31,7 @@ MACHINE = Machine(
 
 
 def build_domain(kvm=False, limits=True, guarded=True, **facts):
-    return etree.fromstring(xml.domain(replace(MACHINE, **facts), PATHS, kvm, limits, guarded))
+    return etree.fromstring(xml.build_domain_xml(replace(MACHINE, **facts), PATHS, kvm, limits, guarded))
 
 
 # --- XML
@@ -52,7 +52,7 @@ def test_vnc_listen_address_is_left_to_node():
 def test_names_are_escaped():
     name = """a<b>&'c'"d" ]]>"""
     assert build_domain(name=name).findtext("name") == name
-    assert etree.fromstring(xml.qcow2(name, 1, name)).findtext("backingStore/path") == name
+    assert etree.fromstring(xml.build_qcow2_xml(name, 1, name)).findtext("backingStore/path") == name
 
 
 def test_drives_are_empty_without_media_and_seed_is_not_bootable():
@@ -104,7 +104,7 @@ def list_drive_buses(description):
 )
 def test_existing_machine_keeps_machine_type(existing, secure_boot, expected, drives):
     """Issue 12, 2: existing machines keep theirs. With secure boot only q35 will do."""
-    description = xml.domain(replace(MACHINE, secure_boot=secure_boot), PATHS, False, True, True, existing=existing)
+    description = xml.build_domain_xml(replace(MACHINE, secure_boot=secure_boot), PATHS, False, True, True, existing=existing)
     description = etree.fromstring(description)
     assert description.find("os/type").get("machine") == expected
     assert list_drive_buses(description) == drives
@@ -114,7 +114,7 @@ class OffDomain:
     """A machine whose disk is on a file system without direct I/O."""
 
     def __init__(self):
-        self.description, self.starts = xml.domain(MACHINE, PATHS, False, False, False), 0
+        self.description, self.starts = xml.build_domain_xml(MACHINE, PATHS, False, False, False), 0
 
     def XMLDesc(self, flags):
         return self.description
@@ -148,7 +148,7 @@ def test_disk_without_direct_io_uses_page_cache(monkeypatch):
     driver = etree.fromstring(domain.description).find("devices/disk[@device='disk']/driver")
     assert (driver.get("cache"), driver.get("io"), driver.get("detect_zeroes")) == ("writeback", "threads", "unmap")
     assert domain.starts == 2
-    hotplug.attach_to(domain, xml.disk(1, "/pool/more", {}, "more"), 0)
+    hotplug.attach_device(domain, xml.build_disk(1, "/pool/more", {}, "more"), 0)
     assert etree.fromstring(domain.description).find("driver").get("cache") == "writeback"
 
 
@@ -168,7 +168,7 @@ def test_nic_filter_is_bound_to_addresses():
         assert reference.get("filter") == filters.GUARD_NAME
         return sorted((p.get("name"), p.get("value")) for p in reference)
 
-    assert build_domain().find("devices/interface/filterref").get("filter") == firewall.filter_name(NIC.mac)
+    assert build_domain().find("devices/interface/filterref").get("filter") == firewall.make_filter_name(NIC.mac)
     own = ("LINK_LOCAL", "fe80::5054:ff:fe00:1")
     assert bound() == [("IPV4", "10.0.0.2"), ("IPV6", "fd00::2"), own]
     assert bound(addresses=("10.0.0.2", "10.0.0.3")) == [
@@ -188,7 +188,7 @@ def test_kvm_is_used_where_it_works():
 
 
 def test_disk_names_are_unique():
-    names = [xml.disk_name(number) for number in (0, 25, 26, 51, 52, 701, 702)]
+    names = [xml.make_disk_name(number) for number in (0, 25, 26, 51, 52, 701, 702)]
     assert names == ["vda", "vdz", "vdaa", "vdaz", "vdba", "vdzz", "vdaaa"]
 
 

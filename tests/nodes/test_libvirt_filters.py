@@ -210,7 +210,7 @@ def test_neighbour_rules_are_restored_from_libvirt_definitions(port):
 
 
 def list_rules(mac):
-    command = ["nft", "list", "chain", *neighbours.NFT_TABLE.split(), neighbours.chain_name(mac)]
+    command = ["nft", "list", "chain", *neighbours.NFT_TABLE.split(), neighbours.make_chain_name(mac)]
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 
@@ -226,7 +226,7 @@ def test_nic_filter_of_earlier_release_is_upgraded(port):
     port.connection.nwfilterDefineXML(etree.tostring(card, encoding="unicode"))
     for _ in range(2):
         firewall.upgrade_filters(port.connection, [OWN, OTHER])
-    kept = etree.fromstring(port.connection.nwfilterLookupByName(firewall.filter_name(OWN)).XMLDesc()).find("filterref")
+    kept = etree.fromstring(port.connection.nwfilterLookupByName(firewall.make_filter_name(OWN)).XMLDesc()).find("filterref")
     assert kept.get("filter") == filters.GUARD_NAME
     assert kept.xpath("string(parameter[@name='LINK_LOCAL']/@value)") == LINK_LOCAL
     firewall.delete_filters(port.connection, [OWN])

@@ -83,7 +83,7 @@ class Port:
         firewall.define_filters(self.connection, [Nic(self.mac, "public", (self.four, self.six), **facts)])
         if self.binding is None:
             owner = E.owner(E.name(self.name), E.uuid(str(uuid.uuid4())))
-            reference = E.filterref(filter=firewall.filter_name(self.mac))
+            reference = E.filterref(filter=firewall.make_filter_name(self.mac))
             parts = owner, E.portdev(name=f"{self.name}h"), E.mac(address=self.mac), reference
             description = etree.tostring(E.filterbinding(*parts), encoding="unicode")
             self.binding = self.connection.nwfilterBindingCreateXML(description)

@@ -15,7 +15,7 @@ class Connection:
     """Records the updates of one machine with one NIC."""
 
     def __init__(self, nic, running):
-        nic_element = xml.nic_element(0, nic, {}, True, True)
+        nic_element = xml.build_nic(0, nic, {}, True, True)
         nic_element.append(etree.fromstring("<target dev='vnet7'/>"))
         self.nic_element, self.running, self.filters, self.updates = nic_element, running, [], []
 
@@ -46,7 +46,7 @@ def test_changed_rules_and_addresses_update_filter_only():
     connection = change_nics(
         replace(NIC, addresses=("10.0.0.3",), allowed=(FirewallRule("in", 4, "tcp", (80, 80)),), mail=False)
     )
-    assert [each.get("name") for each in connection.filters] == [firewall.filter_name(NIC.mac)]
+    assert [each.get("name") for each in connection.filters] == [firewall.make_filter_name(NIC.mac)]
     assert connection.updates == []
 
 
@@ -82,7 +82,7 @@ def test_shared_filter_of_older_release_is_replaced_by_own_filter():
     connection.nic_element.find("filterref").set("filter", "panel-guard")
     nic_devices.update_nics(connection, "id", (NIC,), True, True)
     assert [nic_element.find("filterref").get("filter") for nic_element, _ in connection.updates] == [
-        firewall.filter_name(NIC.mac)
+        firewall.make_filter_name(NIC.mac)
     ] * 2
 
 

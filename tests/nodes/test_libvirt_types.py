@@ -30,7 +30,7 @@ def earlier_machine(node, monkeypatch):
     machine = Machine(str(uuid.uuid4()), "earlier", 1, 64, (Disk("types", "earlier", 16 * MiB),))
     node.create_disk(machine.disks[0])
     with monkeypatch.context() as patch:
-        patch.setattr(chipset, "machine_type", lambda machine, existing="": "pc-i440fx-6.2")
+        patch.setattr(chipset, "choose_machine_type", lambda machine, existing="": "pc-i440fx-6.2")
         node.define(machine)
     yield machine
     node.delete(machine.id)

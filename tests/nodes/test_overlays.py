@@ -10,7 +10,7 @@ from tests.nodes.driver_lab import (
     wait_for_agent,
     write_file,
 )
-from worker.nodes.base import Disk, GiB, NotOnNode, Power, Refused, overlay_name
+from worker.nodes.base import Disk, GiB, NotOnNode, Power, Refused, make_overlay_name
 
 
 def test_discarded_overlay_loses_its_changes(lab, node, guest):
@@ -19,7 +19,7 @@ def test_discarded_overlay_loses_its_changes(lab, node, guest):
     write_file(node, guest, "/root/kept", "before")
     for _ in range(2):
         node.create_overlays(guest.id, [disk])
-        assert overlay_name(disk.name) in disk_sizes(node)
+        assert make_overlay_name(disk.name) in disk_sizes(node)
     write_file(node, guest, "/root/kept", "after")
     write_file(node, guest, "/root/new", "after")
     with pytest.raises(Refused):
@@ -32,7 +32,7 @@ def test_discarded_overlay_loses_its_changes(lab, node, guest):
     node.power_off(guest.id)
     for _ in range(2):
         lab.open_node().discard_overlay(guest.id, disk.pool, disk.name)
-        assert overlay_name(disk.name) not in disk_sizes(node)
+        assert make_overlay_name(disk.name) not in disk_sizes(node)
     assert lab.guest_state.read_file("/root/kept") == "before"
     assert lab.guest_state.read_file("/root/new") is None
     node.start(guest.id)
@@ -50,7 +50,7 @@ def test_committed_overlay_keeps_its_changes(lab, node, guest):
             node.power_off(guest.id)
         lab.open_node().commit_overlay(guest.id, disk.pool, disk.name, lambda done, total: None)
         node.commit_overlay(guest.id, disk.pool, disk.name)
-        assert overlay_name(disk.name) not in disk_sizes(node)
+        assert make_overlay_name(disk.name) not in disk_sizes(node)
         assert get_agreed_power(node, guest.id) == (Power.off if off else Power.on)
     assert lab.guest_state.read_file("/root/merged") == "second"
     node.define(guest)
@@ -75,10 +75,10 @@ def test_overlays_of_several_disks_are_created_together_or_not_at_all(node, new_
     node.start(machine.id)
     with pytest.raises(NotOnNode):
         node.create_overlays(machine.id, [disks[0], Disk(POOL, "never-made", GiB)])
-    assert not [name for name in disk_sizes(node) if name in {overlay_name(disk.name) for disk in disks}]
+    assert not [name for name in disk_sizes(node) if name in {make_overlay_name(disk.name) for disk in disks}]
     node.create_overlays(machine.id, disks[1:])
     node.create_overlays(machine.id, disks)
     for disk in disks:
-        assert overlay_name(disk.name) in disk_sizes(node)
+        assert make_overlay_name(disk.name) in disk_sizes(node)
         node.commit_overlay(machine.id, POOL, disk.name)
     assert get_agreed_power(node, machine.id) == Power.on

@@ -100,7 +100,7 @@ def test_requests_with_invalid_token_are_counted_by_address(api_as, set_limits, 
     [("192.0.2.1", "192.0.2.1"), ("2001:db8:1:2:3::4", "2001:db8:1:2::"), ("fe80::1%eth0", "fe80::")],
 )
 def test_addresses_are_counted_by_network(address, network):
-    assert windows.rate_limit_network(ipaddress.ip_address(address)) == network
+    assert windows.get_rate_limit_network(ipaddress.ip_address(address)) == network
 
 
 def test_changed_rate_limit_applies_at_once(api_as, set_limits):

@@ -9,7 +9,7 @@ import threading
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from api.errors import dialect
+from api.errors import find_dialect
 
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 AUDITED_REFUSAL_PATHS = ("/sign-in", "/sso")
@@ -42,5 +42,5 @@ def check_audit_entries(method, path, answer):
         assert entries == 0 or path.startswith(AUDITED_REFUSAL_PATHS) or path.endswith(PARTIAL_SUCCESS_SUFFIXES)
     elif method in READ_METHODS:
         assert entries == bool(others)
-    elif dialect(path) or others:
+    elif find_dialect(path) or others:
         assert entries == 1

@@ -35,7 +35,7 @@ def hypervisor(tmp_path_factory):
         f"{' '.join(private_daemon.list_missing())} Install {' '.join(private_daemon.PACKAGES)}."
     )
     directory = tmp_path_factory.mktemp("hypervisor")
-    local_hypervisor = LocalHypervisor(private_daemon.connection_uri(directory), directory, claim_network())
+    local_hypervisor = LocalHypervisor(private_daemon.make_connection_uri(directory), directory, claim_network())
     local_hypervisor.start()
     yield local_hypervisor
     private_daemon.stop(directory)

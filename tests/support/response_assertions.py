@@ -9,7 +9,7 @@ from functools import cache
 from flask.testing import FlaskClient
 
 from api.docs import openapi_document
-from api.errors import dialect
+from api.errors import find_dialect
 from tests.support import audit_assertions
 
 ALIAS_ENDPOINT = re.compile(r"_\d+$")
@@ -41,7 +41,7 @@ class CheckingClient(FlaskClient):
 
 def check_response(method, path, answer):
     check_common_headers(answer)
-    surface = dialect(path)
+    surface = find_dialect(path)
     if surface:
         check_api_response(answer)
         if method != "HEAD" and answer.status_code != 304 and "Content-Encoding" not in answer.headers:

@@ -27,7 +27,7 @@ def run_hypervisors(directory, count=2):
             else:
                 with contextlib.closing(private_daemon.launch_daemon(place)) as connection:
                     connection.networkDefineXML(bridge_network_xml(network.bridge)).create()
-        yield [LocalHypervisor(private_daemon.connection_uri(place), place, network) for place in started]
+        yield [LocalHypervisor(private_daemon.make_connection_uri(place), place, network) for place in started]
     finally:
         for place in reversed(started):
             private_daemon.stop(place)

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from panel.auth import permissions_in_use
 from panel.core.db import session
 from panel.models import Member, Role
-from panel.pages.customer.team import ROLE_PRESETS, preset_permissions
+from panel.pages.customer.team import ROLE_PRESETS, get_preset_permissions
 from panel.schemas.team import PERMISSIONS
 from panel.services import settings
 
@@ -29,7 +29,7 @@ def test_invitation_with_preset_creates_role(browser_as, cast):
     ]
     assert post_invitation(browser, "grace@example.com", "preset:Read only").status_code == 303
     role = session.scalar(select(Role).where(Role.account_id == cast.outsider.id))
-    assert (role.name, role.permissions) == ("Read only", preset_permissions("Read only"))
+    assert (role.name, role.permissions) == ("Read only", get_preset_permissions("Read only"))
     assert session.scalar(select(Member.role_id).where(Member.email == "grace@example.com")) == role.id
     assert 'value="preset:Read only"' not in browser.get(f"{TEAM_PATH}/invite").text
 
@@ -49,11 +49,11 @@ def test_unknown_preset_is_refused(browser_as):
 
 
 def test_presets_contain_only_used_member_permissions(rolled_back_app):
-    used = permissions_in_use.used_permissions()
+    used = permissions_in_use.list_used_permissions()
     for name in ROLE_PRESETS:
-        assert set(preset_permissions(name)) <= used, name
-        assert "team.manage" not in preset_permissions(name)
-    assert all(permission.endswith(".view") for permission in preset_permissions("Read only"))
+        assert set(get_preset_permissions(name)) <= used, name
+        assert "team.manage" not in get_preset_permissions(name)
+    assert all(permission.endswith(".view") for permission in get_preset_permissions("Read only"))
 
 
 def test_role_form_offers_only_used_permissions(browser_as):
@@ -62,7 +62,7 @@ def test_role_form_offers_only_used_permissions(browser_as):
     session.commit()
     page = browser_as("owner").get(f"{TEAM_PATH}/roles/new").text
     shown = set(re.findall(r'type="checkbox" name="permissions" value="([^"]+)"', page))
-    assert shown == permissions_in_use.used_permissions()
+    assert shown == permissions_in_use.list_used_permissions()
     assert shown < set(PERMISSIONS)
     assert "Kubernetes" not in page
 

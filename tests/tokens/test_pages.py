@@ -61,7 +61,7 @@ def test_preset_buttons_fill_scopes_and_keep_other_fields(browser_as):
     session.commit()
     browser = browser_as("owner")
     fill = lambda button, **data: browser.post("/api-tokens/new", data={"name": "<ci>", "fill": button, **data})  # noqa: E731
-    scopes = permissions_in_use.used_scopes()
+    scopes = permissions_in_use.list_used_scopes()
     read_scopes = {scope for scope in scopes if scope.endswith(":read")}
     assert find_checked_scopes(fill("preset:read")) == read_scopes
     assert find_checked_scopes(fill("preset:metrics")) == {"metrics:read"} & scopes
@@ -218,7 +218,7 @@ def test_create_form_offers_only_used_scopes(browser_as):
     session.commit()
     page = browser_as("owner").get("/api-tokens/new").text
     shown = set(re.findall(r'name="scopes" value="(\w+:\w+)"', page))
-    assert shown == permissions_in_use.used_scopes()
+    assert shown == permissions_in_use.list_used_scopes()
     assert "kubernetes:read" not in shown
 
 

@@ -119,7 +119,7 @@ class ManualReaper(reaper.Reaper):
 @pytest.fixture
 def manual_reaper(rolled_back_app, monkeypatch):
     monkeypatch.setattr(reaper, "monotonic", lambda: ManualReaper.time)
-    monkeypatch.setattr(reaper, "queue_length", lambda: 0)
+    monkeypatch.setattr(reaper, "get_queue_length", lambda: 0)
     return ManualReaper()
 
 

@@ -22,7 +22,7 @@ from worker.nodes import NodeSpec
 from worker.nodes.base import NodeDriver, Power, Seed
 from worker.nodes.libvirt import private_daemon
 from worker.sync.node_sync import reconcile
-from worker.tasks.machine_spec import build_disk, build_spec, seed_name
+from worker.tasks.machine_spec import build_disk, build_spec, get_seed_name
 
 pytestmark = pytest.mark.usefixtures("long_batch_deadline")
 
@@ -58,7 +58,7 @@ class BatchNode:
 def daemon(tmp_path_factory):
     """A libvirt daemon of this module, because the tests kill it."""
     directory = tmp_path_factory.mktemp("own")
-    hypervisor = Daemon(private_daemon.connection_uri(directory), directory, claim_network())
+    hypervisor = Daemon(private_daemon.make_connection_uri(directory), directory, claim_network())
     hypervisor.start()
     yield hypervisor
     private_daemon.stop(directory)
@@ -94,7 +94,7 @@ def create_instances(batch_node, cast):
         instances = [cast.instance() for _ in range(count)]
         for instance in instances:
             batch_node.node.create_disk(build_disk(instance.disks[0]))
-            batch_node.node.create_seed("default", seed_name(instance), Seed("instance-id: x\n", "#cloud-config\n", ""))
+            batch_node.node.create_seed("default", get_seed_name(instance), Seed("instance-id: x\n", "#cloud-config\n", ""))
             batch_node.node.define(build_spec(instance))
             instance.deployed, instance.power = True, "off"
         session.commit()

@@ -17,8 +17,8 @@ from worker.engine.registry import TASK_TYPES
 from worker.nodes.base import NodeDriver, Power
 from worker.nodes.simulated import SimulatedNode
 from worker.sync import node_sync
-from worker.tasks.machine_spec import seed_name
-from worker.tasks.spec_rescue import is_in_rescue, rescue_disks
+from worker.tasks.machine_spec import get_seed_name
+from worker.tasks.spec_rescue import is_in_rescue, build_rescue_disks
 
 SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE3BPBvLBnIaEWOZcgHQcnIuQGCYaG3NV6ZyZnDGZsW1 ada@laptop"
 READ_ONLY_CALLS = frozenset({"power", "has_image", "ping", "agent_ping"})
@@ -190,9 +190,9 @@ class FaultScenario:
         ]
         assert (instance.power == "on", instance.missing_on_node) == (self.node.power(instance.id) is Power.on, False)
         disk_names = {disk.name for disk in self.node.disks("default") if disk.name.startswith(instance.name)}
-        expected_names = {seed_name(instance)} | {disk.name for disk in instance.disks}
+        expected_names = {get_seed_name(instance)} | {disk.name for disk in instance.disks}
         expected_names |= (
-            {rescue_disk.name for rescue_disk in rescue_disks(instance)} if is_in_rescue(instance) else set()
+            {rescue_disk.name for rescue_disk in build_rescue_disks(instance)} if is_in_rescue(instance) else set()
         )
         expected_names |= {f"{disk.name}.forge" for disk in instance.disks} if forges.is_active(instance) else set()
         assert disk_names <= expected_names

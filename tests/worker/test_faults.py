@@ -28,7 +28,7 @@ FAULT_MESSAGES = {
 def test_failed_deploy_leaves_only_error_message(
     request_deploy, run_tasks, node, cast, names_on_node, manual_reaper, event_kinds, reload_task, reload, step, kind
 ):
-    node.delete_image("default", machine_spec.node_image(cast.image).name)
+    node.delete_image("default", machine_spec.build_node_image(cast.image).name)
     instance, task = request_deploy()
     node.fault(step, kind)
     run_tasks()
@@ -81,7 +81,7 @@ def test_deploy_rollback_removes_disk_created_after_timeout(
     run_tasks()
     assert reload_task(task).status == "failed"
     disk = machine_spec.build_disk(instance.disks[0])
-    node.create_disk(disk, machine_spec.node_image(cast.image))
+    node.create_disk(disk, machine_spec.build_node_image(cast.image))
     manual_reaper.advance(50)
     run_tasks()
     assert names_on_node() == (set(), set())

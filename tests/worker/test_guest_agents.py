@@ -94,10 +94,10 @@ def test_metrics_requests_mark_instance_as_watched_at_intervals(running_instance
         assert marked_ids == [running_instance.id]
     context.current().marked_instances.clear()
     marked_ids.clear()
-    watched_instances.mark(running_instance)
+    watched_instances.mark_watched(running_instance)
     running_instance.power = "off"
     context.current().marked_instances.clear()
-    watched_instances.mark(running_instance)
+    watched_instances.mark_watched(running_instance)
     assert marked_ids == [running_instance.id]
 
 

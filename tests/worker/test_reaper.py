@@ -12,7 +12,7 @@ from panel.services import tasks
 from tests.conftest import queued_calls
 from worker.engine import claiming, reaper, runner
 from worker.engine.reaper import MAX_TASK_ATTEMPTS, TASK_LEASE_SECONDS
-from worker.engine.reaper import queue_length as real_queue_length
+from worker.engine.reaper import get_queue_length as real_queue_length
 
 
 def claim_task(task, worker="lost"):
@@ -128,7 +128,7 @@ def test_lost_notifications_are_repeated(request_deploy, manual_reaper):
 def test_reaper_does_not_notify_during_backlog_or_redis_outage(request_deploy, manual_reaper, monkeypatch):
     request_deploy()
     queued_calls.clear()
-    monkeypatch.setattr(reaper, "queue_length", lambda: reaper.MAX_BACKLOG)
+    monkeypatch.setattr(reaper, "get_queue_length", lambda: reaper.MAX_BACKLOG)
     manual_reaper.advance(20)
     assert queued_calls == []
 
@@ -136,7 +136,7 @@ def test_reaper_does_not_notify_during_backlog_or_redis_outage(request_deploy, m
         raise RedisError("connection refused")
 
     monkeypatch.setattr(jobs, "queue", raise_redis_error)
-    monkeypatch.setattr(reaper, "queue_length", real_queue_length)
+    monkeypatch.setattr(reaper, "get_queue_length", real_queue_length)
     manual_reaper.advance(20)
     assert queued_calls == []
 

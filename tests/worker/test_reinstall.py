@@ -29,7 +29,7 @@ def list_fault_cases(steps):
 
 def list_expected_names(instance):
     """Return the names of the machines and of the files that should be on the node."""
-    return {instance.name}, {instance.disks[0].name, machine_spec.seed_name(instance)}
+    return {instance.name}, {instance.disks[0].name, machine_spec.get_seed_name(instance)}
 
 
 def read_power(node, instance):

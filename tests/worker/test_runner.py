@@ -135,7 +135,7 @@ def test_waiting_task_is_cancelled_on_full_node(cast, request_deploy, run_tasks,
 def test_cancelled_task_stops_at_next_step_and_rolls_back(
     request_deploy, run_tasks, fault_at, names_on_node, reload_task, reload, step, cast, node
 ):
-    node.delete_image("default", machine_spec.node_image(cast.image).name)
+    node.delete_image("default", machine_spec.build_node_image(cast.image).name)
     instance, task = request_deploy()
     with fault_at(step, then=lambda: (tasks.cancel(reload_task(task)), session.commit()), after=True):
         run_tasks()
@@ -148,7 +148,7 @@ def test_cancelled_task_stops_at_next_step_and_rolls_back(
 
 
 def test_image_transfer_is_cancelled_midway(request_deploy, run_tasks, fault_at, reload_task, cast, node):
-    image = machine_spec.node_image(cast.image)
+    image = machine_spec.build_node_image(cast.image)
     node.delete_image("default", image.name)
     _, task = request_deploy()
     with fault_at("put_image", then=lambda: (tasks.cancel(reload_task(task)), session.commit())):
@@ -220,7 +220,7 @@ def test_deploy_of_killed_worker_completes_in_second_attempt(
     step,
     after,
 ):
-    node.delete_image("default", machine_spec.node_image(cast.image).name)
+    node.delete_image("default", machine_spec.build_node_image(cast.image).name)
     instance, task = request_deploy()
     kill_worker_at(task, step, after=after)
     assert reload_task(task).status == "running"
@@ -272,7 +272,7 @@ def test_worker_without_lease_does_not_roll_back(
         manual_reaper.advance(60)
         task_context = runner.TaskContext(claiming.claim(task.id, "the other"), "the other")
         task_context.undo("delete_disk", disk.pool, disk.name)
-        node.create_disk(disk, machine_spec.node_image(cast.image))
+        node.create_disk(disk, machine_spec.build_node_image(cast.image))
         node.fault("define", "refuse", 1)
 
     with fault_at("define", then=lose_lease):
@@ -476,7 +476,7 @@ def test_waiting_shutdown_can_be_cancelled(running_instance, request_action, run
 def test_image_is_copied_to_node_by_one_task_at_a_time(
     request_deploy, run_tasks, cast, node, monkeypatch, fault_at, reload_task
 ):
-    node.delete_image("default", machine_spec.node_image(cast.image).name)
+    node.delete_image("default", machine_spec.build_node_image(cast.image).name)
     (_, first), (_, second) = request_deploy(), request_deploy()
     stages, copies = [], []
 
@@ -498,7 +498,7 @@ def test_image_is_copied_to_node_by_one_task_at_a_time(
 def test_image_is_copied_again_to_reinstalled_node(request_deploy, run_tasks, cast, node, reload):
     request_deploy()
     run_tasks()
-    node.delete_disk("default", machine_spec.node_image(cast.image).name)
+    node.delete_disk("default", machine_spec.build_node_image(cast.image).name)
     instance, _ = request_deploy()
     run_tasks()
     assert reload(instance).state == "running"

@@ -57,12 +57,12 @@ def can_begin(row: Task, others: Collection[Task]) -> bool:
         return False  # a newer worker may know it
     if row.cancel_requested_at and not row.rollback_steps:
         return True
-    if any(other.worker and conflicts(row, other) for other in others):
+    if any(other.worker and has_conflict(row, other) for other in others):
         return False
     return row.lock == "light" or row.hypervisor_id is None or not is_at_capacity(row.hypervisor_id)
 
 
-def conflicts(row: Task, other: Task) -> bool:
+def has_conflict(row: Task, other: Task) -> bool:
     """Return whether `row` has to wait for `other`, which another worker has claimed."""
     is_exclusive = row.lock in EXCLUSIVE_LOCKS or other.lock in EXCLUSIVE_LOCKS or row.lock == other.lock == "storage"
     return is_exclusive or not other.open or other.kind in TASK_TYPES[row.kind].conflicts_with

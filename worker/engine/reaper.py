@@ -42,7 +42,7 @@ class Reaper:
 
     def __call__(self) -> None:
         self.requeue_lost()
-        if queue_length() < MAX_BACKLOG:
+        if get_queue_length() < MAX_BACKLOG:
             self.renotify_stale()
             self.retry_rollbacks()
 
@@ -84,7 +84,7 @@ class Reaper:
             jobs.notify(task_id)
 
 
-def queue_length() -> int:
+def get_queue_length() -> int:
     """Return how many notifications wait in the queue; MAX_BACKLOG when Redis does not answer."""
     try:
         return jobs.queue().count

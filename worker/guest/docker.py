@@ -43,32 +43,32 @@ class AppStatus(NamedTuple):
     sentence: str
 
 
-def no_cancel():
+def ignore_cancel():
     """Do nothing: for work that cannot be cancelled."""
 
 
-def install(node: NodeDriver, machine_id: str, name: str, check: Callable[[], None] = no_cancel) -> None:
+def install(node: NodeDriver, machine_id: str, name: str, check: Callable[[], None] = ignore_cancel) -> None:
     """After success Docker runs in the guest, also after its next start, and Compose is installed. May be repeated.
     `name` is the background job's, and `check` is called while it runs. Raises `Refused` with what to do, and what
     `background_job.run` raises."""
     result = background_job.run(node, machine_id, name, INSTALL_SCRIPT, check=check)
     if result.exit_code:
-        last_line = last_lines(result.output, 1)
+        last_line = join_last_lines(result.output, 1)
         if result.exit_code == REFUSED_EXIT_CODE:
             sentence = last_line.removeprefix("refused: ")
         else:
             sentence = message("Docker was not installed: {output}", output=last_line)
-        raise Refused(sentence, error_detail(machine_id, result))
+        raise Refused(sentence, describe_failure(machine_id, result))
 
 
-def up(
+def deploy_app(
     node: NodeDriver,
     machine_id: str,
     name: str,
     project: str,
     compose: str,
     environment: dict[str, str],
-    check: Callable[[], None] = no_cancel,
+    check: Callable[[], None] = ignore_cancel,
 ) -> None:
     """After success the app of this compose file runs, with its images downloaded. May be repeated, also with another
     file. Raises as `install`; then what Compose has created so far stays for the next attempt."""
@@ -85,14 +85,14 @@ CONTROL_ERRORS = {
 }
 
 
-def control(
+def control_app(
     node: NodeDriver,
     machine_id: str,
     project: str,
     action: str,
     *,
     name: str = "",
-    check: Callable[[], None] = no_cancel,
+    check: Callable[[], None] = ignore_cancel,
 ) -> None:
     """Start, stop or restart (`action`) the app's containers. Raises as `install`."""
     assert action in CONTROL_ERRORS, action
@@ -109,8 +109,8 @@ def control(
     )
 
 
-def remove(
-    node: NodeDriver, machine_id: str, project: str, *, name: str = "", check: Callable[[], None] = no_cancel
+def remove_app(
+    node: NodeDriver, machine_id: str, project: str, *, name: str = "", check: Callable[[], None] = ignore_cancel
 ) -> None:
     """Stop and remove the app's containers and networks, and the panel's files. Its volumes stay, and so do files that
     the customer put beside them. An app that is gone already is no error. Raises as `install`."""
@@ -123,19 +123,19 @@ def run_compose(node, machine_id, name, action, project, arguments, check, envir
     stdin = "".join(f"{line}\n" for line in (action, project, *arguments))
     result = background_job.run(node, machine_id, name, COMPOSE_SCRIPT, stdin, check=check)
     if result.exit_code:
-        output = redact(environment.values(), last_lines(result.output))
+        output = redact(environment.values(), join_last_lines(result.output))
         raise Refused(
             message("{error} {output}", error=error_sentence, output=output) if output else error_sentence,
             f"machine {machine_id}, {project}: {output}",
         )
 
 
-def status(node: NodeDriver, machine_id: str, project: str) -> AppStatus:
-    """Return the app's status. Raises as `statuses`."""
-    return statuses(node, machine_id, [project])[project]
+def get_status(node: NodeDriver, machine_id: str, project: str) -> AppStatus:
+    """Return the app's status. Raises as `get_statuses`."""
+    return get_statuses(node, machine_id, [project])[project]
 
 
-def statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict[str, AppStatus]:
+def get_statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict[str, AppStatus]:
     """Return the status of each app, by one call. Raises `AgentUnavailable` when the guest does not answer, and
     `Refused`."""
     projects = list(projects)
@@ -145,7 +145,8 @@ def statuses(node: NodeDriver, machine_id: str, projects: Iterable[str]) -> dict
     )
     if result.exit_code:
         raise Refused(
-            message("Docker in the instance did not report the state of the apps."), error_detail(machine_id, result)
+            message("Docker in the instance did not report the state of the apps."),
+            describe_failure(machine_id, result),
         )
     now, *output_lines = result.output.splitlines() or [""]
     if output_lines == ["away"]:
@@ -215,14 +216,14 @@ def container_error(container, now):
     return message("The container of {service} is {state}.", service=service, state=state)
 
 
-def logs(node: NodeDriver, machine_id: str, project: str, lines: int = 500) -> str:
+def read_logs(node: NodeDriver, machine_id: str, project: str, lines: int = 500) -> str:
     """Return the newest lines of all the app's containers, at most 256 KiB, oldest first, each with its time and
     service. Raises `AgentUnavailable` when the guest does not answer, `Refused` when Docker does not."""
     assert PROJECT_NAME.fullmatch(project), project
     stdin = f"{project}\n{int(lines)}\n{MAX_LOG_BYTES}\n"
     result = node.agent_run(machine_id, ["sh", "-c", LOGS_SCRIPT], stdin=stdin, deadline=90)
     if result.exit_code:
-        raise Refused(message("Docker in the instance did not return the logs."), error_detail(machine_id, result))
+        raise Refused(message("Docker in the instance did not return the logs."), describe_failure(machine_id, result))
     matches = [LOG_LINE.match(entry) for entry in ANSI_COLOURS.sub("", result.output).splitlines()]
     text = "\n".join(f"{entry['time']} {entry['service']} | {entry['text']}" for entry in matches if entry)
     return text.encode()[-MAX_LOG_BYTES:].decode(errors="ignore")
@@ -250,7 +251,7 @@ def encode(text):
     return base64.b64encode(text.encode()).decode()
 
 
-def last_lines(output, max_lines=3):
+def join_last_lines(output, max_lines=3):
     """Return the last lines that are not empty."""
     lines = [line.strip() for line in ANSI_COLOURS.sub("", output).splitlines() if line.strip()]
     return " ".join(lines[-max_lines:])[-MAX_MESSAGE_LENGTH:]
@@ -264,5 +265,5 @@ def redact(values, text):
     return text
 
 
-def error_detail(machine_id, result):
+def describe_failure(machine_id, result):
     return f"machine {machine_id}, exit code {result.exit_code}: {result.output.strip()[-2000:]}"

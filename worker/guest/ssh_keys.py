@@ -32,15 +32,15 @@ mv "$file.panel" "$file"
 """
 
 
-def put(node: NodeDriver, machine_id: str, public_key: str) -> None:
+def add_key(node: NodeDriver, machine_id: str, public_key: str) -> None:
     """After success the guest's SSH server accepts the key for root, if it accepts keys for root at all. The key is a
     line as in `authorized_keys`; the comment at its end names its owner. Other keys stay. Raises `AgentUnavailable`
     when the guest does not answer, `Refused` when it could not change the file."""
     change_keys(node, machine_id, "put", public_key)
 
 
-def remove(node: NodeDriver, machine_id: str, public_key: str) -> None:
-    """After success that line is not among root's keys; open connections stay. Raises as `put`."""
+def remove_key(node: NodeDriver, machine_id: str, public_key: str) -> None:
+    """After success that line is not among root's keys; open connections stay. Raises as `add_key`."""
     change_keys(node, machine_id, "remove", public_key)
 
 

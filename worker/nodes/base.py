@@ -42,7 +42,7 @@ from typing import Protocol, Self
 GiB = 1024**3
 
 
-def overlay_name(name: str) -> str:
+def make_overlay_name(name: str) -> str:
     """Return the name of the overlay of a disk of that name."""
     return f"{name}.forge"
 
@@ -550,8 +550,8 @@ class NodeDriver(ABC):
     def create_overlays(self, machine_id: str, disks: Iterable[Disk]) -> None:
         """After success the running machine writes to overlays, and these disks no longer change; the guest's file
         systems were frozen at that moment if its agent answers. From then on the machine uses the disks through their
-        overlays (`overlay_name`), also after a new start or definition, until they are merged or dropped. Disks that
-        have an overlay keep it. After failure none was created by this call. Raises `Refused` when the machine is
+        overlays (`make_overlay_name`), also after a new start or definition, until they are merged or dropped. Disks
+        that have an overlay keep it. After failure none was created by this call. Raises `Refused` when the machine is
         off."""
 
     @abstractmethod

@@ -73,7 +73,7 @@ def poll(hypervisor_id: str) -> None:
         or_(DockerEngine.checked_at.is_(None), DockerEngine.checked_at < oldest_allowed),
     )
     due = session.scalars(query.order_by(DockerEngine.checked_at.nulls_first()).limit(MAX_GUESTS_PER_POLL)).all()
-    poll_each(hypervisor_id, due, poll_engine, until)
+    call_each_guest(hypervisor_id, due, poll_engine, until)
     query = select_reachable(hypervisor_id, DockerDeployment.instance_id).join(
         DockerEngine, DockerEngine.instance_id == DockerDeployment.instance_id
     )
@@ -83,10 +83,12 @@ def poll(hypervisor_id: str) -> None:
     )
     oldest = func.min(func.coalesce(DockerDeployment.checked_at, LONG_AGO))
     query = query.group_by(DockerDeployment.instance_id).order_by(oldest).limit(MAX_GUESTS_PER_POLL)
-    poll_each(hypervisor_id, session.scalars(query).all(), poll_apps, until)
+    call_each_guest(hypervisor_id, session.scalars(query).all(), poll_apps, until)
 
 
-def poll_each(hypervisor_id: str, due: Sequence[str], call: Callable[[NodeDriver, str], None], until: float) -> None:
+def call_each_guest(
+    hypervisor_id: str, due: Sequence[str], call: Callable[[NodeDriver, str], None], until: float
+) -> None:
     """Call `call(node, instance_id)` for each guest, until `until`.
 
     The order is random, so that a guest that hangs cannot always delay the same others.
@@ -132,20 +134,20 @@ def poll_apps(node: NodeDriver, instance_id: str) -> None:
     rows = session.scalars(
         query.where(DockerDeployment.status.in_(POLLED_STATUSES)).execution_options(populate_existing=True)
     )
-    previous = {row.id: (row.project_name, state_key(row)) for row in rows}
+    previous = {row.id: (row.project_name, get_state_key(row)) for row in rows}
     session.commit()
     try:
-        statuses = docker.statuses(node, instance_id, [project for project, _ in previous.values()])
+        statuses = docker.get_statuses(node, instance_id, [project for project, _ in previous.values()])
     except Refused as refused:
         statuses = {project: docker.AppStatus("error", message_of(refused)) for project, _ in previous.values()}
     for deployment_id, (project, previous_state) in previous.items():
         row = state_reports.lock_deployment(deployment_id)
-        if row and state_key(row) == previous_state:
+        if row and get_state_key(row) == previous_state:
             state_reports.record_state(row, statuses[project].status, statuses[project].sentence)
     session.commit()
 
 
-def state_key(row: DockerDeployment) -> tuple[str, str | None, datetime | None]:
+def get_state_key(row: DockerDeployment) -> tuple[str, str | None, datetime | None]:
     return row.status, row.task_id, row.checked_at
 
 
@@ -166,7 +168,7 @@ def read_logs(deployment_id: str) -> None:
     session.commit()
     text = problem = None
     try:
-        text = docker.logs(connect_node(hypervisor_id), instance_id, project)
+        text = docker.read_logs(connect_node(hypervisor_id), instance_id, project)
     except NodeError as error:
         log.info("docker_logs_not_read", deployment=deployment_id, detail=error.detail)
         problem = message_of(error)

@@ -227,4 +227,4 @@ def push_keys(work: TaskContext) -> None:
     instance = get_instance(work)
     work.step(message("Installing the keys in the guest"), 30)
     for key in work.task.arguments["ssh_keys"]:
-        ssh_keys.put(work.node, instance.id, key)
+        ssh_keys.add_key(work.node, instance.id, key)

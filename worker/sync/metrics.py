@@ -90,12 +90,12 @@ def compute_usage(
     earlier: MachineStatus, later: MachineStatus, seconds: float, cores: int, ram: int
 ) -> dict[str, float]:
     def counter_rate(name: str) -> float:
-        return counter_delta_or_zero(getattr(earlier, name), getattr(later, name)) / seconds
+        return compute_counter_increase(getattr(earlier, name), getattr(later, name)) / seconds
 
     def traffic_rate(name: str) -> float:
         counts_before, counts = getattr(earlier, name), getattr(later, name)
         return (
-            sum(counter_delta_or_zero(counts_before.get(mac, 0), count) for mac, count in counts.items())
+            sum(compute_counter_increase(counts_before.get(mac, 0), count) for mac, count in counts.items())
             / seconds
             / BYTES_PER_MEGABIT
         )
@@ -113,6 +113,6 @@ def compute_usage(
     }
 
 
-def counter_delta_or_zero(before: float, now: float) -> float:
+def compute_counter_increase(before: float, now: float) -> float:
     """Return the growth of a counter; 0 when it was restarted or was missing before."""
     return now - before if now >= before > 0 else 0

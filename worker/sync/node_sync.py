@@ -116,7 +116,7 @@ def reconcile(hypervisor_id: str) -> None:
         machines.keys() - {instance.id for instance in instances} - find_arriving_machines(hypervisor_id)
     )
     row.unmanaged_machines = [{"id": machine_id, "name": machines[machine_id].name} for machine_id in unmanaged_ids]
-    interfaces = interface_counters(hypervisor_id)
+    interfaces = list_interface_counters(hypervisor_id)
     session.commit()
     reconcile_power(hypervisor_id, instances, machines, asked_at)
     add_traffic(interfaces, machines)
@@ -167,7 +167,7 @@ def reconcile_power(
     changes = {}
     for instance in instances:
         machine = machines.get(instance.id)
-        power = effective_power(instance, machine.power, busy) if machine else None
+        power = get_effective_power(instance, machine.power, busy) if machine else None
         if not instance.migrating and (
             is_power_different(instance, power) or has_pause_changed(instance, machine, busy)
         ):
@@ -200,19 +200,19 @@ def has_pause_changed(instance: Row, machine: MachineStatus | None, busy: Mappin
     return instance.id not in busy and is_paused(machine) != instance.paused
 
 
-def power_state(power: Power) -> str:
+def to_power_state(power: Power) -> str:
     """Return "on" or "off". A paused machine counts as on."""
     return "off" if power is Power.off else "on"
 
 
-def effective_power(instance: Instance | Row, power: Power, busy: Mapping[str, str]) -> str:
+def get_effective_power(instance: Instance | Row, power: Power, busy: Mapping[str, str]) -> str:
     """Return the power state to record for a machine.
 
     Tasks start a machine that is off in paused state to merge its overlays. No guest runs then, so it counts as off.
     """
     if power is Power.paused and instance.power == "off" and instance.id in busy:
         return "off"
-    return power_state(power)
+    return to_power_state(power)
 
 
 def apply_power(instance: Instance, power: str | None, at: datetime, busy: Mapping[str, str]) -> None:
@@ -232,7 +232,7 @@ def find_busy_instances(*conditions: ColumnElement[bool]) -> dict[str, str]:
     return {row.resource_id: row.actor for row in session.execute(query)}
 
 
-def interface_counters(hypervisor_id: str) -> Sequence[Row]:
+def list_interface_counters(hypervisor_id: str) -> Sequence[Row]:
     """Return the interfaces of the node's machines with the traffic counters as last read."""
     columns = (Interface.id, Interface.instance_id, Interface.mac, Interface.counted_received, Interface.counted_sent)
     return session.execute(select(*columns).join(Instance).where(Instance.hypervisor_id == hypervisor_id)).all()
@@ -254,8 +254,8 @@ def add_traffic(interfaces: Iterable[Row], machines: Mapping[str, MachineStatus]
                     "before_sent": interface.counted_sent,
                     "now_received": received,
                     "now_sent": sent,
-                    "more_received": counter_delta(received, interface.counted_received),
-                    "more_sent": counter_delta(sent, interface.counted_sent),
+                    "more_received": compute_counter_delta(received, interface.counted_received),
+                    "more_sent": compute_counter_delta(sent, interface.counted_sent),
                 }
             )
     for batch in iter_batches(changes):
@@ -280,7 +280,7 @@ ADD_TRAFFIC = (
 )
 
 
-def counter_delta(now: int, before: int) -> int:
+def compute_counter_delta(now: int, before: int) -> int:
     """Return the growth of a counter. A counter that decreased was restarted with the machine."""
     return now - before if now >= before else now
 
@@ -297,13 +297,13 @@ def on_power_event(hypervisor_id: str, instance_id: str, power: Power | None) ->
     query = select(Instance.power, Instance.deployed, Instance.missing_on_node)
     conditions = Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id, ~Instance.migrating
     row = session.execute(query.where(*conditions)).first()
-    if row is None or not is_power_different(row, power and power_state(power)):
+    if row is None or not is_power_different(row, power and to_power_state(power)):
         return session.rollback()
     asked_at, busy = clock.now(), find_busy_instances(Task.resource_id == instance_id)
     power = find_power(connect_node(hypervisor_id), instance_id)
     for instance in state_reports.lock_instances(instance_id):
         if instance.hypervisor_id == hypervisor_id and not instance.migrating:
-            apply_power(instance, power and effective_power(instance, power, busy), asked_at, busy)
+            apply_power(instance, power and get_effective_power(instance, power, busy), asked_at, busy)
     session.commit()
 
 

@@ -11,7 +11,7 @@ from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
 from worker.nodes.base import NodeError, Refused
 from worker.sync import node_sync
-from worker.tasks.imports import iter_described
+from worker.tasks.imports import iter_machine_descriptions
 from worker.tasks.instances import get_instance
 from worker.tasks.machine_spec import build_spec
 
@@ -35,10 +35,10 @@ def discover(work):
     missing, machines = [{"id": instance_id, "name": name} for instance_id, name in lost], list(row.unmanaged_machines)
     previous = imports.get_discovered_machines(row)
     work.step(message("Inspecting unmanaged machines"), 50)
-    described = list(iter_described(work.node, machines, previous))
+    described = list(iter_machine_descriptions(work.node, machines, previous))
     row = node_sync.lock_existing_hypervisor(work.task.resource_id)
     for machine in described:
-        machine["obstacles"] = list(imports.blocking_issues(row, machine))
+        machine["obstacles"] = list(imports.list_blocking_issues(row, machine))
     work.task.arguments = {"unknown": described, "missing": missing}
 
 

@@ -99,7 +99,7 @@ def build_ethernet(interface):
     return {
         "match": {"macaddress": interface.mac},
         "addresses": [format_cidr(address) for address in addresses],
-        "routes": list(default_routes(subnets)),
+        "routes": list(build_default_routes(subnets)),
         "nameservers": {"addresses": [server for subnet in subnets for server in subnet.nameservers]},
     }
 
@@ -110,7 +110,7 @@ def format_cidr(address):
     return f"{address.ip}/{address.subnet.network.prefixlen}"
 
 
-def default_routes(subnets):
+def build_default_routes(subnets):
     """Yield one default route for each family, by the first subnet with a gateway.
 
     The gateway of a routed subnet is on-link.

@@ -89,7 +89,7 @@ def prepare_shell(work):
     row.key_put_at = clock.now()  # before it is there, so that it is removed even if this worker is lost
     session.commit()
     try:
-        ssh_keys.put(work.node, instance.id, public_key)
+        ssh_keys.add_key(work.node, instance.id, public_key)
     except (AgentUnavailable, Refused) as error:
         row.error = message_of(error)  # only the guest's errors; that the node did not answer is the task's error
         session.commit()
@@ -106,7 +106,7 @@ def remove_key(session_id):
         return session.rollback()
     try:
         if instance.power == "on":
-            ssh_keys.remove(connect_node(instance.hypervisor_id), instance.id, public_key)
+            ssh_keys.remove_key(connect_node(instance.hypervisor_id), instance.id, public_key)
     except NotOnNode:
         log.info("key_gone_with_machine", instance=instance.id)
     except NodeError as error:
@@ -122,5 +122,5 @@ def sweep_sessions():
     """End sessions whose process was lost, and remove the keys of shells that ended or were never opened."""
     consoles.sweep_lost()
     session.commit()
-    for session_id in consoles.stale_keys():
+    for session_id in consoles.list_stale_keys():
         remove_key(session_id)

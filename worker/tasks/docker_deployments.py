@@ -92,11 +92,11 @@ def deploy(work):
     compose = prepare_compose(work, row.id, environment)
     work.step(message("Fetching the images and starting the containers"), 20)
     with stop_job_on_cancel(work, instance.id):
-        docker.up(work.node, instance.id, work.task.id, row.project_name, compose, environment, work.check)
+        docker.deploy_app(work.node, instance.id, work.task.id, row.project_name, compose, environment, work.check)
     work.step(message("Checking the containers"), 90)
     state = docker.AppStatus("running", "")
     with suppress(AgentUnavailable, Refused):  # they were started: the next poll comes soon
-        state = docker.status(work.node, instance.id, row.project_name)
+        state = docker.get_status(work.node, instance.id, row.project_name)
     instance, row = get_instance_and_deployment(work)
     row.compose = None
     state_reports.record_state(row, state.status, state.sentence)
@@ -140,8 +140,8 @@ def control(work):
     action, project = work.task.arguments["action"], row.project_name
     work.step(CONTROL_STAGES[action].format(app=row.app_name), 20)
     try:
-        docker.control(work.node, instance.id, project, action, name=work.task.id, check=work.check)
-        state = docker.status(work.node, instance.id, project)
+        docker.control_app(work.node, instance.id, project, action, name=work.task.id, check=work.check)
+        state = docker.get_status(work.node, instance.id, project)
     except Refused as refused:
         state_reports.record_state(get_instance_and_deployment(work)[1], "error", message_of(refused))
         session.commit()
@@ -156,7 +156,7 @@ def probe(work):
     if row is None:
         raise NotFound(APP_REMOVED_MESSAGE)
     work.step(message("Checking {app}", app=row.app_name), 20)
-    state = docker.status(work.node, instance.id, row.project_name)
+    state = docker.get_status(work.node, instance.id, row.project_name)
     if row := state_reports.lock_deployment(row.id):
         state_reports.record_state(row, state.status, state.sentence)
 
@@ -165,4 +165,4 @@ def probe(work):
 def remove(work):
     instance = get_instance_outside_rescue(work)
     work.step(message("Removing the containers"), 20)
-    docker.remove(work.node, instance.id, work.task.arguments["project_name"], name=work.task.id, check=work.check)
+    docker.remove_app(work.node, instance.id, work.task.arguments["project_name"], name=work.task.id, check=work.check)

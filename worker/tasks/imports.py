@@ -13,7 +13,7 @@ from worker.sync import node_sync
 from worker.tasks.machine_spec import build_spec
 
 
-def iter_described(node, machines, previous):
+def iter_machine_descriptions(node, machines, previous):
     """Yield a description of each unmanaged machine. Without an answer from its agent, earlier addresses are used."""
     answering = node.ping_agents([item["id"] for item in machines]) if machines else {}
     for machine in machines:
@@ -75,7 +75,7 @@ def import_machine(work):
             message("The machine has another name by now. Look at the hypervisor again."), f"it is {description.name}"
         )
     machine = to_dict(description, {})
-    spec = plan_spec(hypervisor_id, machine, arguments)
+    spec = build_planned_spec(hypervisor_id, machine, arguments)
     work.undo("revert_import", description.id)
     work.step(message("Defining the machine"), 50)
     work.node.import_machine(spec)
@@ -84,10 +84,10 @@ def import_machine(work):
     instance = imports.create_instance(hypervisor_id, machine, arguments)
     row.unmanaged_machines = [unmanaged for unmanaged in row.unmanaged_machines if unmanaged["id"] != description.id]
     state_reports.report_power(instance, "off", at=clock.now(), actor=work.task.actor)
-    imports.on_imported(instance, actor=work.task.actor)
+    imports.complete_import(instance, actor=work.task.actor)
 
 
-def plan_spec(hypervisor_id, machine, arguments):
+def build_planned_spec(hypervisor_id, machine, arguments):
     """Return the definition that the rows will describe. The rows are rolled back."""
     with session.begin_nested() as trial:
         definition = build_spec(imports.create_instance(hypervisor_id, machine, arguments))

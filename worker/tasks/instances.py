@@ -17,8 +17,8 @@ from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.nodes import base
 from worker.nodes.base import NodeError, NotOnNode, Power, Refused
 from worker.tasks import cloud_init, firewall, user_scripts
-from worker.tasks.machine_spec import base_spec, build_disk, build_spec, node_image, seed_name
-from worker.tasks.spec_rescue import disable_rescue, rescue_disk_names
+from worker.tasks.machine_spec import build_base_spec, build_disk, build_node_image, build_spec, get_seed_name
+from worker.tasks.spec_rescue import disable_rescue, list_rescue_disk_names
 
 SHUTDOWN_TIMEOUT_SECONDS = 120
 """Seconds that a guest may take to turn itself off."""
@@ -42,12 +42,12 @@ def deploy(work):
 
     work.step(message("Creating the disk"), 50)
     work.undo("delete_disk", disk.pool, disk.name)
-    work.node.create_disk(disk, node_image(image))
+    work.node.create_disk(disk, build_node_image(image))
 
     work.step(message("Writing the first-boot configuration"), 70)
     seed = cloud_init.build_seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
-    work.undo("delete_disk", disk.pool, seed_name(instance))
-    medium = work.node.create_seed(disk.pool, seed_name(instance), seed)
+    work.undo("delete_disk", disk.pool, get_seed_name(instance))
+    medium = work.node.create_seed(disk.pool, get_seed_name(instance), seed)
 
     work.step(message("Defining the machine"), 80)
     work.undo("delete", instance.id)
@@ -69,7 +69,7 @@ def get_image(work):
 
 def ensure_image(work, image, storage):
     """Copy the image to the storage unless it is there. Tasks that need the same copy wait for it."""
-    image_args = storage.name, node_image(image)
+    image_args = storage.name, build_node_image(image)
     if not work.node.has_image(*image_args):
         work.step_exclusive(message("Copying the image {image:.100}", image=image.label), 10)
         work.node.put_image(*image_args, work.report_progress)
@@ -128,13 +128,13 @@ SUSPENSION_TASKS = ("instance_suspend", "instance_unsuspend")
 def start_batch(works, until):
     """Start the instances that need nothing but their own rows, and return their task contexts."""
     begin_read_only()
-    simple = instances.simple_instances([work.task.resource_id for work in works])
+    simple = instances.get_simple_instances([work.task.resource_id for work in works])
     asked_at = {}
     with suppress(NodeError):
         for work in works:
             instance = simple.get(work.task.resource_id)
             if instance and not instance.paused and time.monotonic() < until:
-                work.node.define(base_spec(instance, firewall.build_nics_with(None, instance)))
+                work.node.define(build_base_spec(instance, firewall.build_nics_with(None, instance)))
                 called_at = clock.now()
                 work.node.start(instance.id)
                 asked_at[work] = called_at
@@ -307,11 +307,11 @@ def destroy(work):
     if instance is None:
         return
     disks = [(disk.storage.name, disk.name) for disk in instance.disks]
-    overlays = [(pool, base.overlay_name(name)) for pool, name in disks] if instance.forges else []
+    overlays = [(pool, base.make_overlay_name(name)) for pool, name in disks] if instance.forges else []
     work.step(message("Removing the machine"), 20)
     work.node.delete(instance.id)
     work.step(message("Removing its disks"), 60)
-    for pool, name in (*overlays, *disks, (disks[0][0], seed_name(instance)), *rescue_disk_names(instance)):
+    for pool, name in (*overlays, *disks, (disks[0][0], get_seed_name(instance)), *list_rescue_disk_names(instance)):
         with suppress(NotOnNode):  # the node may have been reinstalled and not even have the pool
             work.node.delete_disk(pool, name)
     work.step(message("Releasing its addresses"), 90)

@@ -7,19 +7,21 @@ from panel.services.instances import topology
 from worker.nodes import base
 from worker.nodes.base import GiB, Machine
 from worker.tasks import firewall
-from worker.tasks.spec_media import with_media
+from worker.tasks.spec_media import add_media
 from worker.tasks.spec_rescue import with_rescue_disk
 
 
 def build_spec(instance, medium=None):
     """Return the machine spec of the instance with rules, media and, in rescue, the rescue disk."""
-    return with_rescue_disk(instance, with_media(instance, base_spec(instance, firewall.build_nics(instance), medium)))
+    return with_rescue_disk(
+        instance, add_media(instance, build_base_spec(instance, firewall.build_nics(instance), medium))
+    )
 
 
-def base_spec(instance, nics, medium=None):
+def build_base_spec(instance, nics, medium=None):
     first_disk = instance.disks[0]
     if is_panel_built(instance):
-        medium = medium or base.Disk(first_disk.storage.name, seed_name(instance), 0)
+        medium = medium or base.Disk(first_disk.storage.name, get_seed_name(instance), 0)
     return Machine(
         id=instance.id,
         name=instance.name,
@@ -55,23 +57,23 @@ def is_panel_built(instance):
     return instance.disks[0].name.startswith(f"{instance.name}-0")
 
 
-def seed_name(instance):
+def get_seed_name(instance):
     """Return the name of the instance's seed.
 
     For an imported disk it is not derived from the disk's name, so that no foreign file is deleted with it.
     """
-    return seed_name_for(instance.disks[0].name if is_panel_built(instance) else f"{instance.name}-0.qcow2")
+    return make_seed_name(instance.disks[0].name if is_panel_built(instance) else f"{instance.name}-0.qcow2")
 
 
-def seed_name_for(disk):
+def make_seed_name(disk):
     """Return the seed's name for a first disk: `h1-seed.iso` for `h1-0.qcow2`, `h1-seed-a.iso` for `h1-0-a.qcow2`."""
     return f"{disk.removesuffix('.qcow2').replace('-0', '-seed', 1)}.iso"
 
 
-def node_image(image):
+def build_node_image(image):
     """Return the image under its name on nodes, which contains the checksum."""
-    return base.Image(f"{image.sha256[:32]}.{image.format}", image_path(image), image.size)
+    return base.Image(f"{image.sha256[:32]}.{image.format}", get_image_path(image), image.size)
 
 
-def image_path(image) -> Path:
+def get_image_path(image) -> Path:
     return context.current().config.data_dir / "images" / image.filename

@@ -61,7 +61,7 @@ def fetch(work, row):
 def store_on_node(work, row):
     """Stream the bytes into the node's storage. If the checksum is wrong, nothing stays."""
     volume, pool, file = f"iso-{work.task.id}.iso", row.storage.name, row.iso
-    node, report = work.node, progress_reporter(work, row.id)
+    node, report = work.node, make_progress_reporter(work, row.id)
     session.commit()
     with RemoteFile(file.url, file.sha256) as source:
         work.undo("delete_disk", pool, volume)
@@ -73,7 +73,7 @@ def store_in_folder(work, row):
     """Write the file under a temporary name and move it to its place when it is complete."""
     folder = context.current().config.data_dir / "images"
     folder.mkdir(parents=True, exist_ok=True)
-    image, report = row.image, progress_reporter(work, row.id)
+    image, report = row.image, make_progress_reporter(work, row.id)
     session.commit()
     with RemoteFile(image.url, image.expected_sha256) as source, temporary_file(folder) as (path, file):
         digest, done = hashlib.sha256(), 0
@@ -99,7 +99,7 @@ def temporary_file(folder):
         path.unlink(missing_ok=True)
 
 
-def progress_reporter(work, download_id):
+def make_progress_reporter(work, download_id):
     """Return a callback that records progress, and raises Superseded when another attempt replaces this one."""
     next_write_at = 0.0
 

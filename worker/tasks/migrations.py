@@ -19,7 +19,7 @@ from worker.nodes import base
 from worker.nodes.base import NodeError, NotOnNode, Power, Refused, Unreachable
 from worker.sync import node_sync
 from worker.tasks.instances import ensure_image, get_instance
-from worker.tasks.machine_spec import build_spec, node_image, seed_name
+from worker.tasks.machine_spec import build_node_image, build_spec, get_seed_name
 
 MIGRATION_RETRY_INTERVAL_SECONDS = 5.0
 """Seconds between two calls to a node that does not answer."""
@@ -49,7 +49,7 @@ def migrate(work):
         raise NotFound(message("The target was deleted in the meantime."))
     source = node_sync.connect_node(migration.source_id)
     source_disks = [[disk.storage.name, disk.name] for disk in instance.disks]
-    source_disks.append([instance.disks[0].storage.name, seed_name(instance)])
+    source_disks.append([instance.disks[0].storage.name, get_seed_name(instance)])
     target_spec = build_target_spec(instance, migration.target, storage.name)
     if not (work.task.attempt > 1 and has_arrived(work, source, instance.id, migration.kind)):
         prepare_target(work, source, instance, storage, target_spec)
@@ -102,7 +102,7 @@ def prepare_target(work, source, instance, storage, target_spec):
     for number, disk in enumerate(target_spec.disks):
         image = instance.image if number == 0 else None
         target_disk = base.Disk(disk.pool, disk.name, sizes[disk.name])
-        work.node.create_disk(target_disk, image and node_image(image))
+        work.node.create_disk(target_disk, image and build_node_image(image))
     for slot, medium in spec.media.items():
         if medium.name in sizes:
             source.copy_media(medium, work.node.node, target_spec.media[slot])
@@ -129,14 +129,14 @@ def has_arrived(work, source, machine_id, kind):
     """
     while True:
         try:
-            return settle_location(work.node, source, machine_id, kind)
+            return resolve_machine_location(work.node, source, machine_id, kind)
         except Unreachable:
             work.update(stage=message("Waiting for an answer of both hypervisors"))
             session.commit()
             time.sleep(MIGRATION_RETRY_INTERVAL_SECONDS)
 
 
-def settle_location(target, source, machine_id, kind):
+def resolve_machine_location(target, source, machine_id, kind):
     source_power, target_power = find_power(source, machine_id), find_power(target, machine_id)
     if target_power is None:
         if source_power is None:

@@ -27,8 +27,10 @@ def mount(work):
     iso = session.get(Iso, work.task.arguments["iso_id"])
     if iso is None:
         raise NotFound(message("The ISO was deleted in the meantime."))
-    download = ensure_iso_on_node(work, iso, storage_for(instance), is_needed=lambda: wanted_iso_id(work) == iso.id)
-    if download and wanted_iso_id(work) == iso.id and instance.deployed:
+    download = ensure_iso_on_node(
+        work, iso, choose_iso_storage(instance), is_needed=lambda: get_current_iso_id(work) == iso.id
+    )
+    if download and get_current_iso_id(work) == iso.id and instance.deployed:
         work.step(message("Inserting the medium"), 90)
         work.node.set_media(instance.id, slot, build_media_disk(download))
         drives.record_success(work.task)
@@ -37,18 +39,18 @@ def mount(work):
 @task_handler("iso_unmount", conflicts_with=CONFLICTING_TASKS, on_failure=on_change_failed)
 def unmount(work):
     instance = get_instance(work)
-    if wanted_iso_id(work) is None and instance.deployed:
+    if get_current_iso_id(work) is None and instance.deployed:
         work.step(message("Ejecting the medium"), 30)
         work.node.set_media(instance.id, work.task.arguments["slot"], None)
         drives.record_success(work.task)
 
 
-def wanted_iso_id(work):
+def get_current_iso_id(work):
     """Return the ISO that the row has for the drive now, which may have changed since the request."""
     return getattr(get_instance(work), drives.DRIVE_COLUMNS[work.task.arguments["slot"]])
 
 
-def storage_for(instance):
+def choose_iso_storage(instance):
     return downloads.find_library_storage(instance.hypervisor_id) or instance.disks[0].storage
 
 

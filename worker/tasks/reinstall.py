@@ -21,19 +21,19 @@ from worker.nodes import base
 from worker.nodes.base import GiB, NotOnNode, Power
 from worker.tasks import cloud_init, user_scripts
 from worker.tasks.instances import ensure_image, get_image, get_instance, record_power_after_call
-from worker.tasks.machine_spec import build_disk, build_spec, node_image, seed_name, seed_name_for
+from worker.tasks.machine_spec import build_disk, build_node_image, build_spec, get_seed_name, make_seed_name
 
 REMOVING_OLD_SYSTEM_PROGRESS = 95
 """Progress at which the new system runs and only the old disk is left to delete."""
 
 
-def new_disk_name(instance, row):
+def make_new_disk_name(instance, row):
     """Return the new disk's name, which is the same for each attempt of the task and unique to the task."""
     return f"{instance.name}-0-{row.id[-12:]}.qcow2"
 
 
 def is_switched_over(instance, row):
-    return instance.disks[0].name == new_disk_name(instance, row)
+    return instance.disks[0].name == make_new_disk_name(instance, row)
 
 
 def on_reinstall_failed(row, error):
@@ -68,17 +68,17 @@ def prepare_new_system(work, instance):
     work.step(message("Preparing"), 2)
     image, scripts = get_image(work), user_scripts.get_scripts(work)
     first_disk = instance.disks[0]
-    disk = base.Disk(first_disk.storage.name, new_disk_name(instance, work.task), first_disk.size * GiB)
+    disk = base.Disk(first_disk.storage.name, make_new_disk_name(instance, work.task), first_disk.size * GiB)
     ensure_image(work, image, first_disk.storage)
 
     work.step(message("Creating the new disk"), 50)
     work.undo("delete_disk", disk.pool, disk.name)
-    work.node.create_disk(disk, node_image(image))
+    work.node.create_disk(disk, build_node_image(image))
 
     work.step(message("Writing the first-boot configuration"), 70)
     seed = cloud_init.build_seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
-    work.undo("delete_disk", disk.pool, seed_name_for(disk.name))
-    work.node.create_seed(disk.pool, seed_name_for(disk.name), seed)
+    work.undo("delete_disk", disk.pool, make_seed_name(disk.name))
+    work.node.create_seed(disk.pool, make_seed_name(disk.name), seed)
 
     work.step(message("Stopping the old system"), 80)
     with suppress(NotOnNode):  # a machine that is missing on the node can be reinstalled, too
@@ -94,8 +94,8 @@ def switch_over(work):
     Both in one transaction, so that a lost worker leaves either the old or the new state.
     """
     [instance] = state_reports.lock_instances(work.task.resource_id)
-    old_disk, old_seed, arguments = build_disk(instance.disks[0]), seed_name(instance), work.task.arguments
-    instance.disks[0].name = new_disk_name(instance, work.task)
+    old_disk, old_seed, arguments = build_disk(instance.disks[0]), get_seed_name(instance), work.task.arguments
+    instance.disks[0].name = make_new_disk_name(instance, work.task)
     instance.image_id, instance.hostname, instance.timezone = (
         arguments["image_id"],
         arguments["hostname"],

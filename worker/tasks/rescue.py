@@ -19,8 +19,8 @@ from worker.tasks.instances import (
     record_power_after_call,
     request_shutdown,
 )
-from worker.tasks.machine_spec import build_spec, node_image
-from worker.tasks.spec_rescue import add_rescue_disk, disable_rescue, is_in_rescue, rescue_disks
+from worker.tasks.machine_spec import build_node_image, build_spec
+from worker.tasks.spec_rescue import add_rescue_disk, build_rescue_disks, disable_rescue, is_in_rescue
 
 
 @task_handler("instance_rescue_enable")
@@ -37,7 +37,7 @@ def enable(work):
         raise Conflict(message("The instance was suspended in the meantime."))
     if is_in_rescue(instance):
         return
-    disk, seed = rescue_disks(instance)
+    disk, seed = build_rescue_disks(instance)
     spec = build_spec(instance)
     work.step(message("Preparing the rescue system"), 5)
     ensure_image(work, image, instance.disks[0].storage)
@@ -45,7 +45,7 @@ def enable(work):
         raise Conflict(rescue.NOT_STOPPED_MESSAGE)
     work.step(message("Creating its disk"), 40)
     work.undo("delete_disk", disk.pool, disk.name)
-    work.node.create_disk(replace(disk, size=max(disk.size, image.min_disk * GiB)), node_image(image))
+    work.node.create_disk(replace(disk, size=max(disk.size, image.min_disk * GiB)), build_node_image(image))
     work.undo("delete_disk", seed.pool, seed.name)
     arguments = {"hostname": "rescue", "ssh_keys": [], "timezone": None, "cloudcfg": None}
     work.node.create_seed(

@@ -10,8 +10,8 @@ from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
 from worker.tasks import cloud_init, media_downloads
 from worker.tasks.instances import get_instance, on_deploy_failed, power_off, record_power_after_call
-from worker.tasks.machine_spec import build_disk, build_spec, seed_name
-from worker.tasks.optical_drives import ensure_iso_on_node, storage_for
+from worker.tasks.machine_spec import build_disk, build_spec, get_seed_name
+from worker.tasks.optical_drives import choose_iso_storage, ensure_iso_on_node
 from worker.tasks.spec_rescue import disable_rescue
 
 
@@ -27,7 +27,7 @@ def self_deploy(work):
     iso = session.get(Iso, work.task.arguments["iso_id"])
     if iso is None:
         raise NotFound(message("The ISO was deleted in the meantime. Choose another one."))
-    ensure_iso_on_node(work, iso, storage_for(instance))
+    ensure_iso_on_node(work, iso, choose_iso_storage(instance))
     disk = build_disk(instance.disks[0])
     if instance.deployed:
         power_off(work, message("Powering off"), 40)
@@ -42,9 +42,9 @@ def self_deploy(work):
     work.undo("delete_disk", disk.pool, disk.name)
     work.node.create_disk(disk)
     arguments = {**work.task.arguments, "ssh_keys": [], "timezone": None, "cloudcfg": None}
-    work.undo("delete_disk", disk.pool, seed_name(instance))
+    work.undo("delete_disk", disk.pool, get_seed_name(instance))
     medium = work.node.create_seed(
-        disk.pool, seed_name(instance), cloud_init.build_seed(instance, arguments, None, work.task.id)
+        disk.pool, get_seed_name(instance), cloud_init.build_seed(instance, arguments, None, work.task.id)
     )
 
     work.step(message("Booting the ISO"), 80)

@@ -10,7 +10,7 @@ from panel.services.instances.drives import DRIVE_COLUMNS
 from worker.nodes import base
 
 
-def with_media(instance, machine):
+def add_media(instance, machine):
     """Return the spec with its media. An ISO that is still downloading is inserted when it is complete."""
     media = {}
     for slot, column in DRIVE_COLUMNS.items():

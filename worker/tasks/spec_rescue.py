@@ -31,12 +31,12 @@ def with_rescue_disk(instance, machine):
 
 
 def add_rescue_disk(instance, machine):
-    disk, seed = rescue_disks(instance)
+    disk, seed = build_rescue_disks(instance)
     changes = {"disks": (disk, *machine.disks), "media": {**machine.media, "seed": seed}, "boot": ("disk",)}
     return replace(machine, **changes, secure_boot=False)  # a rescue system need not be signed
 
 
-def rescue_disks(instance):
+def build_rescue_disks(instance):
     """Return the rescue system's disk and its seed."""
     pool = instance.disks[0].storage.name
     return base.Disk(pool, f"{instance.name}-rescue.qcow2", RESCUE_DISK_BYTES), base.Disk(
@@ -44,15 +44,15 @@ def rescue_disks(instance):
     )
 
 
-def rescue_disk_names(instance):
+def list_rescue_disk_names(instance):
     """Return pool and name of the rescue disk and seed, whether or not they exist."""
-    return [(disk.pool, disk.name) for disk in rescue_disks(instance)] if instance.disks else []
+    return [(disk.pool, disk.name) for disk in build_rescue_disks(instance)] if instance.disks else []
 
 
 def disable_rescue(work, instance):
     """End the rescue of a machine that is off: delete disk, seed and password. The next start boots its own system."""
     if is_in_rescue(instance):
-        for pool, name in rescue_disk_names(instance):
+        for pool, name in list_rescue_disk_names(instance):
             with suppress(NotOnNode):
                 work.node.delete_disk(pool, name)
         rescue.record_left(instance)

@@ -106,10 +106,10 @@ def members(account_id):
 def settings(account_id):
     account = get_with_counts(account_id)
     form = Form(AccountSettingsForm, initial=account)
-    return render("admin/accounts/settings.html", account=account, form=form, limits=limit_options())
+    return render("admin/accounts/settings.html", account=account, form=form, limits=list_limit_options())
 
 
-def limit_options():
+def list_limit_options():
     """Return (name, label) of the limits whose resources this panel counts."""
     return [(name, labels.ACCOUNT_LIMITS[name]) for name in account_limits.COUNTED_MODELS]
 
@@ -122,7 +122,7 @@ def change(account_id):
     if form.submit(lambda **data: accounts.update(account, **data)):
         flash_message(_("Customer saved."))
         return redirect_to(url_for(".settings", account_id=account_id))
-    context = {"account": get_with_counts(account_id), "form": form, "limits": limit_options()}
+    context = {"account": get_with_counts(account_id), "form": form, "limits": list_limit_options()}
     return render("admin/accounts/settings.html", "form", status=form.status, **context)
 
 
@@ -170,7 +170,7 @@ def unsuspend(account_id):
 def reset_password(account_id):
     """Show the new password in the response itself, without a redirect, because it is not stored."""
     account, password = get_changeable(account_id), token_urlsafe(15)
-    passwords.change(account, password, login.request_source())
+    passwords.change(account, password, login.get_request_source())
     return render("admin/accounts/password.html", account=account, password=password)
 
 
@@ -178,7 +178,7 @@ def reset_password(account_id):
 @require_page_permission(WRITE)
 def reset_factors(account_id):
     account = get_changeable(account_id)
-    factors.reset(account, login.request_source())
+    factors.reset(account, login.get_request_source())
     return action_done(
         _("All second factors of %(email)s removed.", email=account.email), url_for(".access", account_id=account_id)
     )

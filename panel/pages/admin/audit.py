@@ -38,7 +38,7 @@ def index():
 @require_page_permission(READ)
 def export():
     return csv_export.csv_response(
-        "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.full_rows(audit.listing(**parse_filters())))
+        "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_full_columns(audit.listing(**parse_filters())))
     )
 
 

@@ -36,7 +36,7 @@ def index():
         "admin/billing/index.html",
         "rows",
         month=month,
-        months=month_picker.month_choices(),
+        months=month_picker.list_month_choices(),
         totals=usage.get_totals(month),
         page=Page(usage.select_by_account(month)),
         on=settings.get().billing_enabled,
@@ -72,9 +72,9 @@ def customer_page(account, form, block="rows"):
         form=form,
         kinds=ENTRY_KIND_OPTIONS,
         month=month,
-        months=month_picker.month_choices(account),
+        months=month_picker.list_month_choices(account),
         totals=usage.get_totals(month, account),
-        used=session.scalars(usage.month_rows(month, account).limit(MAX_SHOWN_RESOURCES)).all(),
+        used=session.scalars(usage.select_month_rows(month, account).limit(MAX_SHOWN_RESOURCES)).all(),
         page=Page(credits.listing(account)),
     )
 

@@ -47,7 +47,7 @@ def close(console_id):
 @audit_label("Request console")
 def new_screen(instance_id):
     _session, secret = vnc_console.open_vnc_session(
-        instances.get(instance_id), audit_context.session_owner(), by_operator=True
+        instances.get(instance_id), audit_context.describe_session_owner(), by_operator=True
     )
     return redirect_to(url_for("consoles.screen", secret=secret))
 
@@ -65,7 +65,7 @@ def shell(instance_id):
 @require_page_permission(WRITE)
 @audit_label("Request shell")
 def open_shell(instance_id):
-    return console_views.open_shell(instances.get(instance_id), audit_context.session_owner())
+    return console_views.open_shell(instances.get(instance_id), audit_context.describe_session_owner())
 
 
 @bp.get("/instances/<instance_id>/shell/host-key")

@@ -47,7 +47,7 @@ def switch(group_id, way):
 @require_page_permission(WRITE)
 def grant(group_id):
     group, form = hypervisors.get_group(group_id), Form(GrantForm)
-    if form.submit(lambda owner: group_grants.grant(group, owner_emails.account_by_email(owner), "owner")):
+    if form.submit(lambda owner: group_grants.grant(group, owner_emails.get_account_by_email(owner), "owner")):
         flash_message(_("%(email)s can choose %(name)s.", email=form.value("owner"), name=group.display_name))
         return redirect_to(url_for(".show", group_id=group_id))
     return grants_page(group_id, form, "form")

@@ -119,14 +119,14 @@ def form_page(form, group=None):
         form=form,
         group=group,
         plan_group_options=session.execute(catalog.select_plan_group_names()).all(),
-        switches=available_switches(),
-        families=permissions_in_use.used_families(),
+        switches=list_available_switches(),
+        families=permissions_in_use.list_used_families(),
     )
 
 
-def available_switches():
+def list_available_switches():
     """Return (name, label) of the switches whose family exists in this panel."""
-    families = permissions_in_use.used_families()
+    families = permissions_in_use.list_used_families()
     is_shown = lambda name: FAMILY_OF_SWITCH.get(name) is None or FAMILY_OF_SWITCH[name] in families  # noqa: E731
     return [(name, label) for name, label in SWITCHES.items() if is_shown(name)]
 

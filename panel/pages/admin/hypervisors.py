@@ -70,7 +70,7 @@ def index():
     hypervisors.with_allocation(page.rows)
     context = {
         "condition": hypervisors.get_condition,
-        "groups": group_options(),
+        "groups": list_group_options(),
         "statuses": labels.HYPERVISOR_STATUSES.items(),
     }
     return render("admin/hypervisors/index.html", "rows", page=page, filtered=any(filters.values()), **context)
@@ -80,7 +80,7 @@ def index():
 @require_page_permission(WRITE)
 def new():
     initial = {**HYPERVISOR_DEFAULTS, "hypervisor_group_id": request.args.get("group")}
-    return render("admin/hypervisors/new.html", form=Form(HypervisorIn, initial=initial), groups=group_options())
+    return render("admin/hypervisors/new.html", form=Form(HypervisorIn, initial=initial), groups=list_group_options())
 
 
 @bp.post("/new")
@@ -90,14 +90,14 @@ def create():
     form = Form(HypervisorIn)
     if form.submit(create_in_group):
         return redirect_to(url_for(".show", hypervisor_id=form.result.id))
-    return render("admin/hypervisors/new.html", "form", status=form.status, form=form, groups=group_options())
+    return render("admin/hypervisors/new.html", "form", status=form.status, form=form, groups=list_group_options())
 
 
 def create_in_group(hypervisor_group_id, **values):
     return hypervisors.create(hypervisors.get_group(hypervisor_group_id, "hypervisor_group_id"), **values)
 
 
-def group_options():
+def list_group_options():
     return session.execute(hypervisors.select_group_names()).all()
 
 
@@ -168,9 +168,9 @@ def update(hypervisor_id):
 
 def edit_page(hypervisor, form):
     context = {
-        "groups": group_options(),
+        "groups": list_group_options(),
         "condition": hypervisors.get_condition,
-        "contents": hypervisor_removal.contents(hypervisor),
+        "contents": hypervisor_removal.count_contents(hypervisor),
     }
     return render(
         "admin/hypervisors/edit.html", "form", status=form.status, hypervisor=hypervisor, form=form, **context

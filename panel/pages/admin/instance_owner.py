@@ -19,7 +19,9 @@ bp = Blueprint("admin_instance_owner", __name__, url_prefix="/admin/instances/<i
 @require_page_permission("admin:instances:write")
 def assign(instance_id):
     instance, form = instances.get(instance_id), Form(NewOwnerForm)
-    if form.submit(lambda owner: ownership.assign(instance, owner_emails.account_by_email(owner), error_field="owner")):
+    if form.submit(
+        lambda owner: ownership.assign(instance, owner_emails.get_account_by_email(owner), error_field="owner")
+    ):
         flash_message(_("%(name)s now belongs to %(email)s.", name=instance.display_name, email=instance.account.email))
         return redirect_to(tab_url(instance, "settings"))
     context = build_context(instance_id, "settings", new_owner_form=form)

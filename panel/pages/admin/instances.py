@@ -62,17 +62,17 @@ def index():
     filters["state"] = state if state in INSTANCE_STATES else None
     query, search_error = search_or_empty(**filters)
     page = Page(query)
-    common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
+    common = {"sparks": metrics.get_sparklines(page.rows), "spark": charts.build_sparkline}
     common |= {"search_error": search_error, "actions": OPERATOR_BULK_BUTTONS}
     context = common | {
         "filtered": any(filters.values()),
         "states": labels.INSTANCE_STATES.items(),
-        "nodes": hypervisor_options(),
+        "nodes": list_hypervisor_options(),
     }
     return render("admin/instances/index.html", "rows", page=page, **context)
 
 
-def hypervisor_options():
+def list_hypervisor_options():
     return session.execute(select(Hypervisor.id, Hypervisor.name).order_by(Hypervisor.name)).all()
 
 

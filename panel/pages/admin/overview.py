@@ -63,7 +63,7 @@ CUSTOMER_FAILURE_TITLES = {
 @require_page_permission("admin:system:read")
 def show():
     running = tasks.listing(status="open")
-    lately = overview.select_failed_since(start_of_day())
+    lately = overview.select_failed_since(get_start_of_day())
     failed, failures = count_rows(lately), session.scalars(lately.limit(MAX_NAMED_ITEMS)).all()
     capacities = overview.list_capacities()
     return render(
@@ -83,7 +83,7 @@ def count_rows(query):
     return session.scalar(select(func.count()).select_from(query.order_by(None).subquery()))
 
 
-def start_of_day():
+def get_start_of_day():
     """Return midnight of the operator's time zone, but at least eight hours ago."""
     now = clock.now().astimezone(ZoneInfo(current_account().timezone))
     return min(now.replace(hour=0, minute=0, second=0, microsecond=0), now - timedelta(hours=8))
@@ -116,7 +116,10 @@ def iter_findings(failed, failures):
             reason = _("Redis is not reachable, so tasks start late.")
         address = url_for("admin_tasks.index", status="open")
         yield AttentionItem("danger", "plug-connected-x", _("No worker is running"), reason, address)
-    yield from (silent_node_item(node) for node in session.scalars(hypervisors.with_problems().limit(MAX_NAMED_ITEMS)))
+    yield from (
+        build_silent_node_item(node)
+        for node in session.scalars(hypervisors.select_with_problems().limit(MAX_NAMED_ITEMS))
+    )
     if failed:
         text = _("Last: %(name)s: %(error)s", name=failures[0].resource_name, error=failures[0].error)
         title = ngettext("%(num)s task failed today", "%(num)s tasks failed today", failed)
@@ -148,7 +151,7 @@ def iter_findings(failed, failures):
     for model, title, text, endpoint in SETUP_STEPS:
         if session.scalar(select(model.id).limit(1)) is None:
             yield AttentionItem("info", "plus", title, text, url_for(endpoint))
-    for node in session.scalars(hypervisors.with_unmanaged_machines().limit(MAX_NAMED_ITEMS)):
+    for node in session.scalars(hypervisors.select_with_unmanaged_machines().limit(MAX_NAMED_ITEMS)):
         title = ngettext(
             "%(num)s unmanaged VM on %(hypervisor)s",
             "%(num)s unmanaged VMs on %(hypervisor)s",
@@ -162,7 +165,7 @@ def iter_findings(failed, failures):
 
 def iter_customer_failures():
     """Yield one item for each kind in CUSTOMER_FAILURE_TITLES: failures in guests or because of customers' input."""
-    failures = overview.list_customer_failures(start_of_day())
+    failures = overview.list_customer_failures(get_start_of_day())
     for kind, format_title in CUSTOMER_FAILURE_TITLES.items():
         if groups := failures.get(kind):
             title = format_title(sum(count for _error, count in groups))
@@ -203,7 +206,7 @@ def location_url(room):
     return url_for("admin_hypervisors.index", group=room.group.id)
 
 
-def silent_node_item(node):
+def build_silent_node_item(node):
     condition = hypervisors.get_condition(node)
     if condition == "down":
         title = _("%(name)s is down", name=node.name)

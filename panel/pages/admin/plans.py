@@ -40,7 +40,7 @@ def index():
     filters = {"search": request.args.get("search", "")[:255], "plan_group_id": request.args.get("group")}
     page = Page(catalog.list_all_plans(**filters))
     in_use = catalog.count_plan_users(page.rows)
-    context = {"filtered": any(filters.values()), "groups": group_options(), "in_use": in_use}
+    context = {"filtered": any(filters.values()), "groups": list_group_options(), "in_use": in_use}
     return render("admin/plans/index.html", "rows", page=page, **context)
 
 
@@ -83,12 +83,14 @@ def update(plan_id):
     return form_page(form, plan)
 
 
-def group_options():
+def list_group_options():
     return session.execute(catalog.select_plan_group_names()).all()
 
 
 def form_page(form, plan=None):
-    return render("admin/plans/form.html", "form", status=form.status, form=form, plan=plan, groups=group_options())
+    return render(
+        "admin/plans/form.html", "form", status=form.status, form=form, plan=plan, groups=list_group_options()
+    )
 
 
 @bp.post("/<plan_id>/on")

@@ -6,7 +6,7 @@ from panel.auth import permissions
 from panel.auth.browser_session import has_permission, require_page_permission
 from panel.services import platform_search
 from panel.web.htmx import render
-from panel.web.page_registry import operator_pages
+from panel.web.page_registry import get_operator_pages
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
 
@@ -23,13 +23,13 @@ SEARCH_HINT = lazy_gettext(
 def show():
     query = request.args.get("q", "").strip()[:255]
     return render(
-        "customer/search/show.html", "found", query=query, groups=list(search_groups(query)), searched=SEARCH_HINT
+        "customer/search/show.html", "found", query=query, groups=list(build_search_groups(query)), searched=SEARCH_HINT
     )
 
 
-def search_groups(query):
+def build_search_groups(query):
     for kind, rows in platform_search.search(query, MAX_RESULTS_PER_KIND, has_permission) if query else ():
-        result_type = operator_pages().search_results[kind]
+        result_type = get_operator_pages().search_results[kind]
         yield (
             _(result_type.label),
             [

@@ -49,6 +49,6 @@ def update():
 def settings_page(form):
     context = {
         "factors": SECOND_FACTOR_OPTIONS,
-        "budgets": {name: BUDGET_LABELS[name] for name in api_budget.budgets_in_use()},
+        "budgets": {name: BUDGET_LABELS[name] for name in api_budget.list_budgets_in_use()},
     }
     return render("admin/settings/show.html", "form", status=form.status, form=form, **context)

@@ -51,7 +51,7 @@ def index():
 @require_page_permission(WRITE)
 def new():
     form = Form(SubnetIn, initial={"enabled": True, "hypervisor_group_id": request.args.get("group")})
-    return render("admin/subnets/new.html", form=form, groups=group_options(), kinds=SUBNET_KIND_OPTIONS)
+    return render("admin/subnets/new.html", form=form, groups=list_group_options(), kinds=SUBNET_KIND_OPTIONS)
 
 
 @bp.post("/new")
@@ -66,7 +66,7 @@ def create():
         "form",
         status=form.status,
         form=form,
-        groups=group_options(),
+        groups=list_group_options(),
         kinds=SUBNET_KIND_OPTIONS,
     )
 
@@ -75,7 +75,7 @@ def create_in_group(hypervisor_group_id, **values):
     return subnets.create(hypervisors.get_group(hypervisor_group_id, "hypervisor_group_id"), **values)
 
 
-def group_options():
+def list_group_options():
     return session.execute(hypervisors.select_group_names()).all()
 
 

@@ -57,10 +57,10 @@ def index():
     page = Page(tasks.listing(**filters))
     context = {"chosen_status": filters["status"], "filtered": any(filters.values()), "filters": STATUS_FILTERS.items()}
     context |= {"kinds": tasks.list_kinds, "hosts": lambda: session.execute(hypervisors.select_names()).all()}
-    return render("admin/tasks/index.html", "rows", page=page, nodes=hypervisor_names(page.rows), **context)
+    return render("admin/tasks/index.html", "rows", page=page, nodes=map_hypervisor_names(page.rows), **context)
 
 
-def hypervisor_names(rows):
+def map_hypervisor_names(rows):
     """Return {hypervisor id: name} of these tasks."""
     ids = {task.hypervisor_id for task in rows}
     return dict(session.execute(select(Hypervisor.id, Hypervisor.name).where(Hypervisor.id.in_(ids))).all())

@@ -6,7 +6,7 @@ from panel.auth import permissions
 from panel.auth.browser_session import current_access, current_account, has_permission, require_page_permission
 from panel.services import audit, events
 from panel.web import audit_view, csv_export
-from panel.web.activity_view import with_labels
+from panel.web.activity_view import label_events
 from panel.web.htmx import redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
@@ -23,7 +23,7 @@ def index():
     if not has_permission("instances.view"):  # events are about instances
         return redirect_to(url_for(".log"))
     page = Page(events.listing(current_access()))
-    return render("customer/activity/index.html", "rows", page=page, events_shown=with_labels(page.rows))
+    return render("customer/activity/index.html", "rows", page=page, events_shown=label_events(page.rows))
 
 
 @bp.get("/activity/log")
@@ -43,4 +43,6 @@ def log():
 @require_page_permission(permissions.ANY_USER)
 def export():
     entries = audit.listing(current_access(), **audit_view.parse_filters(current_account().timezone, "object_id"))
-    return csv_export.csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(audit.redacted_rows(entries)))
+    return csv_export.csv_response(
+        "activity", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_redacted_columns(entries))
+    )

@@ -24,10 +24,10 @@ def show():
         "customer/billing/show.html",
         "rows",
         month=month,
-        months=month_picker.month_choices(current_access()),
+        months=month_picker.list_month_choices(current_access()),
         totals=usage.get_totals(month, current_access()),
-        page=Page(usage.month_rows(month, current_access())),
-        **balance_context(),
+        page=Page(usage.select_month_rows(month, current_access())),
+        **build_balance_context(),
     )
 
 
@@ -35,11 +35,11 @@ def show():
 @require_page_permission("billing.view")
 def entries():
     return render(
-        "customer/billing/entries.html", "rows", page=Page(credits.listing(current_access())), **balance_context()
+        "customer/billing/entries.html", "rows", page=Page(credits.listing(current_access())), **build_balance_context()
     )
 
 
-def balance_context():
+def build_balance_context():
     """Return the context that all billing pages share."""
     now = usage.get_totals(usage.make_month_key(clock.now()), current_access())
     mode = "unbilled" if current_access().unbilled else None if settings.get().billing_enabled else "off"

@@ -30,7 +30,7 @@ OPERATOR_CONSOLE_PERMISSION = "admin:instances:write"
 @require_page_permission(CONSOLE_PERMISSION)
 @audit_label("Request console")
 def new_screen(instance_id):
-    secret = vnc_console.open_vnc_session(get_instance(instance_id), audit_context.session_owner())[1]
+    secret = vnc_console.open_vnc_session(get_instance(instance_id), audit_context.describe_session_owner())[1]
     return redirect_to(url_for(".screen", secret=secret))
 
 
@@ -39,8 +39,8 @@ def new_screen(instance_id):
 def screen(secret):
     """Show the screen. The secret in the URL is the only authorisation and works once (specification 4.13)."""
     row = consoles.find("screen", secret)
-    if row is None or row.state != "fresh" or consoles.sessions_to_close([row.id], permissions.may_open_consoles):
-        return render("console/closed.html", status=404, new_session_url=row and new_session_url(row))
+    if row is None or row.state != "fresh" or consoles.find_sessions_to_close([row.id], permissions.may_open_consoles):
+        return render("console/closed.html", status=404, new_session_url=row and get_new_session_url(row))
     return screen_page(row, secret)
 
 
@@ -50,16 +50,16 @@ def screen_page(row, secret):
         "console/vnc.html",
         name=instance.display_name,
         password=row.password,
-        socket=socket_url(secret),
+        socket=build_socket_url(secret),
         keymap=instance.vnc_keymap,
         new_session_url=url_for(".reopen", secret=secret),
         state=url_for(".state", secret=secret),
-        back=back_url(instance, console_role),
-        power=list(power_buttons(instance)) if console_role == "mine" else [],
+        back=get_back_url(instance, console_role),
+        power=list(list_power_buttons(instance)) if console_role == "mine" else [],
     )
 
 
-def socket_url(secret):
+def build_socket_url(secret):
     return f"/vnc/?session={secret}"
 
 
@@ -76,19 +76,19 @@ def find_console_role(instance):
     return "operator" if current_account().is_admin and has_permission(OPERATOR_CONSOLE_PERMISSION) else None
 
 
-def back_url(instance, role):
+def get_back_url(instance, role):
     ends = {"mine": "instances.show", "operator": "admin_instances.show"}
     return url_for(ends[role], instance_id=instance.id) if role else None
 
 
-def new_session_url(row):
+def get_new_session_url(row):
     """Return the URL that creates a new session of the same screen, or None without permission."""
     ends = {"mine": "consoles.new_screen", "operator": "admin_consoles.new_screen"}
     console_role = find_console_role(row.instance)
     return url_for(ends[console_role], instance_id=row.instance_id) if console_role else None
 
 
-def power_buttons(instance):
+def list_power_buttons(instance):
     """Yield the power buttons as dicts, if the viewer has the permission."""
     if not has_permission("instances.power"):
         return
@@ -115,9 +115,11 @@ def reopen(secret):
     ensure_permission(CONSOLE_PERMISSION if console_role == "mine" else OPERATOR_CONSOLE_PERMISSION)
     operator = console_role == "operator"
     new_row, new_secret = vnc_console.open_vnc_session(
-        row.instance, audit_context.session_owner(operator), by_operator=operator
+        row.instance, audit_context.describe_session_owner(operator), by_operator=operator
     )
-    return jsonify(page=url_for(".screen", secret=new_secret), socket=socket_url(new_secret), password=new_row.password)
+    return jsonify(
+        page=url_for(".screen", secret=new_secret), socket=build_socket_url(new_secret), password=new_row.password
+    )
 
 
 @bp.get("/console/<secret>/state")
@@ -131,7 +133,7 @@ def state(secret):
     if row is None:
         raise NotFound(_("No such console."))
     message = row.ended_message or row.error
-    close_reason = consoles.sessions_to_close([row.id], permissions.may_open_consoles).get(row.id)
+    close_reason = consoles.find_sessions_to_close([row.id], permissions.may_open_consoles).get(row.id)
     if close_reason:
         message = row.ended_message or close_reason
     elif row.state == "fresh" and (refused := consoles.redeem_error(row, source_address())):
@@ -154,7 +156,7 @@ def shell(instance_id):
 @require_page_permission(CONSOLE_PERMISSION)
 @audit_label("Request shell")
 def open_shell(instance_id):
-    return console_views.open_shell(get_instance(instance_id), audit_context.session_owner())
+    return console_views.open_shell(get_instance(instance_id), audit_context.describe_session_owner())
 
 
 @bp.get("/instances/<instance_id>/shell/host-key")

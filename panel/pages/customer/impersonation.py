@@ -4,7 +4,7 @@ from flask import Blueprint, url_for
 from flask_login import current_user
 
 from panel.auth import impersonation, permissions
-from panel.auth.browser_session import find_impersonator, home_url, require_page_permission
+from panel.auth.browser_session import find_impersonator, get_home_url, require_page_permission
 from panel.web.audit_view import audit_label
 from panel.web.htmx import flash_message, redirect_to
 from panel.web.translation import gettext as _
@@ -18,7 +18,7 @@ bp = Blueprint("impersonation", __name__, url_prefix="/impersonation")
 def stop():
     if find_impersonator() is None:
         flash_message(_("You are not acting as a customer."), "info")
-        return redirect_to(home_url())
+        return redirect_to(get_home_url())
     customer = current_user.account
     if not impersonation.end():
         return redirect_to(url_for("sign_in.show"))

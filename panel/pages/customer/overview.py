@@ -6,9 +6,9 @@ from panel.auth import permissions
 from panel.auth.browser_session import current_access, has_permission, require_page_permission
 from panel.core.db import session
 from panel.models import Account, Member
-from panel.pages.customer.activity import with_labels
 from panel.pages.customer.tasks import recent_tasks
 from panel.services import dashboard, events, instances
+from panel.web.activity_view import label_events
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
 from panel.web.translation import lazy_gettext
@@ -24,7 +24,9 @@ MAX_RECENT = 6
 @require_page_permission(permissions.ANY_USER)
 def show():
     context = (
-        instances_context() if has_permission("instances.view") else {"instance_summary": None, "recent_tasks": None}
+        build_instances_context()
+        if has_permission("instances.view")
+        else {"instance_summary": None, "recent_tasks": None}
     )
     return render(
         "customer/overview/show.html",
@@ -35,14 +37,16 @@ def show():
     )
 
 
-def instances_context():
+def build_instances_context():
     access = current_access()
     return {
         "instance_summary": dashboard.summarize_instances(access),
         "recent": session.scalars(instances.listing(access).limit(MAX_RECENT)).unique().all(),
-        "instances_with_problems": session.scalars(instances.with_problems(access).limit(MAX_RECENT)).unique().all(),
+        "instances_with_problems": session.scalars(instances.select_with_problems(access).limit(MAX_RECENT))
+        .unique()
+        .all(),
         "recent_tasks": recent_tasks(access),
-        "events_shown": with_labels(session.scalars(events.listing(access).limit(MAX_RECENT)).all()),
+        "events_shown": label_events(session.scalars(events.listing(access).limit(MAX_RECENT)).all()),
     }
 
 

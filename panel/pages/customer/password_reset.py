@@ -51,7 +51,7 @@ def start():
 
 
 def send_reset_mail(email):
-    if sign_in.password_reset_mail(login.request_source(), email):
+    if sign_in.consume_password_reset_mail(login.get_request_source(), email):
         passwords.request_reset(email)
 
 
@@ -82,7 +82,7 @@ def finish(secret):
     except Problem:
         return redirect_to(url_for(".choose", secret=secret))
     form = Form(NewPasswordForm)
-    if form.submit(lambda new, again: passwords.reset(secret, new, login.request_source(), error_field="new")):
+    if form.submit(lambda new, again: passwords.reset(secret, new, login.get_request_source(), error_field="new")):
         login.remember_device(form.result)  # the link came by the person's own mail
         flash_message(_("Password set. Sign in with it."))
         return redirect_to(url_for("sign_in.show"))

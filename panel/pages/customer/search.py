@@ -6,7 +6,7 @@ from panel.auth import permissions
 from panel.auth.browser_session import current_access, has_permission, require_page_permission
 from panel.services import dashboard
 from panel.web.htmx import render
-from panel.web.page_registry import customer_pages
+from panel.web.page_registry import get_customer_pages
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
 
@@ -20,23 +20,23 @@ SEARCH_HINT = lazy_gettext("You can search for names, host names and the start o
 def show():
     query = request.args.get("q", "").strip()[:255]
     return render(
-        "customer/search/show.html", "found", query=query, groups=list(search_groups(query)), searched=SEARCH_HINT
+        "customer/search/show.html", "found", query=query, groups=list(build_search_groups(query)), searched=SEARCH_HINT
     )
 
 
-def search_groups(query):
+def build_search_groups(query):
     """Yield (title, rows) for each kind of result. A row is icon, name, detail, URL. The layout adds matching pages of
     both areas."""
     if query:
         for kind, rows in dashboard.search(current_access(), query, MAX_RESULTS_PER_KIND):
-            result_type = customer_pages().search_results[kind.name]
+            result_type = get_customer_pages().search_results[kind.name]
             yield _(result_type.label), [(result_type.icon, *kind.describe(row), result_type.url(row)) for row in rows]
-    yield _("Actions"), list(permitted_actions(query))
+    yield _("Actions"), list(list_permitted_actions(query))
 
 
-def permitted_actions(query):
+def list_permitted_actions(query):
     """Yield (icon, label, details, URL) of the actions that the person may begin and whose label contains the text."""
-    for action in customer_pages().palette_actions:
+    for action in get_customer_pages().palette_actions:
         label = _(action.label)
         if has_permission(action.permission) and query.lower() in label.lower():
             yield action.icon, label, "", url_for(action.endpoint)

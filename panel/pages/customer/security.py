@@ -100,12 +100,12 @@ def change_password():
 
 def replace_password(current, new, again):
     ensure_password(current, "current")
-    passwords.change(current_account(), new, login.request_source(), keep=current_user.sign_in, error_field="new")
+    passwords.change(current_account(), new, login.get_request_source(), keep=current_user.sign_in, error_field="new")
 
 
 def ensure_password(password, error_field="password"):
     """Raise Invalid unless it is the person's password. Protects against misuse of an unattended browser."""
-    sign_in.reauthentication(current_user.sign_in.id)
+    sign_in.consume_reauthentication(current_user.sign_in.id)
     passwords.ensure_correct(current_account(), password, error_field)
 
 
@@ -142,7 +142,7 @@ def two_factor_page(form):
 @require_page_permission(permissions.PERSONAL)
 def confirm_two_factor():
     form = Form(CodeForm)
-    if form.submit(lambda code: factors.confirm(current_account(), code, login.request_source())):
+    if form.submit(lambda code: factors.confirm(current_account(), code, login.get_request_source())):
         return show_codes(form.result, _("Two-factor authentication is on."))
     return two_factor_page(form) if current_account().totp_secret else redirect_to(url_for(".show"))
 
@@ -151,7 +151,7 @@ def confirm_two_factor():
 @require_page_permission(permissions.PERSONAL)
 def disable_two_factor():
     return confirm_with_password(
-        lambda: factors.disable(current_account(), login.request_source()),
+        lambda: factors.disable(current_account(), login.get_request_source()),
         lambda result: redirect_with_message(_("Two-factor authentication is off.")),
         title=_("Turn off two-factor authentication"),
         text=_("The codes of your authenticator app stop working. You can set it up again at any time."),
@@ -164,7 +164,7 @@ def disable_two_factor():
 @require_page_permission(permissions.PERSONAL)
 def renew_codes():
     return confirm_with_password(
-        lambda: factors.renew_codes(current_account(), login.request_source()),
+        lambda: factors.renew_codes(current_account(), login.get_request_source()),
         show_codes,
         title=_("New recovery codes"),
         text=_("You get ten new codes. Your current codes stop working."),
@@ -203,7 +203,7 @@ def recovery_codes():
 @bp.get("/passkeys/new")
 @require_page_permission(permissions.PERSONAL)
 def new_passkey():
-    return render("customer/security/new_passkey.html", form=Form(PasskeyForm), site=login.passkey_site())
+    return render("customer/security/new_passkey.html", form=Form(PasskeyForm), site=login.get_passkey_site())
 
 
 @bp.post("/passkeys/options")
@@ -213,7 +213,7 @@ def passkey_options():
     form = Form(PasskeyForm)
     if not form.submit(lambda name, password: ensure_password(password)):
         return jsonify({"problem": " ".join(form.errors.values())})
-    options, challenge = passkeys.create_registration(current_account(), login.passkey_site())
+    options, challenge = passkeys.create_registration(current_account(), login.get_passkey_site())
     login.store_challenge("new", challenge)
     return jsonify(options)
 
@@ -230,7 +230,11 @@ def add_passkey():
 
 def register_passkey(name, credential):
     """Store the passkey. The challenge exists only after the password was confirmed."""
-    ceremony = {"challenge": login.pop_challenge("new"), "site": login.passkey_site(), "source": login.request_source()}
+    ceremony = {
+        "challenge": login.pop_challenge("new"),
+        "site": login.get_passkey_site(),
+        "source": login.get_request_source(),
+    }
     return passkeys.register(current_account(), name=name, credential=credential, **ceremony)
 
 
@@ -239,7 +243,7 @@ def register_passkey(name, credential):
 def remove_passkey(passkey_id):
     passkey = passkeys.get(current_account(), passkey_id)
     return confirm_with_password(
-        lambda: passkeys.remove(passkey, login.request_source()),
+        lambda: passkeys.remove(passkey, login.get_request_source()),
         lambda result: redirect_with_message(_("Passkey deleted.")),
         title=_("Delete passkey %(name)s", name=passkey.name),
         text=_("You can no longer sign in with it. Delete it on your device as well."),

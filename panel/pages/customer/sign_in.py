@@ -4,7 +4,7 @@ from flask import Blueprint, jsonify, request, url_for
 from marshmallow import fields, validate
 
 from panel.auth import audit_context, login, permissions
-from panel.auth.browser_session import current_account, home_url, log_out, require_page_permission
+from panel.auth.browser_session import current_account, get_home_url, log_out, require_page_permission
 from panel.core.errors import Invalid, TooMany
 from panel.ratelimit import sign_in
 from panel.schemas.base import In, Text
@@ -35,7 +35,7 @@ class PasskeyForm(In):
 @bp.get("/sign-in")
 @require_page_permission(permissions.PUBLIC)
 def show():
-    return redirect_to(onward_url()) if current_account() else sign_in_page(Form(SignInForm))
+    return redirect_to(get_next_url()) if current_account() else sign_in_page(Form(SignInForm))
 
 
 @bp.post("/sign-in")
@@ -46,7 +46,7 @@ def start():
     form = Form(SignInForm)
     if form.submit(check_credentials):
         return (
-            redirect_to(onward_url())
+            redirect_to(get_next_url())
             if login.start_login(form.result)
             else redirect_to(url_for(".second_step", next=requested_next()))
         )
@@ -54,7 +54,7 @@ def start():
 
 
 def check_credentials(email, password):
-    sign_in.password_attempt(login.request_source(), email, login.find_known_device(email))
+    sign_in.consume_password_attempt(login.get_request_source(), email, login.find_known_device(email))
     account = accounts.authenticate(email, password)
     if account is None:
         audit_context.log_failed_sign_in(email)
@@ -63,7 +63,7 @@ def check_credentials(email, password):
 
 
 def sign_in_page(form):
-    return render_form("customer/sign_in/show.html", form, site=login.passkey_site())
+    return render_form("customer/sign_in/show.html", form, site=login.get_passkey_site())
 
 
 def render_form(template, form, **context):
@@ -73,47 +73,49 @@ def render_form(template, form, **context):
 @bp.get("/sign-in/second-step")
 @require_page_permission(permissions.PUBLIC)
 def second_step():
-    return second_step_page(Form(CodeForm)) if login.pending_second_factor() else restart_sign_in()
+    return second_step_page(Form(CodeForm)) if login.find_pending_second_factor() else restart_sign_in()
 
 
 @bp.post("/sign-in/second-step")
 @require_page_permission(permissions.PUBLIC)
 @audit_label("Sign in, two-factor code")
 def finish():
-    account = login.pending_second_factor()
+    account = login.find_pending_second_factor()
     if account is None:
         return restart_sign_in()
     form = Form(CodeForm)
     if form.submit(lambda code: check_second_factor(account, code)):
         login.complete_login(account)
-        return redirect_to(onward_url())
+        return redirect_to(get_next_url())
     return second_step_page(form)
 
 
 def check_second_factor(account, code):
     usual = factors.is_totp_code(code)
     if usual:
-        sign_in.code_attempt(account, login.find_known_device(account.email))
+        sign_in.consume_code_attempt(account, login.find_known_device(account.email))
     else:
-        sign_in.recovery_code_attempt(login.request_source())
+        sign_in.consume_recovery_code_attempt(login.get_request_source())
     if not factors.verify_code(account, code):
         audit_context.log_failed_sign_in(account.email)
         raise Invalid(_("The code is wrong."), code=factors.WRONG_CODE_MESSAGE)
     if not usual:
         remaining = factors.count_codes(account)
         security_notifications.security_setting_changed(
-            account, _("A recovery code was used, %(remaining)s are left", remaining=remaining), login.request_source()
+            account,
+            _("A recovery code was used, %(remaining)s are left", remaining=remaining),
+            login.get_request_source(),
         )
 
 
 def second_step_page(form):
-    account = login.pending_second_factor()
+    account = login.find_pending_second_factor()
     return render_form(
         "customer/sign_in/second_step.html",
         form,
         account=account,
         with_passkey=factors.has_passkey(account),
-        site=login.passkey_site(),
+        site=login.get_passkey_site(),
     )
 
 
@@ -126,8 +128,8 @@ def restart_sign_in():
 @require_page_permission(permissions.PUBLIC)
 def passkey_options():
     """Return the options for a passkey login as JSON: limited to one account in the second step, else any."""
-    account = login.pending_second_factor() if "second" in request.args else None
-    options, challenge = passkeys.create_authentication(login.passkey_site(), account)
+    account = login.find_pending_second_factor() if "second" in request.args else None
+    options, challenge = passkeys.create_authentication(login.get_passkey_site(), account)
     login.store_challenge("second step" if account else "sign in", challenge)
     return jsonify(options)
 
@@ -137,9 +139,9 @@ def passkey_options():
 @audit_label("Sign in with a passkey")
 def by_passkey():
     form = Form(PasskeyForm)
-    if form.submit(lambda credential: passkey_owner(credential, "sign in")):
+    if form.submit(lambda credential: verify_passkey(credential, "sign in")):
         login.complete_login(form.result)
-        return redirect_to(onward_url())
+        return redirect_to(get_next_url())
     return refuse_passkey(form, ".show")
 
 
@@ -147,19 +149,19 @@ def by_passkey():
 @require_page_permission(permissions.PUBLIC)
 @audit_label("Sign in, passkey as second factor")
 def finish_by_passkey():
-    account = login.pending_second_factor()
+    account = login.find_pending_second_factor()
     if account is None:
         return restart_sign_in()
     form = Form(PasskeyForm)
-    if form.submit(lambda credential: passkey_owner(credential, "second step", account)):
+    if form.submit(lambda credential: verify_passkey(credential, "second step", account)):
         login.complete_login(account)
-        return redirect_to(onward_url())
+        return redirect_to(get_next_url())
     return refuse_passkey(form, ".second_step")
 
 
-def passkey_owner(credential, purpose, account=None):
-    sign_in.passkey_attempt(login.request_source())
-    return passkeys.verify(credential, login.pop_challenge(purpose), login.passkey_site(), account).account
+def verify_passkey(credential, purpose, account=None):
+    sign_in.consume_passkey_attempt(login.get_request_source())
+    return passkeys.verify(credential, login.pop_challenge(purpose), login.get_passkey_site(), account).account
 
 
 def refuse_passkey(form, step):
@@ -185,7 +187,7 @@ def requested_next():
     return request.args.get("next") or None
 
 
-def onward_url():
+def get_next_url():
     """Return the `next` parameter when it is a local URL, else the person's first page."""
     target = request.args.get("next", "")
-    return target if is_local_url(target) else home_url()
+    return target if is_local_url(target) else get_home_url()

@@ -36,7 +36,7 @@ def index():
         page=page,
         chosen_status=status,
         filters=STATUS_FILTERS,
-        instance_names=existing_instance_names(page.rows),
+        instance_names=find_instance_names(page.rows),
     )
 
 
@@ -45,7 +45,11 @@ def index():
 def show(task_id):
     task = tasks.get(task_id, current_access())
     return render(
-        "customer/tasks/show.html", "live", task=task, instance_names=existing_instance_names([task]), **follow_up(task)
+        "customer/tasks/show.html",
+        "live",
+        task=task,
+        instance_names=find_instance_names([task]),
+        **build_follow_up(task),
     )
 
 
@@ -58,7 +62,7 @@ RESOURCE_LINKS = {
 POWER_ACTIONS = {f"instance_{action.name}": action.name for action in CUSTOMER_POWER_BUTTONS}
 
 
-def follow_up(task):
+def build_follow_up(task):
     """Return the link to a task's resource, and how to retry a failed task. Only power actions and ISO downloads can be
     retried as they were."""
     context = {"links": [], "retry": None, "retry_error": None, "next_attempt": None}
@@ -68,7 +72,7 @@ def follow_up(task):
         context["links"] = [(label, url_for(endpoint, **({argument: row.id} if argument else {})), symbol)]
     if task.status != "failed":
         return context
-    if task.kind in POWER_ACTIONS and existing_instance_names([task]):
+    if task.kind in POWER_ACTIONS and find_instance_names([task]):
         context["retry"] = url_for("instances.power", instance_id=task.resource_id, action=POWER_ACTIONS[task.kind])
         context["retry_error"] = permission_error("instances.power")
     if row and task.resource_type == "iso":
@@ -91,7 +95,7 @@ def tray():
     return render("layout/recent_tasks.html", "tray", recent_tasks=recent_tasks(current_access()))
 
 
-def existing_instance_names(rows):
+def find_instance_names(rows):
     """Return {id: name} of the tasks' instances that still exist."""
     names = select(Instance.id, Instance.display_name)
     return dict(session.execute(names.where(Instance.id.in_({task.resource_id for task in rows}))).all())
@@ -102,4 +106,4 @@ def recent_tasks(account):
     open_tasks = session.scalars(tasks.listing(account, status="open").limit(MAX_TRAY_TASKS)).all()
     ended = [task for task in session.scalars(tasks.listing(account).limit(MAX_TRAY_TASKS)) if not task.open]
     listed = open_tasks + ended[: max(2, MAX_TRAY_TASKS - len(open_tasks))]
-    return {"open_tasks": open_tasks, "listed_tasks": listed, "instance_names": existing_instance_names(listed)}
+    return {"open_tasks": open_tasks, "listed_tasks": listed, "instance_names": find_instance_names(listed)}

@@ -86,12 +86,12 @@ def invite():
 
 
 def invite_page(form, block=None):
-    choices = grant_choices()
-    choices["roles"] += preset_choices()
+    choices = list_grant_choices()
+    choices["roles"] += list_preset_choices()
     return render("customer/team/invite.html", block, status=form.status, form=form, **choices)
 
 
-def grant_choices():
+def list_grant_choices():
     """Return the roles and reaches that the viewer may grant; roles with more permissions than theirs have a reason."""
     access = current_access()
     instances = (
@@ -106,20 +106,20 @@ def grant_choices():
     return {"roles": roles, "access_scopes": reaches, **context}
 
 
-def preset_choices():
+def list_preset_choices():
     """Return the presets as choices of a role, without those whose name is a role of the team."""
     names = {role.name for role in session.scalars(team.select_roles(current_access()))}
     return [
-        (f"{PRESET_PREFIX}{name}", name, permissions_error(preset_permissions(name)))
+        (f"{PRESET_PREFIX}{name}", name, permissions_error(get_preset_permissions(name)))
         for name in ROLE_PRESETS
         if name not in names
     ]
 
 
-def preset_permissions(name):
+def get_preset_permissions(name):
     """Return the permissions of a preset, limited to those in use."""
     has = ROLE_PRESETS[name][1]
-    return sorted(filter(has, permissions_in_use.used_permissions()))
+    return sorted(filter(has, permissions_in_use.list_used_permissions()))
 
 
 def ensure_role_id(role_id):
@@ -128,7 +128,7 @@ def ensure_role_id(role_id):
     if name == role_id or name not in ROLE_PRESETS:
         return role_id
     return team.get_or_create_role(
-        current_access(), name=name, description=str(ROLE_PRESETS[name][0]), permissions=preset_permissions(name)
+        current_access(), name=name, description=str(ROLE_PRESETS[name][0]), permissions=get_preset_permissions(name)
     ).id
 
 
@@ -161,7 +161,7 @@ def change(member_id):
 
 def member_page(membership, form, block=None):
     return render(
-        "customer/team/member.html", block, status=form.status, form=form, member=membership, **grant_choices()
+        "customer/team/member.html", block, status=form.status, form=form, member=membership, **list_grant_choices()
     )
 
 
@@ -188,7 +188,7 @@ def new_role():
     name = request.args.get("preset")
     initial = {}
     if name in ROLE_PRESETS:
-        initial = {"name": name, "description": ROLE_PRESETS[name][0], "permissions": preset_permissions(name)}
+        initial = {"name": name, "description": ROLE_PRESETS[name][0], "permissions": get_preset_permissions(name)}
     return role_page(Form(RoleIn, initial=initial))
 
 
@@ -222,8 +222,8 @@ def change_role(role_id):
 
 def role_page(form, row=None, block=None):
     closed = list_closed_families(current_access())
-    used = {name for name in permissions_in_use.used_permissions() if name.partition(".")[0] not in closed}
-    families = [family for family in permissions_in_use.used_families() if family not in closed]
+    used = {name for name in permissions_in_use.list_used_permissions() if name.partition(".")[0] not in closed}
+    families = [family for family in permissions_in_use.list_used_families() if family not in closed]
     context = {"used": used, "families": {family: SCOPE_FAMILIES[family] for family in families}}
     context |= {
         "verbs": VERB_DESCRIPTIONS,

@@ -81,7 +81,7 @@ class PermissionCheckForm(In):
     address = fields.IP(required=True)
 
 
-def expiry_after(hours):
+def compute_expiry(hours):
     return clock.now() + timedelta(hours=hours)
 
 
@@ -113,32 +113,32 @@ def create():
     return form_page(form)
 
 
-def offered_scopes():
+def list_offered_scopes():
     """Return the scopes that an operation requires and that this account can use now."""
     closed_families = list_closed_families(current_access())
-    return {scope for scope in permissions_in_use.used_scopes() if scope.partition(":")[0] not in closed_families}
+    return {scope for scope in permissions_in_use.list_used_scopes() if scope.partition(":")[0] not in closed_families}
 
 
-def preset_scopes(key):
+def list_preset_scopes(key):
     """Return the scopes of a preset, in the order of the families."""
     has = SCOPE_PRESETS[key][1]
-    offered = offered_scopes()
+    offered = list_offered_scopes()
     return [scope for scope in SCOPES if scope in offered and has(*scope.split(":"))]
 
 
 def form_page(form):
-    presets = {key: label for key, (label, has) in SCOPE_PRESETS.items() if preset_scopes(key)}
+    presets = {key: label for key, (label, has) in SCOPE_PRESETS.items() if list_preset_scopes(key)}
     context = {
         "families": SCOPE_FAMILIES,
         "presets": presets,
         "token_lifetimes": TOKEN_LIFETIMES,
-        "offered_scopes": offered_scopes(),
+        "offered_scopes": list_offered_scopes(),
     }
     return render("customer/tokens/new.html", "form", status=form.status, form=form, **context)
 
 
 def create_token(hours=None, **values):
-    return tokens.create(current_access(), expires_at=expiry_after(hours) if hours else None, **values)
+    return tokens.create(current_access(), expires_at=compute_expiry(hours) if hours else None, **values)
 
 
 def fill_form(form_values):
@@ -146,9 +146,9 @@ def fill_form(form_values):
     action, _separator, which = form_values["fill"].partition(":")
     filled = MultiDict(form_values)
     if action == "preset" and which in SCOPE_PRESETS:
-        filled.setlist("scopes", preset_scopes(which))
+        filled.setlist("scopes", list_preset_scopes(which))
     if action == "column":
-        column = {scope for scope in offered_scopes() if scope.endswith(f":{which}")}
+        column = {scope for scope in list_offered_scopes() if scope.endswith(f":{which}")}
         selected = set(form_values.getlist("scopes"))
         filled.setlist("scopes", list(selected - column if column <= selected else selected | column))
     if action == "address":
@@ -190,13 +190,13 @@ def update(token_id):
 
 
 def narrow_token(token, hours=None, **changes):
-    return tokens.update(token, **changes, **({"expires_at": expiry_after(hours)} if hours else {}))
+    return tokens.update(token, **changes, **({"expires_at": compute_expiry(hours)} if hours else {}))
 
 
 def edit_page(token, form):
     tokens.refresh_last_used([token])
     remaining = [
-        choice for choice in EDIT_LIFETIMES if token.expires_at is None or expiry_after(choice[0]) < token.expires_at
+        choice for choice in EDIT_LIFETIMES if token.expires_at is None or compute_expiry(choice[0]) < token.expires_at
     ]
     context = {"token": token, "families": SCOPE_FAMILIES, "offered_scopes": token.scopes, "token_lifetimes": remaining}
     return render("customer/tokens/edit.html", "form", status=form.status, form=form, **context)
@@ -225,7 +225,9 @@ def test():
 @require_page_permission(permissions.ANY_USER)
 def run_test():
     form = Form(PermissionCheckForm)
-    form.submit(lambda token, request, address: permission_check.explain(token, request, address, current_access()))
+    form.submit(
+        lambda token, request, address: permission_check.explain_request(token, request, address, current_access())
+    )
     return test_page(form)
 
 

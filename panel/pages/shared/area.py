@@ -83,7 +83,7 @@ def get_instance(instance_id, *, is_suspended_allowed=False):
     return instance
 
 
-def owner_of(instance):
+def get_owner(instance):
     """Return whose keys, scripts, images and ISOs the forms offer: for operators those of the instance's owner."""
     return instance.account if is_operator_area() else current_access()
 

@@ -8,7 +8,7 @@ from panel.web.htmx import render
 from panel.workflows import ssh_console
 
 
-def console_refusals(instance, permission_reason, by_operator=False):
+def list_console_errors(instance, permission_reason, by_operator=False):
     """Return why screen and shell cannot be opened: for each a reason or None."""
     vnc_error, shell_error = consoles.vnc_error(instance, by_operator), consoles.shell_error(instance)
     return {

@@ -138,14 +138,14 @@ def listing(
     return query.where(AuditEntry.created_at <= until) if until else query
 
 
-def full_rows(query: Select) -> Select:
+def with_full_columns(query: Select) -> Select:
     """Select all columns of the query's entries, with the email address of the account of each."""
     return query.outerjoin(Account, Account.id == AuditEntry.account_id).with_only_columns(
         *AuditEntry.__table__.columns, Account.email.label("account_email")
     )
 
 
-def redacted_rows(query: Select) -> Select:
+def with_redacted_columns(query: Select) -> Select:
     """Select all columns of the query's entries, without `REDACTED_COLUMNS` where the platform acted."""
     return query.with_only_columns(
         *(

@@ -18,15 +18,15 @@ from panel.services.consoles.session_events import (
     accept_host_key,
     describe_host_keys,
     find_target,
+    list_stale_keys,
     purge_expired,
     record_alive,
     record_ended,
     record_opened,
-    stale_keys,
     sweep_lost,
 )
 from panel.services.consoles.session_redeem import describe_session, redeem, redeem_error, release
-from panel.services.consoles.session_revocation import sessions_to_close
+from panel.services.consoles.session_revocation import find_sessions_to_close
 
 __all__ = [
     "SHELL_SESSION_TTL_SECONDS",
@@ -41,8 +41,10 @@ __all__ = [
     "enqueue_vnc_preparation",
     "find",
     "find_current",
+    "find_sessions_to_close",
     "find_target",
     "get",
+    "list_stale_keys",
     "listing",
     "purge_expired",
     "record_alive",
@@ -52,9 +54,7 @@ __all__ = [
     "redeem_error",
     "release",
     "select_open",
-    "sessions_to_close",
     "shell_error",
-    "stale_keys",
     "sweep_lost",
     "vnc_error",
 ]

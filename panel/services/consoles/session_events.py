@@ -99,7 +99,7 @@ def sweep_lost() -> None:
         record_ended(session_id, reason="lost", message=PROCESS_LOST_MESSAGE)
 
 
-def stale_keys() -> Sequence[str]:
+def list_stale_keys() -> Sequence[str]:
     """Return the sessions that have ended or expired and whose key is still in the guest."""
     row = ConsoleSession
     is_over = or_(row.ended_at.is_not(None), and_(row.redeemed_at.is_(None), row.expires_at < clock.now()))

@@ -15,7 +15,7 @@ from panel.core.messages import message
 from panel.models import ConsoleSession, Instance
 from panel.services import settings
 from panel.services.consoles.read import is_connected
-from panel.services.consoles.session_revocation import sessions_to_close
+from panel.services.consoles.session_revocation import find_sessions_to_close
 from panel.services.tokens import hash_secret
 
 SESSION_USED_MESSAGE = message("This address was already used or has expired. Open the console again from the panel.")
@@ -27,7 +27,7 @@ def redeem(
     """Return the id of the session that this connection gets. Raise when it is used, expired or no longer permitted.
 
     The caller commits before anything else happens, and calls `release` when the connection fails after all.
-    `operator_may` is that of `sessions_to_close`.
+    `operator_may` is that of `find_sessions_to_close`.
     """
     now, digest = clock.now(), hash_secret(secret)
     usable = (
@@ -39,7 +39,7 @@ def redeem(
     row = session.scalar(select(ConsoleSession).where(*usable))
     if row is None:
         raise Forbidden(SESSION_USED_MESSAGE)
-    if close_reason := sessions_to_close([row.id], operator_may).get(row.id):
+    if close_reason := find_sessions_to_close([row.id], operator_may).get(row.id):
         raise Forbidden(close_reason)
     if error := redeem_error(row, address):
         raise error

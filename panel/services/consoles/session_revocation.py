@@ -43,7 +43,7 @@ LOAD_OPTIONS = (
 """Only the columns that the check reads: the others include secrets, which would be decrypted each time."""
 
 
-def sessions_to_close(session_ids: Sequence[str], operator_may: Callable[[str | None], bool]) -> dict[str, str]:
+def find_sessions_to_close(session_ids: Sequence[str], operator_may: Callable[[str | None], bool]) -> dict[str, str]:
     """Return those of the sessions that must be closed or refused now: id → message for the person.
     `operator_may(role)` tells whether an operator with that role may open consoles."""
     query = select(ConsoleSession, rebuilt_condition).where(ConsoleSession.id.in_(session_ids))

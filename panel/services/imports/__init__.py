@@ -6,19 +6,19 @@ storage, name, size in GiB, fault), `nics` (mac, network, addresses that its gue
 """
 
 from panel.services.imports.addresses import find_subnet
-from panel.services.imports.records import create_instance, on_imported
+from panel.services.imports.records import complete_import, create_instance
 from panel.services.imports.request import IMPORT_TASK_KIND, get_discovered_machines, get_machine, import_machine
-from panel.services.imports.validate import blocking_issues, ensure_compatible, plan_error
+from panel.services.imports.validate import ensure_compatible, list_blocking_issues, plan_error
 
 __all__ = [
     "IMPORT_TASK_KIND",
-    "blocking_issues",
+    "complete_import",
     "create_instance",
     "ensure_compatible",
     "find_subnet",
     "get_discovered_machines",
     "get_machine",
     "import_machine",
-    "on_imported",
+    "list_blocking_issues",
     "plan_error",
 ]

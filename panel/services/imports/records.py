@@ -60,7 +60,7 @@ def create_instance(hypervisor_id: str, machine: dict[str, Any], chosen: Mapping
     return instance
 
 
-def on_imported(instance: Instance, *, actor: str) -> None:
+def complete_import(instance: Instance, *, actor: str) -> None:
     """Give the instance to its owner and start metering."""
     instance.account.grant_on_create(instance)
     usage.start_metering(

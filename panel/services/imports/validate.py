@@ -18,7 +18,7 @@ MACHINE_RUNS_MESSAGE = message(
 )
 
 
-def blocking_issues(hypervisor: Hypervisor, machine: dict[str, Any]) -> Iterator[str]:
+def list_blocking_issues(hypervisor: Hypervisor, machine: dict[str, Any]) -> Iterator[str]:
     """Yield everything that prevents an import, whatever account and plan are chosen, as sentences."""
     yield from machine["faults"]
     if session.scalar(select(Instance.id).where(Instance.id == machine["id"])):
@@ -60,7 +60,7 @@ def ensure_compatible(hypervisor: Hypervisor, machine: dict[str, Any], plan: Pla
     capacity is not allocated twice."""
     if machine["power"] != "off":
         raise Conflict(MACHINE_RUNS_MESSAGE, reason="not_stopped")
-    issues = list(blocking_issues(hypervisor, machine))
+    issues = list(list_blocking_issues(hypervisor, machine))
     if issues:
         raise Conflict(join_messages(issues), reason="not_adoptable")
     error = plan_error(machine, plan)

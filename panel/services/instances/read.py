@@ -117,7 +117,7 @@ def select_state_counts(account: Access | Account) -> Select:
     return query.where(account.visible_rows(Instance)).group_by("state")
 
 
-def with_problems(account: Access | Account) -> Select[Instance]:
+def select_with_problems(account: Access | Account) -> Select[Instance]:
     """Select instances that need attention: the last deploy failed, they are missing on the node, or the platform
     suspended them."""
     suspended_by_platform = Instance.suspended_reason.is_not(None) & (Instance.suspended_reason != "user")
@@ -170,7 +170,7 @@ def select_simple() -> Select[Instance]:
     return query.execution_options(populate_existing=True)
 
 
-def simple_instances(instance_ids: Sequence[str]) -> dict[str, Instance]:
+def get_simple_instances(instance_ids: Sequence[str]) -> dict[str, Instance]:
     """Return those of the instances whose machine spec depends on their own rows alone, by id, read again in one
     query."""
     return {row.id: row for row in session.scalars(select_simple(), {"instance_ids": instance_ids}).unique()}

@@ -21,7 +21,7 @@ VALUE_COLUMNS = ("at", *(f"{name}{ending}" for name in METRIC_NAMES for ending i
 columns = InstanceMetric.__table__.c
 
 
-def slot_for(step: int, at: float) -> dict[str, int]:
+def compute_slot(step: int, at: float) -> dict[str, int]:
     """Return the step that contains the second: its slot in the ring buffer and when it began."""
     number = int(at) // step
     return {"step": step, "slot": number % SLOTS_BY_STEP[step], "at": number * step}
@@ -30,7 +30,9 @@ def slot_for(step: int, at: float) -> dict[str, int]:
 def write(figures: Mapping[str, Mapping[str, float]], at: float, step: int = FINEST_STEP) -> None:
     """Store what machines used around that second: `figures` has a dictionary for each instance id. One statement."""
     if figures:
-        rows = [{"instance_id": id_, **slot_for(step, at), **make_values(sample)} for id_, sample in figures.items()]
+        rows = [
+            {"instance_id": id_, **compute_slot(step, at), **make_values(sample)} for id_, sample in figures.items()
+        ]
         session.connection().execute(upsert(), rows)
 
 
@@ -62,8 +64,8 @@ def rollup(hypervisor_id: str, since: float, until: float) -> None:
 
 
 def build_rollup(hypervisor_id: str, step: int, finer: int, begin: int) -> Insert:
-    slots = [slot_for(finer, second)["slot"] for second in range(begin, begin + step, finer)]
-    target = slot_for(step, begin)
+    slots = [compute_slot(finer, second)["slot"] for second in range(begin, begin + step, finer)]
+    target = compute_slot(step, begin)
     query = (
         select(
             columns.instance_id,

@@ -33,17 +33,17 @@ MODULE_TABLES = "modules.builtin", "modules.builtin.modinfo", "modules.order"
 
 def index_modules(packages: Path):
     """Write the index from which `modprobe` computes the dependencies of the unpacked kernel's modules."""
-    run("depmod", "-b", packages, kernel_version(packages))
+    run("depmod", "-b", packages, find_kernel_version(packages))
 
 
-def kernel_version(packages: Path) -> str:
+def find_kernel_version(packages: Path) -> str:
     return next((packages / "lib/modules").iterdir()).name
 
 
 def install(packages: Path, tree: Path):
     """Copy the kernel, its modules and the initial file system into `tree`; the latter two also with Debian's
     signatures, because a machine with secure boot accepts no others."""
-    version = kernel_version(packages)
+    version = find_kernel_version(packages)
     shutil.copy(packages / f"boot/vmlinuz-{version}", tree / "boot/vmlinuz")
     copy_modules(MODULES, packages, tree, version, strip_signature)
     copy_modules(MODULES, packages, tree / SIGNED_MODULES_FOLDER, version, bytes)

@@ -202,7 +202,8 @@ class LibvirtNode(NodeDriver):
 
     def copy_disk(self, source: Disk, target: Disk, progress: Progress | None = None) -> None:
         copy_progress = media.CopyProgress(
-            lambda: self.call(message("look at the copy"), QUERY_TIMEOUT_SECONDS, media.copied_bytes, target), progress
+            lambda: self.call(message("look at the copy"), QUERY_TIMEOUT_SECONDS, media.get_copied_bytes, target),
+            progress,
         )
         self.call(
             message("copy the disk"),
@@ -350,7 +351,7 @@ class LibvirtNode(NodeDriver):
 
     def describe_machine(self, machine_id: str) -> MachineDescription:
         return self.call(
-            message("describe the machine"), CHANGE_TIMEOUT_SECONDS, unmanaged_machines.inspect, machine_id
+            message("describe the machine"), CHANGE_TIMEOUT_SECONDS, unmanaged_machines.describe_machine, machine_id
         )
 
     def import_machine(self, machine: Machine) -> None:
@@ -442,13 +443,13 @@ class LibvirtNode(NodeDriver):
         return self.call(
             message("ask the guest for its file systems"),
             CHANGE_TIMEOUT_SECONDS,
-            guest_agent_status.filesystems,
+            guest_agent_status.list_filesystems,
             machine_id,
         )
 
     def agent_addresses(self, machine_id: str) -> dict[str, list[str]]:
         return self.call(
-            message("ask the guest for its addresses"), CHANGE_TIMEOUT_SECONDS, guest_agent.addresses, machine_id
+            message("ask the guest for its addresses"), CHANGE_TIMEOUT_SECONDS, guest_agent.list_addresses, machine_id
         )
 
     def agent_run(

@@ -33,7 +33,7 @@ SPARE_PORTS = 16
 """Ports for devices that are attached while the machine runs. An instance has at most 16 disks and volumes."""
 
 
-def machine_type(machine: Machine, existing: str = "") -> str:
+def choose_machine_type(machine: Machine, existing: str = "") -> str:
     """Return the type to define the machine with. `existing` is that of its present definition."""
     if Q35_TYPE.fullmatch(existing) or (I440FX_TYPE.fullmatch(existing) and not machine.secure_boot):
         return existing
@@ -44,17 +44,17 @@ def is_q35(machine_type: str) -> bool:
     return bool(Q35_TYPE.fullmatch(machine_type))
 
 
-def drives(machine_type: str) -> dict[str, str]:
+def get_drives(machine_type: str) -> dict[str, str]:
     """Return the names of the optical drives by slot."""
     return SCSI_DRIVES if is_q35(machine_type) else IDE_DRIVES
 
 
-def drive_names(slot: str) -> tuple[str, str]:
+def get_drive_names(slot: str) -> tuple[str, str]:
     """Return the drive's possible names for a slot, one for each machine type."""
     return IDE_DRIVES[slot], SCSI_DRIVES[slot]
 
 
-def drive_bus(slot: str, machine: Machine, machine_type: str) -> str:
+def get_drive_bus(slot: str, machine: Machine, machine_type: str) -> str:
     if not is_q35(machine_type):
         return "ide"
     return "sata" if machine.secure_boot and slot != "seed" else "scsi"

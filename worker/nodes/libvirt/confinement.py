@@ -129,7 +129,7 @@ def has_group(name: str) -> bool:
     return False
 
 
-def security_module() -> str:
+def find_security_module() -> str:
     """Return the kernel's module that libvirt could use: `apparmor`, `selinux` or nothing."""
     return next((name for name, sign in SECURITY_MODULES.items() if sign.exists()), "")
 
@@ -137,7 +137,7 @@ def security_module() -> str:
 def list_levels() -> list[Level]:
     """Return the levels, strictest first. Root is the last resort: `panel doctor` warns about it."""
     user = ensure_user()
-    drivers = ("", "none") if security_module() else ("none",)
+    drivers = ("", "none") if find_security_module() else ("none",)
     levels = [Level(user, namespaces, driver) for driver in drivers for namespaces in (True, False)]
     return levels if user is ROOT_USER else [*levels, Level(ROOT_USER, False, "none")]
 
@@ -145,30 +145,30 @@ def list_levels() -> list[Level]:
 # --- file systems visible to the daemon
 
 
-def directories_to_cover(paths: Iterable[Path], user: QemuUser) -> dict[Path, list[Path]]:
+def list_directories_to_cover(paths: Iterable[Path], user: QemuUser) -> dict[Path, list[Path]]:
     """Return the directories to cover, each with the storage that stays visible in it."""
     covers: dict[Path, list[Path]] = {}
     for path in paths:
-        if (covered := unsearchable_ancestor(path, user)) is not None:
+        if (covered := find_unsearchable_ancestor(path, user)) is not None:
             covers.setdefault(covered, []).append(path)
     return covers
 
 
-def unsearchable_ancestor(path: Path, user: QemuUser) -> Path | None:
+def find_unsearchable_ancestor(path: Path, user: QemuUser) -> Path | None:
     """Return the directory nearest to the root that QEMU's user cannot search."""
     return next((parent for parent in reversed(path.parents) if not user.can_search(parent)), None)
 
 
-def storage_paths(directory: Path) -> list[Path]:
+def list_storage_paths(directory: Path) -> list[Path]:
     """Return the hypervisor's directory and those of its pools that are elsewhere."""
     paths = [directory]
-    for path in pool_paths(directory):
+    for path in list_pool_paths(directory):
         if path.is_dir() and not any(path.is_relative_to(earlier) for earlier in paths):
             paths.append(path)
     return paths
 
 
-def pool_paths(directory: Path) -> list[Path]:
+def list_pool_paths(directory: Path) -> list[Path]:
     """Return the directories of the hypervisor's pools, from libvirt's own files."""
     paths = []
     for file in sorted((directory / "etc" / "storage").glob("*.xml")):

@@ -56,10 +56,12 @@ class InterfaceMacs:
 def list_machines(connection: libvirt.virConnect, interface_macs: InterfaceMacs) -> list[MachineStatus]:
     stats = connection.getAllDomainStats(STATS_FLAGS, STATS_NOWAIT_FLAG)
     interface_macs.discard_stopped({(domain.UUIDString(), domain.ID()) for domain, _ in stats})
-    return [machine_status(domain, values, interface_macs) for domain, values in stats]
+    return [build_machine_status(domain, values, interface_macs) for domain, values in stats]
 
 
-def machine_status(domain: libvirt.virDomain, values: dict[str, Any], interface_macs: InterfaceMacs) -> MachineStatus:
+def build_machine_status(
+    domain: libvirt.virDomain, values: dict[str, Any], interface_macs: InterfaceMacs
+) -> MachineStatus:
     """Return the status. libvirt counts from the guest's point of view, although the interface on the host sees the
     reverse: rx is what the guest received (verified with real traffic in both directions)."""
     names = {n: values[f"net.{n}.name"] for n in range(values.get("net.count", 0)) if f"net.{n}.name" in values}
@@ -80,11 +82,11 @@ def machine_status(domain: libvirt.virDomain, values: dict[str, Any], interface_
         disk_written=sum(values.get(f"block.{n}.wr.bytes", 0) for n in blocks),
         disk_reads=sum(values.get(f"block.{n}.rd.reqs", 0) for n in blocks),
         disk_writes=sum(values.get(f"block.{n}.wr.reqs", 0) for n in blocks),
-        guest_memory=used_guest_memory(values),
+        guest_memory=compute_used_memory(values),
     )
 
 
-def used_guest_memory(values: dict[str, Any]) -> int | None:
+def compute_used_memory(values: dict[str, Any]) -> int | None:
     """Return the bytes in use as the guest's balloon driver reports them. Page cache is not counted as used memory."""
     total, free = values.get("balloon.available"), values.get("balloon.usable", values.get("balloon.unused"))
     return (total - free) * 1024 if total and free is not None else None

@@ -67,11 +67,11 @@ def build_reference(nic: Nic) -> etree._Element:
         for v, addresses in addresses_by_version.items()
         for address in addresses or [NO_ADDRESS[v]]
     ]
-    values.append(("LINK_LOCAL", link_local_address(nic.mac)))
+    values.append(("LINK_LOCAL", make_link_local_address(nic.mac)))
     return E.filterref(*(E.parameter(name=name, value=value) for name, value in values), filter=GUARD_NAME)
 
 
-def link_local_address(mac: str) -> str:
+def make_link_local_address(mac: str) -> str:
     """Return the address that a guest derives from its MAC (RFC 4291, appendix A)."""
     octets = bytes.fromhex(mac.replace(":", ""))
     identifier = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]

@@ -46,7 +46,7 @@ SOLICITED_MULTICAST = {"dstipaddr": "ff02::", "dstipmask": "16"}
 MAIL_PRIORITY, PREFIX_PRIORITY, DISCOVERY_PRIORITY, ALLOW_PRIORITY, DROP_PRIORITY = -850, -700, 100, 500, 1000
 
 
-def filter_name(mac: str) -> str:
+def make_filter_name(mac: str) -> str:
     return f"panel-{mac.replace(':', '')}"
 
 
@@ -63,7 +63,7 @@ def build_filter(nic: Nic) -> str:
         ]
     if nic.allowed is not None:
         parts += [*iter_discovery_rules(), *(build_allow_rule(rule) for rule in nic.allowed), *iter_final_rules()]
-    return etree.tostring(E.filter(*parts, name=filter_name(nic.mac), chain="root"), encoding="unicode")
+    return etree.tostring(E.filter(*parts, name=make_filter_name(nic.mac), chain="root"), encoding="unicode")
 
 
 def build_rule(action: str, direction: str, priority: int, match: etree._Element) -> etree._Element:
@@ -110,7 +110,7 @@ def upgrade_filters(connection: libvirt.virConnect, macs: Iterable[str]) -> None
         reference = None if tree is None else tree.find(f"filterref[@filter='{filters.EARLIER_GUARD_NAME}']")
         if reference is not None:
             reference.set("filter", filters.GUARD_NAME)
-            reference.append(E.parameter(name="LINK_LOCAL", value=filters.link_local_address(mac)))
+            reference.append(E.parameter(name="LINK_LOCAL", value=filters.make_link_local_address(mac)))
             connection.nwfilterDefineXML(filters.build_guard())
             connection.nwfilterDefineXML(etree.tostring(tree, encoding="unicode"))
 
@@ -124,7 +124,7 @@ def delete_filters(connection: libvirt.virConnect, macs: Iterable[str]) -> None:
 def find_filter(connection: libvirt.virConnect, mac: str) -> libvirt.virNWFilter | None:
     """Return the filter of the NIC, or None."""
     try:
-        return connection.nwfilterLookupByName(filter_name(mac))
+        return connection.nwfilterLookupByName(make_filter_name(mac))
     except libvirt.libvirtError as error:
         if error.get_error_code() != libvirt.VIR_ERR_NO_NWFILTER:
             raise

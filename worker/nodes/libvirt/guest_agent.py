@@ -34,7 +34,7 @@ def ping(connection: libvirt.virConnect, machine_id: str) -> None:
     send_command(get_running_domain(connection, machine_id), "guest-ping")
 
 
-def addresses(connection: libvirt.virConnect, machine_id: str) -> dict[str, list[str]]:
+def list_addresses(connection: libvirt.virConnect, machine_id: str) -> dict[str, list[str]]:
     domain = get_running_domain(connection, machine_id)
     return {
         interface["hardware-address"]: [address["ip-address"] for address in interface.get("ip-addresses", ())]
@@ -65,10 +65,10 @@ def run(
             raise AgentUnavailable(message("The program in the guest did not finish in time."), detail)
         time.sleep(pause)
         pause = min(pause * 1.5, 1.0)
-    return CommandResult(status.get("exitcode", 128 + status.get("signal", 0)), command_output(status))
+    return CommandResult(status.get("exitcode", 128 + status.get("signal", 0)), decode_output(status))
 
 
-def command_output(status: dict[str, Any]) -> str:
+def decode_output(status: dict[str, Any]) -> str:
     return "".join(decode(status[stream]) for stream in ("out-data", "err-data") if stream in status)
 
 

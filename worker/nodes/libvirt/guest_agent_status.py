@@ -69,7 +69,7 @@ class AgentPinger:
         return True
 
 
-def filesystems(connection: libvirt.virConnect, machine_id: str) -> list[FileSystem]:
+def list_filesystems(connection: libvirt.virConnect, machine_id: str) -> list[FileSystem]:
     entries = send_command(get_running_domain(connection, machine_id), "guest-get-fsinfo")
     return [
         FileSystem(entry["mountpoint"], entry["type"], entry["total-bytes"], entry.get("used-bytes", 0))

@@ -20,20 +20,20 @@ LIVE_FLAG, CONFIG_FLAG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFE
 
 def attach(connection: libvirt.virConnect, machine_id: str, disk: Disk) -> None:
     domain, path = get_domain(connection, machine_id), pools.get_volume(connection, disk).path()
-    repeat_when_off(domain, lambda: add(domain, disk, path))
+    repeat_when_off(domain, lambda: attach_to_views(domain, disk, path))
 
 
-def add(domain: libvirt.virDomain, disk: Disk, path: str) -> None:
-    for view in affected_views(domain):
-        drives = drives_by_file(domain, view)
+def attach_to_views(domain: libvirt.virDomain, disk: Disk, path: str) -> None:
+    for view in list_affected_views(domain):
+        drives = map_drives_by_file(domain, view)
         if path not in drives:
             used = {drive.find("target").get("dev") for drive in drives.values()}
-            number = next(n for n in range(1, 1000) if xml.disk_name(n) not in used)
-            attached = xml.disk(number, path, {}, disk.name, has_iothread(domain, view))
-            attach_to(domain, attached, view)
+            number = next(n for n in range(1, 1000) if xml.make_disk_name(n) not in used)
+            attached = xml.build_disk(number, path, {}, disk.name, has_iothread(domain, view))
+            attach_device(domain, attached, view)
 
 
-def attach_to(domain: libvirt.virDomain, attached: etree._Element, view: int) -> None:
+def attach_device(domain: libvirt.virDomain, attached: etree._Element, view: int) -> None:
     try:
         domain.attachDeviceFlags(xml.to_text(attached), view)
     except libvirt.libvirtError as error:
@@ -45,18 +45,18 @@ def attach_to(domain: libvirt.virDomain, attached: etree._Element, view: int) ->
 
 def has_iothread(domain: libvirt.virDomain, view: int) -> bool:
     """Return whether the machine has an I/O thread; those defined by earlier releases have none."""
-    return etree.fromstring(domain_xml(domain, view)).findtext("iothreads", "0") != "0"
+    return etree.fromstring(read_domain_xml(domain, view)).findtext("iothreads", "0") != "0"
 
 
 def detach(connection: libvirt.virConnect, machine_id: str, pool: str, name: str) -> None:
     domain = get_domain(connection, machine_id)
     path = connection.storagePoolLookupByName(pool).storageVolLookupByName(name).path()
-    repeat_when_off(domain, lambda: remove(domain, path))
+    repeat_when_off(domain, lambda: detach_from_views(domain, path))
 
 
-def remove(domain: libvirt.virDomain, path: str) -> None:
-    for view in affected_views(domain):
-        drive = drives_by_file(domain, view).get(path)
+def detach_from_views(domain: libvirt.virDomain, path: str) -> None:
+    for view in list_affected_views(domain):
+        drive = map_drives_by_file(domain, view).get(path)
         if drive is not None:
             domain.detachDeviceFlags(xml.to_text(drive), view)
         if view == LIVE_FLAG:
@@ -66,26 +66,26 @@ def remove(domain: libvirt.virDomain, path: str) -> None:
 def wait_until_detached(domain: libvirt.virDomain, path: str) -> None:
     """Wait until the guest has released the disk: detaching is only a request to it."""
     deadline = time.monotonic() + DETACH_TIMEOUT_SECONDS
-    while domain.isActive() and path in drives_by_file(domain, LIVE_FLAG):
+    while domain.isActive() and path in map_drives_by_file(domain, LIVE_FLAG):
         if time.monotonic() > deadline:
             raise Refused(message("The guest does not release the disk. Unmount it first."), f"{path} is still there")
         time.sleep(DETACH_POLL_INTERVAL_SECONDS)
 
 
-def affected_views(domain: libvirt.virDomain) -> tuple[int, ...]:
+def list_affected_views(domain: libvirt.virDomain) -> tuple[int, ...]:
     """Return the views to change: the running machine and its definition, separately, because the disk's target may
     differ."""
     return (LIVE_FLAG, CONFIG_FLAG) if domain.isActive() else (CONFIG_FLAG,)
 
 
-def drives_by_file(domain: libvirt.virDomain, view: int) -> dict[str, etree._Element]:
+def map_drives_by_file(domain: libvirt.virDomain, view: int) -> dict[str, etree._Element]:
     """Return the machine's drives by file; empty ones by their target."""
     drives = {}
-    for drive in etree.fromstring(domain_xml(domain, view)).iterfind("devices/disk"):
+    for drive in etree.fromstring(read_domain_xml(domain, view)).iterfind("devices/disk"):
         source = drive.find("source")
         drives[drive.find("target").get("dev") if source is None else source.get("file")] = drive
     return drives
 
 
-def domain_xml(domain: libvirt.virDomain, view: int) -> str:
+def read_domain_xml(domain: libvirt.virDomain, view: int) -> str:
     return domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE if view == CONFIG_FLAG else 0)

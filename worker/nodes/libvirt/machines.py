@@ -9,7 +9,7 @@ import libvirt
 import structlog
 from lxml import etree
 
-from worker.nodes.base import Disk, Machine, Power, overlay_name
+from worker.nodes.base import Disk, Machine, Power, make_overlay_name
 from worker.nodes.libvirt import domain_stats, firewall, firmware, nic_devices, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.pools import get_volume
@@ -39,8 +39,8 @@ def define(
 ) -> None:
     """Define the machine. `metadata` are further elements of its metadata."""
     paths = {disk: get_volume(connection, disk).path() for disk in (*machine.disks, *machine.media.values())}
-    paths |= overlay_paths(connection, machine.disks)
-    description = xml.domain(
+    paths |= map_overlay_paths(connection, machine.disks)
+    description = xml.build_domain_xml(
         machine, paths, kvm, limits, has_filters, metadata, find_machine_type(connection, machine.id)
     )
     if has_filters:
@@ -48,7 +48,7 @@ def define(
     try:
         connection.defineXML(description)
     except libvirt.libvirtError:
-        old_name = current_name(connection, machine.id)
+        old_name = find_name(connection, machine.id)
         if old_name in (None, machine.name):
             raise
         define_renamed(connection, machine, old_name, description)
@@ -62,16 +62,16 @@ def find_machine_type(connection: libvirt.virConnect, machine_id: str) -> str:
     return ""
 
 
-def overlay_paths(connection: libvirt.virConnect, disks: Iterable[Disk]) -> dict[Disk, str]:
+def map_overlay_paths(connection: libvirt.virConnect, disks: Iterable[Disk]) -> dict[Disk, str]:
     """Return disk → overlay's path, for the disks that have an overlay."""
     paths = {}
     for disk in disks:
         with ignore_missing():
-            paths[disk] = get_volume(connection, replace(disk, name=overlay_name(disk.name))).path()
+            paths[disk] = get_volume(connection, replace(disk, name=make_overlay_name(disk.name))).path()
     return paths
 
 
-def current_name(connection: libvirt.virConnect, machine_id: str) -> str | None:
+def find_name(connection: libvirt.virConnect, machine_id: str) -> str | None:
     with ignore_missing():
         return get_domain(connection, machine_id).name()
 

@@ -52,7 +52,7 @@ def upload_media(
     connection: libvirt.virConnect, pool: str, name: str, source: Readable, size: int, progress: Progress
 ) -> Disk:
     volume_pool = connection.storagePoolLookupByName(pool)
-    upload(create_volume(volume_pool, name, xml.raw(name, size)), source, size, progress)
+    upload(create_volume(volume_pool, name, xml.build_raw_volume_xml(name, size)), source, size, progress)
     return Disk(pool, name, size)
 
 
@@ -63,16 +63,18 @@ def change_media(connection: libvirt.virConnect, machine_id: str, slot: str, dis
     stored = machine.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     forced = libvirt.VIR_DOMAIN_DEVICE_MODIFY_FORCE
     if machine.isActive():
-        machine.updateDeviceFlags(drive_xml(machine.XMLDesc(), slot, path), libvirt.VIR_DOMAIN_AFFECT_LIVE | forced)
-    machine.updateDeviceFlags(drive_xml(stored, slot, path), libvirt.VIR_DOMAIN_AFFECT_CONFIG | forced)
+        machine.updateDeviceFlags(
+            build_drive_xml(machine.XMLDesc(), slot, path), libvirt.VIR_DOMAIN_AFFECT_LIVE | forced
+        )
+    machine.updateDeviceFlags(build_drive_xml(stored, slot, path), libvirt.VIR_DOMAIN_AFFECT_CONFIG | forced)
 
 
 DRIVE_XPATH = "devices/disk[@device='cdrom'][target/@dev=$ide or target/@dev=$scsi]"
 
 
-def drive_xml(description: str, slot: str, path: str | None) -> str:
+def build_drive_xml(description: str, slot: str, path: str | None) -> str:
     """Return the machine's optical drive, with another medium."""
-    ide, scsi = chipset.drive_names(slot)
+    ide, scsi = chipset.get_drive_names(slot)
     [drive] = etree.fromstring(description).xpath(DRIVE_XPATH, ide=ide, scsi=scsi)
     for part in ("source", "backingStore"):
         for element in drive.findall(part):
@@ -87,14 +89,14 @@ def copy_disk(connection: libvirt.virConnect, source: Disk, target: Disk) -> Non
     volume_pool, volume = connection.storagePoolLookupByName(target.pool), get_volume(connection, source)
     delete_disk(connection, target.pool, target.name)
     try:
-        volume_pool.createXMLFrom(xml.qcow2(target.name, volume.info()[1]), volume)
+        volume_pool.createXMLFrom(xml.build_qcow2_xml(target.name, volume.info()[1]), volume)
     except libvirt.libvirtError:
         with ignore_missing():
             delete_disk(connection, target.pool, target.name)
         raise
 
 
-def copied_bytes(connection: libvirt.virConnect, disk: Disk) -> int:
+def get_copied_bytes(connection: libvirt.virConnect, disk: Disk) -> int:
     """Return the size of the file so far; -1 while it does not exist."""
     volume = find_or_none(connection.storagePoolLookupByName(disk.pool).storageVolLookupByName, disk.name)
     return volume.info()[2] if volume is not None else -1

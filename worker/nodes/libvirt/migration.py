@@ -17,7 +17,7 @@ from worker.nodes.base import Disk, Machine, Progress
 from worker.nodes.libvirt import chipset, firewall, firmware, nic_devices, nvram, xml
 from worker.nodes.libvirt.machines import get_domain
 from worker.nodes.libvirt.pools import create_volume, delete_disk, get_volume
-from worker.nodes.libvirt.xml import raw
+from worker.nodes.libvirt.xml import build_raw_volume_xml
 
 MIGRATION_POLL_INTERVAL_SECONDS = 0.5
 """Seconds between two polls of the progress."""
@@ -37,9 +37,9 @@ def migrate(connection: libvirt.virConnect, target: libvirt.virConnect, machine:
     media = {
         drive: get_volume(target, medium).path()
         for slot, medium in machine.media.items()
-        for drive in chipset.drive_names(slot)
+        for drive in chipset.get_drive_names(slot)
     }
-    devices = disk_devices(domain)
+    devices = list_disk_devices(domain)
     bases_match = all(
         has_same_base(connection, target, device, path) for device, path in zip(devices, paths, strict=True)
     )
@@ -50,10 +50,10 @@ def migrate(connection: libvirt.virConnect, target: libvirt.virConnect, machine:
         | (libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_AUTO_CONVERGE if running else 0)
     )
     parameters = {
-        libvirt.VIR_MIGRATE_PARAM_DEST_XML: target_xml(
+        libvirt.VIR_MIGRATE_PARAM_DEST_XML: build_target_xml(
             domain.XMLDesc(MIGRATABLE_XML_FLAGS), machine, paths, media, limits
         ),
-        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: target_xml(
+        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: build_target_xml(
             domain.XMLDesc(KEPT_XML_FLAGS), machine, paths, media, limits
         ),
         libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS: [device.find("target").get("dev") for device in devices],
@@ -83,7 +83,7 @@ def migrate(connection: libvirt.virConnect, target: libvirt.virConnect, machine:
     firmware.delete_state(connection, machine.id, machine.name)
 
 
-def disk_devices(domain: libvirt.virDomain) -> list[etree._Element]:
+def list_disk_devices(domain: libvirt.virDomain) -> list[etree._Element]:
     description = etree.fromstring(domain.XMLDesc(0))
     return description.findall("devices/disk[@device='disk']")
 
@@ -93,16 +93,18 @@ def has_same_base(
 ) -> bool:
     """Return whether both disks are based on an image of the same name, hence of the same bytes: then the image's part
     need not be moved."""
-    base_name = base_image_name(connection.storageVolLookupByPath(device.find("source").get("file")))
-    return base_name is not None and base_name == base_image_name(target.storageVolLookupByPath(path))
+    base_name = find_base_image_name(connection.storageVolLookupByPath(device.find("source").get("file")))
+    return base_name is not None and base_name == find_base_image_name(target.storageVolLookupByPath(path))
 
 
-def base_image_name(volume: libvirt.virStorageVol) -> str | None:
+def find_base_image_name(volume: libvirt.virStorageVol) -> str | None:
     path = etree.fromstring(volume.XMLDesc()).findtext("backingStore/path")
     return path and path.rpartition("/")[2]
 
 
-def target_xml(description: str, machine: Machine, paths: Iterable[str], media: Mapping[str, str], limits: bool) -> str:
+def build_target_xml(
+    description: str, machine: Machine, paths: Iterable[str], media: Mapping[str, str], limits: bool
+) -> str:
     """Return the definition with the target's files and networks, and with speed limits if it supports them."""
     tree = etree.fromstring(description)
     for device, path in zip(tree.findall("devices/disk[@device='disk']"), paths, strict=True):
@@ -122,7 +124,7 @@ def target_xml(description: str, machine: Machine, paths: Iterable[str], media: 
             source.set("network", nic.network)
         for bandwidth in device.findall("bandwidth"):
             device.remove(bandwidth)
-        device.extend(xml.bandwidth(nic) if limits else [])
+        device.extend(xml.build_bandwidth(nic) if limits else [])
     return etree.tostring(tree).decode()
 
 
@@ -167,7 +169,7 @@ def copy_media(connection: libvirt.virConnect, target: libvirt.virConnect, mediu
     volume = get_volume(connection, medium)
     size = volume.info()[1]
     copy = create_volume(
-        target.storagePoolLookupByName(target_disk.pool), target_disk.name, raw(target_disk.name, size)
+        target.storagePoolLookupByName(target_disk.pool), target_disk.name, build_raw_volume_xml(target_disk.name, size)
     )
     copy_volume_bytes(volume, copy, size)
 

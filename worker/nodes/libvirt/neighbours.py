@@ -19,7 +19,7 @@ import structlog
 from lxml import etree
 
 from worker.nodes.base import Nic
-from worker.nodes.libvirt.filters import link_local_address
+from worker.nodes.libvirt.filters import make_link_local_address
 
 log = structlog.get_logger()
 
@@ -53,14 +53,18 @@ def allow_advertisements(nics: Iterable[Nic]) -> None:
     """After success the NICs may advertise their own addresses and no others."""
     addresses_by_mac = {nic.mac: (*nic.addresses, *nic.prefixes) for nic in nics}
     if addresses_by_mac:
-        load_rules(COMMON_RULES + "".join(nic_rules(mac, addresses) for mac, addresses in addresses_by_mac.items()))
+        load_rules(
+            COMMON_RULES + "".join(build_nic_rules(mac, addresses) for mac, addresses in addresses_by_mac.items())
+        )
 
 
-def nic_rules(mac: str, addresses: Iterable[str]) -> str:
-    chain = chain_name(mac)
-    networks = map(ipaddress.ip_network, (*addresses, link_local_address(mac)))
+def build_nic_rules(mac: str, addresses: Iterable[str]) -> str:
+    chain = make_chain_name(mac)
+    networks = map(ipaddress.ip_network, (*addresses, make_link_local_address(mac)))
     rules = [
-        f"add rule {NFT_TABLE} {chain} {match_target(network)} accept\n" for network in networks if network.version == 6
+        f"add rule {NFT_TABLE} {chain} {build_target_match(network)} accept\n"
+        for network in networks
+        if network.version == 6
     ]
     return (
         f"add chain {NFT_TABLE} {chain}\nflush chain {NFT_TABLE} {chain}\n"
@@ -69,7 +73,7 @@ def nic_rules(mac: str, addresses: Iterable[str]) -> str:
     )
 
 
-def match_target(network: ipaddress.IPv6Network) -> str:
+def build_target_match(network: ipaddress.IPv6Network) -> str:
     """Return a match for the target address of an advertisement: 128 bits, from bit 64 of the ICMPv6 message."""
     if not network.prefixlen:
         return ""
@@ -79,8 +83,8 @@ def match_target(network: ipaddress.IPv6Network) -> str:
 
 def delete_rules(macs: Iterable[str]) -> None:
     for mac in macs:
-        chain = chain_name(mac)
-        present = nic_rules(mac, ())  # added first, because deleting a missing rule is an error
+        chain = make_chain_name(mac)
+        present = build_nic_rules(mac, ())  # added first, because deleting a missing rule is an error
         load_rules(
             f"{COMMON_RULES}{present}delete element {NFT_TABLE} cards {{ {mac} }}\ndelete chain {NFT_TABLE} {chain}\n"
         )
@@ -110,7 +114,7 @@ def list_nic_filters(connection: libvirt.virConnect) -> Iterator[tuple[str, libv
             yield ":".join(re.findall("..", match[1])), nic_filter
 
 
-def chain_name(mac: str) -> str:
+def make_chain_name(mac: str) -> str:
     return f"card-{mac.replace(':', '').lower()}"
 
 

@@ -9,10 +9,10 @@ from worker.nodes.base import Nic
 from worker.nodes.libvirt import firewall, xml
 
 VARIABLE_ELEMENTS = ("filterref", "bandwidth", "link")
-"""The elements that `xml.variable_nic_elements` creates."""
+"""The elements that `xml.build_variable_nic_elements` creates."""
 
 
-def nics_by_mac(domain: libvirt.virDomain, flags: int = 0) -> dict[str, etree._Element]:
+def map_nics_by_mac(domain: libvirt.virDomain, flags: int = 0) -> dict[str, etree._Element]:
     """Return the NICs by MAC, of the running machine or, with the flag, of its definition."""
     devices = etree.fromstring(domain.XMLDesc(flags)).iterfind("devices/interface")
     return {device.find("mac").get("address"): device for device in devices}
@@ -21,7 +21,7 @@ def nics_by_mac(domain: libvirt.virDomain, flags: int = 0) -> dict[str, etree._E
 def list_macs(domain: libvirt.virDomain) -> set[str]:
     """Return the MACs of the running machine and of its definition: after a new definition they may differ until a
     restart."""
-    return {*nics_by_mac(domain), *nics_by_mac(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)}
+    return {*map_nics_by_mac(domain), *map_nics_by_mac(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)}
 
 
 def update_nics(
@@ -30,13 +30,13 @@ def update_nics(
     """Update the NICs, filters first: an address may then be allowed a moment early, but nothing is ever unfiltered.
     Unchanged devices are not touched, because replacing one runs many programs on the host."""
     domain = connection.lookupByUUIDString(machine_id)
-    defined_devices = nics_by_mac(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)
+    defined_devices = map_nics_by_mac(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)
     nics = [nic for nic in nics if nic.mac in defined_devices]
     if has_filters:
         firewall.define_filters(connection, nics)
     replace_elements(domain, defined_devices, nics, libvirt.VIR_DOMAIN_AFFECT_CONFIG, limits, has_filters)
     if domain.isActive():
-        replace_elements(domain, nics_by_mac(domain), nics, libvirt.VIR_DOMAIN_AFFECT_LIVE, limits, has_filters)
+        replace_elements(domain, map_nics_by_mac(domain), nics, libvirt.VIR_DOMAIN_AFFECT_LIVE, limits, has_filters)
 
 
 def replace_elements(
@@ -51,15 +51,17 @@ def replace_elements(
         if nic.mac not in devices:
             continue
         device = devices[nic.mac]
-        elements = xml.variable_nic_elements(nic, limits, has_filters)
-        if canonical_elements(part for part in device if part.tag in VARIABLE_ELEMENTS) != canonical_elements(elements):
+        elements = xml.build_variable_nic_elements(nic, limits, has_filters)
+        if canonicalize_elements(part for part in device if part.tag in VARIABLE_ELEMENTS) != canonicalize_elements(
+            elements
+        ):
             for part in [part for part in device if part.tag in VARIABLE_ELEMENTS]:
                 device.remove(part)
             device.extend(elements)
             domain.updateDeviceFlags(xml.to_text(device), flag)
 
 
-def canonical_elements(parts: Iterable[etree._Element]) -> list[str]:
+def canonicalize_elements(parts: Iterable[etree._Element]) -> list[str]:
     """Return comparable texts, without a link that is up: libvirt sometimes omits it."""
     texts = (etree.tostring(part, method="c14n", with_tail=False).decode() for part in parts)
     plain = ("".join(text.split()) for text in texts)

@@ -30,7 +30,7 @@ def copy_nvram(
     folder, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
     volume = ensure_pool(connection, folder).storageVolLookupByName(name)
     size = volume.info()[1]
-    copy(volume, create_volume(ensure_pool(target, folder), name, xml.raw(name, size)), size)
+    copy(volume, create_volume(ensure_pool(target, folder), name, xml.build_raw_volume_xml(name, size)), size)
 
 
 def ensure_pool(connection: libvirt.virConnect, folder: str) -> libvirt.virStoragePool:
@@ -38,7 +38,7 @@ def ensure_pool(connection: libvirt.virConnect, folder: str) -> libvirt.virStora
     nvram_pool = find_or_none(connection.storagePoolLookupByName, NVRAM_POOL)
     if nvram_pool is None:
         try:
-            nvram_pool = connection.storagePoolCreateXML(xml.pool(NVRAM_POOL, folder))
+            nvram_pool = connection.storagePoolCreateXML(xml.build_pool_xml(NVRAM_POOL, folder))
         except libvirt.libvirtError:
             nvram_pool = connection.storagePoolLookupByName(NVRAM_POOL)  # another process created it
     nvram_pool.refresh()

@@ -13,7 +13,7 @@ from lxml import etree
 from lxml.builder import E
 
 from panel.core.messages import message
-from worker.nodes.base import Disk, NotOnNode, Progress, Refused, overlay_name
+from worker.nodes.base import Disk, NotOnNode, Progress, Refused, make_overlay_name
 from worker.nodes.libvirt import pools, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain, power_off
@@ -32,14 +32,14 @@ COMMIT_FLAGS = libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE | libvirt.VIR_DOMAIN_BLOCK
 def find_overlay(connection: libvirt.virConnect, disk_pool: str, disk_name: str) -> libvirt.virStorageVol | None:
     """Return the overlay's volume, or None."""
     volume_pool = connection.storagePoolLookupByName(disk_pool)
-    return pools.find_or_none(volume_pool.storageVolLookupByName, overlay_name(disk_name))
+    return pools.find_or_none(volume_pool.storageVolLookupByName, make_overlay_name(disk_name))
 
 
 def create_overlays(connection: libvirt.virConnect, machine_id: str, disks: list[Disk]) -> None:
     domain = get_domain(connection, machine_id)
     if not domain.isActive():
         raise Refused(message("The machine is off."), f"machine {machine_id}")
-    used, requested = disk_targets(domain), {}
+    used, requested = list_disk_targets(domain), {}
     for disk in disks:
         volume, overlay = pools.get_volume(connection, disk), find_overlay(connection, disk.pool, disk.name)
         if overlay is not None and overlay.path() in used:
@@ -50,13 +50,13 @@ def create_overlays(connection: libvirt.virConnect, machine_id: str, disks: list
     created = {}
     try:
         for target, (disk, volume) in requested.items():
-            description = xml.qcow2(overlay_name(disk.name), volume.info()[1], volume.path())
+            description = xml.build_qcow2_xml(make_overlay_name(disk.name), volume.info()[1], volume.path())
             volume_pool = connection.storagePoolLookupByName(disk.pool)
-            created[target] = pools.create_volume(volume_pool, overlay_name(disk.name), description)
+            created[target] = pools.create_volume(volume_pool, make_overlay_name(disk.name), description)
         if created:
             switch_to_overlays(domain, used, {target: volume.path() for target, volume in created.items()})
     except libvirt.libvirtError:
-        used = disk_targets(domain)
+        used = list_disk_targets(domain)
         for volume in created.values():
             if volume.path() not in used:
                 with ignore_missing():
@@ -84,7 +84,7 @@ def commit_overlay(connection: libvirt.virConnect, machine_id: str, pool: str, n
     if volume is None:
         return
     domain = get_domain(connection, machine_id)
-    target = disk_targets(domain).get(volume.path())
+    target = list_disk_targets(domain).get(volume.path())
     if target is not None:
         with paused_if_off(connection, domain):
             run_block_commit(domain, target, progress)
@@ -146,7 +146,7 @@ def discard_overlay(connection: libvirt.virConnect, machine_id: str, pool: str, 
     volume.delete()
 
 
-def disk_targets(domain: libvirt.virDomain) -> dict[str, str]:
+def list_disk_targets(domain: libvirt.virDomain) -> dict[str, str]:
     """Return file → target (`vda`) of the disks in use, or used at the next start. Empty drives have their target as
     the key."""
     targets = {}

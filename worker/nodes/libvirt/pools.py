@@ -31,10 +31,10 @@ POOL_START_TIMEOUT_SECONDS, POOL_POLL_INTERVAL_SECONDS = 20.0, 0.1
 
 def prepare_pool(connection: libvirt.virConnect, name: str, path: str) -> Pool:
     volume_pool = find_or_none(connection.storagePoolLookupByName, name)
-    if volume_pool is not None and PurePosixPath(pool_path(volume_pool)) != PurePosixPath(path):
+    if volume_pool is not None and PurePosixPath(get_pool_path(volume_pool)) != PurePosixPath(path):
         if volume_pool.isActive():
             volume_pool.destroy()
-        volume_pool = connection.storagePoolDefineXML(xml.pool(name, path, volume_pool.UUIDString()))
+        volume_pool = connection.storagePoolDefineXML(xml.build_pool_xml(name, path, volume_pool.UUIDString()))
     volume_pool = volume_pool or define_pool(connection, name, path)
     activate_pool(volume_pool)
     volume_pool.setAutostart(1)
@@ -43,7 +43,7 @@ def prepare_pool(connection: libvirt.virConnect, name: str, path: str) -> Pool:
 
 def define_pool(connection: libvirt.virConnect, name: str, path: str) -> libvirt.virStoragePool:
     try:
-        return connection.storagePoolDefineXML(xml.pool(name, path))
+        return connection.storagePoolDefineXML(xml.build_pool_xml(name, path))
     except libvirt.libvirtError:
         existing = find_or_none(
             connection.storagePoolLookupByName, name
@@ -76,10 +76,10 @@ def list_pools(connection: libvirt.virConnect) -> tuple[Pool, ...]:
 
 def describe_pool(pool: libvirt.virStoragePool) -> Pool:
     _, capacity, _, free = pool.info()
-    return Pool(pool.name(), pool_path(pool), capacity, free)
+    return Pool(pool.name(), get_pool_path(pool), capacity, free)
 
 
-def pool_path(pool: libvirt.virStoragePool) -> str:
+def get_pool_path(pool: libvirt.virStoragePool) -> str:
     return etree.fromstring(pool.XMLDesc()).findtext("target/path") or ""
 
 
@@ -93,14 +93,14 @@ def put_image(connection: libvirt.virConnect, pool: str, image: Image, progress:
     if find_or_none(volume_pool.storageVolLookupByName, image.name + COMPLETE_SUFFIX) is not None:
         return
     with image.path.open("rb") as source:
-        upload(create_volume(volume_pool, image.name, xml.qcow2(image.name, 0)), source, image.size, progress)
-    if volume_file_size(volume_pool, image.name) < image.size:
+        upload(create_volume(volume_pool, image.name, xml.build_qcow2_xml(image.name, 0)), source, image.size, progress)
+    if get_volume_file_size(volume_pool, image.name) < image.size:
         detail = f"{image.name} is shorter than {image.size} bytes: its file is, or another transfer replaced it"
         raise Refused(message("The image was not copied completely."), detail)
-    create_volume(volume_pool, image.name + COMPLETE_SUFFIX, xml.raw(image.name + COMPLETE_SUFFIX, 0))
+    create_volume(volume_pool, image.name + COMPLETE_SUFFIX, xml.build_raw_volume_xml(image.name + COMPLETE_SUFFIX, 0))
 
 
-def volume_file_size(volume_pool: libvirt.virStoragePool, name: str) -> int:
+def get_volume_file_size(volume_pool: libvirt.virStoragePool, name: str) -> int:
     """Return the bytes of the volume's file. A second transfer of the same image replaces the file of the first."""
     return int(etree.fromstring(volume_pool.storageVolLookupByName(name).XMLDesc()).findtext("physical") or 0)
 
@@ -126,7 +126,7 @@ def create_disk(connection: libvirt.virConnect, disk: Disk, image: Image | None)
     if image:
         volume_pool.storageVolLookupByName(image.name + COMPLETE_SUFFIX)
         base = volume_pool.storageVolLookupByName(image.name).path()
-    create_volume(volume_pool, disk.name, xml.qcow2(disk.name, disk.size, base))
+    create_volume(volume_pool, disk.name, xml.build_qcow2_xml(disk.name, disk.size, base))
 
 
 def create_volume(volume_pool: libvirt.virStoragePool, name: str, description: str) -> libvirt.virStorageVol:
@@ -182,7 +182,7 @@ def get_volume(connection: libvirt.virConnect, disk: Disk) -> libvirt.virStorage
 def create_seed(connection: libvirt.virConnect, pool: str, name: str, seed: Seed) -> Disk:
     content = build_iso(seed)
     volume_pool = connection.storagePoolLookupByName(pool)
-    volume = create_volume(volume_pool, name, xml.raw(name, len(content)))
+    volume = create_volume(volume_pool, name, xml.build_raw_volume_xml(name, len(content)))
     upload(volume, io.BytesIO(content), len(content), lambda done, total: None)
     return Disk(pool, name, len(content))
 

@@ -166,7 +166,7 @@ def list_missing() -> list[str]:
     return missing
 
 
-def connection_uri(directory: Path) -> str:
+def make_connection_uri(directory: Path) -> str:
     return f"qemu+unix:///system?socket={Path(directory).resolve() / 'run' / 'libvirt-sock'}"
 
 
@@ -190,7 +190,7 @@ def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs: s
             except libvirt.libvirtError as error:
                 raise NoHypervisor(f"The network {network.name} could not be made: {error}") from error
     bridge_filter.enable_bridge_filter()
-    return connection_uri(directory)
+    return make_connection_uri(directory)
 
 
 def stop(directory: Path) -> None:
@@ -234,7 +234,7 @@ def try_connect(directory: Path) -> libvirt.virConnect | None:
     """Return a connection to the daemon, or None when it does not answer. A socket file alone proves nothing: its
     daemon may be dying."""
     with contextlib.suppress(libvirt.libvirtError):
-        return libvirt.open(connection_uri(directory))
+        return libvirt.open(make_connection_uri(directory))
     return None
 
 
@@ -270,11 +270,11 @@ def run_daemon(
 ) -> tuple[libvirt.virConnect | None, str]:
     """Return a connection to the daemon (None on failure) and what it printed."""
     covers = []
-    for covered, visible_paths in confinement.directories_to_cover(
-        confinement.storage_paths(directory), level.user
+    for covered, visible_paths in confinement.list_directories_to_cover(
+        confinement.list_storage_paths(directory), level.user
     ).items():
         covers += ["cover", str(covered), *(argument for path in visible_paths for argument in ("keep", str(path)))]
-    device = kvm_device(level.user) if works_with_kvm else "no"
+    device = choose_kvm_device(level.user) if works_with_kvm else "no"
     command = [
         "unshare",
         "--mount",
@@ -300,7 +300,7 @@ def run_daemon(
     return None if result.returncode else try_connect(directory), result.stdout.strip()
 
 
-def kvm_device(user: confinement.QemuUser) -> str:
+def choose_kvm_device(user: confinement.QemuUser) -> str:
     """Return `yes` where QEMU's user can open the host's device; else the group for a separate device."""
     return "yes" if user.can_open(Path("/dev/kvm")) else str(user.gid)
 

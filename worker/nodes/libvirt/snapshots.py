@@ -42,7 +42,7 @@ def create(connection: libvirt.virConnect, machine_id: str, name: str, memory: b
 def snapshot_disks(domain: libvirt.virDomain, name: str) -> None:
     """Snapshot all disks of a running machine at one moment, without its memory."""
     with freeze_filesystems(domain):
-        data = [{"device": node, "name": name} for node in disk_nodes(domain)]
+        data = [{"device": node, "name": name} for node in list_disk_nodes(domain)]
         run_monitor_command(
             domain,
             "transaction",
@@ -56,7 +56,7 @@ def snapshot_disks(domain: libvirt.virDomain, name: str) -> None:
         raise
 
 
-def disk_nodes(domain: libvirt.virDomain) -> list[str]:
+def list_disk_nodes(domain: libvirt.virDomain) -> list[str]:
     """Return QEMU's node names of the machine's disks."""
     inserted = [medium.get("inserted") for medium in run_monitor_command(domain, "query-block")]
     return [medium["node-name"] for medium in inserted if medium and not medium["ro"] and medium["drv"] == "qcow2"]

@@ -16,11 +16,11 @@ PASSTHROUGH_DEVICES = ("hostdev", "filesystem", "shmem", "lease", "interface[@ty
 QEMU_COMMANDLINE_TAG = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
 
 
-def inspect(connection: libvirt.virConnect, machine_id: str) -> MachineDescription:
+def describe_machine(connection: libvirt.virConnect, machine_id: str) -> MachineDescription:
     domain = get_domain(connection, machine_id)
     tree = etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
     disk_xpath = "devices/disk[not(@device) or @device='disk' or @device='lun']"
-    disks = sorted(tree.xpath(disk_xpath), key=boot_order)
+    disks = sorted(tree.xpath(disk_xpath), key=get_boot_position)
     return MachineDescription(
         id=machine_id,
         name=domain.name(),
@@ -35,7 +35,7 @@ def inspect(connection: libvirt.virConnect, machine_id: str) -> MachineDescripti
     )
 
 
-def boot_order(device: etree._Element) -> int:
+def get_boot_position(device: etree._Element) -> int:
     """Return the boot position. Devices that are not booted from come last, in the order of the definition."""
     boot = device.find("boot")
     return int(boot.get("order")) if boot is not None else 1000

@@ -44,7 +44,7 @@ def find_route(listen: str, uri: str) -> tuple[str, str | None]:
     if not address.hostname:
         return local_address, None
     if address.scheme.rpartition("+")[2] in SSH_TRANSPORTS:
-        return local_address, ssh_target(address)
+        return local_address, parse_ssh_target(address)
     if listen in LOOPBACK_ADDRESSES:
         detail = (
             f"{address.hostname}: screens listen on {listen}; set vnc_listen in its qemu.conf to an address the panel "
@@ -54,7 +54,7 @@ def find_route(listen: str, uri: str) -> tuple[str, str | None]:
     return (address.hostname if listen in WILDCARD_ADDRESSES else listen), None
 
 
-def ssh_target(address: SplitResult) -> str:
+def parse_ssh_target(address: SplitResult) -> str:
     """Return the part of libvirt's URI that SSH needs."""
     keys = parse_qs(address.query).get("keyfile", ())
     return f"ssh://{address.netloc}" + "".join(f"?keyfile={quote(key)}" for key in keys[:1])

@@ -22,27 +22,27 @@ def to_text(element: etree._Element) -> str:
 # --- storage
 
 
-def pool(name: str, path: str, uuid: str = "") -> str:
+def build_pool_xml(name: str, path: str, uuid: str = "") -> str:
     """Return a storage pool. QEMU may run as another user than libvirt: it may traverse the folder, but not list it."""
     identity = [E.uuid(uuid)] if uuid else []
     return to_text(E.pool(E.name(name), *identity, E.target(E.path(path), E.permissions(E.mode("0711"))), type="dir"))
 
 
-def qcow2(name: str, size: int, base: str | None = None) -> str:
+def build_qcow2_xml(name: str, size: int, base: str | None = None) -> str:
     """Return a volume in version 3 of the format (compat 1.1): libvirt's older default has no bitmaps for backups."""
     backing = [E.backingStore(E.path(base), E.format(type="qcow2"))] if base else []
     target = E.target(E.format(type="qcow2"), E.compat("1.1"))
     return to_text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), target, *backing))
 
 
-def raw(name: str, size: int) -> str:
+def build_raw_volume_xml(name: str, size: int) -> str:
     return to_text(E.volume(E.name(name), E.capacity(str(size), unit="bytes"), E.target(E.format(type="raw"))))
 
 
 # --- machines
 
 
-def domain(
+def build_domain_xml(
     machine: Machine,
     paths: Mapping[Disk, str],
     kvm: bool,
@@ -54,9 +54,9 @@ def domain(
     """Return a machine's definition. `paths`: disk or medium → its file; `metadata`: further elements of its metadata;
     `existing`: the machine type of its present definition. The flags say what the node can do."""
     memory = str(machine.memory_mb)
-    kind = chipset.machine_type(machine, existing)
-    drives = chipset.drives(kind)
-    order = boot_order(machine, drives)
+    kind = chipset.choose_machine_type(machine, existing)
+    drives = chipset.get_drives(kind)
+    order = number_boot_devices(machine, drives)
     return to_text(
         E.domain(
             E.name(machine.name),
@@ -67,22 +67,22 @@ def domain(
             E.vcpu(str(machine.cpu_cores)),
             E.iothreads("1"),
             *firmware.build_elements(machine, kind),
-            E.cpu(*topology(machine), mode="host-passthrough" if kvm else "maximum"),
-            clock(),
+            E.cpu(*build_topology(machine), mode="host-passthrough" if kvm else "maximum"),
+            build_clock(),
             E.on_reboot("restart"),
             E.devices(
                 *chipset.build_controllers(machine, kind),
-                *(disk(n, paths[d], order, d.name) for n, d in enumerate(machine.disks)),
+                *(build_disk(n, paths[d], order, d.name) for n, d in enumerate(machine.disks)),
                 *(
-                    drive(
+                    build_drive(
                         name,
-                        chipset.drive_bus(slot, machine, kind),
+                        chipset.get_drive_bus(slot, machine, kind),
                         paths[machine.media[slot]] if slot in machine.media else None,
                         order,
                     )
                     for slot, name in drives.items()
                 ),
-                *(nic_element(n, nic, order, limits, has_filters) for n, nic in enumerate(machine.nics)),
+                *(build_nic(n, nic, order, limits, has_filters) for n, nic in enumerate(machine.nics)),
                 E.serial(E.target(port="0"), type="pty"),
                 E.console(E.target(type="serial", port="0"), type="pty"),
                 E.channel(E.target(type="virtio", name="org.qemu.guest_agent.0"), type="unix"),
@@ -90,7 +90,7 @@ def domain(
                 E.memballoon(E.stats(period="10"), model="virtio"),
                 E.rng(E.backend("/dev/urandom", model="random"), model="virtio"),
                 E.video(E.model(type="vga", vram="16384")),
-                *vnc_elements(machine),
+                *build_vnc_elements(machine),
                 *tpm.build_devices(machine),
             ),
             type="kvm" if kvm else "qemu",
@@ -98,7 +98,7 @@ def domain(
     )
 
 
-def clock() -> etree._Element:
+def build_clock() -> etree._Element:
     """Return the clock's timers. A guest that missed ticks gets those of its real-time clock later, so its time does
     not fall behind; those of the old timer are spread out. The HPET is omitted, because its emulation is expensive."""
     return E.clock(
@@ -109,14 +109,14 @@ def clock() -> etree._Element:
     )
 
 
-def topology(machine: Machine) -> list[etree._Element]:
+def build_topology(machine: Machine) -> list[etree._Element]:
     if machine.topology is None:
         return []
     sockets, cores, threads = map(str, machine.topology)
     return [E.topology(sockets=sockets, dies="1", cores=cores, threads=threads)]
 
 
-def boot_order(machine: Machine, drives: Mapping[str, str]) -> dict[str, int]:
+def number_boot_devices(machine: Machine, drives: Mapping[str, str]) -> dict[str, int]:
     """Return device → position in the boot order. The seed's drive is never booted from."""
     devices = {
         "disk": ["vda"] if machine.disks else [],
@@ -126,7 +126,7 @@ def boot_order(machine: Machine, drives: Mapping[str, str]) -> dict[str, int]:
     return {device: n for n, device in enumerate((d for kind in machine.boot for d in devices[kind]), start=1)}
 
 
-def boot_elements(device: str, order: Mapping[str, int]) -> list[etree._Element]:
+def build_boot_elements(device: str, order: Mapping[str, int]) -> list[etree._Element]:
     return [E.boot(order=str(order[device]))] if device in order else []
 
 
@@ -144,42 +144,42 @@ PAGE_CACHE = {"cache": "writeback", "io": "threads"}
 """Used instead where the file system of a pool does not support direct I/O."""
 
 
-def disk(number: int, path: str, order: Mapping[str, int], name: str, iothread: bool = True) -> etree._Element:
+def build_disk(number: int, path: str, order: Mapping[str, int], name: str, iothread: bool = True) -> etree._Element:
     """Return a disk. The guest finds it as /dev/disk/by-id/virtio-NAME: virtio disks show 20 characters of the serial
     number."""
-    device = disk_name(number)
+    device = make_disk_name(number)
     return E.disk(
         E.driver(DISK_DRIVER | ({"iothread": "1"} if iothread else {})),
         E.source(file=path),
         E.target(dev=device, bus="virtio"),
         E.serial(name.partition(".")[0][:20]),
-        *boot_elements(device, order),
+        *build_boot_elements(device, order),
         type="file",
         device="disk",
     )
 
 
-def disk_name(number: int) -> str:
+def make_disk_name(number: int) -> str:
     """Return the device name: vda … vdz, vdaa …"""
     letters = chr(ord("a") + number % 26)
-    return disk_name(number // 26 - 1) + letters if number >= 26 else f"vd{letters}"
+    return make_disk_name(number // 26 - 1) + letters if number >= 26 else f"vd{letters}"
 
 
-def drive(device: str, bus: str, path: str | None, order: Mapping[str, int]) -> etree._Element:
+def build_drive(device: str, bus: str, path: str | None, order: Mapping[str, int]) -> etree._Element:
     """Return an optical drive, empty without a path, so that a medium can be inserted later."""
     return E.disk(
         E.driver(name="qemu", type="raw"),
         *([E.source(file=path)] if path else []),
         E.target(dev=device, bus=bus),
-        *scsi_target(device, bus),
+        *build_scsi_address(device, bus),
         E.readonly(),
-        *boot_elements(device, order),
+        *build_boot_elements(device, order),
         type="file",
         device="cdrom",
     )
 
 
-def scsi_target(device: str, bus: str) -> list[etree._Element]:
+def build_scsi_address(device: str, bus: str) -> list[etree._Element]:
     """Return an address with a SCSI target of its own: guests number targets in order, but the units of one target
     backwards."""
     if bus != "scsi":
@@ -187,27 +187,27 @@ def scsi_target(device: str, bus: str) -> list[etree._Element]:
     return [E.address(type="drive", controller="0", bus="0", target=str(ord(device[-1]) - ord("a")), unit="0")]
 
 
-def nic_element(number: int, nic: Nic, order: Mapping[str, int], limits: bool, has_filters: bool) -> etree._Element:
+def build_nic(number: int, nic: Nic, order: Mapping[str, int], limits: bool, has_filters: bool) -> etree._Element:
     return E.interface(
         E.mac(address=nic.mac),
         E.source(network=nic.network),
         E.model(type="virtio"),
-        *variable_nic_elements(nic, limits, has_filters),
-        *boot_elements(f"nic{number}", order),
+        *build_variable_nic_elements(nic, limits, has_filters),
+        *build_boot_elements(f"nic{number}", order),
         type="network",
     )
 
 
-def variable_nic_elements(nic: Nic, limits: bool, has_filters: bool) -> list[etree._Element]:
+def build_variable_nic_elements(nic: Nic, limits: bool, has_filters: bool) -> list[etree._Element]:
     """Return the parts of a NIC that may change while the machine runs."""
     return [
-        *([E.filterref(filter=firewall.filter_name(nic.mac))] if has_filters else []),
-        *(bandwidth(nic) if limits else []),
+        *([E.filterref(filter=firewall.make_filter_name(nic.mac))] if has_filters else []),
+        *(build_bandwidth(nic) if limits else []),
         E.link(state="up" if nic.connected else "down"),
     ]
 
 
-def bandwidth(nic: Nic) -> list[etree._Element]:
+def build_bandwidth(nic: Nic) -> list[etree._Element]:
     """Return the speed limits. libvirt counts in kilobytes a second; its inbound is what the guest receives, as in
     `Nic`."""
     limits = {"inbound": nic.inbound_mbps, "outbound": nic.outbound_mbps}
@@ -215,7 +215,7 @@ def bandwidth(nic: Nic) -> list[etree._Element]:
     return [E.bandwidth(*elements)] if elements else []
 
 
-def vnc_elements(machine: Machine) -> Iterable[etree._Element]:
+def build_vnc_elements(machine: Machine) -> Iterable[etree._Element]:
     """Yield a VNC server at the address of the node's settings (libvirt's default is 127.0.0.1). Without a password
     libvirt would accept everybody, so a machine without one has no VNC."""
     if machine.vnc and machine.vnc_password:

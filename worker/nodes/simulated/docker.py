@@ -67,7 +67,7 @@ class Docker:
         for image in images.values():
             if image.startswith("missing"):
                 return CommandResult(1, f"Error response from daemon: pull access denied for {image}\n")
-        lines = [f"{timestamp()} {service} started from {image}" for service, image in images.items()]
+        lines = [f"{format_timestamp()} {service} started from {image}" for service, image in images.items()]
         facts = {"compose": compose, "environment": environment, "images": images}
         self.store_project(name, {**facts, "runs": True, "logs": lines})
         return CommandResult(0, "")
@@ -77,7 +77,7 @@ class Docker:
         if project is None:
             return CommandResult(1, "The files of this app are not in the machine any more. Deploy it again.\n")
         project["runs"] = action != "stop"
-        project["logs"] += [f"{timestamp()} {service} told to {action}" for service in project["images"]]
+        project["logs"] += [f"{format_timestamp()} {service} told to {action}" for service in project["images"]]
         self.store_project(name, project)
         return CommandResult(0, "")
 
@@ -89,10 +89,10 @@ class Docker:
         for service, image in project["images"].items():
             crashed = image.startswith("crashing")
             state = "exited" if crashed or not project["runs"] else "running"
-            yield f"{service}|{state}|{int(crashed)}|false|0|{timestamp()}|"
+            yield f"{service}|{state}|{int(crashed)}|false|0|{format_timestamp()}|"
 
     def report_status(self, projects: list[str]) -> CommandResult:
-        lines = [timestamp()] if self.installed else [timestamp(), "away"]
+        lines = [format_timestamp()] if self.installed else [format_timestamp(), "away"]
         for name in projects if self.installed else ():
             project = self.project(name)
             lines += [f"project {name} {'' if project is None or project['runs'] else 'stopped'}"]
@@ -104,7 +104,7 @@ class Docker:
         return CommandResult(0, "".join(f"{service} {time} {text}\n" for time, service, text in entries))
 
 
-def timestamp() -> str:
+def format_timestamp() -> str:
     return f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -113,12 +113,12 @@ def run_script(guest: "Guest", script: str, arguments: list[str], stdin: str) ->
     engine, lines = Docker(guest), stdin.splitlines()
     match script, arguments:
         case background_job.PREPARE_SCRIPT, [_, name, number]:
-            engine.write(f"{job_path(guest, name)}/piece-{number}", stdin)
+            engine.write(f"{make_job_path(guest, name)}/piece-{number}", stdin)
             return CommandResult(0, "")
         case background_job.START_SCRIPT, [_, name, program, _]:
             return start_job(engine, name, program, read_job_input(engine, name, stdin))
         case background_job.POLL_SCRIPT, [_, name, _]:
-            return CommandResult(0, engine.read(job_path(guest, name)) or "gone\n")
+            return CommandResult(0, engine.read(make_job_path(guest, name)) or "gone\n")
         case background_job.STOP_SCRIPT, _:
             return CommandResult(0, "")
         case docker.STATUS_SCRIPT, _:
@@ -134,21 +134,21 @@ def run_script(guest: "Guest", script: str, arguments: list[str], stdin: str) ->
 
 def read_job_input(engine: Docker, name: str, last_chunk: str) -> list[str]:
     """Return all lines of the input: the chunks that were written earlier, and the last one."""
-    prefix = f"{job_path(engine.guest, name)}/piece-"
+    prefix = f"{make_job_path(engine.guest, name)}/piece-"
     files = overlays.read_files(engine.guest.state, engine.disk)
     return ("".join(files[path] for path in sorted(files) if path.startswith(prefix)) + last_chunk).splitlines()
 
 
-def job_path(guest: "Guest", name: str) -> str:
+def make_job_path(guest: "Guest", name: str) -> str:
     """Return the file with a background job's result. Each boot has files of its own."""
     return f"/run/panel/{guest.row['boots']}/{name}"
 
 
 def start_job(engine: Docker, name: str, program: str, lines: list[str]) -> CommandResult:
     """Run a background job to its end at once. Under the same name it does not run again."""
-    if not engine.read(job_path(engine.guest, name)):
+    if not engine.read(make_job_path(engine.guest, name)):
         result = install(engine) if program == docker.INSTALL_SCRIPT else compose(engine, *lines)
-        engine.write(job_path(engine.guest, name), f"ended {result.exit_code}\n{result.output}")
+        engine.write(make_job_path(engine.guest, name), f"ended {result.exit_code}\n{result.output}")
     return CommandResult(0, "")
 
 

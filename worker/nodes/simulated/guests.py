@@ -14,8 +14,8 @@ from panel.core.messages import message
 from worker.guest import ssh_keys
 from worker.nodes.base import AgentUnavailable, CommandResult, FileSystem, Refused
 from worker.nodes.simulated import docker, overlays
-from worker.nodes.simulated.counters import key_fraction
-from worker.nodes.simulated.machines import Machines, uptime
+from worker.nodes.simulated.counters import compute_key_fraction
+from worker.nodes.simulated.machines import Machines, compute_uptime
 from worker.nodes.simulated.state import State
 from worker.nodes.simulated.storage import find_seed
 
@@ -41,7 +41,7 @@ class Guests(Machines):
         rows = self.state.rows(
             "SELECT size FROM disks WHERE pool = ? AND name = ?", root_disk["pool"], root_disk["name"]
         )
-        share_used = 0.1 + 0.7 * key_fraction(machine_id + "files")
+        share_used = 0.1 + 0.7 * compute_key_fraction(machine_id + "files")
         return [FileSystem("/", "ext4", size, int(size * share_used)) for (size,) in rows]
 
     def agent_addresses(self, machine_id: str) -> dict[str, list[str]]:
@@ -99,7 +99,7 @@ class Guest:
                 db.execute("INSERT INTO keys (machine_id, line) VALUES (?, ?)", (self.row["id"], key))
 
     def files(self) -> dict[str, str]:
-        seconds = uptime(self.row, clock.now().timestamp()) - self.row["booted_from"]
+        seconds = compute_uptime(self.row, clock.now().timestamp()) - self.row["booted_from"]
         boot = uuid.uuid5(uuid.NAMESPACE_OID, f"{self.row['id']} {self.row['boots']}")
         files = {"/proc/uptime": f"{seconds:.2f} 0.00\n", "/proc/sys/kernel/random/boot_id": f"{boot}\n"}
         for number, nic in enumerate(self.nics):

@@ -33,7 +33,7 @@ class Machines(StoredNode):
     def machines(self) -> list[MachineStatus]:
         now = clock.now().timestamp()
         return [
-            machine_status(row, now)
+            build_machine_status(row, now)
             for row in self.state.rows("SELECT id, name, power, live, ran, since FROM machines")
         ]
 
@@ -117,7 +117,7 @@ class Machines(StoredNode):
     def suspend(self, machine_id: str) -> None:
         with self.state.transaction() as db:
             row = self._get_running(db, machine_id)
-            ran = uptime(row, clock.now().timestamp())
+            ran = compute_uptime(row, clock.now().timestamp())
             self._change(db, machine_id, power="paused", ran=ran, since=None)
 
     def resume(self, machine_id: str) -> None:
@@ -175,12 +175,12 @@ class Machines(StoredNode):
         self._change(db, machine_id, power="off", live=None, memory=0)
 
     def _reboot(self, db: sqlite3.Connection, row: sqlite3.Row) -> None:
-        booted_from = uptime(row, clock.now().timestamp())
+        booted_from = compute_uptime(row, clock.now().timestamp())
         self._change(db, row["id"], boots=row["boots"] + 1, booted_from=booted_from)
 
     def _is_booted(self, row: sqlite3.Row) -> bool:
         """Return whether a guest runs in the machine and has finished booting."""
-        booted = uptime(row, clock.now().timestamp()) - row["booted_from"] >= self.options.boot_seconds
+        booted = compute_uptime(row, clock.now().timestamp()) - row["booted_from"] >= self.options.boot_seconds
         return bool(row["power"] == Power.on and row["guest"] and booted)
 
     def _ensure_disks(self, db: sqlite3.Connection, machine: dict[str, Any]) -> None:
@@ -206,12 +206,14 @@ class Machines(StoredNode):
         return any(db.execute(image_query, (disk["pool"], disk["name"])).fetchone() for disk in machine["disks"][:1])
 
 
-def uptime(row: sqlite3.Row, now: float) -> float:
+def compute_uptime(row: sqlite3.Row, now: float) -> float:
     """Return the seconds the machine has run since its start, without those it was suspended."""
     return row["ran"] + max(0, now - row["since"]) if row["power"] == Power.on else row["ran"]
 
 
-def machine_status(row: sqlite3.Row, now: float) -> MachineStatus:
+def build_machine_status(row: sqlite3.Row, now: float) -> MachineStatus:
     power = Power(row["power"])
-    counters = {} if power == Power.off else compute_counters(row["id"], orjson.loads(row["live"]), uptime(row, now))
+    counters = (
+        {} if power == Power.off else compute_counters(row["id"], orjson.loads(row["live"]), compute_uptime(row, now))
+    )
     return MachineStatus(row["id"], row["name"], power, **counters)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from panel.core.messages import message
-from worker.nodes.base import Disk, Power, Progress, Refused, overlay_name
+from worker.nodes.base import Disk, Power, Progress, Refused, make_overlay_name
 from worker.nodes.simulated.storage import Storage
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Overlays(Storage):
             for disk in disks:
                 self._ensure_disks(db, {"disks": [{"pool": disk.pool, "name": disk.name}], "media": {}})
                 statement = "INSERT OR IGNORE INTO disks VALUES (?, ?, 'overlay', ?, 0, NULL, NULL)"
-                db.execute(statement, (disk.pool, overlay_name(disk.name), disk.size))
+                db.execute(statement, (disk.pool, make_overlay_name(disk.name), disk.size))
 
     def thaw_guest(self, machine_id: str) -> None:
         with self.state.transaction() as db:
@@ -42,36 +42,36 @@ class Overlays(Storage):
                 copy_statement = (
                     "INSERT OR REPLACE INTO written SELECT pool, ?, path, text FROM written WHERE pool = ? AND disk = ?"
                 )
-                db.execute(copy_statement, (name, pool, overlay_name(name)))
-                db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, overlay_name(name)))
+                db.execute(copy_statement, (name, pool, make_overlay_name(name)))
+                db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, make_overlay_name(name)))
 
     def discard_overlay(self, machine_id: str, pool: str, name: str) -> None:
         with self.state.transaction() as db:
             if self._find_overlay(db, pool, name):
                 if self._get_machine(db, machine_id)["power"] != Power.off:
                     raise Refused(message("The machine is on."), f"machine {machine_id}")
-                db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, overlay_name(name)))
+                db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, make_overlay_name(name)))
 
     def _find_overlay(self, db: sqlite3.Connection, pool: str, name: str) -> sqlite3.Row | None:
         self._get_pool_path(pool)
         query = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND kind = 'overlay'"
-        return db.execute(query, (pool, overlay_name(name))).fetchone()
+        return db.execute(query, (pool, make_overlay_name(name))).fetchone()
 
 
-def disk_layers(state: "State", disk: dict[str, Any]) -> list[str]:
+def list_disk_layers(state: "State", disk: dict[str, Any]) -> list[str]:
     """Return the volumes from which a guest reads a disk, the topmost last."""
-    return [disk["name"], overlay_name(disk["name"])]
+    return [disk["name"], make_overlay_name(disk["name"])]
 
 
 def write_file(state: "State", disk: dict[str, Any], path: str, text: str) -> None:
     """Write a file of a guest, into the overlay if there is one."""
     with state.transaction() as db:
         query = "SELECT name FROM disks WHERE pool = ? AND name IN (?, ?) ORDER BY length(name) DESC LIMIT 1"
-        (top,) = db.execute(query, (disk["pool"], *disk_layers(state, disk))).fetchone()
+        (top,) = db.execute(query, (disk["pool"], *list_disk_layers(state, disk))).fetchone()
         db.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?)", (disk["pool"], top, path, text))
 
 
 def read_files(state: "State", disk: dict[str, Any]) -> dict[str, str]:
     """Return the files on the disk: path → text."""
     query = "SELECT path, text FROM written WHERE pool = ? AND disk IN (?, ?) ORDER BY length(disk)"
-    return dict(map(tuple, state.rows(query, disk["pool"], *disk_layers(state, disk))))
+    return dict(map(tuple, state.rows(query, disk["pool"], *list_disk_layers(state, disk))))

@@ -36,5 +36,5 @@ def index():
     }
     context |= {"project": project, "projects": project_rows}
     context |= {"search_error": search_error, "actions": CUSTOMER_BULK_BUTTONS}
-    context |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.sparkline}
+    context |= {"sparks": metrics.get_sparklines(page.rows), "spark": charts.build_sparkline}
     return render("customer/instances/index.html", "rows", power_buttons=iter_power_buttons, **context)

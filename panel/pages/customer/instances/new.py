@@ -8,7 +8,7 @@ from marshmallow import ValidationError
 from panel.auth.browser_session import actor, current_access, require_page_permission
 from panel.core.db import session
 from panel.pages.customer.instances import bp
-from panel.pages.shared.instances.create_form import as_curl, form_choices, pick_or_first
+from panel.pages.shared.instances.create_form import format_curl_commands, list_form_choices, pick_or_first
 from panel.pages.shared.instances.deploy import NewKeyForm, start_deploy
 from panel.schemas.base import Hostname
 from panel.schemas.instances import DeployIn
@@ -36,7 +36,7 @@ def create():
     if "look" in request.form:
         form.sent = request.form
         return create_page(form, "form")
-    if form.submit(lambda **data: create_instance(form_choices(form)["suggested"], **data)):
+    if form.submit(lambda **data: create_instance(list_form_choices(form)["suggested"], **data)):
         instance, password = form.result
         if password:
             flash_secrets.store(instance.id, password)
@@ -46,14 +46,19 @@ def create():
 
 
 def create_page(form, block=None):
-    choices = form_choices(form)
-    choices |= pack_choices(form, choices["location"], choices["plan"])
+    choices = list_form_choices(form)
+    choices |= list_pack_choices(form, choices["location"], choices["plan"])
     return render(
-        "customer/instances/new.html", block, status=form.status, form=form, code=as_curl(form, choices), **choices
+        "customer/instances/new.html",
+        block,
+        status=form.status,
+        form=form,
+        code=format_curl_commands(form, choices),
+        **choices,
     )
 
 
-def pack_choices(form, location, plan):
+def list_pack_choices(form, location, plan):
     """Return the account's resource packs, each with the reason why it cannot provide the plan or None, and the chosen
     one. The default is the first that can, because an instance from a pack costs nothing by itself."""
     own = resource_packs.with_usage(session.scalars(resource_packs.listing(current_access())).all())
@@ -74,13 +79,13 @@ def create_instance(
         location_id=location_id,
         plan_id=plan_id,
         display_name=label,
-        hostname=hostname or valid_hostname(label),
+        hostname=hostname or to_hostname(label),
         actor=actor(),
     )
     return instance, start_deploy(instance, **deploy_values)
 
 
-def valid_hostname(name):
+def to_hostname(name):
     """Return the name if it is a valid host name, else None."""
     try:
         return Hostname().deserialize(name) if name else None

@@ -35,7 +35,7 @@ def get_own(set_id):
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(ip_sets.listing(scope_account(), search=search))
-    emails = owner_emails.for_rows(page.rows) if is_operator_area() else {}
+    emails = owner_emails.map_emails(page.rows) if is_operator_area() else {}
     return render("customer/ip_sets/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 
 
@@ -54,7 +54,7 @@ def create():
 
 
 def create_set(owner=None, **data):
-    return ip_sets.create(owner_emails.account_by_email(owner) if is_operator_area() else current_access(), **data)
+    return ip_sets.create(owner_emails.get_account_by_email(owner) if is_operator_area() else current_access(), **data)
 
 
 def form_page(form, ip_set=None):

@@ -43,7 +43,7 @@ def add_rules(group, account, *, actor, ip_version, ports=None, **values):
     """Add a rule for each chosen IP version and return them. Skips versions that have the rule already, unless all
     have it; then security_groups.add_rule refuses."""
     low, high = parse_ports(ports)
-    versions = possible_versions(values) if ip_version == BOTH_VERSIONS else [ip_version]
+    versions = list_possible_versions(values) if ip_version == BOTH_VERSIONS else [ip_version]
     requested = [
         validate_rule({**values, "ip_version": version, "port_range_min": low, "port_range_max": high})
         for version in versions
@@ -70,7 +70,7 @@ def parse_ports(text):
     return low, high
 
 
-def possible_versions(values):
+def list_possible_versions(values):
     """Return the IP versions of a rule for both: only one when it has a network or an IP set."""
     if values.get("cidr"):
         try:

@@ -41,7 +41,7 @@ def index():
     search = request.args.get("search", "")[:255]
     page = Page(security_groups.listing(scope_account(), search=search))
     security_groups.with_counts(page.rows, scope_account())
-    emails = owner_emails.for_rows(page.rows) if is_operator_area() else {}
+    emails = owner_emails.map_emails(page.rows) if is_operator_area() else {}
     return render("customer/security_groups/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 
 
@@ -61,7 +61,7 @@ def create():
 
 def create_group(owner=None, **data):
     return security_groups.create(
-        owner_emails.account_by_email(owner) if is_operator_area() else current_access(), **data
+        owner_emails.get_account_by_email(owner) if is_operator_area() else current_access(), **data
     )
 
 
@@ -166,7 +166,7 @@ def attach(group_id):
     group, ids = get_visible(group_id), request.form.getlist("instance_ids")
     if request.form.get("add") == "ssh":
         rule_form.add_preset(get_own(group_id), scope_account(), "ssh", actor=actor())
-    elif "confirmed" not in request.form and closed_instances(group, ids):
+    elif "confirmed" not in request.form and list_closed_instances(group, ids):
         return redirect_to(
             url_for(".confirm_attach", group_id=group_id, instance_ids=ids, back=request.form.get("back"))
         )
@@ -176,11 +176,11 @@ def attach(group_id):
 @VIEWS.page("GET", "/<group_id>/attach", can=MANAGE)
 def confirm_attach(group_id):
     group, ids = get_visible(group_id), request.args.getlist("instance_ids")
-    context = {"group": group, "ids": ids, "closed": closed_instances(group, ids), "no": change_error(group)}
+    context = {"group": group, "ids": ids, "closed": list_closed_instances(group, ids), "no": change_error(group)}
     return render("customer/security_groups/attach.html", instance_id=request.args.get("back", ""), **context)
 
 
-def closed_instances(group, ids):
+def list_closed_instances(group, ids):
     """Return the visible instances that the group would cut off from inbound traffic."""
     visible_ids = {instance.id for instance in security_groups.list_visible(ids, scope_account())}
     return [instance for instance in security_groups.list_cut_off_instances(group, ids) if instance.id in visible_ids]

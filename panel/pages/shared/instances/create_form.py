@@ -9,7 +9,7 @@ from sqlalchemy.orm import contains_eager
 from panel.auth.browser_session import current_access
 from panel.core.db import session
 from panel.models import Plan
-from panel.pages.shared.area import has_permission, owner_of
+from panel.pages.shared.area import get_owner, has_permission
 from panel.schemas.instances import TIME_ZONES
 from panel.services import catalog, instances, placement, ssh_keys, user_scripts
 
@@ -22,9 +22,9 @@ BRAND_ICONS = {
 HIDDEN_PASSWORD = "********"
 
 
-def form_choices(form, instance=None):
+def list_form_choices(form, instance=None):
     """Return the choices for the form as it is filled in. With an instance, location and plan are fixed."""
-    owner = owner_of(instance) if instance else current_access()
+    owner = get_owner(instance) if instance else current_access()
     locations = session.scalars(catalog.select_locations(owner)).all()
     full = set() if instance else placement.find_full_locations(locations)
     location = instance.group if instance else pick_location(locations, form.value("location_id"), full)
@@ -45,7 +45,7 @@ def form_choices(form, instance=None):
         "images": group_by(images, lambda it: it.distro),
         "unfit_images": image_errors,
         "image": image,
-        "brand": brand_icon,
+        "brand": find_brand_icon,
         "keys": keys,
         "chosen_key_ids": form.values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
         "scripts": session.scalars(user_scripts.listing(owner)).all() if has_permission("user_scripts.view") else [],
@@ -81,7 +81,7 @@ def group_by(rows, name):
     return groups.items()
 
 
-def brand_icon(image):
+def find_brand_icon(image):
     """Return the icon of a distribution."""
     return next((icon for brand, icon in BRAND_ICONS.items() if brand in image.distro.lower()), "disc")
 
@@ -95,7 +95,7 @@ def suggest_name(location, plan, image):
     return "-".join("".join(c for c in part.lower() if c.isalnum()) for part in parts)
 
 
-def as_curl(form, choices):
+def format_curl_commands(form, choices):
     """Return the two equivalent API calls as curl commands. A password is masked."""
     pack = choices.get("pack")
     place = {

@@ -6,13 +6,13 @@ from panel.core.errors import NotFound
 from panel.pages.shared.area import (
     ensure_permission,
     get_instance,
+    get_owner,
     is_operator_area,
-    owner_of,
     route,
     scope_account,
     tab_url,
 )
-from panel.pages.shared.instances.create_form import form_choices
+from panel.pages.shared.instances.create_form import list_form_choices
 from panel.schemas.base import In, Name
 from panel.schemas.instances import DeployIn
 from panel.schemas.ssh_keys import PublicKeyLine
@@ -33,16 +33,16 @@ class NewKeyForm(In):
 @route("GET", "/<instance_id>/deploy", can="instances.manage")
 def again(instance_id):
     instance = get_instance(instance_id)
-    return deploy_page(instance, Form(DeployIn, NewKeyForm, initial=last_deploy_values(instance)))
+    return deploy_page(instance, Form(DeployIn, NewKeyForm, initial=get_last_deploy_values(instance)))
 
 
-def last_deploy_values(instance):
+def get_last_deploy_values(instance):
     """Return the values of the last deploy. Its password is not stored, and only the owner sees its configuration."""
     last = instances.find_last_deploy(instance)
     if last is None:
         return {"hostname": instance.hostname}
     lines = last.arguments["ssh_keys"]
-    keys = [key.id for key in session.scalars(ssh_keys.listing(owner_of(instance))) if key.public_key in lines]
+    keys = [key.id for key in session.scalars(ssh_keys.listing(get_owner(instance))) if key.public_key in lines]
     secret = {"cloudcfg": None} if is_operator_area() else {}
     return {**last.arguments, **secret, "ssh_keys": keys}
 
@@ -62,7 +62,7 @@ def deploy(instance_id):
 def deploy_page(instance, form, block=None):
     if instance.deployed:
         raise NotFound(_("This instance already has an operating system."))
-    offered = form_choices(form, instance)
+    offered = list_form_choices(form, instance)
     return render("customer/instances/deploy.html", block, status=form.status, form=form, instance=instance, **offered)
 
 
@@ -76,6 +76,6 @@ def with_new_key(instance, *, key_name=None, public_key=None, key_ids=(), **valu
     """Store a new key, if given, for the instance's owner. Return the values with its id in `key_ids`."""
     if public_key:
         ensure_permission("ssh_keys.manage")
-        key = ssh_keys.create(owner_of(instance), name=key_name or "new key", public_key=public_key)
+        key = ssh_keys.create(get_owner(instance), name=key_name or "new key", public_key=public_key)
         key_ids = [*key_ids, key.id]
     return {**values, "key_ids": key_ids}

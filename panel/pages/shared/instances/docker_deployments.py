@@ -8,7 +8,7 @@ from panel.auth.browser_session import actor
 from panel.core.messages import message
 from panel.pages.shared.area import endpoint_prefix, get_instance, is_operator_area, route, tab_url
 from panel.pages.shared.instances import docker_forms
-from panel.pages.shared.instances.docker_tab import MANAGE, exposed_ports, list_apps, refusal_message
+from panel.pages.shared.instances.docker_tab import MANAGE, list_apps, list_exposed_ports, refusal_message
 from panel.services import docker_apps
 from panel.services import docker_deployments as deployments
 from panel.services.docker_deployments import firewall_ports
@@ -51,7 +51,7 @@ def app_catalog(instance_id):
 def new_app(instance_id, slug):
     app = docker_apps.get(slug)
     return app_page(
-        get_instance(instance_id), app, Form(docker_forms.app_schema(app), initial=docker_forms.initial_values(app))
+        get_instance(instance_id), app, Form(docker_forms.app_schema(app), initial=docker_forms.get_initial_values(app))
     )
 
 
@@ -63,7 +63,7 @@ def deploy_app(instance_id, slug):
     def deploy(**data):
         reachability.check_guest(instance, by_operator=is_operator_area())
         return deployments.deploy_app(
-            instance, actor=actor(), by_operator=is_operator_area(), **docker_forms.deploy_arguments(app, data)
+            instance, actor=actor(), by_operator=is_operator_area(), **docker_forms.build_deploy_arguments(app, data)
         )
 
     if not form.submit(deploy):
@@ -145,7 +145,7 @@ def read_app_logs(instance_id, deployment_id):
 
 def logs_page(instance, deployment_id):
     row = deployments.get(instance, deployment_id)
-    context = {"row": row, "logs": deployments.get_logs(row), "exposed_ports": exposed_ports(instance, row.ports)}
+    context = {"row": row, "logs": deployments.get_logs(row), "exposed_ports": list_exposed_ports(instance, row.ports)}
     return render(f"{TEMPLATE_FOLDER}/logs.html", "logs", instance=instance, **context)
 
 

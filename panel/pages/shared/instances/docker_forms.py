@@ -58,13 +58,13 @@ def app_schema(app):
     return type("AppForm", (In,), declared)
 
 
-def initial_values(app):
+def get_initial_values(app):
     """Return the initial values of an app's form."""
     values = {f"variable_{variable.name}": variable.default for variable in app.variables if variable.default}
     return values | {f"port_{number}": port.host_port for number, port in enumerate(app.ports)}
 
 
-def deploy_arguments(app, data):
+def build_deploy_arguments(app, data):
     """Return the form's data as arguments of the API. Unchanged ports are left out."""
     variables = {
         variable.name: data[f"variable_{variable.name}"]

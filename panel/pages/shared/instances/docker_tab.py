@@ -36,7 +36,7 @@ def build_context(instance):
     by_operator = is_operator_area()
     error = docker_deployments.guest_error(instance, by_operator=by_operator)
     return {
-        "apps": [(row, exposed_ports(instance, row.ports)) for row in rows],
+        "apps": [(row, list_exposed_ports(instance, row.ports)) for row in rows],
         "docker_enabled": docker_deployments.is_engine_installed(instance),
         "engine": engine,
         "installation": docker_deployments.find_installation(instance),
@@ -48,14 +48,14 @@ def build_context(instance):
     }
 
 
-def exposed_ports(instance, ports):
+def list_exposed_ports(instance, ports):
     """Return an ExposedPort for each port mapping."""
     address = instance.ipv4 or instance.ipv6 or instance.private_ipv4
     shut = firewall_ports.list_closed_ports(instance, ports) if ports else []
-    return [exposed_port(address, port, port in shut) for port in ports]
+    return [build_exposed_port(address, port, port in shut) for port in ports]
 
 
-def exposed_port(address, port, shut):
+def build_exposed_port(address, port, shut):
     inner, outer, protocol = port["container_port"], port["host_port"], port["protocol"]
     plain = f"port {outer}" if protocol == "tcp" else f"port {outer}/udp"
     if address is None or protocol != "tcp" or inner in NON_HTTP_PORTS:

@@ -8,9 +8,9 @@ from panel.core.db import session
 from panel.core.errors import Invalid, Problem
 from panel.pages.shared.area import (
     get_instance,
+    get_owner,
     has_permission,
     is_operator_area,
-    owner_of,
     route,
     scope_account,
     tab_url,
@@ -30,7 +30,7 @@ MAX_OFFERED_ISOS = 200
 def build_context(instance):
     """Return the context of the tab, with the reasons why operations are disabled."""
     state = rescue.describe_state(instance)
-    offered = isos.listing(owner_of(instance)).limit(MAX_OFFERED_ISOS) if has_permission("isos.view") else None
+    offered = isos.listing(get_owner(instance)).limit(MAX_OFFERED_ISOS) if has_permission("isos.view") else None
     return {
         "slots": [
             ("primary", _("First drive"), instance.iso),

@@ -12,4 +12,4 @@ def figures(instance_id):
     """Return the chart data as JSON, for the page's script."""
     instance = get_instance(instance_id)
     series = metrics.get_series(instance, charts.requested_range(request.args.get("range")))
-    return charts.plot_data(series, {"cpu_percent": 100, "memory_used": instance.ram})
+    return charts.build_plot_data(series, {"cpu_percent": 100, "memory_used": instance.ram})

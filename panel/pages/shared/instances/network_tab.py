@@ -1,6 +1,6 @@
 """The context of an instance's network tab, without its interfaces."""
 
-from panel.pages.shared.area import has_permission, owner_of
+from panel.pages.shared.area import get_owner, has_permission
 from panel.services import address_allocation, firewall_view, security_groups, usage
 from panel.services.instances import traffic
 
@@ -19,10 +19,10 @@ def build_context(instance):
     }
     if not has_permission("security_groups.view"):
         return {**context, "groups": None, "joinable_groups": [], "firewall": None}
-    pairs = security_groups.list_memberships(instance, owner_of(instance))
+    pairs = security_groups.list_memberships(instance, get_owner(instance))
     return {
         **context,
-        "firewall": firewall_view.describe(instance),
+        "firewall": firewall_view.describe_firewall(instance),
         "groups": [group for group, inside in pairs if inside],
         "joinable_groups": [(group.id, group.name) for group, inside in pairs if not inside],
     }

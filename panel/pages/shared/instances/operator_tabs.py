@@ -43,7 +43,7 @@ def build_context(instance, tab):
     if tab == "settings":
         context |= {
             "new_owner_form": Form(NewOwnerForm),
-            "topology": Form(TopologyIn, initial=current_topology(instance)),
+            "topology": Form(TopologyIn, initial=get_current_topology(instance)),
         }
         context["topology_error"] = instances.REASONS.get(topology.change_error(instance))
     if tab == "network":
@@ -56,7 +56,7 @@ def build_context(instance, tab):
     return context
 
 
-def current_topology(instance):
+def get_current_topology(instance):
     """Return the topology of the next start. The default is one socket per core."""
     return dict(
         zip(topology.TOPOLOGY_PARTS, topology.get_effective(instance) or (instance.cpu_cores, 1, 1), strict=True)

@@ -3,8 +3,8 @@
 from panel.auth.browser_session import actor
 from panel.core.errors import Invalid
 from panel.pages.shared.area import get_instance, route, scope_account, tab_url
-from panel.pages.shared.instances.create_form import form_choices
-from panel.pages.shared.instances.deploy import NewKeyForm, last_deploy_values, with_new_key
+from panel.pages.shared.instances.create_form import list_form_choices
+from panel.pages.shared.instances.deploy import NewKeyForm, get_last_deploy_values, with_new_key
 from panel.schemas.base import In, Text
 from panel.schemas.instances import ReinstallIn
 from panel.services import instances
@@ -23,7 +23,7 @@ class ConfirmNameForm(In):
 def reinstalling(instance_id):
     instance = get_instance(instance_id)
     ensure_no_error(instances.action_error(instance, "reinstall"))
-    initial = {**last_deploy_values(instance), "image_id": instance.image_id, "hostname": instance.hostname}
+    initial = {**get_last_deploy_values(instance), "image_id": instance.image_id, "hostname": instance.hostname}
     return form_page(instance, Form(ReinstallIn, NewKeyForm, ConfirmNameForm, initial=initial))
 
 
@@ -40,7 +40,7 @@ def reinstall(instance_id):
 
 
 def form_page(instance, form, block=None):
-    offered = form_choices(form, instance)
+    offered = list_form_choices(form, instance)
     return render(
         "customer/instances/reinstall.html", block, status=form.status, form=form, instance=instance, **offered
     )

@@ -11,15 +11,15 @@ from panel.models import Rescue
 from panel.pages.shared.area import (
     endpoint_prefix,
     get_instance,
+    get_owner,
     has_permission,
     is_operator_area,
-    owner_of,
     permission_error,
     route,
     scope_account,
     tab_url,
 )
-from panel.pages.shared.console_views import console_refusals
+from panel.pages.shared.console_views import list_console_errors
 from panel.pages.shared.instances import docker_tab, media, network_tab, operator_tabs, snapshots_tab
 from panel.pages.shared.instances.power_buttons import iter_power_buttons, power_url
 from panel.schemas.constants import KEYMAPS
@@ -27,7 +27,7 @@ from panel.schemas.guests import PushKeysIn
 from panel.schemas.instances import InstanceSettings
 from panel.services import disks, events, instances, metrics, projects, ssh_keys, tasks, usage, watched_instances
 from panel.web import charts, flash_secrets
-from panel.web.activity_view import with_labels
+from panel.web.activity_view import label_events
 from panel.web.forms import Form
 from panel.web.htmx import flash_message, is_htmx_request, redirect_to, render
 from panel.web.paging import Page
@@ -49,7 +49,7 @@ BOOT_ORDERS = (
 )
 
 
-def boot_orders(instance):
+def list_boot_orders(instance):
     """Return the choices of boot orders, including one that was set through the API."""
     return BOOT_ORDERS if instance.boot in dict(BOOT_ORDERS) else ((instance.boot, instance.boot), *BOOT_ORDERS)
 
@@ -85,7 +85,7 @@ def redirect_if_destroyed(instance_id):
 def build_context(instance_id, tab, **extra):
     """Return the context of the template for a tab."""
     instance = get_instance(instance_id)
-    watched_instances.mark(instance)
+    watched_instances.mark_watched(instance)
     latest = session.scalars(tasks.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
     context = {
         "instance": instance,
@@ -93,7 +93,7 @@ def build_context(instance_id, tab, **extra):
         "tabbed": [(word_label(name), tab_url(instance, name), name == tab) for name in TABS],
         "power_buttons": list(iter_power_buttons(instance)),
         "power_url": partial(power_url, instance),
-        "console_refusals": console_refusals(instance, permission_error("instances.console"), is_operator_area()),
+        "console_refusals": list_console_errors(instance, permission_error("instances.console"), is_operator_area()),
         "latest": latest,
         "running": next((task for task in latest if task.open), None),
         "failed": next((task for task in latest[:1] if task.status == "failed"), None),
@@ -110,11 +110,11 @@ def build_context(instance_id, tab, **extra):
         context["page"] = Page(tasks.listing(scope_account(), resource_id=instance.id))
     if tab == "activity":
         context["page"] = Page(events.listing(scope_account(), resource_id=instance.id))
-        context["events_shown"] = with_labels(context["page"].rows, has_links=not is_operator_area())
+        context["events_shown"] = label_events(context["page"].rows, has_links=not is_operator_area())
     if tab == "overview":
         context["guest"] = instances.find_guest_report(instance)
         recent = session.scalars(events.listing(scope_account(), resource_id=instance.id).limit(MAX_RECENT)).all()
-        context["events_shown"] = with_labels(recent, has_links=not is_operator_area())
+        context["events_shown"] = label_events(recent, has_links=not is_operator_area())
     if tab == "storage":
         context["volumes_offered"] = (
             not is_operator_area() and has_permission("volumes.view") and usage.is_billing_enabled(current_access())
@@ -130,17 +130,17 @@ def build_context(instance_id, tab, **extra):
         time_range = charts.requested_range(request.args.get("range"))
         context |= {"charts": charts, "series": metrics.get_series(instance, time_range)}
     if tab == "media":
-        context |= media.build_context(instance) | {"boots": boot_orders(instance)}
+        context |= media.build_context(instance) | {"boots": list_boot_orders(instance)}
     if tab == "settings":
-        context |= settings_context(instance)
+        context |= build_settings_context(instance)
     if is_operator_area():
         context |= operator_tabs.build_context(instance, tab)
     return context | extra
 
 
-def settings_context(instance):
+def build_settings_context(instance):
     """Return the context of the settings tab. Operators do not move instances between a customer's projects."""
-    keys = session.scalars(ssh_keys.listing(owner_of(instance))).all()
+    keys = session.scalars(ssh_keys.listing(get_owner(instance))).all()
     groups = projects.listing(current_access()) if has_permission("projects.view") and not is_operator_area() else None
     return {
         "form": Form(InstanceSettings, initial=instance),

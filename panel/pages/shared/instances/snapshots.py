@@ -61,13 +61,13 @@ def choose_rollback(instance_id, name):
 def rollback(instance_id, name):
     """Roll back. Requires the snapshot's name, because all later data is lost."""
     instance, form = get_instance(instance_id), Form(RollbackForm)
-    if form.submit(lambda typed: rollback_confirmed(snapshots.get(instance, name), typed)):
+    if form.submit(lambda typed: confirm_rollback(snapshots.get(instance, name), typed)):
         flash_message(_("Rollback requested."))
         return redirect_to(tab_url(instance, "snapshots"))
     return rollback_page(instance, name, form, "form")
 
 
-def rollback_confirmed(snapshot, typed):
+def confirm_rollback(snapshot, typed):
     if typed.strip() != snapshot.name:
         raise Invalid(_("Nothing was changed."), typed=_("The name does not match."))
     return snapshots.rollback(snapshot, actor=actor())
