@@ -95,6 +95,7 @@ class Hypervisor(TimestampMixin, Model):
     storages: Mapped[list["Storage"]] = relationship(back_populates="hypervisor", order_by="Storage.name")
 
     if TYPE_CHECKING:
+        instances_count: Mapped[int]
         promised: SimpleNamespace
         """Set by `with_allocation` of panel.services.hypervisors."""
 

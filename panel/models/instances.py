@@ -4,7 +4,20 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, ForeignKey, Index, String, Text, case, exists, or_
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    String,
+    Text,
+    case,
+    exists,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
 
@@ -305,3 +318,13 @@ Instance.rebuilding = column_property(
     )
     .correlate_except(Task)
 )
+
+Hypervisor.instances_count = column_property(
+    select(func.count())
+    .select_from(Instance)
+    .where(Instance.hypervisor_id == Hypervisor.id)
+    .correlate(Hypervisor)
+    .scalar_subquery(),
+    deferred=True,
+)
+"""How many instances are on it."""

@@ -13,11 +13,12 @@ from functools import partial
 from typing import Any
 
 from flask import after_this_request, request
-from marshmallow import Schema, ValidationError, fields
+from marshmallow import Schema, ValidationError, fields, validate
 from werkzeug.datastructures import MultiDict
 
 from panel.core.db import session
 from panel.core.errors import Problem, TooMany
+from panel.schemas.base import Patch
 from panel.web.translation import lazy_gettext, translate
 
 NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
@@ -132,18 +133,24 @@ def set_retry_after(seconds, answer):
 
 def form_to_json(schema, form_data):
     """Return the texts of an HTML form as the JSON that the schema expects. An empty field is left out, or is None if
-    the schema allows None."""
+    the schema allows None. A list is empty in the JSON, too, unless a new row needs an entry."""
     data = {}
     for name, field in schema.fields.items():
         if name not in form_data or field.dump_only:
             continue
         if isinstance(field, fields.List):
-            data[name] = [parse_scalar(field.inner, text) for text in split_lines(form_data.getlist(name))]
+            items = [parse_scalar(field.inner, text) for text in split_lines(form_data.getlist(name))]
+            if items or isinstance(schema, Patch) or not has_minimum_length(field):
+                data[name] = items
         elif (text := form_data.getlist(name)[-1]) != "":
             data[name] = parse_scalar(field, text)
         elif field.allow_none:
             data[name] = None
     return data
+
+
+def has_minimum_length(field):
+    return any(isinstance(rule, validate.Length) and rule.min for rule in field.validators)
 
 
 def split_lines(texts):

@@ -102,6 +102,8 @@ def test_order_page_shows_progress_and_failure(browser_as, run_tasks):
     assert "/.well-known/acme-challenge/" in page
     assert "private_key" not in page
     assert "private_key" in owner.get("/certificates/new?type=manual").text
+    empty = owner.post("/certificates/new", data={"type": "letsencrypt", "domains": "", "name": ""})
+    assert (empty.status_code, "This field is required." in empty.text, "Length" in empty.text) == (422, True, False)
     order = {"type": "letsencrypt", "domains": "shop.example.com\r\n*.example.com\r\n", "name": ""}
     wrong = owner.post("/certificates/new", data=order)
     assert (wrong.status_code, "Wildcards are not issued" in wrong.text) == (422, True)

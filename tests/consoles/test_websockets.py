@@ -103,7 +103,7 @@ def site(tmp_path_factory, echo_vnc_server):
         return Endpoint(echo_vnc_server.host, echo_vnc_server.port, password, None)
 
     patch.setattr(SimulatedNode, "console", console)
-    for function_name in ("put", "remove"):
+    for function_name in ("add_key", "remove_key"):
         patch.setattr(ssh_keys, function_name, lambda *_: None)  # the guest is an SSH server of these tests
     workers, apps = ThreadPoolExecutor(1), []
 

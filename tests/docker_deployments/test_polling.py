@@ -117,7 +117,7 @@ def test_app_action_during_poll_takes_precedence(docker_ready, monkeypatch):
         docker_ready.run_tasks()
         return statuses
 
-    monkeypatch.setattr(docker_polling.docker, "statuses", poll_slowly)
+    monkeypatch.setattr(docker_polling.docker, "get_statuses", poll_slowly)
     poll_node(docker_ready)
     assert docker_ready.find_deployment(found["id"])["status"] == "stopped"
 

@@ -7,7 +7,7 @@ import pytest
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Hypervisor, HypervisorGroup, Storage
+from panel.models import Hypervisor, HypervisorGroup, Instance, Storage
 from panel.services import hypervisors
 from tests.test_pages import PARTIAL_HEADERS
 
@@ -51,6 +51,15 @@ def test_new_hypervisor_page_refreshes_until_probed(operator_browser, cast, run_
     assert "Testing the connection" not in page
     assert "every 15s" in page
     assert "0 of 96 cores" in page
+
+
+@pytest.mark.parametrize("path", ["", "/instances", "/orphans", "/edit"])
+def test_hypervisor_tabs_show_number_of_instances(operator_browser, cast, path):
+    session.get(Instance, cast.instance().id).hypervisor_id = cast.node.id
+    session.commit()
+    page = operator_browser.get(f"{HYPERVISORS_PATH}/{cast.node.id}{path}").text
+    tab = page[page.index(f'href="{HYPERVISORS_PATH}/{cast.node.id}/instances"') :].partition("</a>")[0]
+    assert re.findall(r">(\d+)<", tab) == ["1"]
 
 
 def test_unreachable_hypervisor_page_shows_reason(operator_browser, cast, run_tasks):

@@ -55,6 +55,12 @@ def test_volume_pages_without_billing_are_unavailable(browser_as, volume, volume
     assert browser_as("owner").post("/volumes/new", data={"name": "x", **volume_body}).status_code == 403
 
 
+def test_volume_form_without_plans_says_what_to_do(browser_as):
+    page = browser_as("owner").get("/volumes/new").text
+    assert "No volume plan is available at the moment. Contact support." in page
+    assert "disabled" in page[page.index("Create volume</button>") - 200 :]
+
+
 def test_operator_volume_pages(browser_as, volume, machine, call_storage_api, run_tasks):
     admin = browser_as("admin")
     assert volume.disk_name in admin.get("/admin/volumes").text

@@ -30,7 +30,7 @@ class ImportForm(AdoptionIn):
 def index(hypervisor_id):
     hypervisor = hypervisors.with_allocation([hypervisors.get(hypervisor_id)])[0]
     context = {"missing": unmanaged_machines.list_missing_instances(hypervisor), "condition": hypervisors.get_condition}
-    context["described"] = imports.get_discovered_machines(hypervisor)
+    context["descriptions"] = imports.get_discovered_machines(hypervisor)
     return render("admin/hypervisors/unmanaged_machines.html", "rows", hypervisor=hypervisor, **context)
 
 

@@ -71,7 +71,7 @@ def set_page(set_id, form, block):
     context = {
         "ip_set": ip_set,
         "form": form,
-        "no": change_error(ip_set),
+        "disabled_reason": change_error(ip_set),
         "owner": is_operator_area() and owner_emails.find_account(ip_set),
     }
     return render("customer/ip_sets/show.html", block, status=form.status, **context)

@@ -95,7 +95,7 @@ def group_page(group_id, form, block):
         else [],
         "group_choices": [(row.id, row.name) for row in groups if owner or row.is_global],
         "set_choices": [(row.id, f"{row.name} ({row.ip_version})") for row in sets if owner or row.is_global],
-        "no": change_error(group),
+        "disabled_reason": change_error(group),
         "presets": RULE_PRESETS,
         "owner": is_operator_area() and owner,
     }
@@ -176,7 +176,7 @@ def attach(group_id):
 @VIEWS.page("GET", "/<group_id>/attach", can=MANAGE)
 def confirm_attach(group_id):
     group, ids = get_visible(group_id), request.args.getlist("instance_ids")
-    context = {"group": group, "ids": ids, "closed": list_closed_instances(group, ids), "no": change_error(group)}
+    context = {"group": group, "ids": ids, "closed": list_closed_instances(group, ids), "disabled_reason": change_error(group)}
     return render("customer/security_groups/attach.html", instance_id=request.args.get("back", ""), **context)
 
 
