@@ -74,7 +74,10 @@ def test_plural_message_depends_on_count(count, expected):
     disks = plural_message("{count} disk", "{count} disks", count=count)
     assert disks == expected
     assert messages.translate_with(disks, PseudoTranslations()) == f"[{expected}]"
-    assert messages.translate_with(messages.from_stored(messages.to_stored(disks)), PseudoTranslations()) == f"[{expected}]"
+    assert (
+        messages.translate_with(messages.from_stored(messages.to_stored(disks)), PseudoTranslations())
+        == f"[{expected}]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,9 @@ def test_stored_message_is_restored(sentence):
     stored = messages.from_stored(messages.to_stored(sentence))
     assert stored == sentence
     if not sentence.startswith(messages.STORED_PREFIX):
-        assert messages.translate_with(stored, PseudoTranslations()) == messages.translate_with(sentence, PseudoTranslations())
+        assert messages.translate_with(stored, PseudoTranslations()) == messages.translate_with(
+            sentence, PseudoTranslations()
+        )
 
 
 @pytest.mark.parametrize(

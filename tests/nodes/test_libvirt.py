@@ -104,7 +104,9 @@ def list_drive_buses(description):
 )
 def test_existing_machine_keeps_machine_type(existing, secure_boot, expected, drives):
     """Issue 12, 2: existing machines keep theirs. With secure boot only q35 will do."""
-    description = xml.build_domain_xml(replace(MACHINE, secure_boot=secure_boot), PATHS, False, True, True, existing=existing)
+    description = xml.build_domain_xml(
+        replace(MACHINE, secure_boot=secure_boot), PATHS, False, True, True, existing=existing
+    )
     description = etree.fromstring(description)
     assert description.find("os/type").get("machine") == expected
     assert list_drive_buses(description) == drives

@@ -226,7 +226,9 @@ def test_nic_filter_of_earlier_release_is_upgraded(port):
     port.connection.nwfilterDefineXML(etree.tostring(card, encoding="unicode"))
     for _ in range(2):
         firewall.upgrade_filters(port.connection, [OWN, OTHER])
-    kept = etree.fromstring(port.connection.nwfilterLookupByName(firewall.make_filter_name(OWN)).XMLDesc()).find("filterref")
+    kept = etree.fromstring(port.connection.nwfilterLookupByName(firewall.make_filter_name(OWN)).XMLDesc()).find(
+        "filterref"
+    )
     assert kept.get("filter") == filters.GUARD_NAME
     assert kept.xpath("string(parameter[@name='LINK_LOCAL']/@value)") == LINK_LOCAL
     firewall.delete_filters(port.connection, [OWN])

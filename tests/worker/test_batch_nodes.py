@@ -94,7 +94,9 @@ def create_instances(batch_node, cast):
         instances = [cast.instance() for _ in range(count)]
         for instance in instances:
             batch_node.node.create_disk(build_disk(instance.disks[0]))
-            batch_node.node.create_seed("default", get_seed_name(instance), Seed("instance-id: x\n", "#cloud-config\n", ""))
+            batch_node.node.create_seed(
+                "default", get_seed_name(instance), Seed("instance-id: x\n", "#cloud-config\n", "")
+            )
             batch_node.node.define(build_spec(instance))
             instance.deployed, instance.power = True, "off"
         session.commit()

@@ -18,7 +18,7 @@ from worker.nodes.base import NodeDriver, Power
 from worker.nodes.simulated import SimulatedNode
 from worker.sync import node_sync
 from worker.tasks.machine_spec import get_seed_name
-from worker.tasks.spec_rescue import is_in_rescue, build_rescue_disks
+from worker.tasks.spec_rescue import build_rescue_disks, is_in_rescue
 
 SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE3BPBvLBnIaEWOZcgHQcnIuQGCYaG3NV6ZyZnDGZsW1 ada@laptop"
 READ_ONLY_CALLS = frozenset({"power", "has_image", "ping", "agent_ping"})

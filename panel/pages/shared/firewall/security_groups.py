@@ -176,7 +176,12 @@ def attach(group_id):
 @VIEWS.page("GET", "/<group_id>/attach", can=MANAGE)
 def confirm_attach(group_id):
     group, ids = get_visible(group_id), request.args.getlist("instance_ids")
-    context = {"group": group, "ids": ids, "closed": list_closed_instances(group, ids), "disabled_reason": change_error(group)}
+    context = {
+        "group": group,
+        "ids": ids,
+        "closed": list_closed_instances(group, ids),
+        "disabled_reason": change_error(group),
+    }
     return render("customer/security_groups/attach.html", instance_id=request.args.get("back", ""), **context)
 
 
