@@ -1,6 +1,6 @@
 """Mails: a row is recorded in the transaction, and a worker is notified after its commit.
 
-    mail.send(account.email, "invitation", team="Ada's", link=mail.page_url("/invitation/…"))
+    mail.send(account.email, "invitation", team="Ada's", link=mail.build_page_url("/invitation/…"))
 
 A mail is one text file in templates/mail/: the subject, an empty line, paragraphs. A paragraph `label: https://…`
 becomes a button of the HTML part. Mails are written in the language of the request that caused them. The row is

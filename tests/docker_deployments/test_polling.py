@@ -109,7 +109,7 @@ def test_poll_skips_unavailable_guests(docker_ready, state):
 def test_app_action_during_poll_takes_precedence(docker_ready, monkeypatch):
     found = docker_ready.deploy()
     make_status_stale()
-    real = docker_polling.docker.statuses
+    real = docker_polling.docker.get_statuses
 
     def poll_slowly(*args):
         statuses = real(*args)

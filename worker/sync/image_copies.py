@@ -19,7 +19,7 @@ from worker.sync.node_sync import connect_node
 log = structlog.get_logger()
 
 IMAGE_COPY_NAME = re.compile(r"([0-9a-f]{32})\.(qcow2|raw)")
-"""File name of an image on nodes (`worker.tasks.machine_spec.node_image`).
+"""File name of an image on nodes (`worker.tasks.machine_spec.build_node_image`).
 
 No other file of the panel has such a name.
 """

@@ -39,7 +39,7 @@ add rule {NFT_TABLE} guests icmpv6 type nd-neighbor-advert ether saddr vmap @car
 PROGRAM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 
 FILTER_NAME = re.compile(r"panel-([0-9a-f]{12})")
-"""The names of NICs' filters (`firewall.filter_name`)."""
+"""The names of NICs' filters (`firewall.make_filter_name`)."""
 
 
 def is_possible(uri: str) -> bool:
