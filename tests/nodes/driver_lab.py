@@ -25,7 +25,7 @@ from worker.nodes.base import (
     NodeDriver,
     Power,
     Seed,
-    overlay_name,
+    make_overlay_name,
 )
 
 MiB = 1024**2
@@ -74,7 +74,7 @@ class LibvirtGuestState:
     def restore(self):
         """Undo everything since the state was saved: memory, disk, definition, snapshots and overlay."""
         self.node.delete(self.machine.id)
-        self.node.delete_disk(self.disk.pool, overlay_name(self.disk.name))
+        self.node.delete_disk(self.disk.pool, make_overlay_name(self.disk.name))
         shutil.copyfile(self.saved_disk_path, self.disk_path)
         self.node.define(self.machine)
         with self.connect() as connection:
@@ -82,7 +82,7 @@ class LibvirtGuestState:
 
     def read_file(self, path: str) -> str | None:
         """Return a file of the machine, which is off, as it stands in the disk or in the disk's overlay."""
-        overlay = Path(self.disk_path).with_name(overlay_name(self.disk.name))
+        overlay = Path(self.disk_path).with_name(make_overlay_name(self.disk.name))
         content, commands, root = (self.folder / name for name in ("content", "commands", "root"))
         disk = overlay if overlay.exists() else self.disk_path
         partition = f"driver=raw,offset={ROOT_OFFSET},file.driver=qcow2,file.file.filename={disk}"
