@@ -119,7 +119,7 @@ def test_concurrent_changes_lose_no_key(fake_guest):
 
 def test_failed_change_reports_reason_and_changes_nothing(fake_guest):
     fake_guest.file.mkdir(parents=True)
-    for change in (ssh_keys.put, ssh_keys.remove):
+    for change in (ssh_keys.add_key, ssh_keys.remove_key):
         with pytest.raises(Refused) as refused:
             change(fake_guest, "m", SESSION_KEY_LINE)
         assert "authorized_keys" in refused.value.detail
