@@ -133,7 +133,7 @@ def set_retry_after(seconds, answer):
 
 def form_to_json(schema, form_data):
     """Return the texts of an HTML form as the JSON that the schema expects. An empty field is left out, or is None if
-    the schema allows None. A list is empty in the JSON, too, unless a new row needs an entry."""
+    the schema allows None. An empty list stays an empty list, unless a new row needs an entry: then it is left out."""
     data = {}
     for name, field in schema.fields.items():
         if name not in form_data or field.dump_only:
@@ -150,7 +150,8 @@ def form_to_json(schema, form_data):
 
 
 def has_minimum_length(field):
-    return any(isinstance(rule, validate.Length) and rule.min for rule in field.validators)
+    """Return whether an empty list is refused with marshmallow's own text, which is about lengths."""
+    return any(isinstance(rule, validate.Length) and rule.min and not rule.error for rule in field.validators)
 
 
 def split_lines(texts):
