@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_main_job import sign_in
+from tests.support.installation import CUSTOMER_EMAIL, OPERATOR_EMAIL
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
 
@@ -13,11 +14,12 @@ MAX_VISITED_PAGES = 160
 PHONE_VIEWPORT = {"width": 360, "height": 740}
 
 
-@pytest.mark.parametrize("email", ["ada@example.com", "operator@example.com"])
-def test_linked_pages_open_and_fit_a_phone(page, lab, email):
+@pytest.mark.parametrize(("email", "area"), [(CUSTOMER_EMAIL, ""), (OPERATOR_EMAIL, "/admin")])
+def test_linked_pages_open_and_fit_a_phone(page, lab, email, area):
     instance = lab.create(display_name="A machine with a name that is long enough to need more room than there is")
     sign_in(page, lab, email)
-    seen, waiting = set(), ["/"]
+    page.set_viewport_size(PHONE_VIEWPORT)
+    seen, waiting = set(), [f"{area}/instances/{instance['id']}", "/"]
     while waiting and len(seen) < MAX_VISITED_PAGES:
         path = waiting.pop(0)
         if normalize_path(path) in seen:
@@ -28,11 +30,9 @@ def test_linked_pages_open_and_fit_a_phone(page, lab, email):
             continue
         answer = page.goto(lab.at.url + path)
         assert answer.status == 200, path
-        page.set_viewport_size(PHONE_VIEWPORT)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE_VIEWPORT["width"], (
             f"{path} is too wide for a phone"
         )
-        page.set_viewport_size({"width": 1440, "height": 900})
         assert page.title(), path
         expect(page.locator("h1"), path).to_have_count(1)
         waiting += find_links(page, lab)

@@ -1,4 +1,4 @@
-"""Speed limits by what really passes between a guest and its node, both ways. Rates are compared with the limit and
+"""Bandwidth limits, measured between a guest and its node in both directions. Rates are compared with the limit and
 with each other, never with what a machine can do."""
 
 import socket
@@ -11,29 +11,23 @@ from tests.processes.conftest import WAIT_TIMEOUT_SECONDS, wait_until
 pytestmark = pytest.mark.guest
 
 RECEIVE_PORT, SEND_PORT = 7001, 7002
-"""Ports of the guest: one takes whatever comes, the other gives zeros for as long as they are read."""
+"""Ports of the guest: one reads whatever arrives, the other sends zeros until the connection ends."""
 
-SLOW, MEDIUM, FAST = 2, 4, 12
-"""Mbit/s."""
-MBIT = 125_000
-"""Bytes a second."""
-TRANSFER_BYTES = 4 * FAST * MBIT
-"""Bytes for a card without a limit."""
+SLOW_MBPS, MEDIUM_MBPS, FAST_MBPS = 2, 4, 12
+MBIT_BYTES = 125_000
+UNLIMITED_TRANSFER_BYTES = 4 * FAST_MBPS * MBIT_BYTES
 
 
 class Guest:
     def __init__(self, lab, instance):
         self.lab, self.id = lab, instance["id"]
         self.ip = lab.show(instance)["primary_public_ip"]["ip"]
-        self.serve()
+        self.start_servers()
 
-    def serve(self):
-        """Once after each boot."""
+    def start_servers(self):
+        """Start both servers, once after each boot."""
         servers = f"nc -ll -p {RECEIVE_PORT} -e sh -c 'cat >/dev/null'", f"nc -ll -p {SEND_PORT} -e cat /dev/zero"
         self.lab.ssh(self.ip, "; ".join(f"({server} </dev/null >/dev/null 2>&1 &)" for server in servers) + "; true")
-
-    def boot(self):
-        return self.lab.ssh(self.ip, "cat /proc/sys/kernel/random/boot_id").strip()
 
     def connect(self, port):
         until = time.monotonic() + WAIT_TIMEOUT_SECONDS
@@ -44,125 +38,126 @@ class Guest:
                 assert time.monotonic() < until, f"nothing listens at {port}"
                 time.sleep(0.1)
 
-    def answers(self):
+    def is_answering(self):
         try:
             socket.create_connection((self.ip, RECEIVE_PORT), timeout=3).close()
         except OSError:
             return False
         return True
 
-    def receives(self, count):
-        """Bytes a second to the guest, until the last one is there."""
+    def measure_receive_rate(self, count):
+        """Return the bytes a second to the guest, until it has read the last one."""
         with self.connect(RECEIVE_PORT) as line:
-            began = time.monotonic()
+            start = time.monotonic()
             line.sendall(bytes(count))
             line.shutdown(socket.SHUT_WR)
-            assert line.recv(1) == b"", "it says nothing, and hangs up when it has read all of it"
-            return count / (time.monotonic() - began)
+            assert line.recv(1) == b"", "it sends nothing, and disconnects when it has read everything"
+            return count / (time.monotonic() - start)
 
-    def sends(self, count):
-        """Bytes a second from the guest."""
+    def measure_send_rate(self, count):
+        """Return the bytes a second from the guest."""
         with self.connect(SEND_PORT) as line:
-            began, left = time.monotonic(), count
+            start, left = time.monotonic(), count
             while left > 0:
                 got = line.recv(65_536)
-                assert got, "the guest hung up"
+                assert got, "the guest disconnected"
                 left -= len(got)
-            return count / (time.monotonic() - began)
+            return count / (time.monotonic() - start)
 
-    def has_speed(self, mbps):
-        """Both ways, with enough bytes for the limit to show: of what goes out libvirt lets a second's worth pass at
-        once. Returns how many."""
-        received, sent = 2 * mbps * MBIT, 4 * mbps * MBIT
-        rates = self.receives(received) / MBIT, self.sends(sent) / MBIT
+    def assert_speed(self, mbps):
+        """Assert the speed in both directions, with enough bytes for the limit to show: of what the guest sends libvirt
+        lets a second's worth pass at once. Return the bytes received and sent."""
+        received, sent = 2 * mbps * MBIT_BYTES, 4 * mbps * MBIT_BYTES
+        rates = self.measure_receive_rate(received) / MBIT_BYTES, self.measure_send_rate(sent) / MBIT_BYTES
         assert all(0.3 * mbps <= rate <= 1.5 * mbps for rate in rates), (rates, mbps)
         return received, sent
 
-    def bandwidth(self):
-        return self.lab.call("GET", f"/api/instance/{self.id}/bandwidth")["bandwidth"]
+    def get_counters(self):
+        """Return the bytes received and sent this month."""
+        bandwidth = self.lab.call("GET", f"/api/instance/{self.id}/bandwidth")["bandwidth"]
+        return bandwidth["received"], bandwidth["sent"]
 
-    def counted(self):
-        return self.bandwidth()["received"], self.bandwidth()["sent"]
-
-    def speed(self, mbps):
+    def set_speed(self, mbps):
         self.lab.admin("PUT", f"/instance/{self.id}/modify/bandwidth", {"port_speed": mbps})
-        self.applied()
+        self.wait_until_applied()
 
-    def applied(self):
-        def done():
+    def wait_until_applied(self):
+        def is_done():
             tasks = self.lab.call("GET", f"/api/instance/{self.id}/tasks")["data"]
             assert not [task for task in tasks if task["status"] == "failed"], tasks
             return all(task["status"] == "completed" for task in tasks)
 
-        wait_until(done, "the speed to be applied")
+        wait_until(is_done, "the speed to be applied")
 
 
 @pytest.fixture(scope="module")
-def plan(lab):
-    """Plans of the laboratory's size by their speed."""
+def plans(lab):
+    """Plans of the tiny plan's size, by their speed."""
     tiny = lab.admin("GET", f"/instance/plan/{lab.plan}")
-    same = {name: tiny[name] for name in ("plan_group_id", "cpu_cores", "ram", "storage")}
-    made = {}
-
-    def plan(mbps):
-        if mbps not in made:
-            body = {**same, "name": f"{mbps} Mbit/s", "port_speed": mbps}
-            made[mbps] = lab.admin("POST", "/instance/plans", body)["id"]
-        return made[mbps]
-
-    yield plan
-    for each in made.values():
-        lab.admin("DELETE", f"/instance/plan/{each}")
+    size = {name: tiny[name] for name in ("plan_group_id", "cpu_cores", "ram", "storage")}
+    created = {
+        mbps: lab.admin("POST", "/instance/plans", {**size, "name": f"{mbps} Mbit/s", "port_speed": mbps})["id"]
+        for mbps in (SLOW_MBPS, MEDIUM_MBPS)
+    }
+    yield created
+    for plan_id in created.values():
+        lab.admin("DELETE", f"/instance/plan/{plan_id}")
 
 
 @pytest.fixture(scope="module")
-def guest(lab, plan):
-    instance = lab.create(plan_id=plan(SLOW))
+def guest(lab, plans):
+    instance = lab.create(plan_id=plans[SLOW_MBPS])
     lab.install(instance, ssh_keys=[lab.key_id])
     yield Guest(lab, instance)
     lab.destroy(instance)
 
 
-def test_the_node_says_that_it_can(lab):
+def test_node_supports_bandwidth_limits(lab):
     assert lab.admin("GET", f"/hypervisor/{lab.node}")["bandwidth_limits"] is True
 
 
-def test_a_machine_has_the_speed_of_its_plan_from_its_first_start_and_is_metered_all_the_same(guest):
-    """INS-25: what passes is counted. Of what the guest sends some is dropped for the limit, and sent once more."""
-    received, sent = guest.counted()
-    put, taken = guest.has_speed(SLOW)
-    enough = lambda: guest.counted() >= (received + put, sent) and guest.counted()[1] >= sent + taken  # noqa: E731
-    wait_until(enough, "the counters")
-    more = guest.counted()
-    assert more[0] - received < 1.5 * put
-    assert more[1] - sent < 4 * taken
+def test_plan_speed_applies_from_first_start_and_traffic_is_counted(guest):
+    """INS-25: bytes that pass are counted. The limit drops some of what the guest sends, which it sends again."""
+    received, sent = guest.get_counters()
+    put, taken = guest.assert_speed(SLOW_MBPS)
+
+    def is_counted():
+        now = guest.get_counters()
+        return now[0] >= received + put and now[1] >= sent + taken and now
+
+    now = wait_until(is_counted, "the counters")
+    assert now[0] - received < 1.5 * put
+    assert now[1] - sent < 4 * taken
 
 
-def test_the_speed_changes_while_it_runs_and_is_kept_over_a_restart(guest, plan):
+def test_speed_changes_online_and_survives_restart(guest, lab, plans):
     """By an operator, and by a change of plan; faster, without a limit, and slower again."""
-    boot = guest.boot()
-    guest.speed(FAST)
-    guest.has_speed(FAST)
-    guest.speed(0)
-    unlimited = guest.receives(TRANSFER_BYTES) / MBIT, guest.sends(TRANSFER_BYTES) / MBIT
-    assert min(unlimited) > 3 * FAST
-    answer = guest.lab.call("POST", f"/api/instance/{guest.id}/change-plan", {"plan_id": plan(MEDIUM)})
-    guest.lab.finished(answer["task_id"])
-    guest.applied()
-    guest.has_speed(MEDIUM)
-    assert guest.boot() == boot
-    guest.lab.power({"id": guest.id}, "poweroff")
-    guest.lab.power({"id": guest.id}, "start")
-    guest.serve()
-    assert guest.boot() != boot
-    guest.has_speed(MEDIUM)
+    boot = lab.boot_id(guest.ip)
+    guest.set_speed(FAST_MBPS)
+    guest.assert_speed(FAST_MBPS)
+    guest.set_speed(0)
+    rates = (
+        guest.measure_receive_rate(UNLIMITED_TRANSFER_BYTES),
+        guest.measure_send_rate(UNLIMITED_TRANSFER_BYTES),
+    )
+    assert min(rates) / MBIT_BYTES > 3 * FAST_MBPS
+    answer = lab.call("POST", f"/api/instance/{guest.id}/change-plan", {"plan_id": plans[MEDIUM_MBPS]})
+    lab.finished(answer["task_id"])
+    guest.wait_until_applied()
+    guest.assert_speed(MEDIUM_MBPS)
+    assert lab.boot_id(guest.ip) == boot
+    lab.power({"id": guest.id}, "poweroff")
+    lab.power({"id": guest.id}, "start")
+    guest.start_servers()
+    assert lab.boot_id(guest.ip) != boot
+    guest.assert_speed(MEDIUM_MBPS)
 
 
-def test_a_cable_that_was_out_comes_back_as_fast_as_before(guest, lab):
-    assert guest.answers()
+def test_reenabled_network_keeps_speed_limit(guest, lab):
+    assert guest.is_answering()
     lab.admin("POST", f"/instance/{guest.id}/network/public/disable")
-    guest.applied()
-    assert not guest.answers()
+    guest.wait_until_applied()
+    assert not guest.is_answering()
     lab.admin("POST", f"/instance/{guest.id}/network/public/enable")
-    guest.applied()
-    guest.has_speed(MEDIUM)
+    guest.wait_until_applied()
+    guest.assert_speed(MEDIUM_MBPS)

@@ -6,8 +6,11 @@ from tests.processes.conftest import wait_until
 
 pytestmark = pytest.mark.guest
 
+MEMORY_COMMAND = "awk '/MemTotal/ {print $2}' /proc/meminfo"
+ROOT_SIZE_COMMAND = "df -k / | awk 'END {print $2}'"
 
-def test_the_disk_grows_without_a_reboot_and_the_rest_comes_with_a_restart(lab):
+
+def test_plan_change_grows_disk_online_and_rest_at_restart(lab):
     """INS-81, INS-82"""
     group = lab.admin("GET", "/cloud-service/plan-groups")[0]["id"]
     large = {"name": "Small", "plan_group_id": group, "cpu_cores": 2, "ram": 320, "storage": 2}
@@ -15,21 +18,19 @@ def test_the_disk_grows_without_a_reboot_and_the_rest_comes_with_a_restart(lab):
     instance = lab.create()
     lab.install(instance, ssh_keys=[lab.key_id])
     ip = lab.show(instance)["primary_public_ip"]["ip"]
-    say = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
-    boot, memory = say("cat /proc/sys/kernel/random/boot_id"), int(say("awk '/MemTotal/ {print $2}' /proc/meminfo"))
-    used = int(say("df -k / | awk 'END {print $2}'"))
+    run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
+    boot, memory, root = lab.boot_id(ip), int(run(MEMORY_COMMAND)), int(run(ROOT_SIZE_COMMAND))
     answer = lab.call("POST", f"/api/instance/{instance['id']}/change-plan", {"plan_id": plan})
     lab.finished(answer["task_id"])
-    assert int(say("cat /sys/block/vda/size")) * 512 == 2 * 1024**3
-    assert int(say("df -k / | awk 'END {print $2}'")) > used * 1.5
-    assert say("cat /proc/sys/kernel/random/boot_id") == boot
-    assert say("nproc") == "1"
+    assert int(run("cat /sys/block/vda/size")) * 512 == 2 * 1024**3
+    assert int(run(ROOT_SIZE_COMMAND)) > root * 1.5
+    assert (lab.boot_id(ip), run("nproc")) == (boot, "1")
     shown = lab.show(instance)
     assert (shown["storage"], shown["pending_cpu_cores"], shown["pending_ram"]) == (2, 2, 320)
     lab.power(instance, "restart")
-    wait_until(lambda: say("cat /proc/sys/kernel/random/boot_id") != boot, "another boot")
-    assert say("nproc") == "2"
-    assert int(say("awk '/MemTotal/ {print $2}' /proc/meminfo")) > memory + 40_000
+    wait_until(lambda: lab.boot_id(ip) != boot, "another boot")
+    assert run("nproc") == "2"
+    assert int(run(MEMORY_COMMAND)) > memory + 40_000
     shown = lab.show(instance)
     assert (shown["state"], shown["pending_cpu_cores"], shown["pending_ram"]) == ("running", None, None)
     lab.destroy(instance)

@@ -1,4 +1,4 @@
-"""What lies below a real guest: its TPM and its firmware, and what stays of them on the node."""
+"""TPM and firmware of real machines, and what stays of them on the node."""
 
 import io
 import json
@@ -18,41 +18,55 @@ pytestmark = pytest.mark.guest
 TABLES = "/sys/firmware/acpi/tables"
 
 
-def domain(hypervisor, machine_id):
+def find_domain(hypervisor, machine_id):
     return libvirt.open(hypervisor.uri).lookupByUUIDString(machine_id)
 
 
-def monitor(hypervisor, machine_id, words):
-    """What QEMU itself answers."""
-    asked = json.dumps({"execute": "human-monitor-command", "arguments": {"command-line": words}})
-    return json.loads(libvirt_qemu.qemuMonitorCommand(domain(hypervisor, machine_id), asked, 0))["return"]
+def query_monitor(hypervisor, machine_id, words):
+    """Return the answer of QEMU's monitor."""
+    command = json.dumps({"execute": "human-monitor-command", "arguments": {"command-line": words}})
+    return json.loads(libvirt_qemu.qemuMonitorCommand(find_domain(hypervisor, machine_id), command, 0))["return"]
 
 
-def tpm_state(hypervisor, machine_id):
+def get_tpm_directory(hypervisor, machine_id):
     return hypervisor.directory / "lib" / "swtpm" / machine_id
 
 
-def test_a_guest_has_its_tpm(lab, hypervisor):
-    """INS-87, INS-88: QEMU has it, the guest finds it, the switch takes it away, and it goes with the instance."""
-    made = lab.create()
-    lab.install(made, ssh_keys=[lab.key_id])
-    guest = lab.show(made)
-    ip = guest["primary_public_ip"]["ip"]
-    assert "TPM2" not in lab.ssh(ip, f"ls {TABLES}")
-    status, answer = lab.at.call("POST", f"/api/instance/{guest['id']}/tpm/enable", None, lab.token)
+def test_tpm_appears_in_guest_and_is_not_captured(lab, hypervisor):
+    """INS-87, INS-88: QEMU has it, the guest finds it, the switch takes it away, and it goes with the instance. What it
+    holds stays the machine's: an image is a disk. One made of it boots without a TPM and with one."""
+    first = lab.create()
+    lab.switch(first, "tpm", "enable")
+    lab.install(first, ssh_keys=[lab.key_id])
+    first = lab.show(first)
+    ip = first["primary_public_ip"]["ip"]
+    assert "TPM2" in lab.ssh(ip, f"ls {TABLES}; echo kept > /root/kept; sync")
+    assert "model=tpm-tis" in query_monitor(hypervisor, first["id"], "info tpm")
+    backend = etree.fromstring(find_domain(hypervisor, first["id"]).XMLDesc()).find("devices/tpm/backend")
+    assert (backend.get("type"), backend.get("version")) == ("emulator", "2.0")
+    lab.power(first, "poweroff")
+
+    other = lab.create()
+    lab.install(other, image_id=lab.capture_image(first, "with a TPM"), ssh_keys=[lab.key_id])
+    other_ip = lab.show(other)["primary_public_ip"]["ip"]
+    assert lab.ssh(other_ip, "cat /root/kept").strip() == "kept"
+    assert "TPM2" not in lab.ssh(other_ip, f"ls {TABLES}")
+    status, answer = lab.at.call("POST", f"/api/instance/{other['id']}/tpm/enable", None, lab.token)
     assert (status, answer["reason"]) == (409, "not_stopped")
-    lab.power(guest, "poweroff")
-    lab.finished(lab.call("POST", f"/api/instance/{guest['id']}/tpm/enable")["task_id"])
-    lab.power(guest, "start")
-    assert "TPM2" in lab.ssh(ip, f"ls {TABLES}")
-    assert "model=tpm-tis" in monitor(hypervisor, guest["id"], "info tpm")
-    found = etree.fromstring(domain(hypervisor, guest["id"]).XMLDesc()).find("devices/tpm/backend")
-    assert (found.get("type"), found.get("version")) == ("emulator", "2.0")
-    lab.power(guest, "poweroff")
-    lab.finished(lab.call("POST", f"/api/instance/{guest['id']}/tpm/disable")["task_id"])
-    assert tpm_state(hypervisor, guest["id"]).exists()
-    lab.destroy(guest)
-    assert not tpm_state(hypervisor, guest["id"]).exists()
+    lab.power(other, "poweroff")
+    lab.switch(other, "tpm", "enable")
+    lab.power(other, "start")
+    assert "TPM2" in lab.ssh(other_ip, f"ls {TABLES}")
+    states = [
+        (get_tpm_directory(hypervisor, each["id"]) / "tpm2" / "tpm2-00.permall").read_bytes() for each in (first, other)
+    ]
+    assert states[0] != states[1]
+    lab.destroy(other)
+
+    lab.switch(first, "tpm", "disable")
+    assert get_tpm_directory(hypervisor, first["id"]).exists()
+    lab.destroy(first)
+    assert not get_tpm_directory(hypervisor, first["id"]).exists()
 
 
 @pytest.fixture
@@ -64,7 +78,7 @@ def node(hypervisor, tmp_path):
 
 
 @pytest.fixture
-def secured(node):
+def secure_boot_machine(node):
     """A machine with secure boot and a TPM, without a system."""
     disk = Disk("firmware", "secured", GiB)
     node.create_disk(disk)
@@ -76,10 +90,10 @@ def secured(node):
     node.delete_disk("firmware", "secured")
 
 
-def test_secure_boot_is_in_the_machine(node, hypervisor, secured):
+def test_secure_boot_machine_has_enrolled_keys_and_keeps_variables(node, hypervisor, secure_boot_machine):
     """The firmware is the one with enrolled keys and memory that only system management mode writes; its variables and
     the TPM are kept over another definition, and go with the machine."""
-    described = etree.fromstring(domain(hypervisor, secured.id).XMLDesc())
+    described = etree.fromstring(find_domain(hypervisor, secure_boot_machine.id).XMLDesc())
     assert described.find("os/loader").get("secure") == "yes"
     features = {each.get("name"): each.get("enabled") for each in described.iterfind("os/firmware/feature")}
     assert features == {"enrolled-keys": "yes", "secure-boot": "yes"}
@@ -88,27 +102,26 @@ def test_secure_boot_is_in_the_machine(node, hypervisor, secured):
     assert drives == ["scsi", "sata", "sata"]
     variables = hypervisor.directory / "lib" / "qemu" / "nvram" / "secured_VARS.fd"
     assert variables.exists()
-    node.power_off(secured.id)
-    node.define(replace(secured, tpm=False, secure_boot=False))
+    node.power_off(secure_boot_machine.id)
+    node.define(replace(secure_boot_machine, tpm=False, secure_boot=False))
     assert variables.exists()
-    node.delete(secured.id)
+    node.delete(secure_boot_machine.id)
     assert not variables.exists()
-    assert not tpm_state(hypervisor, secured.id).exists()
+    assert not get_tpm_directory(hypervisor, secure_boot_machine.id).exists()
 
 
-def test_disks_and_media_come_and_go_while_it_runs(node, hypervisor, secured):
-    """On its other buses, too."""
+def test_secure_boot_machine_hotplugs_disks_and_media(node, hypervisor, secure_boot_machine):
     more = Disk("firmware", "more", GiB)
     node.create_disk(more)
-    node.attach_disk(secured.id, more)
+    node.attach_disk(secure_boot_machine.id, more)
     medium = node.upload_media("firmware", "medium.iso", io.BytesIO(bytes(1024**2)), 1024**2)
-    node.set_media(secured.id, "primary", medium)
-    described = etree.fromstring(domain(hypervisor, secured.id).XMLDesc())
+    node.set_media(secure_boot_machine.id, "primary", medium)
+    described = etree.fromstring(find_domain(hypervisor, secure_boot_machine.id).XMLDesc())
     files = {each.get("file").rpartition("/")[2] for each in described.iterfind("devices/disk/source")}
     assert files == {"secured", "more", "medium.iso"}
-    node.set_media(secured.id, "primary", None)
-    node.power_off(secured.id)
-    node.detach_disk(secured.id, "firmware", "more")
-    assert node.power(secured.id) is Power.off
+    node.set_media(secure_boot_machine.id, "primary", None)
+    node.power_off(secure_boot_machine.id)
+    node.detach_disk(secure_boot_machine.id, "firmware", "more")
+    assert node.power(secure_boot_machine.id) is Power.off
     for name in ("more", "medium.iso"):
         node.delete_disk("firmware", name)

@@ -1,4 +1,4 @@
-"""First boots of real guests: scripts, keys, passwords, and a reinstall of which nothing of the earlier one is left."""
+"""First boots of real guests: scripts, keys, passwords, and reinstalls."""
 
 import paramiko
 import pytest
@@ -10,19 +10,13 @@ pytestmark = pytest.mark.guest
 SCRIPTS = ("#!/bin/sh\necho one >>/order\n", "#!/bin/sh\necho two >>/order\n")
 
 
-def first_boot_ended(lab, ip):
-    wait_until(
-        lambda: "done" in lab.ssh(ip, "[ -e /var/lib/cloud/instance/boot-finished ] && echo done"), "the scripts"
-    )
-
-
-def script(lab, name, content):
+def create_script(lab, name, content):
     body = {"name": name, "type": "sh", "content": content}
     return lab.call("POST", "/api/user-scripts", body)["script"]["id"]
 
 
 def can_sign_in(ip, password=None, key=None):
-    """Whether root gets in by that alone."""
+    """Return whether root can sign in with nothing else."""
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
     try:
@@ -54,26 +48,26 @@ def reinstall(lab, instance, **body):
 def guest(lab):
     """An instance that was deployed with a key, a time zone, configuration and two scripts."""
     instance = lab.create(hostname="web.example.com")
-    scripts = [script(lab, f"s{number}", content) for number, content in enumerate(SCRIPTS)]
+    scripts = [create_script(lab, f"s{number}", content) for number, content in enumerate(SCRIPTS)]
     wanted = {"user_scripts": scripts, "timezone": "Asia/Tokyo", "cloudcfg": "runcmd:\n- echo own >>/order"}
     assert "password" not in lab.install(instance, ssh_keys=[lab.key_id], **wanted)
     yield lab.show(instance)
     lab.destroy(instance)
 
 
-def test_scripts_run_once_in_their_order_after_the_customers_own_commands(lab, guest):
+def test_scripts_run_once_in_order_after_runcmd(lab, guest):
     """INS-46, INS-60"""
     ip = guest["primary_public_ip"]["ip"]
-    first_boot_ended(lab, ip)
+    lab.wait_until_booted(guest)
     assert lab.ssh(ip, "cat /order").split() == ["own", "one", "two"]
     assert lab.ssh(ip, "date +%Z").strip() == "JST"
-    before = lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id")
+    before = lab.boot_id(ip)
     lab.power(guest, "restart")
-    wait_until(lambda: lab.ssh(ip, "cat /proc/sys/kernel/random/boot_id") != before, "another boot")
+    wait_until(lambda: lab.boot_id(ip) != before, "another boot")
     assert lab.ssh(ip, "cat /order").split() == ["own", "one", "two"]
 
 
-def test_a_reinstall_keeps_nothing_of_the_earlier_first_boot(lab, guest, hypervisor, tmp_path):
+def test_reinstall_keeps_nothing_of_first_boot(lab, guest, hypervisor, tmp_path):
     """INS-20, INS-22, INS-46, INS-47, INS-54, INS-59"""
     import libvirt
 
@@ -100,7 +94,7 @@ def test_a_reinstall_keeps_nothing_of_the_earlier_first_boot(lab, guest, hypervi
         keys = lab.ssh(ip, "cat /root/.ssh/authorized_keys").strip()
         assert keys == made["ssh_key"]["public_key"]
         assert keys != old_key
-        first_boot_ended(lab, ip)
+        lab.wait_until_booted(guest)
         assert lab.ssh(ip, "ls /order /mine 2>/dev/null; hostname; date +%Z").split() == ["new.example.com", "UTC"]
         assert lab.ssh(ip, "dropbearkey -y -f /etc/dropbear/ed25519 | grep ssh-") != host_key
     finally:
@@ -114,14 +108,14 @@ def test_a_reinstall_keeps_nothing_of_the_earlier_first_boot(lab, guest, hypervi
     assert sorted(each.split("-")[1] for each in ours) == ["0", "seed"]
 
 
-def test_a_password_signs_in_and_the_customers_own_configuration_wins(lab, guest):
+def test_reinstall_password_yields_to_custom_cloud_config(lab, guest):
     """INS-55, INS-56, INS-57, INS-58, INS-61"""
     ip = guest["primary_public_ip"]["ip"]
     assert can_sign_in(ip, password=reinstall(lab, guest)["password"])
     chosen = "a password of mine"
-    for theirs in ("ssh_pwauth: false", "disable_root: true", "users: [{name: root, lock_passwd: true}]"):
-        assert "password" not in reinstall(lab, guest, password=chosen, cloudcfg=theirs)
-        assert not can_sign_in(ip, password=chosen), theirs
+    for config in ("ssh_pwauth: false", "disable_root: true", "users: [{name: root, lock_passwd: true}]"):
+        assert "password" not in reinstall(lab, guest, password=chosen, cloudcfg=config)
+        assert not can_sign_in(ip, password=chosen), config
     answer = lab.admin("POST", f"/instance/{guest['id']}/reinstall", {"password": chosen, "timezone": "Asia/Tokyo"})
     lab.finished(answer["task_id"])
     wait_until(lambda: is_answering(ip), "the guest's SSH server")

@@ -1,27 +1,25 @@
-"""Snapshots of a real guest: it returns to what it was, with or without its memory."""
+"""Snapshots of a real guest, with and without its memory."""
 
 import pytest
 
 pytestmark = pytest.mark.guest
 
 
-def test_a_guest_returns_to_what_it_was(lab):
-    instance = lab.create()
-    lab.install(instance, ssh_keys=[lab.key_id])
-    ip, path = lab.show(instance)["primary_public_ip"]["ip"], f"/api/instance/{instance['id']}/snapshot"
-    say = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
+def test_rollback_restores_disk_and_memory(lab, guest):
+    ip, path = guest["primary_public_ip"]["ip"], f"/api/instance/{guest['id']}/snapshot"
+    run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
     do = lambda method, action="", **body: lab.finished(lab.call(method, path + action, body)["task_id"])  # noqa: E731
-    say("echo one > /root/file; sync")
+    run("echo one > /root/file; sync")
     do("POST", snapname="disks", vmstate=False)
-    say("echo two > /root/file; sync")
-    boot = say("cat /proc/sys/kernel/random/boot_id")
+    run("echo two > /root/file; sync")
+    boot = lab.boot_id(ip)
     do("POST", snapname="memory", vmstate=True)
-    say("echo three > /root/file; sync; echo here > /tmp/volatile")
+    run("echo three > /root/file; sync; echo here > /tmp/volatile")
     do("POST", "/rollback", snapname="memory")
-    assert say("cat /root/file; cat /proc/sys/kernel/random/boot_id").split() == ["two", boot]
+    assert run("cat /root/file; cat /proc/sys/kernel/random/boot_id").split() == ["two", boot]
     do("POST", "/rollback", snapname="disks")
-    assert lab.show(instance)["state"] == "running"
-    file, booted = say("cat /root/file; cat /proc/sys/kernel/random/boot_id").split()
+    assert lab.show(guest)["state"] == "running"
+    file, booted = run("cat /root/file; cat /proc/sys/kernel/random/boot_id").split()
     assert (file, booted != boot) == ("one", True)
     kept = lab.call("GET", f"{path}s")["snapshots"]
     assert [(each["name"], each["vmstate"], each["parent"]) for each in kept] == [
@@ -30,5 +28,4 @@ def test_a_guest_returns_to_what_it_was(lab):
     ]
     for name in ("disks", "memory"):
         do("DELETE", snapname=name)
-    assert say("cat /root/file") == "one"
-    lab.destroy(instance)
+    assert run("cat /root/file") == "one"
