@@ -99,7 +99,7 @@ class ConsoleServer:
                 if answer is not None:
                     ipc.send(client, answer)
             except (OSError, ValueError) as error:
-                log.warning("console_order_failed", error=str(error))
+                log.warning("console_command_failed", error=str(error))
 
     def answer(self, client, command, connection):
         try:
@@ -244,7 +244,7 @@ def run(path, records=None):
     while not stop_requested.wait(1):
         if not consoles.event_loop.is_alive():
             raise SystemExit("The console process lost its pump.")
-    log.info("consoles_finish", open=len(consoles.lines))
+    log.info("consoles_draining", open=len(consoles.lines))
     consoles.stop()
     if records:
         records.stop()

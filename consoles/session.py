@@ -163,7 +163,7 @@ class ConsoleStream:
         return self.event_loop.room[: self.upstream.recv_into(self.event_loop.room)]
 
     def on_upstream_lost(self, error):
-        log.info("console_far_side_lost", error=str(error), **self.labels)
+        log.info("console_upstream_lost", error=str(error), **self.labels)
         self.end(close_codes.LOST)
 
     def send(self, data):

@@ -75,7 +75,7 @@ class SessionStore:
     def write(self):
         while (facts := self.facts.get()) is not None:
             while not self.written(facts) and not self.ended.wait(2):
-                log.warning("console_facts_wait", event_was=facts["event"])
+                log.warning("console_event_write_postponed", console_event=facts["event"])
 
     def written(self, facts):
         """Return whether the fact is done with: True when it was written, or dropped because of an error other than the
@@ -96,7 +96,7 @@ class SessionStore:
                 with self.app.app_context():
                     self.look()
             except (SQLAlchemyError, Problem) as error:
-                log.warning("console_watch_waits", error=str(error))
+                log.warning("console_watch_postponed", error=str(error))
             except Exception:
                 log.exception("console_watch_failed")
 

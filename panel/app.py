@@ -142,7 +142,7 @@ def handle_exception(error):
     surface = api.errors if api.errors.find_dialect(request.path) else htmx
     error = getattr(error, "original_exception", None) or error  # Flask wraps unhandled exceptions
     if isinstance(error, IntegrityError):  # two requests collided, and a constraint refused one
-        log.warning("request_collided")
+        log.warning("request_conflicted")
         error = Conflict("Something else was done at the same moment. Look again, and repeat it if it is still needed.")
     if isinstance(error, PartlyRefused):
         save_changes()

@@ -133,7 +133,7 @@ class Supervisor:
             self.close(part)
             part.kill()  # its children may still use the port
             delay = part.backoff(self.has_running_sibling(part))
-            log.warning("part_ended", part=part.name, code=part.process.returncode, again_in=delay)
+            log.warning("process_ended", part=part.name, code=part.process.returncode, again_in=delay)
         if part.due is None or time.monotonic() >= part.due:
             self.start(part)
 

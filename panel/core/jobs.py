@@ -49,7 +49,7 @@ def enqueue_call(function: str, *args: Any) -> None:
             "worker.engine.pool.on_message", function, *args, result_ttl=0, failure_ttl=3600, job_timeout=-1
         )
     except (RedisError, OSError) as error:
-        log.warning("bell_lost", function=function, error=str(error))
+        log.warning("wakeup_not_sent", function=function, error=str(error))
 
 
 def enqueue(

@@ -131,7 +131,7 @@ class RateLimits:
         """Log that Redis is unavailable, at most once a minute."""
         if time.monotonic() - self.last_warning_at >= MINUTE_SECONDS:
             self.last_warning_at = time.monotonic()
-            log.warning("limits_counted_here", error=str(error))
+            log.warning("rate_limits_counted_in_process", error=str(error))
 
 
 def get_redis_options():

@@ -61,7 +61,7 @@ def invalidate() -> None:
     try:
         context.current().redis.set(VERSION_KEY, secrets.token_hex(8))
     except (RedisError, OSError) as error:
-        log.warning("access_change_not_told", error=str(error), seen_in=CACHE_TTL_SECONDS)
+        log.warning("access_change_not_published", error=str(error), effective_in_seconds=CACHE_TTL_SECONDS)
 
 
 def schedule_invalidation(current: Session) -> None:

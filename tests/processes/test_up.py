@@ -83,7 +83,7 @@ def test_second_signal_ends_all_processes_at_once(installation, customer):
     wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to run")
     processes = installation.list_processes()
     up.send_signal(signal.SIGTERM)
-    wait_until(lambda: "worker_finishes" in installation.log(), "the workers to receive the signal")
+    wait_until(lambda: "worker_stopping" in installation.log(), "the workers to receive the signal")
     time.sleep(SIGNAL_DEBOUNCE_SECONDS)
     up.send_signal(signal.SIGTERM)
     up.wait(60)

@@ -58,7 +58,7 @@ def test_requests_are_counted_locally_without_redis(redis, api_as, monkeypatch):
     assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(4)] == [200, 200, 200, 429]
     context.current().rate_limits.circuit_open_until = 0  # the next request tries Redis again
     assert api_as("owner", "GET", "/api/connect").status_code == 429
-    assert warnings == ["limits_counted_here"]
+    assert warnings == ["rate_limits_counted_in_process"]
 
     redis.start()
     context.current().rate_limits.circuit_open_until = 0

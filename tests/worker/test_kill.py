@@ -269,7 +269,7 @@ def test_frozen_worker_detects_lost_lease(site):
     site.wait_for_task(task, status="completed", attempt=2)
     frozen.send_signal(signal.SIGCONT)
     log = site.directory / "worker 1.log"
-    wait_until(lambda: "task_taken_away" in log.read_text(), "the first worker to detect the lost lease")
+    wait_until(lambda: "task_lease_lost" in log.read_text(), "the first worker to detect the lost lease")
     site.assert_deployed_once(instance)
 
 

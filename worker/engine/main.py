@@ -63,7 +63,7 @@ def run_worker(config: Config, check: Callable[[Any], Application] = lambda app:
     log.info("worker_started", kinds=len(TASK_TYPES), threads=config.worker_threads)
     listen(config.redis_url)
     install_signal_handlers(lambda *_: os._exit(1))  # threads that wait for a node cannot be interrupted
-    log.info("worker_finishes", tasks=len(task_pool.active_claims))
+    log.info("worker_stopping", tasks=len(task_pool.active_claims))
     webhooks.shutdown()
     task_pool.shutdown()
     stopped.set()

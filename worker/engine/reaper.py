@@ -98,7 +98,7 @@ def requeue_or_fail(task_id: str, worker: str, heartbeat: datetime | None) -> No
     row = session.scalar(with_lock(query, key_share=True))
     if row is None:
         return session.rollback()
-    log.warning("worker_lost", task_id=row.id, kind=row.kind, attempt=row.attempt, worker=worker)
+    log.warning("task_worker_lost", task_id=row.id, kind=row.kind, attempt=row.attempt, worker=worker)
     if not row.open:
         row.worker = None
     elif row.attempt < MAX_TASK_ATTEMPTS:

@@ -152,7 +152,7 @@ def run(task_id: str, worker: str) -> None:
             execute(work) if row.open else retry_rollback(work)
         except LeaseLost:
             session.rollback()
-            log.warning("task_taken_away")
+            log.warning("task_lease_lost")
             return
         except DATABASE_AWAY_ERRORS as error:
             session.rollback()
@@ -214,7 +214,7 @@ def fail(
     effect after the first one.
     """
     session.rollback()
-    log.warning("task_given_up", error=error, detail=detail)
+    log.warning("task_failed", error=error, detail=detail)
     rollback_steps = work.task.rollback_steps
     try_roll_back(work)
     remaining_steps = rollback_steps if outcome_unknown else work.task.rollback_steps
@@ -262,7 +262,7 @@ def try_roll_back(work: TaskContext) -> None:
         raise
     except Exception as error:
         session.rollback()
-        log.warning("undo_failed", step=work.task.rollback_steps[-1], error=getattr(error, "detail", repr(error)))
+        log.warning("rollback_failed", step=work.task.rollback_steps[-1], error=getattr(error, "detail", repr(error)))
 
 
 def retry_rollback(work: TaskContext) -> None:

@@ -64,7 +64,7 @@ class Scheduler:
         try:
             is_leading = self.is_leader()
         except RedisError as error:
-            log.warning("schedule_waits_for_redis", error=str(error))
+            log.warning("scheduler_waits_for_redis", error=str(error))
             return time.sleep(2)
         if not is_leading:
             return self.close_watchers()

@@ -100,7 +100,7 @@ def call_each_guest(
         try:
             call(connect_node(hypervisor_id), instance_id)
         except NodeError as error:
-            log.info("docker_not_seen", of=instance_id, detail=error.detail)
+            log.info("docker_poll_failed", instance=instance_id, detail=error.detail)
         session.rollback()
 
 
@@ -123,7 +123,7 @@ def check_support(instance_id: str) -> None:
         supported = docker_detect.is_supported(connect_node(hypervisor_id), instance_id)
     except NodeError as error:
         session.rollback()
-        return log.info("docker_support_not_seen", instance=instance_id, detail=error.detail)
+        return log.info("docker_detection_failed", instance=instance_id, detail=error.detail)
     state_reports.record_support(instance_id, supported)
     session.commit()
 
@@ -170,7 +170,7 @@ def read_logs(deployment_id: str) -> None:
     try:
         text = docker.read_logs(connect_node(hypervisor_id), instance_id, project)
     except NodeError as error:
-        log.info("docker_logs_not_read", deployment=deployment_id, detail=error.detail)
+        log.info("docker_logs_unavailable", deployment=deployment_id, detail=error.detail)
         problem = message_of(error)
     if row := state_reports.lock_deployment(deployment_id):
         state_reports.record_logs(row, text, problem)

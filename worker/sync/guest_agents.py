@@ -180,7 +180,7 @@ def poll_report(hypervisor_id: str, instance_id: str) -> None:
         addresses = node.agent_addresses(instance_id)
         filesystems = read_filesystems(node, instance_id)
     except NodeError as error:
-        log.info("guest_not_asked", instance=instance_id, detail=error.detail)
+        log.info("guest_query_failed", instance=instance_id, detail=error.detail)
         if isinstance(error, AgentUnavailable):
             record_ping([instance_id], False, asked_at)
         return session.rollback()

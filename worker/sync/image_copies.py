@@ -44,7 +44,7 @@ def sweep_node(hypervisor_id: str) -> None:
         except Unreachable:
             return
         except NodeError as error:
-            log.info("image_copies_not_seen", node=hypervisor_id, pool=pool, detail=error.detail)
+            log.info("image_copies_unavailable", node=hypervisor_id, pool=pool, detail=error.detail)
 
 
 def sweep_pool(node: NodeDriver, pool: str) -> None:

@@ -59,7 +59,7 @@ def translate_errors():
             message("The certificate authority cannot be reached: {error}.", error=type(error).__name__)
         ) from error
     except (errors.Error, jose.errors.Error, KeyError, ValueError) as error:
-        log.warning("acme_not_understood", exc_info=error)
+        log.warning("acme_response_invalid", exc_info=error)
         raise Refused(
             message("The certificate authority sent an answer that the panel does not understand.")
         ) from error

@@ -44,7 +44,7 @@ def open_vnc(session_id):
     try:
         endpoint = connect_node(instance.hypervisor_id).console(instance_id, password)
     except NodeError as error:
-        log.warning("screen_not_opened", instance=instance_id, detail=error.detail)
+        log.warning("vnc_connection_failed", instance=instance_id, detail=error.detail)
         session.execute(statement.where(ConsoleSession.port.is_(None)).values(error=message_of(error)))
     else:
         session.execute(statement.values(host=endpoint.host, port=endpoint.port, ssh_jump=endpoint.via, error=None))
@@ -108,9 +108,9 @@ def remove_key(session_id):
         if instance.power == "on":
             ssh_keys.remove_key(connect_node(instance.hypervisor_id), instance.id, public_key)
     except NotOnNode:
-        log.info("key_gone_with_machine", instance=instance.id)
+        log.info("ssh_key_gone_with_machine", instance=instance.id)
     except NodeError as error:
-        log.info("key_left_in_guest", instance=instance.id, detail=error.detail)
+        log.info("ssh_key_removal_failed", instance=instance.id, detail=error.detail)
         if clock.now() - row.key_put_at < KEY_REMOVAL_MAX_AGE:
             return session.rollback()
     row.key_removed_at = clock.now()

@@ -25,7 +25,7 @@ def refresh():
         image_catalog.replace(fetch_catalog(url) if url else "[]")
     except Problem as error:
         session.rollback()
-        return log.warning("catalog_not_read", error=error.message)
+        return log.warning("image_catalog_unavailable", error=error.message)
     session.commit()
 
 

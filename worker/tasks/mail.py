@@ -74,10 +74,10 @@ def claim(mail_id):
 
 def back_off(row, error):
     if row.attempts > len(MAIL_RETRY_DELAYS) or is_rejected_permanently(error):
-        log.error("mail_given_up", template=row.template, mail_id=row.id, attempts=row.attempts, error=str(error))
+        log.error("mail_failed", template=row.template, mail_id=row.id, attempts=row.attempts, error=str(error))
         session.delete(row)
     else:
-        log.warning("mail_put_off", template=row.template, mail_id=row.id, attempts=row.attempts, error=str(error))
+        log.warning("mail_deferred", template=row.template, mail_id=row.id, attempts=row.attempts, error=str(error))
         row.due_at, row.error = clock.now() + MAIL_RETRY_DELAYS[row.attempts - 1], str(error)[:255]
     session.commit()
 

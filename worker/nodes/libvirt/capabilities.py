@@ -37,7 +37,7 @@ def probe(connection: libvirt.virConnect) -> ProbedCapabilities:
     facts = ProbedCapabilities(
         accelerated, note, probe_bandwidth_limits(connection), probe_address_filters(connection), *device_support
     )
-    log.info("libvirt_node_tried", **vars(facts))
+    log.info("libvirt_node_probed", **vars(facts))
     return facts
 
 

@@ -115,7 +115,7 @@ def use_page_cache(connection: libvirt.virConnect, domain: libvirt.virDomain) ->
     for driver in drivers:
         driver.attrib.update(xml.PAGE_CACHE)
     if drivers:
-        log.info("page_cache_used", machine=domain.UUIDString())
+        log.info("page_cache_enabled", machine=domain.UUIDString())
         connection.defineXML(xml.to_text(description))
     return bool(drivers)
 
