@@ -15,7 +15,7 @@ from tests.instances.consoles.conftest import get_created_session, list_console_
 
 def find_close_reason(row):
     session.expire_all()
-    return consoles.sessions_to_close([row.id], lambda role: role in ("full", "support")).get(row.id)
+    return consoles.find_sessions_to_close([row.id], lambda role: role in ("full", "support")).get(row.id)
 
 
 def test_permitted_consoles_stay_open(open_session):
@@ -46,7 +46,7 @@ def test_machine_state_changes_close_consoles(open_session, running_instance, ca
     assert find_close_reason(screen) == find_close_reason(operators) == "The machine is being destroyed or reinstalled."
     ids = [screen.id]
     run_tasks()
-    assert consoles.sessions_to_close(ids, lambda role: True) == {ids[0]: "The instance was destroyed."}
+    assert consoles.find_sessions_to_close(ids, lambda role: True) == {ids[0]: "The instance was destroyed."}
 
 
 def test_token_revocation_closes_its_consoles(open_session, api_as):
@@ -112,7 +112,7 @@ def test_close_check_has_constant_query_count(open_session, queries):
     def count_queries(some):
         session.expire_all()
         queries.clear()
-        consoles.sessions_to_close(some, lambda role: True)
+        consoles.find_sessions_to_close(some, lambda role: True)
         return len(queries)
 
     count_queries(ids)
