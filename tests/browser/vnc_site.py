@@ -82,8 +82,8 @@ class FakePanel:
         app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
         translation.init_app(app)
         app.jinja_env.globals |= {
-            "asset": assets.asset_url,
-            "icon_address": assets.icon_url,
+            "asset_url": assets.asset_url,
+            "icon_url": assets.icon_url,
             "ui": layout.Macros(app.jinja_env),
             "nonce": layout.csp_nonce,
         }
