@@ -27,15 +27,15 @@ class TextMessage(bytes):
 
 
 class BrowserSocket(ObservableWebSocket):
-    def __init__(self, protocol, takes_text=False):
+    def __init__(self, protocol, accepts_text=False):
         super().__init__()
-        self.requested_protocol, self.takes_text = protocol, takes_text
-        self.last_heard_at = time.monotonic()
+        self.requested_protocol, self.accepts_text = protocol, accepts_text
+        self.last_activity_at = time.monotonic()
         """When the last bytes or acknowledgement of the browser arrived (monotonic)."""
         self.pending_pong = None
-        self.deaf = False
+        self.is_input_discarded = False
 
-    def open(self, connection, handshake):
+    def accept_handshake(self, connection, handshake):
         """Answer the handshake. The sub-protocol is selected when the browser offers it."""
         headers = {"upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": handshake["key"]}
         if self.requested_protocol in handshake["protocols"]:
@@ -51,11 +51,11 @@ class BrowserSocket(ObservableWebSocket):
         return self.socket is None
 
     @property
-    def unsent(self):
+    def has_unsent(self):
         return self.unsent_size > 0
 
     @property
-    def closing(self):
+    def is_closing(self):
         """Return whether a close frame was sent or received."""
         return self.is_close_sent or self.is_close_received
 
@@ -66,17 +66,17 @@ class BrowserSocket(ObservableWebSocket):
 
     def send_message(self, message, opcode=BINARY):
         """Send a message, or as much of it as the socket takes; `flush` sends the rest."""
-        if not self.closing:
+        if not self.is_closing:
             self.queue_message(opcode, message)
             self.flush()
 
-    def put_close(self, code, reason):
+    def send_close(self, code, reason):
         with suppress(WebSocketWantWriteError):  # `flush` sends the rest
             self.shutdown(None, code, reason)
 
-    def stop_listening(self):
+    def discard_input(self):
         """Discard everything that arrives from now on, because the browser broke the framing."""
-        self.deaf = True
+        self.is_input_discarded = True
         self.discard_received()
 
     def flush(self):
@@ -88,8 +88,8 @@ class BrowserSocket(ObservableWebSocket):
             ping, self.pending_pong = self.pending_pong, None
             self.send_message(ping, PONG)
 
-    def messages(self):
-        """Yield the messages that have arrived. Ends when there are no more for now, or for ever (`closing`,
+    def receive_messages(self):
+        """Yield the messages that have arrived. Ends when there are no more for now, or for ever (`is_closing`,
         `is_disconnected`)."""
         try:
             while (message := self.recvmsg()) is not None:
@@ -111,24 +111,24 @@ class BrowserSocket(ObservableWebSocket):
         """Answer only the last ping, after the frame that is being sent, so a peer that pings and does not read uses no
         memory."""
         self.pending_pong = data
-        if not self.unsent:
+        if not self.has_unsent:
             self.flush()
 
     def on_received(self):
-        self.last_heard_at = time.monotonic()
-        if self.deaf:
+        self.last_activity_at = time.monotonic()
+        if self.is_input_discarded:
             self.discard_received()
 
     def on_unread(self, buffer):
-        if announced_length(buffer) > MAX_MESSAGE_BYTES:
+        if get_announced_length(buffer) > MAX_MESSAGE_BYTES:
             raise MessageTooBig
 
     def on_decoded(self, frame):
-        if frame["opcode"] == TEXT and self.takes_text:
+        if frame["opcode"] == TEXT and self.accepts_text:
             frame["opcode"], frame["payload"] = BINARY, TextMessage(frame["payload"])
 
 
-def announced_length(buffer):
+def get_announced_length(buffer):
     """Return the payload length in a frame's header, as far as it has arrived (RFC 6455 §5.2); 0 for short frames."""
     if len(buffer) >= 10 and buffer[1] & 0x7F == 127:
         return struct.unpack_from(">Q", buffer, 2)[0]

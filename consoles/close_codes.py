@@ -1,26 +1,26 @@
-"""Why a console ended: the WebSocket's close code, a word for the history, and a sentence for the user."""
+"""Why a console ended: the WebSocket's close code, a name for programs and the history, and a message for the user."""
 
 from dataclasses import dataclass, replace
 
 from panel.core.messages import message
 
 MAX_CLOSE_REASON_BYTES = 123
-"""Maximum bytes of a sentence in a close frame."""
+"""Maximum bytes of the text in a close frame."""
 
 
 @dataclass(frozen=True)
 class CloseReason:
     code: int
-    word: str
-    sentence: str
+    name: str
+    message: str
 
-    def with_message(self, sentence):
-        return replace(self, sentence=sentence)
+    def with_message(self, message):
+        return replace(self, message=message)
 
     @property
-    def reason(self):
-        """Return the sentence, cut to the size of a close frame but never within a character."""
-        return self.sentence.encode()[:MAX_CLOSE_REASON_BYTES].decode(errors="ignore")
+    def frame_text(self):
+        """Return the message, cut to the size of a close frame but never within a character."""
+        return self.message.encode()[:MAX_CLOSE_REASON_BYTES].decode(errors="ignore")
 
 
 CLIENT_CLOSED = CloseReason(1000, "left", message("The browser closed the console."))

@@ -59,7 +59,7 @@ class ObservableWebSocket(WebSocket):
         """Change a frame, a dict with `opcode` and `payload`. Without this, text frames end the connection."""
 
     def on_socket_unused(self):
-        """Let go of the socket. Without this it would be closed while the event loop watches it."""
+        """Forget the socket. Without this it would be closed while the event loop watches it."""
 
     # --- what websockify calls
 

@@ -81,12 +81,12 @@ def pass_socket(environ, path, note):
     connection = get_client_socket(environ)
     try:
         with ipc.connect(path, IPC_TIMEOUT_SECONDS) as ipc_connection:
-            command = {"do": "open", "handshake": read_handshake(environ), **note}
+            command = {"command": "open", "handshake": read_handshake(environ), **note}
             ipc.send(ipc_connection, command, connection.fileno())
             answer = ipc.receive(ipc_connection)
             if answer["ok"]:
                 detach_from_server(connection)
-                ipc.send(ipc_connection, {"do": "go"})  # the console server answers the client only after this
+                ipc.send(ipc_connection, {"command": "start"})  # the console server answers the client only after this
                 return
     except (OSError, ValueError) as error:
         raise Unavailable(message("Consoles are not available at the moment. Try again in a minute.")) from error

@@ -44,12 +44,12 @@ def receive_command(connection):
         while not text.endswith(b"\n") and (chunk := connection.recv(MAX_COMMAND_BYTES)):
             text += chunk
             if len(text) > MAX_COMMAND_BYTES:
-                raise ValueError("The order is too long.")
+                raise ValueError("The command is too long.")
         if flags & socket.MSG_CTRUNC:
-            raise ValueError("More than one connection came with the order.")
+            raise ValueError("More than one connection came with the command.")
         command = orjson.loads(text)
         if not isinstance(command, dict):
-            raise ValueError("The order is not an object.")
+            raise ValueError("The command is not an object.")
         return command, descriptors.pop() if descriptors else None
     finally:
         for descriptor in descriptors:

@@ -32,7 +32,7 @@ class HandshakeFailed(Exception):
     """The handshake cannot go on; `close_reason` says why."""
 
     def __init__(self, close_reason):
-        super().__init__(close_reason.sentence)
+        super().__init__(close_reason.message)
         self.close_reason = close_reason
 
 
@@ -41,10 +41,10 @@ def run_handshake(password, node_password):
     is raised, so any viewer shows it."""
     version = yield from greet_browser()
     try:
-        yield from admit_browser(version, password)
-        yield from sign_in(node_password)
+        yield from authenticate_browser(version, password)
+        yield from authenticate_to_node(node_password)
     except HandshakeFailed as failure:
-        yield BROWSER, failure_message(version, failure.close_reason.sentence), 0
+        yield BROWSER, build_failure_result(version, failure.close_reason.message), 0
         raise
     yield BROWSER, RESULT_OK, 0
 
@@ -67,7 +67,7 @@ def parse_minor_version(greeting, peer):
     return number if number in (7, 8) else 3
 
 
-def admit_browser(version, password):
+def authenticate_browser(version, password):
     """Check the session's password; a session allows one attempt."""
     if version == 3:
         yield BROWSER, struct.pack(">I", SECURITY_VNC), 0
@@ -81,13 +81,13 @@ def admit_browser(version, password):
         raise HandshakeFailed(NOT_ADMITTED)
 
 
-def failure_message(version, sentence):
+def build_failure_result(version, reason):
     """Return a failed SecurityResult; before 3.8 it carries no reason (§7.1.3)."""
-    text = sentence.encode()
+    text = reason.encode()
     return RESULT_FAILED + (struct.pack(">I", len(text)) + text if version == 8 else b"")
 
 
-def sign_in(password):
+def authenticate_to_node(password):
     """Sign in to the node's VNC server as a client."""
     version = parse_minor_version((yield NODE, b"", 12), "server")
     yield NODE, b"RFB 003.00%d\n" % version, 0
@@ -139,7 +139,7 @@ def read_old_security():
 
 def raise_refused():
     reason = yield from read_reason()
-    raise HandshakeFailed(REFUSED.with_message(reason or REFUSED.sentence))
+    raise HandshakeFailed(REFUSED.with_message(reason or REFUSED.message))
 
 
 def read_reason():
@@ -151,10 +151,10 @@ def read_reason():
 
 def encrypt_challenge(password, challenge):
     """Return the challenge, encrypted by DES with the password (§7.2.2)."""
-    key = des_key(password.encode()[:8].ljust(8, b"\0"))
+    key = build_des_key(password.encode()[:8].ljust(8, b"\0"))
     return Cipher(TripleDES(key * 3), modes.ECB()).encryptor().update(challenge)  # three equal keys: plain DES
 
 
-def des_key(password):
+def build_des_key(password):
     """Return the password's 8 bytes as a DES key: VNC reverses the bits of each byte."""
     return bytes(int(f"{byte:08b}"[::-1], 2) for byte in password)

@@ -20,14 +20,14 @@ PLAIN_HTTP = {
 @bp.route("/vnc/", endpoint="plain_vnc", **PLAIN_HTTP)
 @require_page_permission(permissions.PUBLIC)
 def vnc():
-    return hand_to_console_server("screen", request.args.get("session", ""))
+    return pass_to_console_server("screen", request.args.get("session", ""))
 
 
 @bp.route("/ssh/<token>", websocket=True)
 @bp.route("/ssh/<token>", endpoint="plain_ssh", **PLAIN_HTTP)
 @require_page_permission(permissions.PUBLIC)
 def ssh(token):
-    return hand_to_console_server("shell", token)
+    return pass_to_console_server("shell", token)
 
 
 @bp.route("/ssh", websocket=True)
@@ -38,7 +38,7 @@ def old_ssh():
     return Response("The token belongs into the path: /ssh/<token>.\n", 401, mimetype="text/plain")
 
 
-def hand_to_console_server(kind, secret):
+def pass_to_console_server(kind, secret):
     """Pass the connection to the console server. The session is redeemed before that, so of two connections at the same
     moment only one gets it; it is released when no console server takes the connection."""
     config = current_app.extensions["config"]

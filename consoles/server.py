@@ -1,19 +1,20 @@
-"""The console server: takes connections from the web processes of its machine and carries them until they end.
+"""The console server: receives connections from the web processes of its machine and relays them until they end.
 
 Commands come over a Unix socket that only this user may open (`ipc`). `open` brings a connection and a note:
 
-* `kind`: `screen` or `shell`; `target`: the fields of `vnc.VncTarget` or `ssh.SshTarget`, unless `find` provides them;
+* `kind`: `screen` or `shell`; `target`: the fields of `vnc.VncTarget` or `ssh.SshTarget`, unless `find_target` returns
+  them;
 * `handshake`: what is needed to answer the browser (`fd_passing.read_handshake`);
 * `id`: the id of the session's row, not its secret; `labels`: whose it is, such as `{"instance": "…", "account": "…"}`;
 * `limits`: how many consoles may be open with the same value of a label, such as `{"account": 10}`;
-* `idle` and `longest`: seconds.
+* `idle_timeout_seconds` and `max_duration_seconds`.
 
-Accepted notes are answered `{"ok": true}`, and the connection is used only after the web's `{"do": "go"}`. `list`
-answers `{"open": […]}`. `close` with `where` (labels that must all be equal; the id is the label `session`) and the
-sentence `because` answers `{"closed": number}`.
+Accepted notes are answered `{"ok": true}`, and the connection is used only after the web's `{"command": "start"}`.
+`list` answers `{"open": […]}`. `close` with `where` (labels that must all be equal; the id is the label `session`) and
+the message `reason` answers `{"closed": number}`.
 
-`records` (`session_store`) finds the target of a session (`find(id)`) and records what happens (`report(facts)`, which
-must return at once) as `{"event": "opened" or "ended", …}`.
+A `session_store.SessionStore` finds the target of a session (`find_target(id)`) and records what happens
+(`add_report(report)`, which returns at once) as `{"event": "opened" or "ended", …}`.
 """
 
 import os
@@ -46,12 +47,12 @@ COMMAND_TIMEOUT_SECONDS = 3
 MAX_CONSOLES = 1000
 """Consoles of a process, a number that one thread serves easily."""
 
-CLIENT_GOODBYE_SECONDS = 5
+STOP_TIMEOUT_SECONDS = 5
 """Seconds browsers have to answer the close when the process stops."""
 
 
 class CommandRefused(Exception):
-    """A command that is not carried out: `reason` is a word for programs, `message` a sentence for people."""
+    """A command that is not carried out: `reason` is for programs, `message` for people."""
 
     def __init__(self, reason, message):
         super().__init__(message)
@@ -59,25 +60,25 @@ class CommandRefused(Exception):
 
 
 class ConsoleServer:
-    def __init__(self, path, report=None, event_loop=None, max_consoles=MAX_CONSOLES, find=None):
-        self.path, self.max_consoles, self.find = Path(path), max_consoles, find
-        self.report = report or (lambda facts: log.info("console_" + facts.pop("event"), **facts))
+    def __init__(self, path, on_report=None, event_loop=None, max_consoles=MAX_CONSOLES, find_target=None):
+        self.path, self.max_consoles, self.find_target = Path(path), max_consoles, find_target
+        self.on_report = on_report or (lambda report: log.info("console_" + report.pop("event"), **report))
         self.event_loop = event_loop or EventLoop()
         self.lock = threading.Lock()
-        self.lines = set()
+        self.streams = set()
         self.listener = create_listener(self.path)
 
     def start(self):
         self.event_loop.start()
-        threading.Thread(target=self.serve, name="console-orders", daemon=True).start()
+        threading.Thread(target=self.serve, name="console-commands", daemon=True).start()
 
-    def stop(self, within=CLIENT_GOODBYE_SECONDS):
-        """Close every console because the panel restarts. Returns after at most about `within` seconds."""
+    def stop(self, timeout_seconds=STOP_TIMEOUT_SECONDS):
+        """Close every console because the panel restarts. Returns after at most `timeout_seconds` and a second."""
         self.path.unlink(missing_ok=True)
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        self.event_loop.stop(close_codes.RESTARTING, within)
-        self.event_loop.join(within + 1)
+        self.event_loop.stop(close_codes.RESTARTING, timeout_seconds)
+        self.event_loop.join(timeout_seconds + 1)
 
     def serve(self):
         while True:
@@ -85,7 +86,7 @@ class ConsoleServer:
                 client, _ = self.listener.accept()
             except OSError:  # it was closed
                 return
-            threading.Thread(target=self.handle_command, args=(client,), name="console-order", daemon=True).start()
+            threading.Thread(target=self.handle_command, args=(client,), name="console-command", daemon=True).start()
 
     def handle_command(self, client):
         with client:
@@ -95,78 +96,81 @@ class ConsoleServer:
                     return
                 command, descriptor = ipc.receive_command(client)
                 with socket.socket(fileno=descriptor) if descriptor is not None else nullcontext() as connection:
-                    answer = self.answer(client, command, connection)
+                    answer = self.run_command(client, command, connection)
                 if answer is not None:
                     ipc.send(client, answer)
             except (OSError, ValueError) as error:
                 log.warning("console_command_failed", error=str(error))
 
-    def answer(self, client, command, connection):
+    def run_command(self, client, command, connection):
         try:
             match command:
-                case {"do": "open"} if connection:
-                    return self.open(client, command, connection)  # which has answered
-                case {"do": "list"}:
-                    return {"open": [describe_stream(stream) for stream in self.now()]}
-                case {"do": "close", "where": {**where}, "because": str(sentence)} if where:
-                    return {"closed": self.close(where, close_codes.CLOSED.with_message(sentence))}
-            raise CommandRefused("order", message("The console process does not know this order."))
+                case {"command": "open"} if connection:
+                    return self.open_stream(client, command, connection)  # which has answered
+                case {"command": "list"}:
+                    return {"open": [describe_stream(stream) for stream in self.list_streams()]}
+                case {"command": "close", "where": {**where}, "reason": str(reason)} if where:
+                    return {"closed": self.close_streams(where, close_codes.CLOSED.with_message(reason))}
+            raise CommandRefused("invalid_command", message("The console process does not know this command."))
         except CommandRefused as refusal:
             return refusal.answer
 
-    def now(self):
+    def list_streams(self):
         with self.lock:
-            return list(self.lines)
+            return list(self.streams)
 
-    def close(self, labels, close_reason):
+    def close_streams(self, labels, close_reason):
         """Close the consoles with these labels; return how many there are."""
-        streams = [stream for stream in self.now() if labels.items() <= stream.labels.items()]
+        streams = [stream for stream in self.list_streams() if labels.items() <= stream.labels.items()]
         for stream in streams:
-            self.event_loop.call(stream.end, close_reason)
+            self.event_loop.call_soon(stream.close, close_reason)
         return len(streams)
 
-    def open(self, client, command, connection):
+    def open_stream(self, client, command, connection):
         """Accept a connection in two steps, so that at any moment exactly one process owns it."""
-        stream = self.line(command, connection)
-        self.admit(stream, command.get("limits", {}))
+        stream = self.build_stream(command, connection)
+        self.register_stream(stream, command.get("limits", {}))
         try:
             ipc.send(client, {"ok": True})
-            if ipc.receive(client) != {"do": "go"}:
-                raise ValueError("The web did not let go.")
+            if ipc.receive(client) != {"command": "start"}:
+                raise ValueError("The web process did not confirm that it released the connection.")
         except Exception:
-            self.leave(stream)
+            self.remove_stream(stream)
             raise
         stream.connection = socket.socket(fileno=connection.detach())
         try:
             if stream.target is None:
-                stream.target = CONSOLE_KINDS[stream.kind][1](**self.find(command["id"]))
-            stream.prepare()
+                stream.target = CONSOLE_KINDS[stream.kind][1](**self.find_target(command["id"]))
+            stream.prepare_upstream()
         except Problem as problem:
             stream.close_reason = close_codes.UNREACHABLE.with_message(problem.message)
-        self.event_loop.add(stream)
+        self.event_loop.add_stream(stream)
 
-    def line(self, command, connection):
+    def build_stream(self, command, connection):
         try:
             stream_class, target_class = CONSOLE_KINDS[command["kind"]]
             handshake = {name: command["handshake"][name] for name in ("key", "protocols")}
-            options = {name: command[name] for name in ("idle", "longest") if name in command}
+            options = {
+                name: command[name] for name in ("idle_timeout_seconds", "max_duration_seconds") if name in command
+            }
             options |= {"labels": {**command.get("labels", {}), "session": command["id"]}}
-            options |= {"opened": self.opened, "ended": self.ended}
-            target = target_class(**command["target"]) if self.find is None else None
+            options |= {"on_opened": self.on_stream_opened, "on_closed": self.on_stream_closed}
+            target = target_class(**command["target"]) if self.find_target is None else None
             return stream_class(connection, handshake, target, **options)
         except (KeyError, TypeError) as error:
             raise CommandRefused(
-                "order", message("The console process does not understand the order: {error}.", error=repr(error))
+                "invalid_command",
+                message("The console process does not understand the command: {error}.", error=repr(error)),
             ) from error
 
-    def admit(self, stream, limits):
+    def register_stream(self, stream, limits):
         with self.lock:
-            if len(self.lines) >= self.max_consoles:
+            if len(self.streams) >= self.max_consoles:
                 raise CommandRefused(
                     "busy", message("Too many consoles are open on this server. Close one, or try again later.")
                 )
             for label, maximum in limits.items():
-                if sum(other.labels.get(label) == stream.labels.get(label) for other in self.lines) >= maximum:
+                if sum(other.labels.get(label) == stream.labels.get(label) for other in self.streams) >= maximum:
                     raise CommandRefused(
                         "busy",
                         message(
@@ -175,32 +179,32 @@ class ConsoleServer:
                             label=label,
                         ),
                     )
-            self.lines.add(stream)
+            self.streams.add(stream)
 
-    def leave(self, stream):
+    def remove_stream(self, stream):
         with self.lock:
-            self.lines.discard(stream)
+            self.streams.discard(stream)
 
-    def opened(self, stream):
-        self.report({"event": "opened", **describe_stream(stream)})
+    def on_stream_opened(self, stream):
+        self.on_report({"event": "opened", **describe_stream(stream)})
 
-    def ended(self, stream):
-        self.leave(stream)
-        outcome = {"reason": stream.close_reason.word, "message": stream.close_reason.sentence}
-        self.report({"event": "ended", **describe_stream(stream), **outcome})
+    def on_stream_closed(self, stream):
+        self.remove_stream(stream)
+        outcome = {"reason": stream.close_reason.name, "message": stream.close_reason.message}
+        self.on_report({"event": "ended", **describe_stream(stream), **outcome})
 
 
 def describe_stream(stream):
-    """Return the facts of a console. `seconds`: since the connection arrived; `watched`: since the machine was
-    shown."""
+    """Return what is reported of a console. `seconds`: since the connection arrived; `open_seconds`: since the machine
+    was shown."""
     now = time.monotonic()
     return {
         "kind": stream.kind,
         "labels": stream.labels,
         "seconds": round(now - stream.created_at, 1),
-        "watched": round(now - stream.opened_at, 1) if stream.opened_at else None,
-        "bytes_in": stream.up,
-        "bytes_out": stream.down,
+        "open_seconds": round(now - stream.opened_at, 1) if stream.opened_at else None,
+        "bytes_in": stream.bytes_in,
+        "bytes_out": stream.bytes_out,
         "host_key": getattr(stream, "host_key", None),
     }
 
@@ -229,22 +233,26 @@ def create_listener(path):
     return listener
 
 
-def run(path, records=None):
+def run(path, session_store=None):
     """Serve consoles until SIGTERM or Ctrl-C."""
     _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
     stop_requested = threading.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda *_: stop_requested.set())
-    consoles = ConsoleServer(path, report=records and records.report, find=records and records.find)
-    consoles.start()
-    if records:
-        records.start(consoles)
+    console_server = ConsoleServer(
+        path,
+        on_report=session_store and session_store.add_report,
+        find_target=session_store and session_store.find_target,
+    )
+    console_server.start()
+    if session_store:
+        session_store.start(console_server)
     log.info("consoles_started", path=str(path))
     while not stop_requested.wait(1):
-        if not consoles.event_loop.is_alive():
-            raise SystemExit("The console process lost its pump.")
-    log.info("consoles_draining", open=len(consoles.lines))
-    consoles.stop()
-    if records:
-        records.stop()
+        if not console_server.event_loop.is_alive():
+            raise SystemExit("The event loop of the console server has stopped.")
+    log.info("consoles_draining", open=len(console_server.streams))
+    console_server.stop()
+    if session_store:
+        session_store.stop()

@@ -1,5 +1,4 @@
-"""One console stream, as the event loop carries it: a browser on one side, a VNC or SSH server (the *upstream*) on the
-other.
+"""One console stream of the event loop: a browser on one side, a VNC or SSH server (the *upstream*) on the other.
 
 Bytes wait in one place for each direction: one read of the upstream until the browser takes it, and about one read of
 the browser until the upstream takes it. A side is read only while the other keeps up, so memory use is bounded.
@@ -24,52 +23,61 @@ MAX_UNSENT_BYTES = 1 << 17
 
 
 class ConsoleStream:
-    """One open console. A subclass implements `begin`, `take` and `give`, and calls `ready`. Everything but `prepare`
-    runs on the event loop's thread and must not block. Durations are seconds.
+    """One open console. A subclass implements `on_websocket_open`, `on_browser_message` and `on_upstream_data`, and
+    calls `mark_opened`. Everything but `prepare_upstream` runs on the event loop's thread and must not block.
 
-    `opened(stream)` is called once, when the user sees the machine; `ended(stream)` once at the end, also without
-    `opened`. Both must return at once.
+    `on_opened(stream)` is called once, when the user sees the machine; `on_closed(stream)` once at the end, also
+    without `on_opened`. Both must return at once.
     """
 
     protocol = ""
-    takes_text = False
+    accepts_text = False
 
     def __init__(
-        self, connection, handshake, target, *, labels=None, idle=1800, longest=28800, opened=None, ended=None
+        self,
+        connection,
+        handshake,
+        target,
+        *,
+        labels=None,
+        idle_timeout_seconds=1800,
+        max_duration_seconds=28800,
+        on_opened=None,
+        on_closed=None,
     ):
         self.connection, self.handshake, self.target = connection, handshake, target
         self.labels = labels or {}
         """Whose console it is: the labels by which it is found and counted."""
-        self.browser = BrowserSocket(self.protocol, self.takes_text)
-        self.idle, self.longest = idle, longest
-        self.opened, self.ended = opened, ended
+        self.browser = BrowserSocket(self.protocol, self.accepts_text)
+        self.idle_timeout_seconds, self.max_duration_seconds = idle_timeout_seconds, max_duration_seconds
+        self.on_opened, self.on_closed = on_opened, on_closed
         self.event_loop = self.upstream = None
         self.upstream_queue = deque()
-        self.up = self.down = 0
-        """Bytes from the browser (`up`) and to it (`down`)."""
+        self.bytes_in = self.bytes_out = 0
+        """Bytes from the browser and to it."""
         self.created_at = self.used_at = self.last_sent_at = time.monotonic()
         self.opened_at = self.close_reason = self.abort_at = None
         self.is_aborted = False
 
     # --- what subclasses implement
 
-    def prepare(self):
+    def prepare_upstream(self):
         """Do what may block. Called on another thread, before the stream is added to the event loop."""
 
-    def begin(self):
+    def on_websocket_open(self):
         """Called when the WebSocket is open."""
 
-    def take(self, message):
-        """Handle a message from the browser, usually by `send`."""
+    def on_browser_message(self, message):
+        """Handle a message from the browser, usually by `send_to_upstream`."""
 
-    def give(self, data):
-        """Handle data read from the upstream, usually by `show`. The buffer is valid until the next read only."""
+    def on_upstream_data(self, data):
+        """Handle data of the upstream, usually by `send_to_browser`. The buffer is valid only until the next read."""
 
     def on_upstream_closed(self):
-        """End the console: the upstream closed the connection."""
-        self.end(close_codes.FINISHED)
+        """Close the console: the upstream closed the connection."""
+        self.close(close_codes.FINISHED)
 
-    def connected(self):
+    def is_upstream_connected(self):
         """Return whether the upstream is connected. Raises OSError when connecting failed."""
         return True
 
@@ -87,96 +95,97 @@ class ConsoleStream:
 
     def start(self, event_loop):
         self.event_loop = event_loop
-        self.next_ping_at = time.monotonic() + event_loop.ping
-        self.guard(self.open)
+        self.next_ping_at = time.monotonic() + event_loop.ping_interval_seconds
+        self.run_guarded(self.open_websocket)
 
-    def open(self):
+    def open_websocket(self):
         self.connection.setblocking(False)
         disable_nagle(self.connection)
         limit_send_buffer(self.connection)
-        self.browser.open(self.connection, self.handshake)
+        self.browser.accept_handshake(self.connection, self.handshake)
         if self.close_reason:  # it was closed before it began
             close_reason, self.close_reason = self.close_reason, None
-            self.end(close_reason)
+            self.close(close_reason)
         else:
-            self.begin()
+            self.on_websocket_open()
 
-    def on_client_event(self, event):
-        self.guard(self.read_client, event)
+    def on_browser_event(self, event):
+        self.run_guarded(self.handle_browser_event, event)
 
     def on_upstream_event(self, event):
-        self.guard(self.read_upstream, event)
+        self.run_guarded(self.handle_upstream_event, event)
 
-    def guard(self, work, *args):
-        """Run `work`. An exception in it ends this stream and no other."""
+    def run_guarded(self, function, *args):
+        """Run the function. An exception in it closes this stream and no other."""
         try:
-            work(*args)
-            self.watch()
+            function(*args)
+            self.update_watched_events()
         except MessageTooBig:
-            self.browser.stop_listening()
-            self.end(close_codes.TOO_BIG)
+            self.browser.discard_input()
+            self.close(close_codes.TOO_BIG)
         except OSError as error:
             log.debug("console_browser_lost", error=str(error), **self.labels)
-            self.drop(close_codes.CLIENT_LOST)
+            self.abort(close_codes.CLIENT_LOST)
         except Exception:
             log.exception("console_failed", **self.labels)
-            self.end(close_codes.FAILED)
+            self.close(close_codes.FAILED)
 
-    def read_client(self, event):
-        if event & WRITE and self.browser.unsent:
-            self.browser.last_heard_at = time.monotonic()  # there is room again, so the browser has acknowledged bytes
+    def handle_browser_event(self, event):
+        if event & WRITE and self.browser.has_unsent:
+            # There is room again, so the browser has acknowledged bytes.
+            self.browser.last_activity_at = time.monotonic()
             self.browser.flush()
         if not event & ~WRITE:
             return
-        for message in self.browser.messages():
+        for message in self.browser.receive_messages():
             if self.close_reason is None:
-                self.up += len(message)
+                self.bytes_in += len(message)
                 if self.is_activity(message):
                     self.used_at = time.monotonic()
-                self.take(message)
+                self.on_browser_message(message)
         if self.browser.is_disconnected:
-            self.drop(close_codes.CLIENT_CLOSED if self.browser.is_closed_cleanly else close_codes.CLIENT_LOST)
-        elif self.browser.closing:
-            self.end(close_codes.CLIENT_CLOSED if self.browser.is_closed_cleanly else close_codes.BROKEN)
+            self.abort(close_codes.CLIENT_CLOSED if self.browser.is_closed_cleanly else close_codes.CLIENT_LOST)
+        elif self.browser.is_closing:
+            self.close(close_codes.CLIENT_CLOSED if self.browser.is_closed_cleanly else close_codes.BROKEN)
 
-    def read_upstream(self, event):
+    def handle_upstream_event(self, event):
         if self.upstream is None or self.close_reason:
             return
         try:
-            if not self.connected():
+            if not self.is_upstream_connected():
                 return
             if event & WRITE:
-                self.push()
-            data = self.read() if event & ~WRITE and not self.browser.unsent else None
+                self.flush_upstream_queue()
+            data = self.receive_from_upstream() if event & ~WRITE and not self.browser.has_unsent else None
         except BlockingIOError:
             return
         except OSError as error:
             self.on_upstream_lost(error)
             return
         if data:
-            self.give(data)
+            self.on_upstream_data(data)
         elif data is not None:
             self.on_upstream_closed()
 
-    def read(self):
+    def receive_from_upstream(self):
         """Return the next bytes of the upstream. They are in the event loop's buffer, valid until the next read."""
-        return self.event_loop.room[: self.upstream.recv_into(self.event_loop.room)]
+        return self.event_loop.read_buffer[: self.upstream.recv_into(self.event_loop.read_buffer)]
 
     def on_upstream_lost(self, error):
         log.info("console_upstream_lost", error=str(error), **self.labels)
-        self.end(close_codes.LOST)
+        self.close(close_codes.LOST)
 
-    def send(self, data):
+    def send_to_upstream(self, data):
         """Send to the upstream, now or as soon as it takes more."""
         if not self.upstream_queue:
             self.last_sent_at = time.monotonic()
         self.upstream_queue.append(data)
         try:
-            self.push()
+            self.flush_upstream_queue()
         except OSError as error:
             self.on_upstream_lost(error)
 
-    def push(self):
+    def flush_upstream_queue(self):
         try:
             while self.upstream_queue:
                 data = self.upstream_queue[0]
@@ -189,73 +198,74 @@ class ConsoleStream:
         except BlockingIOError:
             pass
 
-    def show(self, data, **options):
-        self.down += len(data)
+    def send_to_browser(self, data, **options):
+        self.bytes_out += len(data)
         self.browser.send_message(data, **options)
 
-    def ready(self):
+    def mark_opened(self):
         self.opened_at = time.monotonic()
-        if self.opened:
-            self.opened(self)
+        if self.on_opened:
+            self.on_opened(self)
 
-    def watch(self):
+    def update_watched_events(self):
         """Register the events this stream waits for. A side that is not to be read is not registered for reading at
         all: epoll would report its hang-up over and over."""
         if self.is_aborted:
             return
         read = READ if self.close_reason or not self.upstream_queue else 0
-        self.event_loop.watch(self.connection, read | (WRITE if self.browser.unsent else 0), self.on_client_event)
+        self.event_loop.watch(self.connection, read | (WRITE if self.browser.has_unsent else 0), self.on_browser_event)
         if self.upstream is not None:
-            self.event_loop.watch(self.upstream, self.upstream_interest(), self.on_upstream_event)
+            self.event_loop.watch(self.upstream, self.get_upstream_events(), self.on_upstream_event)
 
-    def upstream_interest(self):
-        return (0 if self.browser.unsent else READ) | (WRITE if self.upstream_queue else 0)
+    def get_upstream_events(self):
+        return (0 if self.browser.has_unsent else READ) | (WRITE if self.upstream_queue else 0)
 
-    def tick(self, now, silence):
+    def check_timeouts(self, now):
+        silence_timeout_seconds = self.event_loop.silence_timeout_seconds
         if self.close_reason:
             if now > self.abort_at:
-                self.drop(self.close_reason)
-        elif self.upstream_queue and now - self.last_sent_at > silence:
-            self.end(close_codes.STUCK)
-        elif not self.upstream_queue and now - self.browser.last_heard_at > silence:
-            self.drop(close_codes.CLIENT_LOST)
-        elif now - self.created_at > self.longest:
-            self.end(close_codes.EXPIRED)
-        elif now - self.used_at > self.idle:
-            self.end(close_codes.UNUSED)
-        elif now >= self.next_ping_at and not self.browser.unsent:
-            self.next_ping_at = now + self.event_loop.ping
+                self.abort(self.close_reason)
+        elif self.upstream_queue and now - self.last_sent_at > silence_timeout_seconds:
+            self.close(close_codes.STUCK)
+        elif not self.upstream_queue and now - self.browser.last_activity_at > silence_timeout_seconds:
+            self.abort(close_codes.CLIENT_LOST)
+        elif now - self.created_at > self.max_duration_seconds:
+            self.close(close_codes.EXPIRED)
+        elif now - self.used_at > self.idle_timeout_seconds:
+            self.close(close_codes.UNUSED)
+        elif now >= self.next_ping_at and not self.browser.has_unsent:
+            self.next_ping_at = now + self.event_loop.ping_interval_seconds
             self.browser.send_message(b"", PING)
 
-    def end(self, close_reason: CloseReason):
-        """Send what is queued for the browser, then the close frame with the reason; the browser has `goodbye` seconds
-        to answer."""
+    def close(self, close_reason: CloseReason):
+        """Send what is queued for the browser, then the close frame with the reason; the browser has
+        `close_timeout_seconds` to answer."""
         if self.close_reason or self.is_aborted:
             return
         self.close_reason = close_reason
         if self.event_loop is None:
             return
-        self.abort_at = time.monotonic() + self.event_loop.goodbye
+        self.abort_at = time.monotonic() + self.event_loop.close_timeout_seconds
         self.close_upstream()
         try:
             if self.browser.is_disconnected:
-                self.drop(close_reason)
+                self.abort(close_reason)
             else:
-                self.browser.put_close(close_reason.code, close_reason.reason)
+                self.browser.send_close(close_reason.code, close_reason.frame_text)
         except OSError:
-            self.drop(close_reason)
-        self.watch()
+            self.abort(close_reason)
+        self.update_watched_events()
 
-    def drop(self, close_reason: CloseReason):
+    def abort(self, close_reason: CloseReason):
         """Close the connection at once. A close reason that was set earlier stays."""
         if self.is_aborted:
             return
         self.is_aborted, self.close_reason = True, self.close_reason or close_reason
         self.close_upstream()
-        self.event_loop.leave(self)
+        self.event_loop.remove_stream(self)
         self.connection.close()
-        if self.ended:
-            self.ended(self)
+        if self.on_closed:
+            self.on_closed(self)
 
 
 def disable_nagle(connection):

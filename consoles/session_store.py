@@ -25,7 +25,7 @@ PREPARE_POLL_INTERVAL_SECONDS = 0.1
 RENOTIFY_AFTER_SECONDS = 1.5
 """Seconds after which the worker is notified again, in case the message was lost; nothing else does that here."""
 
-WATCH_INTERVAL_SECONDS = 2.0
+REVOCATION_INTERVAL_SECONDS = 2.0
 """Seconds between two checks which consoles may stay open."""
 
 SEEN_INTERVAL_SECONDS = 15.0
@@ -38,24 +38,24 @@ class SessionStore:
     """Runs two threads of its own, so that the event loop never waits for the database."""
 
     def __init__(self, app):
-        self.app, self.facts, self.ended = app, queue.SimpleQueue(), threading.Event()
-        self.carried = self.last_seen_at = None
+        self.app, self.reports, self.stop_requested = app, queue.SimpleQueue(), threading.Event()
+        self.console_server = self.last_seen_at = None
 
-    def start(self, server):
-        """Start both threads. `server` is the `server.ConsoleServer`."""
-        self.carried, self.last_seen_at = server, 0.0
-        for loop in (self.write, self.watch):
-            threading.Thread(target=loop, name=f"console-{loop.__name__}", daemon=True).start()
+    def start(self, console_server):
+        """Start both threads. `console_server` is a `server.ConsoleServer`."""
+        self.console_server, self.last_seen_at = console_server, 0.0
+        threading.Thread(target=self.run_report_writer, name="console-report-writer", daemon=True).start()
+        threading.Thread(target=self.run_revocation_checks, name="console-revocation", daemon=True).start()
 
     def stop(self):
-        """Return when all reported facts are written, after at most five seconds."""
-        self.ended.set()
-        self.facts.put(None)
+        """Return when all reports are written, after at most five seconds."""
+        self.stop_requested.set()
+        self.reports.put(None)
         deadline = time.monotonic() + 5
-        while not self.facts.empty() and time.monotonic() < deadline:
+        while not self.reports.empty() and time.monotonic() < deadline:
             time.sleep(0.05)
 
-    def find(self, session_id):
+    def find_target(self, session_id):
         """Return the machine's side as fields of a target. Waits for the worker that prepares it; raises
         `Unavailable`."""
         started_at = notified_at = time.monotonic()
@@ -69,54 +69,54 @@ class SessionStore:
             time.sleep(PREPARE_POLL_INTERVAL_SECONDS)
         raise Unavailable(message("The hypervisor does not respond."))
 
-    def report(self, facts):
-        self.facts.put(facts)
+    def add_report(self, report):
+        self.reports.put(report)
 
-    def write(self):
-        while (facts := self.facts.get()) is not None:
-            while not self.written(facts) and not self.ended.wait(2):
-                log.warning("console_event_write_postponed", console_event=facts["event"])
+    def run_report_writer(self):
+        while (report := self.reports.get()) is not None:
+            while not self.write_report(report) and not self.stop_requested.wait(2):
+                log.warning("console_report_postponed", report_event=report["event"])
 
-    def written(self, facts):
-        """Return whether the fact is done with: True when it was written, or dropped because of an error other than the
+    def write_report(self, report):
+        """Return whether the report needs no retry: it was written, or dropped because of an error other than the
         database's."""
         try:
             with self.app.app_context():
-                record_fact(facts)
+                record_report(report)
                 session.commit()
         except SQLAlchemyError:
             return False
         except Exception:
-            log.exception("console_facts_lost")
+            log.exception("console_report_lost")
         return True
 
-    def watch(self):
-        while not self.ended.wait(WATCH_INTERVAL_SECONDS):
+    def run_revocation_checks(self):
+        while not self.stop_requested.wait(REVOCATION_INTERVAL_SECONDS):
             try:
                 with self.app.app_context():
-                    self.look()
+                    self.check_sessions()
             except (SQLAlchemyError, Problem) as error:
-                log.warning("console_watch_postponed", error=str(error))
+                log.warning("console_revocation_postponed", error=str(error))
             except Exception:
-                log.exception("console_watch_failed")
+                log.exception("console_revocation_failed")
 
-    def look(self):
+    def check_sessions(self):
         """Close consoles that are no longer allowed, and record which are open. In batches, so that memory use does not
         grow with their number."""
-        ids = [stream.labels["session"] for stream in self.carried.now()]
+        ids = [stream.labels["session"] for stream in self.console_server.list_streams()]
         is_due = time.monotonic() >= self.last_seen_at
         for batch in (ids[start : start + SESSIONS_PER_BATCH] for start in range(0, len(ids), SESSIONS_PER_BATCH)):
             for session_id, reason in consoles.find_sessions_to_close(batch, permissions.may_open_consoles).items():
-                self.carried.close({"session": session_id}, close_codes.CLOSED.with_message(reason))
+                self.console_server.close_streams({"session": session_id}, close_codes.CLOSED.with_message(reason))
             if is_due:
                 consoles.record_alive(batch)
                 self.last_seen_at = time.monotonic() + SEEN_INTERVAL_SECONDS
         session.commit()
 
 
-def record_fact(facts):
-    session_id = facts["labels"]["session"]
-    if facts["event"] == "opened":
-        return consoles.record_opened(session_id, facts["host_key"])
-    outcome = {name: facts[name] for name in ("reason", "message", "bytes_in", "bytes_out", "host_key")}
+def record_report(report):
+    session_id = report["labels"]["session"]
+    if report["event"] == "opened":
+        return consoles.record_opened(session_id, report["host_key"])
+    outcome = {name: report[name] for name in ("reason", "message", "bytes_in", "bytes_out", "host_key")}
     return consoles.record_ended(session_id, **outcome)

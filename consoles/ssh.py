@@ -43,7 +43,7 @@ class SshTarget:
 
 class SshRefused(Exception):
     def __init__(self, close_reason):
-        super().__init__(close_reason.sentence)
+        super().__init__(close_reason.message)
         self.close_reason = close_reason
 
 
@@ -58,7 +58,7 @@ def connect(guest: SshTarget, on_host_key):
     options.ciphers = sorted(options.ciphers, key=lambda name: "gcm" not in name)  # GCM is the fastest
     try:
         if guest.host_key:
-            options.key_types = key_algorithms(guest.host_key)
+            options.key_types = list_key_algorithms(guest.host_key)
         transport.start_client(timeout=SSH_STEP_TIMEOUT_SECONDS)
         key = transport.get_remote_server_key()
         host_key = f"{key.get_name()} {key.get_base64()}"
@@ -89,7 +89,7 @@ def open_connection(guest):
     return connection
 
 
-def key_algorithms(host_key):
+def list_key_algorithms(host_key):
     """Return the algorithms for a key of that type. With others allowed, the guest might present another of its
     keys."""
     kind = host_key.split()[0]

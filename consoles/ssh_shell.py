@@ -1,6 +1,6 @@
 """An SSH shell: the browser's terminal and a shell in the guest.
 
-The event loop carries the browser's side, as for screens. paramiko blocks, so the guest's side has two threads of its
+The event loop handles the browser's side, as for screens. paramiko blocks, so the guest's side has two threads of its
 own (`GuestRelay`); a pair of packet sockets connects the two, each packet being a kind and its data.
 
 The browser offers the sub-protocol `panel-shell`. Then binary messages are the terminal's bytes, both ways, and text
@@ -55,11 +55,11 @@ MAX_PING_BYTES = 100
 class SshConsole(ConsoleStream):
     kind = "shell"
     protocol = "panel-shell"
-    takes_text = True
+    accepts_text = True
     host_key = None
     """The guest's host key, "type base64"."""
 
-    def begin(self):
+    def on_websocket_open(self):
         self.upstream, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.upstream.setblocking(False)
         GuestRelay(other, self.target, is_acknowledging=self.is_panel_client).start()
@@ -68,57 +68,57 @@ class SshConsole(ConsoleStream):
     def is_panel_client(self):
         return self.browser.protocol == self.protocol
 
-    def is_control(self, message):
+    def is_control_message(self, message):
         return self.is_panel_client and isinstance(message, TextMessage)
 
     def is_activity(self, message):
-        return not self.is_control(message)
+        return not self.is_control_message(message)
 
-    def take(self, message):
-        if message.startswith(PING) and self.is_control(message):
-            self.answer(message)
+    def on_browser_message(self, message):
+        if message.startswith(PING) and self.is_control_message(message):
+            self.answer_ping(message)
             return
-        kind = CONTROL if self.is_control(message) else INPUT
+        kind = CONTROL if self.is_control_message(message) else INPUT
         if kind == CONTROL and len(message) > MAX_PACKET_BYTES:
-            self.end(close_codes.TOO_BIG)
+            self.close(close_codes.TOO_BIG)
             return
         for start in range(0, len(message), MAX_PACKET_BYTES):
-            self.send(kind + message[start : start + MAX_PACKET_BYTES])
+            self.send_to_upstream(kind + message[start : start + MAX_PACKET_BYTES])
 
-    def give(self, packet):
+    def on_upstream_data(self, packet):
         kind, data = packet[:1], packet[1:]
         if kind == OUTPUT:
-            self.show(data)
+            self.send_to_browser(data)
         elif kind == CONTROL:
-            self.tell(data)
+            self.send_control(data)
         elif kind == HOST_KEY:
             self.host_key = str(data, "ascii")
         elif kind == READY:
-            self.ready()
-            self.tell(orjson.dumps({"type": "ready", "fingerprint": host_key_fingerprint(self.host_key)}))
+            self.mark_opened()
+            self.send_control(orjson.dumps({"type": "ready", "fingerprint": host_key_fingerprint(self.host_key)}))
         elif kind == END:
-            self.end(CloseReason(**orjson.loads(data)))
+            self.close(CloseReason(**orjson.loads(data)))
 
-    def answer(self, ping):
+    def answer_ping(self, ping):
         """Answer a ping here, without waiting for the guest. A client that does not read gets no pongs, so none pile
         up."""
-        if len(ping) <= MAX_PING_BYTES and not self.browser.unsent:
-            self.tell(ping.replace(PING, PONG, 1))
+        if len(ping) <= MAX_PING_BYTES and not self.browser.has_unsent:
+            self.send_control(ping.replace(PING, PONG, 1))
 
-    def tell(self, message):
+    def send_control(self, message):
         if self.is_panel_client:
             self.browser.send_message(message, TEXT)
 
     def on_upstream_closed(self):
-        self.end(close_codes.FAILED)  # a relay that ends properly sends END first
+        self.close(close_codes.FAILED)  # a relay that ends properly sends END first
 
-    def end(self, close_reason):
+    def close(self, close_reason):
         if self.close_reason is None and not self.browser.is_disconnected:
-            with suppress(OSError):  # `end` gets the same error
-                self.tell(
-                    orjson.dumps({"type": "ended", "reason": close_reason.word, "message": close_reason.sentence})
+            with suppress(OSError):  # `close` gets the same error
+                self.send_control(
+                    orjson.dumps({"type": "ended", "reason": close_reason.name, "message": close_reason.message})
                 )
-        super().end(close_reason)
+        super().close(close_reason)
 
 
 def host_key_fingerprint(host_key):
@@ -129,43 +129,43 @@ def host_key_fingerprint(host_key):
 class GuestRelay(threading.Thread):
     """Copies packets to the guest and back. `is_acknowledging`: whether the browser reports how much it has drawn."""
 
-    def __init__(self, packets, guest, is_acknowledging):
+    def __init__(self, packet_socket, target, is_acknowledging):
         super().__init__(name="console-shell", daemon=True)
-        self.packets, self.guest, self.is_acknowledging = packets, guest, is_acknowledging
-        self.changed = threading.Condition()
-        self.undrawn_bytes, self.is_stuck, self.over = 0, False, False
+        self.packet_socket, self.target, self.is_acknowledging = packet_socket, target, is_acknowledging
+        self.state_changed = threading.Condition()
+        self.undrawn_bytes, self.is_stuck, self.is_input_closed = 0, False, False
 
     def run(self):
-        with self.packets:
+        with self.packet_socket:
             try:
-                close_reason = self.lead()
+                close_reason = self.run_shell()
             except ssh.SshRefused as refusal:
                 close_reason = refusal.close_reason
             except OSError:
                 return  # the browser's side is gone
             except Exception:
-                log.exception("console_shell_failed", host=self.guest.host)
+                log.exception("console_shell_failed", host=self.target.host)
                 close_reason = close_codes.FAILED
-            self.finish(close_reason)
+            self.send_end(close_reason)
 
-    def lead(self):
+    def run_shell(self):
         """Run the connection from connecting to the end of the shell; return the close reason."""
-        transport = ssh.connect(self.guest, lambda key: self.packets.send(HOST_KEY + key.encode()))
+        transport = ssh.connect(self.target, lambda key: self.packet_socket.send(HOST_KEY + key.encode()))
         try:
             self.channel = ssh.open_terminal(transport)
-            self.packets.send(READY)
-            threading.Thread(target=self.listen, name="console-shell-input", daemon=True).start()
+            self.packet_socket.send(READY)
+            threading.Thread(target=self.relay_input, name="console-shell-input", daemon=True).start()
             return self.relay_output(transport)
         finally:
             transport.close()
 
-    def finish(self, close_reason):
+    def send_end(self, close_reason):
         """Send the last packet, then read until the event loop closes its end: if this closed first, the kernel would
         drop what the event loop has not read yet."""
-        facts = {"code": close_reason.code, "word": close_reason.word, "sentence": close_reason.sentence}
+        facts = {"code": close_reason.code, "name": close_reason.name, "message": close_reason.message}
         with suppress(OSError):
-            self.packets.send(END + orjson.dumps(facts))
-            while self.packets.recv(MAX_PACKET_BYTES):
+            self.packet_socket.send(END + orjson.dumps(facts))
+            while self.packet_socket.recv(MAX_PACKET_BYTES):
                 pass
 
     # --- from the guest
@@ -173,40 +173,42 @@ class GuestRelay(threading.Thread):
     def relay_output(self, transport):
         """Pass output on until it ends; return the close reason."""
         while data := self.channel.recv(MAX_PACKET_BYTES):
-            with self.changed:
-                self.changed.wait_for(self.can_print)
+            with self.state_changed:
+                self.state_changed.wait_for(self.can_send_output)
                 self.undrawn_bytes += len(data)
-            self.packets.send(OUTPUT + data)
+            self.packet_socket.send(OUTPUT + data)
         self.channel.status_event.wait(2)  # it often comes just after the end of the output
         code = self.channel.exit_status
         if code < 0:  # a shell that was killed, or the whole guest: then the transport ends too, in a moment
             transport.join(0.5)
             if not transport.is_active():
                 return close_codes.LOST
-        self.packets.send(CONTROL + orjson.dumps({"type": "exit", "code": code if code >= 0 else None}))
+        self.packet_socket.send(CONTROL + orjson.dumps({"type": "exit", "code": code if code >= 0 else None}))
         return close_codes.FINISHED.with_message(message("The shell ended."))
 
-    def can_print(self):
+    def can_send_output(self):
         """Return whether more output may be sent. While input is stuck this is always true: the browser's `seen`
         messages wait behind that input, and the guest may take no input just because its output is not taken."""
-        return self.over or self.is_stuck or not self.is_acknowledging or self.undrawn_bytes < MAX_UNDRAWN_BYTES
+        return (
+            self.is_input_closed or self.is_stuck or not self.is_acknowledging or self.undrawn_bytes < MAX_UNDRAWN_BYTES
+        )
 
     # --- from the browser
 
-    def listen(self):
+    def relay_input(self):
         """Read packets until the event loop closes its end, also when the guest is gone: its last output is still to be
         drawn."""
         with suppress(OSError):
-            while packet := self.packets.recv(MAX_PACKET_BYTES + 1):
+            while packet := self.packet_socket.recv(MAX_PACKET_BYTES + 1):
                 with suppress(paramiko.SSHException, EOFError):
-                    (self.type_input if packet[:1] == INPUT else self.control)(packet[1:])
-        with self.changed:
-            self.over = True
-            self.changed.notify_all()
+                    (self.write_input if packet[:1] == INPUT else self.handle_control_message)(packet[1:])
+        with self.state_changed:
+            self.is_input_closed = True
+            self.state_changed.notify_all()
         with suppress(*ssh.SSH_ERRORS):
             self.channel.close()
 
-    def type_input(self, data):
+    def write_input(self, data):
         """Write input as fast as the guest takes it. Raises OSError when the event loop closes its end meanwhile."""
         last_progress_at = time.monotonic()
         while data and not self.channel.closed:
@@ -214,10 +216,10 @@ class GuestRelay(threading.Thread):
                 data = data[self.send_to_guest(data) :]
                 last_progress_at = time.monotonic()
                 continue
-            with self.changed:
+            with self.state_changed:
                 self.is_stuck = time.monotonic() - last_progress_at > STUCK_AFTER_SECONDS
-                self.changed.notify_all()
-            if self.is_hung_up(within=10):
+                self.state_changed.notify_all()
+            if self.is_browser_gone(timeout_milliseconds=10):
                 raise OSError("The browser's side is gone.")
         self.is_stuck = False
 
@@ -228,14 +230,13 @@ class GuestRelay(threading.Thread):
         except OSError:
             return len(data)
 
-    def is_hung_up(self, within):
-        """Return whether the event loop closes its end within so many milliseconds. Unread packets may still be
-        there."""
+    def is_browser_gone(self, timeout_milliseconds):
+        """Return whether the event loop closes its end within the timeout. Unread packets may still be there."""
         poll = select.poll()
-        poll.register(self.packets, 0)
-        return bool(poll.poll(within))
+        poll.register(self.packet_socket, 0)
+        return bool(poll.poll(timeout_milliseconds))
 
-    def control(self, text):
+    def handle_control_message(self, text):
         try:
             message = orjson.loads(text)
         except ValueError:
@@ -245,9 +246,9 @@ class GuestRelay(threading.Thread):
                 with suppress(OSError):  # the guest is gone
                     self.channel.resize_pty(clamp_size(columns, "columns"), clamp_size(rows, "rows"))
             case {"type": "seen", "bytes": int(count)} if count > 0:
-                with self.changed:
+                with self.state_changed:
                     self.undrawn_bytes = max(0, self.undrawn_bytes - count)
-                    self.changed.notify_all()
+                    self.state_changed.notify_all()
 
 
 def clamp_size(value, name):

@@ -39,71 +39,73 @@ ERROR_MESSAGES = {
     ),
     "open failed": message("The VNC server does not answer."),
 }
-"""Part of ssh's error output → the sentence for the user."""
+"""Part of ssh's error output → the message for the user."""
 
 
 class TunnelError(Exception):
-    """The tunnel cannot be started; the text is a sentence for the user."""
+    """The tunnel cannot be started; the text is a message for the user."""
 
 
 class Tunnel:
     """A running ssh process. The constructor does not wait; whether the connection works shows when data arrives or
-    when it has `ended`."""
+    when it `has_ended`."""
 
-    def __init__(self, via, host, port):
-        command = build_command(via, host, port)
+    def __init__(self, ssh_jump, host, port):
+        command = build_command(ssh_jump, host, port)
         try:
             self.upstream, process_end = socket.socketpair()
-            self.words, errors = (os.fdopen(fd, mode, 0) for fd, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+            self.error_output, errors = (
+                os.fdopen(fd, mode, 0) for fd, mode in zip(os.pipe(), ("rb", "wb"), strict=True)
+            )
             with process_end, errors:
                 self.process = subprocess.Popen(
                     command, stdin=process_end, stdout=process_end, stderr=errors, start_new_session=True
                 )
-            self.exit = os.pidfd_open(self.process.pid)
+            self.exit_fd = os.pidfd_open(self.process.pid)
         except OSError as error:
             raise TunnelError(
                 message("The panel cannot run the SSH program for the connection to the hypervisor.")
             ) from error
         self.upstream.setblocking(False)
-        os.set_blocking(self.words.fileno(), False)
+        os.set_blocking(self.error_output.fileno(), False)
 
     def fileno(self):
-        return self.exit
+        return self.exit_fd
 
-    def watch(self, event_loop, ended):
-        """Call `ended()` on the event loop's thread when the process has ended, also by `end`. It is reaped only
+    def watch_exit(self, event_loop, on_exit):
+        """Call `on_exit()` on the event loop's thread when the process has ended, also by `close`. It is reaped only
         then."""
 
         def reap(event):
             event_loop.unregister(self)
-            os.close(self.exit)
+            os.close(self.exit_fd)
             self.process.wait()
-            ended()
+            on_exit()
 
         event_loop.watch(self, EPOLLIN, reap)
 
     @property
-    def ended(self):
+    def has_ended(self):
         return self.process.returncode is not None
 
     @property
-    def failed(self):
+    def has_failed(self):
         return bool(self.process.returncode)
 
     def read_errors(self):
         """Return ssh's error output since the last call."""
-        return (self.words.read(65536) or b"").decode(errors="replace").strip()
+        return (self.error_output.read(65536) or b"").decode(errors="replace").strip()
 
-    def end(self):
-        self.words.close()
-        if not self.ended:
+    def close(self):
+        self.error_output.close()
+        if not self.has_ended:
             self.process.kill()
 
 
-def build_command(via, host, port):
+def build_command(ssh_jump, host, port):
     """Return the program and its arguments. Raises `TunnelError` for values that could be read as options."""
     try:
-        target, port = urlsplit(via), int(port)
+        target, port = urlsplit(ssh_jump), int(port)
         node, node_port, user = target.hostname or "", target.port, unquote(target.username or "")
     except ValueError:
         node = ""
@@ -123,5 +125,5 @@ def build_command(via, host, port):
 
 
 def find_message(output):
-    """Return the sentence for ssh's error output, or None."""
-    return next((sentence for fragment, sentence in ERROR_MESSAGES.items() if fragment in output), None)
+    """Return the message for ssh's error output, or None."""
+    return next((text for fragment, text in ERROR_MESSAGES.items() if fragment in output), None)

@@ -46,7 +46,7 @@ class VncTarget:
     """The session's password, for the browser."""
     node_password: str
     """The password of the node's VNC server; empty when it needs none."""
-    via: str | None = None
+    ssh_jump: str | None = None
     """`ssh://user@host:22`: the SSH server through which the screen is reached (`tunnel`); None: directly."""
 
 
@@ -58,40 +58,40 @@ class VncConsole(ConsoleStream):
         super().__init__(connection, handshake, target, **options)
         self.addresses: list = []
         """The node's addresses that were not tried yet."""
-        self.talk = None
-        """The handshake's generator; None once both sides have signed in."""
-        self.arrived = {BROWSER: b"", NODE: b""}
-        self.awaited_side, self.count = BROWSER, 0
+        self.rfb_handshake = None
+        """The generator of the VNC handshake; None once both sides have signed in."""
+        self.received = {BROWSER: b"", NODE: b""}
+        self.awaited_side, self.needed_bytes = BROWSER, 0
         self.is_connecting = False
-        self.tunnel = self.hung_up_at = None
+        self.tunnel = self.upstream_closed_at = None
         self.handshake_deadline = time.monotonic() + PASSWORD_TIMEOUT_SECONDS
 
-    def prepare(self):
-        if self.target.via:
+    def prepare_upstream(self):
+        if self.target.ssh_jump:
             return
         with contextlib.suppress(OSError):  # `connect_node` reports that there is no address
             self.addresses = socket.getaddrinfo(self.target.host, self.target.port, type=socket.SOCK_STREAM)
 
-    def begin(self):
-        self.talk = rfb.run_handshake(self.target.password, self.target.node_password)
-        self.step_handshake(self.talk.send, None)
+    def on_websocket_open(self):
+        self.rfb_handshake = rfb.run_handshake(self.target.password, self.target.node_password)
+        self.step_handshake(self.rfb_handshake.send, None)
         self.continue_handshake()
 
-    def take(self, message):
-        if self.talk is None:
-            self.send(message)
+    def on_browser_message(self, message):
+        if self.rfb_handshake is None:
+            self.send_to_upstream(message)
             return
-        self.arrived[BROWSER] += message
-        if len(self.arrived[BROWSER]) > MAX_EARLY_BYTES:
-            self.end(close_codes.BROKEN)
+        self.received[BROWSER] += message
+        if len(self.received[BROWSER]) > MAX_EARLY_BYTES:
+            self.close(close_codes.BROKEN)
         else:
             self.continue_handshake()
 
-    def give(self, data):
-        if self.talk is None:
-            self.show(data)
+    def on_upstream_data(self, data):
+        if self.rfb_handshake is None:
+            self.send_to_browser(data)
             return
-        self.arrived[NODE] += data
+        self.received[NODE] += data
         self.continue_handshake()
 
     def is_activity(self, message):
@@ -99,125 +99,125 @@ class VncConsole(ConsoleStream):
 
     def on_upstream_closed(self):
         if self.tunnel:
-            self.hang_up()
-        elif self.talk is None:
+            self.on_tunnel_disconnected()
+        elif self.rfb_handshake is None:
             super().on_upstream_closed()
         else:
-            self.fail(close_codes.LOST)
+            self.fail_handshake(close_codes.LOST)
 
     def on_upstream_lost(self, error):
         if self.tunnel:
-            self.hang_up()
-        elif self.talk is None:
+            self.on_tunnel_disconnected()
+        elif self.rfb_handshake is None:
             super().on_upstream_lost(error)
         elif self.is_connecting:
             self.close_upstream()
             self.connect_node()
         else:
-            self.fail(close_codes.LOST)
+            self.fail_handshake(close_codes.LOST)
 
-    def upstream_interest(self):
-        if self.hung_up_at:
+    def get_upstream_events(self):
+        if self.upstream_closed_at:
             return 0
-        return WRITE if self.is_connecting else super().upstream_interest()
+        return WRITE if self.is_connecting else super().get_upstream_events()
 
     def close_upstream(self):
         super().close_upstream()
         if self.tunnel:
-            self.tunnel.end()
+            self.tunnel.close()
             self.tunnel = None
 
-    def tick(self, now, silence):
-        super().tick(now, silence)
-        if self.tunnel and self.hung_up_at and now > self.hung_up_at + TUNNEL_ERROR_WAIT_SECONDS:
-            self.on_tunnel_closed()
-        if self.talk is not None and self.close_reason is None and now > self.handshake_deadline:
-            self.fail(close_codes.UNREACHABLE if self.upstream else close_codes.NO_PASSWORD)
+    def check_timeouts(self, now):
+        super().check_timeouts(now)
+        if self.tunnel and self.upstream_closed_at and now > self.upstream_closed_at + TUNNEL_ERROR_WAIT_SECONDS:
+            self.close_with_tunnel_error()
+        if self.rfb_handshake is not None and self.close_reason is None and now > self.handshake_deadline:
+            self.fail_handshake(close_codes.UNREACHABLE if self.upstream else close_codes.NO_PASSWORD)
 
     # --- handshake
 
     def continue_handshake(self):
         """Continue until bytes are needed that have not arrived yet, or until the handshake is over."""
-        while self.talk is not None and self.close_reason is None:
-            arrived = self.arrived[self.awaited_side]
-            if len(arrived) < self.count:
+        while self.rfb_handshake is not None and self.close_reason is None:
+            received = self.received[self.awaited_side]
+            if len(received) < self.needed_bytes:
                 if self.awaited_side == NODE and self.upstream is None:
                     self.handshake_deadline = time.monotonic() + NODE_HANDSHAKE_TIMEOUT_SECONDS
-                    if self.target.via:
+                    if self.target.ssh_jump:
                         self.open_tunnel()
                     else:
                         self.connect_node()
                 return
-            received, self.arrived[self.awaited_side] = arrived[: self.count], arrived[self.count :]
-            self.step_handshake(self.talk.send, received)
+            answer, self.received[self.awaited_side] = received[: self.needed_bytes], received[self.needed_bytes :]
+            self.step_handshake(self.rfb_handshake.send, answer)
 
     def step_handshake(self, resume, value):
         try:
-            self.awaited_side, outgoing, self.count = resume(value)
+            self.awaited_side, outgoing, self.needed_bytes = resume(value)
         except StopIteration:
             self.start_relay()
         except rfb.HandshakeFailed as failure:
-            self.end(failure.close_reason)
+            self.close(failure.close_reason)
         else:
             if outgoing and self.awaited_side == BROWSER:
-                self.show(outgoing)
+                self.send_to_browser(outgoing)
             elif outgoing:
-                self.send(outgoing)
+                self.send_to_upstream(outgoing)
 
-    def fail(self, close_reason):
-        self.step_handshake(self.talk.throw, rfb.HandshakeFailed(close_reason))
+    def fail_handshake(self, close_reason):
+        self.step_handshake(self.rfb_handshake.throw, rfb.HandshakeFailed(close_reason))
         self.continue_handshake()
 
     def start_relay(self):
         """From here on bytes are copied, beginning with those that arrived early."""
-        self.talk = None
-        self.ready()
-        early = self.arrived
-        self.arrived = None
-        if early[NODE]:
-            self.show(early[NODE])
-        if early[BROWSER]:
-            self.send(early[BROWSER])
+        self.rfb_handshake = None
+        self.mark_opened()
+        early_data = self.received
+        self.received = None
+        if early_data[NODE]:
+            self.send_to_browser(early_data[NODE])
+        if early_data[BROWSER]:
+            self.send_to_upstream(early_data[BROWSER])
 
     # --- tunnel
 
     def open_tunnel(self):
         self.handshake_deadline += CONNECT_TIMEOUT_SECONDS
         try:
-            self.tunnel = Tunnel(self.target.via, self.target.host, self.target.port)
+            self.tunnel = Tunnel(self.target.ssh_jump, self.target.host, self.target.port)
         except TunnelError as problem:
-            self.fail(close_codes.UNREACHABLE.with_message(message_of(problem)))
+            self.fail_handshake(close_codes.UNREACHABLE.with_message(message_of(problem)))
         else:
             self.upstream = self.tunnel.upstream
-            self.tunnel.watch(self.event_loop, lambda: self.guard(self.on_tunnel_ended))
+            self.tunnel.watch_exit(self.event_loop, lambda: self.run_guarded(self.close_if_tunnel_ended))
 
-    def hang_up(self):
+    def on_tunnel_disconnected(self):
         """The tunnel's socket is at its end. The reason is known as soon as its process has ended."""
-        self.hung_up_at = self.hung_up_at or time.monotonic()
-        self.on_tunnel_ended()
+        self.upstream_closed_at = self.upstream_closed_at or time.monotonic()
+        self.close_if_tunnel_ended()
 
-    def on_tunnel_ended(self):
+    def close_if_tunnel_ended(self):
         """Close when the process has ended and the socket was read to its end."""
-        if self.tunnel and self.tunnel.ended and self.hung_up_at:
-            self.on_tunnel_closed()
+        if self.tunnel and self.tunnel.has_ended and self.upstream_closed_at:
+            self.close_with_tunnel_error()
 
-    def on_tunnel_closed(self):
-        output, failed = self.tunnel.read_errors(), self.tunnel.failed
-        if failed:
-            log.info("console_tunnel_failed", via=self.target.via, said=output, **self.labels)
-        if self.talk is not None:
-            sentence = find_message(output) or close_codes.UNREACHABLE.sentence
-            self.fail(close_codes.UNREACHABLE.with_message(sentence) if failed else close_codes.LOST)
+    def close_with_tunnel_error(self):
+        output, has_failed = self.tunnel.read_errors(), self.tunnel.has_failed
+        if has_failed:
+            log.info("console_tunnel_failed", ssh_jump=self.target.ssh_jump, output=output, **self.labels)
+        if self.rfb_handshake is not None:
+            message = find_message(output) or close_codes.UNREACHABLE.message
+            self.fail_handshake(close_codes.UNREACHABLE.with_message(message) if has_failed else close_codes.LOST)
         else:
-            self.end(close_codes.LOST if failed else close_codes.FINISHED)
+            self.close(close_codes.LOST if has_failed else close_codes.FINISHED)
 
     # --- direct connection
 
     def connect_node(self):
-        """Start to connect to the next address; `connected` checks the result."""
+        """Start to connect to the next address; `is_upstream_connected` checks the result."""
         if not self.addresses:
             self.is_connecting = False
-            self.fail(close_codes.UNREACHABLE)
+            self.fail_handshake(close_codes.UNREACHABLE)
             return
         family, kind, protocol, _, address = self.addresses.pop(0)
         self.is_connecting = True
@@ -231,7 +231,7 @@ class VncConsole(ConsoleStream):
         except OSError as error:
             self.on_upstream_lost(error)
 
-    def connected(self):
+    def is_upstream_connected(self):
         if self.is_connecting:
             if problem := self.upstream.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(problem, os.strerror(problem))

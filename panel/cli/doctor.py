@@ -150,7 +150,7 @@ def check_processes(config):
 def check_consoles(config):
     """Check this machine's console server, which only machines with a web server need."""
     try:
-        open_consoles = ipc.request(config.console_socket, {"do": "list"})["open"]
+        open_consoles = ipc.request(config.console_socket, {"command": "list"})["open"]
     except (OSError, ValueError):
         raise CheckFailed(
             "No console server is running, so consoles and shells cannot be opened. Run `panel console`."

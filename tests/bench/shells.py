@@ -122,9 +122,9 @@ class BrowserTerminal:
         note = {"kind": "shell", "id": "bench", "target": target}
         note["handshake"] = {"key": console_client.WEBSOCKET_KEY, "protocols": ["panel-shell"]}
         with server_socket, ipc.connect(path, 5) as connection:
-            ipc.send(connection, {"do": "open", **note}, server_socket.fileno())
+            ipc.send(connection, {"command": "open", **note}, server_socket.fileno())
             assert ipc.receive(connection) == {"ok": True}
-            ipc.send(connection, {"do": "go"})
+            ipc.send(connection, {"command": "start"})
         self.browser = console_client.ConsoleClient(client_socket)
         assert self.browser.hear_answer() == 101
 

@@ -97,7 +97,9 @@ class ConsoleSite:
 
     def list_open_consoles(self):
         """Return the open consoles by session id."""
-        return {console["labels"]["session"]: console for console in ipc.request(self.socket, {"do": "list"})["open"]}
+        return {
+            console["labels"]["session"]: console for console in ipc.request(self.socket, {"command": "list"})["open"]
+        }
 
     def count_sent_bytes(self):
         return sum(console["bytes_out"] for console in self.list_open_consoles().values())

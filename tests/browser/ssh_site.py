@@ -58,21 +58,23 @@ class SshSite:
         self.start_consoles()
 
     def start_consoles(self):
-        self.consoles = ConsoleServer(self.path, event_loop=EventLoop(goodbye=1), report=self.on_report)
+        self.consoles = ConsoleServer(
+            self.path, event_loop=EventLoop(close_timeout_seconds=1), on_report=self.on_report
+        )
         self.consoles.start()
 
     def stop_guest(self):
         self.consoles.stop(0.1)
         self.guest.close()
 
-    def on_report(self, facts):
-        if facts["event"] == "ended" and facts["reason"] == "host_key_changed":
-            self.presented_host_key = facts["host_key"]
+    def on_report(self, report):
+        if report["event"] == "ended" and report["reason"] == "host_key_changed":
+            self.presented_host_key = report["host_key"]
 
     def drop_connections(self):
         """Shut the connections down without a close frame, as a failed network does."""
-        for stream in self.consoles.now():
-            stream.event_loop.call(stream.connection.shutdown, 2)
+        for stream in self.consoles.list_streams():
+            stream.event_loop.call_soon(stream.connection.shutdown, 2)
 
     def make_blueprint(self):
         bp = Blueprint("shell", __name__)

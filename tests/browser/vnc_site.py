@@ -46,7 +46,9 @@ class FakePanel:
         """State by secret."""
         self.directory = tempfile.TemporaryDirectory()
         self.consoles = ConsoleServer(
-            Path(self.directory.name) / "consoles.sock", report=self.on_report, event_loop=EventLoop(goodbye=1)
+            Path(self.directory.name) / "consoles.sock",
+            on_report=self.on_report,
+            event_loop=EventLoop(close_timeout_seconds=1),
         )
         self.consoles.start()
         self.server = make_server("127.0.0.1", 0, self.create_app(), threaded=True, request_handler=QuietRequestHandler)
@@ -69,12 +71,12 @@ class FakePanel:
     def make_page_url(self):
         return f"{self.url}/console/{self.create_session()}"
 
-    def on_report(self, facts):
-        session = self.sessions[facts["labels"]["session"]]
-        if facts["event"] == "opened":
+    def on_report(self, report):
+        session = self.sessions[report["labels"]["session"]]
+        if report["event"] == "opened":
             session["state"] = "open"
         else:
-            session |= {"state": "ended", "reason": facts["reason"], "message": facts["message"]}
+            session |= {"state": "ended", "reason": report["reason"], "message": report["message"]}
 
     def create_app(self):
         app = Flask("screens", template_folder=ROOT / "templates", static_folder=None)

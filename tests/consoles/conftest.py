@@ -21,13 +21,13 @@ def event_loop_options():
 
 @pytest.fixture
 def event_loop(event_loop_options):
-    event_loop = EventLoop(**{"goodbye": 0.5, **event_loop_options})
+    event_loop = EventLoop(**{"close_timeout_seconds": 0.5, **event_loop_options})
     event_loop.start()
     yield event_loop
     event_loop.stop(close_codes.RESTARTING, 0.2)
     event_loop.join(5)
     assert not event_loop.is_alive()
-    assert event_loop.registered.keys() <= {event_loop.wakeup}, "a descriptor is still watched"
+    assert event_loop.registered.keys() <= {event_loop.wakeup_fd}, "a descriptor is still watched"
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ class ConsoleSession:
 
     def __init__(self, stream, viewer):
         self.stream, self.viewer, self.events = stream, viewer, queue.Queue()
-        stream.opened = lambda _: self.events.put("opened")
-        stream.ended = lambda _: self.events.put("ended")
+        stream.on_opened = lambda _: self.events.put("opened")
+        stream.on_closed = lambda _: self.events.put("ended")
 
     def wait_for_event(self, event):
         assert self.events.get(timeout=20) == event
@@ -62,16 +62,23 @@ def open_vnc_console(event_loop):
     connections = []
 
     def open_console(
-        server, password=PASSWORD, node_password="nodepass", port=None, small=False, signs_in=True, via=None, **options
+        server,
+        password=PASSWORD,
+        node_password="nodepass",
+        port=None,
+        small=False,
+        signs_in=True,
+        ssh_jump=None,
+        **options,
     ):
         client_socket, server_socket = console_client.socket_pair(small=small)
         viewer = console_client.ConsoleClient(client_socket)
-        target = VncTarget(server.host, port or server.port, password, node_password, via)
+        target = VncTarget(server.host, port or server.port, password, node_password, ssh_jump)
         handshake = {"key": console_client.WEBSOCKET_KEY, "protocols": ["binary"]}
         stream = VncConsole(server_socket, handshake, target, **options)
         session = ConsoleSession(stream, viewer)
-        stream.prepare()
-        event_loop.add(stream)
+        stream.prepare_upstream()
+        event_loop.add_stream(stream)
         assert viewer.hear_answer() == 101
         if signs_in:
             assert viewer.sign_in(password) is None

@@ -17,7 +17,7 @@ class SshNode:
         self.user_key, self.host_key = create_key(), load_key(create_key())
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self.listener.getsockname()
-        self.via = f"ssh://{USER}@{self.host}:{self.port}"
+        self.ssh_jump = f"ssh://{USER}@{self.host}:{self.port}"
         self.forward_targets, self.transports = [], []
         threading.Thread(target=self.serve, daemon=True).start()
 

@@ -49,14 +49,14 @@ def send_continuously(connection):
 @pytest.mark.parametrize("play", [wait_for_close, send_continuously])
 def test_browser_with_packet_loss_is_disconnected(event_loop_options, request, run_in_namespace, play):
     """With a still picture, and with continuous output, of which the kernel still accepts some."""
-    event_loop_options |= {"ping": 0.3, "silence": 1.5}
+    event_loop_options |= {"ping_interval_seconds": 0.3, "silence_timeout_seconds": 1.5}
 
     def run_console():
         session = request.getfixturevalue("open_vnc_console")(request.getfixturevalue("start_vnc_server")(play))
         started_at = time.monotonic()
         network_namespace.drop_packets()
         session.wait_for_event("ended")
-        assert session.stream.close_reason.word == "vanished"
+        assert session.stream.close_reason.name == "vanished"
         assert time.monotonic() - started_at < 10
 
     run_in_namespace(run_console)
@@ -75,7 +75,7 @@ def test_packet_loss_to_node_closes_console(request, run_in_namespace, monkeypat
             session.viewer.send(b"hello?")
         assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
         session.wait_for_event("ended")
-        assert session.stream.close_reason.word == "lost"
+        assert session.stream.close_reason.name == "lost"
 
     run_in_namespace(run_console)
 
@@ -111,7 +111,7 @@ def test_node_reset_during_output_sends_close_reason(open_vnc_console, start_vnc
     session = open_vnc_console(start_vnc_server(play))
     assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "lost"
+    assert session.stream.close_reason.name == "lost"
 
 
 def test_event_loop_stop_sends_close_reason(open_vnc_console, start_vnc_server, event_loop):
@@ -146,7 +146,7 @@ def run_console_process(path, data_dir):
 
 def is_answering(path):
     try:
-        return ipc.request(path, {"do": "list"}) is not None
+        return ipc.request(path, {"command": "list"}) is not None
     except OSError:
         return False
 

@@ -42,7 +42,7 @@ def socket_path():
 
 @pytest.fixture
 def console_server(socket_path):
-    server = ConsoleServer(socket_path, event_loop=EventLoop(goodbye=1), report=lambda facts: None)
+    server = ConsoleServer(socket_path, event_loop=EventLoop(close_timeout_seconds=1), on_report=lambda report: None)
     server.start()
     yield server
     server.stop(0.05)
@@ -120,7 +120,7 @@ def test_websocket_request_opens_console(connect_browser, console_server):
     browser = connect_browser()
     assert browser.request() == 101
     assert is_echoing(browser)
-    (stream,) = console_server.lines
+    (stream,) = console_server.streams
     assert stream.labels == {"account": "ada", "session": "s"}
 
 
@@ -148,7 +148,7 @@ def test_twenty_sockets_are_passed_in_parallel(connect_browser, console_server):
     for thread in threads:
         thread.join(20)
     assert answers == [True] * 20
-    assert len(console_server.lines) == 20
+    assert len(console_server.streams) == 20
 
 
 MISSING_HEADERS = {
@@ -165,7 +165,7 @@ def test_incomplete_handshake_is_rejected_by_web(connect_browser, console_server
     browser = connect_browser()
     assert browser.request(**MISSING_HEADERS[error]) == 400
     assert f"{error} is missing." in read_body(browser)
-    assert not console_server.lines
+    assert not console_server.streams
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_data_before_handshake_response_is_rejected(connect_browser, console_ser
     browser.connection.sendall(upgrade + b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
     assert browser.hear_answer() == 503
     assert "Consoles are not available" in read_body(browser)
-    assert not console_server.lines
+    assert not console_server.streams
 
 
 def test_request_without_console_process_answers_503(connect_browser, socket_path):
@@ -219,7 +219,7 @@ def test_unresponsive_console_process_answers_503(connect_browser, socket_path, 
         assert browser.request() == 503
         caller, _ = listener.accept()
         command, descriptor = ipc.receive_command(caller)
-        assert command["do"] == "open"
+        assert command["command"] == "open"
         assert caller.recv(10) == b""
         os.close(descriptor)
         caller.close()
@@ -234,7 +234,7 @@ def test_console_limit_answers_429(connect_browser, console_server, monkeypatch)
     assert second.request() == 429
     assert "Too many consoles are open on this server" in read_body(second)
     first.connection.close()
-    wait_until(lambda: not console_server.lines, "the first console to close")
+    wait_until(lambda: not console_server.streams, "the first console to close")
     assert connect_browser().request() == 101
 
 

@@ -49,7 +49,7 @@ class RfbDialogue:
         except StopIteration:
             return None
         except rfb.HandshakeFailed as failure:
-            return failure.close_reason.sentence
+            return failure.close_reason.message
 
     challenge = b"sixteen byte key"
 

@@ -32,7 +32,7 @@ def reports():
 
 @pytest.fixture
 def console_server(socket_path, reports):
-    console_server = ConsoleServer(socket_path, report=reports.append, event_loop=EventLoop(goodbye=1))
+    console_server = ConsoleServer(socket_path, on_report=reports.append, event_loop=EventLoop(close_timeout_seconds=1))
     console_server.start()
     yield console_server
     console_server.stop(0.05)
@@ -48,7 +48,7 @@ def connect_browser(socket_path, start_vnc_server):
     """Return a function that opens a console over IPC, as the web does."""
     vnc_server, connections = start_vnc_server(echo), []
 
-    def connect(session="s1", sends_go=True, **options):
+    def connect(session="s1", confirms=True, **options):
         client_socket, server_socket = console_client.socket_pair()
         connections.append(client_socket)
         target = {"host": vnc_server.host, "port": vnc_server.port, "password": PASSWORD, "node_password": "nodepass"}
@@ -56,10 +56,10 @@ def connect_browser(socket_path, start_vnc_server):
         note = {"kind": "screen", "id": session, "handshake": handshake, "target": target, **options}
         browser = console_client.ConsoleClient(client_socket, "binary")
         with server_socket, ipc.connect(socket_path, 5) as connection:
-            ipc.send(connection, {"do": "open", **note}, server_socket.fileno())
+            ipc.send(connection, {"command": "open", **note}, server_socket.fileno())
             browser.answer = ipc.receive(connection)
-            if browser.answer["ok"] and sends_go:
-                ipc.send(connection, {"do": "go"})
+            if browser.answer["ok"] and confirms:
+                ipc.send(connection, {"command": "start"})
         return browser
 
     yield connect
@@ -75,17 +75,17 @@ def sign_in(browser):
 
 def test_commands_require_same_user(console_server, socket_path, monkeypatch):
     assert stat.S_IMODE(socket_path.stat().st_mode) == 0o600
-    assert ipc.request(socket_path, {"do": "list"}) == {"open": []}
+    assert ipc.request(socket_path, {"command": "list"}) == {"open": []}
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     monkeypatch.setattr(server.struct, "unpack", lambda *_: (1, 4321, 1))
     with pytest.raises((ValueError, OSError)):
-        ipc.request(socket_path, {"do": "list"})
+        ipc.request(socket_path, {"command": "list"})
 
 
 def test_open_console_is_listed_and_reported(console_server, socket_path, connect_browser, reports):
     browser = sign_in(connect_browser(labels={"instance": "i1", "account": "ada"}))
     wait_until(lambda: reports, "the report")
-    (listed,) = ipc.request(socket_path, {"do": "list"})["open"]
+    (listed,) = ipc.request(socket_path, {"command": "list"})["open"]
     assert listed["labels"] == {"instance": "i1", "account": "ada", "session": "s1"}
     assert listed["kind"] == "screen"
     browser.send(b"12345")
@@ -95,9 +95,9 @@ def test_open_console_is_listed_and_reported(console_server, socket_path, connec
     assert [(report["event"], report["labels"]["session"]) for report in reports] == [("opened", "s1"), ("ended", "s1")]
     assert reports[1]["reason"] == "left"
     assert reports[1]["message"] == "The browser closed the console."
-    assert reports[1]["seconds"] >= reports[1]["watched"] >= 0
+    assert reports[1]["seconds"] >= reports[1]["open_seconds"] >= 0
     assert (reports[1]["bytes_in"], reports[1]["bytes_out"]) == (12 + 1 + 16 + 1 + 5, 12 + 2 + 16 + 4 + 5)
-    assert ipc.request(socket_path, {"do": "list"}) == {"open": []}
+    assert ipc.request(socket_path, {"command": "list"}) == {"open": []}
 
 
 def test_consoles_are_closed_by_labels(console_server, socket_path, connect_browser, reports):
@@ -106,10 +106,10 @@ def test_consoles_are_closed_by_labels(console_server, socket_path, connect_brow
         sign_in(connect_browser(f"s{number}", labels={"instance": instance, "account": account}))
         for number, (instance, account) in enumerate(labels)
     ]
-    close = {"do": "close", "because": "The instance was destroyed."}
+    close = {"command": "close", "reason": "The instance was destroyed."}
     assert ipc.request(socket_path, {**close, "where": {"instance": "i1", "account": "ada"}}) == {"closed": 1}
     assert browsers[0].ended() == (1008, "The instance was destroyed.")
-    wait_until(lambda: len(console_server.lines) == 2, "the first console to close")
+    wait_until(lambda: len(console_server.streams) == 2, "the first console to close")
     assert ipc.request(socket_path, {**close, "where": {"session": "s2"}}) == {"closed": 1}
     assert browsers[2].ended() == (1008, "The instance was destroyed.")
     assert ipc.request(socket_path, {**close, "where": {"account": "nobody"}}) == {"closed": 0}
@@ -126,22 +126,30 @@ def test_label_limit_counts_open_consoles(console_server, connect_browser):
     assert third.answer["message"] == "2 consoles of the same account are open already. Close one of them."
     assert connect_browser("s3", labels={"account": "bob"}, limits={"account": 2}).answer == {"ok": True}
     sign_in(first).close()
-    wait_until(lambda: len(console_server.lines) == 2, "the first console to close")
+    wait_until(lambda: len(console_server.streams) == 2, "the first console to close")
     assert connect_browser("s4", labels={"account": "ada"}, limits={"account": 2}).answer == {"ok": True}
     sign_in(second)
 
 
 def test_lost_web_before_go_leaves_console_unopened(console_server, connect_browser):
-    browser = connect_browser(sends_go=False)
+    browser = connect_browser(confirms=False)
     assert browser.answer == {"ok": True}
-    wait_until(lambda: not console_server.lines, "the console to be discarded")
+    wait_until(lambda: not console_server.streams, "the console to be discarded")
     browser.connection.settimeout(0.2)
     assert browser.connection.recv(100) == b""  # the test held the last descriptor; the server sent nothing
 
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"no json\n", b"[]\n", b"{}\n", b'{"do":"open"}\n', b'{"do":"open","kind":"x"}\n', b"x" * 70_000 + b"\n"],
+    [
+        b"",
+        b"no json\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"command":"open"}\n',
+        b'{"command":"open","kind":"x"}\n',
+        b"x" * 70_000 + b"\n",
+    ],
 )
 def test_malformed_commands_leak_no_descriptors(console_server, socket_path, text):
     before = len(os.listdir("/proc/self/fd"))
@@ -155,7 +163,7 @@ def test_malformed_commands_leak_no_descriptors(console_server, socket_path, tex
             client.sendall(text[sent:])
             client.shutdown(socket.SHUT_WR)
             assert client.recv(1000)[:12] in (b"", b'{"ok":false,')
-    assert ipc.request(socket_path, {"do": "list"}) == {"open": []}
+    assert ipc.request(socket_path, {"command": "list"}) == {"open": []}
     wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before, "descriptors to be closed")
 
 
@@ -181,7 +189,7 @@ def test_stale_socket_is_replaced(socket_path):
         stale_socket.bind(str(socket_path))
     console_server = ConsoleServer(socket_path)
     console_server.start()
-    assert ipc.request(socket_path, {"do": "list"}) == {"open": []}
+    assert ipc.request(socket_path, {"command": "list"}) == {"open": []}
     console_server.stop(0.1)
 
 

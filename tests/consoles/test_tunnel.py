@@ -91,14 +91,14 @@ def test_console_through_ssh_ends_tunnel_process(
 ):
     server, host = start_vnc_server(echo), start_ssh_node()
     configure_ssh_client(host)
-    session = open_vnc_console(server, via=host.via)
+    session = open_vnc_console(server, ssh_jump=host.ssh_jump)
     assert host.forward_targets == [(server.host, server.port)]
     session.viewer.send(b"hello")
     assert session.viewer.read(5) == b"hello"
     assert len(list_tunnels()) == 1
     session.viewer.close()
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "left"
+    assert session.stream.close_reason.name == "left"
     wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
 
 
@@ -107,11 +107,11 @@ def test_tunnel_relays_all_output_and_close_reason(
 ):
     host = start_ssh_node()
     configure_ssh_client(host)
-    session = open_vnc_console(start_vnc_server(send_random_mebibytes(4)), via=host.via)
+    session = open_vnc_console(start_vnc_server(send_random_mebibytes(4)), ssh_jump=host.ssh_jump)
     assert hash_received(session.viewer, 4)
     assert session.viewer.ended() == (1000, "The instance closed the console.")
     session.wait_for_event("ended")
-    assert session.stream.down > 4 * len(RANDOM_MEBIBYTE)
+    assert session.stream.bytes_out > 4 * len(RANDOM_MEBIBYTE)
     wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
 
 
@@ -120,7 +120,7 @@ def test_lost_ssh_connection_closes_with_lost_reason(
 ):
     host = start_ssh_node()
     configure_ssh_client(host)
-    session = open_vnc_console(start_vnc_server(echo), via=host.via)
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump=host.ssh_jump)
     host.disconnect_clients()
     assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
     wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
@@ -131,7 +131,7 @@ def test_vnc_rejection_is_reported_through_tunnel(
 ):
     host = start_ssh_node()
     configure_ssh_client(host)
-    session = open_vnc_console(start_vnc_server(echo), node_password="other", via=host.via, signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), node_password="other", ssh_jump=host.ssh_jump, signs_in=False)
     assert "does not accept the panel: Too many security failures" in session.viewer.sign_in(PASSWORD)
 
 
@@ -139,7 +139,7 @@ def read_connection_error(session):
     message = session.viewer.sign_in(PASSWORD)
     assert session.viewer.ended() == (1011, message)
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "unreachable"
+    assert session.stream.close_reason.name == "unreachable"
     wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
     return message
 
@@ -147,7 +147,7 @@ def read_connection_error(session):
 def test_unknown_host_key_is_reported(open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client):
     host = start_ssh_node()
     configure_ssh_client(host, known_hosts="")
-    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump=host.ssh_jump, signs_in=False)
     assert read_connection_error(session) == "The panel does not know the SSH host key of the hypervisor."
     assert host.forward_targets == []
 
@@ -157,14 +157,14 @@ def test_changed_host_key_is_reported(open_vnc_console, start_vnc_server, start_
     configure_ssh_client(
         host, known_hosts=host.known_hosts_line.split()[0] + " " + other.known_hosts_line.split(" ", 1)[1]
     )
-    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump=host.ssh_jump, signs_in=False)
     assert read_connection_error(session) == "The SSH host key of the hypervisor has changed."
 
 
 def test_rejected_ssh_key_is_reported(open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client):
     host, other = start_ssh_node(), start_ssh_node()
     configure_ssh_client(host, key=other.user_key)
-    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump=host.ssh_jump, signs_in=False)
     assert read_connection_error(session) == "The hypervisor does not accept the panel's SSH key."
 
 
@@ -176,7 +176,7 @@ def test_keyfile_parameter_selects_ssh_key(
     named = tmp_path / "a key"
     named.write_text(host.user_key)
     named.chmod(0o600)
-    session = open_vnc_console(start_vnc_server(echo), via=f"{host.via}?keyfile={tmp_path}/a%20key")
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump=f"{host.ssh_jump}?keyfile={tmp_path}/a%20key")
     session.viewer.close()
     wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
 
@@ -184,7 +184,7 @@ def test_keyfile_parameter_selects_ssh_key(
 def test_prohibited_forwarding_is_reported(open_vnc_console, start_vnc_server, start_ssh_node, configure_ssh_client):
     host = start_ssh_node(allows_forwarding=False)
     configure_ssh_client(host)
-    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump=host.ssh_jump, signs_in=False)
     assert (
         read_connection_error(session)
         == "The SSH server of the hypervisor does not let the panel reach the VNC server."
@@ -195,7 +195,7 @@ def test_unreachable_vnc_server_is_reported(open_vnc_console, start_vnc_server, 
     host, server = start_ssh_node(), start_vnc_server(echo)
     configure_ssh_client(host)
     server.close()
-    session = open_vnc_console(server, via=host.via, signs_in=False)
+    session = open_vnc_console(server, ssh_jump=host.ssh_jump, signs_in=False)
     assert read_connection_error(session) == "The VNC server does not answer."
 
 
@@ -203,7 +203,7 @@ def test_unreachable_ssh_server_is_reported(open_vnc_console, start_vnc_server, 
     host = start_ssh_node()
     configure_ssh_client(host)
     host.close()
-    session = open_vnc_console(start_vnc_server(echo), via=host.via, signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump=host.ssh_jump, signs_in=False)
     assert read_connection_error(session) == "The hypervisor does not respond."
 
 
@@ -231,7 +231,7 @@ def test_ssh_process_inherits_only_standard_descriptors(open_vnc_console, start_
     server = start_vnc_server(echo)
     with open(os.devnull) as other:
         os.set_inheritable(other.fileno(), True)
-        session = open_vnc_console(server, via="ssh://panel@node.example:2222")
+        session = open_vnc_console(server, ssh_jump="ssh://panel@node.example:2222")
     arguments, descriptors, own_session = json.loads((tmp_path / "seen").read_text())
     assert arguments[:2] == ["-W", f"[{server.host}]:{server.port}"]
     assert arguments[-6:] == ["-p", "2222", "-l", "panel", "--", "node.example"]
@@ -246,7 +246,7 @@ def test_ssh_process_inherits_only_standard_descriptors(open_vnc_console, start_
 def test_ssh_process_that_ignores_signals_is_killed(open_vnc_console, start_vnc_server, tmp_path, monkeypatch):
     """The program ignores SIGTERM."""
     install_fake_ssh(tmp_path, monkeypatch, "#!/bin/sh\ntrap '' TERM HUP INT PIPE\nwhile :; do sleep 1; done\n")
-    session = open_vnc_console(start_vnc_server(echo), via="ssh://node.example", signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump="ssh://node.example", signs_in=False)
     session.viewer.send(b"RFB 003.008\n")
     session.viewer.send(b"\2")
     assert session.viewer.read(14) == b"RFB 003.008\n\1\2"
@@ -260,7 +260,7 @@ def test_ssh_process_that_ignores_signals_is_killed(open_vnc_console, start_vnc_
 
 def test_missing_ssh_program_is_reported(open_vnc_console, start_vnc_server, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    session = open_vnc_console(start_vnc_server(echo), via="ssh://node.example", signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump="ssh://node.example", signs_in=False)
     assert (
         session.viewer.sign_in(PASSWORD) == "The panel cannot run the SSH program for the connection to the hypervisor."
     )
@@ -269,7 +269,7 @@ def test_missing_ssh_program_is_reported(open_vnc_console, start_vnc_server, tmp
 
 def test_ssh_process_starts_after_browser_sign_in(open_vnc_console, start_vnc_server, tmp_path, monkeypatch):
     install_fake_ssh(tmp_path, monkeypatch, FAKE_SSH_SCRIPT)
-    session = open_vnc_console(start_vnc_server(echo), via="ssh://node.example", signs_in=False)
+    session = open_vnc_console(start_vnc_server(echo), ssh_jump="ssh://node.example", signs_in=False)
     assert session.viewer.sign_in("guessing") == "The password of the console is wrong."
     assert not (tmp_path / "seen").exists()
 
@@ -278,7 +278,7 @@ def test_ssh_process_starts_after_browser_sign_in(open_vnc_console, start_vnc_se
 
 
 @pytest.mark.parametrize(
-    ("via", "end"),
+    ("ssh_jump", "end"),
     [
         ("ssh://node.example", ["--", "node.example"]),
         ("ssh://root@10.0.0.7", ["-l", "root", "--", "10.0.0.7"]),
@@ -286,13 +286,13 @@ def test_ssh_process_starts_after_browser_sign_in(open_vnc_console, start_vnc_se
         ("ssh://node.example?keyfile=-oProxyCommand%3Dx", ["-i", "-oProxyCommand=x", "--", "node.example"]),
     ],
 )
-def test_ssh_url_is_converted_to_arguments(via, end):
-    assert tunnel.build_command(via, "::1", 5900)[-len(end) :] == end
-    assert tunnel.build_command(via, "::1", 5900)[:3] == ["ssh", "-W", "[::1]:5900"]
+def test_ssh_url_is_converted_to_arguments(ssh_jump, end):
+    assert tunnel.build_command(ssh_jump, "::1", 5900)[-len(end) :] == end
+    assert tunnel.build_command(ssh_jump, "::1", 5900)[:3] == ["ssh", "-W", "[::1]:5900"]
 
 
 @pytest.mark.parametrize(
-    ("via", "host", "port"),
+    ("ssh_jump", "host", "port"),
     [
         ("ssh://-oProxyCommand=x", "127.0.0.1", 5900),
         ("ssh://-l@node.example", "127.0.0.1", 5900),
@@ -308,6 +308,6 @@ def test_ssh_url_is_converted_to_arguments(via, end):
         ("ssh://node.example", "127.0.0.1", "x"),
     ],
 )
-def test_invalid_ssh_url_or_address_is_rejected(via, host, port):
+def test_invalid_ssh_url_or_address_is_rejected(ssh_jump, host, port):
     with pytest.raises(tunnel.TunnelError):
-        tunnel.build_command(via, host, port)
+        tunnel.build_command(ssh_jump, host, port)

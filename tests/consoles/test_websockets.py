@@ -122,9 +122,12 @@ def site(tmp_path_factory, echo_vnc_server):
         threading.Thread(target=web.serve_forever, daemon=True).start()
         session_store = SessionStore(app)
         console_server = ConsoleServer(
-            app.extensions["config"].console_socket, session_store.report, EventLoop(goodbye=1), find=session_store.find
+            app.extensions["config"].console_socket,
+            session_store.add_report,
+            EventLoop(close_timeout_seconds=1),
+            find_target=session_store.find_target,
         )
-        patch.setattr("consoles.session_store.WATCH_INTERVAL_SECONDS", 0.2)
+        patch.setattr("consoles.session_store.REVOCATION_INTERVAL_SECONDS", 0.2)
         console_server.start()
         session_store.start(console_server)
         site = ConsoleSite(app, web.server_port)
@@ -147,8 +150,10 @@ def site(tmp_path_factory, echo_vnc_server):
 @pytest.fixture(autouse=True)
 def reset_site(site):
     yield
-    site.console_server.close({"instance": site.instance_id}, import_module("consoles.close_codes").CLIENT_CLOSED)
-    wait_until(lambda: not site.console_server.now(), "the consoles to close")
+    site.console_server.close_streams(
+        {"instance": site.instance_id}, import_module("consoles.close_codes").CLIENT_CLOSED
+    )
+    wait_until(lambda: not site.console_server.list_streams(), "the consoles to close")
     site.update_instance(power="on", suspended_reason=None, ssh_host_key=None, presented_host_key=None)
     with site.app.app_context():
         settings.update({"vnc_allowed_sources": "", "consoles_per_account": 20})
@@ -344,9 +349,11 @@ def test_suspended_instance_console_does_not_open(site, guest_ssh_server, echo_v
     """Finding B1: node and guest are not contacted, and the browser gets no WebSocket."""
     secret = site.create_session(kind)
     set_ssh_endpoint(site, guest_ssh_server) if kind == "shell" else None
-    connections, find = len(echo_vnc_server.connections), site.session_store.find
+    connections, find = len(echo_vnc_server.connections), site.session_store.find_target
     lookups = []
-    monkeypatch.setattr(site.console_server, "find", lambda session_id: lookups.append(session_id) or find(session_id))
+    monkeypatch.setattr(
+        site.console_server, "find_target", lambda session_id: lookups.append(session_id) or find(session_id)
+    )
     site.update_instance(suspended_reason="admin")
     assert site.connect(f"/vnc/?session={secret}" if kind == "screen" else f"/ssh/{secret}")[1] == 403
     assert (len(echo_vnc_server.connections), lookups, site.get_session_row().state) == (connections, [], "fresh")

@@ -44,7 +44,7 @@ class Guest:
             try:
                 return ssh.open_terminal(ssh.connect(wanted, lambda key: None))
             except ssh.SshRefused as refusal:
-                if refusal.close_reason.word == "wrong_password" or time.monotonic() > until:
+                if refusal.close_reason.name == "wrong_password" or time.monotonic() > until:
                     raise
                 time.sleep(0.5)
 
@@ -174,7 +174,7 @@ def test_session_key_opens_login_shell_until_removed(name, memory, timeout_secon
         for address in (four, six):
             with pytest.raises(ssh.SshRefused) as refusal:
                 guest.open_shell(address, private)
-            assert refusal.value.close_reason.word == "wrong_password"
+            assert refusal.value.close_reason.name == "wrong_password"
         assert run_in_shell(staying, "id -u") == ["0"]
         staying.get_transport().close()
         assert_first_boot(guest, run, timeout_seconds)

@@ -38,7 +38,7 @@ def find_target(session_id: str) -> dict[str, Any] | None:
     return {
         "host": row.host,
         "port": row.port,
-        "via": row.ssh_jump,
+        "ssh_jump": row.ssh_jump,
         "password": row.password,
         "node_password": row.node_password,
     }

@@ -82,6 +82,6 @@ def describe_session(row: ConsoleSession) -> dict[str, Any]:
         "kind": row.kind,
         "id": row.id,
         "labels": {"instance": row.instance_id, "account": row.account_id},
-        "idle": config.console_idle_minutes * 60,
-        "longest": int(timedelta(hours=config.console_longest_hours).total_seconds()),
+        "idle_timeout_seconds": config.console_idle_minutes * 60,
+        "max_duration_seconds": int(timedelta(hours=config.console_longest_hours).total_seconds()),
     }

@@ -70,7 +70,7 @@ def open_shell(event_loop):
         handshake = {"key": console_client.WEBSOCKET_KEY, "protocols": [protocol] if protocol else []}
         stream = SshConsole(server_socket, handshake, SshTarget(**facts), **options or {})
         session = ConsoleSession(stream, viewer)
-        event_loop.add(stream)
+        event_loop.add_stream(stream)
         assert viewer.hear_answer() == 101
         connections.append(client_socket)
         if waits_for_opened:

@@ -21,7 +21,7 @@ def test_unreachable_ssh_server_is_reported(open_shell, start_ssh_guest):
     message = "The instance does not respond to SSH. Check that it is running and that its port is open."
     assert session.viewer.ended() == (1011, message)
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "unreachable"
+    assert session.stream.close_reason.name == "unreachable"
 
 
 def test_rejected_terminal_request_is_reported(open_shell, start_ssh_guest):
@@ -66,7 +66,7 @@ def test_guest_not_reading_input_leaves_no_threads(open_shell, start_ssh_guest):
         session.viewer.send(RANDOM_MEBIBYTE[:131072])
     wait_until(lambda: session.stream.upstream_queue, "the guest's buffers to fill up")
     session.viewer.connection.shutdown(socket.SHUT_RDWR)
-    session.stream.event_loop.call(session.stream.end, close_codes.CLOSED)
+    session.stream.event_loop.call_soon(session.stream.close, close_codes.CLOSED)
     session.wait_for_event("ended")
     wait_until(lambda: not list_thread_names("console-shell"), "the threads to end", 5)
     assert threading.active_count() <= before + 4  # those of the test's server
@@ -110,27 +110,27 @@ def test_unread_pongs_are_bounded(open_shell, start_ssh_guest):
     assert session.viewer.wait_for_message("pong")["at"] == 1
     for number in range(20000):
         session.viewer.send(b'{"type":"ping","at":%d,"and":"%s"}' % (number, b"x" * 60), TEXT)
-    assert session.stream.browser.unsent
+    assert session.stream.browser.has_unsent
     assert session.stream.browser.unsent_size < 1000
 
 
 def test_panel_closes_shell_with_reason(open_shell, start_ssh_guest, event_loop):
     session = open_shell(start_ssh_guest(echo))
-    event_loop.call(session.stream.end, close_codes.CLOSED.with_message("Your sign-in was ended."))
+    event_loop.call_soon(session.stream.close, close_codes.CLOSED.with_message("Your sign-in was ended."))
     assert session.viewer.ended() == (1008, "Your sign-in was ended.")
     assert session.viewer.wait_for_message("ended")["message"] == "Your sign-in was ended."
 
 
 def test_acknowledgements_do_not_count_as_use(open_shell, start_ssh_guest):
     """A shell whose terminal only acknowledges output is unused."""
-    session = open_shell(start_ssh_guest(flood), options={"idle": 0.5})
+    session = open_shell(start_ssh_guest(flood), options={"idle_timeout_seconds": 0.5})
     end = time.monotonic() + 20
     viewer = session.viewer
     with suppress(WebSocketClosed):
         while time.monotonic() < end:
             viewer.receive()
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "unused"
+    assert session.stream.close_reason.name == "unused"
 
 
 def test_stream_closed_before_start_contacts_no_guest(open_shell, start_ssh_guest, event_loop):
@@ -139,8 +139,8 @@ def test_stream_closed_before_start_contacts_no_guest(open_shell, start_ssh_gues
     client_socket, server_socket = console_client.socket_pair()
     target = SshTarget(server.host, server.port, "root", server.user_key)
     stream = SshConsole(server_socket, {"key": console_client.WEBSOCKET_KEY, "protocols": ["panel-shell"]}, target)
-    event_loop.call(stream.end, close_codes.CLOSED)
-    event_loop.add(stream)
+    event_loop.call_soon(stream.close, close_codes.CLOSED)
+    event_loop.add_stream(stream)
     viewer = TerminalClient(client_socket, "panel-shell")
     assert viewer.hear_answer() == 101
     assert viewer.ended() == (1008, "The console was closed by the panel.")

@@ -17,8 +17,8 @@ def test_input_is_echoed_and_exit_code_is_reported(open_shell, start_ssh_guest):
     assert session.viewer.wait_for_message("ended")["reason"] == "finished"
     assert server.interfaces[0].terminal == b"xterm-256color"
     session.wait_for_event("ended")
-    assert session.stream.up > 11
-    assert session.stream.down == 6
+    assert session.stream.bytes_in > 11
+    assert session.stream.bytes_out == 6
 
 
 def test_terminal_resize_is_clamped(open_shell, start_ssh_guest):

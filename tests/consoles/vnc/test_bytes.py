@@ -20,7 +20,7 @@ def test_vnc_output_arrives_unchanged_with_close_reason(open_vnc_console, start_
     assert hash_received(session.viewer, 16) == hashlib.sha256(RANDOM_MEBIBYTE * 16).hexdigest()
     assert session.viewer.ended() == (1000, "The instance closed the console.")
     session.wait_for_event("ended")
-    assert (session.stream.close_reason.word, session.stream.down > 16 << 20) == ("finished", True)
+    assert (session.stream.close_reason.name, session.stream.bytes_out > 16 << 20) == ("finished", True)
 
 
 def test_slow_browser_receives_all_output(open_vnc_console, start_vnc_server):
@@ -103,7 +103,7 @@ def test_stalled_browser_limits_memory_and_keeps_input_open(open_vnc_console, st
             sent.append(connection.send(RANDOM_MEBIBYTE))
 
     session = open_vnc_console(start_vnc_server(play), small=True)
-    wait_until(lambda: session.stream.browser.unsent, "the browser to fall behind")
+    wait_until(lambda: session.stream.browser.has_unsent, "the browser to fall behind")
     wait_until(lambda: is_unchanged(sent), "the VNC server to stall")
     assert session.stream.browser.unsent_size < MAX_READ_BYTES + 16
     session.viewer.send(b"key")
@@ -119,7 +119,7 @@ def is_unchanged(values):
 def test_stalled_browser_keeps_only_last_pending_pong(open_vnc_console, start_vnc_server):
     """Only the last ping is answered, so unanswered pings use no memory."""
     session = open_vnc_console(start_vnc_server(send_random_mebibytes(50)), small=True)
-    wait_until(lambda: session.stream.browser.unsent, "the browser to fall behind")
+    wait_until(lambda: session.stream.browser.has_unsent, "the browser to fall behind")
     before = session.stream.browser.unsent_size
     for number in range(500):
         session.viewer.send(b"%d" % number, PING)
@@ -131,9 +131,9 @@ def test_disconnected_vnc_server_is_not_read_repeatedly(open_vnc_console, start_
     """The kernel reports the disconnect on every poll until the browser has read the remaining output."""
     session = open_vnc_console(start_vnc_server(send_random_mebibytes(4)), small=True)
     calls = []
-    read_upstream = session.stream.read_upstream
-    session.stream.read_upstream = lambda event: calls.append(event) or read_upstream(event)
-    wait_until(lambda: session.stream.browser.unsent and is_unchanged(calls), "the browser to fall behind")
+    handle_upstream_event = session.stream.handle_upstream_event
+    session.stream.handle_upstream_event = lambda event: calls.append(event) or handle_upstream_event(event)
+    wait_until(lambda: session.stream.browser.has_unsent and is_unchanged(calls), "the browser to fall behind")
     session.stream.upstream.shutdown(socket.SHUT_RDWR)
     assert is_unchanged(calls)
     assert session.stream.close_reason is None
@@ -146,7 +146,7 @@ def test_exception_in_one_console_keeps_others_open(open_vnc_console, start_vnc_
     def fail(stream):
         raise ZeroDivisionError
 
-    session.stream.opened = fail
+    session.stream.on_opened = fail
     session.viewer.sign_in(PASSWORD)
     assert session.viewer.ended() == (1011, "The console failed because of a fault in the panel.")
     other.viewer.send(b"on")

@@ -21,7 +21,7 @@ def test_browser_close_ends_console(open_vnc_console, start_vnc_server):
     session.viewer.close()
     assert session.viewer.ended() == (1000, "")
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "left"
+    assert session.stream.close_reason.name == "left"
     wait_until(lambda: server.connections[0].fileno() < 0, "the node's side to be closed")
 
 
@@ -34,7 +34,7 @@ def test_browser_disconnect_ends_console(open_vnc_console, start_vnc_server, how
     wait_until(lambda: received == [b"last words"], "the last input")
     (reset_connection if how == "rst" else socket.socket.close)(session.viewer.connection)
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word in ("vanished", "finished")
+    assert session.stream.close_reason.name in ("vanished", "finished")
 
 
 def test_vnc_server_reset_ends_console(open_vnc_console, start_vnc_server):
@@ -45,15 +45,15 @@ def test_vnc_server_reset_ends_console(open_vnc_console, start_vnc_server):
 
 def test_browser_without_pong_is_disconnected(event_loop_options, request, start_vnc_server):
     """The browser reads everything but never answers, as on a half-open connection."""
-    event_loop_options |= {"ping": 0.1, "silence": 0.6}
+    event_loop_options |= {"ping_interval_seconds": 0.1, "silence_timeout_seconds": 0.6}
     session = request.getfixturevalue("open_vnc_console")(start_vnc_server(wait_for_close))
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "vanished"
+    assert session.stream.close_reason.name == "vanished"
     assert session.viewer.next_frame() == (PING, b"")
 
 
 def test_browser_answering_pings_stays_connected(event_loop_options, request, start_vnc_server):
-    event_loop_options |= {"ping": 0.1, "silence": 0.4}
+    event_loop_options |= {"ping_interval_seconds": 0.1, "silence_timeout_seconds": 0.4}
     session = request.getfixturevalue("open_vnc_console")(start_vnc_server(echo))
     end = time.monotonic() + 1.2
     while time.monotonic() < end:
@@ -64,15 +64,15 @@ def test_browser_answering_pings_stays_connected(event_loop_options, request, st
 
 
 def test_stalled_browser_is_disconnected(event_loop_options, request, start_vnc_server):
-    event_loop_options |= {"ping": 0.1, "silence": 0.6}
+    event_loop_options |= {"ping_interval_seconds": 0.1, "silence_timeout_seconds": 0.6}
     session = request.getfixturevalue("open_vnc_console")(start_vnc_server(send_random_mebibytes(50)), small=True)
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "vanished"
+    assert session.stream.close_reason.name == "vanished"
 
 
 def test_slow_browser_stays_connected(event_loop_options, request, start_vnc_server):
     """Reading from time to time counts as a sign of life, also without answers to pings."""
-    event_loop_options |= {"ping": 0.1, "silence": 0.6}
+    event_loop_options |= {"ping_interval_seconds": 0.1, "silence_timeout_seconds": 0.6}
     session = request.getfixturevalue("open_vnc_console")(start_vnc_server(send_random_mebibytes(50)), small=True)
     session.viewer.answers_pings = False
     end = time.monotonic() + 1.5
@@ -83,14 +83,14 @@ def test_slow_browser_stays_connected(event_loop_options, request, start_vnc_ser
 
 
 def test_vnc_server_not_reading_input_ends_console(event_loop_options, request, start_vnc_server):
-    event_loop_options |= {"ping": 0.1, "silence": 0.6}
+    event_loop_options |= {"ping_interval_seconds": 0.1, "silence_timeout_seconds": 0.6}
     session = request.getfixturevalue("open_vnc_console")(start_vnc_server(lambda connection: time.sleep(5)))
     session.viewer.connection.settimeout(0.2)
     with suppress(TimeoutError):
         while True:
             session.viewer.send(RANDOM_MEBIBYTE[:MAX_MESSAGE_BYTES])
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "stuck"
+    assert session.stream.close_reason.name == "stuck"
 
 
 @pytest.mark.parametrize("announced_size", [MAX_MESSAGE_BYTES + 1, 1 << 40])
@@ -104,7 +104,7 @@ def test_oversized_frame_is_rejected_at_header(open_vnc_console, start_vnc_serve
             assert session.stream.browser.unread_size < MAX_MESSAGE_BYTES
     assert session.viewer.next_frame()[1].startswith(struct.pack(">H", 1009))
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "too_big"
+    assert session.stream.close_reason.name == "too_big"
 
 
 def test_oversized_fragmented_message_is_rejected(open_vnc_console, start_vnc_server):
@@ -114,7 +114,7 @@ def test_oversized_fragmented_message_is_rejected(open_vnc_console, start_vnc_se
         while not session.stream.close_reason:
             session.viewer.send(b"x" * 65536, 0, fin=False)
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "too_big"
+    assert session.stream.close_reason.name == "too_big"
 
 
 def test_text_frame_is_rejected(open_vnc_console, start_vnc_server):
@@ -122,7 +122,7 @@ def test_text_frame_is_rejected(open_vnc_console, start_vnc_server):
     session.viewer.send(b"hello", TEXT)
     assert session.viewer.ended()[0] == 1003
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "broken"
+    assert session.stream.close_reason.name == "broken"
 
 
 def test_unmasked_frame_is_rejected(open_vnc_console, start_vnc_server):
@@ -140,7 +140,7 @@ def test_unsolicited_pong_is_ignored(open_vnc_console, start_vnc_server):
 
 def test_unused_console_is_closed(open_vnc_console, start_vnc_server):
     """Viewers request updates by themselves while the picture changes, so these do not count as use."""
-    session = open_vnc_console(start_vnc_server(echo), idle=0.7)
+    session = open_vnc_console(start_vnc_server(echo), idle_timeout_seconds=0.7)
     wait_until(lambda: session.stream.close_reason or request_update(session.viewer), "its end")
     assert session.viewer.ended() == (1000, "The console was closed because it was not used for a while.")
 
@@ -150,7 +150,7 @@ def request_update(viewer):
 
 
 def test_console_is_closed_after_maximum_duration(open_vnc_console, start_vnc_server):
-    session = open_vnc_console(start_vnc_server(wait_for_close), longest=0.5)
+    session = open_vnc_console(start_vnc_server(wait_for_close), max_duration_seconds=0.5)
     assert session.viewer.ended() == (1000, "The console reached its maximum duration. Open it again.")
 
 

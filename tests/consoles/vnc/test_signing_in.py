@@ -36,7 +36,7 @@ def test_wrong_password_does_not_contact_node(open_vnc_console, start_vnc_server
     assert session.viewer.sign_in("guessing") == "The password of the console is wrong."
     assert session.viewer.ended() == (1008, "The password of the console is wrong.")
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "wrong_password"
+    assert session.stream.close_reason.name == "wrong_password"
     assert server.connections == []
 
 
@@ -76,7 +76,7 @@ def test_unreachable_node_is_reported(open_vnc_console, start_vnc_server):
     assert session.viewer.sign_in(PASSWORD) == "The hypervisor does not respond."
     assert session.viewer.ended() == (1011, "The hypervisor does not respond.")
     session.wait_for_event("ended")
-    assert session.stream.close_reason.word == "unreachable"
+    assert session.stream.close_reason.name == "unreachable"
 
 
 def test_next_address_is_tried_after_failure(open_vnc_console, start_vnc_server, monkeypatch):
