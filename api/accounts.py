@@ -26,7 +26,7 @@ admin = kit.Admin("user", __name__, description="Users")
 READ, WRITE = "admin:accounts:read", "admin:accounts:write"
 
 
-@user.get("/profile", op="get", can=permissions.ANY_USER, out=kit.wrapped("data", ProfileOut))
+@user.get("/profile", op="get", can=permissions.ANY_USER, out=kit.build_wrapped_schema("data", ProfileOut))
 def profile():
     """Show who the token acts for.
 
@@ -35,18 +35,24 @@ def profile():
     return {"message": None, "data": describe_profile()}
 
 
-@user.patch("/profile", op="update", can=permissions.ANY_USER, body=ProfilePatch, out=kit.wrapped("data", ProfileOut))
+@user.patch(
+    "/profile",
+    op="update",
+    can=permissions.ANY_USER,
+    body=ProfilePatch,
+    out=kit.build_wrapped_schema("data", ProfileOut),
+)
 def change_profile(body):
     """Change name, company and time zone.
 
     Only what is sent changes. Also while the account is suspended.
     """
-    accounts.update(accounts.get(kit.account().person_id), **body)
+    accounts.update(accounts.get(kit.get_current_access().person_id), **body)
     return {"message": "The profile is changed.", "data": describe_profile()}
 
 
 def describe_profile():
-    access = kit.account()
+    access = kit.get_current_access()
     person = accounts.get(access.person_id)
     values = {name: getattr(person, name, None) for name in ProfileOut().fields}
     return values | {
@@ -59,13 +65,13 @@ def describe_profile():
     }
 
 
-@user.get("/account/limits", op="limits", can="account.view", out=kit.wrapped("data", LimitsOut))
+@user.get("/account/limits", op="limits", can="account.view", out=kit.build_wrapped_schema("data", LimitsOut))
 def limits():
     """Show what the account may have at most, and how much of it there is."""
-    return {"message": None, "data": account_limits.describe_limits(kit.account().id)}
+    return {"message": None, "data": account_limits.describe_limits(kit.get_current_access().id)}
 
 
-@admin.get("/users", op="list", can=READ, query=AccountQuery, out=kit.admin_page(AccountOut))
+@admin.get("/users", op="list", can=READ, query=AccountQuery, out=kit.build_admin_page_schema(AccountOut))
 def listing(query):
     """List the users, newest first.
 

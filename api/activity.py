@@ -9,7 +9,7 @@ from panel.web import csv_export
 user = kit.User("activity", __name__, description="Who did what")
 
 
-@user.get("/activity", op="list", can=permissions.ANY_USER, query=AuditQuery, out=kit.page(AuditOut))
+@user.get("/activity", op="list", can=permissions.ANY_USER, query=AuditQuery, out=kit.build_page_schema(AuditOut))
 def listing(query):
     """List what was done to the account's resources, newest first.
 
@@ -17,7 +17,7 @@ def listing(query):
     member did; everything is shown to the owner and to members with `team.manage` who reach all resources. From where
     the platform's own people acted is not shown.
     """
-    return kit.paginate(audit.with_redacted_columns(audit.listing(kit.account(), **query)))
+    return kit.paginate(audit.with_redacted_columns(audit.listing(kit.get_current_access(), **query)))
 
 
 @user.get("/activity/export", op="export", can=permissions.ANY_USER, query=AuditFilter, out=kit.CSV)
@@ -26,5 +26,5 @@ def export(query):
 
     The newest 100,000 rows. Values that a spreadsheet would take for a formula begin with an apostrophe.
     """
-    entries = audit.with_redacted_columns(audit.listing(kit.account(), **query))
+    entries = audit.with_redacted_columns(audit.listing(kit.get_current_access(), **query))
     return csv_export.csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(entries))

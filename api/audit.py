@@ -9,7 +9,9 @@ from panel.web import csv_export
 READ = "admin:audit:read"
 
 
-@system.get("/system/admin-logs", op="admin_logs", can=READ, query=AuditQuery, out=kit.admin_page(AdminAuditOut))
+@system.get(
+    "/system/admin-logs", op="admin_logs", can=READ, query=AuditQuery, out=kit.build_admin_page_schema(AdminAuditOut)
+)
 def listing(query):
     """List who did what on the whole platform, newest first.
 

@@ -15,11 +15,15 @@ user = kit.User("catalog", __name__, description="Locations, plans and images")
 
 
 @user.get(
-    "/cloud-service/locations", op="locations", can="instances.view", query=kit.PageQuery, out=kit.page(LocationOut)
+    "/cloud-service/locations",
+    op="locations",
+    can="instances.view",
+    query=kit.PageQuery,
+    out=kit.build_page_schema(LocationOut),
 )
 def locations():
     """List the locations."""
-    return kit.paginate(catalog.select_locations(kit.account()))
+    return kit.paginate(catalog.select_locations(kit.get_current_access()))
 
 
 @user.get(
@@ -30,7 +34,9 @@ def locations():
 )
 def plan_groups(location_id):
     """List the plan groups of a location."""
-    return session.scalars(catalog.select_plan_groups(catalog.get_location(location_id, kit.account()))).all()
+    return session.scalars(
+        catalog.select_plan_groups(catalog.get_location(location_id, kit.get_current_access()))
+    ).all()
 
 
 @user.get(
@@ -41,7 +47,9 @@ def plan_groups(location_id):
 )
 def plans(location_id, plan_group_id):
     """List the plans of a plan group in a location."""
-    return session.scalars(catalog.select_plans(catalog.get_location(location_id, kit.account()), plan_group_id)).all()
+    return session.scalars(
+        catalog.select_plans(catalog.get_location(location_id, kit.get_current_access()), plan_group_id)
+    ).all()
 
 
 class ImageSearch(Schema):
@@ -58,7 +66,7 @@ Branches = Schema.from_dict(
 @user.get("/images/search", op="images", can="images.view", query=ImageSearch, out=Branches)
 def image_search(query):
     """Search images, grouped by distribution."""
-    return {"results": list(iter_branches(catalog.select_images(kit.account(), search=query["search"])))}
+    return {"results": list(iter_branches(catalog.select_images(kit.get_current_access(), search=query["search"])))}
 
 
 def iter_branches(query):
@@ -78,9 +86,11 @@ FITTING_IMAGES_SCHEMA = {
 @user.doc(responses={200: {"content": {"application/json": {"schema": FITTING_IMAGES_SCHEMA}}}})
 def deploy_images(instance_id):
     """List the images that fit an instance, by distribution."""
-    instance = instances.get(instance_id, kit.account())
+    instance = instances.get(instance_id, kit.get_current_access())
     fitting = [
-        i for i in session.scalars(catalog.select_images(kit.account())) if instances.image_error(instance, i) is None
+        i
+        for i in session.scalars(catalog.select_images(kit.get_current_access()))
+        if instances.image_error(instance, i) is None
     ]
     dump = ImageOut(many=True).dump
     return {distro: dump(list(images)) for distro, images in groupby(fitting, key=attrgetter("distro"))}

@@ -14,17 +14,17 @@ user = kit.User("certificate", __name__, description="TLS certificates")
 
 ITEM = "/certificate/<certificate_id>"
 VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates.delete"
-WRAPPED_CERTIFICATE = kit.wrapped("certificate", CertificateOut)
+WRAPPED_CERTIFICATE = kit.build_wrapped_schema("certificate", CertificateOut)
 
 
 def get_own_certificate(certificate_id):
-    return certificates.get(certificate_id, kit.account())
+    return certificates.get(certificate_id, kit.get_current_access())
 
 
-@user.get("/certificates", op="list", can=VIEW, query=CertificateQuery, out=kit.page(CertificateRow))
+@user.get("/certificates", op="list", can=VIEW, query=CertificateQuery, out=kit.build_page_schema(CertificateRow))
 def listing(query):
     """List certificates with their status and the days they have left, newest first."""
-    return kit.paginate(certificates.listing(kit.account(), **query))
+    return kit.paginate(certificates.listing(kit.get_current_access(), **query))
 
 
 @user.post("/certificates", op="create", can=MANAGE, body=CertificateIn, out=WRAPPED_CERTIFICATE)
@@ -43,7 +43,7 @@ def create(body):
     An account that has as many certificates as its limit `max_certificates` allows gets a 422 `limit_reached`: see
     `GET /api/account/limits`. An account may order 20 certificates an hour.
     """
-    certificate = certificates.create(kit.account(), actor=kit.actor(), **body)
+    certificate = certificates.create(kit.get_current_access(), actor=kit.get_current_actor(), **body)
     message = "The certificate is being ordered." if certificate.ordering else "The certificate is stored."
     return {"message": message, "certificate": certificate}
 
@@ -65,7 +65,7 @@ def update(body, certificate_id):
     return {"message": "The certificate is changed.", "certificate": certificate}
 
 
-@user.delete(ITEM, op="delete", can=DELETE, out=kit.result())
+@user.delete(ITEM, op="delete", can=DELETE, out=kit.build_result_schema())
 def delete(certificate_id):
     """Remove a certificate with its private key. An order that is under way is ended."""
     certificates.delete(get_own_certificate(certificate_id))
@@ -79,5 +79,5 @@ def renew(certificate_id):
     What there is stays in use until the new one is there. Refused with 409: `task_running` while an order is under way,
     `not_renewable` for an uploaded one.
     """
-    certificate = certificates.renew(get_own_certificate(certificate_id), actor=kit.actor())
+    certificate = certificates.renew(get_own_certificate(certificate_id), actor=kit.get_current_actor())
     return {"message": "The certificate is being ordered.", "certificate": certificate}

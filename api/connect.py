@@ -16,7 +16,7 @@ class Version(Out):
     api_envelope = fields.String(**about("The version of the admin envelope.", "v1"))
 
 
-@user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.result(), also=("/connect",))
+@user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.build_result_schema(), also=("/connect",))
 def connect():
     """Confirm a user token.
 
@@ -25,13 +25,19 @@ def connect():
     return {"success": True, "message": "The token is valid."}
 
 
-@user.get("/version", op="version", can=permissions.ANY_USER, out=kit.wrapped("data", Version), also=("/version",))
+@user.get(
+    "/version",
+    op="version",
+    can=permissions.ANY_USER,
+    out=kit.build_wrapped_schema("data", Version),
+    also=("/version",),
+)
 def user_version():
     """Show the platform version.
 
     Also served as `/version`, without the prefix. Needs no scope.
     """
-    return {"success": True, "message": None, "data": platform_version()}
+    return {"success": True, "message": None, "data": get_platform_version()}
 
 
 @admin.get("/auth", op="auth", can=permissions.ANY_ADMIN)
@@ -50,8 +56,8 @@ def admin_version():
 
     The same facts as the customers' `GET /api/version`. Any admin token may ask.
     """
-    return platform_version()
+    return get_platform_version()
 
 
-def platform_version():
+def get_platform_version():
     return {"version": panel.INTERFACE_VERSION, "api_envelope": "v1"}

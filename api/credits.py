@@ -18,7 +18,7 @@ BOOKED_ONCE = {"once": False, "idempotency_key": LEDGER_IDEMPOTENCY_PARAMETER}
 """The ledger stores these keys itself, per account and without expiry."""
 
 
-@admin.get("/cloud-service/credits", op="list", can=READ, query=CreditQuery, out=kit.admin_page(CreditOut))
+@admin.get("/cloud-service/credits", op="list", can=READ, query=CreditQuery, out=kit.build_admin_page_schema(CreditOut))
 def listing(query):
     """List credit that was given, adjusted or paid back, newest first.
 
@@ -27,7 +27,13 @@ def listing(query):
     return list_entries(credits.GRANTED_KINDS, **query)
 
 
-@admin.get("/cloud-service/credit-history", op="history", can=READ, query=CreditQuery, out=kit.admin_page(CreditOut))
+@admin.get(
+    "/cloud-service/credit-history",
+    op="history",
+    can=READ,
+    query=CreditQuery,
+    out=kit.build_admin_page_schema(CreditOut),
+)
 def history(query):
     """List every entry of the ledgers, charges for usage included, newest first.
 
@@ -50,7 +56,7 @@ def create(body):
     """
     owner = accounts.get(body.pop("user_id"), "user_id")
     kit.set_message("The amount is booked.")
-    return credits.grant(owner, actor=kit.actor(), idempotency_key=idempotency.get_key(), **body)
+    return credits.grant(owner, actor=kit.get_current_actor(), idempotency_key=idempotency.get_key(), **body)
 
 
 @admin.patch("/cloud-service/credit/<entry_id>", op="update", can=WRITE, body=CreditPatch, out=CreditOut)
@@ -61,7 +67,7 @@ def update(body, entry_id):
     charges and for adjustments of other entries.
     """
     kit.set_message("The difference is booked.")
-    return credits.correct(credits.get(entry_id), actor=kit.actor(), **body)
+    return credits.correct(credits.get(entry_id), actor=kit.get_current_actor(), **body)
 
 
 @admin.delete("/cloud-service/credit/<entry_id>", op="delete", can=WRITE, out=CreditOut)
@@ -71,4 +77,4 @@ def delete(entry_id):
     It stays in the ledger, and an adjustment, which is the answer, takes away what it counted as.
     """
     kit.set_message("Entry reversed.")
-    return credits.correct(credits.get(entry_id), amount=0, actor=kit.actor(), description="Reversed")
+    return credits.correct(credits.get(entry_id), amount=0, actor=kit.get_current_actor(), description="Reversed")

@@ -51,10 +51,10 @@ class Words(Schema):
     )
 
 
-@user.get("/dashboard", op="get", can=permissions.ANY_USER, out=kit.wrapped("data", Dashboard))
+@user.get("/dashboard", op="get", can=permissions.ANY_USER, out=kit.build_wrapped_schema("data", Dashboard))
 def show():
     """Show what is there, what is under way and what needs attention."""
-    access = kit.account()
+    access = kit.get_current_access()
     summary = dashboard.summarize_instances(access)
     problems = session.scalars(instances.select_with_problems(access).limit(MAX_ROWS)).unique().all() if summary else []
     data = {
@@ -65,10 +65,10 @@ def show():
     return {"message": None, "data": data}
 
 
-@user.get("/dashboard/summary", op="summary", can=permissions.ANY_USER, out=kit.wrapped("data", Counts))
+@user.get("/dashboard/summary", op="summary", can=permissions.ANY_USER, out=kit.build_wrapped_schema("data", Counts))
 def summary():
     """Count the resources, kind by kind."""
-    return {"message": None, "data": dashboard.count_resources(kit.account())}
+    return {"message": None, "data": dashboard.count_resources(kit.get_current_access())}
 
 
 @user.get(
@@ -76,13 +76,15 @@ def summary():
     op="search",
     can=permissions.ANY_USER,
     query=Words,
-    out=kit.result(results=fields.List(fields.Nested(Found), **about("What was found, a few of each kind."))),
+    out=kit.build_result_schema(
+        results=fields.List(fields.Nested(Found), **about("What was found, a few of each kind."))
+    ),
 )
 def search(query):
     """Find resources of every kind by their names."""
     results = [
         {"type": kind.name, "id": row.id, **dict(zip(("name", "detail"), kind.describe(row), strict=True))}
-        for kind, rows in dashboard.search(kit.account(), query["q"], MAX_ROWS)
+        for kind, rows in dashboard.search(kit.get_current_access(), query["q"], MAX_ROWS)
         for row in rows
     ]
     return {"message": None, "results": results}

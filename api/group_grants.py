@@ -28,7 +28,7 @@ def access(body, group_id):
     return group_grants.set_access(hypervisors.get_group(group_id), **body)
 
 
-@admin.get(f"{GROUP}/grants", op="list", can=READ, query=GrantableQuery, out=kit.admin_page(GroupGrantOut))
+@admin.get(f"{GROUP}/grants", op="list", can=READ, query=GrantableQuery, out=kit.build_admin_page_schema(GroupGrantOut))
 def listing(query, group_id):
     """List the grants of a hypervisor group, by email address.
 
@@ -48,7 +48,11 @@ def affected(body, group_id):
 
 
 @admin.get(
-    "/grantable-account-owners", op="grantable", can=READ, query=GrantableQuery, out=kit.admin_page(GrantableOut)
+    "/grantable-account-owners",
+    op="grantable",
+    can=READ,
+    query=GrantableQuery,
+    out=kit.build_admin_page_schema(GrantableOut),
 )
 def grantable(query):
     """List the accounts that can be granted a group: those with resources of their own, not members of teams.
@@ -59,7 +63,7 @@ def grantable(query):
 
 
 @admin.get(OF_USER, op="of_user", can=READ, out=ChoosableOut(many=True))
-def of_user(account_id):
+def list_groups_of_user(account_id):
     """List the hypervisor groups that a user may choose.
 
     Public ones and those with a grant; `granted` says which. Complete, without pages.

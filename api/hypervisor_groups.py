@@ -12,7 +12,7 @@ admin = kit.Admin("hypervisor_group", __name__, description="Hypervisor groups")
     op="list",
     can="admin:hypervisors:read",
     query=kit.PageQuery,
-    out=kit.admin_page(HypervisorGroupOut),
+    out=kit.build_admin_page_schema(HypervisorGroupOut),
 )
 def listing():
     """List the hypervisor groups.
@@ -76,7 +76,7 @@ def delete(group_id):
     op="hypervisors",
     can="admin:hypervisors:read",
     query=kit.PageQuery,
-    out=kit.admin_page(HypervisorRow),
+    out=kit.build_admin_page_schema(HypervisorRow),
 )
 def members(group_id):
     """List the hypervisors of a group.

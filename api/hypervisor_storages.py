@@ -16,7 +16,11 @@ class AddedStorage(Out):
 
 
 @admin.get(
-    "/hypervisor/storages", op="list", can="admin:hypervisors:read", query=kit.PageQuery, out=kit.admin_page(StorageOut)
+    "/hypervisor/storages",
+    op="list",
+    can="admin:hypervisors:read",
+    query=kit.PageQuery,
+    out=kit.build_admin_page_schema(StorageOut),
 )
 def listing():
     """List the storages of all hypervisors.

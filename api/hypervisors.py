@@ -26,7 +26,11 @@ class AddedHypervisor(Out):
 
 
 @admin.get(
-    "/hypervisors", op="list", can="admin:hypervisors:read", query=HypervisorQuery, out=kit.admin_page(HypervisorRow)
+    "/hypervisors",
+    op="list",
+    can="admin:hypervisors:read",
+    query=HypervisorQuery,
+    out=kit.build_admin_page_schema(HypervisorRow),
 )
 def listing(query):
     """List the hypervisors, by name.
@@ -96,7 +100,7 @@ def force_remove(body, hypervisor_id):
     more. Nothing is changed on the host. Refused with `hypervisor_up` while it answers and with `task_running` while a
     machine is being moved from it or to it.
     """
-    hypervisor_removal.force_remove(hypervisors.get(hypervisor_id), actor=kit.actor(), **body)
+    hypervisor_removal.force_remove(hypervisors.get(hypervisor_id), actor=kit.get_current_actor(), **body)
     kit.set_message("The hypervisor and everything that was on it are removed.")
 
 

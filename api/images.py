@@ -17,7 +17,9 @@ from panel.services import catalog, image_catalog, images
 admin = kit.Admin("image", __name__, description="Images")
 
 
-@admin.get("/images", op="list", can="admin:images:read", query=ImageQuery, out=kit.admin_page(AdminImageRow))
+@admin.get(
+    "/images", op="list", can="admin:images:read", query=ImageQuery, out=kit.build_admin_page_schema(AdminImageRow)
+)
 def listing(query):
     """List every image, captured ones too.
 
@@ -63,7 +65,7 @@ def create(body):
     that is not https or not public.
     """
     kit.set_message(FETCHING_MESSAGE)
-    return with_holders(images.create(actor=kit.actor(), **body))
+    return with_holders(images.create(actor=kit.get_current_actor(), **body))
 
 
 @admin.post("/image/<image_id>/retry", op="retry", can="admin:images:write", out=AdminImageOut)
@@ -73,7 +75,7 @@ def retry(image_id):
     Failures are counted anew. 409 `no_url` for an image that was not fetched from an address.
     """
     image = catalog.get_image(image_id)
-    images.retry(image, actor=kit.actor())
+    images.retry(image, actor=kit.get_current_actor())
     kit.set_message("The download begins anew.")
     return with_holders(image)
 
@@ -85,7 +87,7 @@ def delete(image_id):
     A copy that disks are based on stays. Instances that were made from it go on; a reinstall needs another image.
     Refused with 409 `task_running` while a captured image is being made.
     """
-    images.delete(catalog.get_image(image_id), actor=kit.actor())
+    images.delete(catalog.get_image(image_id), actor=kit.get_current_actor())
     kit.set_message("The image is removed.")
 
 
@@ -98,7 +100,7 @@ def update_release(body, image_id):
     Refused with `catalog_mismatch` (400) when the catalog's row is another distribution or major version. The file that
     is here counts until the new one has arrived.
     """
-    image = image_catalog.update_to_release(catalog.get_image(image_id), actor=kit.actor(), **body)
+    image = image_catalog.update_to_release(catalog.get_image(image_id), actor=kit.get_current_actor(), **body)
     kit.set_message("The image is brought up to date.")
     return with_holders(image)
 
@@ -120,4 +122,4 @@ def add_from_catalog(body):
     refused with `size_unknown` (400).
     """
     kit.set_message(FETCHING_MESSAGE)
-    return with_holders(image_catalog.add(actor=kit.actor(), **body))
+    return with_holders(image_catalog.add(actor=kit.get_current_actor(), **body))

@@ -23,6 +23,6 @@ def start(body, account_id):
     the password or second factors. `POST /api/profile/impersonation/stop` ends it. Operators cannot be impersonated.
     """
     account = impersonations.get_customer(account_id)
-    token, value = impersonations.create_token(account, issued_by=kit.actor(), **body)
+    token, value = impersonations.create_token(account, issued_by=kit.get_current_actor(), **body)
     kit.set_message(f"The token acts as {account.email}.")
     return {"token": value, "token_id": token.id, "expires_at": token.expires_at}

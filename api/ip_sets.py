@@ -30,28 +30,30 @@ ERRORS = fields.List(fields.Nested(IpSetRefusal), **about("What could not be add
 
 
 def get_own_ip_set(set_id):
-    return ip_sets.get_own(set_id, kit.account())
+    return ip_sets.get_own(set_id, kit.get_current_access())
 
 
-@user.get("/ip-sets", op="list", can=VIEW, query=IpSetQuery, out=kit.page(IpSetRow))
+@user.get("/ip-sets", op="list", can=VIEW, query=IpSetQuery, out=kit.build_page_schema(IpSetRow))
 def listing(query):
     """List IP sets by name: one's own and the platform's."""
-    return kit.paginate(ip_sets.listing(kit.account(), **query))
+    return kit.paginate(ip_sets.listing(kit.get_current_access(), **query))
 
 
-@user.post("/ip-sets", op="create", can=MANAGE, body=IpSetIn, out=kit.wrapped("ip_set", IpSetOut))
+@user.post("/ip-sets", op="create", can=MANAGE, body=IpSetIn, out=kit.build_wrapped_schema("ip_set", IpSetOut))
 def create(body):
     """Make an IP set."""
-    return {"message": "The set is made.", "ip_set": ip_sets.create(kit.account(), **body)}
+    return {"message": "The set is made.", "ip_set": ip_sets.create(kit.get_current_access(), **body)}
 
 
-@user.get("/ip-set/<set_id>", op="get", can=VIEW, out=kit.wrapped("ip_set", IpSetOut))
+@user.get("/ip-set/<set_id>", op="get", can=VIEW, out=kit.build_wrapped_schema("ip_set", IpSetOut))
 def show(set_id):
     """Show an IP set with its entries."""
-    return {"message": None, "ip_set": ip_sets.get(set_id, kit.account())}
+    return {"message": None, "ip_set": ip_sets.get(set_id, kit.get_current_access())}
 
 
-@user.patch("/ip-set/<set_id>", op="update", can=MANAGE, body=IpSetPatch, out=kit.wrapped("ip_set", IpSetOut))
+@user.patch(
+    "/ip-set/<set_id>", op="update", can=MANAGE, body=IpSetPatch, out=kit.build_wrapped_schema("ip_set", IpSetOut)
+)
 def update(body, set_id):
     """Change an IP set.
 
@@ -60,7 +62,7 @@ def update(body, set_id):
     return {"message": "The set is changed.", "ip_set": ip_sets.update(get_own_ip_set(set_id), **body)}
 
 
-@user.delete("/ip-set/<set_id>", op="delete", can=DELETE, out=kit.result())
+@user.delete("/ip-set/<set_id>", op="delete", can=DELETE, out=kit.build_result_schema())
 def delete(set_id):
     """Remove an IP set.
 
@@ -71,7 +73,11 @@ def delete(set_id):
 
 
 @user.post(
-    "/ip-set/<set_id>/entries", op="add_entry", can=MANAGE, body=IpSetEntryIn, out=kit.wrapped("entry", IpSetEntryOut)
+    "/ip-set/<set_id>/entries",
+    op="add_entry",
+    can=MANAGE,
+    body=IpSetEntryIn,
+    out=kit.build_wrapped_schema("entry", IpSetEntryOut),
 )
 def add_entry(body, set_id):
     """Add a network.
@@ -80,7 +86,7 @@ def add_entry(body, set_id):
     """
     return {
         "message": "The network is added.",
-        "entry": ip_sets.add_entry(get_own_ip_set(set_id), actor=kit.actor(), **body),
+        "entry": ip_sets.add_entry(get_own_ip_set(set_id), actor=kit.get_current_actor(), **body),
     }
 
 
@@ -89,7 +95,7 @@ def add_entry(body, set_id):
     op="bulk_add",
     can=MANAGE,
     body=IpSetBulk,
-    out=kit.result(created=CREATED, errors=ERRORS),
+    out=kit.build_result_schema(created=CREATED, errors=ERRORS),
 )
 def bulk_add(body, set_id):
     """Add many networks.
@@ -100,19 +106,19 @@ def bulk_add(body, set_id):
 
 
 def add_many(ip_set, cidrs):
-    entries, failures = ip_sets.add_entries(ip_set, cidrs, actor=kit.actor())
+    entries, failures = ip_sets.add_entries(ip_set, cidrs, actor=kit.get_current_actor())
     errors = [{"cidr": cidr, "message": message} for cidr, message in failures]
     return {"message": f"{len(entries)} of {len(cidrs)} are added.", "created": entries, "errors": errors}
 
 
-@user.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=MANAGE, out=kit.result())
+@user.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=MANAGE, out=kit.build_result_schema())
 def remove_entry(set_id, entry_id):
     """Remove a network."""
-    ip_sets.remove_entry(get_own_ip_set(set_id), entry_id, actor=kit.actor())
+    ip_sets.remove_entry(get_own_ip_set(set_id), entry_id, actor=kit.get_current_actor())
     return {"message": "The network is removed."}
 
 
-@admin.get("/ip-sets", op="list", can=READ, query=IpSetQuery, out=kit.admin_page(AdminIpSetRow))
+@admin.get("/ip-sets", op="list", can=READ, query=IpSetQuery, out=kit.build_admin_page_schema(AdminIpSetRow))
 def admin_listing(query):
     """List everybody's IP sets and the platform's.
 
@@ -171,7 +177,7 @@ def admin_add_entry(body, set_id):
     other version, one that is in the set, or a full set.
     """
     kit.set_message("The network is added.")
-    return ip_sets.add_entry(ip_sets.get_own(set_id), actor=kit.actor(), **body)
+    return ip_sets.add_entry(ip_sets.get_own(set_id), actor=kit.get_current_actor(), **body)
 
 
 BULK = kit.Schema.from_dict({"created": CREATED, "errors": ERRORS}, name="IpSetBulkResult")
@@ -195,5 +201,5 @@ def admin_remove_entry(set_id, entry_id):
 
     Rules that refer to the set follow within seconds. 404 when the set has no such entry.
     """
-    ip_sets.remove_entry(ip_sets.get_own(set_id), entry_id, actor=kit.actor())
+    ip_sets.remove_entry(ip_sets.get_own(set_id), entry_id, actor=kit.get_current_actor())
     kit.set_message("The network is removed.")

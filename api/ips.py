@@ -10,7 +10,9 @@ from panel.services.instances import ips
 admin = kit.Admin("ip", __name__, description="Addresses")
 
 
-@admin.get("/ips", op="list", can="admin:subnets:read", query=AddressQuery, out=kit.admin_page(SubnetAddressOut))
+@admin.get(
+    "/ips", op="list", can="admin:subnets:read", query=AddressQuery, out=kit.build_admin_page_schema(SubnetAddressOut)
+)
 def listing(query):
     """List the addresses of every subnet.
 

@@ -22,7 +22,17 @@ from marshmallow import Schema, fields
 
 from api import idempotency
 from api.errors import raise_on_failure
-from api.paging import Meta, RequestedPage, Rows, admin_page, page, paginate, paginate_list, schema_name, with_page
+from api.paging import (
+    Meta,
+    RequestedPage,
+    Rows,
+    build_admin_page_schema,
+    build_page_schema,
+    get_schema_name,
+    paginate,
+    paginate_list,
+    with_page,
+)
 from api.request_parsing import Parser
 from panel.auth import permissions, requires_permission
 from panel.schemas.base import PageQuery, about
@@ -36,10 +46,10 @@ __all__ = [
     "PageQuery",
     "RequestedPage",
     "User",
-    "account",
-    "actor",
-    "admin_page",
-    "page",
+    "build_admin_page_schema",
+    "build_page_schema",
+    "get_current_access",
+    "get_current_actor",
     "paginate",
     "paginate_list",
     "set_message",
@@ -123,7 +133,7 @@ class Resource(flask_smorest.Blueprint):
             )
             for number, path in enumerate(also):
                 self.record(
-                    extra_path(
+                    add_extra_path(
                         with_id_converter(path), f"{self.name}_{endpoint}_{number}", wrapped_view, options["methods"]
                     )
                 )
@@ -145,13 +155,13 @@ def require_billing(view: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(view)
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        usage.ensure_billing_enabled(account())
+        usage.ensure_billing_enabled(get_current_access())
         return view(*args, **kwargs)
 
     return guarded
 
 
-def extra_path(
+def add_extra_path(
     path: str, endpoint: str, view: Callable[..., Any], methods: Sequence[str]
 ) -> Callable[[BlueprintSetupState], None]:
     return lambda state: state.app.add_url_rule(path, endpoint, view, methods=methods)
@@ -164,7 +174,7 @@ class User(Resource):
 
     def scope(self, rule: str, method: str) -> str | None:
         """Return the scope that follows from path and method, independent of `op` (specification 5.3)."""
-        return permissions.scope(rule, method)
+        return permissions.find_required_scope(rule, method)
 
 
 class Admin(Resource):
@@ -186,7 +196,7 @@ class Admin(Resource):
             return schema
         many = schema is not None and schema.many
         documented: Any = schema if isinstance(schema, Rows) or schema is None else type(schema)
-        return enveloped(documented, many)
+        return build_envelope_schema(documented, many)
 
 
 class Billing(Admin):
@@ -200,9 +210,9 @@ SUCCESS = about("Always true: failures have their own shape.", True)
 
 
 @cache
-def wrapped(key: str, schema: Any) -> Schema:
+def build_wrapped_schema(key: str, schema: Any) -> Schema:
     """Return a schema of `{success, message, <key>: {…}}`."""
-    name = f"{schema_name(schema)}Under{key.title().replace('_', '')}"
+    name = f"{get_schema_name(schema)}Under{key.title().replace('_', '')}"
     return Done.from_dict({key: fields.Nested(schema, **DATA)}, name=name)()
 
 
@@ -216,7 +226,7 @@ class Done(Schema):
 
 
 @cache
-def result(**also: Any) -> Schema:
+def build_result_schema(**also: Any) -> Schema:
     """Return a schema of `{success, message}` and further fields, which are optional in the response."""
     schema = Done.from_dict(also, name="Done" + "".join(name.title().replace("_", "") for name in also))
     return with_optional(schema, also)()
@@ -229,7 +239,7 @@ def with_optional(schema: Any, names: Iterable[str]) -> Any:
 
 
 @cache
-def enveloped(schema: Any, many: bool = False) -> Any:
+def build_envelope_schema(schema: Any, many: bool = False) -> Any:
     """Return the schema of an answer in the operators' envelope, for the OpenAPI document."""
     declared: dict[str, fields.Field] = {
         "success": fields.Boolean(**SUCCESS),
@@ -242,7 +252,7 @@ def enveloped(schema: Any, many: bool = False) -> Any:
     if schema is not None:
         declared["data"] = fields.Nested(schema, many=many, **DATA)
     kind = "Array" if many else ""
-    return Schema.from_dict(declared, name=f"{schema_name(schema)}{kind}Envelope" if schema else "Envelope")()
+    return Schema.from_dict(declared, name=f"{get_schema_name(schema)}{kind}Envelope" if schema else "Envelope")()
 
 
 def set_message(message: str) -> None:
@@ -250,10 +260,10 @@ def set_message(message: str) -> None:
     g.said = message
 
 
-def account() -> Access:
+def get_current_access() -> Access:
     """Return the access of the token: its account, and for a team member the permissions."""
     return g.caller.access
 
 
-def actor() -> str:
+def get_current_actor() -> str:
     return g.caller.actor

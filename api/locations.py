@@ -12,7 +12,7 @@ admin = kit.Admin("cs_location", __name__, description="Locations")
     op="list",
     can="admin:catalog:read",
     query=kit.PageQuery,
-    out=kit.admin_page(AdminLocationOut),
+    out=kit.build_admin_page_schema(AdminLocationOut),
 )
 def listing():
     """List the locations, the closed ones too.
@@ -36,7 +36,7 @@ def show(location_id):
     op="plan_groups",
     can="admin:catalog:read",
     query=kit.PageQuery,
-    out=kit.admin_page(AdminPlanGroupOut),
+    out=kit.build_admin_page_schema(AdminPlanGroupOut),
 )
 def plan_groups(location_id):
     """List the plan groups that are offered in a location.

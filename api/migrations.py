@@ -32,7 +32,7 @@ LOGS = kit.Schema.from_dict(
 )
 
 
-@admin.get("/migrations", op="list", can=READ, query=MigrationQuery, out=kit.admin_page(MigrationOut))
+@admin.get("/migrations", op="list", can=READ, query=MigrationQuery, out=kit.build_admin_page_schema(MigrationOut))
 def listing(query):
     """List migrations, newest first.
 
@@ -50,7 +50,9 @@ def create(body):
     instance = get_or_422(instances.get, body["instance_id"], "instance_id")
     target = hypervisors.get(body["hypervisor_id"], "hypervisor_id") if body.get("hypervisor_id") else None
     reachability.check_node(instance.hypervisor)
-    return describe_start(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
+    return describe_start(
+        migrations.start(instance, target=target, live=body.get("online"), actor=kit.get_current_actor())
+    )
 
 
 @admin.get("/migration/<migration_id>", op="get", can=READ, budget="polls", out=MigrationOut)
@@ -91,7 +93,7 @@ def restart(migration_id):
     """
     migration = migrations.get(migration_id)
     reachability.check_source(migration)
-    return describe_start(migrations.restart(migration, actor=kit.actor()))
+    return describe_start(migrations.restart(migration, actor=kit.get_current_actor()))
 
 
 @admin.post("/migration/<migration_id>/rollback", op="rollback", can=WRITE, out=Moving)
@@ -103,7 +105,7 @@ def rollback(migration_id):
     """
     migration = migrations.get(migration_id)
     reachability.check_source(migration)
-    return describe_start(migrations.rollback(migration, actor=kit.actor()))
+    return describe_start(migrations.rollback(migration, actor=kit.get_current_actor()))
 
 
 @admin.post("/migration/<migration_id>/complete", op="complete", can=WRITE, out=Asked)
@@ -113,7 +115,7 @@ def complete(migration_id):
     For one whose source did not answer when the instance had arrived (`cleanup_pending`).
     """
     kit.set_message("What was left is being removed.")
-    return {"task_id": migrations.enqueue_cleanup(migrations.get(migration_id), actor=kit.actor()).id}
+    return {"task_id": migrations.enqueue_cleanup(migrations.get(migration_id), actor=kit.get_current_actor()).id}
 
 
 @instance_routes.post(
@@ -129,7 +131,9 @@ def migrate(body, instance_id):
     """
     instance, target = instances.get(instance_id), hypervisors.get_by_id_or_name(body["target_node"], "target_node")
     reachability.check_node(instance.hypervisor)
-    return describe_start(migrations.start(instance, target=target, live=body.get("online"), actor=kit.actor()))
+    return describe_start(
+        migrations.start(instance, target=target, live=body.get("online"), actor=kit.get_current_actor())
+    )
 
 
 @instance_routes.get(
@@ -167,7 +171,7 @@ def evacuate(hypervisor_id):
 
     It is put into maintenance, and each of its instances moves to where most room is in its location.
     """
-    task = migrations.evacuate(hypervisors.get(hypervisor_id), actor=kit.actor())
+    task = migrations.evacuate(hypervisors.get(hypervisor_id), actor=kit.get_current_actor())
     kit.set_message("The hypervisor is being emptied.")
     return {"task_id": task.id, "refused": task.arguments["refused"]}
 

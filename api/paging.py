@@ -31,9 +31,9 @@ ROWS = about("The rows of this page.")
 
 
 @cache
-def page(schema):
+def build_page_schema(schema):
     """Return the schema of a customers' list: rows in `data`, the fields of Meta beside it."""
-    return Meta.from_dict({"data": fields.Nested(schema, many=True, **ROWS)}, name=f"{schema_name(schema)}Page")()
+    return Meta.from_dict({"data": fields.Nested(schema, many=True, **ROWS)}, name=f"{get_schema_name(schema)}Page")()
 
 
 class Rows(Schema):
@@ -41,15 +41,16 @@ class Rows(Schema):
 
 
 @cache
-def admin_page(schema):
+def build_admin_page_schema(schema):
     """Return the schema of an operators' list: rows in `data`, the fields of Meta in `meta`."""
     rows_schema = Rows.from_dict(
-        {"__rows__": fields.Nested(schema, many=True, **ROWS), "meta": fields.Nested(Meta)}, name=schema_name(schema)
+        {"__rows__": fields.Nested(schema, many=True, **ROWS), "meta": fields.Nested(Meta)},
+        name=get_schema_name(schema),
     )
     return rows_schema()
 
 
-def schema_name(schema):
+def get_schema_name(schema):
     kind = schema if isinstance(schema, type) else type(schema)
     return kind.__name__.removesuffix("Out")
 

@@ -12,7 +12,7 @@ admin = kit.Admin("cs_plan_group", __name__, description="Plan groups")
     op="list",
     can="admin:catalog:read",
     query=kit.PageQuery,
-    out=kit.admin_page(AdminPlanGroupOut),
+    out=kit.build_admin_page_schema(AdminPlanGroupOut),
 )
 def listing():
     """List the plan groups, in the order customers see them.
@@ -76,7 +76,7 @@ def delete(plan_group_id):
     op="plans",
     can="admin:catalog:read",
     query=kit.PageQuery,
-    out=kit.admin_page(AdminPlanOut),
+    out=kit.build_admin_page_schema(AdminPlanOut),
 )
 def plans(plan_group_id):
     """List the plans of a plan group.

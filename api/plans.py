@@ -7,7 +7,13 @@ from panel.services import catalog
 admin = kit.Admin("instance_plan", __name__, description="Plans")
 
 
-@admin.get("/instance/plans", op="list", can="admin:catalog:read", query=PlanQuery, out=kit.admin_page(AdminPlanOut))
+@admin.get(
+    "/instance/plans",
+    op="list",
+    can="admin:catalog:read",
+    query=PlanQuery,
+    out=kit.build_admin_page_schema(AdminPlanOut),
+)
 def listing(query):
     """List the plans, in the order customers see them.
 

@@ -32,7 +32,7 @@ STATE_FIELD = fields.String(**about("To be sent back with the browser's answer, 
 
 def get_person():
     """Return the account of the person behind the token: the member's for a team member, not the owner's."""
-    return session.get(Account, kit.account().person_id)
+    return session.get(Account, kit.get_current_access().person_id)
 
 
 def confirm_password(password, error_field="password"):
@@ -43,7 +43,9 @@ def confirm_password(password, error_field="password"):
     return person
 
 
-@user.post("/profile/password", op="password", can=permissions.PERSONAL, body=PasswordChange, out=kit.result())
+@user.post(
+    "/profile/password", op="password", can=permissions.PERSONAL, body=PasswordChange, out=kit.build_result_schema()
+)
 def change_password(body):
     """Change the password.
 
@@ -59,7 +61,7 @@ def change_password(body):
     "/profile/2fa/enable",
     op="two_factor_enable",
     can=permissions.PERSONAL,
-    out=kit.result(
+    out=kit.build_result_schema(
         secret=fields.String(**about("What the authenticator is given, base32.", "JBSWY3DPEHPK3PXP")),
         otpauth_url=fields.String(**about("The same as authenticators read it from a QR code.", "otpauth://totp/…")),
         qr_code=fields.String(**about("That QR code, as the address of a picture.", "data:image/svg+xml,…")),
@@ -85,7 +87,7 @@ def start_two_factor():
     op="two_factor_confirm",
     can=permissions.PERSONAL,
     body=CodeIn,
-    out=kit.result(recovery_codes=RECOVERY_CODES_FIELD),
+    out=kit.build_result_schema(recovery_codes=RECOVERY_CODES_FIELD),
 )
 def confirm_two_factor(body):
     """Turn two-factor authentication on.
@@ -99,7 +101,11 @@ def confirm_two_factor(body):
 
 
 @user.post(
-    "/profile/2fa/disable", op="two_factor_disable", can=permissions.PERSONAL, body=PasswordConfirmed, out=kit.result()
+    "/profile/2fa/disable",
+    op="two_factor_disable",
+    can=permissions.PERSONAL,
+    body=PasswordConfirmed,
+    out=kit.build_result_schema(),
 )
 def disable_two_factor(body):
     """Turn two-factor authentication off."""
@@ -112,7 +118,7 @@ def disable_two_factor(body):
     op="recovery_codes",
     can=permissions.PERSONAL,
     body=PasswordConfirmed,
-    out=kit.result(recovery_codes=RECOVERY_CODES_FIELD),
+    out=kit.build_result_schema(recovery_codes=RECOVERY_CODES_FIELD),
 )
 def recovery_codes(body):
     """Make new recovery codes.
@@ -123,7 +129,13 @@ def recovery_codes(body):
     return {"message": "Keep the codes: they are not shown again.", "recovery_codes": codes}
 
 
-@user.get("/profile/passkeys", op="passkeys", can=permissions.ANY_USER, query=kit.PageQuery, out=kit.page(PasskeyOut))
+@user.get(
+    "/profile/passkeys",
+    op="passkeys",
+    can=permissions.ANY_USER,
+    query=kit.PageQuery,
+    out=kit.build_page_schema(PasskeyOut),
+)
 def list_passkeys():
     """List the passkeys."""
     return kit.paginate(passkeys.listing(get_person()))
@@ -134,7 +146,7 @@ def list_passkeys():
     op="passkey_options",
     can=permissions.PERSONAL,
     body=PasswordConfirmed,
-    out=kit.result(options=OPTIONS_FIELD, state=STATE_FIELD),
+    out=kit.build_result_schema(options=OPTIONS_FIELD, state=STATE_FIELD),
 )
 def passkey_options(body):
     """Start to add a passkey.
@@ -151,7 +163,7 @@ def passkey_options(body):
     op="passkey_add",
     can=permissions.PERSONAL,
     body=PasskeyIn,
-    out=kit.result(recovery_codes=RECOVERY_CODES_FIELD),
+    out=kit.build_result_schema(recovery_codes=RECOVERY_CODES_FIELD),
 )
 def add_passkey(body):
     """Add a passkey."""
@@ -172,7 +184,7 @@ def add_passkey(body):
     op="passkey_delete",
     can=permissions.PERSONAL,
     body=PasswordConfirmed,
-    out=kit.result(),
+    out=kit.build_result_schema(),
 )
 def remove_passkey(body, passkey_id):
     """Remove a passkey."""
@@ -181,13 +193,21 @@ def remove_passkey(body, passkey_id):
     return {"message": "The passkey is removed."}
 
 
-@user.get("/profile/sessions", op="sessions", can=permissions.ANY_USER, query=kit.PageQuery, out=kit.page(SignInOut))
+@user.get(
+    "/profile/sessions",
+    op="sessions",
+    can=permissions.ANY_USER,
+    query=kit.PageQuery,
+    out=kit.build_page_schema(SignInOut),
+)
 def list_sessions():
     """List the browsers that are signed in."""
     return kit.paginate(sessions.listing(get_person()))
 
 
-@user.delete("/profile/session/<session_id>", op="session_delete", can=permissions.PERSONAL, out=kit.result())
+@user.delete(
+    "/profile/session/<session_id>", op="session_delete", can=permissions.PERSONAL, out=kit.build_result_schema()
+)
 def end_session(session_id):
     """Sign a browser out."""
     if not sessions.revoke_one(get_person(), session_id):

@@ -23,30 +23,32 @@ FIRST_PAGE = kit.RequestedPage(1, 100)
 
 
 def get_own_project(project_id):
-    return projects.get(project_id, kit.account())
+    return projects.get(project_id, kit.get_current_access())
 
 
-@user.get("/projects", op="list", can=VIEW, query=kit.PageQuery, out=kit.page(ProjectRow))
+@user.get("/projects", op="list", can=VIEW, query=kit.PageQuery, out=kit.build_page_schema(ProjectRow))
 def listing():
     """List projects by name."""
-    rows = kit.paginate(projects.listing(kit.account()))
-    projects.with_counts(rows["data"], kit.account())
+    rows = kit.paginate(projects.listing(kit.get_current_access()))
+    projects.with_counts(rows["data"], kit.get_current_access())
     return rows
 
 
-@user.post("/projects", op="create", can=MANAGE, body=ProjectIn, out=kit.wrapped("project", ProjectOut))
+@user.post("/projects", op="create", can=MANAGE, body=ProjectIn, out=kit.build_wrapped_schema("project", ProjectOut))
 def create(body):
     """Add a project."""
-    return {"message": "The project is added.", "project": projects.create(kit.account(), **body)}
+    return {"message": "The project is added.", "project": projects.create(kit.get_current_access(), **body)}
 
 
 @user.get(
     "/project/<project_id>",
     op="get",
     can=VIEW,
-    out=kit.result(
+    out=kit.build_result_schema(
         project=fields.Nested(ProjectOut, **about("The project.")),
-        instances=fields.Nested(kit.page(InstanceRow), **about("Its instances, to who may see instances.")),
+        instances=fields.Nested(
+            kit.build_page_schema(InstanceRow), **about("Its instances, to who may see instances.")
+        ),
     ),
 )
 def show(project_id):
@@ -55,19 +57,25 @@ def show(project_id):
     `GET /api/instances?project_id=…` has all of them.
     """
     answer = {"message": None, "project": get_own_project(project_id)}
-    if kit.account().has_permission("instances.view"):
-        rows = instances.select_rows(InstanceRow.columns(), kit.account(), project_id=project_id)
+    if kit.get_current_access().has_permission("instances.view"):
+        rows = instances.select_rows(InstanceRow.columns(), kit.get_current_access(), project_id=project_id)
         answer["instances"] = kit.paginate(rows, FIRST_PAGE)
     return answer
 
 
-@user.patch("/project/<project_id>", op="update", can=MANAGE, body=ProjectPatch, out=kit.wrapped("project", ProjectOut))
+@user.patch(
+    "/project/<project_id>",
+    op="update",
+    can=MANAGE,
+    body=ProjectPatch,
+    out=kit.build_wrapped_schema("project", ProjectOut),
+)
 def update(body, project_id):
     """Change a project."""
     return {"message": "The project is changed.", "project": projects.update(get_own_project(project_id), **body)}
 
 
-@user.delete("/project/<project_id>", op="delete", can="projects.delete", out=kit.result())
+@user.delete("/project/<project_id>", op="delete", can="projects.delete", out=kit.build_result_schema())
 def delete(project_id):
     """Remove a project.
 
@@ -77,21 +85,21 @@ def delete(project_id):
     return {"message": "The project is removed."}
 
 
-@user.post("/project/assign-resource", op="assign_resource", can=MANAGE, body=Assignment, out=kit.result())
+@user.post("/project/assign-resource", op="assign_resource", can=MANAGE, body=Assignment, out=kit.build_result_schema())
 def assign(body):
     """Put a resource into a project, or with null into none."""
-    projects.assign(kit.account(), [(body["resource_type"], body["resource_id"])], body["project_id"])
+    projects.assign(kit.get_current_access(), [(body["resource_type"], body["resource_id"])], body["project_id"])
     return {"message": format_assigned_message(body["project_id"], 1)}
 
 
-@user.post("/project/bulk-assign", op="bulk_assign", can=MANAGE, body=Assignments, out=kit.result())
+@user.post("/project/bulk-assign", op="bulk_assign", can=MANAGE, body=Assignments, out=kit.build_result_schema())
 def assign_all(body):
     """Put several resources into a project, or with null into none.
 
     All of them, or nothing when one does not exist.
     """
     pairs = [(resource["resource_type"], resource["resource_id"]) for resource in body["resources"]]
-    projects.assign(kit.account(), pairs, body["project_id"])
+    projects.assign(kit.get_current_access(), pairs, body["project_id"])
     return {"message": format_assigned_message(body["project_id"], len(pairs))}
 
 
@@ -105,11 +113,11 @@ def format_assigned_message(project_id, count):
     op="available_resources",
     can=VIEW,
     query=kit.PageQuery,
-    out=kit.page(ResourceOut),
+    out=kit.build_page_schema(ResourceOut),
 )
 def available(project_id):
     """List what can be put into a project: instances and volumes that are not in it, newest first.
 
     Without the kinds that a member may not see.
     """
-    return kit.paginate(projects.select_other_resources(get_own_project(project_id), kit.account()))
+    return kit.paginate(projects.select_other_resources(get_own_project(project_id), kit.get_current_access()))

@@ -48,7 +48,7 @@ def parse_json_object(req):
     if len(raw) == req.max_content_length and req.content_length is None:
         raise RequestEntityTooLarge()  # the framework cuts chunked bodies at this length
     if req.content_length not in (None, len(raw)):
-        raise bad_request("The body ended before the length that was announced.")
+        raise build_bad_request("The body ended before the length that was announced.")
     text = raw.strip()
     if text in (b"", b"null"):
         return {}
@@ -56,17 +56,17 @@ def parse_json_object(req):
         orjson.loads(text)  # strict about UTF-8, surrogates, numbers and depth
         body = json.loads(text, object_pairs_hook=reject_duplicate_keys)  # keeps large integers exact
     except (ValueError, RecursionError) as error:
-        raise bad_request(f"The body is not valid JSON: {error}.") from None
+        raise build_bad_request(f"The body is not valid JSON: {error}.") from None
     if not isinstance(body, dict):
-        raise bad_request("The body must be a JSON object.")
+        raise build_bad_request("The body must be a JSON object.")
     if text.count(b"{") + text.count(b"[") > MAX_BODY_DEPTH and exceeds_depth(body, MAX_BODY_DEPTH):
-        raise bad_request(f"The body is nested more than {MAX_BODY_DEPTH} levels deep.")
+        raise build_bad_request(f"The body is nested more than {MAX_BODY_DEPTH} levels deep.")
     if b"\\u0000" in text and (fields := {name: NO_NUL_MESSAGES for name, value in body.items() if has_nul(value)}):
         raise validation_error(fields)
     return body
 
 
-def bad_request(message):
+def build_bad_request(message):
     return Problem(message, status=400)
 
 
@@ -76,7 +76,7 @@ def reject_duplicate_keys(pairs):
     if len(members) < len(pairs):
         seen = set()
         name = next(name for name, _ in pairs if name in seen or seen.add(name))
-        raise bad_request(f"The body names {name[:MAX_QUOTED_LENGTH]} twice.")
+        raise build_bad_request(f"The body names {name[:MAX_QUOTED_LENGTH]} twice.")
     return members
 
 

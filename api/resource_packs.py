@@ -8,7 +8,9 @@ admin = kit.Admin("self_provisioning_pack", __name__, description="Resource pack
 READ, WRITE = "admin:billing:read", "admin:billing:write"
 
 
-@admin.get("/self-provisioning/packs", op="list", can=READ, query=PackQuery, out=kit.admin_page(AdminPackOut))
+@admin.get(
+    "/self-provisioning/packs", op="list", can=READ, query=PackQuery, out=kit.build_admin_page_schema(AdminPackOut)
+)
 def listing(query):
     """List resource packs, with what of them is in use.
 

@@ -28,18 +28,20 @@ READ, WRITE = "admin:security_groups:read", "admin:security_groups:write"
 
 
 def get_own_group(group_id):
-    return security_groups.get_own(group_id, kit.account())
+    return security_groups.get_own(group_id, kit.get_current_access())
 
 
 def with_counts(group, account=None):
     return security_groups.with_counts([group], account)[0]
 
 
-@user.get("/security-groups", op="list", can=VIEW, query=SecurityGroupQuery, out=kit.page(SecurityGroupRow))
+@user.get(
+    "/security-groups", op="list", can=VIEW, query=SecurityGroupQuery, out=kit.build_page_schema(SecurityGroupRow)
+)
 def listing(query):
     """List security groups by name: one's own and the platform's."""
-    rows = kit.paginate(security_groups.listing(kit.account(), **query))
-    security_groups.with_counts(rows["data"], kit.account())
+    rows = kit.paginate(security_groups.listing(kit.get_current_access(), **query))
+    security_groups.with_counts(rows["data"], kit.get_current_access())
     return rows
 
 
@@ -48,31 +50,35 @@ def listing(query):
     op="create",
     can=MANAGE,
     body=SecurityGroupIn,
-    out=kit.wrapped("security_group", SecurityGroupOut),
+    out=kit.build_wrapped_schema("security_group", SecurityGroupOut),
 )
 def create(body):
     """Make a security group.
 
     It has no rules yet: nothing may reach an instance that is put into it, and everything may go out.
     """
-    group = security_groups.create(kit.account(), **body)
-    return {"message": "The group is made.", "security_group": with_counts(group, kit.account())}
+    group = security_groups.create(kit.get_current_access(), **body)
+    return {"message": "The group is made.", "security_group": with_counts(group, kit.get_current_access())}
 
 
 @user.get(
     "/security-group/<group_id>",
     op="get",
     can=VIEW,
-    out=kit.result(
+    out=kit.build_result_schema(
         security_group=fields.Nested(SecurityGroupOut, **about("The group.")),
         attached_instances=fields.List(fields.Nested(AttachedOut), **about("The instances in it that are in reach.")),
     ),
 )
 def show(group_id):
     """Show a security group with its rules and instances."""
-    group = security_groups.get(group_id, kit.account())
-    inside = session.scalars(security_groups.select_instances(group, kit.account())).all()
-    return {"message": None, "security_group": with_counts(group, kit.account()), "attached_instances": inside}
+    group = security_groups.get(group_id, kit.get_current_access())
+    inside = session.scalars(security_groups.select_instances(group, kit.get_current_access())).all()
+    return {
+        "message": None,
+        "security_group": with_counts(group, kit.get_current_access()),
+        "attached_instances": inside,
+    }
 
 
 @user.patch(
@@ -80,21 +86,21 @@ def show(group_id):
     op="update",
     can=MANAGE,
     body=SecurityGroupPatch,
-    out=kit.wrapped("security_group", SecurityGroupOut),
+    out=kit.build_wrapped_schema("security_group", SecurityGroupOut),
 )
 def update(body, group_id):
     """Change the name or the note of a security group."""
     group = security_groups.update(get_own_group(group_id), **body)
-    return {"message": "The group is changed.", "security_group": with_counts(group, kit.account())}
+    return {"message": "The group is changed.", "security_group": with_counts(group, kit.get_current_access())}
 
 
-@user.delete("/security-group/<group_id>", op="delete", can=DELETE, out=kit.result())
+@user.delete("/security-group/<group_id>", op="delete", can=DELETE, out=kit.build_result_schema())
 def delete(group_id):
     """Remove a security group.
 
     Its rules go with it, and rules of other groups that refer to it. An instance that was in no other group is open.
     """
-    security_groups.delete(get_own_group(group_id), actor=kit.actor())
+    security_groups.delete(get_own_group(group_id), actor=kit.get_current_actor())
     return {"message": "The group is removed."}
 
 
@@ -103,7 +109,7 @@ def delete(group_id):
     op="add_rule",
     can=MANAGE,
     body=SecurityRuleIn,
-    out=kit.wrapped("rule", SecurityRuleOut),
+    out=kit.build_wrapped_schema("rule", SecurityRuleOut),
 )
 def add_rule(body, group_id):
     """Add a rule.
@@ -113,7 +119,9 @@ def add_rule(body, group_id):
     get it within seconds. A rule that the group has already is refused. There is no change of a rule: remove it and add
     another.
     """
-    rule = security_groups.add_rule(get_own_group(group_id), kit.account(), actor=kit.actor(), **body)
+    rule = security_groups.add_rule(
+        get_own_group(group_id), kit.get_current_access(), actor=kit.get_current_actor(), **body
+    )
     return {"message": "The rule is added.", "rule": rule}
 
 
@@ -121,7 +129,7 @@ def add_rule(body, group_id):
     "/security-group/<group_id>/rule/<rule_id>",
     op="remove_rule",
     can=MANAGE,
-    out=kit.result(),
+    out=kit.build_result_schema(),
     also=("/api/security-group/<group_id>/rules/<rule_id>",),
 )
 def remove_rule(group_id, rule_id):
@@ -129,37 +137,51 @@ def remove_rule(group_id, rule_id):
 
     Also served as `/api/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are cut.
     """
-    security_groups.remove_rule(get_own_group(group_id), rule_id, actor=kit.actor())
+    security_groups.remove_rule(get_own_group(group_id), rule_id, actor=kit.get_current_actor())
     return {"message": "The rule is removed."}
 
 
 @user.post(
-    "/security-group/<group_id>/attach-instances", op="attach_instances", can=MANAGE, body=Members, out=kit.result()
+    "/security-group/<group_id>/attach-instances",
+    op="attach_instances",
+    can=MANAGE,
+    body=Members,
+    out=kit.build_result_schema(),
 )
 def attach(body, group_id):
     """Put instances into a security group.
 
     All of them or none. Those that are in it stay. An instance may be in ten groups, whose rules add up.
     """
-    group = security_groups.get(group_id, kit.account())
-    security_groups.attach(group, body["instance_ids"], kit.account(), actor=kit.actor())
+    group = security_groups.get(group_id, kit.get_current_access())
+    security_groups.attach(group, body["instance_ids"], kit.get_current_access(), actor=kit.get_current_actor())
     return {"message": "The instances are in the group."}
 
 
 @user.post(
-    "/security-group/<group_id>/detach-instances", op="detach_instances", can=MANAGE, body=Members, out=kit.result()
+    "/security-group/<group_id>/detach-instances",
+    op="detach_instances",
+    can=MANAGE,
+    body=Members,
+    out=kit.build_result_schema(),
 )
 def detach(body, group_id):
     """Take instances out of a security group.
 
     One that is in no group afterwards is open.
     """
-    group = security_groups.get(group_id, kit.account())
-    security_groups.detach(group, body["instance_ids"], kit.account(), actor=kit.actor())
+    group = security_groups.get(group_id, kit.get_current_access())
+    security_groups.detach(group, body["instance_ids"], kit.get_current_access(), actor=kit.get_current_actor())
     return {"message": "The instances are not in the group any more."}
 
 
-@admin.get("/security-groups", op="list", can=READ, query=SecurityGroupQuery, out=kit.admin_page(AdminSecurityGroupRow))
+@admin.get(
+    "/security-groups",
+    op="list",
+    can=READ,
+    query=SecurityGroupQuery,
+    out=kit.build_admin_page_schema(AdminSecurityGroupRow),
+)
 def admin_listing(query):
     """List everybody's security groups and the platform's.
 
@@ -213,7 +235,7 @@ def admin_delete(group_id):
     An instance that was in no other group is open. Its rules go with it, and rules of other groups that refer to it.
     Running instances follow within seconds.
     """
-    security_groups.delete(security_groups.get_own(group_id), actor=kit.actor())
+    security_groups.delete(security_groups.get_own(group_id), actor=kit.get_current_actor())
     kit.set_message("The group is removed.")
 
 
@@ -225,7 +247,7 @@ def admin_add_rule(body, group_id):
     422 for a rule that the group has already, for a full group, and for a peer that belongs to another account.
     """
     kit.set_message("The rule is added.")
-    return security_groups.add_rule(security_groups.get_own(group_id), actor=kit.actor(), **body)
+    return security_groups.add_rule(security_groups.get_own(group_id), actor=kit.get_current_actor(), **body)
 
 
 @admin.delete(
@@ -239,7 +261,7 @@ def admin_remove_rule(group_id, rule_id):
 
     Also served as `/api/v1/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are cut.
     """
-    security_groups.remove_rule(security_groups.get_own(group_id), rule_id, actor=kit.actor())
+    security_groups.remove_rule(security_groups.get_own(group_id), rule_id, actor=kit.get_current_actor())
     kit.set_message("The rule is removed.")
 
 
@@ -250,7 +272,7 @@ def admin_attach(body, group_id):
     All of them or none: 422 under `instance_ids` when one is unknown, belongs to somebody else, or is in ten groups.
     Running instances follow within seconds.
     """
-    security_groups.attach(security_groups.get_own(group_id), body["instance_ids"], actor=kit.actor())
+    security_groups.attach(security_groups.get_own(group_id), body["instance_ids"], actor=kit.get_current_actor())
     kit.set_message("The instances are in the group.")
 
 
@@ -261,5 +283,5 @@ def admin_detach(body, group_id):
     One that is in no group afterwards is open. Instances that are not in it are passed over. Running instances follow
     within seconds.
     """
-    security_groups.detach(security_groups.get_own(group_id), body["instance_ids"], actor=kit.actor())
+    security_groups.detach(security_groups.get_own(group_id), body["instance_ids"], actor=kit.get_current_actor())
     kit.set_message("The instances are not in the group any more.")

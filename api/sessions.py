@@ -7,7 +7,13 @@ from panel.services import sessions
 admin = kit.Admin("session", __name__, description="Signed-in browsers")
 
 
-@admin.get("/sessions", op="list", can="admin:accounts:read", query=SessionQuery, out=kit.admin_page(AdminSessionOut))
+@admin.get(
+    "/sessions",
+    op="list",
+    can="admin:accounts:read",
+    query=SessionQuery,
+    out=kit.build_admin_page_schema(AdminSessionOut),
+)
 def listing(query):
     """List the browsers that are signed in, newest first; those in which an operator is somebody else too.
 

@@ -17,7 +17,9 @@ from panel.services import hypervisors, subnets
 admin = kit.Admin("subnet", __name__, description="Subnets")
 
 
-@admin.get("/subnets", op="list", can="admin:subnets:read", query=SubnetQuery, out=kit.admin_page(SubnetOut))
+@admin.get(
+    "/subnets", op="list", can="admin:subnets:read", query=SubnetQuery, out=kit.build_admin_page_schema(SubnetOut)
+)
 def listing(query):
     """List the subnets, by name.
 
@@ -76,7 +78,7 @@ def delete(subnet_id):
     op="ips",
     can="admin:subnets:read",
     query=SubnetAddressQuery,
-    out=kit.admin_page(SubnetAddressOut),
+    out=kit.build_admin_page_schema(SubnetAddressOut),
 )
 def ips(query, subnet_id):
     """List the addresses of a subnet, in their order.
@@ -91,7 +93,7 @@ def ips(query, subnet_id):
     op="available_ips",
     can="admin:subnets:read",
     query=WholeQuery,
-    out=kit.admin_page(FreeAddressOut),
+    out=kit.build_admin_page_schema(FreeAddressOut),
 )
 def available_ips(subnet_id):
     """List the addresses that may be given out.

@@ -12,45 +12,57 @@ admin = kit.Admin("task", __name__, description="Tasks")
 
 LOGS_FIELD = fields.List(fields.Nested(TaskLogOut), **about("What the task said, oldest first."))
 Logs = kit.Schema.from_dict({"logs": LOGS_FIELD}, name="TaskLogs")
-LOGS = kit.result(logs=LOGS_FIELD)
+LOGS = kit.build_result_schema(logs=LOGS_FIELD)
 
 
-@user.get("/tasks", op="list", can="instances.view", budget="polls", query=TaskQuery, out=kit.page(TaskOut))
+@user.get(
+    "/tasks", op="list", can="instances.view", budget="polls", query=TaskQuery, out=kit.build_page_schema(TaskOut)
+)
 def listing(query):
     """List tasks, newest first."""
-    return kit.paginate(tasks.listing(kit.account(), **query))
+    return kit.paginate(tasks.listing(kit.get_current_access(), **query))
 
 
-@user.get("/task/<task_id>", op="get", can="instances.view", budget="polls", out=kit.wrapped("task", TaskOut))
+@user.get(
+    "/task/<task_id>", op="get", can="instances.view", budget="polls", out=kit.build_wrapped_schema("task", TaskOut)
+)
 def show(task_id):
     """Show a task."""
-    return {"message": None, "task": tasks.get(task_id, kit.account())}
+    return {"message": None, "task": tasks.get(task_id, kit.get_current_access())}
 
 
 @user.get("/task/<task_id>/logs", op="logs", can="instances.view", budget="polls", out=LOGS)
 def logs(task_id):
     """Show what a task said."""
-    return {"message": None, "logs": tasks.get(task_id, kit.account()).logs}
+    return {"message": None, "logs": tasks.get(task_id, kit.get_current_access()).logs}
 
 
-@user.post("/task/<task_id>/cancel", op="cancel", can="instances.manage", out=kit.wrapped("task", TaskOut))
+@user.post("/task/<task_id>/cancel", op="cancel", can="instances.manage", out=kit.build_wrapped_schema("task", TaskOut))
 def cancel(task_id):
     """Cancel a task.
 
     A waiting one ends at once, a running one at its next step. Refused with `not_cancellable` when it is too late.
     """
-    return {"message": "The task is being cancelled.", "task": tasks.cancel(tasks.get(task_id, kit.account()))}
+    return {
+        "message": "The task is being cancelled.",
+        "task": tasks.cancel(tasks.get(task_id, kit.get_current_access())),
+    }
 
 
-@user.delete("/task/<task_id>", op="delete", can="instances.delete", out=kit.result())
+@user.delete("/task/<task_id>", op="delete", can="instances.delete", out=kit.build_result_schema())
 def delete(task_id):
     """Remove the record of a task that has ended."""
-    tasks.forget(tasks.get(task_id, kit.account()))
+    tasks.forget(tasks.get(task_id, kit.get_current_access()))
     return {"message": "The record is removed."}
 
 
 @admin.get(
-    "/tasks", op="list", can="admin:tasks:read", budget="polls", query=AdminTaskQuery, out=kit.admin_page(AdminTaskOut)
+    "/tasks",
+    op="list",
+    can="admin:tasks:read",
+    budget="polls",
+    query=AdminTaskQuery,
+    out=kit.build_admin_page_schema(AdminTaskOut),
 )
 def admin_listing(query):
     """List everybody's tasks, newest first.

@@ -38,7 +38,7 @@ def refresh_last_used(page, rows="data"):
     return page
 
 
-@user.get("/api-token-scopes", op="scopes", can=permissions.ANY_USER, out=kit.result(data=FAMILY_LIST))
+@user.get("/api-token-scopes", op="scopes", can=permissions.ANY_USER, out=kit.build_result_schema(data=FAMILY_LIST))
 def scopes():
     """List the scope families."""
     families = [
@@ -48,14 +48,14 @@ def scopes():
     return {"message": None, "data": families}
 
 
-@user.get("/api-tokens", op="list", can=permissions.ANY_USER, query=TokenQuery, out=kit.page(TokenOut))
+@user.get("/api-tokens", op="list", can=permissions.ANY_USER, query=TokenQuery, out=kit.build_page_schema(TokenOut))
 def listing(query):
     """List API tokens, newest first.
 
     A member of a team sees the member's own. The owner sees the owner's, and those that members made before 3.3.0.
     """
     kinds = ("user", "impersonation") if query.pop("include", None) else ("user",)
-    return refresh_last_used(kit.paginate(tokens.listing(kit.account(), kinds)))
+    return refresh_last_used(kit.paginate(tokens.listing(kit.get_current_access(), kinds)))
 
 
 @user.post(
@@ -63,7 +63,9 @@ def listing(query):
     op="create",
     can="api_tokens.manage",
     body=TokenIn,
-    out=kit.result(token=VALUE, api_token=fields.Nested(TokenOut, **about("The token without its value."))),
+    out=kit.build_result_schema(
+        token=VALUE, api_token=fields.Nested(TokenOut, **about("The token without its value."))
+    ),
 )
 def create(body):
     """Make an API token.
@@ -71,14 +73,16 @@ def create(body):
     It acts as the person who makes it. It cannot have more scopes than the token that asks for it, work from more
     addresses or last longer; addresses and end that are left out are those of the token that asks.
     """
-    token, value = tokens.create(kit.account(), requesting_token=get_asking_token(), **body)
+    token, value = tokens.create(kit.get_current_access(), requesting_token=get_asking_token(), **body)
     return {"message": "Keep the token: it is not shown again.", "token": value, "api_token": token}
 
 
-@user.get("/api-token/<token_id>", op="get", can=permissions.ANY_USER, out=kit.wrapped("api_token", TokenOut))
+@user.get(
+    "/api-token/<token_id>", op="get", can=permissions.ANY_USER, out=kit.build_wrapped_schema("api_token", TokenOut)
+)
 def show(token_id):
     """Show an API token."""
-    token = tokens.get(token_id, kit.account())
+    token = tokens.get(token_id, kit.get_current_access())
     return {"message": None, "api_token": tokens.refresh_last_used([token])[0]}
 
 
@@ -87,7 +91,7 @@ def show(token_id):
     op="update",
     can="api_tokens.manage",
     body=TokenPatch,
-    out=kit.wrapped("api_token", TokenOut),
+    out=kit.build_wrapped_schema("api_token", TokenOut),
 )
 def update(body, token_id):
     """Rename or narrow an API token.
@@ -95,17 +99,17 @@ def update(body, token_id):
     Scopes can only become fewer and the end only earlier, in the future; what would do more needs a new token. The
     addresses can be replaced.
     """
-    token = tokens.update(tokens.get(token_id, kit.account()), get_asking_token(), **body)
+    token = tokens.update(tokens.get(token_id, kit.get_current_access()), get_asking_token(), **body)
     return {"message": "The token is changed.", "api_token": tokens.refresh_last_used([token])[0]}
 
 
-@user.delete("/api-token/<token_id>", op="delete", can=permissions.PERSONAL, out=kit.result())
+@user.delete("/api-token/<token_id>", op="delete", can=permissions.PERSONAL, out=kit.build_result_schema())
 def revoke(token_id):
     """Revoke an API token.
 
     It is dead from the next request on.
     """
-    tokens.revoke(tokens.get(token_id, kit.account()))
+    tokens.revoke(tokens.get(token_id, kit.get_current_access()))
     return {"message": "The token is revoked."}
 
 
@@ -114,7 +118,7 @@ def revoke(token_id):
     op="stop",
     can=permissions.ANY_USER,
     unscoped_kind="impersonation",
-    out=kit.result(),
+    out=kit.build_result_schema(),
 )
 @user.doc(responses={422: "Invalid"})
 @audit_label("Stop acting as the customer")
@@ -128,7 +132,11 @@ def stop():
 
 
 @admin.get(
-    "/api-tokens", op="list", can="admin:tokens:read", query=PlatformTokenQuery, out=kit.admin_page(PlatformTokenOut)
+    "/api-tokens",
+    op="list",
+    can="admin:tokens:read",
+    query=PlatformTokenQuery,
+    out=kit.build_admin_page_schema(PlatformTokenOut),
 )
 def list_platform(query):
     """List the tokens of the admin and billing APIs, newest first.
@@ -144,7 +152,7 @@ def list_platform(query):
     op="list_by_user",
     can="admin:tokens:read",
     query=kit.PageQuery,
-    out=kit.admin_page(AccountTokenOut),
+    out=kit.build_admin_page_schema(AccountTokenOut),
 )
 def list_by_user(account_id):
     """List the tokens of a user, impersonations included, newest first.

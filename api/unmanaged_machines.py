@@ -20,7 +20,7 @@ def discover(hypervisor_id):
     A worker looks for machines that no instance knows and for instances whose machine is missing.
     """
     kit.set_message("The hypervisor is being looked at.")
-    return {"task_id": unmanaged_machines.discover(hypervisors.get(hypervisor_id), actor=kit.actor()).id}
+    return {"task_id": unmanaged_machines.discover(hypervisors.get(hypervisor_id), actor=kit.get_current_actor()).id}
 
 
 @hypervisor_routes.get(
@@ -64,7 +64,9 @@ def import_machine(body, hypervisor_id, domain_name):
     owner = get_or_422(accounts.get, body.pop("user_id"), "user_id")
     hypervisor = hypervisors.get(hypervisor_id)
     reachability.check_node(hypervisor)
-    task, instance_id = imports.import_machine(hypervisor, domain_name, owner=owner, actor=kit.actor(), **body)
+    task, instance_id = imports.import_machine(
+        hypervisor, domain_name, owner=owner, actor=kit.get_current_actor(), **body
+    )
     kit.set_message("The machine is being imported.")
     return {"task_id": task.id, "instance_id": instance_id}
 
@@ -79,7 +81,9 @@ def remove(body, hypervisor_id, machine_id):
     """
     kit.set_message("The machine is being removed.")
     return {
-        "task_id": unmanaged_machines.remove(hypervisors.get(hypervisor_id), machine_id, actor=kit.actor(), **body).id
+        "task_id": unmanaged_machines.remove(
+            hypervisors.get(hypervisor_id), machine_id, actor=kit.get_current_actor(), **body
+        ).id
     }
 
 
@@ -90,7 +94,7 @@ def repair(instance_id):
     For an instance whose hypervisor lost its definition and still has its disks. It is off afterwards.
     """
     kit.set_message("The machine is being defined anew.")
-    return {"task_id": unmanaged_machines.repair(instances.get(instance_id), actor=kit.actor()).id}
+    return {"task_id": unmanaged_machines.repair(instances.get(instance_id), actor=kit.get_current_actor()).id}
 
 
 def describe_discovery(task):

@@ -13,26 +13,26 @@ user = kit.User("usage", __name__, description="Usage and charges")
 admin = kit.Admin("usage", __name__, description="Usage and charges")
 
 TOTALS = fields.Nested(UsageTotals, **about("The whole month."))
-USAGE_REPORT = type(kit.page(UsageOut)).from_dict({"totals": TOTALS}, name="UsageReport")()
+USAGE_REPORT = type(kit.build_page_schema(UsageOut)).from_dict({"totals": TOTALS}, name="UsageReport")()
 RESOURCES = fields.Nested(UsageOut, many=True, **about("Each resource's part, the newest resource first."))
 META = fields.Nested(kit.Meta, **about("Where these rows lie in the whole list."))
 REPORT = kit.Schema.from_dict({"totals": TOTALS, "resources": RESOURCES, "meta": META}, name="Usage")
 
 
-def current_month():
+def get_current_month():
     return usage.make_month_key(clock.now())
 
 
-def month_totals(account, month):
+def compute_month_totals(account, month):
     account_values = {"currency": current_app.extensions["config"].currency, "balance": credits.get_balance(account)}
     return usage.get_totals(month, account) | account_values
 
 
 def build_report(account, month=None):
     """Return totals and resources of an account's month (default: the current one)."""
-    month = month or current_month()
+    month = month or get_current_month()
     rows = kit.paginate(usage.select_month_rows(month, account))
-    return {"totals": month_totals(account, month), "resources": rows["__rows__"], "meta": rows["meta"]}
+    return {"totals": compute_month_totals(account, month), "resources": rows["__rows__"], "meta": rows["meta"]}
 
 
 @user.get("/usage-report", op="report", can="billing.view", query=UsageQuery, out=USAGE_REPORT)
@@ -43,8 +43,11 @@ def show_report(query):
     further ones of the same month nothing. Stopped instances cost as well: their disk and addresses are held. The hour
     of the create counts in full, and nothing after the destroy was asked for.
     """
-    month = query.pop("month", current_month())
-    return {**kit.paginate(usage.select_month_rows(month, kit.account())), "totals": month_totals(kit.account(), month)}
+    month = query.pop("month", get_current_month())
+    return {
+        **kit.paginate(usage.select_month_rows(month, kit.get_current_access())),
+        "totals": compute_month_totals(kit.get_current_access(), month),
+    }
 
 
 @admin.get(
@@ -52,14 +55,14 @@ def show_report(query):
     op="list",
     can="admin:billing:read",
     query=UsageQuery,
-    out=kit.admin_page(AccountUsageOut),
+    out=kit.build_admin_page_schema(AccountUsageOut),
 )
 def list_by_account(query):
     """List what every user used in a month, and what it cost.
 
     `month` is a calendar month in UTC, by default the current one.
     """
-    month = query.pop("month", current_month())
+    month = query.pop("month", get_current_month())
     return kit.paginate(usage.select_by_account(month))
 
 

@@ -27,7 +27,7 @@ MADE = kit.Schema.from_dict(
 )
 
 
-@admin.get("/ssh-keys", op="list", can=READ, query=SshKeyQuery, out=kit.admin_page(AdminSshKeyOut))
+@admin.get("/ssh-keys", op="list", can=READ, query=SshKeyQuery, out=kit.build_admin_page_schema(AdminSshKeyOut))
 def listing(query):
     """List everybody's SSH keys, newest first.
 
@@ -37,7 +37,11 @@ def listing(query):
 
 
 @admin.get(
-    "/ssh-keys/user/<account_id>", op="list_by_user", can=READ, query=SshKeyQuery, out=kit.admin_page(AdminSshKeyOut)
+    "/ssh-keys/user/<account_id>",
+    op="list_by_user",
+    can=READ,
+    query=SshKeyQuery,
+    out=kit.build_admin_page_schema(AdminSshKeyOut),
 )
 def list_by_user(query, account_id):
     """List the SSH keys of one user, by name.

@@ -37,10 +37,12 @@ def list_kinds():
     return {"message": None, "data": list(EVENT_KINDS.values())}
 
 
-@user.get("/webhook-subscriptions", op="list", can="webhooks.view", query=PageQuery, out=kit.page(WebhookOut))
+@user.get(
+    "/webhook-subscriptions", op="list", can="webhooks.view", query=PageQuery, out=kit.build_page_schema(WebhookOut)
+)
 def listing():
     """List webhook subscriptions, newest first."""
-    return kit.paginate(subscriptions.listing(kit.account()))
+    return kit.paginate(subscriptions.listing(kit.get_current_access()))
 
 
 @user.post(
@@ -48,7 +50,7 @@ def listing():
     op="create",
     can="webhooks.manage",
     body=WebhookIn,
-    out=kit.wrapped("webhook_subscription", WebhookOut),
+    out=kit.build_wrapped_schema("webhook_subscription", WebhookOut),
     status=201,
 )
 def create(body):
@@ -60,7 +62,7 @@ def create(body):
     is tried again after 10 s, 60 s, 5 min and 15 min, and later events are delivered meanwhile: an older event can
     arrive after a newer one. Compare `event.created_at` where the order matters.
     """
-    subscription = subscriptions.create(kit.account(), **body)
+    subscription = subscriptions.create(kit.get_current_access(), **body)
     return {"message": "The subscription is made.", "webhook_subscription": subscription}
 
 
@@ -68,11 +70,11 @@ def create(body):
     "/webhook-subscription/<subscription_id>",
     op="get",
     can="webhooks.view",
-    out=kit.wrapped("webhook_subscription", WebhookOut),
+    out=kit.build_wrapped_schema("webhook_subscription", WebhookOut),
 )
 def show(subscription_id):
     """Show a webhook subscription."""
-    return {"message": None, "webhook_subscription": subscriptions.get(subscription_id, kit.account())}
+    return {"message": None, "webhook_subscription": subscriptions.get(subscription_id, kit.get_current_access())}
 
 
 @user.patch(
@@ -80,25 +82,27 @@ def show(subscription_id):
     op="update",
     can="webhooks.manage",
     body=WebhookPatch,
-    out=kit.wrapped("webhook_subscription", WebhookOut),
+    out=kit.build_wrapped_schema("webhook_subscription", WebhookOut),
 )
 def update(body, subscription_id):
     """Change a webhook subscription.
 
     What is not sent stays, the secret too. Attempts are signed with the secret of their moment.
     """
-    subscription = subscriptions.get(subscription_id, kit.account())
-    changed = subscriptions.update(subscription, kit.account(), **body)
+    subscription = subscriptions.get(subscription_id, kit.get_current_access())
+    changed = subscriptions.update(subscription, kit.get_current_access(), **body)
     return {"message": "The subscription is changed.", "webhook_subscription": changed}
 
 
-@user.delete("/webhook-subscription/<subscription_id>", op="delete", can="webhooks.delete", out=kit.result())
+@user.delete(
+    "/webhook-subscription/<subscription_id>", op="delete", can="webhooks.delete", out=kit.build_result_schema()
+)
 def delete(subscription_id):
     """Remove a webhook subscription with its deliveries.
 
     What was still to be sent is not sent any more.
     """
-    subscriptions.delete(subscriptions.get(subscription_id, kit.account()))
+    subscriptions.delete(subscriptions.get(subscription_id, kit.get_current_access()))
     return {"message": "The subscription and its deliveries are removed."}
 
 
@@ -107,7 +111,7 @@ def delete(subscription_id):
     op="deliveries",
     can="webhooks.view",
     query=DeliveryQuery,
-    out=kit.page(DeliveryOut),
+    out=kit.build_page_schema(DeliveryOut),
 )
 def deliveries(query, subscription_id):
     """List the deliveries of a subscription, newest first.
@@ -116,7 +120,7 @@ def deliveries(query, subscription_id):
     the response code, the duration and the error of the last one. `attempt` finds the delivery of an attempt by the
     value of its header `X-Hypervisor-Delivery`.
     """
-    subscription = subscriptions.get(subscription_id, kit.account())
+    subscription = subscriptions.get(subscription_id, kit.get_current_access())
     return kit.paginate(subscriptions.select_deliveries(subscription, **query))
 
 
@@ -131,7 +135,7 @@ def attempts(subscription_id, delivery_id):
 
     The last 10 are kept; there are more than 5 when the delivery was sent again.
     """
-    subscription = subscriptions.get(subscription_id, kit.account())
+    subscription = subscriptions.get(subscription_id, kit.get_current_access())
     return {"message": None, "data": subscriptions.list_attempts(subscriptions.get_delivery(subscription, delivery_id))}
 
 
@@ -140,7 +144,7 @@ def attempts(subscription_id, delivery_id):
     op="test",
     can="webhooks.manage",
     body=TestIn,
-    out=kit.wrapped("delivery", DeliveryOut),
+    out=kit.build_wrapped_schema("delivery", DeliveryOut),
     status=202,
 )
 def send_test(body, subscription_id):
@@ -148,7 +152,7 @@ def send_test(body, subscription_id):
 
     Its `event.data` is `{"test": true}`. It is tried once, also while the subscription is off, and counts for nothing.
     """
-    subscription = subscriptions.get(subscription_id, kit.account())
+    subscription = subscriptions.get(subscription_id, kit.get_current_access())
     return {"message": "The test event is on its way.", "delivery": subscriptions.send_test(subscription, **body)}
 
 
@@ -156,7 +160,7 @@ def send_test(body, subscription_id):
     "/webhook-subscription/<subscription_id>/delivery/<delivery_id>/redeliver",
     op="redeliver",
     can="webhooks.manage",
-    out=kit.wrapped("delivery", DeliveryOut),
+    out=kit.build_wrapped_schema("delivery", DeliveryOut),
     status=202,
 )
 def redeliver(subscription_id, delivery_id):
@@ -164,12 +168,18 @@ def redeliver(subscription_id, delivery_id):
 
     It must be over, and the subscription on. The event, and so its id, is the same.
     """
-    subscription = subscriptions.get(subscription_id, kit.account())
+    subscription = subscriptions.get(subscription_id, kit.get_current_access())
     delivery = subscriptions.redeliver(subscription, subscriptions.get_delivery(subscription, delivery_id))
     return {"message": "The delivery is on its way again.", "delivery": delivery}
 
 
-@admin.get("/webhook-subscriptions", op="list", can=READ, query=AdminWebhookQuery, out=kit.admin_page(AdminWebhookOut))
+@admin.get(
+    "/webhook-subscriptions",
+    op="list",
+    can=READ,
+    query=AdminWebhookQuery,
+    out=kit.build_admin_page_schema(AdminWebhookOut),
+)
 def admin_listing(query):
     """List the webhook subscriptions of all accounts, newest first.
 
@@ -192,7 +202,7 @@ def admin_show(subscription_id):
     op="deliveries",
     can=READ,
     query=DeliveryQuery,
-    out=kit.admin_page(DeliveryOut),
+    out=kit.build_admin_page_schema(DeliveryOut),
 )
 def admin_deliveries(query, subscription_id):
     """List the deliveries of a subscription, newest first.

@@ -4,7 +4,7 @@ use the session up; the first one that does redeems it."""
 from flask import Blueprint, Response, current_app, request
 
 from consoles import fd_passing
-from panel.auth import permissions, source_address
+from panel.auth import get_source_address, permissions
 from panel.auth.browser_session import require_page_permission
 from panel.workflows import console_redemption
 
@@ -44,6 +44,6 @@ def pass_to_console_server(kind, secret):
     config = current_app.extensions["config"]
     fd_passing.ensure_websocket_handshake(request.environ)
     fd_passing.ensure_same_origin(request.environ, config.public_url)
-    with console_redemption.redeemed_session(kind, secret, source_address(), permissions.may_open_consoles) as note:
+    with console_redemption.redeemed_session(kind, secret, get_source_address(), permissions.may_open_consoles) as note:
         fd_passing.pass_socket(request.environ, config.console_socket, note)
     return fd_passing.SocketPassed()

@@ -187,12 +187,12 @@ def test_only_connect_and_version_require_no_scope(api_as, cast, all_operations)
 def test_operation_scope_follows_from_its_path(all_operations):
     """IDT-22, IDT-26"""
     for method, path, operation in all_operations["USER"]:
-        assert operation.get("x-scope") == permissions.scope(path, method), path
+        assert operation.get("x-scope") == permissions.find_required_scope(path, method), path
     assert len(permissions.FAMILIES) == len(set(permissions.FAMILIES)) >= 26
-    assert permissions.scope("/api/microvm/vm/{id}/rollback", "POST") == "microvm:write"
-    assert permissions.scope("/api/vpc/{id}/nat-gateway", "GET") == "nat_gateways:read"
+    assert permissions.find_required_scope("/api/microvm/vm/{id}/rollback", "POST") == "microvm:write"
+    assert permissions.find_required_scope("/api/vpc/{id}/nat-gateway", "GET") == "nat_gateways:read"
     with pytest.raises(LookupError):
-        permissions.scope("/api/nosuch", "GET")
+        permissions.find_required_scope("/api/nosuch", "GET")
 
 
 def test_viewer_role_permits_only_read_operations(api_as, all_operations):

@@ -16,7 +16,7 @@ from marshmallow import ValidationError
 
 import api
 import panel
-from api.docs import openapi_document
+from api.docs import build_openapi_document
 from panel import models
 from panel.auth import permissions
 from panel.core import jobs, languages
@@ -43,7 +43,7 @@ SURFACES = ("USER", "ADMIN")
 
 
 def find_operations(app, surface):
-    for path, methods in openapi_document(app, surface)["paths"].items():
+    for path, methods in build_openapi_document(app, surface)["paths"].items():
         for method, operation in methods.items():
             if "operationId" in operation:
                 yield method.upper(), path, operation

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies
 
-from api.docs import openapi_document
+from api.docs import build_openapi_document
 from panel.app import MAX_BODY_BYTES, create_app
 from tests.support import isolated_app, link_crawler, response_assertions
 from tests.support.cast import PASSWORD
@@ -66,7 +66,7 @@ their answers are not cached."""
 @pytest.mark.parametrize("surface", ["USER", "ADMIN"])
 def test_answers_of_get_have_no_secret_fields(app, surface):
     """Answers of GET may be cached and revalidated, so secrets are returned by POST only, with `no-store`."""
-    schemas = openapi_document(app, surface)["components"]["schemas"]
+    schemas = build_openapi_document(app, surface)["components"]["schemas"]
 
     def find_fields(schema, seen=()):
         for name, facts in schemas.get(schema, {}).get("properties", {}).items():
@@ -245,23 +245,23 @@ def set_trusted_proxies(app):
 def test_forwarded_address_is_read_from_trusted_proxies_only(
     app, set_trusted_proxies, trusted, peer, forwarded, source
 ):
-    from panel.auth import source_address
+    from panel.auth import get_source_address
 
     set_trusted_proxies(trusted)
     headers = {"X-Forwarded-For": forwarded} if forwarded else {}
     with app.test_request_context("/", headers=headers, environ_base={"REMOTE_ADDR": peer}):
-        assert source_address() == ipaddress.ip_address(source)
+        assert get_source_address() == ipaddress.ip_address(source)
 
 
 @PROPERTY_SETTINGS
 @given(forwarded=strategies.text(strategies.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=60))
 def test_any_forwarded_address_gives_source_address(app, set_trusted_proxies, forwarded):
-    from panel.auth import source_address
+    from panel.auth import get_source_address
 
     set_trusted_proxies("10.0.0.0/8")
     sent = {"X-Forwarded-For": forwarded}
     with app.test_request_context("/", headers=sent, environ_base={"REMOTE_ADDR": "10.0.0.1"}):
-        assert source_address()
+        assert get_source_address()
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/ssh-keys"), ("POST", "/api/v1/instances")])

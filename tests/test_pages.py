@@ -197,7 +197,7 @@ def test_crash_page_shows_request_id(app, browser_as, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError("the database's secret")
 
-    monkeypatch.setattr("panel.pages.customer.overview.recent_tasks", crash)
+    monkeypatch.setattr("panel.pages.customer.overview.list_recent_tasks", crash)
     answer = browser_as("owner").get("/")
     assert answer.status_code == 500
     assert answer.headers["X-Request-Id"] in answer.text

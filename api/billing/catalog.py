@@ -10,7 +10,13 @@ billing = kit.Billing("catalog", __name__, description="What can be sold")
 BILLING_PERMISSION = permissions.BILLING
 
 
-@billing.get("/locations", op="locations", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.admin_page(LocationOut))
+@billing.get(
+    "/locations",
+    op="locations",
+    can=BILLING_PERMISSION,
+    query=kit.PageQuery,
+    out=kit.build_admin_page_schema(LocationOut),
+)
 def locations():
     """List the open locations.
 
@@ -19,7 +25,9 @@ def locations():
     return kit.paginate(catalog.select_locations())
 
 
-@billing.get("/plans", op="plans", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.admin_page(AdminPlanOut))
+@billing.get(
+    "/plans", op="plans", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.build_admin_page_schema(AdminPlanOut)
+)
 def plans():
     """List the plans that can be chosen in some location.
 
@@ -28,7 +36,9 @@ def plans():
     return kit.paginate(catalog.select_sold_plans())
 
 
-@billing.get("/images", op="images", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.admin_page(ImageOut))
+@billing.get(
+    "/images", op="images", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.build_admin_page_schema(ImageOut)
+)
 def images():
     """List the images that every customer may install.
 

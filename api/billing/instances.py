@@ -25,12 +25,12 @@ def create(body):
     """
     owner = billing_users.get(body.pop("user_id"), "user_id")
     system = {name: body.pop(name) for name in DEPLOY_FIELDS if name in body}
-    instance = instances.create(owner, actor=kit.actor(), billing_mode="external", **body)
+    instance = instances.create(owner, actor=kit.get_current_actor(), billing_mode="external", **body)
     answer = {"instance_id": instance.id, "task_id": None, "password": None}
     if system["image_id"] is None:
         kit.set_message("The instance is created. Deploy an image to it next.")
         return answer
-    task, password = instances.deploy(instance, account=owner, actor=kit.actor(), **system)
+    task, password = instances.deploy(instance, account=owner, actor=kit.get_current_actor(), **system)
     kit.set_message("The instance is created and being deployed.")
     return {**answer, "task_id": task.id, "password": password}
 
@@ -46,7 +46,9 @@ def show(instance_id):
 
 def add_power_route(action, summary):
     def act(instance_id):
-        task = instances.run_power_action(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
+        task = instances.run_power_action(
+            instances.get(instance_id), action, actor=kit.get_current_actor(), by_operator=True
+        )
         kit.set_message(instances.ACTIONS[action].result_message(task))
         return {"task_id": task and task.id}
 
@@ -73,7 +75,7 @@ def change_plan(body, instance_id):
     reason `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable` or `plan_ipv6_unavailable`.
     Nothing is taken or changed by a refused request.
     """
-    task = instances.change_plan(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    task = instances.change_plan(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True, **body)
     kit.set_message("The plan is changed. The disk is being grown.")
     return {"task_id": task.id}
 
@@ -85,7 +87,7 @@ def suspend(instance_id):
     It is shut down, and powered off when it has not obeyed in two minutes; its owner cannot start it. The reason is
     `admin`.
     """
-    task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.actor())
+    task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.get_current_actor())
     kit.set_message(instances.ACTIONS["suspend"].result_message(task))
     return {"task_id": task and task.id}
 
@@ -97,7 +99,7 @@ def unsuspend(instance_id):
     It gets back the power that it had. Also ends a suspension by an operator. Without one nothing is done and there is
     no task.
     """
-    task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
+    task = instances.unsuspend(instances.get(instance_id), actor=kit.get_current_actor())
     kit.set_message(instances.ACTIONS["unsuspend"].result_message(task))
     return {"task_id": task and task.id}
 
@@ -115,7 +117,7 @@ def terminate(body, instance_id):
     Refused with `protection_enabled`: an operator turns protection off first. `delete_backups` has an effect on
     instances that have backups.
     """
-    task = instances.destroy(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    task = instances.destroy(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True, **body)
     kit.set_message(instances.ACTIONS["destroy"].done_message)
     return {"task_id": task.id}
 

@@ -25,7 +25,9 @@ def auth():
     kit.set_message("The token is valid.")
 
 
-@billing.get("/users", op="list", can=BILLING_PERMISSION, query=CustomerQuery, out=kit.admin_page(CustomerOut))
+@billing.get(
+    "/users", op="list", can=BILLING_PERMISSION, query=CustomerQuery, out=kit.build_admin_page_schema(CustomerOut)
+)
 def listing(query):
     """Find users by external id or email address.
 
@@ -113,7 +115,7 @@ def add_credit(body, account_id):
     """
     kit.set_message("The amount is booked.")
     return credits.grant(
-        billing_users.get(account_id), actor=kit.actor(), idempotency_key=idempotency.get_key(), **body
+        billing_users.get(account_id), actor=kit.get_current_actor(), idempotency_key=idempotency.get_key(), **body
     )
 
 

@@ -6,9 +6,9 @@ import yaml
 from flask import Blueprint, Response, current_app, render_template
 
 import panel
-from api.docs.document import openapi_document
+from api.docs.document import build_openapi_document
 
-__all__ = ["bp", "openapi_document"]
+__all__ = ["bp", "build_openapi_document"]
 
 bp = Blueprint("docs", __name__)
 
@@ -27,15 +27,15 @@ def user():
 @bp.get("/api/admin/openapi.yaml")
 @bp.get("/api/docs/openapi.yaml")
 def admin_document():
-    return document_response("ADMIN")
+    return build_document_response("ADMIN")
 
 
 @bp.get("/api/docs/user/openapi.yaml")
 def user_document():
-    return document_response("USER")
+    return build_document_response("USER")
 
 
-def document_response(surface):
+def build_document_response(surface):
     app = current_app._get_current_object()
     text = render_document(app, surface, panel.INTERFACE_VERSION, app.extensions["config"].public_url)
     return Response(text, mimetype="application/yaml")
@@ -44,7 +44,9 @@ def document_response(surface):
 @lru_cache(maxsize=8)
 def render_document(app, surface, *facts):
     """Return the document as YAML. Cached by `facts`, because rendering is slow."""
-    return yaml.dump(openapi_document(app, surface), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(
+        build_openapi_document(app, surface), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120
+    )
 
 
 class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # depends on libyaml

@@ -21,7 +21,7 @@ BEARER = {
 }
 
 
-def openapi_document(app, surface):
+def build_openapi_document(app, surface):
     """Return the document with this installation's version and public address. The Host header of the request is not
     used, because clients control it."""
     document = build_document(app, surface)
@@ -39,7 +39,7 @@ def build_document(app, surface):
     api = app.extensions["openapi"][surface]
     api.describe_operations()
     document = deepcopy(api.spec.to_dict())
-    document["info"]["description"] = introduction(surface)
+    document["info"]["description"] = build_introduction(surface)
     document["tags"] = [{**tag, "name": tag_name(*tag["name"].split("_", 1))} for tag in document["tags"]]
     for path, operations in document["paths"].items():
         shared = operations.pop("parameters", [])
@@ -66,7 +66,7 @@ def build_document(app, surface):
     return document
 
 
-def introduction(surface):
+def build_introduction(surface):
     text = (Path(__file__).parent / f"{surface.lower()}.md").read_text()
     return text.replace("FAMILIES", ", ".join(f"`{family}`" for family in permissions.FAMILIES))
 

@@ -58,12 +58,12 @@ def add_failures(operation, surface, path, method):
     answers = operation["responses"]
     answers.pop("default", None)
     invalid = answers.pop("422", None) is not None
-    for status in possible_statuses(operation, path, method, invalid):
+    for status in list_possible_statuses(operation, path, method, invalid):
         answers.setdefault(str(status), {"$ref": f"#/components/responses/{FAILURE_NAMES[status]}"})
     operation["responses"] = dict(sorted(answers.items()))
 
 
-def possible_statuses(operation, path, method, invalid):
+def list_possible_statuses(operation, path, method, invalid):
     if operation["x-permission"] != permissions.PUBLIC:
         yield from (401, 403)
     yield 429

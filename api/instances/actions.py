@@ -19,7 +19,7 @@ PASSWORD = fields.String(**about("Password of root, when one was made up. Shown 
     op="deploy",
     can="instances.manage",
     body=DeployIn,
-    out=kit.result(task_id=TASK_ID, password=PASSWORD),
+    out=kit.build_result_schema(task_id=TASK_ID, password=PASSWORD),
 )
 def deploy(body, instance_id):
     """Install an operating system.
@@ -29,19 +29,21 @@ def deploy(body, instance_id):
     instance, with `already_deployed` when it has a system: a second deploy never replaces it. `reinstall` does, and
     loses what is on the first disk.
     """
-    task, password = instances.deploy(get_own_instance(instance_id), account=kit.account(), actor=kit.actor(), **body)
+    task, password = instances.deploy(
+        get_own_instance(instance_id), account=kit.get_current_access(), actor=kit.get_current_actor(), **body
+    )
     answer = {"message": "The instance is being deployed.", "task_id": task.id}
     return {**answer, "password": password} if password else answer
 
 
 def add_power_route(action, summary):
     def act(instance_id):
-        task = instances.run_power_action(get_own_instance(instance_id), action, actor=kit.actor())
+        task = instances.run_power_action(get_own_instance(instance_id), action, actor=kit.get_current_actor())
         return {"message": instances.ACTIONS[action].result_message(task), **({"task_id": task.id} if task else {})}
 
     act.__doc__ = summary
     path = f"/instance/<instance_id>/power/{action}"
-    user.post(path, op=action, can="instances.power", out=kit.result(task_id=TASK_ID))(act)
+    user.post(path, op=action, can="instances.power", out=kit.build_result_schema(task_id=TASK_ID))(act)
 
 
 POWER_REFUSALS = "Refused (409) with `not_deployed`, `suspended` or `task_running`."
@@ -59,7 +61,10 @@ for action, summary in POWER_SUMMARIES.items():
 
 
 @user.delete(
-    "/cloud-service/instances/<instance_id>", op="delete", can="instances.delete", out=kit.result(task_id=TASK_ID)
+    "/cloud-service/instances/<instance_id>",
+    op="delete",
+    can="instances.delete",
+    out=kit.build_result_schema(task_id=TASK_ID),
 )
 def destroy(instance_id):
     """Destroy an instance with its disks.
@@ -67,14 +72,20 @@ def destroy(instance_id):
     Poll the instance until it answers 404. Refused with `protection_enabled`, and with `suspended` unless it is the
     owner who suspended it.
     """
-    task = instances.destroy(get_own_instance(instance_id, even_suspended=True), actor=kit.actor())
+    task = instances.destroy(get_own_instance(instance_id, even_suspended=True), actor=kit.get_current_actor())
     return {"message": instances.ACTIONS["destroy"].done_message, "task_id": task.id}
 
 
-@user.get("/instance/<instance_id>/tasks", op="tasks", can="instances.view", query=TaskQuery, out=kit.page(TaskOut))
+@user.get(
+    "/instance/<instance_id>/tasks",
+    op="tasks",
+    can="instances.view",
+    query=TaskQuery,
+    out=kit.build_page_schema(TaskOut),
+)
 def listing(query, instance_id):
     """List the tasks of an instance, newest first."""
-    return kit.paginate(tasks.listing(kit.account(), resource_id=get_own_instance(instance_id).id, **query))
+    return kit.paginate(tasks.listing(kit.get_current_access(), resource_id=get_own_instance(instance_id).id, **query))
 
 
 @user.get(
@@ -94,5 +105,5 @@ def show_task(instance_id, task_id):
 
     Stays readable after the instance is gone.
     """
-    task = tasks.get(task_id, kit.account(), resource_id=instance_id)
+    task = tasks.get(task_id, kit.get_current_access(), resource_id=instance_id)
     return {"task": task, "logs": task.logs}

@@ -20,7 +20,11 @@ from panel.services import accounts, hypervisors, instances, isos
 
 
 @admin.get(
-    "/instances", op="list", can="admin:instances:read", query=InstanceQuery, out=kit.admin_page(AdminInstanceRow)
+    "/instances",
+    op="list",
+    can="admin:instances:read",
+    query=InstanceQuery,
+    out=kit.build_admin_page_schema(AdminInstanceRow),
 )
 def listing(query):
     """List everybody's instances, newest first.
@@ -35,7 +39,7 @@ def listing(query):
     op="list_by_user",
     can="admin:instances:read",
     query=InstanceQuery,
-    out=kit.admin_page(AdminInstanceRow),
+    out=kit.build_admin_page_schema(AdminInstanceRow),
 )
 def list_by_user(query, account_id):
     """List the instances of one user.
@@ -68,7 +72,7 @@ def create(body):
     if node:
         body["node"] = ensure_open(get_or_422(hypervisors.get, node, "hypervisor_id"), body["location_id"])
     kit.set_message("The instance is created. Deploy an image to it next.")
-    return instances.create(owner, actor=kit.actor(), **body)
+    return instances.create(owner, actor=kit.get_current_actor(), **body)
 
 
 def set_boot_iso(body, owner):
@@ -105,7 +109,7 @@ def update(body, instance_id):
     start; `enable_smtp` changes the firewall at once.
     """
     kit.set_message("The instance is changed.")
-    return instances.update(instances.get(instance_id), actor=kit.actor(), **body)
+    return instances.update(instances.get(instance_id), actor=kit.get_current_actor(), **body)
 
 
 @admin.put(
@@ -152,14 +156,16 @@ def deploy(body, instance_id):
     `failed`; a failed deploy can be sent again. With keys and no password, no password is made. Refused with 409
     `already_deployed` or `task_running`, and with 422 for an image that does not fit.
     """
-    task, password = instances.deploy(instances.get(instance_id), actor=kit.actor(), **body)
+    task, password = instances.deploy(instances.get(instance_id), actor=kit.get_current_actor(), **body)
     kit.set_message("The instance is being deployed.")
     return {"task_id": task.id, **({"password": password} if password else {})}
 
 
 def add_power_route(action, summary):
     def act(instance_id):
-        task = instances.run_power_action(instances.get(instance_id), action, actor=kit.actor(), by_operator=True)
+        task = instances.run_power_action(
+            instances.get(instance_id), action, actor=kit.get_current_actor(), by_operator=True
+        )
         kit.set_message(instances.ACTIONS[action].result_message(task))
 
     act.__doc__ = summary
@@ -183,7 +189,7 @@ def destroy(instance_id):
     and stay. Poll the instance until it answers 404. Also refused with 409 `task_running` while it moves to another
     hypervisor.
     """
-    task = instances.destroy(instances.get(instance_id), actor=kit.actor(), by_operator=True)
+    task = instances.destroy(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True)
     kit.set_message(instances.ACTIONS["destroy"].done_message)
     return {"task_id": task.id}
 
@@ -193,7 +199,7 @@ def destroy(instance_id):
     op="ips",
     can="admin:instances:read",
     query=kit.PageQuery,
-    out=kit.admin_page(AddressOut),
+    out=kit.build_admin_page_schema(AddressOut),
 )
 def ips(instance_id):
     """List the addresses of an instance.
@@ -208,7 +214,7 @@ def ips(instance_id):
     op="disks",
     can="admin:instances:read",
     query=kit.PageQuery,
-    out=kit.admin_page(DiskOut),
+    out=kit.build_admin_page_schema(DiskOut),
 )
 def disks(instance_id):
     """List the disks of an instance.

@@ -26,7 +26,7 @@ REFUSED_ANSWER = {
     op="tags.set",
     can="instances.manage",
     body=TagsIn,
-    out=kit.wrapped("instance", InstanceOut),
+    out=kit.build_wrapped_schema("instance", InstanceOut),
 )
 def set_tags(body, instance_id):
     """Replace the tags of an instance."""
@@ -49,9 +49,9 @@ def run_bulk(body):
     the permission that it needs alone.
     """
     needed = instances.ACTIONS[body["action"]].permission
-    if not kit.account().has_permission(needed):
+    if not kit.get_current_access().has_permission(needed):
         raise Forbidden(f"Your role in the team does not permit this action: it needs {needed}.")
-    lines = instances.run_bulk(actor=kit.actor(), access=kit.account(), **body)
+    lines = instances.run_bulk(actor=kit.get_current_actor(), access=kit.get_current_access(), **body)
     answer, sentence = summarize(lines)
     return {"message": raise_if_refused(lines, sentence, {"data": answer}), "data": answer}
 
@@ -64,7 +64,7 @@ def admin_run_bulk(body):
     The answer has a line for each instance. Its status is 200 when nothing was refused, else that of the first refusal
     (a later 503 wins); what was not refused is done all the same. An id that is not known has a line with 404.
     """
-    lines = instances.run_bulk(actor=kit.actor(), **body)
+    lines = instances.run_bulk(actor=kit.get_current_actor(), **body)
     answer, sentence = summarize(lines)
     kit.set_message(raise_if_refused(lines, sentence, answer))
     return answer

@@ -101,7 +101,7 @@ def create_vnc(body, instance_id):
     return create_vnc_session(get_own_instance(instance_id), **body)
 
 
-@user.get("/instance/<instance_id>/vnc", op="vnc", can=CONSOLE_PERMISSION, out=kit.wrapped("data", VncOut))
+@user.get("/instance/<instance_id>/vnc", op="vnc", can=CONSOLE_PERMISSION, out=kit.build_wrapped_schema("data", VncOut))
 def show_vnc(instance_id):
     """Show whether the screen can be opened.
 
@@ -155,7 +155,9 @@ def show_shell(instance_id):
     return describe_ssh_session(get_own_instance(instance_id))
 
 
-@user.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=CONSOLE_PERMISSION, out=kit.result())
+@user.delete(
+    "/instance/<instance_id>/ssh-session", op="ssh_session_close", can=CONSOLE_PERMISSION, out=kit.build_result_schema()
+)
 def close_shell(instance_id):
     """Close every shell session of the instance. Open shells end within seconds."""
     return {"message": close_sessions(get_own_instance(instance_id, even_suspended=True))}

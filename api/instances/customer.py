@@ -21,16 +21,16 @@ READ_METHODS = ("GET", "HEAD")
 def get_own_instance(instance_id, *, even_suspended=False):
     """Return the caller's instance. Raises Conflict when it is suspended, the method writes and `even_suspended` is not
     set."""
-    instance = instances.get(instance_id, kit.account())
+    instance = instances.get(instance_id, kit.get_current_access())
     if request.method not in READ_METHODS and not even_suspended:
         instances.ensure_not_suspended(instance)
     return instance
 
 
-@user.get("/instances", op="list", can="instances.view", query=InstanceQuery, out=kit.page(InstanceRow))
+@user.get("/instances", op="list", can="instances.view", query=InstanceQuery, out=kit.build_page_schema(InstanceRow))
 def listing(query):
     """List instances, newest first."""
-    return kit.paginate(instances.select_rows(InstanceRow.columns(), kit.account(), **query))
+    return kit.paginate(instances.select_rows(InstanceRow.columns(), kit.get_current_access(), **query))
 
 
 @user.get("/instance/<instance_id>", op="get", can="instances.view", out=InstanceOut)
@@ -47,13 +47,13 @@ def show(instance_id):
     op="update",
     can="instances.manage",
     body=InstancePatch,
-    out=kit.wrapped("instance", InstanceOut),
+    out=kit.build_wrapped_schema("instance", InstanceOut),
 )
 def update(body, instance_id):
     """Change labels, notes and switches."""
     return {
         "message": "The instance is changed.",
-        "instance": instances.update(get_own_instance(instance_id), actor=kit.actor(), **body),
+        "instance": instances.update(get_own_instance(instance_id), actor=kit.get_current_actor(), **body),
     }
 
 
@@ -65,7 +65,7 @@ CREATED_MESSAGE = "The instance is created. Deploy an image to it next."
     op="create",
     can="instances.create",
     body=InstanceIn,
-    out=kit.wrapped("instance", InstanceOut),
+    out=kit.build_wrapped_schema("instance", InstanceOut),
 )
 def create(body):
     """Create an instance.
@@ -76,14 +76,17 @@ def create(body):
     request. Without `display_name` the label is the host name, without both the platform's name (`name`); either can be
     changed later.
     """
-    return {"message": CREATED_MESSAGE, "instance": instances.create(kit.account(), actor=kit.actor(), **body)}
+    return {
+        "message": CREATED_MESSAGE,
+        "instance": instances.create(kit.get_current_access(), actor=kit.get_current_actor(), **body),
+    }
 
 
 @user.get(
     "/instance/<instance_id>/ips",
     op="list_ips",
     can="instances.view",
-    out=kit.page(AddressOut),
+    out=kit.build_page_schema(AddressOut),
     query=kit.PageQuery,
 )
 def ips(instance_id):
@@ -92,7 +95,11 @@ def ips(instance_id):
 
 
 @user.get(
-    "/instance/<instance_id>/disks", op="list_disks", can="instances.view", out=kit.page(DiskOut), query=kit.PageQuery
+    "/instance/<instance_id>/disks",
+    op="list_disks",
+    can="instances.view",
+    out=kit.build_page_schema(DiskOut),
+    query=kit.PageQuery,
 )
 def disks(instance_id):
     """List the disks of an instance."""

@@ -20,7 +20,7 @@ class ChoiceQuery(PageQuery):
     op="deploy_images",
     can="instances.view",
     query=ChoiceQuery,
-    out=kit.page(ImageOut),
+    out=kit.build_page_schema(ImageOut),
 )
 def deploy_images(query, instance_id):
     """List the images that can be installed on an instance.
@@ -28,7 +28,7 @@ def deploy_images(query, instance_id):
     The platform's and the account's own that are ready, need no more disk and memory than it has and, where it has
     secure boot, start with that. A deploy or reinstall refuses all others.
     """
-    return kit.paginate(deploy_options.select_images(get_own_instance(instance_id), kit.account(), **query))
+    return kit.paginate(deploy_options.select_images(get_own_instance(instance_id), kit.get_current_access(), **query))
 
 
 @user.get(
@@ -36,9 +36,9 @@ def deploy_images(query, instance_id):
     op="deploy_isos",
     can="instances.view",
     query=ChoiceQuery,
-    out=kit.page(IsoOut),
+    out=kit.build_page_schema(IsoOut),
 )
 def deploy_isos(query, instance_id):
     """List the ISOs that an instance can boot to be installed from: those that a self-deploy takes."""
     get_own_instance(instance_id)
-    return kit.paginate(deploy_options.select_isos(kit.account(), **query))
+    return kit.paginate(deploy_options.select_isos(kit.get_current_access(), **query))

@@ -28,18 +28,18 @@ DISK_ANSWER = kit.Schema.from_dict(
 
 def add_action_routes(action, summary):
     def act(instance_id, disk_id):
-        task = getattr(disks, action)(disks.get(get_own_instance(instance_id), disk_id), actor=kit.actor())
+        task = getattr(disks, action)(disks.get(get_own_instance(instance_id), disk_id), actor=kit.get_current_actor())
         return {"message": disks.result_message(action, task), **({"task_id": task.id} if task else {})}
 
     def admin_act(instance_id, disk_id):
         disk = disks.get(instances.get(instance_id), disk_id)
-        task = getattr(disks, action)(disk, actor=kit.actor(), by_operator=True)
+        task = getattr(disks, action)(disk, actor=kit.get_current_actor(), by_operator=True)
         kit.set_message(disks.result_message(action, task))
         return {"task_id": task and task.id}
 
     act.__doc__ = admin_act.__doc__ = summary + DISK_REFUSALS
     path, op = f"{ITEM}/{action}", f"disk_{action}"
-    user.post(path, op=op, can="instances.manage", out=kit.result(task_id=TASK_ID))(act)
+    user.post(path, op=op, can="instances.manage", out=kit.build_result_schema(task_id=TASK_ID))(act)
     also = (f"/api/v1/instance/<instance_id>/disks/<disk_id>/{action}",)
     admin.post(path, op=op, can="admin:instances:write", out=OPTIONAL_TASK, also=also)(admin_act)
 
@@ -55,7 +55,7 @@ def add(body, instance_id):
     It is blank; a running guest sees it at once. Refused with 422 `storage_not_sufficient`, and with 409 as the other
     changes of disks.
     """
-    disk, task = disks.add(instances.get(instance_id), actor=kit.actor(), **body)
+    disk, task = disks.add(instances.get(instance_id), actor=kit.get_current_actor(), **body)
     kit.set_message("The disk is being made.")
     return {"disk": disk, "task_id": task.id}
 
@@ -66,7 +66,7 @@ def resize(body, instance_id, disk_id):
 
     A running guest sees it at once. Refused with 422 when it would shrink and with `storage_not_sufficient`.
     """
-    task = disks.resize(disks.get(instances.get(instance_id), disk_id), actor=kit.actor(), **body)
+    task = disks.resize(disks.get(instances.get(instance_id), disk_id), actor=kit.get_current_actor(), **body)
     kit.set_message("The disk is being grown." if task else "It has that size already.")
     return {"task_id": task and task.id}
 
@@ -78,6 +78,6 @@ def remove(instance_id, disk_id):
     The same as the action `delete`. What is on it is lost. Refused with 409 `primary_disk` for the first disk, with
     `has_snapshots` or `already_active` while a snapshot or a live session needs it, with `suspended` or `task_running`.
     """
-    task = disks.delete(disks.get(instances.get(instance_id), disk_id), actor=kit.actor(), by_operator=True)
+    task = disks.delete(disks.get(instances.get(instance_id), disk_id), actor=kit.get_current_actor(), by_operator=True)
     kit.set_message(disks.result_message("delete", task))
     return {"task_id": task.id}

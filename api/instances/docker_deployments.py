@@ -67,7 +67,7 @@ def catalog(instance_id):
     return {"success": True, "message": None, "apps": docker_apps.listing()}
 
 
-@user.get(f"{PATH}/app/<app_slug>", op="docker_app", can=VIEW, out=kit.wrapped("app", DockerAppOut))
+@user.get(f"{PATH}/app/<app_slug>", op="docker_app", can=VIEW, out=kit.build_wrapped_schema("app", DockerAppOut))
 def catalog_app(instance_id, app_slug):
     """Show an app of the catalog."""
     get_own_instance(instance_id)

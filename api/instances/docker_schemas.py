@@ -50,9 +50,9 @@ Removed = kit.Schema.from_dict(
 )
 UserLogs = kit.Done.from_dict(LOGS, name="DockerLogs")
 APPS = kit.Done.from_dict({"apps": fields.List(fields.Nested(DockerAppOut), **about("By name."))}, name="DockerApps")
-DEPLOYED = kit.result(deployment=DEPLOYMENT, task_id=TASK_ID, generated=GENERATED)
-RETRIED = kit.result(deployment=DEPLOYMENT, task_id=TASK_ID)
-STARTED = kit.result(task_id=TASK_ID)
+DEPLOYED = kit.build_result_schema(deployment=DEPLOYMENT, task_id=TASK_ID, generated=GENERATED)
+RETRIED = kit.build_result_schema(deployment=DEPLOYMENT, task_id=TASK_ID)
+STARTED = kit.build_result_schema(task_id=TASK_ID)
 
 INSTALLING_MESSAGE = "Docker is being installed."
 DEPLOYING_MESSAGE = "The app is being deployed."
@@ -83,35 +83,35 @@ def list_deployments(instance):
 
 
 def install(instance, by_operator=False):
-    return {"task_id": docker_support.install(instance, actor=kit.actor(), by_operator=by_operator).id}
+    return {"task_id": docker_support.install(instance, actor=kit.get_current_actor(), by_operator=by_operator).id}
 
 
 def deploy_app(instance, body, by_operator=False):
     reachability.check_guest(instance, by_operator=by_operator)
-    row, task, generated = apps.deploy_app(instance, actor=kit.actor(), by_operator=by_operator, **body)
+    row, task, generated = apps.deploy_app(instance, actor=kit.get_current_actor(), by_operator=by_operator, **body)
     return {"deployment": row, "task_id": task.id, **({"generated": generated} if generated else {})}
 
 
 def deploy_compose(instance, body, by_operator=False):
     reachability.check_guest(instance, by_operator=by_operator)
-    row, task = apps.deploy_compose(instance, actor=kit.actor(), by_operator=by_operator, **body)
+    row, task = apps.deploy_compose(instance, actor=kit.get_current_actor(), by_operator=by_operator, **body)
     return {"deployment": row, "task_id": task.id}
 
 
 def retry(row, by_operator=False):
     reachability.check_guest(row.instance, by_operator=by_operator)
-    task = apps.retry(row, actor=kit.actor(), by_operator=by_operator)
+    task = apps.retry(row, actor=kit.get_current_actor(), by_operator=by_operator)
     return {"deployment": row, "task_id": task.id}
 
 
 def check_status(row, by_operator=False):
     reachability.check_guest(row.instance, by_operator=by_operator)
-    return {"task_id": apps.request_probe(row, actor=kit.actor(), by_operator=by_operator).id}
+    return {"task_id": apps.request_probe(row, actor=kit.get_current_actor(), by_operator=by_operator).id}
 
 
 def remove(row, by_operator=False):
     """Remove the app. Return the message and the response body."""
-    task = apps.remove(row, actor=kit.actor(), by_operator=by_operator)
+    task = apps.remove(row, actor=kit.get_current_actor(), by_operator=by_operator)
     return (REMOVING_MESSAGE if task else UNREACHABLE_MESSAGE), {"task_id": task and task.id}
 
 
@@ -122,7 +122,7 @@ def control(row, action, by_operator=False):
         raise NotFound("The actions are start, stop, restart and remove.")
     reachability.check_guest(row.instance, by_operator=by_operator)
     return ACTION_MESSAGES[action], {
-        "task_id": apps.control(row, action, actor=kit.actor(), by_operator=by_operator).id
+        "task_id": apps.control(row, action, actor=kit.get_current_actor(), by_operator=by_operator).id
     }
 
 

@@ -9,7 +9,10 @@ from panel.services import firewall_view
 
 
 @user.get(
-    "/instance/<instance_id>/firewall", op="firewall", can="instances.view", out=kit.wrapped("firewall", FirewallOut)
+    "/instance/<instance_id>/firewall",
+    op="firewall",
+    can="instances.view",
+    out=kit.build_wrapped_schema("firewall", FirewallOut),
 )
 def firewall(instance_id):
     """Show the security groups of an instance and what they allow together.

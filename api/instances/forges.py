@@ -12,7 +12,7 @@ from panel.services import forges, instances
 
 PATH = "/instance/<instance_id>/forge"
 SESSION = fields.Nested(ForgeOut, **about("The session."))
-FORGE_ANSWER = kit.result(forge=SESSION, task_id=TASK_ID)
+FORGE_ANSWER = kit.build_result_schema(forge=SESSION, task_id=TASK_ID)
 ADMIN_FORGE_ANSWER = kit.Schema.from_dict({"forge": SESSION, "task_id": TASK_ID}, name="ForgeWork")
 REFUSALS_TEXT = """
 
@@ -60,11 +60,11 @@ def build_answer(result, action):
 
 
 def enable(body, instance_id):
-    return build_answer(forges.enable(get_own_instance(instance_id), actor=kit.actor(), **body), "enable")
+    return build_answer(forges.enable(get_own_instance(instance_id), actor=kit.get_current_actor(), **body), "enable")
 
 
 def admin_enable(body, instance_id):
-    answer = build_answer(forges.enable(instances.get(instance_id), actor=kit.actor(), **body), "enable")
+    answer = build_answer(forges.enable(instances.get(instance_id), actor=kit.get_current_actor(), **body), "enable")
     kit.set_message(answer.pop("message"))
     return answer
 
@@ -79,10 +79,14 @@ admin.post(ENABLE_PATH, op=ENABLE_OP, can="admin:instances:write", body=ForgeIn,
 
 def add_ending_routes(action):
     def end(instance_id):
-        return build_answer(getattr(forges, action)(get_own_instance(instance_id), actor=kit.actor()), action)
+        return build_answer(
+            getattr(forges, action)(get_own_instance(instance_id), actor=kit.get_current_actor()), action
+        )
 
     def admin_end(instance_id):
-        answer = build_answer(getattr(forges, action)(instances.get(instance_id), actor=kit.actor()), action)
+        answer = build_answer(
+            getattr(forges, action)(instances.get(instance_id), actor=kit.get_current_actor()), action
+        )
         kit.set_message(answer.pop("message"))
         return answer
 

@@ -25,7 +25,7 @@ GUEST_FAILURES = {"responses": {409: "Conflict", 503: "Unavailable"}}
     op="reset_password",
     can="instances.manage",
     body=ResetPasswordIn,
-    out=kit.wrapped("data", PASSWORD_RESET_ANSWER),
+    out=kit.build_wrapped_schema("data", PASSWORD_RESET_ANSWER),
 )
 @user.doc(**GUEST_FAILURES)
 def reset_password(body, instance_id):
@@ -40,7 +40,7 @@ def reset_password(body, instance_id):
     """
     instance = get_own_instance(instance_id)
     checked_at = reachability.check_guest(instance)
-    task, password = instances.reset_password(instance, actor=kit.actor(), since=checked_at, **body)
+    task, password = instances.reset_password(instance, actor=kit.get_current_actor(), since=checked_at, **body)
     return {"message": PASSWORD_SETTING_MESSAGE, "data": {"password": password, "task_id": task.id}}
 
 
@@ -62,7 +62,9 @@ def admin_reset_password(body, instance_id):
     """
     instance = instances.get(instance_id)
     checked_at = reachability.check_guest(instance, by_operator=True)
-    task, password = instances.reset_password(instance, actor=kit.actor(), since=checked_at, by_operator=True, **body)
+    task, password = instances.reset_password(
+        instance, actor=kit.get_current_actor(), since=checked_at, by_operator=True, **body
+    )
     kit.set_message(PASSWORD_SETTING_MESSAGE)
     return {"password": password, "task_id": task.id}
 
@@ -72,7 +74,7 @@ def admin_reset_password(body, instance_id):
     op="push_ssh_keys",
     can="instances.manage",
     body=PushKeysIn,
-    out=kit.result(task_id=TASK_ID),
+    out=kit.build_result_schema(task_id=TASK_ID),
 )
 @user.doc(**GUEST_FAILURES)
 @audit_label("Add SSH keys")
@@ -82,9 +84,9 @@ def push_keys(body, instance_id):
     Their owners may then sign in as root; keys that are there already stay. Refused as the reset of a password is.
     """
     instance = get_own_instance(instance_id)
-    ssh_keys.get_chosen(body["key_ids"], kit.account(), body.get("key_field", "ssh_keys"))
+    ssh_keys.get_chosen(body["key_ids"], kit.get_current_access(), body.get("key_field", "ssh_keys"))
     reachability.check_guest(instance)
-    task = instances.push_keys(instance, account=kit.account(), actor=kit.actor(), **body)
+    task = instances.push_keys(instance, account=kit.get_current_access(), actor=kit.get_current_actor(), **body)
     return {"message": "The keys are being put into the guest.", "task_id": task.id}
 
 
@@ -93,7 +95,7 @@ def push_keys(body, instance_id):
     op="guest_ips",
     can="instances.view",
     query=kit.PageQuery,
-    out=kit.page(GuestAddressOut),
+    out=kit.build_page_schema(GuestAddressOut),
 )
 def guest_ips(instance_id):
     """List the addresses that the guest itself reports.
@@ -113,7 +115,7 @@ def guest_ips(instance_id):
     op="guest_filesystems",
     can="instances.view",
     query=kit.PageQuery,
-    out=kit.page(GuestFilesystemOut),
+    out=kit.build_page_schema(GuestFilesystemOut),
 )
 def guest_filesystems(instance_id):
     """List the file systems of the guest and how full they are.

@@ -33,17 +33,19 @@ def add_switch_routes(part, action, summary):
     change, on = getattr(instances, f"set_{part.replace('-', '_')}"), action == "enable"
 
     def customers(instance_id):
-        task = change(get_own_instance(instance_id), on, actor=kit.actor())
+        task = change(get_own_instance(instance_id), on, actor=kit.get_current_actor())
         return {"message": SWITCH_MESSAGES[part, on], **({"task_id": task.id} if task else {})}
 
     def operators(instance_id):
-        task = change(instances.get(instance_id), on, actor=kit.actor())
+        task = change(instances.get(instance_id), on, actor=kit.get_current_actor())
         kit.set_message(SWITCH_MESSAGES[part, on])
         return {"task_id": task and task.id}
 
     customers.__doc__ = operators.__doc__ = summary
     path, operation = f"/instance/<instance_id>/{part}/{action}", part.replace("-", "_")
-    user.post(path, op=f"{operation}.{action}", can="instances.manage", out=kit.result(task_id=TASK_ID))(customers)
+    user.post(path, op=f"{operation}.{action}", can="instances.manage", out=kit.build_result_schema(task_id=TASK_ID))(
+        customers
+    )
     admin.post(path, op=f"{operation}.{action}", can="admin:instances:write", out=SWITCH_ANSWER)(operators)
 
 
@@ -78,7 +80,7 @@ add_switch_routes(
     op="boot_order",
     can="instances.manage",
     body=BootOrder,
-    out=kit.wrapped("instance", InstanceOut),
+    out=kit.build_wrapped_schema("instance", InstanceOut),
 )
 def boot_order(body, instance_id):
     """Set the order of boot devices. It counts at the next start."""
@@ -93,7 +95,7 @@ def boot_order(body, instance_id):
     op="update_name",
     can="instances.manage",
     body=Rename,
-    out=kit.wrapped("instance", InstanceOut),
+    out=kit.build_wrapped_schema("instance", InstanceOut),
 )
 def update_name(body, instance_id):
     """Change the label. The platform's own name never changes."""

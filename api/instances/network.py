@@ -30,7 +30,11 @@ IP_MESSAGES = {
 
 
 @user.post(
-    "/instance/<instance_id>/ips", op="change_ips", can="instances.manage", body=AddressesIn, out=kit.result(ips=IPS)
+    "/instance/<instance_id>/ips",
+    op="change_ips",
+    can="instances.manage",
+    body=AddressesIn,
+    out=kit.build_result_schema(ips=IPS),
 )
 def change_ips(body, instance_id):
     """Add, release or prefer addresses and prefixes.
@@ -41,7 +45,7 @@ def change_ips(body, instance_id):
     only be the last. `set-primary` makes the named one what the instance is known by. The hypervisor lets the guest use
     a new address at once. The guest has to take it up: by its own configuration, or with the next deploy.
     """
-    addresses = ips.change_addresses(get_own_instance(instance_id), actor=kit.actor(), **body)
+    addresses = ips.change_addresses(get_own_instance(instance_id), actor=kit.get_current_actor(), **body)
     return {"message": IP_MESSAGES[body["action"]], "ips": addresses}
 
 
@@ -50,7 +54,7 @@ def change_ips(body, instance_id):
     op="set_ip_rdns",
     can="instances.manage",
     body=ReverseNameIn,
-    out=kit.result(ip=fields.Nested(AddressOut, **about("The address."))),
+    out=kit.build_result_schema(ip=fields.Nested(AddressOut, **about("The address."))),
 )
 def set_ip_rdns(body, instance_id, address_id):
     """Ask for the reverse name of an address.
@@ -65,7 +69,7 @@ def set_ip_rdns(body, instance_id, address_id):
     "/instance/<instance_id>/bandwidth",
     op="bandwidth",
     can="instances.view",
-    out=kit.wrapped("bandwidth", BandwidthOut),
+    out=kit.build_wrapped_schema("bandwidth", BandwidthOut),
 )
 def bandwidth(instance_id):
     """Show the traffic of the billing period and of earlier ones."""
@@ -76,7 +80,7 @@ def bandwidth(instance_id):
     "/instance/<instance_id>/network/public/enable",
     op="enable_public_network",
     can="instances.manage",
-    out=kit.result(interface=fields.Nested(InterfaceOut, **about("The public network card."))),
+    out=kit.build_result_schema(interface=fields.Nested(InterfaceOut, **about("The public network card."))),
 )
 def enable_public_network(instance_id):
     """Connect the public network card.
@@ -84,7 +88,7 @@ def enable_public_network(instance_id):
     Does nothing to one that is connected. Refused with 409 while the traffic of the month is used up, and when an
     operator has cut it off.
     """
-    card = traffic.connect(get_own_instance(instance_id), actor=kit.actor())
+    card = traffic.connect(get_own_instance(instance_id), actor=kit.get_current_actor())
     return {"message": "The public network is connected.", "interface": card}
 
 
@@ -100,7 +104,9 @@ def admin_change_ips(body, instance_id):
     422 under `ips` for an address that is not free, not of the location, or the primary one; 422 `ipv4_not_available`
     or `ipv6_not_available` when the location has none left.
     """
-    addresses = ips.change_addresses(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    addresses = ips.change_addresses(
+        instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True, **body
+    )
     kit.set_message(IP_MESSAGES[body["action"]])
     return {"ips": addresses}
 
@@ -150,7 +156,7 @@ def set_bandwidth(body, instance_id):
     network that was cut off for its traffic comes back when the new allowance is not used up.
     """
     instance = instances.get(instance_id)
-    traffic.set_allowance(instance, actor=kit.actor(), **body)
+    traffic.set_allowance(instance, actor=kit.get_current_actor(), **body)
     kit.set_message("The limits are changed.")
     return traffic.describe_traffic(instance)
 
@@ -163,7 +169,7 @@ def admin_enable_public_network(instance_id):
     Refused with 409 when the instance has no public card, or when its traffic is used up.
     """
     kit.set_message("The public network is connected.")
-    return traffic.connect(instances.get(instance_id), actor=kit.actor(), by_operator=True)
+    return traffic.connect(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True)
 
 
 @admin.post(
@@ -194,5 +200,5 @@ def admin_disable_public_network(instance_id):
     The machine goes on running. It stays cut off until an operator connects it. Open connections end. Refused with 409
     when the instance has no public card.
     """
-    traffic.disconnect(instances.get(instance_id), actor=kit.actor())
+    traffic.disconnect(instances.get(instance_id), actor=kit.get_current_actor())
     kit.set_message("The public network is cut off.")

@@ -37,14 +37,14 @@ def insert_iso(instance, slot, body, account=None):
     if body.get("iso_id"):
         iso = isos.get_chosen(body["iso_id"], account)
     else:
-        iso = isos.get_or_create_by_url(body["iso_url"], account or instance.account, actor=kit.actor())
+        iso = isos.get_or_create_by_url(body["iso_url"], account or instance.account, actor=kit.get_current_actor())
     reachability.check_node(instance.hypervisor)
-    return instances.mount(instance, slot, iso, actor=kit.actor(), by_operator=account is None)
+    return instances.mount(instance, slot, iso, actor=kit.get_current_actor(), by_operator=account is None)
 
 
 def empty_drive(instance, slot, by_operator=False):
     reachability.check_node(instance.hypervisor)
-    return instances.unmount(instance, slot, actor=kit.actor(), by_operator=by_operator)
+    return instances.unmount(instance, slot, actor=kit.get_current_actor(), by_operator=by_operator)
 
 
 def get_verb(action):
@@ -62,7 +62,7 @@ def build_answer(task, sentence):
     op="iso_mount",
     can="instances.manage",
     body=Mount,
-    out=kit.result(task_id=TASK_ID),
+    out=kit.build_result_schema(task_id=TASK_ID),
 )
 def mount(body, instance_id, slot):
     """Put an ISO into a drive.
@@ -71,7 +71,9 @@ def mount(body, instance_id, slot):
     the drive is swapped. Refused with `iso_url_not_https` (422), `hypervisor_unreachable` (503), `suspended`,
     `task_running`.
     """
-    return build_answer(insert_iso(get_own_instance(instance_id), slot, body, kit.account()), INSERTING_MESSAGE)
+    return build_answer(
+        insert_iso(get_own_instance(instance_id), slot, body, kit.get_current_access()), INSERTING_MESSAGE
+    )
 
 
 @user.post(
@@ -79,7 +81,7 @@ def mount(body, instance_id, slot):
     op="iso_unmount",
     can="instances.manage",
     body=Empty,
-    out=kit.result(task_id=TASK_ID),
+    out=kit.build_result_schema(task_id=TASK_ID),
 )
 def unmount(body, instance_id, slot):
     """Empty a drive, also when the guest has locked its tray.
@@ -94,7 +96,7 @@ def unmount(body, instance_id, slot):
     op="iso_action",
     can="instances.manage",
     body=Mount,
-    out=kit.result(task_id=TASK_ID),
+    out=kit.build_result_schema(task_id=TASK_ID),
 )
 def run_action(body, instance_id, device, action):
     """Mount or unmount.
@@ -104,7 +106,7 @@ def run_action(body, instance_id, device, action):
     instance = get_own_instance(instance_id)
     if get_verb(action) == "unmount":
         return build_answer(empty_drive(instance, device), EJECTING_MESSAGE)
-    return build_answer(insert_iso(instance, device, body, kit.account()), INSERTING_MESSAGE)
+    return build_answer(insert_iso(instance, device, body, kit.get_current_access()), INSERTING_MESSAGE)
 
 
 @admin.post(

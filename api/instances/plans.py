@@ -15,7 +15,7 @@ PLAN_CHANGED_MESSAGE = "The plan is changed. The disk is being grown."
     op="change_plan",
     can="instances.manage",
     body=PlanChange,
-    out=kit.result(task_id=TASK_ID),
+    out=kit.build_result_schema(task_id=TASK_ID),
 )
 def change_plan(body, instance_id):
     """Move an instance to another plan, where the platform lets its customers.
@@ -26,7 +26,7 @@ def change_plan(body, instance_id):
     `plan_ipv6_unavailable`, `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or
     changed by a refused request.
     """
-    task = instances.change_plan(get_own_instance(instance_id), actor=kit.actor(), **body)
+    task = instances.change_plan(get_own_instance(instance_id), actor=kit.get_current_actor(), **body)
     return {"message": PLAN_CHANGED_MESSAGE, "task_id": task.id}
 
 
@@ -46,6 +46,6 @@ def admin_change_plan(body, instance_id):
     `plan_ipv6_unavailable`, `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or
     changed by a refused request.
     """
-    task = instances.change_plan(instances.get(instance_id), actor=kit.actor(), by_operator=True, **body)
+    task = instances.change_plan(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True, **body)
     kit.set_message(PLAN_CHANGED_MESSAGE)
     return {"task_id": task.id}

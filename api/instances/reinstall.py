@@ -16,7 +16,7 @@ REINSTALLING_MESSAGE = "The instance is being reinstalled."
     op="reinstall",
     can="instances.manage",
     body=ReinstallIn,
-    out=kit.result(task_id=TASK_ID, password=PASSWORD),
+    out=kit.build_result_schema(task_id=TASK_ID, password=PASSWORD),
 )
 def reinstall(body, instance_id):
     """Install an operating system anew.
@@ -28,7 +28,7 @@ def reinstall(body, instance_id):
     `not_deployed`.
     """
     task, password = instances.reinstall(
-        get_own_instance(instance_id), account=kit.account(), actor=kit.actor(), **body
+        get_own_instance(instance_id), account=kit.get_current_access(), actor=kit.get_current_actor(), **body
     )
     answer = {"message": REINSTALLING_MESSAGE, "task_id": task.id}
     return {**answer, "password": password} if password else answer
@@ -48,6 +48,6 @@ def admin_reinstall(body, instance_id):
     addresses and volumes stay. Also refused (409) with `suspended`, `task_running`, `rescue_active`, `already_active`
     (a live session) or `has_snapshots`.
     """
-    task, password = instances.reinstall(instances.get(instance_id), actor=kit.actor(), **body)
+    task, password = instances.reinstall(instances.get(instance_id), actor=kit.get_current_actor(), **body)
     kit.set_message(REINSTALLING_MESSAGE)
     return {"task_id": task.id, **({"password": password} if password else {})}

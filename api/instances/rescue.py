@@ -32,7 +32,7 @@ kit.with_optional(Asked, SECRET_FIELDS)
 
 
 def switch_rescue(instance, enable, by_operator=False):
-    task = rescue.switch(instance, enable, actor=kit.actor(), by_operator=by_operator)
+    task = rescue.switch(instance, enable, actor=kit.get_current_actor(), by_operator=by_operator)
     return task, rescue.result_message(enable, task), rescue.describe_state(instance)
 
 
@@ -50,7 +50,7 @@ def show(instance_id):
     op="rescue",
     can="instances.manage",
     body=RescueIn,
-    out=kit.result(task_id=TASK_ID, **STATE_FIELDS),
+    out=kit.build_result_schema(task_id=TASK_ID, **STATE_FIELDS),
 )
 def switch(body, instance_id):
     """Begin or end rescue.

@@ -28,7 +28,7 @@ class SelfDeployIn(In):
     hostname = Hostname(**about("Host name; by default the instance's.", "shop.example.com"))
 
     @validates_schema
-    def one(self, data, **_):
+    def validate_iso_is_named(self, data, **_):
         if not data.get("iso_id") and not data.get("image_id"):
             raise ValidationError("Name the ISO.", "iso_id")
 
@@ -37,7 +37,7 @@ def start_self_deploy(instance, body, account=None):
     field = "iso_id" if body.get("iso_id") else "image_id"
     arguments = {"iso_id": body[field], "error_field": field, "hostname": body.get("hostname")}
     ensure_not_image(body[field], field, account)
-    return self_deploy(instance, account=account, actor=kit.actor(), **arguments)
+    return self_deploy(instance, account=account, actor=kit.get_current_actor(), **arguments)
 
 
 def ensure_not_image(image_id, error_field, account):
@@ -51,7 +51,7 @@ def ensure_not_image(image_id, error_field, account):
     op="self_deploy",
     can="instances.manage",
     body=SelfDeployIn,
-    out=kit.result(task_id=TASK_ID),
+    out=kit.build_result_schema(task_id=TASK_ID),
 )
 def deploy(body, instance_id):
     """Boot an ISO with a blank disk, to install a system by hand.
@@ -61,7 +61,7 @@ def deploy(body, instance_id):
     that has a system, `reinstall` install images. Refused with `suspended`, `task_running`, `protection_enabled` (409),
     `iso_url_not_https` (422).
     """
-    task = start_self_deploy(get_own_instance(instance_id), body, kit.account())
+    task = start_self_deploy(get_own_instance(instance_id), body, kit.get_current_access())
     return {"message": BOOTING_ISO_MESSAGE, "task_id": task.id}
 
 

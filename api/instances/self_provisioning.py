@@ -29,7 +29,7 @@ USED_FIELDS = kit.Schema.from_dict(
     op="self_provision",
     can="instances.create",
     body=PackedInstanceIn,
-    out=kit.wrapped("instance", InstanceOut),
+    out=kit.build_wrapped_schema("instance", InstanceOut),
 )
 def create(body):
     """Create an instance by self-provisioning.
@@ -39,7 +39,7 @@ def create(body):
     lacks is refused in the same way, with 422 and `storage_not_sufficient`, `resources_not_sufficient`,
     `limit_reached`, `pack_elsewhere` or `pack_disabled`. Nothing is kept of a refused request.
     """
-    instance = create_from_pack(kit.account(), actor=kit.actor(), **body)
+    instance = create_from_pack(kit.get_current_access(), actor=kit.get_current_actor(), **body)
     return {"message": CREATED_MESSAGE, "instance": instance}
 
 
@@ -47,7 +47,7 @@ user.delete(
     "/self-provisioning/instances/<instance_id>",
     op="self_provisioned_delete",
     can="instances.delete",
-    out=kit.result(task_id=TASK_ID),
+    out=kit.build_result_schema(task_id=TASK_ID),
 )(destroy)
 
 
@@ -55,12 +55,16 @@ user.delete(
     "/self-provisioning/resources",
     op="self_provisioned_resources",
     can="instances.view",
-    out=kit.result(
+    out=kit.build_result_schema(
         resources=fields.Nested(USED_FIELDS, **about("What they use in all.")),
         packs=fields.List(fields.Nested(PackOut), **about("The account's resource packs.")),
     ),
 )
 def resources():
     """Show what self-provisioned instances use in all, and each resource pack with what of it is in use."""
-    packs = resource_packs.with_usage(session.scalars(resource_packs.listing(kit.account())).all())
-    return {"message": None, "resources": instances.get_self_provisioned_totals(kit.account()), "packs": packs}
+    packs = resource_packs.with_usage(session.scalars(resource_packs.listing(kit.get_current_access())).all())
+    return {
+        "message": None,
+        "resources": instances.get_self_provisioned_totals(kit.get_current_access()),
+        "packs": packs,
+    }

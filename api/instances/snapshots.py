@@ -27,7 +27,7 @@ def listing(instance_id):
     op="snapshot_create",
     can="instances.manage",
     body=SnapshotIn,
-    out=kit.result(snapshot=fields.Nested(SnapshotOut, **about("The snapshot.")), task_id=TASK_ID),
+    out=kit.build_result_schema(snapshot=fields.Nested(SnapshotOut, **about("The snapshot.")), task_id=TASK_ID),
 )
 def create(body, instance_id):
     """Take a snapshot of all disks and, with `vmstate`, of the memory of a running guest.
@@ -35,7 +35,7 @@ def create(body, instance_id):
     While there are snapshots the instance's disks are not grown, attached or detached. Refused with 409: `suspended`,
     `task_running`, `not_deployed`, `already_active` (a live session), and with 422 `snapshot_limit`.
     """
-    snapshot, task = snapshots.create(get_own_instance(instance_id), actor=kit.actor(), **body)
+    snapshot, task = snapshots.create(get_own_instance(instance_id), actor=kit.get_current_actor(), **body)
     return {"message": "The snapshot is being taken.", "snapshot": snapshot, "task_id": task.id}
 
 
@@ -44,7 +44,7 @@ def create(body, instance_id):
     op="snapshot_rollback",
     can="instances.manage",
     body=RollbackIn,
-    out=kit.result(task_id=TASK_ID),
+    out=kit.build_result_schema(task_id=TASK_ID),
 )
 def rollback(body, instance_id):
     """Return to a snapshot. What was written since is lost.
@@ -53,12 +53,16 @@ def rollback(body, instance_id):
     `suspended`, `task_running`, `snapshot_not_available`, `disks_changed`, `already_active` (a live session).
     """
     snapshot = snapshots.get(get_own_instance(instance_id), body.pop("snapname"))
-    task = snapshots.rollback(snapshot, actor=kit.actor(), **body)
+    task = snapshots.rollback(snapshot, actor=kit.get_current_actor(), **body)
     return {"message": "The instance returns to the snapshot.", "task_id": task.id}
 
 
-@user.delete(PATH, op="snapshot_delete", can="instances.manage", body=SnapName, out=kit.result(task_id=TASK_ID))
+@user.delete(
+    PATH, op="snapshot_delete", can="instances.manage", body=SnapName, out=kit.build_result_schema(task_id=TASK_ID)
+)
 def delete(body, instance_id):
     """Delete a snapshot. The instance stays as it is."""
-    task = snapshots.delete(snapshots.get(get_own_instance(instance_id), body["snapname"]), actor=kit.actor())
+    task = snapshots.delete(
+        snapshots.get(get_own_instance(instance_id), body["snapname"]), actor=kit.get_current_actor()
+    )
     return {"message": "The snapshot is being deleted.", "task_id": task.id}

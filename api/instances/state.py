@@ -68,8 +68,12 @@ def show_installation(instance_id):
 
 
 @user.get(
-    "/instance/<instance_id>/events", op="events", can="instances.view", query=kit.PageQuery, out=kit.page(EventOut)
+    "/instance/<instance_id>/events",
+    op="events",
+    can="instances.view",
+    query=kit.PageQuery,
+    out=kit.build_page_schema(EventOut),
 )
 def list_events(instance_id):
     """List what happened to an instance, newest first."""
-    return kit.paginate(events.listing(kit.account(), resource_id=get_own_instance(instance_id).id))
+    return kit.paginate(events.listing(kit.get_current_access(), resource_id=get_own_instance(instance_id).id))

@@ -25,7 +25,7 @@ def suspend(instance_id):
     Its state is `suspended` at once. It is shut down, and powered off when it has not obeyed in two minutes; its owner
     cannot start it. When it is suspended already there is no task; a suspension by the owner becomes the platform's.
     """
-    task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.actor())
+    task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.get_current_actor())
     kit.set_message(instances.ACTIONS["suspend"].result_message(task))
     return {"task_id": task and task.id}
 
@@ -37,6 +37,6 @@ def resume(instance_id):
     It gets back the power that it had. Without a suspension nothing is done and there is no task. An instance that was
     on is started again by the task.
     """
-    task = instances.unsuspend(instances.get(instance_id), actor=kit.actor())
+    task = instances.unsuspend(instances.get(instance_id), actor=kit.get_current_actor())
     kit.set_message(instances.ACTIONS["unsuspend"].result_message(task))
     return {"task_id": task and task.id}

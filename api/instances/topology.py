@@ -23,6 +23,6 @@ def set_topology(body, instance_id):
     cores, by a change of plan, it does not count any more.
     """
     instance = instances.get(instance_id)
-    topology.modify(instance, body, actor=kit.actor())
+    topology.modify(instance, body, actor=kit.get_current_actor())
     kit.set_message("The topology is set. A guest that runs has it after its next start.")
     return instance

@@ -8,7 +8,7 @@ from panel.services import volumes
 READ, WRITE = "admin:volumes:read", "admin:volumes:write"
 
 
-@admin.get("/volumes", op="list", can=READ, query=VolumeQuery, out=kit.admin_page(AdminVolumeOut))
+@admin.get("/volumes", op="list", can=READ, query=VolumeQuery, out=kit.build_admin_page_schema(AdminVolumeOut))
 def listing(query):
     """List everybody's volumes, newest first.
 
@@ -34,7 +34,7 @@ def detach(volume_id):
     `suspended` or `task_running` for its instance.
     """
     kit.set_message("The volume is being detached.")
-    return volumes.detach(volumes.get(volume_id), actor=kit.actor(), by_operator=True)
+    return volumes.detach(volumes.get(volume_id), actor=kit.get_current_actor(), by_operator=True)
 
 
 @admin.delete("/volume/<volume_id>", op="delete", can=WRITE)
@@ -44,5 +44,5 @@ def delete(volume_id):
     It is detached first. What is on it is lost. Refused with 409 `task_running` while a snapshot of it is being worked
     on, and with the reasons for which the disks of its instance cannot be changed.
     """
-    volumes.delete(volumes.get(volume_id), actor=kit.actor(), by_operator=True)
+    volumes.delete(volumes.get(volume_id), actor=kit.get_current_actor(), by_operator=True)
     kit.set_message("The volume is being deleted.")

@@ -12,7 +12,7 @@ from panel.services import catalog, volume_plans, volumes
 
 ITEM = "/storage/volume/<volume_id>"
 VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
-WRAPPED_VOLUME = kit.wrapped("volume", VolumeOut)
+WRAPPED_VOLUME = kit.build_wrapped_schema("volume", VolumeOut)
 CHOICES = kit.Done.from_dict(
     {
         "volume_plans": fields.List(fields.Nested(VolumePlanOut), **about("What can be chosen.")),
@@ -30,13 +30,13 @@ RESIZED = kit.Done.from_dict(
 
 
 def get_own_volume(volume_id):
-    return volumes.get(volume_id, kit.account())
+    return volumes.get(volume_id, kit.get_current_access())
 
 
-@user.get("/storage/volumes", op="list", can=VIEW, query=VolumeQuery, out=kit.page(VolumeOut), billed=True)
+@user.get("/storage/volumes", op="list", can=VIEW, query=VolumeQuery, out=kit.build_page_schema(VolumeOut), billed=True)
 def listing(query):
     """List volumes, newest first."""
-    return kit.paginate(volumes.listing(kit.account(), **query))
+    return kit.paginate(volumes.listing(kit.get_current_access(), **query))
 
 
 @user.get("/storage/volumes/create", op="choices", can=VIEW, out=CHOICES, billed=True)
@@ -44,7 +44,7 @@ def choices():
     """List what a new volume can be: plans and locations."""
     return {
         "volume_plans": session.scalars(volume_plans.select_offered()).all(),
-        "hypervisor_groups": session.scalars(catalog.select_locations(kit.account())).all(),
+        "hypervisor_groups": session.scalars(catalog.select_locations(kit.get_current_access())).all(),
     }
 
 
@@ -55,7 +55,7 @@ def create(body):
     Poll it until it is `available` or `failed`. Refused with 422 and `storage_not_sufficient` when the location is
     full.
     """
-    volume = volumes.create(kit.account(), actor=kit.actor(), **body)
+    volume = volumes.create(kit.get_current_access(), actor=kit.get_current_actor(), **body)
     return {"message": "The volume is being created.", "volume": volume}
 
 
@@ -79,7 +79,9 @@ def attach(body, volume_id):
     Operations of one volume are carried out in the order of their requests; those behind one that failed are not begun
     and fail with its reason.
     """
-    volume = volumes.attach(get_own_volume(volume_id), account=kit.account(), actor=kit.actor(), **body)
+    volume = volumes.attach(
+        get_own_volume(volume_id), account=kit.get_current_access(), actor=kit.get_current_actor(), **body
+    )
     return {"message": "The volume is being attached.", "volume": volume}
 
 
@@ -92,7 +94,7 @@ def detach(volume_id):
     """
     return {
         "message": "The volume is being detached.",
-        "volume": volumes.detach(get_own_volume(volume_id), actor=kit.actor()),
+        "volume": volumes.detach(get_own_volume(volume_id), actor=kit.get_current_actor()),
     }
 
 
@@ -104,16 +106,16 @@ def resize(body, volume_id):
     task. Refused with 422 under `volume_plan_id`: another class, less storage.
     """
     volume = get_own_volume(volume_id)
-    cheaper = volumes.resize(volume, actor=kit.actor(), **body)
+    cheaper = volumes.resize(volume, actor=kit.get_current_actor(), **body)
     return {"message": "The volume is being resized.", "is_downgrade": cheaper, "volume": volume}
 
 
-@user.delete(ITEM, op="delete", can=DELETE, out=kit.result(), billed=True)
+@user.delete(ITEM, op="delete", can=DELETE, out=kit.build_result_schema(), billed=True)
 def delete(volume_id):
     """Delete a volume with its snapshots.
 
     It is detached first. From now on it is not found and costs nothing. The panel removes the disk by itself, and tries
     again as often as needed: an accepted delete is never taken back, and its task cannot be cancelled.
     """
-    volumes.delete(get_own_volume(volume_id), actor=kit.actor())
+    volumes.delete(get_own_volume(volume_id), actor=kit.get_current_actor())
     return {"message": "The volume is being deleted."}

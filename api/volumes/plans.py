@@ -17,7 +17,11 @@ READ, WRITE = "admin:catalog:read", "admin:catalog:write"
 
 
 @admin.get(
-    "/volume/plan-groups", op="plan_groups", can=READ, query=VolumePlanQuery, out=kit.admin_page(VolumePlanGroupOut)
+    "/volume/plan-groups",
+    op="plan_groups",
+    can=READ,
+    query=VolumePlanQuery,
+    out=kit.build_admin_page_schema(VolumePlanGroupOut),
 )
 def groups(query):
     """List the volume plan groups: the classes of volumes.
@@ -63,7 +67,7 @@ def delete_group(volume_plan_group_id):
     kit.set_message("The group is removed.")
 
 
-@admin.get("/volume/plans", op="plans", can=READ, query=VolumePlanQuery, out=kit.admin_page(VolumePlanOut))
+@admin.get("/volume/plans", op="plans", can=READ, query=VolumePlanQuery, out=kit.build_admin_page_schema(VolumePlanOut))
 def listing(query):
     """List the volume plans, in the order customers see them.
 

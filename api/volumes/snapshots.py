@@ -23,7 +23,7 @@ class QueueOut(Out):
     status = fields.String(**about("Where it stands.", "queued"))
 
 
-QUEUED_ANSWER = kit.result(queue=fields.Nested(QueueOut, **about("The work.")))
+QUEUED_ANSWER = kit.build_result_schema(queue=fields.Nested(QueueOut, **about("The work.")))
 QUEUE_ANSWER = kit.Schema.from_dict({"queue": fields.Nested(QueueOut, **about("The work."))}, name="VolumeWork")
 
 
@@ -32,15 +32,19 @@ def describe_work(task, source):
 
 
 def create_snapshot(volume, body):
-    return {"queue": describe_work(volumes.create_snapshot(volume, actor=kit.actor(), **body)[1], volume)}
+    return {"queue": describe_work(volumes.create_snapshot(volume, actor=kit.get_current_actor(), **body)[1], volume)}
 
 
 def delete_snapshot(snapshot):
-    return {"queue": describe_work(volumes.delete_snapshot(snapshot, actor=kit.actor()), snapshot)}
+    return {"queue": describe_work(volumes.delete_snapshot(snapshot, actor=kit.get_current_actor()), snapshot)}
 
 
 def restore_snapshot(snapshot, account, body):
-    return {"queue": describe_work(volumes.restore(snapshot, account=account, actor=kit.actor(), **body), snapshot)}
+    return {
+        "queue": describe_work(
+            volumes.restore(snapshot, account=account, actor=kit.get_current_actor(), **body), snapshot
+        )
+    }
 
 
 @user.post(f"{ITEM}/snapshot", op="snapshot_create", can=MANAGE, body=VolumeSnapshotIn, out=QUEUED_ANSWER, billed=True)
@@ -69,7 +73,7 @@ def restore(body, volume_id, snapshot_id):
     `volume_plan_id`, no smaller than the snapshot, and `hypervisor_group_id`, the volume's location.
     """
     snapshot = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
-    return {"message": "The snapshot is being restored.", **restore_snapshot(snapshot, kit.account(), body)}
+    return {"message": "The snapshot is being restored.", **restore_snapshot(snapshot, kit.get_current_access(), body)}
 
 
 @admin.post(ADMIN_PATH, op="snapshot_create", can=WRITE, body=VolumeSnapshotIn, out=QUEUE_ANSWER)

@@ -3,7 +3,7 @@
 from flask import g, request
 
 from panel.auth import browser_session
-from panel.auth.tokens import source_address
+from panel.auth.tokens import get_source_address
 from panel.core.db import is_read_only_request
 from panel.services import audit
 
@@ -41,14 +41,14 @@ def find_address_ids():
 
 
 def collect_request_facts():
-    return {"ip": str(source_address()), "action": g.get("operation") or request.endpoint}
+    return {"ip": str(get_source_address()), "action": g.get("operation") or request.endpoint}
 
 
 def describe_actor():
     """Return the person or token of this request, as fields of an audit entry."""
     if "caller" in g:
         return describe_token_actor(g.caller)
-    access = browser_session.current_access()
+    access = browser_session.get_current_access()
     if access is None:
         return {"person": "nobody", "person_kind": "nobody"}
     if (request.blueprint or "").partition("_")[0] == "admin":
@@ -61,7 +61,7 @@ def describe_session_owner(by_operator=False):
     `by_operator`: the person acts as an operator on a page of the customer area."""
     if "caller" in g:
         return describe_token_actor(g.caller)
-    access = browser_session.current_access()
+    access = browser_session.get_current_access()
     person = (
         {"person": access.email, "person_id": access.person_id, "person_kind": "operator"}
         if by_operator

@@ -10,7 +10,7 @@ from flask_login import LoginManager, current_user, login_user, logout_user
 from werkzeug.exceptions import BadRequest
 
 from panel.auth import permissions
-from panel.auth.tokens import source_address
+from panel.auth.tokens import get_source_address
 from panel.core.errors import Forbidden, Unauthenticated
 from panel.core.messages import message
 from panel.services import access, factors, sessions
@@ -59,30 +59,32 @@ def load_session_user(secret):
     return SessionUser(secret, login_session)
 
 
-def current_account():
+def get_current_account():
     """Return the account of the viewer, or None when nobody is signed in or the database is unavailable."""
     if g.get("is_database_unavailable"):
         return None
     return current_user.account if current_user and current_user.is_authenticated else None
 
 
-def current_access():
+def get_current_access():
     """Return the viewer's access to resources, queried once per request; None when nobody is signed in."""
     if g.get("access") is None:
-        g.access = current_account() and access.get_for_account(current_account(), current_user.sign_in.impersonator)
+        g.access = get_current_account() and access.get_for_account(
+            get_current_account(), current_user.sign_in.impersonator
+        )
     return g.access
 
 
-def actor():
+def get_current_actor():
     """Return the name of the viewer for events and tasks."""
-    return current_access().actor
+    return get_current_access().actor
 
 
 def log_in(account, device=None):
     """Start a session of this browser. For the rest of the request, the viewer is this account."""
     g.pop("access", None)
     adopt_session(
-        sessions.start(account, ip=str(source_address()), user_agent=request.user_agent.string, device=device)
+        sessions.start(account, ip=str(get_source_address()), user_agent=request.user_agent.string, device=device)
     )
 
 
@@ -107,12 +109,12 @@ def is_impersonation_allowed(login_session):
 
 def find_impersonator():
     """Return the operator who impersonates the viewer, or None."""
-    return current_user.sign_in.impersonator if current_account() else None
+    return current_user.sign_in.impersonator if get_current_account() else None
 
 
 def log_out():
     """Sign the browser out. During an impersonation, the operator's own session is revoked too."""
-    current_access()  # cached now, because the audit log needs it afterwards
+    get_current_access()  # cached now, because the audit log needs it afterwards
     sessions.revoke(current_user.get_id())
     sessions.revoke(session.get(OPERATOR_SESSION_KEY, ""))
     logout_user()
@@ -122,7 +124,7 @@ def log_out():
 def require_page_permission(permission):
     """Decorate a page's view so that it runs only for people with the permission. Requests with a writing method must
     come from a page of this panel."""
-    permissions.check(permission)
+    permissions.validate_permission(permission)
 
     def guard(view):
         @functools.wraps(view)
@@ -141,7 +143,7 @@ def require_page_permission(permission):
 def ensure_permission(permission):
     if permission == permissions.PUBLIC:
         return
-    if current_account() is None:
+    if get_current_account() is None:
         raise Unauthenticated(message("Sign in to continue."))
     if request.blueprint not in BLUEPRINTS_WITHOUT_SECOND_FACTOR and is_second_factor_missing():
         raise Forbidden(SECOND_FACTOR_REQUIRED_MESSAGE, reason="second_factor_required")
@@ -152,25 +154,25 @@ def ensure_permission(permission):
 
 def is_second_factor_missing():
     """Return whether the viewer must set up a second factor first. Never during an impersonation."""
-    return not current_user.sign_in.impersonator_id and factors.is_second_factor_missing(current_account())
+    return not current_user.sign_in.impersonator_id and factors.is_second_factor_missing(get_current_account())
 
 
 def permission_error(permission):
     """Return a message why the viewer may not do this, or None."""
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
-        if not permissions.has_operator_permission(current_account().operator_role, permission):
-            return get_operator_permission_message(current_account().operator_role, permission)
-        return SUSPENDED_MESSAGE.format(permission=permission) if current_account().suspended_at else None
-    if current_access().impersonator and permission in permissions.FORBIDDEN_WHILE_IMPERSONATING:
+        if not permissions.has_operator_permission(get_current_account().operator_role, permission):
+            return get_operator_permission_message(get_current_account().operator_role, permission)
+        return SUSPENDED_MESSAGE.format(permission=permission) if get_current_account().suspended_at else None
+    if get_current_access().impersonator and permission in permissions.FORBIDDEN_WHILE_IMPERSONATING:
         return message("This is not possible while acting as another person.")
     if permission in permissions.ROLE_INDEPENDENT:
         return None
-    if not current_access().has_permission(permission):
+    if not get_current_access().has_permission(permission):
         return message(
             "Your role in the team does not permit this: it needs {permission}. Ask the account's owner for it.",
             permission=permission,
         )
-    if current_access().suspended and not permission.endswith(".view"):
+    if get_current_access().suspended and not permission.endswith(".view"):
         return SUSPENDED_MESSAGE.format(permission=permission)
     return None
 

@@ -6,20 +6,20 @@ The cookie keeps the operator's session meanwhile. The audit log names both peop
 from flask import request, session
 from flask_login import current_user, logout_user
 
-from panel.auth.browser_session import OPERATOR_SESSION_KEY, adopt_session, current_access, current_account
-from panel.auth.tokens import source_address
+from panel.auth.browser_session import OPERATOR_SESSION_KEY, adopt_session, get_current_access, get_current_account
+from panel.auth.tokens import get_source_address
 from panel.services import audit, impersonations, sessions
 
 
 def begin(account):
     """Start a session of the customer in this browser. It ends after the lifetime of impersonations."""
-    current_access()  # cached now, so that the audit log names the operator
+    get_current_access()  # cached now, so that the audit log names the operator
     operator_secret = current_user.get_id()
     secret = sessions.start(
         account,
-        ip=str(source_address()),
+        ip=str(get_source_address()),
         user_agent=request.user_agent.string,
-        impersonator=current_account(),
+        impersonator=get_current_account(),
         lifetime=impersonations.get_lifetime(),
     )
     adopt_session(secret)
@@ -28,7 +28,7 @@ def begin(account):
 
 def end():
     """End the impersonation. Return whether the operator's own session is still valid and was resumed."""
-    current_access()  # cached now, so that the audit log names the operator as the customer
+    get_current_access()  # cached now, so that the audit log names the operator as the customer
     operator_secret = session.get(OPERATOR_SESSION_KEY, "")
     audit.track(current_user.sign_in, removed=True)
     sessions.revoke(current_user.get_id())

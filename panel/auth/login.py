@@ -11,7 +11,7 @@ from hashlib import sha256
 from flask import after_this_request, current_app, request, session
 
 from panel.auth.browser_session import log_in
-from panel.auth.tokens import source_address
+from panel.auth.tokens import get_source_address
 from panel.core import clock
 from panel.core.db import session as db_session
 from panel.models import Account
@@ -25,7 +25,7 @@ SECOND_FACTOR_TTL = timedelta(minutes=5)
 
 def get_request_source():
     """Return the address and the user agent of this request."""
-    return Source(str(source_address()), request.user_agent.string[:400])
+    return Source(str(get_source_address()), request.user_agent.string[:400])
 
 
 def get_passkey_site():

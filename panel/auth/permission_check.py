@@ -7,7 +7,7 @@ from flask import current_app
 from werkzeug.exceptions import HTTPException
 
 from panel.auth import permissions
-from panel.auth.tokens import authorization_errors
+from panel.auth.tokens import list_authorization_errors
 from panel.core.errors import NotFound
 from panel.core.messages import message
 from panel.services import tokens
@@ -42,7 +42,7 @@ def explain_request(value, request, address, viewer_access):
     if not token.is_usable:
         return PermissionCheck(token, token_row.email, [message("The token is {state}.", state=token.state)])
     access = Access.of(token_row, impersonator=token_row.issued_by)
-    reasons = authorization_errors(requirement, method.upper(), token_row, access, address)
+    reasons = list_authorization_errors(requirement, method.upper(), token_row, access, address)
     return PermissionCheck(token, token_row.email, [refusal.message for refusal in reasons])
 
 

@@ -115,14 +115,14 @@ UNSCOPED_SEGMENTS = ("connect", "version")
 """First segments of the two paths that need no scope (specification 9.1)."""
 
 
-def check(permission):
+def validate_permission(permission):
     """Return the permission. Raise LookupError for an unknown one, so that a misspelt one fails at start."""
     if permission not in ALL:
         raise LookupError(f"{permission} is not a permission.")
     return permission
 
 
-def scope(path, method):
+def find_required_scope(path, method):
     """Return the scope that a token needs for this path of the user API, or None for the two that need none.
 
     `path` may have placeholders. Raise LookupError for a path of no family.
@@ -138,12 +138,12 @@ def scope(path, method):
     return f"{family}:{'read' if method in READ_METHODS else 'write'}"
 
 
-def operator_equivalent(permission):
+def get_operator_permission(permission):
     """Return the operators' permission for what a customer needs this permission for."""
     family, _, verb = permission.partition(".")
     if not verb:
         return permission
-    return check(f"admin:{OPERATOR_FAMILY.get(family, family)}:{'read' if verb == 'view' else 'write'}")
+    return validate_permission(f"admin:{OPERATOR_FAMILY.get(family, family)}:{'read' if verb == 'view' else 'write'}")
 
 
 def has_operator_permission(role, permission):

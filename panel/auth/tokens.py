@@ -55,7 +55,7 @@ def requires_permission(
     itself). `operation` is the action in the audit log. `budget` is the rate limit budget (panel.ratelimit.api_budget).
     `is_writing`: the view writes although its method is a reading one. Raise LookupError for an unknown permission.
     """
-    permissions.check(permission)
+    permissions.validate_permission(permission)
     requirement = RouteRequirement(permission, scope, unscoped_kind, is_writing)
     if permission.startswith(("admin:", permissions.ANY_ADMIN)):
         authorize = functools.partial(authorize_platform_token, "admin")
@@ -70,7 +70,7 @@ def requires_permission(
             if is_writing:
                 begin_request(is_read_only=False)
             if permission == permissions.PUBLIC:
-                api_budget.consume(budget, anonymous_key())
+                api_budget.consume(budget, get_anonymous_budget_key())
             else:
                 g.operation, g.caller = operation, authorize(find_token(budget))
             return view(*args, **kwargs)
@@ -81,7 +81,7 @@ def requires_permission(
     return guard
 
 
-def current_principal() -> ApiPrincipal:
+def get_current_principal() -> ApiPrincipal:
     return g.caller
 
 
@@ -90,12 +90,12 @@ def authorize_user_token(requirement, token):
     if token is None or token.person_id is None:
         raise Unauthenticated(message("The token is missing, unknown or no longer valid."))
     access = Access.of(token, impersonator=token.issued_by)
-    for refusal in authorization_errors(requirement, request.method, token, access, address):
+    for refusal in list_authorization_errors(requirement, request.method, token, access, address):
         raise refusal
     return ApiPrincipal(token.id, token.kind, token.name, access)
 
 
-def authorization_errors(requirement, method, token, access, address):
+def list_authorization_errors(requirement, method, token, access, address):
     """Yield every error because of which this token, from this address, does not meet the requirement. Each message
     names what failed: the address, the token's scope, or the person's permission."""
     if not is_ip_allowed(token, address):
@@ -108,7 +108,7 @@ def authorization_errors(requirement, method, token, access, address):
         yield Forbidden(message("This is not possible while acting as another person."))
     is_role_independent = requirement.permission in permissions.ROLE_INDEPENDENT
     if not is_role_independent and not access.has_permission(requirement.permission):
-        yield permission_denied(requirement.permission)
+        yield build_permission_error(requirement.permission)
     if (
         access.suspended
         and not is_role_independent
@@ -117,7 +117,7 @@ def authorization_errors(requirement, method, token, access, address):
         yield Forbidden(message("The account is suspended. Contact support."), reason="account_suspended")
 
 
-def permission_denied(permission):
+def build_permission_error(permission):
     return Forbidden(
         message("Your role in the team does not permit this action: it needs {permission}.", permission=permission)
     )
@@ -127,12 +127,12 @@ def require_also(permission):
     """Raise Forbidden unless the person also has this permission, in a view that also shows resources of another
     family. The token's scope remains that of the path. Call it after the lookup, so that foreign ids give 404 and not
     403."""
-    if not g.caller.access.has_permission(permissions.check(permission)):
-        raise permission_denied(permission)
+    if not g.caller.access.has_permission(permissions.validate_permission(permission)):
+        raise build_permission_error(permission)
 
 
 def authorize_platform_token(kind, token):
-    if not bearer_from_header():
+    if not read_bearer_token():
         raise Forbidden("Unauthorized!")
     if token is None:
         raise Unauthenticated("Unauthorized!")
@@ -144,7 +144,7 @@ def authorize_platform_token(kind, token):
     return ApiPrincipal(token.id, token.kind, token.name, None)
 
 
-def bearer_from_header():
+def read_bearer_token():
     """Return the bearer value of this request, or an empty text."""
     scheme, _, value = request.headers.get("Authorization", "").partition(" ")
     return value.strip() if scheme.lower() == "bearer" else ""
@@ -153,7 +153,7 @@ def bearer_from_header():
 def find_token(budget):
     """Return the active token of this request, or None. Count the request in the budget of the token, or of the source
     address when there is none. Raise TooMany."""
-    value = bearer_from_header()
+    value = read_bearer_token()
     digest = tokens.hash_secret(value)
     cached = token_cache.find(digest)
     version = cached and api_budget.consume(budget, cached.token.id, read_key=token_cache.VERSION_KEY)
@@ -162,19 +162,19 @@ def find_token(budget):
     version = version or token_cache.get_cache_version()  # read before the rows, so that a change in between is noticed
     token = tokens.find(value) if 20 < len(value) < 200 else None
     if not cached:
-        api_budget.consume(budget, token.id if token else anonymous_key())
+        api_budget.consume(budget, token.id if token else get_anonymous_budget_key())
     token_cache.put(digest, token, version)
     return token
 
 
-def anonymous_key():
+def get_anonymous_budget_key():
     """Return the rate limit key of requests without a valid token."""
-    return windows.get_rate_limit_network(source_address())
+    return windows.get_rate_limit_network(get_source_address())
 
 
 def record_use(token):
     """Record the use of a token, also if it is refused next. Return the source address."""
-    address = source_address()
+    address = get_source_address()
     tokens.record_use(token.id, str(address))
     return address
 
@@ -184,7 +184,7 @@ def is_ip_allowed(token, address):
     return not token.allowed_ips or any(address in ipaddress.ip_network(net) for net in token.allowed_ips)
 
 
-def source_address():
+def get_source_address():
     """Return the IP address of the client: the peer's, or the last one in X-Forwarded-For that is not a trusted
     proxy's."""
     trusted = current_app.extensions["config"].proxies

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from api.docs import openapi_document
+from api.docs import build_openapi_document
 from panel.app import create_app
 from panel.core.config import ROOT, Config
 
@@ -36,5 +36,5 @@ def check():
 def build_documents():
     app = create_app(Config(secret_key="not used", redis_url="redis://"))
     for surface in app.extensions["openapi"]:
-        text = json.dumps(openapi_document(app, surface), indent=1, ensure_ascii=False)
+        text = json.dumps(build_openapi_document(app, surface), indent=1, ensure_ascii=False)
         yield OPENAPI_FOLDER / f"{surface.lower()}.json", text + "\n"

@@ -49,7 +49,7 @@ class WebhookSubscription(TimestampMixin, Model):
     """
 
     @validates("url")
-    def note_host(self, _: str, url: str) -> str:
+    def set_host(self, _: str, url: str) -> str:
         self.host = urlsplit(url).netloc[:255]
         return url
 

@@ -10,7 +10,7 @@ from panel.core import clock, formatting
 from panel.core.db import session
 from panel.core.task_kinds import task_label
 from panel.models import Account
-from panel.pages.customer.tasks import recent_tasks
+from panel.pages.customer.tasks import list_recent_tasks
 from panel.pages.shared import area
 from panel.services import sessions, settings, usage
 from panel.web import assets, relative_times, translation, word_labels
@@ -30,24 +30,24 @@ def init_app(app):
     }
     browser_session.login_manager.init_app(app)
     app.after_request(set_security_headers)
-    app.context_processor(template_context)
+    app.context_processor(build_template_context)
     translation.init_app(app)
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals |= {
         "asset_url": assets.asset_url,
         "icon_url": assets.icon_url,
         "ui": Macros(app.jinja_env),
-        "endpoint_prefix": area.endpoint_prefix,
+        "endpoint_prefix": area.get_endpoint_prefix,
         "has_permission": area.has_permission,
         "permission_error": area.permission_error,
-        "nonce": csp_nonce,
+        "nonce": get_csp_nonce,
         "now": clock.now,
-        "viewer_timezone": viewer_timezone,
-        "timeago": lambda moment: relative_times.timeago_tag(moment, viewer_timezone()),
+        "viewer_timezone": get_viewer_timezone,
+        "timeago": lambda moment: relative_times.build_timeago_tag(moment, get_viewer_timezone()),
         "relative_times": relative_times.list_script_texts,
-        "format_datetime": lambda moment: formatting.format_datetime(moment, viewer_timezone()),
-        "format_time": lambda moment: formatting.format_time(moment, viewer_timezone()),
-        "format_time_seconds": lambda moment: formatting.format_time_seconds(moment, viewer_timezone()),
+        "format_datetime": lambda moment: formatting.format_datetime(moment, get_viewer_timezone()),
+        "format_time": lambda moment: formatting.format_time(moment, get_viewer_timezone()),
+        "format_time_seconds": lambda moment: formatting.format_time_seconds(moment, get_viewer_timezone()),
         "are_prices_shown": are_prices_shown,
         "is_operator_area": area.is_operator_area,
         "task_label": lambda kind: translation.gettext(task_label(kind)),
@@ -72,18 +72,20 @@ class Macros:
 def are_prices_shown():
     """Return whether the page shows prices: billing is enabled and the viewer is billed."""
     is_unbilled = (
-        not area.is_operator_area() and browser_session.current_account() and browser_session.current_access().unbilled
+        not area.is_operator_area()
+        and browser_session.get_current_account()
+        and browser_session.get_current_access().unbilled
     )
     return settings.get().billing_enabled and not is_unbilled
 
 
-def viewer_timezone():
-    account = browser_session.current_account()
+def get_viewer_timezone():
+    account = browser_session.get_current_account()
     return account.timezone if account else "UTC"
 
 
-def template_context():
-    account = browser_session.current_account()
+def build_template_context():
+    account = browser_session.get_current_account()
     is_operator_area = area.is_operator_area()
     layout = PageLayout(account, is_operator_area)
     return {
@@ -119,7 +121,7 @@ class PageLayout:
     def is_offered(self, entry):
         """Return whether the viewer may open the page and its feature is enabled."""
         return browser_session.has_permission(entry.permission) and (
-            not entry.is_billed or usage.is_billing_enabled(browser_session.current_access())
+            not entry.is_billed or usage.is_billing_enabled(browser_session.get_current_access())
         )
 
     @property
@@ -143,7 +145,9 @@ class PageLayout:
     def recent_tasks(self):
         """Return the viewer's recent tasks, or None without the permission to see them."""
         return (
-            recent_tasks(browser_session.current_access()) if browser_session.has_permission("instances.view") else None
+            list_recent_tasks(browser_session.get_current_access())
+            if browser_session.has_permission("instances.view")
+            else None
         )
 
     @property
@@ -152,8 +156,8 @@ class PageLayout:
         if self.account.suspended_at:
             return self.account
         return (
-            session.get(Account, browser_session.current_access().id)
-            if browser_session.current_access().suspended
+            session.get(Account, browser_session.get_current_access().id)
+            if browser_session.get_current_access().suspended
             else None
         )
 
@@ -162,7 +166,7 @@ class PageLayout:
         return endpoint.partition(".")[0] == request.blueprint
 
 
-def csp_nonce():
+def get_csp_nonce():
     """Return the nonce of this answer, which only its own scripts have."""
     if "nonce" not in g:
         g.nonce = secrets.token_urlsafe(16)
@@ -178,17 +182,17 @@ def set_security_headers(response):
     if current_app.extensions["config"].is_https:
         headers.setdefault("Strict-Transport-Security", f"max-age={int(timedelta(days=365).total_seconds())}")
     if response.mimetype == "text/html":
-        headers.setdefault("Content-Security-Policy", content_security_policy())
+        headers.setdefault("Content-Security-Policy", build_content_security_policy())
         headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
         headers.setdefault("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
     return response
 
 
-def content_security_policy():
+def build_content_security_policy():
     return "; ".join(
         (
             "default-src 'self'",
-            f"script-src 'nonce-{csp_nonce()}'",
+            f"script-src 'nonce-{get_csp_nonce()}'",
             "img-src 'self' data:",
             "object-src 'none'",
             "base-uri 'none'",

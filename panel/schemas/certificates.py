@@ -144,7 +144,7 @@ class CertificateIn(In):
     )
 
     @validates_schema(skip_on_field_errors=True)
-    def whole(self, data, **_):
+    def validate_fields_of_type(self, data, **_):
         """Check that the fields fit the type."""
         ordered = data["type"] == "letsencrypt"
         needed = {"domains"} if ordered else {"certificate", "private_key"}

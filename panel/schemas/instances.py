@@ -265,12 +265,12 @@ class Rename(In):
     name = Name(**about("The same as `display_name`.", "Shop front"))
 
     @validates_schema
-    def one(self, data, **_):
+    def validate_name_is_given(self, data, **_):
         if not data:
             raise ValidationError(message("A name is needed."), "display_name")
 
     @post_load
-    def label(self, data, **_):
+    def normalize_name(self, data, **_):
         return {"display_name": data.get("display_name", data.get("name"))}
 
 

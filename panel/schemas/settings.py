@@ -104,7 +104,7 @@ class SettingsPatch(SystemSettings, Patch):
         super().__init__(partial=True, **options)
 
     @pre_load
-    def unwrap(self, data, **_):
+    def unwrap_settings(self, data, **_):
         """Accept a response as a request: unwrap its two outer objects."""
         for wrapper in ("settings", "system"):
             if isinstance(data, dict) and data.keys() == {wrapper} and isinstance(data[wrapper], dict):

@@ -145,7 +145,7 @@ class NormalizeMixin:
     """Stores values with the same meaning in one form."""
 
     @post_load
-    def tidy(self, data, **_):
+    def normalize_lists(self, data, **_):
         if "event_kinds" in data:
             data["event_kinds"] = list(dict.fromkeys(data["event_kinds"]))
         if "cluster_filter" in data:

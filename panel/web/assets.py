@@ -25,10 +25,10 @@ bp = Blueprint("assets", __name__)
 
 def asset_url(name):
     """Return the URL of a file in static/."""
-    return url_for("assets.serve", digest=file_digest(name), name=name)
+    return url_for("assets.serve", digest=compute_file_digest(name), name=name)
 
 
-def file_digest(name):
+def compute_file_digest(name):
     """Return the hash for a file's URL. Vendor modules have the hash of npm's lock file, so that modules that import
     each other by relative paths come from the same version."""
     path = STATIC_FOLDER / (
@@ -41,13 +41,13 @@ def file_digest(name):
 def icon_url(name):
     """Return the URL of one icon in the icon file, which does not change while the panel runs. Raise LookupError for an
     icon that is not installed."""
-    if name not in installed_icons():
+    if name not in list_installed_icons():
         raise LookupError(f"{name} is not in static/icons.json.")
     return f"{asset_url('vendor/icons.svg')}#{name}"
 
 
 @cache
-def installed_icons():
+def list_installed_icons():
     return frozenset(json.loads((STATIC_FOLDER / "icons.json").read_text()))
 
 
@@ -63,7 +63,7 @@ def serve(digest, name):
     path = STATIC_FOLDER / name
     if ".." in name or not name.startswith(SERVED_PREFIXES) or not path.is_file():
         abort(404)
-    is_current = digest == file_digest(name)
+    is_current = digest == compute_file_digest(name)
     compressed_path = path.with_name(f"{path.name}.br")
     is_compressed = compressed_path.is_file() and "br" in request.accept_encodings
     answer = Response((compressed_path if is_compressed else path).read_bytes(), mimetype=mimetypes.guess_type(name)[0])

@@ -51,7 +51,7 @@ def describe_entry(entry):
         return describe_console_entry(entry.changes)
     task = entry.changes.get("task", "").removeprefix(f"{entry.object_type}_")
     operation = task or entry.action.rpartition(".")[2]
-    return find_label(entry.action) or str(OPERATION_LABELS.get(operation) or capitalize_words(operation))
+    return find_label(entry.action) or str(OPERATION_LABELS.get(operation) or capitalize_operation(operation))
 
 
 def describe_console_entry(changes):
@@ -65,10 +65,10 @@ def describe_console_entry(changes):
 def object_type_label(entry):
     """Return the label of an entry's object type, such as `SSH key` or `Instance`."""
     object_type = entry.object_type or ""
-    return str(OBJECT_TYPE_LABELS.get(object_type) or capitalize_words(object_type))
+    return str(OBJECT_TYPE_LABELS.get(object_type) or capitalize_operation(object_type))
 
 
-def capitalize_words(name):
+def capitalize_operation(name):
     """Return the name of an operation that no longer exists, as in old entries."""
     return name.replace("_", " ").capitalize()
 

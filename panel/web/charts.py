@@ -127,7 +127,7 @@ def build_table_rows(series):
     return rows[::-1]
 
 
-def requested_range(text):
+def parse_requested_range(text):
     """Return the range if it is a valid one, else one hour."""
     return text if text in dict(RANGES) else "1h"
 

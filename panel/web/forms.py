@@ -1,7 +1,7 @@
 """HTML forms, validated by the schemas of the API, so that pages and the API accept the same input.
 
     form = Form(SshKeyIn)
-    if form.submit(lambda **data: ssh_keys.create(current_access(), **data)):
+    if form.submit(lambda **data: ssh_keys.create(get_current_access(), **data)):
         return redirect_to(url_for(".index"))
     return render("customer/ssh_keys/new.html", "form", status=form.status, form=form)
 

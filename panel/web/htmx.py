@@ -74,7 +74,7 @@ def render_block(name, block, **context):
     return Markup("").join(Markup(text) for text in template.blocks[block](template.new_context(context)))
 
 
-def out_of_band(target, markup, how="outerHTML"):
+def render_out_of_band(target, markup, how="outerHTML"):
     """Return a further partial that swaps `markup` into the element at the CSS selector `target`. `how` is htmx's swap
     style."""
     return Markup('<hx-partial hx-target="{}" hx-swap="{}">{}</hx-partial>').format(target, how, markup)
@@ -83,7 +83,7 @@ def out_of_band(target, markup, how="outerHTML"):
 def render_toasts():
     """Return the pending messages as a partial that is appended to the messages on the page."""
     toasts = render_block("layout/toasts.html", "toasts")
-    return out_of_band("#toasts", toasts, "beforeend") if toasts.strip() else Markup("")
+    return render_out_of_band("#toasts", toasts, "beforeend") if toasts.strip() else Markup("")
 
 
 def is_script_request():

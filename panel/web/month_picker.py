@@ -11,15 +11,15 @@ MAX_MONTHS = 24
 """The most months to choose from."""
 
 
-def requested_month():
+def parse_requested_month():
     """Return the `month` parameter of the request, by default the current month. Abort with 404 when it is invalid."""
-    month = request.args.get("month") or current_month()
+    month = request.args.get("month") or get_current_month()
     if not MONTH_RULE.regex.match(month):
         abort(404)
     return month
 
 
-def current_month():
+def get_current_month():
     return usage.make_month_key(clock.now())
 
 
@@ -29,5 +29,5 @@ def list_month_choices(account=None):
     months = {row.month for row in session.execute(usage.select_months(account).limit(MAX_MONTHS))}
     return [
         (month, usage.month_label(month))
-        for month in sorted(months | {current_month(), requested_month()}, reverse=True)
+        for month in sorted(months | {get_current_month(), parse_requested_month()}, reverse=True)
     ]

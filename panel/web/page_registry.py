@@ -72,7 +72,7 @@ class AreaPageRegistry:
             results.kind: results for module in modules for results in getattr(module, "SEARCH_RESULTS", ())
         }
         for entry in (*entries, *declared):
-            permissions.check(entry.permission)
+            permissions.validate_permission(entry.permission)
 
     @property
     def entries(self):

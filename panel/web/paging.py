@@ -20,7 +20,7 @@ class Page:
 
     def __init__(self, query, number=None, per_page=None):
         self.number = number or parse_page_number(request.args.get("page"))
-        self.per_page = per_page or requested_page_size()
+        self.per_page = per_page or parse_requested_page_size()
         self.rows, self.total = self._load(query)
         if number is None and self.number > self.last:
             self.number = self.last
@@ -89,7 +89,7 @@ def parse_page_number(text):
     )
 
 
-def requested_page_size():
+def parse_requested_page_size():
     """Return the page size that the request or, if it has none, the session cookie asks for; store a new choice."""
     requested = parse_page_number(request.args.get("per_page"))
     if requested in PAGE_SIZES:

@@ -22,18 +22,18 @@ NOW_SECONDS = 5
 """Times that are this close ahead count as now, because the clocks of browser and panel differ."""
 
 
-def timeago_tag(moment, zone="UTC", *, now=None):
+def build_timeago_tag(moment, zone="UTC", *, now=None):
     """Return a <time> tag with a relative time and the exact one as its title. The page's script keeps it current."""
     if moment is None:
         return Markup('<span class="text-secondary">{}</span>').format(gettext("never"))
     return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
         moment.astimezone(UTC).isoformat(timespec="seconds"),
         format_datetime(moment, zone),
-        relative_time(moment, now or clock.now()),
+        format_relative_time(moment, now or clock.now()),
     )
 
 
-def relative_time(moment, now):
+def format_relative_time(moment, now):
     passed = int((now - moment).total_seconds())
     seconds, past, future = next(unit for unit in RELATIVE_TIMES if abs(passed) >= unit[0])
     text = translate(future if passed < -NOW_SECONDS else past)

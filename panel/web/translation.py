@@ -17,7 +17,7 @@ from panel.core.messages import Message
 
 def init_app(app: Flask):
     """Set up translation, and the functions `_`, `ngettext`, `translate` and `page_language` of templates."""
-    Babel(app, default_locale=languages.DEFAULT_LANGUAGE, locale_selector=language, configure_jinja=False)
+    Babel(app, default_locale=languages.DEFAULT_LANGUAGE, locale_selector=get_request_language, configure_jinja=False)
     app.before_request(set_language_of_mails)
     environment = app.jinja_env
     environment.add_extension("jinja2.ext.i18n")
@@ -25,10 +25,10 @@ def init_app(app: Flask):
     environment.finalize = translate  # messages of services and of rows, wherever a template shows them
     environment.policies["ext.i18n.trimmed"] = True
     environment.globals |= {"_": gettext_markup, "gettext": gettext_markup, "ngettext": ngettext_markup}
-    environment.globals |= {"page_language": language, "translate": translate}
+    environment.globals |= {"page_language": get_request_language, "translate": translate}
 
 
-def language() -> str:
+def get_request_language() -> str:
     """Return the language of the request: the one that its browser prefers among those with a catalogue."""
     available = languages.list_languages()
     if len(available) == 1 or not has_request_context():
@@ -38,10 +38,10 @@ def language() -> str:
 
 def set_language_of_mails():
     """Let the mails of this request be written in its language."""
-    languages.current_language.set(language())
+    languages.current_language.set(get_request_language())
 
 
-def translations():
+def get_translations():
     """Return the catalogue of the request's language, looked up once in each request; English outside of requests."""
     try:
         return g.translations  # the fast path: lists call this a thousand times
@@ -54,13 +54,16 @@ def translations():
 
 def gettext(text: str, /, **parameters) -> str:
     """Return the text in the request's language: `_("Group %(name)s created.", name=name)`."""
-    translated = translations().gettext(text)
+    translated = get_translations().gettext(text)
     return translated % translate_values(parameters) if "%" in translated else translated
 
 
 def ngettext(singular: str, plural: str, number: int, /, **parameters) -> str:
     """Return the text for a number of things; `%(num)s` is the number with separators."""
-    return translations().ngettext(singular, plural, number) % {"num": f"{number:,}", **translate_values(parameters)}
+    return get_translations().ngettext(singular, plural, number) % {
+        "num": f"{number:,}",
+        **translate_values(parameters),
+    }
 
 
 def translate_values(parameters):
@@ -75,12 +78,12 @@ def lazy_gettext(text: str, /, **parameters) -> LazyString:
 
 def gettext_markup(text: str, /, **parameters) -> Markup:
     """Return the text as HTML, with its parameters escaped. Translators may use tags."""
-    translated = Markup(translations().gettext(text))
+    translated = Markup(get_translations().gettext(text))
     return translated % translate_values(parameters) if "%" in translated else translated
 
 
 def ngettext_markup(singular: str, plural: str, number: int, /, **parameters) -> Markup:
-    return Markup(translations().ngettext(singular, plural, number)) % {
+    return Markup(get_translations().ngettext(singular, plural, number)) % {
         "num": f"{number:,}",
         **translate_values(parameters),
     }
@@ -88,4 +91,4 @@ def ngettext_markup(singular: str, plural: str, number: int, /, **parameters) ->
 
 def translate(text: str) -> str:
     """Return a `Message` in the request's language. Everything else is returned unchanged."""
-    return messages.translate_with(text, translations()) if isinstance(text, Message) else text
+    return messages.translate_with(text, get_translations()) if isinstance(text, Message) else text

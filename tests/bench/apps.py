@@ -21,7 +21,7 @@ def create_panel_with_public_view():
     """Create the panel with the view of `GET /api/connect` as an additional public route."""
     app = create_panel()
     user = kit.User("open", __name__)
-    user.get("/profile/open", op="open", can=permissions.PUBLIC, out=kit.result())(connect.connect)
+    user.get("/profile/open", op="open", can=permissions.PUBLIC, out=kit.build_result_schema())(connect.connect)
     app.register_blueprint(user)
     return app
 

@@ -87,7 +87,7 @@ class FakePanel:
             "asset_url": assets.asset_url,
             "icon_url": assets.icon_url,
             "ui": layout.Macros(app.jinja_env),
-            "nonce": layout.csp_nonce,
+            "nonce": layout.get_csp_nonce,
         }
         app.register_blueprint(assets.bp)
         app.after_request(layout.set_security_headers)

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 import panel
-from api.docs import openapi_document
+from api.docs import build_openapi_document
 from panel.cli import main
 from panel.core.config import ROOT
 from tests.test_architecture import SURFACES, find_operations
@@ -36,7 +36,7 @@ def get_document(api_as, path, **options):
 
 
 def build_document(app, surface):
-    return json.loads(json.dumps(openapi_document(app, surface)))
+    return json.loads(json.dumps(build_openapi_document(app, surface)))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from api.docs import openapi_document
+from api.docs import build_openapi_document
 from panel.core.config import ROOT
 from panel.core.db import db, session
 from panel.services import instances, ssh_keys
@@ -61,7 +61,7 @@ def documents(app):
     """Load both documents. Undocumented fields in answers fail here, although clients must ignore them."""
     schemas = {}
     for surface in ("user", "admin"):
-        document = json.loads(json.dumps(openapi_document(app, surface.upper())))
+        document = json.loads(json.dumps(build_openapi_document(app, surface.upper())))
         for schema in document["components"]["schemas"].values():
             schema.setdefault("additionalProperties", False)
         schemas[surface] = schemathesis.openapi.from_dict(document)

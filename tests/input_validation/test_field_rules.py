@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from api.docs import openapi_document
+from api.docs import build_openapi_document
 from tests.support.malformed_input import fill_path
 from tests.test_architecture import find_operations
 
@@ -41,7 +41,7 @@ def body_senders(app, api_as, cast, unlimited):
 
     def iter_operations():
         for surface, who in CALLER_BY_SURFACE.items():
-            schemas = openapi_document(app, surface)["components"]["schemas"]
+            schemas = build_openapi_document(app, surface)["components"]["schemas"]
             for method, path, operation in find_operations(app, surface):
                 content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
                 fields = schemas.get(content.get("schema", {}).get("$ref", "").rpartition("/")[2], {})

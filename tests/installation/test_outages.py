@@ -142,10 +142,10 @@ def test_outage_logs_one_line(api_as, break_commits, monkeypatch):
 
 
 def test_openapi_documents_describe_503(app):
-    from api.docs import openapi_document
+    from api.docs import build_openapi_document
 
     for surface in ("USER", "ADMIN"):
-        document = openapi_document(app, surface)
+        document = build_openapi_document(app, surface)
         for methods in document["paths"].values():
             for operation in methods.values():
                 assert not isinstance(operation, dict) or "503" in operation.get("responses", {"503": ""})

@@ -92,7 +92,7 @@ def test_all_admin_pages_open(app, browser_as, cast, run_tasks, node):
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/admin") and "GET" in rule.methods and not rule.rule.endswith("/secrets"):
             known = ids | ids_by_blueprint.get(rule.endpoint.partition(".")[0], {})
-            if rule.endpoint == "admin_instances.reinstalling" or "<deployment_id>" in rule.rule:
+            if rule.endpoint == "admin_instances.show_reinstall_form" or "<deployment_id>" in rule.rule:
                 known["instance_id"] = deployed.id
             if rule.endpoint == "admin_instances.choose_rollback":
                 known |= {"instance_id": deployed.id, "name": "before"}

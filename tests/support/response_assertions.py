@@ -8,7 +8,7 @@ from functools import cache
 
 from flask.testing import FlaskClient
 
-from api.docs import openapi_document
+from api.docs import build_openapi_document
 from api.errors import find_dialect
 from tests.support import audit_assertions
 
@@ -122,7 +122,7 @@ def check_html_page(answer):
 def documented_responses(app, surface):
     """Return {endpoint: documented responses}, and the document's schemas."""
     with app.app_context():
-        document = openapi_document(app, surface)
+        document = build_openapi_document(app, surface)
     responses = {}
     for operations in document["paths"].values():
         for operation in operations.values():

@@ -132,11 +132,11 @@ def test_token_management_requires_account_scopes(api_as, issue_token):
 
 def test_webhooks_and_metrics_have_separate_scope_families():
     """IDT-31, IDT-32: the path decides the family."""
-    assert permissions.scope("/api/webhook-subscriptions", "GET") == "webhooks:read"
-    assert permissions.scope("/api/webhook-subscriptions", "POST") == "webhooks:write"
-    assert permissions.scope("/api/webhook-subscription/{id}/deliveries", "GET") == "webhooks:read"
-    assert permissions.scope("/api/metrics", "GET") == "metrics:read"
-    assert permissions.scope("/api/metrics/instance/{id}", "GET") == "metrics:read"
+    assert permissions.find_required_scope("/api/webhook-subscriptions", "GET") == "webhooks:read"
+    assert permissions.find_required_scope("/api/webhook-subscriptions", "POST") == "webhooks:write"
+    assert permissions.find_required_scope("/api/webhook-subscription/{id}/deliveries", "GET") == "webhooks:read"
+    assert permissions.find_required_scope("/api/metrics", "GET") == "metrics:read"
+    assert permissions.find_required_scope("/api/metrics/instance/{id}", "GET") == "metrics:read"
 
 
 def test_allowed_ips_are_normalized_and_enforced(api_as, create_token):

@@ -10,7 +10,7 @@ from panel.core import clock
 from panel.core.config import ROOT
 from panel.core.db import session
 from panel.models import AuditEntry, Event, Member, WebhookDelivery, WebhookSubscription
-from panel.pages.customer.webhooks import event_kind_groups
+from panel.pages.customer.webhooks import group_event_kinds
 from panel.schemas.webhooks import EVENT_KINDS
 from panel.services.webhooks import subscriptions
 from tests.test_pages import PARTIAL_HEADERS
@@ -93,7 +93,7 @@ def test_form_offers_exactly_the_recorded_event_kinds():
     files = [*(ROOT / "panel" / "services").rglob("*.py"), *(ROOT / "worker").rglob("*.py")]
     source = "\n".join(file.read_text() for file in files)
     recorded = {kind for kind in EVENT_KINDS if f'"{kind}"' in source}
-    assert {kind.kind for kinds in event_kind_groups().values() for kind in kinds} == recorded
+    assert {kind.kind for kinds in group_event_kinds().values() for kind in kinds} == recorded
 
 
 def test_edit_form_keeps_event_kinds_that_are_not_offered(browser_as, subscription):

@@ -5,7 +5,7 @@ from secrets import token_urlsafe
 from flask import Blueprint, request, url_for
 
 from panel.auth import login
-from panel.auth.browser_session import current_account, ensure_permission, require_page_permission
+from panel.auth.browser_session import ensure_permission, get_current_account, require_page_permission
 from panel.core.errors import Invalid
 from panel.pages.admin import labels
 from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspension
@@ -148,7 +148,7 @@ def access_page(account, form, block=None):
 @require_page_permission(WRITE)
 def suspend(account_id):
     account = get_changeable(account_id)
-    if account == current_account():
+    if account == get_current_account():
         raise Invalid(_("You cannot suspend your own account."))
     form = Form(Suspension)
     if form.submit(lambda reason: accounts.suspend(account, reason)):
@@ -211,7 +211,7 @@ def delete(account_id):
     if request.form.get("typed", "").strip().lower() != account.email:
         wrong = _("Type %(name)s to confirm. Nothing was removed.", name=account.email)
         raise Invalid(wrong, typed=wrong)
-    if account == current_account():
+    if account == get_current_account():
         raise Invalid(_("You cannot remove your own account."))
     accounts.remove(account)
     flash_message(_("%(email)s removed.", email=account.email))

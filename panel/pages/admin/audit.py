@@ -2,7 +2,7 @@
 
 from flask import Blueprint
 
-from panel.auth.browser_session import current_account, require_page_permission
+from panel.auth.browser_session import get_current_account, require_page_permission
 from panel.core.db import session
 from panel.models import Account
 from panel.pages.admin import labels
@@ -58,4 +58,4 @@ def show(entry_id):
 
 
 def parse_filters():
-    return audit_view.parse_filters(current_account().timezone, "object_id", "account_id")
+    return audit_view.parse_filters(get_current_account().timezone, "object_id", "account_id")

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, url_for
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
 from panel.schemas.credits import CreditIn
 from panel.services import accounts, credits, settings, usage
@@ -31,7 +31,7 @@ ENTRY_KIND_OPTIONS = (
 @bp.get("")
 @require_page_permission(READ)
 def index():
-    month = month_picker.requested_month()
+    month = month_picker.parse_requested_month()
     return render(
         "admin/billing/index.html",
         "rows",
@@ -52,7 +52,7 @@ def ledger():
 @bp.get("/usage.csv")
 @require_page_permission(READ)
 def usage_sheet():
-    month = month_picker.requested_month()
+    month = month_picker.parse_requested_month()
     return csv_export.csv_response(f"usage-{month}", usage.EXPORT_COLUMNS, usage.iter_export(month))
 
 
@@ -63,7 +63,7 @@ def customer(account_id):
 
 
 def customer_page(account, form, block="rows"):
-    month = month_picker.requested_month()
+    month = month_picker.parse_requested_month()
     return render(
         "admin/billing/customer.html",
         block,
@@ -84,7 +84,7 @@ def customer_page(account, form, block="rows"):
 def give(account_id):
     account = accounts.get(account_id)
     form = Form(CreditIn)
-    if form.submit(lambda **data: credits.grant(account, actor=actor(), **data)):
+    if form.submit(lambda **data: credits.grant(account, actor=get_current_actor(), **data)):
         flash_message(_("Ledger entry added."))
         return redirect_to(url_for(".customer", account_id=account.id))
     return customer_page(account, form, "form")
@@ -94,5 +94,5 @@ def give(account_id):
 @require_page_permission(WRITE)
 def take_back(account_id, entry_id):
     """Revoke a credit entry by adding an adjustment. The ledger keeps both."""
-    credits.correct(credits.get(entry_id, account_id), amount=0, actor=actor(), description="Reversed")
+    credits.correct(credits.get(entry_id, account_id), amount=0, actor=get_current_actor(), description="Reversed")
     return action_done(_("Ledger entry reverted."), url_for(".customer", account_id=account_id))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from flask import Blueprint, abort, request, url_for
 from sqlalchemy.orm import selectinload
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor
@@ -207,6 +207,6 @@ def delete(hypervisor_id):
 def give_up(hypervisor_id):
     """Remove a lost hypervisor. Requires its name, because its machines are lost for their owners, too."""
     hypervisor = hypervisors.get(hypervisor_id)
-    hypervisor_removal.force_remove(hypervisor, name=request.form.get("typed", "").strip(), actor=actor())
+    hypervisor_removal.force_remove(hypervisor, name=request.form.get("typed", "").strip(), actor=get_current_actor())
     flash_message(_("%(name)s and everything on it removed from the panel.", name=hypervisor.name))
     return redirect_to(url_for(".index"))

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.schemas.images import ImageIn
 from panel.services import image_catalog, images
 from panel.web.forms import Form
@@ -28,7 +28,7 @@ def index():
 @bp.post("/<key>/add")
 @require_page_permission(WRITE)
 def add(key):
-    image = image_catalog.add(catalog_id=key, actor=actor())
+    image = image_catalog.add(catalog_id=key, actor=get_current_actor())
     flash_message(_("Download of %(name)s started.", name=image.label))
     return redirect_to(url_for("admin_images.edit", image_id=image.id))
 
@@ -43,7 +43,7 @@ def new():
 @require_page_permission(WRITE)
 def create():
     form = Form(ImageIn)
-    if form.submit(lambda **data: images.create(actor=actor(), **data)):
+    if form.submit(lambda **data: images.create(actor=get_current_actor(), **data)):
         flash_message(_("Download of %(name)s started.", name=form.result.label))
         return redirect_to(url_for("admin_images.edit", image_id=form.result.id))
     return render("admin/image_browser/new.html", "form", status=form.status, form=form)

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.pages.admin import labels
 from panel.schemas.constants import IMAGE_PURPOSES
 from panel.schemas.images import ImagePatch
@@ -103,14 +103,14 @@ def set_enabled(image_id, on):
 @bp.post("/<image_id>/retry")
 @require_page_permission(WRITE)
 def retry(image_id):
-    images.retry(catalog.get_image(image_id), actor=actor())
+    images.retry(catalog.get_image(image_id), actor=get_current_actor())
     return action_done(_("Download restarted."), url_for(".edit", image_id=image_id))
 
 
 @bp.post("/<image_id>/release")
 @require_page_permission(WRITE)
 def release(image_id):
-    image = image_catalog.update_to_release(catalog.get_image(image_id), actor=actor())
+    image = image_catalog.update_to_release(catalog.get_image(image_id), actor=get_current_actor())
     flash_message(_("Update of %(name)s started.", name=image.label))
     return redirect_to(url_for(".edit", image_id=image_id))
 
@@ -119,6 +119,6 @@ def release(image_id):
 @require_page_permission(WRITE)
 def delete(image_id):
     image = catalog.get_image(image_id)
-    images.delete(image, actor=actor())
+    images.delete(image, actor=get_current_actor())
     flash_message(_("Image %(name)s removed.", name=image.label))
     return redirect_to(url_for(".index"))

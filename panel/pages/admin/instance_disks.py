@@ -2,7 +2,7 @@
 
 from flask import Blueprint
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.pages.shared.area import tab_url
 from panel.pages.shared.instances.operator_tabs import DiskGrowthForm
 from panel.pages.shared.instances.show import build_context
@@ -20,7 +20,7 @@ WRITE = "admin:instances:write"
 @require_page_permission(WRITE)
 def add(instance_id):
     instance, form = instances.get(instance_id), Form(DiskIn)
-    if form.submit(lambda **values: disks.add(instance, actor=actor(), **values)):
+    if form.submit(lambda **values: disks.add(instance, actor=get_current_actor(), **values)):
         return action_done(_("New disk requested."), tab_url(instance, "storage"))
     return storage_page(instance_id, form, add_disk_form=form)
 
@@ -29,7 +29,9 @@ def add(instance_id):
 @require_page_permission(WRITE)
 def grow(instance_id):
     instance, form = instances.get(instance_id), Form(DiskGrowthForm)
-    if form.submit(lambda disk_id, new_size: disks.resize(disks.get(instance, disk_id), size=new_size, actor=actor())):
+    if form.submit(
+        lambda disk_id, new_size: disks.resize(disks.get(instance, disk_id), size=new_size, actor=get_current_actor())
+    ):
         return action_done(
             _("Resize requested.") if form.result else _("The disk already has this size."),
             tab_url(instance, "storage"),

@@ -2,7 +2,7 @@
 
 from flask import Blueprint
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.pages.shared.area import tab_url
 from panel.pages.shared.instances.show import build_context
 from panel.schemas.network import BandwidthIn
@@ -20,7 +20,7 @@ WRITE = "admin:instances:write"
 @require_page_permission(WRITE)
 def limit(instance_id):
     instance, form = instances.get(instance_id), Form(BandwidthIn)
-    if form.submit(lambda **data: traffic.set_allowance(instance, actor=actor(), **data)):
+    if form.submit(lambda **data: traffic.set_allowance(instance, actor=get_current_actor(), **data)):
         flash_message(_("Limits saved."))
         return redirect_to(tab_url(instance, "network"))
     context = build_context(instance_id, "network", limits=form)
@@ -40,7 +40,7 @@ def reset(instance_id):
 def cable(instance_id, way):
     instance = instances.get(instance_id)
     if way == "connect":
-        traffic.connect(instance, actor=actor(), by_operator=True)
+        traffic.connect(instance, actor=get_current_actor(), by_operator=True)
         return action_done(_("Network connected."), tab_url(instance, "network"))
-    traffic.disconnect(instance, actor=actor())
+    traffic.disconnect(instance, actor=get_current_actor())
     return action_done(_("Network disconnected. The instance keeps running."), tab_url(instance, "network"))

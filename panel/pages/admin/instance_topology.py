@@ -2,7 +2,7 @@
 
 from flask import Blueprint
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.pages.shared.area import tab_url
 from panel.pages.shared.instances.show import build_context
 from panel.schemas.topology import TopologyIn
@@ -19,7 +19,7 @@ bp = Blueprint("admin_instance_topology", __name__, url_prefix="/admin/instances
 @require_page_permission("admin:instances:write")
 def modify(instance_id):
     instance, form = instances.get(instance_id), Form(TopologyIn)
-    if form.submit(lambda **chosen: topology.modify(instance, chosen, actor=actor())):
+    if form.submit(lambda **chosen: topology.modify(instance, chosen, actor=get_current_actor())):
         is_pending = instance.topology_pending
         flash_message(_("Topology saved. It takes effect at next boot.") if is_pending else _("Topology saved."))
         return redirect_to(tab_url(instance, "settings"))

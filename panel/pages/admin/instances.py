@@ -4,7 +4,7 @@ from flask import Blueprint, abort, request, url_for
 from sqlalchemy import select
 from sqlalchemy.orm import contains_eager
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.models import Hypervisor, Plan
@@ -88,12 +88,14 @@ def create():
     """Create an instance. A generated password is shown in the response itself, without a redirect."""
     form = Form(OrderForm)
     if not form.submit(create_order):
-        return form_error_answer(form) if is_script_request() else form_page(form, request.form.get("location_id"))
+        return (
+            build_form_error_response(form) if is_script_request() else form_page(form, request.form.get("location_id"))
+        )
     instance, task, password = form.result
     if task and not deploy_dispatch.wait_until_dispatched(task):
-        return unconfirmed_answer(instance, task, password)
+        return build_unconfirmed_response(instance, task, password)
     if is_script_request():
-        return created_answer(instance, task, password)
+        return build_created_response(instance, task, password)
     if password:
         return render("admin/instances/created.html", "once", instance=instance, password=password)
     flash_message(_("Instance %(name)s created for %(email)s.", name=instance.name, email=instance.account.email))
@@ -106,26 +108,26 @@ def create_order(owner, image_id, password, hypervisor_id=None, **values):
     if account is None:
         raise Invalid(_("Customer not found."), owner=_("No account has this email address."))
     node = get_schedulable(hypervisor_id, values["location_id"]) if hypervisor_id else None
-    instance = instances.create(account, actor=actor(), node=node, **values)
+    instance = instances.create(account, actor=get_current_actor(), node=node, **values)
     if image_id is None:
         return instance, None, None
-    task, password_set = instances.deploy(instance, image_id=image_id, password=password, actor=actor())
+    task, password_set = instances.deploy(instance, image_id=image_id, password=password, actor=get_current_actor())
     return instance, task, password_set
 
 
-def form_error_answer(form):
+def build_form_error_response(form):
     """Return the form's errors as JSON, for scripts that submit the page's form."""
     message = form.errors.get("") or _("Please correct the highlighted fields.")
     reason = {"reason": form.reason} if form.reason else {}
     return {"success": False, "message": message, **reason, "errors": form.errors}, max(form.status, 400)
 
 
-def created_answer(instance, task, password, **extra):
+def build_created_response(instance, task, password, **extra):
     ids = {"task_id": task.id if task else None, "instance": AdminInstanceOut().dump(instances.get(instance.id))}
     return {"success": True, **ids, **({"password": password} if password else {}), **extra}
 
 
-def unconfirmed_answer(instance, task, password):
+def build_unconfirmed_response(instance, task, password):
     """Answer 503 when the start of the deploy was not confirmed. Row and task exist; the task shows the outcome."""
     warning = _(
         "%(hypervisor)s has not confirmed the deployment of %(name)s.",
@@ -133,7 +135,9 @@ def unconfirmed_answer(instance, task, password):
         name=instance.display_name,
     )
     if is_script_request():
-        return created_answer(instance, task, password, success=False, message=warning, reason=UNCONFIRMED_REASON), 503
+        return build_created_response(
+            instance, task, password, success=False, message=warning, reason=UNCONFIRMED_REASON
+        ), 503
     context = {
         "instance": instance,
         "task": task,
@@ -192,7 +196,7 @@ def unschedulable_error(node):
 def power(instance_id, action):
     chosen = find_power_action(action) or abort(404)
     instance = instances.get(instance_id)
-    task = instances.run_power_action(instance, action, actor=actor(), by_operator=True)
+    task = instances.run_power_action(instance, action, actor=get_current_actor(), by_operator=True)
     return action_done(chosen.result_message(task), url_for(".show", instance_id=instance.id))
 
 
@@ -201,9 +205,9 @@ def power(instance_id, action):
 def suspension(instance_id, action):
     instance = instances.get(instance_id)
     if action == "suspend":
-        task = instances.suspend(instance, reason="admin", actor=actor())
+        task = instances.suspend(instance, reason="admin", actor=get_current_actor())
     else:
-        task = instances.unsuspend(instance, actor=actor())
+        task = instances.unsuspend(instance, actor=get_current_actor())
     chosen = instances.ACTIONS["suspend" if action == "suspend" else "unsuspend"]
     return action_done(chosen.result_message(task), url_for(".show", instance_id=instance.id))
 
@@ -216,5 +220,5 @@ def destroy(instance_id):
     if request.form.get("typed", "").strip() != instance.name:
         error_message = _("Type %(name)s to confirm. Nothing was destroyed.", name=instance.name)
         raise Invalid(error_message, typed=error_message)
-    task = instances.destroy(instance, actor=actor(), by_operator=True)
+    task = instances.destroy(instance, actor=get_current_actor(), by_operator=True)
     return redirect_to(url_for("admin_tasks.show", task_id=task.id))

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.schemas.isos import AdminIsoIn, IsoPatch
 from panel.services import isos
 from panel.services.media import downloads
@@ -37,7 +37,7 @@ def new():
 @require_page_permission(WRITE)
 def create():
     form = Form(AdminIsoIn)
-    if form.submit(lambda **data: isos.create(actor=actor(), **data)):
+    if form.submit(lambda **data: isos.create(actor=get_current_actor(), **data)):
         flash_message(_("Download of %(name)s started.", name=form.result.name))
         return redirect_to(url_for(".show", iso_id=form.result.id))
     return render("admin/isos/new.html", "form", status=form.status, form=form)
@@ -65,7 +65,7 @@ def update(iso_id):
 @require_page_permission(WRITE)
 def retry(iso_id):
     iso = isos.get(iso_id)
-    downloads.retry(iso, actor=actor())
+    downloads.retry(iso, actor=get_current_actor())
     return action_done(_("Download restarted on hypervisors without the file."), url_for(".show", iso_id=iso_id))
 
 
@@ -73,6 +73,6 @@ def retry(iso_id):
 @require_page_permission(WRITE)
 def delete(iso_id):
     iso = isos.get(iso_id)
-    isos.delete(iso, actor=actor())
+    isos.delete(iso, actor=get_current_actor())
     flash_message(_("ISO %(name)s removed.", name=iso.name))
     return redirect_to(url_for(".index"))

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, abort, request, url_for
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.errors import Invalid
 from panel.pages.admin import labels
 from panel.schemas.base import In, Text
@@ -58,7 +58,7 @@ def afterwards(migration_id, action):
     row = migrations.get(migration_id)
     if action in ("restart", "rollback"):
         reachability.check_source(row)
-    act(row) if action == "stop" else act(row, actor=actor())
+    act(row) if action == "stop" else act(row, actor=get_current_actor())
     return action_done(message(row.instance_name), url_for(".index"))
 
 
@@ -76,7 +76,7 @@ def move(instance_id):
     def start(hypervisor_id):
         target = hypervisors.get(hypervisor_id, "hypervisor_id") if hypervisor_id else None
         reachability.check_node(instance.hypervisor)
-        return migrations.start(instance, target=target, actor=actor())
+        return migrations.start(instance, target=target, actor=get_current_actor())
 
     if form.submit(start):
         return redirect_to(url_for("admin_tasks.show", task_id=form.result.task_id))
@@ -103,5 +103,5 @@ def evacuate(hypervisor_id):
     if request.form.get("typed", "").strip() != hypervisor.name:
         wrong = _("Type %(name)s to confirm. Nothing was migrated.", name=hypervisor.name)
         raise Invalid(wrong, typed=wrong)
-    task = migrations.evacuate(hypervisor, actor=actor())
+    task = migrations.evacuate(hypervisor, actor=get_current_actor())
     return redirect_to(url_for("admin_tasks.show", task_id=task.id))

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from flask import Blueprint, url_for
 from sqlalchemy import func, select
 
-from panel.auth.browser_session import current_account, require_page_permission
+from panel.auth.browser_session import get_current_account, require_page_permission
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Image, Plan, Subnet
@@ -85,7 +85,7 @@ def count_rows(query):
 
 def get_start_of_day():
     """Return midnight of the operator's time zone, but at least eight hours ago."""
-    now = clock.now().astimezone(ZoneInfo(current_account().timezone))
+    now = clock.now().astimezone(ZoneInfo(get_current_account().timezone))
     return min(now.replace(hour=0, minute=0, second=0, microsecond=0), now - timedelta(hours=8))
 
 

@@ -28,7 +28,7 @@ def index():
 
 @bp.get("/customers/<account_id>/tokens")
 @require_page_permission(READ)
-def of_account(account_id):
+def show_account_tokens(account_id):
     account = accounts.get(account_id)
     page = Page(tokens.select_of_account(account))
     tokens.refresh_last_used(page.rows)
@@ -56,4 +56,4 @@ def revoke(token_id):
 def list_url(token):
     if token.account_id is None:
         return url_for(".index")
-    return url_for(".of_account", account_id=token.account_id)
+    return url_for(".show_account_tokens", account_id=token.account_id)

@@ -3,7 +3,7 @@
 from flask import Blueprint, request, url_for
 from sqlalchemy.orm import contains_eager
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import Plan
@@ -38,7 +38,7 @@ def index(hypervisor_id):
 @require_page_permission(WRITE)
 def discover(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    unmanaged_machines.discover(hypervisor, actor=actor())
+    unmanaged_machines.discover(hypervisor, actor=get_current_actor())
     message = _("Refresh of %(name)s requested.", name=hypervisor.name)
     return action_done(message, url_for(".index", hypervisor_id=hypervisor.id), "info")
 
@@ -48,7 +48,9 @@ def discover(hypervisor_id):
 def remove(hypervisor_id, machine_id):
     """Remove the machine. Requires its name, because its memory is lost. Its disks stay."""
     hypervisor = hypervisors.get(hypervisor_id)
-    task = unmanaged_machines.remove(hypervisor, machine_id, name=request.form.get("typed", ""), actor=actor())
+    task = unmanaged_machines.remove(
+        hypervisor, machine_id, name=request.form.get("typed", ""), actor=get_current_actor()
+    )
     return redirect_to(url_for("admin_tasks.show", task_id=task.id))
 
 
@@ -70,7 +72,9 @@ def adopt(hypervisor_id, machine_id):
 
     def ask(owner, **chosen):
         reachability.check_node(hypervisor)
-        return imports.import_machine(hypervisor, machine["name"], owner=get_customer(owner), actor=actor(), **chosen)
+        return imports.import_machine(
+            hypervisor, machine["name"], owner=get_customer(owner), actor=get_current_actor(), **chosen
+        )
 
     if form.submit(ask):
         task, _instance = form.result
@@ -99,5 +103,5 @@ def form_page(hypervisor, machine, form):
 @bp.post("/instances/<instance_id>/repair")
 @require_page_permission("admin:instances:write")
 def repair(instance_id):
-    task = unmanaged_machines.repair(instances.get(instance_id), actor=actor())
+    task = unmanaged_machines.repair(instances.get(instance_id), actor=get_current_actor())
     return redirect_to(url_for("admin_tasks.show", task_id=task.id))

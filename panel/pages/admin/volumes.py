@@ -2,7 +2,7 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.services import volumes
 from panel.web.htmx import action_done, render
 from panel.web.page_registry import NavigationEntry
@@ -31,5 +31,5 @@ def index():
 @bp.post("/<volume_id>/<any(detach, delete):action>")
 @require_page_permission(WRITE)
 def act(volume_id, action):
-    getattr(volumes, action)(volumes.get(volume_id), actor=actor(), by_operator=True)
+    getattr(volumes, action)(volumes.get(volume_id), actor=get_current_actor(), by_operator=True)
     return action_done(_("Detach requested.") if action == "detach" else _("Deletion requested."), url_for(".index"))

@@ -3,7 +3,7 @@
 from flask import Blueprint, url_for
 
 from panel.auth import permissions
-from panel.auth.browser_session import current_access, current_account, has_permission, require_page_permission
+from panel.auth.browser_session import get_current_access, get_current_account, has_permission, require_page_permission
 from panel.services import audit, events
 from panel.web import audit_view, csv_export
 from panel.web.activity_view import label_events
@@ -22,17 +22,17 @@ NAVIGATION = NavigationEntry(
 def index():
     if not has_permission("instances.view"):  # events are about instances
         return redirect_to(url_for(".log"))
-    page = Page(events.listing(current_access()))
+    page = Page(events.listing(get_current_access()))
     return render("customer/activity/index.html", "rows", page=page, events_shown=label_events(page.rows))
 
 
 @bp.get("/activity/log")
 @require_page_permission(permissions.ANY_USER)
 def log():
-    filters = audit_view.parse_filters(current_account().timezone, "object_id")
-    page = Page(audit.listing(current_access(), **filters))
+    filters = audit_view.parse_filters(get_current_account().timezone, "object_id")
+    page = Page(audit.listing(get_current_access(), **filters))
     context = {
-        "sees_full_trail": audit.sees_full_trail(current_access()),
+        "sees_full_trail": audit.sees_full_trail(get_current_access()),
         "describe_entry": audit_view.describe_entry,
         "object_type_label": audit_view.object_type_label,
     }
@@ -42,7 +42,9 @@ def log():
 @bp.get("/activity/log/export")
 @require_page_permission(permissions.ANY_USER)
 def export():
-    entries = audit.listing(current_access(), **audit_view.parse_filters(current_account().timezone, "object_id"))
+    entries = audit.listing(
+        get_current_access(), **audit_view.parse_filters(get_current_account().timezone, "object_id")
+    )
     return csv_export.csv_response(
         "activity", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_redacted_columns(entries))
     )

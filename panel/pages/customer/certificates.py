@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from flask import Blueprint, current_app, request, url_for
 
-from panel.auth.browser_session import actor, current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
 from panel.schemas.certificates import CERTIFICATE_STATUSES, CERTIFICATE_TYPES, CertificateIn, CertificatePatch
 from panel.services import account_limits, certificates
 from panel.web.forms import Form
@@ -27,12 +27,12 @@ VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates
 
 
 def get_own(certificate_id):
-    return certificates.get(certificate_id, current_access())
+    return certificates.get(certificate_id, get_current_access())
 
 
-def certificate_limit():
+def get_certificate_limit():
     """Return used and maximum certificates, and the reason why no more can be created."""
-    limit = account_limits.describe_limits(current_access().id)["max_certificates"]
+    limit = account_limits.describe_limits(get_current_access().id)["max_certificates"]
     full = None
     if not limit["unlimited"] and limit["used"] >= limit["value"]:
         full = ngettext(
@@ -43,7 +43,7 @@ def certificate_limit():
     return {"limit": limit, "full": full}
 
 
-def panel_address():
+def get_panel_address():
     """Return the panel's URL and host name. Domains must resolve to this host."""
     url = current_app.extensions["config"].public_url.rstrip("/")
     return {"panel_url": url, "panel_host": urlsplit(url).hostname}
@@ -54,14 +54,14 @@ def panel_address():
 def index():
     search, status = request.args.get("search", "")[:255], request.args.get("status")
     status = status if status in CERTIFICATE_STATUSES else None
-    page = Page(certificates.listing(current_access(), search=search, status=status))
+    page = Page(certificates.listing(get_current_access(), search=search, status=status))
     return render(
         "customer/certificates/index.html",
         "rows",
         page=page,
         statuses=CERTIFICATE_STATUSES,
         filtered=bool(search or status),
-        **certificate_limit(),
+        **get_certificate_limit(),
     )
 
 
@@ -76,7 +76,7 @@ def new():
 @require_page_permission(MANAGE)
 def create():
     form = Form(CertificateIn)
-    if form.submit(lambda **values: certificates.create(current_access(), actor=actor(), **values)):
+    if form.submit(lambda **values: certificates.create(get_current_access(), actor=get_current_actor(), **values)):
         certificate = form.result
         if certificate.ordering:
             flash_message(_("Order of %(name)s requested.", name=certificate.name))
@@ -92,8 +92,8 @@ def new_page(form):
         "form",
         status=form.status,
         form=form,
-        **certificate_limit(),
-        **panel_address(),
+        **get_certificate_limit(),
+        **get_panel_address(),
     )
 
 
@@ -102,13 +102,13 @@ def new_page(form):
 def show(certificate_id):
     row = get_own(certificate_id)
     order = certificates.find_latest_order(row)
-    return render("customer/certificates/show.html", "live", certificate=row, task=order, **panel_address())
+    return render("customer/certificates/show.html", "live", certificate=row, task=order, **get_panel_address())
 
 
 @bp.post("/<certificate_id>/renew")
 @require_page_permission(MANAGE)
 def renew(certificate_id):
-    row = certificates.renew(get_own(certificate_id), actor=actor())
+    row = certificates.renew(get_own(certificate_id), actor=get_current_actor())
     return action_done(_("Order of %(name)s requested.", name=row.name), url_for(".show", certificate_id=row.id))
 
 

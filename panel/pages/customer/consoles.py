@@ -2,11 +2,11 @@
 
 from flask import Blueprint, jsonify, url_for
 
-from panel.auth import audit_context, permissions, source_address
+from panel.auth import audit_context, get_source_address, permissions
 from panel.auth.browser_session import (
-    current_access,
-    current_account,
     ensure_permission,
+    get_current_access,
+    get_current_account,
     has_permission,
     require_page_permission,
 )
@@ -65,15 +65,15 @@ def build_socket_url(secret):
 
 def find_console_role(instance):
     """Return the role in which the viewer may open the instance: `mine`, `operator`, or None."""
-    if current_account() is None:
+    if get_current_account() is None:
         return None
     try:
-        instances.get(instance.id, current_access())
+        instances.get(instance.id, get_current_access())
         if has_permission(CONSOLE_PERMISSION):
             return "mine"
     except NotFound:
         pass
-    return "operator" if current_account().is_admin and has_permission(OPERATOR_CONSOLE_PERMISSION) else None
+    return "operator" if get_current_account().is_admin and has_permission(OPERATOR_CONSOLE_PERMISSION) else None
 
 
 def get_back_url(instance, role):
@@ -108,7 +108,7 @@ def list_power_buttons(instance):
 def reopen(secret):
     """Create a new session in place of a redeemed one, for a signed-in person with permission."""
     row = consoles.find("screen", secret)
-    if current_account() is None:
+    if get_current_account() is None:
         raise Unauthenticated(_("Sign in to open the console again."))
     if row is None or (console_role := find_console_role(row.instance)) is None:
         raise NotFound(_("No such console."))
@@ -136,7 +136,7 @@ def state(secret):
     close_reason = consoles.find_sessions_to_close([row.id], permissions.may_open_consoles).get(row.id)
     if close_reason:
         message = row.ended_message or close_reason
-    elif row.state == "fresh" and (refused := consoles.redeem_error(row, source_address())):
+    elif row.state == "fresh" and (refused := consoles.redeem_error(row, get_source_address())):
         message = refused.message
     power = None if close_reason else row.instance.power
     return jsonify(state=row.state, reason=row.ended_reason, message=translate(message), power=power)

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
 from panel.schemas.image_captures import ImageRename
 from panel.services import image_captures
 from panel.web.forms import Form
@@ -19,21 +19,21 @@ NAVIGATION = NavigationEntry("storage", "Images", "images.index", icon="copy", p
 @require_page_permission("images.view")
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(image_captures.listing(current_access(), search=search))
+    page = Page(image_captures.listing(get_current_access(), search=search))
     return render("customer/images/index.html", "rows", page=page, filtered=bool(search))
 
 
 @bp.get("/<image_id>")
 @require_page_permission("images.view")
 def edit(image_id):
-    image = image_captures.get(image_id, current_access())
+    image = image_captures.get(image_id, get_current_access())
     return render("customer/images/edit.html", image=image, form=Form(ImageRename, initial=image))
 
 
 @bp.post("/<image_id>")
 @require_page_permission("images.manage")
 def update(image_id):
-    image = image_captures.get(image_id, current_access())
+    image = image_captures.get(image_id, get_current_access())
     form = Form(ImageRename, initial=image)
     if form.submit(lambda **data: image_captures.rename(image, data.get("name", image.name))):
         flash_message(_("Image saved."))
@@ -44,6 +44,6 @@ def update(image_id):
 @bp.post("/<image_id>/delete")
 @require_page_permission("images.delete")
 def delete(image_id):
-    image = image_captures.get(image_id, current_access())
-    image_captures.delete(image, actor=actor())
+    image = image_captures.get(image_id, get_current_access())
+    image_captures.delete(image, actor=get_current_actor())
     return action_done(_("%(name)s deleted.", name=image.name), url_for(".index"))

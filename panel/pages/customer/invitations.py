@@ -4,7 +4,7 @@ from flask import Blueprint, url_for
 from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.auth import login, permissions
-from panel.auth.browser_session import current_account, log_out, require_page_permission
+from panel.auth.browser_session import get_current_account, log_out, require_page_permission
 from panel.schemas.accounts import AccountPassword
 from panel.schemas.base import In, Name
 from panel.schemas.constants import PASSWORD_MAX_LENGTH
@@ -25,7 +25,7 @@ class AcceptForm(In):
     timezone = fields.String(validate=validate_time_zone)
 
     @validates_schema(skip_on_field_errors=True)
-    def same(self, data, **kwargs):
+    def validate_passwords_match(self, data, **kwargs):
         if data.pop("again") != data["password"]:
             raise ValidationError(_("The passwords do not match."), "again")
 
@@ -41,7 +41,7 @@ def show(secret):
 def accept(secret):
     form = Form(AcceptForm)
     if form.submit(lambda **data: invitations.accept(secret, **data)):
-        if current_account():
+        if get_current_account():
             log_out()
         login.complete_login(form.result)
         return redirect_to_team()
@@ -51,7 +51,7 @@ def accept(secret):
 @bp.post("/<secret>/join")
 @require_page_permission(permissions.ANY_USER)
 def join(secret):
-    invitations.join(secret, current_account())
+    invitations.join(secret, get_current_account())
     return redirect_to_team()
 
 
@@ -64,12 +64,12 @@ def invitation_page(secret, form):
     """Render a form for a new account, or how to join with the existing account of the address."""
     member = invitations.get_open(secret)
     account = accounts.find_by_email(member.email)
-    reason = current_account() and account and invitations.join_error(member, current_account())
+    reason = get_current_account() and account and invitations.join_error(member, get_current_account())
     context = {
         "member": member,
         "secret": secret,
         "account": account,
-        "current_account": current_account(),
+        "current_account": get_current_account(),
         "join_error": reason,
     }
     return render("customer/invitations/show.html", "form", status=form.status, form=form, **context)

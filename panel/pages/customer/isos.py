@@ -2,7 +2,7 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
 from panel.schemas.isos import IsoIn
 from panel.services import isos
 from panel.services.media import downloads
@@ -20,7 +20,7 @@ NAVIGATION = NavigationEntry("storage", "ISOs", "isos.index", icon="disc", permi
 @require_page_permission("isos.view")
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(isos.listing(current_access(), search=search))
+    page = Page(isos.listing(get_current_access(), search=search))
     return render("customer/isos/index.html", "rows", page=page, filtered=bool(search))
 
 
@@ -34,7 +34,7 @@ def new():
 @require_page_permission("isos.manage")
 def create():
     form = Form(IsoIn)
-    if form.submit(lambda **data: isos.create(current_access(), actor=actor(), **data)):
+    if form.submit(lambda **data: isos.create(get_current_access(), actor=get_current_actor(), **data)):
         flash_message(_("Download of %(name)s requested.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return render("customer/isos/new.html", "form", status=form.status, form=form)
@@ -43,14 +43,14 @@ def create():
 @bp.post("/<iso_id>/retry")
 @require_page_permission("isos.manage")
 def retry(iso_id):
-    iso = isos.get(iso_id, current_access(), own=True)
-    downloads.retry(iso, actor=actor())
+    iso = isos.get(iso_id, get_current_access(), own=True)
+    downloads.retry(iso, actor=get_current_actor())
     return action_done(_("Download of %(name)s requested again.", name=iso.name), url_for(".index"))
 
 
 @bp.post("/<iso_id>/delete")
 @require_page_permission("isos.delete")
 def delete(iso_id):
-    iso = isos.get(iso_id, current_access(), own=True)
-    isos.delete(iso, actor=actor())
+    iso = isos.get(iso_id, get_current_access(), own=True)
+    isos.delete(iso, actor=get_current_actor())
     return action_done(_("%(name)s deleted.", name=iso.name), url_for(".index"))

@@ -3,10 +3,10 @@
 from flask import Blueprint
 
 from panel.auth import permissions
-from panel.auth.browser_session import current_access, has_permission, require_page_permission
+from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
 from panel.core.db import session
 from panel.models import Account, Member
-from panel.pages.customer.tasks import recent_tasks
+from panel.pages.customer.tasks import list_recent_tasks
 from panel.services import dashboard, events, instances
 from panel.web.activity_view import label_events
 from panel.web.htmx import render
@@ -38,23 +38,23 @@ def show():
 
 
 def build_instances_context():
-    access = current_access()
+    access = get_current_access()
     return {
         "instance_summary": dashboard.summarize_instances(access),
         "recent": session.scalars(instances.listing(access).limit(MAX_RECENT)).unique().all(),
         "instances_with_problems": session.scalars(instances.select_with_problems(access).limit(MAX_RECENT))
         .unique()
         .all(),
-        "recent_tasks": recent_tasks(access),
+        "recent_tasks": list_recent_tasks(access),
         "events_shown": label_events(session.scalars(events.listing(access).limit(MAX_RECENT)).all()),
     }
 
 
 def find_membership():
     """Return (membership, account) when the person works in another account's team, else None."""
-    if current_access().member_id is None:
+    if get_current_access().member_id is None:
         return None
-    return session.get(Member, current_access().member_id), session.get(Account, current_access().id)
+    return session.get(Member, get_current_access().member_id), session.get(Account, get_current_access().id)
 
 
 COUNTED_RESOURCES = {
@@ -66,5 +66,5 @@ COUNTED_RESOURCES = {
 
 def count_resources():
     """Return texts, page and count of the other kinds of resources."""
-    counts = dashboard.count_resources(current_access())
+    counts = dashboard.count_resources(get_current_access())
     return [(*texts, counts[kind]) for kind, texts in COUNTED_RESOURCES.items() if kind in counts]

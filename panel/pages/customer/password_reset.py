@@ -28,14 +28,14 @@ class NewPasswordForm(In):
     again = fields.String(required=True)
 
     @validates_schema
-    def same(self, data, **kwargs):
+    def validate_passwords_match(self, data, **kwargs):
         if data["new"] != data["again"]:
             raise ValidationError(_("The passwords do not match."), "again")
 
 
 @bp.get("/forgot-password")
 @require_page_permission(permissions.PUBLIC)
-def ask():
+def show_request_form():
     return render_form("customer/password_reset/request.html", Form(AskForm))
 
 
@@ -46,7 +46,7 @@ def start():
     """Request a reset mail. Text and duration of the response do not reveal whether the account exists."""
     form = Form(AskForm)
     if form.submit(send_reset_mail):
-        return redirect_to(url_for(".sent"))
+        return redirect_to(url_for(".show_sent"))
     return render_form("customer/password_reset/request.html", form)
 
 
@@ -57,7 +57,7 @@ def send_reset_mail(email):
 
 @bp.get("/forgot-password/sent")
 @require_page_permission(permissions.PUBLIC)
-def sent():
+def show_sent():
     return render("customer/password_reset/sent.html", minutes=int(passwords.RESET_LINK_TTL.total_seconds() // 60))
 
 

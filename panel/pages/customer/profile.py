@@ -4,7 +4,7 @@ from flask import Blueprint, url_for
 from marshmallow import fields, validate
 
 from panel.auth import permissions
-from panel.auth.browser_session import current_account, require_page_permission
+from panel.auth.browser_session import get_current_account, require_page_permission
 from panel.schemas.base import In, Name
 from panel.schemas.instances import TIME_ZONES
 from panel.services import accounts
@@ -37,14 +37,14 @@ def profile_page(form):
 @bp.get("")
 @require_page_permission(permissions.ANY_USER)
 def show():
-    return profile_page(Form(ProfileForm, initial=current_account()))
+    return profile_page(Form(ProfileForm, initial=get_current_account()))
 
 
 @bp.post("")
 @require_page_permission(permissions.ANY_USER)
 def update():
-    form = Form(ProfileForm, initial=current_account())
-    if form.submit(lambda **data: accounts.update(current_account(), **data)):
+    form = Form(ProfileForm, initial=get_current_account())
+    if form.submit(lambda **data: accounts.update(get_current_account(), **data)):
         flash_message(_("Profile saved."))
         return redirect_to(url_for(".show"))
     return profile_page(form)

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import current_access, has_permission, require_page_permission
+from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
 from panel.core.db import session
 from panel.schemas.projects import Assignment, ProjectIn, ProjectPatch
 from panel.services import instances, projects, volumes
@@ -27,8 +27,8 @@ COLORS = ("#1c5fd4", "#2fb344", "#f59f00", "#d63939", "#ae3ec9", "#0ca678", "#66
 @bp.get("")
 @require_page_permission(VIEW)
 def index():
-    page = Page(projects.listing(current_access(), search=request.args.get("search", "")[:255]))
-    projects.with_counts(page.rows, current_access())
+    page = Page(projects.listing(get_current_access(), search=request.args.get("search", "")[:255]))
+    projects.with_counts(page.rows, get_current_access())
     return render("customer/projects/index.html", "rows", page=page)
 
 
@@ -42,7 +42,7 @@ def new():
 @require_page_permission(MANAGE)
 def create():
     form = Form(ProjectIn)
-    if form.submit(lambda **data: projects.create(current_access(), **data)):
+    if form.submit(lambda **data: projects.create(get_current_access(), **data)):
         flash_message(_("Project %(name)s created.", name=form.result.name))
         return redirect_to(url_for(".show", project_id=form.result.id))
     return form_page(form, block="form")
@@ -51,12 +51,14 @@ def create():
 @bp.get("/<project_id>")
 @require_page_permission(VIEW)
 def show(project_id):
-    project = projects.get(project_id, current_access())
+    project = projects.get(project_id, get_current_access())
     page = (
-        Page(instances.listing(current_access(), project_id=project.id)) if has_permission("instances.view") else None
+        Page(instances.listing(get_current_access(), project_id=project.id))
+        if has_permission("instances.view")
+        else None
     )
     inside = (
-        volumes.listing(current_access(), project_id=project.id).limit(MAX_OFFERED_RESOURCES)
+        volumes.listing(get_current_access(), project_id=project.id).limit(MAX_OFFERED_RESOURCES)
         if has_permission("volumes.view")
         else None
     )
@@ -64,7 +66,7 @@ def show(project_id):
         "page": page,
         "volumes": session.scalars(inside).unique().all() if inside is not None else None,
         "others": session.execute(
-            projects.select_other_resources(project, current_access()).limit(MAX_OFFERED_RESOURCES)
+            projects.select_other_resources(project, get_current_access()).limit(MAX_OFFERED_RESOURCES)
         ).all(),
     }
     return render("customer/projects/show.html", "rows", project=project, **context)
@@ -77,19 +79,19 @@ MAX_OFFERED_RESOURCES = 500
 @bp.get("/<project_id>/edit")
 @require_page_permission(VIEW)
 def edit(project_id):
-    project = projects.get(project_id, current_access())
+    project = projects.get(project_id, get_current_access())
     return form_page(Form(ProjectPatch, initial=project), project)
 
 
 @bp.post("/<project_id>/edit")
 @require_page_permission(MANAGE)
 def change(project_id):
-    project = projects.get(project_id, current_access())
+    project = projects.get(project_id, get_current_access())
     form = Form(ProjectPatch)
     if form.submit(lambda **data: projects.update(project, **data)):
         flash_message(_("Project saved."))
         return redirect_to(url_for(".show", project_id=project_id))
-    return form_page(form, projects.get(project_id, current_access()), "form")
+    return form_page(form, projects.get(project_id, get_current_access()), "form")
 
 
 def form_page(form, project=None, block=None):
@@ -99,7 +101,7 @@ def form_page(form, project=None, block=None):
 @bp.post("/<project_id>/delete")
 @require_page_permission("projects.delete")
 def delete(project_id):
-    project = projects.get(project_id, current_access())
+    project = projects.get(project_id, get_current_access())
     projects.delete(project)
     flash_message(_("Project %(name)s deleted. Its resources no longer have a project.", name=project.name))
     return redirect_to(url_for(".index"))
@@ -113,7 +115,7 @@ def add(project_id):
     chosen = [
         (kind, resource_id) for kind, name in fields for resource_id in request.form.getlist(name) if resource_id
     ][:100]
-    projects.assign(current_access(), chosen, project_id)
+    projects.assign(get_current_access(), chosen, project_id)
     flash_message(
         _("%(count)s added.", count=len(chosen)) if chosen else _("Select resources first."),
         "success" if chosen else "warning",
@@ -128,7 +130,7 @@ def assign():
     form = Form(Assignment)
     is_assigned = form.submit(
         lambda resource_type, resource_id, project_id: projects.assign(
-            current_access(), [(resource_type, resource_id)], project_id
+            get_current_access(), [(resource_type, resource_id)], project_id
         )
     )
     message = _("Added to the project.") if request.form.get("project_id") else _("Removed from the project.")

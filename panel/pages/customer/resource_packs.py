@@ -2,7 +2,7 @@
 
 from flask import Blueprint
 
-from panel.auth.browser_session import current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.services import instances, resource_packs
 from panel.web.htmx import render
 from panel.web.page_registry import NavigationEntry
@@ -18,7 +18,7 @@ VIEW = "instances.view"
 @bp.get("")
 @require_page_permission(VIEW)
 def index():
-    page = Page(resource_packs.listing(current_access()))
+    page = Page(resource_packs.listing(get_current_access()))
     resource_packs.with_usage(page.rows)
     return render("customer/resource_packs/index.html", "rows", page=page)
 
@@ -26,6 +26,6 @@ def index():
 @bp.get("/<pack_id>")
 @require_page_permission(VIEW)
 def show(pack_id):
-    pack = resource_packs.with_usage([resource_packs.get(pack_id, current_access())])[0]
-    page = Page(instances.listing(current_access(), pack_id=pack.id))
+    pack = resource_packs.with_usage([resource_packs.get(pack_id, get_current_access())])[0]
+    page = Page(instances.listing(get_current_access(), pack_id=pack.id))
     return render("customer/resource_packs/show.html", "rows", pack=pack, page=page)

@@ -3,7 +3,7 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth import permissions
-from panel.auth.browser_session import current_access, has_permission, require_page_permission
+from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
 from panel.services import dashboard
 from panel.web.htmx import render
 from panel.web.page_registry import get_customer_pages
@@ -28,7 +28,7 @@ def build_search_groups(query):
     """Yield (title, rows) for each kind of result. A row is icon, name, detail, URL. The layout adds matching pages of
     both areas."""
     if query:
-        for kind, rows in dashboard.search(current_access(), query, MAX_RESULTS_PER_KIND):
+        for kind, rows in dashboard.search(get_current_access(), query, MAX_RESULTS_PER_KIND):
             result_type = get_customer_pages().search_results[kind.name]
             yield _(result_type.label), [(result_type.icon, *kind.describe(row), result_type.url(row)) for row in rows]
     yield _("Actions"), list(list_permitted_actions(query))

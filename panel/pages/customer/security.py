@@ -9,7 +9,7 @@ from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.auth import login, permissions
 from panel.auth.browser_session import (
-    current_account,
+    get_current_account,
     is_second_factor_missing,
     permission_error,
     require_page_permission,
@@ -37,7 +37,7 @@ class PasswordForm(In):
     again = fields.String(required=True)
 
     @validates_schema
-    def same(self, data, **kwargs):
+    def validate_passwords_match(self, data, **kwargs):
         if data["new"] != data["again"]:
             raise ValidationError(_("The passwords do not match."), "again")
 
@@ -70,7 +70,7 @@ def security_page(block=None, password=None):
     form = password or Form(PasswordForm)
     running = [
         (row, known_devices.describe_user_agent(row.user_agent))
-        for row in session.scalars(sessions.listing(current_account()))
+        for row in session.scalars(sessions.listing(get_current_account()))
     ]
     return render(
         "customer/security/show.html",
@@ -79,9 +79,9 @@ def security_page(block=None, password=None):
         password=form,
         running=running,
         current_session=current_user.sign_in,
-        keys=session.scalars(passkeys.listing(current_account())).all(),
-        codes_left=factors.count_codes(current_account()),
-        has_factor=factors.has_second_factor(current_account()),
+        keys=session.scalars(passkeys.listing(get_current_account())).all(),
+        codes_left=factors.count_codes(get_current_account()),
+        has_factor=factors.has_second_factor(get_current_account()),
         lacks_factor=is_second_factor_missing(),
         disabled_reason=permission_error(permissions.PERSONAL),
     )
@@ -100,20 +100,22 @@ def change_password():
 
 def replace_password(current, new, again):
     ensure_password(current, "current")
-    passwords.change(current_account(), new, login.get_request_source(), keep=current_user.sign_in, error_field="new")
+    passwords.change(
+        get_current_account(), new, login.get_request_source(), keep=current_user.sign_in, error_field="new"
+    )
 
 
 def ensure_password(password, error_field="password"):
     """Raise Invalid unless it is the person's password. Protects against misuse of an unattended browser."""
     sign_in.consume_reauthentication(current_user.sign_in.id)
-    passwords.ensure_correct(current_account(), password, error_field)
+    passwords.ensure_correct(get_current_account(), password, error_field)
 
 
 @bp.route("/two-factor/begin", methods=["GET", "POST"])
 @require_page_permission(permissions.PERSONAL)
 def begin_two_factor():
     return confirm_with_password(
-        lambda: factors.start_setup(current_account()),
+        lambda: factors.start_setup(get_current_account()),
         lambda factor: redirect_to(url_for(".two_factor")),
         title=_("Set up an authenticator app"),
         text=_("You will need a code from the app in addition to your password."),
@@ -126,13 +128,13 @@ def begin_two_factor():
 def two_factor():
     return (
         two_factor_page(Form(CodeForm))
-        if current_account().totp_secret and not current_account().two_factor_at
+        if get_current_account().totp_secret and not get_current_account().two_factor_at
         else redirect_to(url_for(".show"))
     )
 
 
 def two_factor_page(form):
-    picture, secret = factors.make_qr_code(current_account()), current_account().totp_secret
+    picture, secret = factors.make_qr_code(get_current_account()), get_current_account().totp_secret
     return render(
         "customer/security/two_factor.html", "form", status=form.status, form=form, picture=picture, secret=secret
     )
@@ -142,16 +144,16 @@ def two_factor_page(form):
 @require_page_permission(permissions.PERSONAL)
 def confirm_two_factor():
     form = Form(CodeForm)
-    if form.submit(lambda code: factors.confirm(current_account(), code, login.get_request_source())):
+    if form.submit(lambda code: factors.confirm(get_current_account(), code, login.get_request_source())):
         return show_codes(form.result, _("Two-factor authentication is on."))
-    return two_factor_page(form) if current_account().totp_secret else redirect_to(url_for(".show"))
+    return two_factor_page(form) if get_current_account().totp_secret else redirect_to(url_for(".show"))
 
 
 @bp.route("/two-factor/disable", methods=["GET", "POST"])
 @require_page_permission(permissions.PERSONAL)
 def disable_two_factor():
     return confirm_with_password(
-        lambda: factors.disable(current_account(), login.get_request_source()),
+        lambda: factors.disable(get_current_account(), login.get_request_source()),
         lambda result: redirect_with_message(_("Two-factor authentication is off.")),
         title=_("Turn off two-factor authentication"),
         text=_("The codes of your authenticator app stop working. You can set it up again at any time."),
@@ -164,7 +166,7 @@ def disable_two_factor():
 @require_page_permission(permissions.PERSONAL)
 def renew_codes():
     return confirm_with_password(
-        lambda: factors.renew_codes(current_account(), login.get_request_source()),
+        lambda: factors.renew_codes(get_current_account(), login.get_request_source()),
         show_codes,
         title=_("New recovery codes"),
         text=_("You get ten new codes. Your current codes stop working."),
@@ -189,14 +191,14 @@ def show_codes(codes, fallback_message=""):
     """Redirect to a page that shows the new recovery codes once, or show the message when there are none."""
     if not codes:
         return redirect_with_message(fallback_message)
-    flash_secrets.store(current_account().id, " ".join(codes))
+    flash_secrets.store(get_current_account().id, " ".join(codes))
     return redirect_to(url_for(".recovery_codes"))
 
 
 @bp.get("/recovery-codes")
 @require_page_permission(permissions.PERSONAL)
 def recovery_codes():
-    codes = flash_secrets.pop(current_account().id)
+    codes = flash_secrets.pop(get_current_account().id)
     return render("customer/security/codes.html", codes=codes.split()) if codes else redirect_to(url_for(".show"))
 
 
@@ -213,7 +215,7 @@ def passkey_options():
     form = Form(PasskeyForm)
     if not form.submit(lambda name, password: ensure_password(password)):
         return jsonify({"problem": " ".join(form.errors.values())})
-    options, challenge = passkeys.create_registration(current_account(), login.get_passkey_site())
+    options, challenge = passkeys.create_registration(get_current_account(), login.get_passkey_site())
     login.store_challenge("new", challenge)
     return jsonify(options)
 
@@ -235,13 +237,13 @@ def register_passkey(name, credential):
         "site": login.get_passkey_site(),
         "source": login.get_request_source(),
     }
-    return passkeys.register(current_account(), name=name, credential=credential, **ceremony)
+    return passkeys.register(get_current_account(), name=name, credential=credential, **ceremony)
 
 
 @bp.route("/passkeys/<passkey_id>/remove", methods=["GET", "POST"])
 @require_page_permission(permissions.PERSONAL)
 def remove_passkey(passkey_id):
-    passkey = passkeys.get(current_account(), passkey_id)
+    passkey = passkeys.get(get_current_account(), passkey_id)
     return confirm_with_password(
         lambda: passkeys.remove(passkey, login.get_request_source()),
         lambda result: redirect_with_message(_("Passkey deleted.")),
@@ -256,7 +258,7 @@ def remove_passkey(passkey_id):
 @require_page_permission(permissions.PERSONAL)
 @audit_label("Revoke session")
 def end(sign_in_id):
-    sessions.revoke_one(current_account(), sign_in_id)
+    sessions.revoke_one(get_current_account(), sign_in_id)
     return action_done(_("Session revoked."), url_for(".show"))
 
 
@@ -264,5 +266,5 @@ def end(sign_in_id):
 @require_page_permission(permissions.PERSONAL)
 @audit_label("Sign out all other sessions")
 def end_others():
-    sessions.revoke_others(current_account(), current_user.sign_in)
+    sessions.revoke_others(get_current_account(), current_user.sign_in)
     return action_done(_("All other sessions are signed out."), url_for(".show"))

@@ -4,7 +4,7 @@ from flask import Blueprint, jsonify, request, url_for
 from marshmallow import fields, validate
 
 from panel.auth import audit_context, login, permissions
-from panel.auth.browser_session import current_account, get_home_url, log_out, require_page_permission
+from panel.auth.browser_session import get_current_account, get_home_url, log_out, require_page_permission
 from panel.core.errors import Invalid, TooMany
 from panel.ratelimit import sign_in
 from panel.schemas.base import In, Text
@@ -35,7 +35,7 @@ class PasskeyForm(In):
 @bp.get("/sign-in")
 @require_page_permission(permissions.PUBLIC)
 def show():
-    return redirect_to(get_next_url()) if current_account() else sign_in_page(Form(SignInForm))
+    return redirect_to(get_next_url()) if get_current_account() else sign_in_page(Form(SignInForm))
 
 
 @bp.post("/sign-in")
@@ -48,7 +48,7 @@ def start():
         return (
             redirect_to(get_next_url())
             if login.start_login(form.result)
-            else redirect_to(url_for(".second_step", next=requested_next()))
+            else redirect_to(url_for(".second_step", next=parse_requested_next()))
         )
     return sign_in_page(form)
 
@@ -67,7 +67,7 @@ def sign_in_page(form):
 
 
 def render_form(template, form, **context):
-    return render(template, "form", status=form.status, form=form, next_url=requested_next(), **context)
+    return render(template, "form", status=form.status, form=form, next_url=parse_requested_next(), **context)
 
 
 @bp.get("/sign-in/second-step")
@@ -121,7 +121,7 @@ def second_step_page(form):
 
 def restart_sign_in():
     flash_message(_("Sign in again. Your sign-in expired, or the password has changed."), "warning")
-    return redirect_to(url_for(".show", next=requested_next()))
+    return redirect_to(url_for(".show", next=parse_requested_next()))
 
 
 @bp.post("/sign-in/passkey/options")
@@ -170,7 +170,7 @@ def refuse_passkey(form, step):
     if form.status == TooMany.status:
         return error_response(form.status, message)
     flash_message(message, "danger")
-    return redirect_to(url_for(step, next=requested_next()))
+    return redirect_to(url_for(step, next=parse_requested_next()))
 
 
 @bp.post("/sign-out", endpoint="leave")
@@ -182,7 +182,7 @@ def end():
     return redirect_to(url_for("sign_in.show"))
 
 
-def requested_next():
+def parse_requested_next():
     """Return the `next` parameter of the request, to pass it to the next step."""
     return request.args.get("next") or None
 

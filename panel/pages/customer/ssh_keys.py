@@ -2,7 +2,7 @@
 
 from flask import Blueprint, url_for
 
-from panel.auth.browser_session import current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.schemas.ssh_keys import SshKeyGenerate, SshKeyIn, SshKeyPatch
 from panel.services import ssh_keys
 from panel.web.forms import Form
@@ -17,7 +17,9 @@ NAVIGATION = NavigationEntry(
 )
 PALETTE_ACTIONS = (
     PaletteAction("Add SSH key", "ssh_keys.new", icon="key", permission="ssh_keys.manage", position=30),
-    PaletteAction("Generate SSH key", "ssh_keys.new_pair", icon="wand", permission="ssh_keys.manage", position=40),
+    PaletteAction(
+        "Generate SSH key", "ssh_keys.show_generate_form", icon="wand", permission="ssh_keys.manage", position=40
+    ),
 )
 SEARCH_RESULTS = (SearchResults("ssh_key", "SSH keys", icon="key", url=lambda row: url_for("ssh_keys.index")),)
 
@@ -25,7 +27,7 @@ SEARCH_RESULTS = (SearchResults("ssh_key", "SSH keys", icon="key", url=lambda ro
 @bp.get("")
 @require_page_permission("ssh_keys.view")
 def index():
-    return render("customer/ssh_keys/index.html", "rows", page=Page(ssh_keys.listing(current_access())))
+    return render("customer/ssh_keys/index.html", "rows", page=Page(ssh_keys.listing(get_current_access())))
 
 
 @bp.get("/new")
@@ -38,7 +40,7 @@ def new():
 @require_page_permission("ssh_keys.manage")
 def create():
     form = Form(SshKeyIn)
-    if form.submit(lambda **data: ssh_keys.create(current_access(), **data)):
+    if form.submit(lambda **data: ssh_keys.create(get_current_access(), **data)):
         flash_message(_("Key %(name)s added.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return render("customer/ssh_keys/new.html", "form", status=form.status, form=form)
@@ -46,7 +48,7 @@ def create():
 
 @bp.get("/generate")
 @require_page_permission("ssh_keys.manage")
-def new_pair():
+def show_generate_form():
     return render("customer/ssh_keys/generate.html", form=Form(SshKeyGenerate, initial={"algorithm": "ed25519"}))
 
 
@@ -55,7 +57,7 @@ def new_pair():
 def generate():
     """Generate a key pair. The private key is shown in the response itself and not stored, so there is no redirect."""
     form = Form(SshKeyGenerate)
-    if form.submit(lambda **data: ssh_keys.generate(current_access(), **data)):
+    if form.submit(lambda **data: ssh_keys.generate(get_current_access(), **data)):
         key, private = form.result
         return render("customer/ssh_keys/generated.html", "once", key=key, private=private)
     return render("customer/ssh_keys/generate.html", "form", status=form.status, form=form)
@@ -64,14 +66,14 @@ def generate():
 @bp.get("/<key_id>")
 @require_page_permission("ssh_keys.view")
 def edit(key_id):
-    key = ssh_keys.get(key_id, current_access())
+    key = ssh_keys.get(key_id, get_current_access())
     return render("customer/ssh_keys/edit.html", key=key, form=Form(SshKeyPatch, initial=key))
 
 
 @bp.post("/<key_id>")
 @require_page_permission("ssh_keys.manage")
 def update(key_id):
-    key = ssh_keys.get(key_id, current_access())
+    key = ssh_keys.get(key_id, get_current_access())
     form = Form(SshKeyPatch, initial=key)
     if form.submit(lambda **data: ssh_keys.update(key, **data)):
         flash_message(_("Key saved."))
@@ -82,6 +84,6 @@ def update(key_id):
 @bp.post("/<key_id>/delete")
 @require_page_permission("ssh_keys.delete")
 def delete(key_id):
-    key = ssh_keys.get(key_id, current_access())
+    key = ssh_keys.get(key_id, get_current_access())
     ssh_keys.delete(key)
     return action_done(_("Key %(name)s deleted.", name=key.name), url_for(".index"))

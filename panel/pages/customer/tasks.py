@@ -3,7 +3,7 @@
 from flask import Blueprint, request, url_for
 from sqlalchemy import select
 
-from panel.auth.browser_session import current_access, permission_error, require_page_permission
+from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
 from panel.core.db import session
 from panel.models import Image, Instance, Iso, MediaDownload, Volume
 from panel.schemas.constants import TASK_STATUSES
@@ -29,7 +29,7 @@ STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pend
 def index():
     status = request.args.get("status")
     status = status if status in STATUS_FILTERS else None
-    page = Page(tasks.listing(current_access(), status=status, search=request.args.get("search", "")[:255]))
+    page = Page(tasks.listing(get_current_access(), status=status, search=request.args.get("search", "")[:255]))
     return render(
         "customer/tasks/index.html",
         "rows",
@@ -43,7 +43,7 @@ def index():
 @bp.get("/<task_id>")
 @require_page_permission("instances.view")
 def show(task_id):
-    task = tasks.get(task_id, current_access())
+    task = tasks.get(task_id, get_current_access())
     return render(
         "customer/tasks/show.html",
         "live",
@@ -68,7 +68,7 @@ def build_follow_up(task):
     context = {"links": [], "retry": None, "retry_error": None, "next_attempt": None}
     label, symbol, endpoint, argument, model = RESOURCE_LINKS.get(task.resource_type, (None,) * 5)
     row = model and session.get(model, task.resource_id)
-    if row and row.account_id == current_access().id:
+    if row and row.account_id == get_current_access().id:
         context["links"] = [(label, url_for(endpoint, **({argument: row.id} if argument else {})), symbol)]
     if task.status != "failed":
         return context
@@ -85,14 +85,14 @@ def build_follow_up(task):
 @bp.post("/<task_id>/cancel")
 @require_page_permission("instances.manage")
 def cancel(task_id):
-    task = tasks.cancel(tasks.get(task_id, current_access()))
+    task = tasks.cancel(tasks.get(task_id, get_current_access()))
     return action_done(_("Cancellation requested."), url_for(".show", task_id=task.id), "info")
 
 
 @bp.get("/tray")
 @require_page_permission("instances.view")
-def tray():
-    return render("layout/recent_tasks.html", "tray", recent_tasks=recent_tasks(current_access()))
+def show_recent_tasks():
+    return render("layout/recent_tasks.html", "tray", recent_tasks=list_recent_tasks(get_current_access()))
 
 
 def find_instance_names(rows):
@@ -101,7 +101,7 @@ def find_instance_names(rows):
     return dict(session.execute(names.where(Instance.id.in_({task.resource_id for task in rows}))).all())
 
 
-def recent_tasks(account):
+def list_recent_tasks(account):
     """Return tasks for the tray: open ones first, then finished ones."""
     open_tasks = session.scalars(tasks.listing(account, status="open").limit(MAX_TRAY_TASKS)).all()
     ended = [task for task in session.scalars(tasks.listing(account).limit(MAX_TRAY_TASKS)) if not task.open]

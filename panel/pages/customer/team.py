@@ -4,7 +4,7 @@ from flask import Blueprint, request, url_for
 from sqlalchemy import select
 
 from panel.auth import permissions_in_use
-from panel.auth.browser_session import current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.core.db import session
 from panel.models import Account, Instance, Project
 from panel.schemas.constants import SCOPE_FAMILIES
@@ -53,24 +53,24 @@ REACH_OPTIONS = (
 @bp.get("")
 @require_page_permission(VIEW)
 def index():
-    page = Page(team.listing(current_access(), search=request.args.get("search", "")[:255]))
+    page = Page(team.listing(get_current_access(), search=request.args.get("search", "")[:255]))
     context = {
         "page": page,
         "roles": list_roles(),
         "presets": ROLE_PRESETS,
-        "owner": session.get(Account, current_access().id),
+        "owner": session.get(Account, get_current_access().id),
     }
     return render("customer/team/index.html", "rows", **context)
 
 
 def list_roles():
-    return session.scalars(team.select_roles(current_access())).all()
+    return session.scalars(team.select_roles(get_current_access())).all()
 
 
 @bp.get("/invite")
 @require_page_permission(MANAGE)
 def new():
-    return invite_page(Form(Invitation, initial={"reach": current_access().reach}))
+    return invite_page(Form(Invitation, initial={"reach": get_current_access().reach}))
 
 
 @bp.post("/invite")
@@ -78,7 +78,7 @@ def new():
 def invite():
     form = Form(Invitation)
     if form.submit(
-        lambda role_id, **data: invitations.invite(current_access(), role_id=ensure_role_id(role_id), **data)
+        lambda role_id, **data: invitations.invite(get_current_access(), role_id=ensure_role_id(role_id), **data)
     ):
         flash_message(_("Invitation sent to %(email)s.", email=form.result.email))
         return redirect_to(url_for(".index"))
@@ -93,7 +93,7 @@ def invite_page(form, block=None):
 
 def list_grant_choices():
     """Return the roles and reaches that the viewer may grant; roles with more permissions than theirs have a reason."""
-    access = current_access()
+    access = get_current_access()
     instances = (
         select(Instance.id, Instance.display_name).where(access.visible_rows(Instance)).order_by(Instance.display_name)
     )
@@ -108,7 +108,7 @@ def list_grant_choices():
 
 def list_preset_choices():
     """Return the presets as choices of a role, without those whose name is a role of the team."""
-    names = {role.name for role in session.scalars(team.select_roles(current_access()))}
+    names = {role.name for role in session.scalars(team.select_roles(get_current_access()))}
     return [
         (f"{PRESET_PREFIX}{name}", name, permissions_error(get_preset_permissions(name)))
         for name in ROLE_PRESETS
@@ -128,14 +128,17 @@ def ensure_role_id(role_id):
     if name == role_id or name not in ROLE_PRESETS:
         return role_id
     return team.get_or_create_role(
-        current_access(), name=name, description=str(ROLE_PRESETS[name][0]), permissions=get_preset_permissions(name)
+        get_current_access(),
+        name=name,
+        description=str(ROLE_PRESETS[name][0]),
+        permissions=get_preset_permissions(name),
     ).id
 
 
 def permissions_error(permissions):
     return (
         None
-        if all(current_access().has_permission(permission) for permission in permissions)
+        if all(get_current_access().has_permission(permission) for permission in permissions)
         else _("permits more than your own role")
     )
 
@@ -143,14 +146,14 @@ def permissions_error(permissions):
 @bp.get("/members/<member_id>")
 @require_page_permission(VIEW)
 def member(member_id):
-    row = team.get(member_id, current_access())
+    row = team.get(member_id, get_current_access())
     return member_page(row, Form(MemberPatch, initial=row))
 
 
 @bp.post("/members/<member_id>")
 @require_page_permission(MANAGE)
 def change(member_id):
-    access = current_access()
+    access = get_current_access()
     row = team.get_changeable(member_id, access)
     form = Form(MemberPatch)
     if form.submit(lambda **data: team.update(access, row, **data)):
@@ -168,14 +171,14 @@ def member_page(membership, form, block=None):
 @bp.post("/members/<member_id>/resend")
 @require_page_permission(MANAGE)
 def resend(member_id):
-    row = invitations.resend(current_access(), team.get_changeable(member_id, current_access()))
+    row = invitations.resend(get_current_access(), team.get_changeable(member_id, get_current_access()))
     return action_done(_("New invitation sent to %(email)s.", email=row.email), url_for(".index"))
 
 
 @bp.post("/members/<member_id>/remove")
 @require_page_permission(MANAGE)
 def remove(member_id):
-    row = team.get_changeable(member_id, current_access())
+    row = team.get_changeable(member_id, get_current_access())
     email = row.email
     team.remove(row)
     flash_message(_("%(email)s removed from the team.", email=email))
@@ -196,7 +199,7 @@ def new_role():
 @require_page_permission(MANAGE)
 def create_role():
     form = Form(RoleIn)
-    if form.submit(lambda **data: team.create_role(current_access(), **data)):
+    if form.submit(lambda **data: team.create_role(get_current_access(), **data)):
         flash_message(_("Role %(name)s created.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return role_page(form, block="form")
@@ -205,23 +208,23 @@ def create_role():
 @bp.get("/roles/<role_id>")
 @require_page_permission(VIEW)
 def role(role_id):
-    row = team.get_role(role_id, current_access())
+    row = team.get_role(role_id, get_current_access())
     return role_page(Form(RolePatch, initial=row), row)
 
 
 @bp.post("/roles/<role_id>")
 @require_page_permission(MANAGE)
 def change_role(role_id):
-    row = team.get_role(role_id, current_access())
+    row = team.get_role(role_id, get_current_access())
     form = Form(RolePatch)
-    if form.submit(lambda **data: team.update_role(current_access(), row, **data)):
+    if form.submit(lambda **data: team.update_role(get_current_access(), row, **data)):
         flash_message(_("Role %(name)s saved. It applies immediately.", name=row.name))
         return redirect_to(url_for(".index"))
-    return role_page(form, team.get_role(role_id, current_access()), "form")
+    return role_page(form, team.get_role(role_id, get_current_access()), "form")
 
 
 def role_page(form, row=None, block=None):
-    closed = list_closed_families(current_access())
+    closed = list_closed_families(get_current_access())
     used = {name for name in permissions_in_use.list_used_permissions() if name.partition(".")[0] not in closed}
     families = [family for family in permissions_in_use.list_used_families() if family not in closed]
     context = {"used": used, "families": {family: SCOPE_FAMILIES[family] for family in families}}
@@ -229,14 +232,14 @@ def role_page(form, row=None, block=None):
         "verbs": VERB_DESCRIPTIONS,
         "special_permissions": {name: text for name, text in SPECIAL_PERMISSIONS.items() if name in used},
     }
-    context |= {"presets": ROLE_PRESETS, "can_grant": current_access().has_permission}
+    context |= {"presets": ROLE_PRESETS, "can_grant": get_current_access().has_permission}
     return render("customer/team/role.html", block, status=form.status, form=form, role=row, **context)
 
 
 @bp.post("/roles/<role_id>/delete")
 @require_page_permission(MANAGE)
 def delete_role(role_id):
-    row = team.get_role(role_id, current_access())
-    team.delete_role(current_access(), row)
+    row = team.get_role(role_id, get_current_access())
+    team.delete_role(get_current_access(), row)
     flash_message(_("Role %(name)s deleted.", name=row.name))
     return redirect_to(url_for(".index"))

@@ -7,8 +7,8 @@ from marshmallow import fields, validate
 from werkzeug.datastructures import MultiDict
 
 from panel.auth import permission_check, permissions, permissions_in_use
-from panel.auth.browser_session import current_access, require_page_permission
-from panel.auth.tokens import source_address
+from panel.auth.browser_session import get_current_access, require_page_permission
+from panel.auth.tokens import get_source_address
 from panel.core import clock
 from panel.schemas.base import In
 from panel.schemas.constants import SCOPE_FAMILIES, SCOPES
@@ -88,7 +88,7 @@ def compute_expiry(hours):
 @bp.get("")
 @require_page_permission(permissions.ANY_USER)
 def index():
-    page = Page(tokens.listing(current_access(), tokens.PERSONAL_KINDS))
+    page = Page(tokens.listing(get_current_access(), tokens.PERSONAL_KINDS))
     tokens.refresh_last_used(page.rows)
     return render("customer/tokens/index.html", "rows", page=page)
 
@@ -115,7 +115,7 @@ def create():
 
 def list_offered_scopes():
     """Return the scopes that an operation requires and that this account can use now."""
-    closed_families = list_closed_families(current_access())
+    closed_families = list_closed_families(get_current_access())
     return {scope for scope in permissions_in_use.list_used_scopes() if scope.partition(":")[0] not in closed_families}
 
 
@@ -138,7 +138,7 @@ def form_page(form):
 
 
 def create_token(hours=None, **values):
-    return tokens.create(current_access(), expires_at=compute_expiry(hours) if hours else None, **values)
+    return tokens.create(get_current_access(), expires_at=compute_expiry(hours) if hours else None, **values)
 
 
 def fill_form(form_values):
@@ -153,7 +153,7 @@ def fill_form(form_values):
         filled.setlist("scopes", list(selected - column if column <= selected else selected | column))
     if action == "address":
         addresses = form_values.get("allowed_ips", "").split()
-        filled["allowed_ips"] = "\n".join(dict.fromkeys([*addresses, str(source_address())]))
+        filled["allowed_ips"] = "\n".join(dict.fromkeys([*addresses, str(get_source_address())]))
     return filled
 
 
@@ -166,20 +166,22 @@ def created(token_id):
         return redirect_to(url_for(".edit", token_id=token_id))
     address = current_app.extensions["config"].public_url.rstrip("/")
     curl = f"curl -H 'Authorization: Bearer {value}' {address}/api/connect"
-    return render("customer/tokens/created.html", token=tokens.get(token_id, current_access()), value=value, curl=curl)
+    return render(
+        "customer/tokens/created.html", token=tokens.get(token_id, get_current_access()), value=value, curl=curl
+    )
 
 
 @bp.get("/<token_id>")
 @require_page_permission(permissions.ANY_USER)
 def edit(token_id):
-    token = tokens.get(token_id, current_access())
+    token = tokens.get(token_id, get_current_access())
     return edit_page(token, Form(EditForm, initial=token))
 
 
 @bp.post("/<token_id>")
 @require_page_permission(MANAGE)
 def update(token_id):
-    token = tokens.get(token_id, current_access())
+    token = tokens.get(token_id, get_current_access())
     form = Form(EditForm)
     if "fill" in request.form:
         form.sent = fill_form(request.form)
@@ -205,7 +207,7 @@ def edit_page(token, form):
 @bp.post("/<token_id>/revoke")
 @require_page_permission(permissions.PERSONAL)
 def revoke(token_id):
-    token = tokens.get(token_id, current_access())
+    token = tokens.get(token_id, get_current_access())
     tokens.revoke(token)
     if "leave" not in request.form:
         return action_done(_("Token %(name)s revoked.", name=token.name), url_for(".index"))
@@ -217,7 +219,7 @@ def revoke(token_id):
 @require_page_permission(permissions.ANY_USER)
 def test():
     return test_page(
-        Form(PermissionCheckForm, initial={"request": "GET /api/instances", "address": str(source_address())})
+        Form(PermissionCheckForm, initial={"request": "GET /api/instances", "address": str(get_source_address())})
     )
 
 
@@ -226,7 +228,7 @@ def test():
 def run_test():
     form = Form(PermissionCheckForm)
     form.submit(
-        lambda token, request, address: permission_check.explain_request(token, request, address, current_access())
+        lambda token, request, address: permission_check.explain_request(token, request, address, get_current_access())
     )
     return test_page(form)
 

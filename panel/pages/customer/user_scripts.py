@@ -2,7 +2,7 @@
 
 from flask import Blueprint, url_for
 
-from panel.auth.browser_session import current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.schemas.user_scripts import UserScriptIn, UserScriptPatch
 from panel.services import user_scripts
 from panel.web.forms import Form
@@ -25,7 +25,7 @@ PALETTE_ACTIONS = (
 @bp.get("")
 @require_page_permission("user_scripts.view")
 def index():
-    return render("customer/user_scripts/index.html", "rows", page=Page(user_scripts.listing(current_access())))
+    return render("customer/user_scripts/index.html", "rows", page=Page(user_scripts.listing(get_current_access())))
 
 
 @bp.get("/new")
@@ -38,7 +38,7 @@ def new():
 @require_page_permission("user_scripts.manage")
 def create():
     form = Form(UserScriptIn)
-    if form.submit(lambda **data: user_scripts.create(current_access(), **data)):
+    if form.submit(lambda **data: user_scripts.create(get_current_access(), **data)):
         flash_message(_("Script %(name)s added.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return render("customer/user_scripts/new.html", "form", status=form.status, form=form)
@@ -47,14 +47,14 @@ def create():
 @bp.get("/<script_id>")
 @require_page_permission("user_scripts.view")
 def edit(script_id):
-    script = user_scripts.get(script_id, current_access())
+    script = user_scripts.get(script_id, get_current_access())
     return render("customer/user_scripts/edit.html", script=script, form=Form(UserScriptPatch, initial=script))
 
 
 @bp.post("/<script_id>")
 @require_page_permission("user_scripts.manage")
 def update(script_id):
-    script = user_scripts.get(script_id, current_access())
+    script = user_scripts.get(script_id, get_current_access())
     form = Form(UserScriptPatch, initial=script)
     if form.submit(lambda **data: user_scripts.update(script, **data)):
         flash_message(_("Script saved."))
@@ -65,6 +65,6 @@ def update(script_id):
 @bp.post("/<script_id>/delete")
 @require_page_permission("user_scripts.delete")
 def delete(script_id):
-    script = user_scripts.get(script_id, current_access())
+    script = user_scripts.get(script_id, get_current_access())
     user_scripts.delete(script)
     return action_done(_("Script %(name)s deleted.", name=script.name), url_for(".index"))

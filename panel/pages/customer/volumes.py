@@ -2,7 +2,7 @@
 
 from flask import Blueprint, request, url_for
 
-from panel.auth.browser_session import actor, current_access, has_permission, require_page_permission
+from panel.auth.browser_session import get_current_access, get_current_actor, has_permission, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.models import Instance
@@ -24,18 +24,18 @@ VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
 def billing_error():
     """Return the reason why volumes cannot be used (billing is off), or None."""
     try:
-        usage.ensure_billing_enabled(current_access())
+        usage.ensure_billing_enabled(get_current_access())
     except Problem as error:
         return error.message
     return None
 
 
 def get_own(volume_id):
-    return volumes.get(volume_id, current_access())
+    return volumes.get(volume_id, get_current_access())
 
 
 def list_projects():
-    return session.scalars(projects.listing(current_access())).all() if has_permission("projects.view") else []
+    return session.scalars(projects.listing(get_current_access())).all() if has_permission("projects.view") else []
 
 
 def list_plans():
@@ -50,7 +50,7 @@ def index():
     filters["project_id"] = next(
         (project_id for project_id, name in project_options if project_id == request.args.get("project")), None
     )
-    page = Page(volumes.listing(current_access(), **filters))
+    page = Page(volumes.listing(get_current_access(), **filters))
     moving = any(volume.status == "pending" or volume.pending for volume in page)
     context = {
         "page": page,
@@ -71,16 +71,19 @@ def new():
 @bp.post("/new")
 @require_page_permission(MANAGE)
 def create():
-    usage.ensure_billing_enabled(current_access())
+    usage.ensure_billing_enabled(get_current_access())
     form = Form(VolumeIn)
-    if form.submit(lambda **values: volumes.create(current_access(), actor=actor(), **values)):
+    if form.submit(lambda **values: volumes.create(get_current_access(), actor=get_current_actor(), **values)):
         flash_message(_("Creation of volume %(name)s requested.", name=form.result.name))
         return redirect_to(url_for(".show", volume_id=form.result.id))
     return form_page(form)
 
 
 def form_page(form):
-    context = {"plans": list_plans(), "locations": session.scalars(catalog.select_locations(current_access())).all()}
+    context = {
+        "plans": list_plans(),
+        "locations": session.scalars(catalog.select_locations(get_current_access())).all(),
+    }
     context["projects"] = list_projects()
     return render(
         "customer/volumes/new.html", "form", status=form.status, form=form, billing_error=billing_error(), **context
@@ -95,7 +98,7 @@ def show(volume_id):
 
 def volume_page(volume_id, **forms):
     volume = get_own(volume_id)
-    places = instances.listing(current_access()).where(Instance.group_id == volume.group_id)
+    places = instances.listing(get_current_access()).where(Instance.group_id == volume.group_id)
     context = {
         "volume": volume,
         "billing_error": billing_error(),
@@ -112,9 +115,9 @@ def volume_page(volume_id, **forms):
 
 def submit_form(volume_id, name, schema, action, message):
     """Submit one of the page's forms. On an error, render the page again."""
-    usage.ensure_billing_enabled(current_access())
+    usage.ensure_billing_enabled(get_current_access())
     volume, form = get_own(volume_id), Form(schema)
-    if form.submit(lambda **values: action(volume, actor=actor(), **values)):
+    if form.submit(lambda **values: action(volume, actor=get_current_actor(), **values)):
         flash_message(message)
         return redirect_to(url_for(".show", volume_id=volume_id))
     return volume_page(volume_id, **{name: form})
@@ -124,7 +127,7 @@ def submit_form(volume_id, name, schema, action, message):
 @require_page_permission(MANAGE)
 def attach(volume_id):
     def to(volume, **values):
-        return volumes.attach(volume, account=current_access(), **values)
+        return volumes.attach(volume, account=get_current_access(), **values)
 
     return submit_form(volume_id, "attach_form", VolumeAttach, to, _("Attachment of the volume requested."))
 
@@ -144,17 +147,17 @@ def snapshot(volume_id):
 @bp.post("/<volume_id>/detach")
 @require_page_permission(MANAGE)
 def detach(volume_id):
-    usage.ensure_billing_enabled(current_access())
-    volumes.detach(get_own(volume_id), actor=actor())
+    usage.ensure_billing_enabled(get_current_access())
+    volumes.detach(get_own(volume_id), actor=get_current_actor())
     return action_done(_("Detachment of the volume requested."), url_for(".show", volume_id=volume_id))
 
 
 @bp.post("/<volume_id>/delete")
 @require_page_permission(DELETE)
 def delete(volume_id):
-    usage.ensure_billing_enabled(current_access())
+    usage.ensure_billing_enabled(get_current_access())
     volume = get_own(volume_id)
-    volumes.delete(volume, actor=actor())
+    volumes.delete(volume, actor=get_current_actor())
     flash_message(_("Deletion of volume %(name)s requested.", name=volume.name))
     return redirect_to(url_for(".index"))
 
@@ -162,14 +165,14 @@ def delete(volume_id):
 @bp.post("/<volume_id>/snapshot/<snapshot_id>/<any(restore, copy, delete):action>")
 @require_page_permission(MANAGE)
 def use_snapshot(volume_id, snapshot_id, action):
-    usage.ensure_billing_enabled(current_access())
+    usage.ensure_billing_enabled(get_current_access())
     snapshot = volumes.get_snapshot(get_own(volume_id), snapshot_id)
     if action == "delete":
-        volumes.delete_snapshot(snapshot, actor=actor())
+        volumes.delete_snapshot(snapshot, actor=get_current_actor())
     else:
         place = {"volume_plan_id": snapshot.volume.plan_id, "hypervisor_group_id": snapshot.volume.group_id}
         how = {"mode": "in_place"} if action == "restore" else {"mode": "new_volume", **place}
-        volumes.restore(snapshot, account=current_access(), actor=actor(), **VolumeRestore().load(how))
+        volumes.restore(snapshot, account=get_current_access(), actor=get_current_actor(), **VolumeRestore().load(how))
     messages = {"restore": _("Restore requested."), "copy": _("New volume from the snapshot requested.")}
     return action_done(
         messages.get(action, "Deletion of the snapshot requested."), url_for(".show", volume_id=volume_id)

@@ -6,7 +6,7 @@ from functools import cache
 from flask import Blueprint, request, url_for
 from werkzeug.datastructures import MultiDict
 
-from panel.auth.browser_session import current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.core.config import ROOT
 from panel.core.db import Model
 from panel.core.errors import NotFound
@@ -53,7 +53,7 @@ class EditForm(WebhookPatch):
 
 
 @cache
-def event_kind_groups():
+def group_event_kinds():
     """Return {group: event kinds} for the form: only kinds of resources that have a table. The API accepts all kinds of
     the specification."""
     possible = [kind for kind in EVENT_KINDS.values() if f"{kind.resource}s" in Model.metadata.tables]
@@ -72,7 +72,7 @@ def read_sample(language):
 @bp.get("")
 @require_page_permission("webhooks.view")
 def index():
-    return render("customer/webhooks/index.html", "rows", page=Page(subscriptions.listing(current_access())))
+    return render("customer/webhooks/index.html", "rows", page=Page(subscriptions.listing(get_current_access())))
 
 
 @bp.get("/new")
@@ -88,7 +88,7 @@ def create():
     form = Form(NewForm)
     if "fill" in request.form:
         form.sent = fill_form(request.form)
-    elif form.submit(lambda **values: subscriptions.create(current_access(), **values)):
+    elif form.submit(lambda **values: subscriptions.create(get_current_access(), **values)):
         flash_message(_("Webhook %(name)s created. Send a test event to check that it works.", name=form.result.name))
         return redirect_to(url_for(".show", subscription_id=form.result.id))
     return form_page(form)
@@ -97,7 +97,7 @@ def create():
 @bp.get("/<subscription_id>/edit")
 @require_page_permission("webhooks.view")
 def edit(subscription_id):
-    subscription = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, get_current_access())
     initial = {"name": subscription.name, "url": subscription.url, "event_kinds": subscription.event_kinds}
     return form_page(Form(EditForm, initial=initial), subscription)
 
@@ -105,11 +105,11 @@ def edit(subscription_id):
 @bp.post("/<subscription_id>/edit")
 @require_page_permission("webhooks.manage")
 def update(subscription_id):
-    subscription = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, get_current_access())
     form = Form(EditForm)
     if "fill" in request.form:
         form.sent = fill_form(request.form)
-    elif form.submit(lambda **changes: subscriptions.update(subscription, current_access(), **changes)):
+    elif form.submit(lambda **changes: subscriptions.update(subscription, get_current_access(), **changes)):
         flash_message(_("%(name)s saved.", name=subscription.name))
         return redirect_to(url_for(".show", subscription_id=subscription.id))
     return form_page(form, subscription)
@@ -119,7 +119,7 @@ def form_page(form, subscription=None):
     is_new_secret = form.sent is not None and form.sent.get("fill") == "secret"
     context = {
         "subscription": subscription,
-        "groups": event_kind_groups(),
+        "groups": group_event_kinds(),
         "all_kinds_value": ALL_KINDS,
         "is_new_secret": is_new_secret,
     }
@@ -132,8 +132,8 @@ def fill_form(form_values):
     filled = MultiDict(form_values)
     if action == "secret":
         filled["secret"] = secrets.token_hex(32)
-    if action == "group" and group in event_kind_groups():
-        group_kinds = [kind.kind for kind in event_kind_groups()[group]]
+    if action == "group" and group in group_event_kinds():
+        group_kinds = [kind.kind for kind in group_event_kinds()[group]]
         chosen = form_values.getlist("event_kinds")
         remaining = [kind for kind in chosen if kind not in group_kinds]
         filled.setlist("event_kinds", remaining if set(group_kinds) <= set(chosen) else remaining + group_kinds)
@@ -160,7 +160,7 @@ def show(subscription_id):
 @bp.post("/<subscription_id>/test")
 @require_page_permission("webhooks.manage")
 def send_test(subscription_id):
-    subscription = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, get_current_access())
     form = Form(TestIn)
     if form.submit(lambda kind: subscriptions.send_test(subscription, kind)):
         return action_done(_("Test event requested."), url_for(".show", subscription_id=subscription_id), "info")
@@ -168,14 +168,14 @@ def send_test(subscription_id):
 
 
 def show_page(subscription_id, form):
-    subscription = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, get_current_access())
     status = request.args.get("status")
     page = Page(subscriptions.select_deliveries(subscription, status if status in DELIVERY_STATUSES else None))
     context = {
         "subscription": subscription,
         "page": page,
         "form": form,
-        "groups": event_kind_groups(),
+        "groups": group_event_kinds(),
         "redelivery_error": subscriptions.redelivery_error,
     }
     return render("customer/webhooks/show.html", "live", status=form.status, **context)
@@ -194,8 +194,8 @@ def disable(subscription_id):
 
 
 def set_enabled(subscription_id, enabled, done_message):
-    subscription = subscriptions.get(subscription_id, current_access())
-    subscriptions.update(subscription, current_access(), enabled=enabled)
+    subscription = subscriptions.get(subscription_id, get_current_access())
+    subscriptions.update(subscription, get_current_access(), enabled=enabled)
     text = translate(done_message.format(name=subscription.name))
     return action_done(text, url_for(".show", subscription_id=subscription_id))
 
@@ -203,7 +203,7 @@ def set_enabled(subscription_id, enabled, done_message):
 @bp.post("/<subscription_id>/delete")
 @require_page_permission("webhooks.delete")
 def delete(subscription_id):
-    subscription = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, get_current_access())
     subscriptions.delete(subscription)
     if "leave" not in request.form:
         return action_done(_("%(name)s deleted.", name=subscription.name), url_for(".index"))
@@ -214,7 +214,7 @@ def delete(subscription_id):
 @bp.get("/<subscription_id>/deliveries/<delivery_id>")
 @require_page_permission("webhooks.view")
 def delivery(subscription_id, delivery_id):
-    subscription = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, get_current_access())
     row = subscriptions.get_delivery(subscription, delivery_id)
     context = {"subscription": subscription, "delivery": row, "redelivery_error": subscriptions.redelivery_error}
     request_text, attempts = rendering.render_request(subscription, row), rendering.render_attempts(subscription, row)
@@ -224,7 +224,7 @@ def delivery(subscription_id, delivery_id):
 @bp.post("/<subscription_id>/deliveries/<delivery_id>/redeliver")
 @require_page_permission("webhooks.manage")
 def redeliver(subscription_id, delivery_id):
-    subscription = subscriptions.get(subscription_id, current_access())
+    subscription = subscriptions.get(subscription_id, get_current_access())
     subscriptions.redeliver(subscription, subscriptions.get_delivery(subscription, delivery_id))
     address = url_for(".delivery", subscription_id=subscription_id, delivery_id=delivery_id)
     return action_done(_("Delivery requested."), address, "info")

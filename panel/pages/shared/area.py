@@ -4,13 +4,13 @@
     def tag(instance_id):
         instance = get_instance(instance_id)
 
-`can` is the customers' permission; permissions.operator_equivalent maps it to the operators'.
+`can` is the customers' permission; permissions.get_operator_permission maps it to the operators'.
 """
 
 from flask import request, url_for
 
 from panel.auth import browser_session, permissions
-from panel.auth.browser_session import current_access
+from panel.auth.browser_session import get_current_access
 from panel.services import instances
 
 
@@ -32,7 +32,7 @@ class SharedViews:
         """Add all views to the blueprint of an area."""
         for method, path, can, view, options in self.rows:
             guard = browser_session.require_page_permission(
-                permissions.operator_equivalent(can) if is_operator_area else can
+                permissions.get_operator_permission(can) if is_operator_area else can
             )
             bp.add_url_rule(path, view_func=guard(view), methods=[method], **{"endpoint": view.__name__, **options})
 
@@ -47,18 +47,18 @@ def is_operator_area():
     return blueprint == "admin" or blueprint.startswith("admin_")
 
 
-def endpoint_prefix():
+def get_endpoint_prefix():
     """Return the prefix of the area's blueprint names. Templates: `url_for(area() ~ "tasks.show", …)`."""
     return "admin_" if is_operator_area() else ""
 
 
-def required_permission(permission):
-    return permissions.operator_equivalent(permission) if is_operator_area() else permission
+def get_required_permission(permission):
+    return permissions.get_operator_permission(permission) if is_operator_area() else permission
 
 
 def permission_error(permission):
     """Return why the viewer lacks the area's equivalent of a customers' permission, or None."""
-    return browser_session.permission_error(required_permission(permission))
+    return browser_session.permission_error(get_required_permission(permission))
 
 
 def has_permission(permission):
@@ -66,12 +66,12 @@ def has_permission(permission):
 
 
 def ensure_permission(permission):
-    browser_session.ensure_permission(required_permission(permission))
+    browser_session.ensure_permission(get_required_permission(permission))
 
 
 def scope_account():
     """Return the access whose resources a page may use: the customer's own, or None (all) for operators."""
-    return None if is_operator_area() else current_access()
+    return None if is_operator_area() else get_current_access()
 
 
 def get_instance(instance_id, *, is_suspended_allowed=False):
@@ -85,11 +85,11 @@ def get_instance(instance_id, *, is_suspended_allowed=False):
 
 def get_owner(instance):
     """Return whose keys, scripts, images and ISOs the forms offer: for operators those of the instance's owner."""
-    return instance.account if is_operator_area() else current_access()
+    return instance.account if is_operator_area() else get_current_access()
 
 
 def tab_url(instance, tab):
     """Return the URL of a tab of the instance."""
     if tab == "overview":
-        return url_for(f"{endpoint_prefix()}instances.show", instance_id=instance.id)
-    return url_for(f"{endpoint_prefix()}instances.tab", instance_id=instance.id, tab=tab)
+        return url_for(f"{get_endpoint_prefix()}instances.show", instance_id=instance.id)
+    return url_for(f"{get_endpoint_prefix()}instances.tab", instance_id=instance.id, tab=tab)

@@ -74,7 +74,7 @@ class VariableFile(Schema):
     generate = fields.Integer(load_default=None, strict=True, validate=validate.Range(16, 64))
 
     @post_load
-    def made(self, values: dict[str, Any], **_: Any) -> Variable:
+    def build_variable(self, values: dict[str, Any], **_: Any) -> Variable:
         return Variable(**values)
 
 

@@ -2,7 +2,7 @@
 
 from flask import abort, request, url_for
 
-from panel.auth.browser_session import actor, require_page_permission
+from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.errors import Invalid
 from panel.pages.customer.instances import bp
 from panel.pages.shared.area import get_instance
@@ -17,7 +17,7 @@ from panel.web.translation import gettext as _
 def power(instance_id, action):
     chosen = find_power_action(action) or abort(404)
     instance = get_instance(instance_id)
-    task = instances.run_power_action(instance, action, actor=actor())
+    task = instances.run_power_action(instance, action, actor=get_current_actor())
     return action_done(chosen.result_message(task), url_for(".show", instance_id=instance.id))
 
 
@@ -28,6 +28,6 @@ def destroy(instance_id):
     if request.form.get("typed", "").strip() != instance.display_name:
         wrong = _("The name does not match. Nothing was destroyed.")
         raise Invalid(wrong, typed=wrong)
-    instances.destroy(instance, actor=actor())
+    instances.destroy(instance, actor=get_current_actor())
     flash_message(instances.ACTIONS["destroy"].done_message, "info")
     return redirect_to(url_for(".show", instance_id=instance_id))

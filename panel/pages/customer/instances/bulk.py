@@ -2,7 +2,7 @@
 
 from flask import url_for
 
-from panel.auth.browser_session import current_access, ensure_permission, require_page_permission
+from panel.auth.browser_session import ensure_permission, get_current_access, require_page_permission
 from panel.pages.customer.instances import bp
 from panel.pages.shared.instances.bulk import bulk_page
 from panel.services import instances
@@ -16,5 +16,5 @@ def bulk():
     bulk_request = parse_bulk_request(BulkIn)
     ensure_permission(instances.ACTIONS[bulk_request["action"]].permission)
     return bulk_page(
-        bulk_request, current_access(), back_url=url_for("instances.index"), bulk_url=url_for("instances.bulk")
+        bulk_request, get_current_access(), back_url=url_for("instances.index"), bulk_url=url_for("instances.bulk")
     )

@@ -2,7 +2,7 @@
 
 from flask import request
 
-from panel.auth.browser_session import current_access, has_permission, require_page_permission
+from panel.auth.browser_session import get_current_access, has_permission, require_page_permission
 from panel.core.db import session
 from panel.pages.customer.instances import bp
 from panel.pages.shared.instances.power_buttons import iter_power_buttons
@@ -20,10 +20,12 @@ from panel.web.paging import Page
 def index():
     state = request.args.get("state") if request.args.get("state") in INSTANCE_STATES else None
     search = request.args.get("search", "").strip()[:255]
-    project_rows = session.scalars(projects.listing(current_access())).all() if has_permission("projects.view") else []
+    project_rows = (
+        session.scalars(projects.listing(get_current_access())).all() if has_permission("projects.view") else []
+    )
     project = next((row for row in project_rows if row.id == request.args.get("project")), None)
     query, search_error = search_or_empty(
-        current_access(), search=search, state=state, project_id=project and project.id
+        get_current_access(), search=search, state=state, project_id=project and project.id
     )
     page = Page(query)
     has_changing_instances = any(instance.state in ("pending", "migrating") for instance in page)

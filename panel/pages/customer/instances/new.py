@@ -5,7 +5,7 @@ from functools import partial
 from flask import request, url_for
 from marshmallow import ValidationError
 
-from panel.auth.browser_session import actor, current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
 from panel.core.db import session
 from panel.pages.customer.instances import bp
 from panel.pages.shared.instances.create_form import format_curl_commands, list_form_choices, pick_or_first
@@ -61,7 +61,7 @@ def create_page(form, block=None):
 def list_pack_choices(form, location, plan):
     """Return the account's resource packs, each with the reason why it cannot provide the plan or None, and the chosen
     one. The default is the first that can, because an instance from a pack costs nothing by itself."""
-    own = resource_packs.with_usage(session.scalars(resource_packs.listing(current_access())).all())
+    own = resource_packs.with_usage(session.scalars(resource_packs.listing(get_current_access())).all())
     short = {pack: resource_packs.pack_error(pack, location.id, plan) for pack in own} if location and plan else {}
     by_plan = form.has("pack_id") and not form.value("pack_id")
     chosen = None if by_plan else pick_or_first(own, form.value("pack_id"), lambda pack: not short.get(pack))
@@ -75,12 +75,12 @@ def create_instance(
     label = display_name or suggested
     create = partial(self_provisioning.create_from_pack, pack_id=pack_id) if pack_id else instances.create
     instance = create(
-        current_access(),
+        get_current_access(),
         location_id=location_id,
         plan_id=plan_id,
         display_name=label,
         hostname=hostname or to_hostname(label),
-        actor=actor(),
+        actor=get_current_actor(),
     )
     return instance, start_deploy(instance, **deploy_values)
 

@@ -2,7 +2,7 @@
 
 from flask import request, url_for
 
-from panel.auth.browser_session import actor, current_access
+from panel.auth.browser_session import get_current_access, get_current_actor
 from panel.pages.shared.area import SharedViews, has_permission, is_operator_area, scope_account
 from panel.schemas.base import Text
 from panel.schemas.ip_sets import IpSetBulk, IpSetIn, IpSetPatch
@@ -54,7 +54,9 @@ def create():
 
 
 def create_set(owner=None, **data):
-    return ip_sets.create(owner_emails.get_account_by_email(owner) if is_operator_area() else current_access(), **data)
+    return ip_sets.create(
+        owner_emails.get_account_by_email(owner) if is_operator_area() else get_current_access(), **data
+    )
 
 
 def form_page(form, ip_set=None):
@@ -112,7 +114,7 @@ def delete(set_id):
 def add(set_id):
     """Add the valid networks. The message lists the others with the reason."""
     ip_set, form = get_own(set_id), Form(IpSetBulk)
-    if not form.submit(lambda cidrs: ip_sets.add_entries(ip_set, cidrs, actor=actor())):
+    if not form.submit(lambda cidrs: ip_sets.add_entries(ip_set, cidrs, actor=get_current_actor())):
         return set_page(set_id, form, "entries")
     entries, failures = form.result
     added = ngettext("%(num)s network added.", "%(num)s networks added.", len(entries))
@@ -122,5 +124,5 @@ def add(set_id):
 
 @VIEWS.page("POST", "/<set_id>/entry/<entry_id>/delete", can=MANAGE)
 def remove(set_id, entry_id):
-    ip_sets.remove_entry(get_own(set_id), entry_id, actor=actor())
+    ip_sets.remove_entry(get_own(set_id), entry_id, actor=get_current_actor())
     return action_done(_("Network removed."), url_for(".show", set_id=set_id))

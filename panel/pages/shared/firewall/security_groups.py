@@ -2,10 +2,10 @@
 
 from flask import abort, request, url_for
 
-from panel.auth.browser_session import actor, current_access
+from panel.auth.browser_session import get_current_access, get_current_actor
 from panel.core import jobs
 from panel.core.db import session
-from panel.pages.shared.area import SharedViews, endpoint_prefix, has_permission, is_operator_area, scope_account
+from panel.pages.shared.area import SharedViews, get_endpoint_prefix, has_permission, is_operator_area, scope_account
 from panel.pages.shared.firewall import rule_form
 from panel.pages.shared.firewall.rule_form import RULE_DEFAULTS, RULE_PRESETS, RuleForm, add_rules
 from panel.schemas.base import Text
@@ -61,7 +61,7 @@ def create():
 
 def create_group(owner=None, **data):
     return security_groups.create(
-        owner_emails.get_account_by_email(owner) if is_operator_area() else current_access(), **data
+        owner_emails.get_account_by_email(owner) if is_operator_area() else get_current_access(), **data
     )
 
 
@@ -78,7 +78,7 @@ def group_page(group_id, form, block):
     """Render the group. Its rules may refer to groups and IP sets of its owner and of the platform; those of the
     platform's groups only to the platform's."""
     group = get_visible(group_id)
-    owner = owner_emails.find_account(group) if is_operator_area() else current_access()
+    owner = owner_emails.find_account(group) if is_operator_area() else get_current_access()
     can_view_instances = has_permission("instances.view")
     groups, sets = (session.scalars(service.listing(owner)).all() for service in (security_groups, ip_sets))
     context = {
@@ -128,7 +128,7 @@ def change(group_id):
 def delete(group_id):
     group = get_own(group_id)
     name = group.name
-    security_groups.delete(group, actor=actor())
+    security_groups.delete(group, actor=get_current_actor())
     flash_message(_("Security group %(name)s deleted.", name=name))
     return redirect_to(url_for(".index"))
 
@@ -136,7 +136,7 @@ def delete(group_id):
 @VIEWS.page("POST", "/<group_id>/rules", can=MANAGE)
 def add_rule(group_id):
     group, form = get_own(group_id), Form(RuleForm)
-    if form.submit(lambda **data: add_rules(group, scope_account(), actor=actor(), **data)):
+    if form.submit(lambda **data: add_rules(group, scope_account(), actor=get_current_actor(), **data)):
         message = _("Rule added.") if len(form.result) == 1 else _("%(count)s rules added.", count=len(form.result))
         return action_done(with_update_notice(message), url_for(".show", group_id=group_id))
     return group_page(group_id, form, "rule")
@@ -147,7 +147,7 @@ def add_preset(group_id, preset):
     """Add the rules of a preset, for both IP versions."""
     if preset not in RULE_PRESETS:
         abort(404)
-    rule_form.add_preset(get_own(group_id), scope_account(), preset, actor=actor())
+    rule_form.add_preset(get_own(group_id), scope_account(), preset, actor=get_current_actor())
     return action_done(
         with_update_notice(_("%(protocol)s allowed.", protocol=RULE_PRESETS[preset][0])),
         url_for(".show", group_id=group_id),
@@ -156,7 +156,7 @@ def add_preset(group_id, preset):
 
 @VIEWS.page("POST", "/<group_id>/rule/<rule_id>/delete", can=MANAGE)
 def remove_rule(group_id, rule_id):
-    security_groups.remove_rule(get_own(group_id), rule_id, actor=actor())
+    security_groups.remove_rule(get_own(group_id), rule_id, actor=get_current_actor())
     return action_done(with_update_notice(_("Rule deleted.")), url_for(".show", group_id=group_id))
 
 
@@ -165,7 +165,7 @@ def attach(group_id):
     """Add instances. Asks for confirmation when the group would block all inbound traffic of one."""
     group, ids = get_visible(group_id), request.form.getlist("instance_ids")
     if request.form.get("add") == "ssh":
-        rule_form.add_preset(get_own(group_id), scope_account(), "ssh", actor=actor())
+        rule_form.add_preset(get_own(group_id), scope_account(), "ssh", actor=get_current_actor())
     elif "confirmed" not in request.form and list_closed_instances(group, ids):
         return redirect_to(
             url_for(".confirm_attach", group_id=group_id, instance_ids=ids, back=request.form.get("back"))
@@ -204,9 +204,11 @@ def with_update_notice(sentence):
 def change_members(group_id, change_membership, sentence):
     """Attach or detach instances. Needs only a visible group, because customers may use the platform's groups."""
     group, form = get_visible(group_id), Form(Members)
-    moved = form.submit(lambda instance_ids: change_membership(group, instance_ids, scope_account(), actor=actor()))
+    moved = form.submit(
+        lambda instance_ids: change_membership(group, instance_ids, scope_account(), actor=get_current_actor())
+    )
     back, group_url = request.form.get("back", ""), url_for(".show", group_id=group_id)
-    address = url_for(f"{endpoint_prefix()}instances.tab", instance_id=back, tab="network") if back else group_url
+    address = url_for(f"{get_endpoint_prefix()}instances.tab", instance_id=back, tab="network") if back else group_url
     if not request.form.getlist("instance_ids"):
         return action_done(_("Select an instance first."), address, "warning")
     return action_done(

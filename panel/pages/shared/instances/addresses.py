@@ -1,6 +1,6 @@
 """The addresses of an instance: add, release, prefer, and their reverse names."""
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.pages.shared.area import get_instance, is_operator_area, route, tab_url
 from panel.schemas.network import AddressesIn, ReverseNameIn
 from panel.services.instances import ips
@@ -20,7 +20,7 @@ ADDRESS_ACTION_MESSAGES = {
 def change_ips(instance_id):
     instance, form = get_instance(instance_id), Form(AddressesIn)
     done = form.submit(
-        lambda **data: ips.change_addresses(instance, actor=actor(), by_operator=is_operator_area(), **data)
+        lambda **data: ips.change_addresses(instance, actor=get_current_actor(), by_operator=is_operator_area(), **data)
     )
     message = ADDRESS_ACTION_MESSAGES[form.value("action")] if done else " ".join(form.errors.values())
     return action_done(message, tab_url(instance, "network"), None if done else "danger")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from flask import current_app
 from sqlalchemy.orm import contains_eager
 
-from panel.auth.browser_session import current_access
+from panel.auth.browser_session import get_current_access
 from panel.core.db import session
 from panel.models import Plan
 from panel.pages.shared.area import get_owner, has_permission
@@ -24,7 +24,7 @@ HIDDEN_PASSWORD = "********"
 
 def list_form_choices(form, instance=None):
     """Return the choices for the form as it is filled in. With an instance, location and plan are fixed."""
-    owner = get_owner(instance) if instance else current_access()
+    owner = get_owner(instance) if instance else get_current_access()
     locations = session.scalars(catalog.select_locations(owner)).all()
     full = set() if instance else placement.find_full_locations(locations)
     location = instance.group if instance else pick_location(locations, form.value("location_id"), full)

@@ -1,6 +1,6 @@
 """Deploying an instance without an operating system, or after a failed deploy."""
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.pages.shared.area import (
@@ -31,7 +31,7 @@ class NewKeyForm(In):
 
 
 @route("GET", "/<instance_id>/deploy", can="instances.manage")
-def again(instance_id):
+def show_deploy_form(instance_id):
     instance = get_instance(instance_id)
     return deploy_page(instance, Form(DeployIn, NewKeyForm, initial=get_last_deploy_values(instance)))
 
@@ -69,7 +69,7 @@ def deploy_page(instance, form, block=None):
 def start_deploy(instance, **values):
     """Store a new key, if given, and start the deploy. Return the generated password or None."""
     values = with_new_key(instance, **values)
-    return instances.deploy(instance, actor=actor(), account=scope_account(), **values)[1]
+    return instances.deploy(instance, actor=get_current_actor(), account=scope_account(), **values)[1]
 
 
 def with_new_key(instance, *, key_name=None, public_key=None, key_ids=(), **values):

@@ -2,7 +2,7 @@
 
 from flask import abort
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.pages.shared.area import get_instance, is_operator_area, route, tab_url
 from panel.services import disks
 from panel.web.htmx import action_done
@@ -14,5 +14,5 @@ def disk(instance_id, disk_id, action):
         abort(404)
     instance = get_instance(instance_id)
     row = disks.get(instance, disk_id)
-    task = getattr(disks, action)(row, actor=actor(), by_operator=is_operator_area())
+    task = getattr(disks, action)(row, actor=get_current_actor(), by_operator=is_operator_area())
     return action_done(disks.result_message(action, task), tab_url(instance, "storage"))

@@ -4,11 +4,11 @@ import json
 
 from flask import request, url_for
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.core.messages import message
-from panel.pages.shared.area import endpoint_prefix, get_instance, is_operator_area, route, tab_url
+from panel.pages.shared.area import get_endpoint_prefix, get_instance, is_operator_area, route, tab_url
 from panel.pages.shared.instances import docker_forms
-from panel.pages.shared.instances.docker_tab import MANAGE, list_apps, list_exposed_ports, refusal_message
+from panel.pages.shared.instances.docker_tab import MANAGE, find_error_message, list_apps, list_exposed_ports
 from panel.services import docker_apps
 from panel.services import docker_deployments as deployments
 from panel.services.docker_deployments import firewall_ports
@@ -35,7 +35,7 @@ REMOVED_LATER_MESSAGE = message("{name} removed. Its containers are deleted when
 @route("POST", "/<instance_id>/apps/install", can=MANAGE)
 def install_docker(instance_id):
     instance = get_instance(instance_id)
-    docker_support.install(instance, actor=actor(), by_operator=is_operator_area())
+    docker_support.install(instance, actor=get_current_actor(), by_operator=is_operator_area())
     return action_done(_("Installation of Docker requested."), tab_url(instance, "apps"), "info")
 
 
@@ -43,7 +43,7 @@ def install_docker(instance_id):
 def app_catalog(instance_id):
     instance = get_instance(instance_id)
     rows = list_apps(instance, request.args.get("search", "")[:255])
-    deploy_error = refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area()))
+    deploy_error = find_error_message(deployments.deploy_error(instance, by_operator=is_operator_area()))
     return render(f"{TEMPLATE_FOLDER}/catalog.html", "rows", instance=instance, rows=rows, deploy_error=deploy_error)
 
 
@@ -63,7 +63,10 @@ def deploy_app(instance_id, slug):
     def deploy(**data):
         reachability.check_guest(instance, by_operator=is_operator_area())
         return deployments.deploy_app(
-            instance, actor=actor(), by_operator=is_operator_area(), **docker_forms.build_deploy_arguments(app, data)
+            instance,
+            actor=get_current_actor(),
+            by_operator=is_operator_area(),
+            **docker_forms.build_deploy_arguments(app, data),
         )
 
     if not form.submit(deploy):
@@ -74,7 +77,7 @@ def deploy_app(instance_id, slug):
         return redirect_to(tab_url(instance, "apps"))
     flash_secrets.store(row.id, json.dumps(made_up))
     return redirect_to(
-        url_for(f"{endpoint_prefix()}instances.app_secrets", instance_id=instance.id, deployment_id=row.id)
+        url_for(f"{get_endpoint_prefix()}instances.app_secrets", instance_id=instance.id, deployment_id=row.id)
     )
 
 
@@ -83,7 +86,7 @@ def app_page(instance, app, form, block=None):
     context = {
         "closed_ports": firewall_ports.list_closed_ports(instance, ports),
         "taken_ports": deployments.list_taken_ports(instance),
-        "deploy_error": refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area())),
+        "deploy_error": find_error_message(deployments.deploy_error(instance, by_operator=is_operator_area())),
     }
     return render(
         f"{TEMPLATE_FOLDER}/app.html", block, status=form.status, instance=instance, app=app, form=form, **context
@@ -101,7 +104,7 @@ def deploy_compose(instance_id):
 
     def deploy(**data):
         reachability.check_guest(instance, by_operator=is_operator_area())
-        return deployments.deploy_compose(instance, actor=actor(), by_operator=is_operator_area(), **data)
+        return deployments.deploy_compose(instance, actor=get_current_actor(), by_operator=is_operator_area(), **data)
 
     if form.submit(deploy):
         flash_message(translate(DEPLOY_MESSAGE.format(name=form.result[0].app_name)), "info")
@@ -110,7 +113,7 @@ def deploy_compose(instance_id):
 
 
 def compose_page(instance, form, block=None):
-    deploy_error = refusal_message(deployments.deploy_error(instance, by_operator=is_operator_area()))
+    deploy_error = find_error_message(deployments.deploy_error(instance, by_operator=is_operator_area()))
     return render(
         f"{TEMPLATE_FOLDER}/compose.html",
         block,
@@ -154,7 +157,7 @@ def use_app(instance_id, deployment_id, action):
     instance = get_instance(instance_id)
     row = deployments.get(instance, deployment_id)
     reachability.check_guest(instance, by_operator=is_operator_area())
-    by = {"actor": actor(), "by_operator": is_operator_area()}
+    by = {"actor": get_current_actor(), "by_operator": is_operator_area()}
     if action in ("retry", "check"):
         {"retry": deployments.retry, "check": deployments.request_probe}[action](row, **by)
     else:
@@ -168,6 +171,6 @@ def use_app(instance_id, deployment_id, action):
 def remove_app(instance_id, deployment_id):
     instance = get_instance(instance_id)
     row = deployments.get(instance, deployment_id)
-    name, task = row.app_name, deployments.remove(row, actor=actor(), by_operator=is_operator_area())
+    name, task = row.app_name, deployments.remove(row, actor=get_current_actor(), by_operator=is_operator_area())
     done_message = REMOVED_MESSAGE if task else REMOVED_LATER_MESSAGE
     return action_done(translate(done_message.format(name=name)), tab_url(instance, "apps"))

@@ -24,7 +24,7 @@ class ExposedPort:
     """Whether no security group allows inbound traffic to the port."""
 
 
-def refusal_message(reason, permission=MANAGE):
+def find_error_message(reason, permission=MANAGE):
     """Return the message of a refusal, or None."""
     return permission_error(permission) or docker_deployments.DOCKER_REASONS.get(reason)
 
@@ -40,10 +40,10 @@ def build_context(instance):
         "docker_enabled": docker_deployments.is_engine_installed(instance),
         "engine": engine,
         "installation": docker_deployments.find_installation(instance),
-        "install_error": refusal_message(docker_deployments.install_error(instance, by_operator=by_operator)),
-        "deploy_error": refusal_message(docker_deployments.deploy_error(instance, by_operator=by_operator)),
-        "control_error": refusal_message(docker_deployments.engine_error(instance, by_operator=by_operator)),
-        "remove_error": refusal_message(error if error in docker_deployments.REMOVAL_BLOCKERS else None),
+        "install_error": find_error_message(docker_deployments.install_error(instance, by_operator=by_operator)),
+        "deploy_error": find_error_message(docker_deployments.deploy_error(instance, by_operator=by_operator)),
+        "control_error": find_error_message(docker_deployments.engine_error(instance, by_operator=by_operator)),
+        "remove_error": find_error_message(error if error in docker_deployments.REMOVAL_BLOCKERS else None),
         "logs_error": permission_error("instances.console"),
     }
 

@@ -1,6 +1,6 @@
 """Hardware options of an instance: switching them on and off."""
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.pages.shared.area import get_instance, route, tab_url
 from panel.services import instances
 from panel.web.htmx import action_done
@@ -28,6 +28,6 @@ SWITCHES = {
 def switch(instance_id, part, action):
     label, change = SWITCHES[part]
     instance = get_instance(instance_id)
-    change(instance, action == "enable", actor=actor())
+    change(instance, action == "enable", actor=get_current_actor())
     message = _("%(label)s enabled.", label=label) if action == "enable" else _("%(label)s disabled.", label=label)
     return action_done(message, tab_url(instance, "settings"))

@@ -1,7 +1,7 @@
 """Resetting root's password and adding SSH keys in a running guest."""
 
-from panel.auth.browser_session import actor
-from panel.pages.shared.area import endpoint_prefix, get_instance, is_operator_area, route, scope_account, tab_url
+from panel.auth.browser_session import get_current_actor
+from panel.pages.shared.area import get_endpoint_prefix, get_instance, is_operator_area, route, scope_account, tab_url
 from panel.pages.shared.instances.show import TEMPLATES, build_context
 from panel.schemas.guests import PushKeysIn
 from panel.services import instances
@@ -17,7 +17,9 @@ from panel.workflows import reachability
 def reset_password(instance_id):
     instance = get_instance(instance_id)
     checked_at = reachability.check_guest(instance, by_operator=is_operator_area())
-    password = instances.reset_password(instance, actor=actor(), since=checked_at, by_operator=is_operator_area())[1]
+    password = instances.reset_password(
+        instance, actor=get_current_actor(), since=checked_at, by_operator=is_operator_area()
+    )[1]
     flash_secrets.store(instance.id, password)
     flash_message(_("New root password requested."), "info")
     return redirect_to(tab_url(instance, "overview"))
@@ -31,10 +33,10 @@ def push_keys(instance_id):
 
     def push(**data):
         reachability.check_guest(instance, by_operator=is_operator_area())
-        return instances.push_keys(instance, account=scope_account(), actor=actor(), **data)
+        return instances.push_keys(instance, account=scope_account(), actor=get_current_actor(), **data)
 
     if form.submit(push):
         flash_message(_("Installation of the keys requested."), "info")
         return redirect_to(tab_url(instance, "overview"))
     tab = build_context(instance_id, "settings", push_keys_form=form)
-    return render(TEMPLATES[endpoint_prefix()], "settings", status=form.status, **tab)
+    return render(TEMPLATES[get_endpoint_prefix()], "settings", status=form.status, **tab)

@@ -3,7 +3,7 @@
 from flask import request
 from marshmallow import ValidationError
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.core.db import session
 from panel.core.errors import Invalid, Problem
 from panel.pages.shared.area import (
@@ -38,10 +38,10 @@ def build_context(instance):
         ],
         "isos": session.scalars(offered).all() if offered is not None else [],
         "rescue": state,
-        "media_error": refusal_message(lambda: drives.ensure_changeable(instance, is_operator_area())),
-        "rescue_error": refusal_message(lambda: ensure_rescue_possible(instance, not state["active"])),
-        "install_error": refusal_message(lambda: ensure_self_deployable(instance)),
-        "capture_error": refusal_message(lambda: image_captures.ensure_capturable(instance)),
+        "media_error": find_error_message(lambda: drives.ensure_changeable(instance, is_operator_area())),
+        "rescue_error": find_error_message(lambda: ensure_rescue_possible(instance, not state["active"])),
+        "install_error": find_error_message(lambda: ensure_self_deployable(instance)),
+        "capture_error": find_error_message(lambda: image_captures.ensure_capturable(instance)),
     }
 
 
@@ -51,7 +51,7 @@ def ensure_rescue_possible(instance, enable):
         raise Invalid(rescue.NOT_STOPPED_MESSAGE)
 
 
-def refusal_message(check):
+def find_error_message(check):
     """Return the message of the refusal, or None."""
     try:
         check()
@@ -73,7 +73,7 @@ def mount(instance_id, slot):
     instance = get_instance(instance_id)
     iso = get_requested_iso()
     reachability.check_node(instance.hypervisor)
-    instances.mount(instance, slot, iso, actor=actor(), by_operator=is_operator_area())
+    instances.mount(instance, slot, iso, actor=get_current_actor(), by_operator=is_operator_area())
     return action_done(_("Insertion of %(name)s requested.", name=iso.name), media_tab_url(instance))
 
 
@@ -81,7 +81,7 @@ def mount(instance_id, slot):
 def unmount(instance_id, slot):
     instance = get_instance(instance_id)
     reachability.check_node(instance.hypervisor)
-    task = instances.unmount(instance, slot, actor=actor(), by_operator=is_operator_area())
+    task = instances.unmount(instance, slot, actor=get_current_actor(), by_operator=is_operator_area())
     return action_done(_("Ejection requested.") if task else _("The drive is already empty."), media_tab_url(instance))
 
 
@@ -92,14 +92,14 @@ def install(instance_id):
         wrong = _("The name does not match. Nothing was changed.")
         raise Invalid(wrong, typed=wrong)
     iso = get_requested_iso()
-    self_deploy(instance, iso_id=iso.id, account=scope_account(), actor=actor())
+    self_deploy(instance, iso_id=iso.id, account=scope_account(), actor=get_current_actor())
     return action_done(_("Installation from %(name)s requested.", name=iso.name), media_tab_url(instance))
 
 
 @route("POST", "/<instance_id>/rescue/<switch>", can="instances.manage")
 def rescue_it(instance_id, switch):
     instance = get_instance(instance_id)
-    task = rescue.switch(instance, switch == "on", actor=actor(), by_operator=is_operator_area())
+    task = rescue.switch(instance, switch == "on", actor=get_current_actor(), by_operator=is_operator_area())
     return action_done(rescue.result_message(switch == "on", task), media_tab_url(instance))
 
 
@@ -110,5 +110,5 @@ def capture(instance_id):
         name = CaptureIn(only=["name"]).load({"name": request.form.get("name", "")})["name"]
     except ValidationError:
         raise Invalid(_("Enter a name for the image.")) from None
-    image = image_captures.capture(instance, name=name, actor=actor())
+    image = image_captures.capture(instance, name=name, actor=get_current_actor())
     return action_done(_("Image %(name)s requested.", name=image.name), media_tab_url(instance))

@@ -8,8 +8,8 @@ from panel.web import charts
 
 
 @route("GET", "/<instance_id>/metrics/data", can="instances.view")
-def figures(instance_id):
+def show_metrics_data(instance_id):
     """Return the chart data as JSON, for the page's script."""
     instance = get_instance(instance_id)
-    series = metrics.get_series(instance, charts.requested_range(request.args.get("range")))
+    series = metrics.get_series(instance, charts.parse_requested_range(request.args.get("range")))
     return charts.build_plot_data(series, {"cpu_percent": 100, "memory_used": instance.ram})

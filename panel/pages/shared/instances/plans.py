@@ -1,6 +1,6 @@
 """Changing the plan of an instance, on a page of its own."""
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.pages.shared.area import get_instance, is_operator_area, route, tab_url
 from panel.schemas.instances import PlanChange
 from panel.services import instances
@@ -18,7 +18,7 @@ def choose_plan(instance_id):
 @route("POST", "/<instance_id>/change-plan", can="instances.manage")
 def change_plan(instance_id):
     instance, form = get_instance(instance_id), Form(PlanChange)
-    by = {"actor": actor(), "by_operator": is_operator_area()}
+    by = {"actor": get_current_actor(), "by_operator": is_operator_area()}
     if form.submit(lambda plan_id: instances.change_plan(instance, plan_id=plan_id, **by)):
         flash_message(_("Plan changed. Resize of the disk requested."))
         return redirect_to(tab_url(instance, "overview"))

@@ -2,7 +2,7 @@
 
 from flask import url_for
 
-from panel.pages.shared.area import endpoint_prefix, is_operator_area, permission_error
+from panel.pages.shared.area import get_endpoint_prefix, is_operator_area, permission_error
 from panel.services.instances import action_catalog
 from panel.services.instances.action_catalog import ACTIONS
 
@@ -27,4 +27,4 @@ def power_url(instance, action):
     if action.name in ("suspend", "unsuspend"):
         way = "suspend" if action.name == "suspend" else "resume"
         return url_for("admin_instances.suspension", instance_id=instance.id, action=way)
-    return url_for(f"{endpoint_prefix()}instances.power", instance_id=instance.id, action=action.name)
+    return url_for(f"{get_endpoint_prefix()}instances.power", instance_id=instance.id, action=action.name)

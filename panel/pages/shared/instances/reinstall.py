@@ -1,6 +1,6 @@
 """Reinstalling an instance, confirmed by typing its name."""
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.core.errors import Invalid
 from panel.pages.shared.area import get_instance, route, scope_account, tab_url
 from panel.pages.shared.instances.create_form import list_form_choices
@@ -20,7 +20,7 @@ class ConfirmNameForm(In):
 
 
 @route("GET", "/<instance_id>/reinstall", can="instances.manage")
-def reinstalling(instance_id):
+def show_reinstall_form(instance_id):
     instance = get_instance(instance_id)
     ensure_no_error(instances.action_error(instance, "reinstall"))
     initial = {**get_last_deploy_values(instance), "image_id": instance.image_id, "hostname": instance.hostname}
@@ -51,4 +51,4 @@ def start_reinstall(instance, *, typed, **values):
     if typed.strip() != instance.display_name:
         raise Invalid(_("Nothing was changed."), typed=_("The name does not match."))
     values = with_new_key(instance, **values)
-    return instances.reinstall(instance, actor=actor(), account=scope_account(), **values)[1]
+    return instances.reinstall(instance, actor=get_current_actor(), account=scope_account(), **values)[1]

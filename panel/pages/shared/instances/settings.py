@@ -2,9 +2,9 @@
 
 from flask import request
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.core.errors import Invalid
-from panel.pages.shared.area import endpoint_prefix, get_instance, route, tab_url
+from panel.pages.shared.area import get_endpoint_prefix, get_instance, route, tab_url
 from panel.pages.shared.instances.show import TEMPLATES, build_context
 from panel.schemas.instances import InstanceSettings, Rename
 from panel.services import instances
@@ -26,8 +26,8 @@ def rename(instance_id):
 def change(instance_id):
     instance = get_instance(instance_id)
     form = Form(InstanceSettings, initial=instance)
-    if form.submit(lambda **data: instances.update(instance, actor=actor(), **data)):
+    if form.submit(lambda **data: instances.update(instance, actor=get_current_actor(), **data)):
         flash_message(_("Settings saved."))
         return redirect_to(tab_url(instance, "media" if request.args.get("tab") == "media" else "settings"))
     tab = build_context(instance_id, "settings", form=form)
-    return render(TEMPLATES[endpoint_prefix()], "settings", status=form.status, **tab)
+    return render(TEMPLATES[get_endpoint_prefix()], "settings", status=form.status, **tab)

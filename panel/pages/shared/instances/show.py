@@ -4,12 +4,12 @@ from functools import partial
 
 from flask import abort, request, url_for
 
-from panel.auth.browser_session import current_access
+from panel.auth.browser_session import get_current_access
 from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.models import Rescue
 from panel.pages.shared.area import (
-    endpoint_prefix,
+    get_endpoint_prefix,
     get_instance,
     get_owner,
     has_permission,
@@ -64,13 +64,13 @@ def show(instance_id, tab):
     except NotFound:
         return redirect_if_destroyed(instance_id)
     password = None if is_htmx_request() else flash_secrets.pop(instance_id)
-    return render(TEMPLATES[endpoint_prefix()], "live", password=password, **context)
+    return render(TEMPLATES[get_endpoint_prefix()], "live", password=password, **context)
 
 
 @route("GET", "/<instance_id>/media/now", can="instances.view")
-def media_now(instance_id):
+def show_media_tab(instance_id):
     """Render the media tab alone. The periodic refresh leaves it out, so that its forms keep their input."""
-    return render(TEMPLATES[endpoint_prefix()], "media", password=None, **build_context(instance_id, "media"))
+    return render(TEMPLATES[get_endpoint_prefix()], "media", password=None, **build_context(instance_id, "media"))
 
 
 def redirect_if_destroyed(instance_id):
@@ -79,7 +79,7 @@ def redirect_if_destroyed(instance_id):
     if not is_htmx_request() or ended is None or (ended.kind, ended.status) != ("instance_destroy", "completed"):
         raise NotFound(_("No such instance."))
     flash_message(_("Instance destroyed."))
-    return redirect_to(url_for(f"{endpoint_prefix()}instances.index"))
+    return redirect_to(url_for(f"{get_endpoint_prefix()}instances.index"))
 
 
 def build_context(instance_id, tab, **extra):
@@ -117,7 +117,7 @@ def build_context(instance_id, tab, **extra):
         context["events_shown"] = label_events(recent, has_links=not is_operator_area())
     if tab == "storage":
         context["volumes_offered"] = (
-            not is_operator_area() and has_permission("volumes.view") and usage.is_billing_enabled(current_access())
+            not is_operator_area() and has_permission("volumes.view") and usage.is_billing_enabled(get_current_access())
         )
         context["disks_error"] = instances.REASONS.get(disks.change_error(instance, by_operator=is_operator_area()))
     if tab == "snapshots":
@@ -127,7 +127,7 @@ def build_context(instance_id, tab, **extra):
     if tab == "network":
         context |= network_tab.build_context(instance)
     if tab == "metrics":
-        time_range = charts.requested_range(request.args.get("range"))
+        time_range = charts.parse_requested_range(request.args.get("range"))
         context |= {"charts": charts, "series": metrics.get_series(instance, time_range)}
     if tab == "media":
         context |= media.build_context(instance) | {"boots": list_boot_orders(instance)}
@@ -141,7 +141,9 @@ def build_context(instance_id, tab, **extra):
 def build_settings_context(instance):
     """Return the context of the settings tab. Operators do not move instances between a customer's projects."""
     keys = session.scalars(ssh_keys.listing(get_owner(instance))).all()
-    groups = projects.listing(current_access()) if has_permission("projects.view") and not is_operator_area() else None
+    groups = (
+        projects.listing(get_current_access()) if has_permission("projects.view") and not is_operator_area() else None
+    )
     return {
         "form": Form(InstanceSettings, initial=instance),
         "push_keys_form": Form(PushKeysIn),

@@ -2,9 +2,9 @@
 
 from flask import abort, request
 
-from panel.auth.browser_session import actor
+from panel.auth.browser_session import get_current_actor
 from panel.core.errors import Invalid
-from panel.pages.shared.area import endpoint_prefix, get_instance, route, tab_url
+from panel.pages.shared.area import get_endpoint_prefix, get_instance, route, tab_url
 from panel.pages.shared.instances.show import TEMPLATES, build_context
 from panel.schemas.base import In, Text
 from panel.schemas.snapshots import SnapshotIn
@@ -27,24 +27,24 @@ def forge(instance_id, action):
         abort(404)
     instance = get_instance(instance_id)
     chosen = {"disk_ids": request.form.getlist("disk_ids")} if action == "enable" else {}
-    getattr(forges, action)(instance, actor=actor(), **chosen)
+    getattr(forges, action)(instance, actor=get_current_actor(), **chosen)
     return action_done(SESSION_ACTION_MESSAGES[action], tab_url(instance, "snapshots"))
 
 
 @route("POST", "/<instance_id>/snapshots/take", can="instances.manage")
 def take(instance_id):
     instance, form = get_instance(instance_id), Form(SnapshotIn)
-    if form.submit(lambda **values: snapshots.create(instance, actor=actor(), **values)):
+    if form.submit(lambda **values: snapshots.create(instance, actor=get_current_actor(), **values)):
         flash_message(_("Snapshot requested."))
         return redirect_to(tab_url(instance, "snapshots"))
     tab = build_context(instance_id, "snapshots", form=form)
-    return render(TEMPLATES[endpoint_prefix()], "live", status=form.status, **tab)
+    return render(TEMPLATES[get_endpoint_prefix()], "live", status=form.status, **tab)
 
 
 @route("POST", "/<instance_id>/snapshots/<name>/delete", can="instances.manage")
 def delete_snapshot(instance_id, name):
     instance = get_instance(instance_id)
-    snapshots.delete(snapshots.get(instance, name), actor=actor())
+    snapshots.delete(snapshots.get(instance, name), actor=get_current_actor())
     return action_done(_("Deletion of the snapshot requested."), tab_url(instance, "snapshots"))
 
 
@@ -70,7 +70,7 @@ def rollback(instance_id, name):
 def confirm_rollback(snapshot, typed):
     if typed.strip() != snapshot.name:
         raise Invalid(_("Nothing was changed."), typed=_("The name does not match."))
-    return snapshots.rollback(snapshot, actor=actor())
+    return snapshots.rollback(snapshot, actor=get_current_actor())
 
 
 def rollback_page(instance, name, form, block=None):

@@ -3,7 +3,7 @@
 from flask import Blueprint, url_for
 from panel.schemas.sample_things import SampleThingIn, SampleThingPatch
 
-from panel.auth.browser_session import current_access, require_page_permission
+from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.services import sample_things
 from panel.web.forms import Form
 from panel.web.htmx import action_done, flash_message, redirect_to, render
@@ -34,7 +34,7 @@ PALETTE_ACTIONS = (
 @bp.get("")
 @require_page_permission("sample_family.view")
 def index():
-    page = Page(sample_things.listing(current_access()))
+    page = Page(sample_things.listing(get_current_access()))
     return render("customer/sample_things/index.html", "rows", page=page)
 
 
@@ -48,7 +48,7 @@ def new():
 @require_page_permission("sample_family.manage")
 def create():
     form = Form(SampleThingIn)
-    if form.submit(lambda **data: sample_things.create(current_access(), **data)):
+    if form.submit(lambda **data: sample_things.create(get_current_access(), **data)):
         flash_message(_("Sample thing %(name)s created.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return render("customer/sample_things/new.html", "form", status=form.status, form=form)
@@ -57,7 +57,7 @@ def create():
 @bp.get("/<sample_thing_id>")
 @require_page_permission("sample_family.view")
 def edit(sample_thing_id):
-    sample_thing = sample_things.get(sample_thing_id, current_access())
+    sample_thing = sample_things.get(sample_thing_id, get_current_access())
     form = Form(SampleThingPatch, initial=sample_thing)
     return render("customer/sample_things/edit.html", sample_thing=sample_thing, form=form)
 
@@ -65,7 +65,7 @@ def edit(sample_thing_id):
 @bp.post("/<sample_thing_id>")
 @require_page_permission("sample_family.manage")
 def update(sample_thing_id):
-    sample_thing = sample_things.get(sample_thing_id, current_access())
+    sample_thing = sample_things.get(sample_thing_id, get_current_access())
     form = Form(SampleThingPatch, initial=sample_thing)
     if form.submit(lambda **data: sample_things.update(sample_thing, **data)):
         flash_message(_("Sample thing %(name)s changed.", name=form.result.name))
@@ -76,6 +76,6 @@ def update(sample_thing_id):
 @bp.post("/<sample_thing_id>/delete")
 @require_page_permission("sample_family.delete")
 def delete(sample_thing_id):
-    sample_thing = sample_things.get(sample_thing_id, current_access())
+    sample_thing = sample_things.get(sample_thing_id, get_current_access())
     sample_things.delete(sample_thing)
     return action_done(_("Sample thing %(name)s deleted.", name=sample_thing.name), url_for(".index"))
