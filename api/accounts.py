@@ -77,9 +77,7 @@ def listing(query):
 
     `search`, `kind` and `suspended` narrow the list. Operators and members of teams are in it.
     """
-    rows = kit.paginate(accounts.listing(**query))
-    accounts.with_counts(rows["__rows__"])
-    return rows
+    return kit.paginate(accounts.with_details(accounts.listing(**query)))
 
 
 @admin.post("/users", op="create", can=WRITE, body=AccountIn, out=AccountOut)
@@ -91,7 +89,7 @@ def create(body):
     by a promotion afterwards.
     """
     kit.set_message("The user is added.")
-    return with_counts(accounts.create(**body))
+    return accounts.create(**body)
 
 
 @admin.get("/user/<account_id>", op="get", can=READ, out=AccountOut)
@@ -100,7 +98,7 @@ def show(account_id):
 
     404 when there is no such user. Passwords and secrets are never shown.
     """
-    return with_counts(accounts.get(account_id))
+    return accounts.get(account_id)
 
 
 @admin.put("/user/<account_id>", op="update", can=WRITE, body=AccountPatch, out=AccountOut)
@@ -112,7 +110,7 @@ def update(body, account_id):
     """
     account = accounts.update(accounts.get(account_id), **body)
     kit.set_message("The user is changed.")
-    return with_counts(account)
+    return account
 
 
 @admin.delete("/user/<account_id>", op="delete", can=WRITE)
@@ -149,7 +147,7 @@ def suspend(body, account_id):
     """
     account = accounts.suspend(accounts.get(account_id), body["reason"])
     kit.set_message("The user is suspended.")
-    return with_counts(account)
+    return account
 
 
 @admin.post("/user/<account_id>/unsuspend", op="unsuspend", can=WRITE, out=AccountOut)
@@ -160,7 +158,7 @@ def unsuspend(account_id):
     """
     account = accounts.unsuspend(accounts.get(account_id))
     kit.set_message("The user is no longer suspended.")
-    return with_counts(account)
+    return account
 
 
 @admin.post("/user/<account_id>/resetPassword", op="reset_password", can=WRITE, out=NewPassword)
@@ -186,7 +184,7 @@ def disable_two_factor(account_id):
         raise Conflict("The user has no second factor.", reason="two_factor_disabled")
     factors.reset(account, login.get_request_source())
     kit.set_message("The second factors are removed.")
-    return with_counts(account)
+    return account
 
 
 @admin.post("/user/<account_id>/promote", op="promote", can="admin:operators:write", body=Promotion, out=AccountOut)
@@ -198,9 +196,4 @@ def promote(body, account_id):
     """
     account = operators.promote(accounts.get(account_id), body["role"])
     kit.set_message("The role is changed.")
-    return with_counts(account)
-
-
-def with_counts(account):
-    accounts.with_counts([account])
     return account

@@ -29,9 +29,7 @@ def get_own_project(project_id):
 @user.get("/projects", op="list", can=VIEW, query=kit.PageQuery, out=kit.build_page_schema(ProjectRow))
 def listing():
     """List projects by name."""
-    rows = kit.paginate(projects.listing(kit.get_current_access()))
-    projects.with_counts(rows["data"], kit.get_current_access())
-    return rows
+    return kit.paginate(projects.with_counts(projects.listing(kit.get_current_access()), kit.get_current_access()))
 
 
 @user.post("/projects", op="create", can=MANAGE, body=ProjectIn, out=kit.build_wrapped_schema("project", ProjectOut))

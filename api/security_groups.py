@@ -31,18 +31,16 @@ def get_own_group(group_id):
     return security_groups.get_own(group_id, kit.get_current_access())
 
 
-def with_counts(group, account=None):
-    return security_groups.with_counts([group], account)[0]
-
-
 @user.get(
     "/security-groups", op="list", can=VIEW, query=SecurityGroupQuery, out=kit.build_page_schema(SecurityGroupRow)
 )
 def listing(query):
     """List security groups by name: one's own and the platform's."""
-    rows = kit.paginate(security_groups.listing(kit.get_current_access(), **query))
-    security_groups.with_counts(rows["data"], kit.get_current_access())
-    return rows
+    return kit.paginate(
+        security_groups.with_counts(
+            security_groups.listing(kit.get_current_access(), **query), kit.get_current_access()
+        )
+    )
 
 
 @user.post(
@@ -58,7 +56,10 @@ def create(body):
     It has no rules yet: nothing may reach an instance that is put into it, and everything may go out.
     """
     group = security_groups.create(kit.get_current_access(), **body)
-    return {"message": "The group is made.", "security_group": with_counts(group, kit.get_current_access())}
+    return {
+        "message": "The group is made.",
+        "security_group": security_groups.load_counts(group, kit.get_current_access()),
+    }
 
 
 @user.get(
@@ -76,7 +77,7 @@ def show(group_id):
     inside = session.scalars(security_groups.select_instances(group, kit.get_current_access())).all()
     return {
         "message": None,
-        "security_group": with_counts(group, kit.get_current_access()),
+        "security_group": security_groups.load_counts(group, kit.get_current_access()),
         "attached_instances": inside,
     }
 
@@ -91,7 +92,10 @@ def show(group_id):
 def update(body, group_id):
     """Change the name or the note of a security group."""
     group = security_groups.update(get_own_group(group_id), **body)
-    return {"message": "The group is changed.", "security_group": with_counts(group, kit.get_current_access())}
+    return {
+        "message": "The group is changed.",
+        "security_group": security_groups.load_counts(group, kit.get_current_access()),
+    }
 
 
 @user.delete("/security-group/<group_id>", op="delete", can=DELETE, out=kit.build_result_schema())
@@ -187,9 +191,7 @@ def admin_listing(query):
 
     By name. `account_id` is null for the platform's.
     """
-    rows = kit.paginate(security_groups.listing(**query))
-    security_groups.with_counts(rows["__rows__"])
-    return rows
+    return kit.paginate(security_groups.with_counts(security_groups.listing(**query)))
 
 
 @admin.post("/security-groups", op="create", can=WRITE, body=AdminSecurityGroupIn, out=AdminSecurityGroupOut)
@@ -201,7 +203,7 @@ def admin_create(body):
     """
     owner = body.pop("user_id")
     kit.set_message("The group is made.")
-    return with_instances(security_groups.create(owner and accounts.get(owner, "user_id"), **body))
+    return security_groups.load_counts(security_groups.create(owner and accounts.get(owner, "user_id"), **body))
 
 
 @admin.get("/security-group/<group_id>", op="get", can=READ, out=AdminSecurityGroupOut)
@@ -210,12 +212,7 @@ def admin_show(group_id):
 
     With the instances that are in it. 404 when there is no such group.
     """
-    return with_instances(security_groups.get(group_id))
-
-
-def with_instances(group):
-    group.attached_instances = session.scalars(security_groups.select_instances(group)).all()
-    return with_counts(group)
+    return security_groups.load_counts(security_groups.get(group_id))
 
 
 @admin.patch("/security-group/<group_id>", op="update", can=WRITE, body=SecurityGroupPatch, out=AdminSecurityGroupOut)
@@ -225,7 +222,7 @@ def admin_update(body, group_id):
     Rules are changed by their own operations. Running instances are not affected.
     """
     kit.set_message("The group is changed.")
-    return with_instances(security_groups.update(security_groups.get_own(group_id), **body))
+    return security_groups.load_counts(security_groups.update(security_groups.get_own(group_id), **body))
 
 
 @admin.delete("/security-group/<group_id>", op="delete", can=WRITE)

@@ -33,9 +33,7 @@ def listing(query):
 
     Without either every customer is listed, newest first. Operators are not customers.
     """
-    rows = kit.paginate(billing_users.listing(**query))
-    accounts.with_counts(rows["__rows__"])
-    return rows
+    return kit.paginate(accounts.with_details(billing_users.listing(**query)))
 
 
 @billing.post("/users", op="create", can=BILLING_PERMISSION, body=CustomerIn, out=CustomerOut)
@@ -46,7 +44,7 @@ def create(body):
     to choose one.
     """
     kit.set_message("The user is there.")
-    return with_counts(billing_users.provision(**body))
+    return billing_users.provision(**body)
 
 
 @billing.get("/user/<account_id>", op="get", can=BILLING_PERMISSION, out=CustomerOut)
@@ -55,11 +53,7 @@ def show(account_id):
 
     404 for operators and unknown ids.
     """
-    return with_counts(billing_users.get(account_id))
-
-
-def with_counts(account):
-    return accounts.with_counts([account])[0]
+    return billing_users.get(account_id)
 
 
 @billing.patch("/user/<account_id>", op="update", can=BILLING_PERMISSION, body=CustomerPatch, out=CustomerOut)
@@ -70,7 +64,7 @@ def update(body, account_id):
     another user has it.
     """
     kit.set_message("The user is changed.")
-    return with_counts(billing_users.update(billing_users.get(account_id), **body))
+    return billing_users.update(billing_users.get(account_id), **body)
 
 
 @billing.delete("/user/<account_id>", op="delete", can=BILLING_PERMISSION)
@@ -92,7 +86,7 @@ def suspend(body, account_id):
     removing tokens. Every other change answers 403 `account_suspended`. Instances go on: suspend each of them.
     """
     kit.set_message("The user is suspended.")
-    return with_counts(accounts.suspend(billing_users.get(account_id), **body))
+    return accounts.suspend(billing_users.get(account_id), **body)
 
 
 @billing.post("/user/<account_id>/unsuspend", op="unsuspend", can=BILLING_PERMISSION, out=CustomerOut)
@@ -102,7 +96,7 @@ def unsuspend(account_id):
     The user may act again at once; instances that were suspended stay so. Does nothing to a user who is not suspended.
     """
     kit.set_message("The user is no longer suspended.")
-    return with_counts(accounts.unsuspend(billing_users.get(account_id)))
+    return accounts.unsuspend(billing_users.get(account_id))
 
 
 @billing.post(

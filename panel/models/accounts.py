@@ -4,10 +4,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, ForeignKey, Row, String, Text
+from sqlalchemy import ColumnElement, ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from panel.core.db import EncryptedText, Model, Money, TimestampMixin
+
+if TYPE_CHECKING:
+    from panel.models.team import Member
 
 LIMIT_COLUMNS = (
     "max_certificates",
@@ -61,16 +64,26 @@ class Account(TimestampMixin, Model):
     max_kubernetes_snapshots_per_cluster: Mapped[int] = mapped_column(default=0)
 
     if TYPE_CHECKING:
-        instances: int
-        invitations: list[Row[str, str, str, datetime]]
-        owner: "Account | None"
-        owner_id: str | None
-        membership_id: str | None
-        """Set by `with_counts` of panel.services.accounts."""
+        instances: Mapped[int]
+        membership: Mapped["Member | None"]
+        invitations: Mapped[list["Member"]]
 
     @property
     def name(self) -> str:
         return f"{self.first_name} {self.last_name}".strip() or self.email
+
+    @property
+    def owner(self) -> "Account | None":
+        """The owner of the team that the person is in."""
+        return self.membership.owner if self.membership else None
+
+    @property
+    def owner_id(self) -> str | None:
+        return self.membership.owner_id if self.membership else None
+
+    @property
+    def membership_id(self) -> str | None:
+        return self.membership.id if self.membership else None
 
     @property
     def is_admin(self) -> bool:

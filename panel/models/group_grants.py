@@ -1,7 +1,7 @@
 """Which accounts may use a hypervisor group that is not public."""
 
-from sqlalchemy import ForeignKey, Index
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy import ForeignKey, Index, func, select
+from sqlalchemy.orm import Mapped, column_property, mapped_column, relationship
 
 from panel.core.db import Model, TimestampMixin
 from panel.models.accounts import Account
@@ -31,3 +31,14 @@ class LocationGrant(TimestampMixin, Model):
     @property
     def account_name(self) -> str:
         return self.account.name
+
+
+HypervisorGroup.grants = column_property(
+    select(func.count())
+    .select_from(LocationGrant)
+    .where(LocationGrant.group_id == HypervisorGroup.id)
+    .correlate(HypervisorGroup)
+    .scalar_subquery(),
+    deferred=True,
+)
+"""How many accounts have a grant of it."""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy.orm import Mapped, mapped_column, query_expression, relationship
 
 from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.hypervisor_group_settings import GroupSettings
@@ -45,11 +45,11 @@ class HypervisorGroup(GroupSettings, TimestampMixin, Model):
         secondary=group_plan_groups, order_by="PlanGroup.position", back_populates="groups"
     )
 
+    granted: Mapped[bool] = query_expression()
+    """Whether the account has a grant. Only `list_choosable` of panel.services.group_grants loads it."""
+
     if TYPE_CHECKING:
-        granted: bool
-        """Set by `list_choosable` of panel.services.group_grants."""
-        grants: int
-        """Set by `with_counts` of panel.services.group_grants."""
+        grants: Mapped[int]
 
 
 class Hypervisor(TimestampMixin, Model):

@@ -319,6 +319,16 @@ Instance.rebuilding = column_property(
     .correlate_except(Task)
 )
 
+Account.instances = column_property(
+    select(func.count())
+    .select_from(Instance)
+    .where(Instance.account_id == Account.id)
+    .correlate(Account)
+    .scalar_subquery(),
+    deferred=True,
+)
+"""How many instances the account has."""
+
 Hypervisor.instances_count = column_property(
     select(func.count())
     .select_from(Instance)

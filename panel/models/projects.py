@@ -1,7 +1,7 @@
 """Projects, in which customers group their resources."""
 
 from sqlalchemy import ForeignKey, Index, String
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column, query_expression
 
 from panel.core.db import Model, TimestampMixin
 
@@ -15,3 +15,6 @@ class Project(TimestampMixin, Model):
     description: Mapped[str | None]
     color: Mapped[str | None] = mapped_column(String(7))
     """`#RRGGBB`."""
+    instances: Mapped[int] = query_expression()
+    volumes: Mapped[int] = query_expression()
+    """How many the person reaches. Lists load both by `with_counts` of panel.services.projects."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sqlalchemy import ForeignKey, Index, String, func, select
-from sqlalchemy.orm import Mapped, column_property, mapped_column, relationship
+from sqlalchemy.orm import Mapped, column_property, mapped_column, query_expression, relationship
 
 from panel.core.db import Model, TimestampMixin
 from panel.models.instances import Instance
@@ -37,10 +37,14 @@ class SecurityGroup(TimestampMixin, Model):
         back_populates="group", cascade="all, delete-orphan", passive_deletes=True
     )
 
+    attached_instances: Mapped[list[Instance]] = relationship(
+        secondary="security_group_members", order_by=(Instance.display_name, Instance.id), viewonly=True
+    )
+    instances_count: Mapped[int] = query_expression()
+    """How many of its instances the account may see. Loaded by `with_counts` of panel.services.security_groups."""
+
     if TYPE_CHECKING:
-        rules_count: int
-        instances_count: int
-        """Set by `with_counts` of panel.services.security_groups."""
+        rules_count: Mapped[int]
 
     @property
     def is_global(self) -> bool:
@@ -95,6 +99,16 @@ class SecurityGroupMember(TimestampMixin, Model):
     group: Mapped[SecurityGroup] = relationship(back_populates="members")
     instance: Mapped[Instance] = relationship()
 
+
+SecurityGroup.rules_count = column_property(
+    select(func.count())
+    .select_from(SecurityRule)
+    .where(SecurityRule.group_id == SecurityGroup.id)
+    .correlate(SecurityGroup)
+    .scalar_subquery(),
+    deferred=True,
+)
+"""How many rules it has."""
 
 IpSet.rules_count = column_property(
     select(func.count())

@@ -94,6 +94,18 @@ Role.members = column_property(
 )
 """How many members have it. Lists load it with `undefer`."""
 
+Account.membership = relationship(Member, foreign_keys=Member.account_id, uselist=False, viewonly=True)
+"""The person's membership of another account's team."""
+
+Account.invitations = relationship(
+    Member,
+    primaryjoin=(Member.owner_id == Account.id) & Member.account_id.is_(None),
+    foreign_keys=Member.owner_id,
+    order_by=Member.id,
+    viewonly=True,
+)
+"""Invitations to the account's team that nobody has accepted yet."""
+
 
 class ResourceGrant(Model):
     """One resource, or one project with its resources, that was granted to a member."""

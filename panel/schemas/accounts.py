@@ -51,7 +51,7 @@ class Caps(Out):
 
 class OpenInvitation(Out):
     membership_id = fields.String(
-        **about("The membership that acceptance makes; it ends the invitation too.", EXAMPLE_ID)
+        attribute="id", **about("The membership that acceptance makes; it ends the invitation too.", EXAMPLE_ID)
     )
     email = fields.String(**about("Where the invitation was sent to.", "grace@example.com"))
     invited_at = Time(**about("When it was last sent.", "2026-01-02T03:04:05.678Z"))

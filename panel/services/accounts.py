@@ -1,19 +1,18 @@
 """Accounts: people who sign in."""
 
-from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import Select, case, func, or_, select
+from sqlalchemy.orm import joinedload, selectinload, undefer
 
 from panel.core import clock
 from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.formatting import plural
 from panel.core.messages import message
-from panel.models import Account, Image, Instance, Member
+from panel.models import Account, Image, Member
 from panel.models.accounts import LIMIT_COLUMNS
 from panel.services import one_time_tokens, operators
 from panel.services.crud import get_or_404, update_fields
@@ -49,28 +48,13 @@ def get(account_id: str, error_field: str | None = None) -> Account:
     return get_or_404(Account, account_id, message("No such user."), error_field)
 
 
-def with_counts(accounts: Sequence[Account]) -> Sequence[Account]:
-    """Set on each row the number of its `instances`, its open `invitations`, and the `owner` and `membership_id` of the
-    team that the person is in."""
-    ids = [account.id for account in accounts]
-    counts = select(Instance.account_id, func.count()).where(Instance.account_id.in_(ids))
-    instance_counts = dict(session.execute(counts.group_by(Instance.account_id)).all())
-    memberships = select(Member.account_id, Member.id, Account).join(Account, Account.id == Member.owner_id)
-    teams = {row[0]: row[1:] for row in session.execute(memberships.where(Member.account_id.in_(ids)))}
-    open_invitations = (
-        select(Member.owner_id, Member.id.label("membership_id"), Member.email, Member.invited_at)
-        .where(Member.owner_id.in_(ids), Member.account_id.is_(None))
-        .order_by(Member.id)
+def with_details(query: Select[Account]) -> Select[Account]:
+    """Load with each account the number of its instances, its membership of a team, and its open invitations."""
+    return query.options(
+        undefer(Account.instances),
+        joinedload(Account.membership).joinedload(Member.owner),
+        selectinload(Account.invitations),
     )
-    invitations = defaultdict(list)
-    for row in session.execute(open_invitations):
-        invitations[row.owner_id].append(row)
-    for account in accounts:
-        account.invitations = invitations[account.id]
-        account.instances = instance_counts.get(account.id, 0)
-        account.membership_id, account.owner = teams.get(account.id, (None, None))
-        account.owner_id = account.owner.id if account.owner else None
-    return accounts
 
 
 def find_by_email(email: str) -> Account | None:

@@ -7,7 +7,7 @@ choose the group.
 from collections.abc import Collection, Sequence
 
 from sqlalchemy import ColumnElement, Select, delete, func, or_, select, true
-from sqlalchemy.orm import contains_eager
+from sqlalchemy.orm import contains_eager, with_expression
 
 from panel.core.db import session
 from panel.core.errors import Invalid
@@ -42,17 +42,15 @@ def select_grants(group: HypervisorGroup, search: str | None = None) -> Select[L
 
 
 def list_choosable(account: Access | Account) -> Sequence[HypervisorGroup]:
-    """Return every group that the account may choose, each with `granted` set."""
-    granted_ids = set(session.scalars(select(LocationGrant.group_id).where(LocationGrant.account_id == account.id)))
+    """Return every group that the account may choose, each with `granted`."""
+    granted_ids = select(LocationGrant.group_id).where(LocationGrant.account_id == account.id)
     query = (
         select(HypervisorGroup)
         .where(choosable_condition(account))
+        .options(with_expression(HypervisorGroup.granted, HypervisorGroup.id.in_(granted_ids)))
         .order_by(HypervisorGroup.display_name, HypervisorGroup.id)
     )
-    groups = session.scalars(query).all()
-    for group in groups:
-        group.granted = group.id in granted_ids
-    return groups
+    return session.scalars(query).all()
 
 
 def select_grantable(search: str | None = None) -> Select[Account]:
@@ -96,12 +94,6 @@ def set_access(group: HypervisorGroup, *, public: bool, account_ids: Collection[
         session.add_all(LocationGrant(group_id=group.id, account_id=account.id) for account in accounts_to_grant)
         audit.track(group, fields=("grants",))
     session.flush()
-    return with_counts(group)
-
-
-def with_counts(group: HypervisorGroup) -> HypervisorGroup:
-    """Set `grants` on the group: the number of its grants."""
-    group.grants = session.scalars(select(func.count()).where(LocationGrant.group_id == group.id)).one()
     return group
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import Select, func, literal, select, union_all
 from sqlalchemy import delete as delete_rows
+from sqlalchemy.orm import with_expression
 
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
@@ -39,15 +40,13 @@ def get(project_id: str, access: Access | Account, error_field: str | None = Non
     return project
 
 
-def with_counts(projects: Sequence[Project], access: Access | Account) -> Sequence[Project]:
-    """Set `instances` and `volumes` on each project: the number of its resources that the person reaches."""
-    ids = [project.id for project in projects]
-    for model in RESOURCE_MODELS.values():
-        counts = select(model.project_id, func.count()).where(model.project_id.in_(ids), access.visible_rows(model))
-        counts_by_project = dict(session.execute(counts.group_by(model.project_id)).all())
-        for project in projects:
-            setattr(project, model.__tablename__, counts_by_project.get(project.id, 0))
-    return projects
+def with_counts(query: Select[Project], access: Access | Account) -> Select[Project]:
+    """Load with each project the number of its instances and volumes that the person reaches."""
+    for attribute, model in ((Project.instances, Instance), (Project.volumes, Volume)):
+        counts = select(func.count()).select_from(model)
+        counts = counts.where(model.project_id == Project.id, access.visible_rows(model)).correlate(Project)
+        query = query.options(with_expression(attribute, counts.scalar_subquery()))
+    return query
 
 
 def create(access: Access | Account, *, name: str, **values: Any) -> Project:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Select, func, or_, select
-from sqlalchemy.orm import joinedload
+from sqlalchemy.orm import joinedload, undefer, with_expression
 
 from panel.core.db import lock_row, session
 from panel.core.errors import Forbidden, Invalid, NotFound
@@ -60,19 +60,21 @@ def get_own(group_id: str, account: Access | Account | None = None) -> SecurityG
     return group
 
 
-def with_counts(groups: Sequence[SecurityGroup], account: Access | Account | None = None) -> Sequence[SecurityGroup]:
-    """Set `rules_count` and `instances_count` on each group. Only instances that the account may see are counted."""
-    ids = [group.id for group in groups]
-    rules = select(SecurityRule.group_id, func.count()).where(SecurityRule.group_id.in_(ids))
-    members = select(SecurityGroupMember.group_id, func.count()).join(SecurityGroupMember.instance)
-    members = members.where(
-        SecurityGroupMember.group_id.in_(ids), *([account.visible_rows(Instance)] if account else [])
+def with_counts(query: Select[SecurityGroup], account: Access | Account | None = None) -> Select[SecurityGroup]:
+    """Load with each group the number of its rules, and of its instances that the account may see."""
+    members = (
+        select(func.count()).select_from(SecurityGroupMember).where(SecurityGroupMember.group_id == SecurityGroup.id)
     )
-    rule_counts = dict(session.execute(rules.group_by(SecurityRule.group_id)).all())
-    member_counts = dict(session.execute(members.group_by(SecurityGroupMember.group_id)).all())
-    for group in groups:
-        group.rules_count, group.instances_count = rule_counts.get(group.id, 0), member_counts.get(group.id, 0)
-    return groups
+    if account:
+        members = members.where(Instance.id == SecurityGroupMember.instance_id, account.visible_rows(Instance))
+    count = members.correlate(SecurityGroup).scalar_subquery()
+    return query.options(undefer(SecurityGroup.rules_count), with_expression(SecurityGroup.instances_count, count))
+
+
+def load_counts(group: SecurityGroup, account: Access | Account | None = None) -> SecurityGroup:
+    """Read the group again, with its counts."""
+    query = with_counts(select(SecurityGroup).where(SecurityGroup.id == group.id), account)
+    return session.scalars(query.execution_options(populate_existing=True)).one()
 
 
 def select_instances(group: SecurityGroup, account: Access | Account | None = None) -> Select[Instance]:

@@ -51,8 +51,8 @@ class AccountSettingsForm(AccountPatch):
 def index():
     kind = request.args.get("kind") if request.args.get("kind") in accounts.ACCOUNT_KINDS else None
     suspended = {"yes": True, "no": False}.get(request.args.get("suspended"))
-    page = Page(accounts.listing(request.args.get("search", "")[:255], kind=kind, suspended=suspended))
-    accounts.with_counts(page.rows)
+    query = accounts.listing(request.args.get("search", "")[:255], kind=kind, suspended=suspended)
+    page = Page(accounts.with_details(query))
     return render(
         "admin/accounts/index.html", "rows", page=page, roles=dict((role[:2]) for role in OPERATOR_ROLE_OPTIONS)
     )
@@ -74,14 +74,10 @@ def create():
     return render("admin/accounts/new.html", "form", status=form.status, form=form)
 
 
-def get_with_counts(account_id):
-    return accounts.with_counts([accounts.get(account_id)])[0]
-
-
 def get_changeable(account_id):
     """Return the account for a change. Operators' accounts need the permission to change operators; otherwise support
     staff could take over an operator with more rights."""
-    account = get_with_counts(account_id)
+    account = accounts.get(account_id)
     if account.is_admin:
         ensure_permission(WRITE_OPERATORS)
     return account
@@ -90,21 +86,21 @@ def get_changeable(account_id):
 @bp.get("/<account_id>")
 @require_page_permission(READ)
 def show(account_id):
-    account = get_with_counts(account_id)
+    account = accounts.get(account_id)
     return render("admin/accounts/show.html", "rows", account=account, page=Page(instances.listing(account)))
 
 
 @bp.get("/<account_id>/team")
 @require_page_permission(READ)
 def members(account_id):
-    account = get_with_counts(account_id)
+    account = accounts.get(account_id)
     return render("admin/accounts/team.html", "rows", account=account, page=Page(team.listing(account)))
 
 
 @bp.get("/<account_id>/settings")
 @require_page_permission(READ)
 def settings(account_id):
-    account = get_with_counts(account_id)
+    account = accounts.get(account_id)
     form = Form(AccountSettingsForm, initial=account)
     return render("admin/accounts/settings.html", account=account, form=form, limits=list_limit_options())
 
@@ -122,14 +118,14 @@ def change(account_id):
     if form.submit(lambda **data: accounts.update(account, **data)):
         flash_message(_("Customer saved."))
         return redirect_to(url_for(".settings", account_id=account_id))
-    context = {"account": get_with_counts(account_id), "form": form, "limits": list_limit_options()}
+    context = {"account": accounts.get(account_id), "form": form, "limits": list_limit_options()}
     return render("admin/accounts/settings.html", "form", status=form.status, **context)
 
 
 @bp.get("/<account_id>/access")
 @require_page_permission(READ)
 def access(account_id):
-    return access_page(get_with_counts(account_id), Form(Suspension))
+    return access_page(accounts.get(account_id), Form(Suspension))
 
 
 def access_page(account, form, block=None):
@@ -154,7 +150,7 @@ def suspend(account_id):
     if form.submit(lambda reason: accounts.suspend(account, reason)):
         flash_message(_("%(email)s suspended.", email=account.email))
         return redirect_to(url_for(".access", account_id=account_id))
-    return access_page(get_with_counts(account_id), form, "form")
+    return access_page(accounts.get(account_id), form, "form")
 
 
 @bp.post("/<account_id>/unsuspend")

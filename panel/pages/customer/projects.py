@@ -27,8 +27,8 @@ COLORS = ("#1c5fd4", "#2fb344", "#f59f00", "#d63939", "#ae3ec9", "#0ca678", "#66
 @bp.get("")
 @require_page_permission(VIEW)
 def index():
-    page = Page(projects.listing(get_current_access(), search=request.args.get("search", "")[:255]))
-    projects.with_counts(page.rows, get_current_access())
+    query = projects.listing(get_current_access(), search=request.args.get("search", "")[:255])
+    page = Page(projects.with_counts(query, get_current_access()))
     return render("customer/projects/index.html", "rows", page=page)
 
 

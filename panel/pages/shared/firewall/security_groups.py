@@ -39,8 +39,7 @@ def get_own(group_id):
 @VIEWS.page("GET", "", can=VIEW)
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(security_groups.listing(scope_account(), search=search))
-    security_groups.with_counts(page.rows, scope_account())
+    page = Page(security_groups.with_counts(security_groups.listing(scope_account(), search=search), scope_account()))
     emails = owner_emails.map_emails(page.rows) if is_operator_area() else {}
     return render("customer/security_groups/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 
