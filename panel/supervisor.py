@@ -1,4 +1,4 @@
-"""The supervisor of `panel up`: runs the parts of an installation as child processes.
+"""The supervisor of `panel up`: runs the processes of an installation as its children.
 
 One thread starts the processes, forwards their output, restarts those that exit, and stops all in order. The kernel
 sends SIGTERM to the children when this process exits for any reason (PR_SET_PDEATHSIG).
@@ -42,10 +42,10 @@ class ChildProcess:
     def __init__(self, name, *command, has_captured_output=False):
         self.name, self.command, self.has_captured_output = name, command, has_captured_output
         self.process = None
-        self.started, self.failures, self.due = 0.0, 0, None
+        self.started_at, self.failure_count, self.restart_at = 0.0, 0, None
 
     def start(self):
-        self.started, self.due = time.monotonic(), None
+        self.started_at, self.restart_at = time.monotonic(), None
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.DEVNULL,
@@ -60,16 +60,16 @@ class ChildProcess:
         self.partial_line = b""
 
     @property
-    def running(self):
+    def is_running(self):
         return self.process is not None and self.process.poll() is None
 
-    def lines(self, text):
+    def split_lines(self, text):
         """Return the complete lines of the output so far. An incomplete last line is kept for the next call."""
         *lines, self.partial_line = (self.partial_line + text).split(b"\n")
         return lines
 
-    def end(self):
-        if self.running:
+    def terminate(self):
+        if self.is_running:
             self.process.send_signal(signal.SIGTERM)
 
     def kill(self):
@@ -77,104 +77,106 @@ class ChildProcess:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def backoff(self, has_sibling):
+    def schedule_restart(self, has_sibling):
         """Set and return the delay of the restart in seconds: 0 at first, then longer after each early exit."""
-        self.failures = self.failures + 1 if time.monotonic() - self.started < STABLE_AFTER_SECONDS else 1
+        self.failure_count = self.failure_count + 1 if time.monotonic() - self.started_at < STABLE_AFTER_SECONDS else 1
         maximum = MAX_RESTART_DELAY_SECONDS if has_sibling else MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS
-        delay = min(maximum, 2 ** (self.failures - 2)) if self.failures > 1 else 0
-        self.due = time.monotonic() + delay
+        delay = min(maximum, 2 ** (self.failure_count - 2)) if self.failure_count > 1 else 0
+        self.restart_at = time.monotonic() + delay
         return delay
 
 
 class Supervisor:
-    """Starts, restarts and stops child processes. `asked` counts the signals to stop: after the first, nothing is
-    started and every wait returns; after the second, running processes are killed."""
+    """Starts, restarts and stops child processes. `stop_signals` counts the signals to stop: after the first, nothing
+    is started and every wait returns; after the second, running processes are killed."""
 
     def __init__(self, has_prefix=True):
-        self.prefix = has_prefix
+        self.has_prefix = has_prefix
         self.children: list[ChildProcess] = []
         self.outputs = selectors.DefaultSelector()
-        self.asked, self.asked_at = 0, -SIGNAL_DEBOUNCE_SECONDS
+        self.stop_signals, self.last_signal_at = 0, -SIGNAL_DEBOUNCE_SECONDS
         for name in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(name, self.ask)
+            signal.signal(name, self.on_signal)
 
-    def ask(self, *_):
-        if time.monotonic() - self.asked_at >= SIGNAL_DEBOUNCE_SECONDS:
-            self.asked, self.asked_at = self.asked + 1, time.monotonic()
+    def on_signal(self, *_):
+        if time.monotonic() - self.last_signal_at >= SIGNAL_DEBOUNCE_SECONDS:
+            self.stop_signals, self.last_signal_at = self.stop_signals + 1, time.monotonic()
 
-    def keep(self, *parts):
+    def supervise(self, *children):
         """Start the processes and restart those that exit."""
-        self.children += parts
-        self.turn(0)
+        self.children += children
+        self.run_once(0)
 
-    def once(self, part):
+    def run_to_end(self, child):
         """Run a process to its end and return its standard output. Raise StepFailed when it fails."""
-        self.start(part)
-        self.until(lambda: not part.running)
-        self.stop(part)
-        if part.process.returncode and not self.asked:
-            raise StepFailed(f"{part.name} failed: see above.")
-        return part.process.stdout.read().decode()
+        self.start(child)
+        self.wait_until(lambda: not child.is_running)
+        self.stop(child)
+        if child.process.returncode and not self.stop_signals:
+            raise StepFailed(f"{child.name} failed: see above.")
+        return child.process.stdout.read().decode()
 
-    def until(self, is_reached):
+    def wait_until(self, is_reached):
         """Supervise the processes until `is_reached()` or a signal."""
-        while not self.asked and not is_reached():
-            self.turn(0.2)
+        while not self.stop_signals and not is_reached():
+            self.run_once(0.2)
 
-    def turn(self, seconds):
-        """Forward output for up to `seconds`, and restart processes that have exited."""
-        self.forward_output(seconds)
-        for part in self.children:
-            if not self.asked and not part.running:
-                self.restart_if_due(part)
+    def run_once(self, timeout_seconds):
+        """Forward output for up to `timeout_seconds`, and restart processes that have exited."""
+        self.forward_output(timeout_seconds)
+        for child in self.children:
+            if not self.stop_signals and not child.is_running:
+                self.restart_if_due(child)
 
-    def restart_if_due(self, part):
-        if part.process and part.due is None:
-            self.close(part)
-            part.kill()  # its children may still use the port
-            delay = part.backoff(self.has_running_sibling(part))
-            log.warning("process_ended", part=part.name, code=part.process.returncode, again_in=delay)
-        if part.due is None or time.monotonic() >= part.due:
-            self.start(part)
+    def restart_if_due(self, child):
+        if child.process and child.restart_at is None:
+            self.close_output(child)
+            child.kill()  # its children may still use the port
+            delay = child.schedule_restart(self.has_running_sibling(child))
+            log.warning(
+                "process_ended", process=child.name, exit_code=child.process.returncode, restart_in_seconds=delay
+            )
+        if child.restart_at is None or time.monotonic() >= child.restart_at:
+            self.start(child)
 
-    def has_running_sibling(self, part):
-        return any(other.running for other in self.children if other is not part and other.command == part.command)
+    def has_running_sibling(self, child):
+        return any(other.is_running for other in self.children if other is not child and other.command == child.command)
 
-    def stop(self, *parts):
+    def stop(self, *children):
         """Stop these processes and wait for their end, without a time limit until a second signal."""
-        for part in parts:
-            part.end()
-        while any(part.running for part in parts):
+        for child in children:
+            child.terminate()
+        while any(child.is_running for child in children):
             self.forward_output(0.1)
-            for part in parts:
-                if self.asked > 1 and part.running:
-                    part.kill()
-        for part in parts:
-            if part.process:
-                self.close(part)
+            for child in children:
+                if self.stop_signals > 1 and child.is_running:
+                    child.kill()
+        for child in children:
+            if child.process:
+                self.close_output(child)
 
-    def start(self, part):
-        part.start()
-        self.outputs.register(part.output, selectors.EVENT_READ, part)
+    def start(self, child):
+        child.start()
+        self.outputs.register(child.output, selectors.EVENT_READ, child)
 
-    def close(self, part):
+    def close_output(self, child):
         """Forward the remaining output of a process that has exited."""
-        if not part.output.closed:
-            self.write_output(part, (part.output.read() or b"") + b"\n" * bool(part.partial_line))
+        if not child.output.closed:
+            self.write_output(child, (child.output.read() or b"") + b"\n" * bool(child.partial_line))
             with suppress(KeyError):
-                self.outputs.unregister(part.output)
-            part.output.close()
+                self.outputs.unregister(child.output)
+            child.output.close()
 
-    def forward_output(self, seconds):
-        for key, _ in self.outputs.select(seconds):
+    def forward_output(self, timeout_seconds):
+        for key, _ in self.outputs.select(timeout_seconds):
             text = key.fileobj.read()
             if text:
                 self.write_output(key.data, text)
             elif text is not None:
                 self.outputs.unregister(key.fileobj)
 
-    def write_output(self, part, text):
-        for line in part.lines(text):
-            name = f"{part.name:8} | " if self.prefix else ""
+    def write_output(self, child, text):
+        for line in child.split_lines(text):
+            name = f"{child.name:8} | " if self.has_prefix else ""
             sys.stdout.write(name + line.decode(errors="replace") + "\n")
         sys.stdout.flush()

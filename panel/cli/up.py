@@ -34,20 +34,22 @@ def run_all(config: Config, preparation):
     workers = [ChildProcess(f"worker {number + 1}", *build_panel_command("worker")) for number in range(config.workers)]
     schedule, console, web = (ChildProcess(name, *build_panel_command(name)) for name in ("schedule", "console", "web"))
     try:
-        supervisor.keep(*redis)
-        supervisor.until(lambda: not redis or is_listening(get_redis_socket(config)))
-        greeting = supervisor.once(ChildProcess("setup", *build_panel_command(*preparation), has_captured_output=True))
-        supervisor.keep(*workers, schedule, console, web)
-        supervisor.until(lambda: is_ready(config.bind))
-        if not supervisor.asked:
+        supervisor.supervise(*redis)
+        supervisor.wait_until(lambda: not redis or is_listening(get_redis_socket(config)))
+        greeting = supervisor.run_to_end(
+            ChildProcess("setup", *build_panel_command(*preparation), has_captured_output=True)
+        )
+        supervisor.supervise(*workers, schedule, console, web)
+        supervisor.wait_until(lambda: is_ready(config.bind))
+        if not supervisor.stop_signals:
             click.echo(f"\nThe panel is ready: {config.public_url}\n{greeting}Press Ctrl-C to stop it.\n")
-        supervisor.until(lambda: False)
+        supervisor.wait_until(lambda: False)
         click.echo("Stopping after running requests and tasks have finished. Press Ctrl-C again to stop at once.")
     except StepFailed as error:
         raise click.ClickException(str(error)) from None
     finally:
-        for parts in ([web], [console, schedule], workers, redis):
-            supervisor.stop(*parts)
+        for children in ([web], [console, schedule], workers, redis):
+            supervisor.stop(*children)
 
 
 def build_panel_command(*arguments):

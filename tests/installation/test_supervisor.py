@@ -22,8 +22,8 @@ def compute_restart_delays(restart_count, *, has_sibling, lifetime_seconds=1.0):
     child_process = ChildProcess("worker 1", "true")
     delays = []
     for _ in range(restart_count):
-        child_process.started = time.monotonic() - lifetime_seconds
-        delays.append(child_process.backoff(has_sibling))
+        child_process.started_at = time.monotonic() - lifetime_seconds
+        delays.append(child_process.schedule_restart(has_sibling))
     return delays
 
 
@@ -44,17 +44,17 @@ def test_one_of_two_killed_workers_is_restarted_soon(restored_signal_handlers, c
     command = (sys.executable, "-c", "import time; time.sleep(600)")
     workers = [ChildProcess(f"worker {number}", *command) for number in (1, 2)]
     supervisor_under_test = Supervisor()
-    supervisor_under_test.keep(*workers)
+    supervisor_under_test.supervise(*workers)
     try:
         for _ in range(4):
             for worker in workers:
-                if worker.running:
+                if worker.is_running:
                     worker.kill()
                     worker.process.wait()
             started_at = time.monotonic()
-            while not any(worker.running for worker in workers):
-                supervisor_under_test.turn(0.05)
+            while not any(worker.is_running for worker in workers):
+                supervisor_under_test.run_once(0.05)
                 assert time.monotonic() - started_at < supervisor.MAX_RESTART_DELAY_WITHOUT_SIBLING_SECONDS + 1
     finally:
-        supervisor_under_test.asked = 2
+        supervisor_under_test.stop_signals = 2
         supervisor_under_test.stop(*workers)

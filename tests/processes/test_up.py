@@ -96,7 +96,7 @@ def test_killed_child_processes_are_restarted(installation, customer):
         (killed,) = installation.parts(program)
         killed.kill()
         wait_until(lambda: not killed.is_running() and installation.parts(program), name)  # noqa: B023  (called at once)
-        assert f"part={name}" in installation.log()
+        assert f"process={name}" in installation.log()
     wait_until(installation.ready, "the panel to be ready")
     customer.finished(customer.deploy()[1])
 
