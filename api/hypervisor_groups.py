@@ -83,9 +83,7 @@ def members(group_id):
 
     By name.
     """
-    rows = kit.paginate(hypervisors.listing(group_id=hypervisors.get_group(group_id).id))
-    hypervisors.with_allocation(rows["__rows__"])
-    return rows
+    return kit.paginate(hypervisors.with_allocation(hypervisors.listing(group_id=hypervisors.get_group(group_id).id)))
 
 
 def resolve_plan_groups(body):

@@ -27,9 +27,7 @@ def listing():
 
     By hypervisor and name, with capacity and what is promised of it.
     """
-    rows = kit.paginate(hypervisors.select_storages())
-    hypervisors.with_storage_allocation(rows["__rows__"])
-    return rows
+    return kit.paginate(hypervisors.select_storages())
 
 
 @admin.post("/hypervisor/storages", op="create", can="admin:hypervisors:write", body=StorageIn, out=AddedStorage)
@@ -50,7 +48,7 @@ def show(storage_id):
 
     404 when there is no such storage.
     """
-    return with_allocation(hypervisors.get_storage(storage_id))
+    return hypervisors.get_storage(storage_id)
 
 
 @admin.patch(
@@ -62,7 +60,7 @@ def update(body, storage_id):
     Only what is sent changes. One that is off takes no new disks; those in it stay.
     """
     kit.set_message("The storage is changed.")
-    return with_allocation(hypervisors.update_storage(hypervisors.get_storage(storage_id), **body))
+    return hypervisors.update_storage(hypervisors.get_storage(storage_id), **body)
 
 
 @admin.delete("/hypervisor/storage/<storage_id>", op="delete", can="admin:hypervisors:write")
@@ -73,7 +71,3 @@ def delete(storage_id):
     """
     hypervisors.delete_storage(hypervisors.get_storage(storage_id))
     kit.set_message("The storage is removed.")
-
-
-def with_allocation(storage):
-    return hypervisors.with_storage_allocation([storage])[0]

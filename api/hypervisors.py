@@ -37,9 +37,7 @@ def listing(query):
 
     By name, with status, capacity and what is promised. `search`, `status` and the group narrow the list.
     """
-    rows = kit.paginate(hypervisors.listing(**query))
-    hypervisors.with_allocation(rows["__rows__"])
-    return rows
+    return kit.paginate(hypervisors.with_allocation(hypervisors.listing(**query)))
 
 
 @admin.post("/hypervisors", op="create", can="admin:hypervisors:write", body=HypervisorIn, out=AddedHypervisor)
@@ -59,7 +57,7 @@ def show(hypervisor_id):
 
     With what is promised of it and when a worker saw it last. 404 when there is no such hypervisor.
     """
-    return with_counts(hypervisors.get(hypervisor_id))
+    return hypervisors.get(hypervisor_id)
 
 
 @admin.patch(
@@ -74,7 +72,7 @@ def update(body, hypervisor_id):
     a repeated request is carried out once.
     """
     kit.set_message("The hypervisor is changed.")
-    return with_counts(hypervisors.update(hypervisors.get(hypervisor_id), **body))
+    return hypervisors.update(hypervisors.get(hypervisor_id), **body)
 
 
 @admin.delete("/hypervisor/<hypervisor_id>", op="delete", can="admin:hypervisors:write")
@@ -113,7 +111,7 @@ def test(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.test(hypervisor)
     kit.set_message("The hypervisor is being looked at.")
-    return with_counts(hypervisor)
+    return hypervisor
 
 
 @admin.get("/hypervisor/<hypervisor_id>/metrics", op="metrics", can="admin:hypervisors:read", out=HostNow)
@@ -147,7 +145,3 @@ def ipv4_stats(hypervisor_id):
     Private addresses are not counted.
     """
     return subnets.get_ipv4_usage(hypervisors.get(hypervisor_id))
-
-
-def with_counts(hypervisor):
-    return hypervisors.with_allocation([hypervisor])[0]

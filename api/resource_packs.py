@@ -16,9 +16,7 @@ def listing(query):
 
     With the account that each belongs to.
     """
-    rows = kit.paginate(resource_packs.listing(**query))
-    resource_packs.with_usage(rows["__rows__"])
-    return rows
+    return kit.paginate(resource_packs.with_usage(resource_packs.listing(**query)))
 
 
 @admin.post("/self-provisioning/packs", op="create", can=WRITE, body=PackIn, out=AdminPackOut)
@@ -37,7 +35,7 @@ def show(pack_id):
 
     404 when there is no such pack.
     """
-    return resource_packs.with_usage([resource_packs.get(pack_id)])[0]
+    return resource_packs.get(pack_id)
 
 
 @admin.patch("/self-provisioning/pack/<pack_id>", op="update", can=WRITE, body=PackPatch, out=AdminPackOut)

@@ -25,9 +25,7 @@ def listing(query):
 
     With the figures of each. `search` looks at names and at the beginning of ranges.
     """
-    rows = kit.paginate(subnets.listing(**query))
-    subnets.with_statistics(rows["__rows__"])
-    return rows
+    return kit.paginate(subnets.with_statistics(subnets.listing(**query)))
 
 
 @admin.post("/subnets", op="create", can="admin:subnets:write", body=SubnetIn, out=SubnetOut)
@@ -40,7 +38,7 @@ def create(body):
     """
     group = hypervisors.get_group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
     kit.set_message("The subnet is added.")
-    return with_counts(subnets.create(group, **body))
+    return subnets.create(group, **body)
 
 
 @admin.get("/subnet/<subnet_id>", op="get", can="admin:subnets:read", out=SubnetOut)
@@ -49,7 +47,7 @@ def show(subnet_id):
 
     404 when there is no such subnet.
     """
-    return with_counts(subnets.get(subnet_id))
+    return subnets.get(subnet_id)
 
 
 @admin.patch("/subnet/<subnet_id>", op="update", can="admin:subnets:write", body=SubnetPatch, out=SubnetOut)
@@ -60,7 +58,7 @@ def update(body, subnet_id):
     One that is off gives out no addresses; those in use stay.
     """
     kit.set_message("The subnet is changed.")
-    return with_counts(subnets.update(subnets.get(subnet_id), **body))
+    return subnets.update(subnets.get(subnet_id), **body)
 
 
 @admin.delete("/subnet/<subnet_id>", op="delete", can="admin:subnets:write")
@@ -110,8 +108,4 @@ def statistics(subnet_id):
 
     The same figures as in the subnet itself. Of IPv6, only addresses that were ever given out are counted.
     """
-    return subnets.get_statistics(subnets.get(subnet_id))
-
-
-def with_counts(subnet):
-    return subnets.with_statistics([subnet])[0]
+    return subnets.get(subnet_id).statistics

@@ -62,7 +62,7 @@ user.delete(
 )
 def resources():
     """Show what self-provisioned instances use in all, and each resource pack with what of it is in use."""
-    packs = resource_packs.with_usage(session.scalars(resource_packs.listing(kit.get_current_access())).all())
+    packs = session.scalars(resource_packs.with_usage(resource_packs.listing(kit.get_current_access()))).all()
     return {
         "message": None,
         "resources": instances.get_self_provisioned_totals(kit.get_current_access()),

@@ -1,5 +1,6 @@
 """The tables, one module for each resource."""
 
+from panel.models import allocations  # adds columns to the other models
 from panel.models.accounts import Account, LoginSession
 from panel.models.acme import AcmeAccount, AcmeChallenge
 from panel.models.audit import AuditEntry

@@ -1,7 +1,7 @@
 """Hypervisor groups (for customers: locations), hypervisors and their storages."""
 
+from dataclasses import dataclass
 from datetime import datetime
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, String, Table
@@ -52,6 +52,18 @@ class HypervisorGroup(GroupSettings, TimestampMixin, Model):
         grants: Mapped[int]
 
 
+@dataclass(frozen=True)
+class Allocation:
+    """What is allocated to a hypervisor's instances. Cores and memory include instances that are migrating to it."""
+
+    instances: int
+    cpu_cores: int
+    ram: int
+    """MiB."""
+    storage: int
+    """GiB."""
+
+
 class Hypervisor(TimestampMixin, Model):
     """One host of machines. Workers write the columns below `status`, as they last observed them."""
 
@@ -96,8 +108,13 @@ class Hypervisor(TimestampMixin, Model):
 
     if TYPE_CHECKING:
         instances_count: Mapped[int]
-        promised: SimpleNamespace
-        """Set by `with_allocation` of panel.services.hypervisors."""
+        allocated_cpu_cores: Mapped[int]
+        allocated_ram: Mapped[int]
+        allocated_storage: Mapped[int]
+
+    @property
+    def allocation(self) -> Allocation:
+        return Allocation(self.instances_count, self.allocated_cpu_cores, self.allocated_ram, self.allocated_storage)
 
     @property
     def unschedulable_reason(self) -> str | None:
@@ -129,5 +146,5 @@ class Storage(TimestampMixin, Model):
     hypervisor: Mapped[Hypervisor] = relationship(back_populates="storages")
 
     if TYPE_CHECKING:
-        promised: int
-        """Set by `with_storage_allocation` of panel.services.hypervisors."""
+        allocated: Mapped[int]
+        """GiB of disks, volumes and volume snapshots, including disks that are migrating to it."""

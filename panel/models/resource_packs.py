@@ -1,7 +1,7 @@
 """Resource packs: processors, memory and disk space from which customers provision instances themselves."""
 
+from dataclasses import dataclass
 from decimal import Decimal
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from sqlalchemy import ForeignKey, Index, Numeric, String, Text
@@ -10,6 +10,18 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from panel.core.db import Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import HypervisorGroup
+
+
+@dataclass(frozen=True)
+class PackUsage:
+    """What the instances of a resource pack use."""
+
+    instances: int
+    cpu_cores: int
+    ram: int
+    """MiB."""
+    storage: int
+    """GiB."""
 
 
 class ResourcePack(TimestampMixin, Model):
@@ -38,8 +50,14 @@ class ResourcePack(TimestampMixin, Model):
     group: Mapped[HypervisorGroup | None] = relationship()
 
     if TYPE_CHECKING:
-        used: SimpleNamespace
-        """Set by `with_usage` of panel.services.resource_packs."""
+        used_instances: Mapped[int]
+        used_cpu_cores: Mapped[int]
+        used_ram: Mapped[int]
+        used_storage: Mapped[int]
+
+    @property
+    def used(self) -> PackUsage:
+        return PackUsage(self.used_instances, self.used_cpu_cores, self.used_ram, self.used_storage)
 
     @property
     def owner_email(self) -> str:

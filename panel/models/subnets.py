@@ -1,7 +1,7 @@
 """Subnets of locations and the addresses in them."""
 
 import ipaddress
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String
@@ -12,6 +12,20 @@ from panel.models.hypervisors import HypervisorGroup
 
 if TYPE_CHECKING:
     from panel.models.instances import Interface
+
+
+@dataclass(frozen=True)
+class AddressCounts:
+    """How many addresses exist, and how they are used."""
+
+    total: int
+    available: int
+    """As many as `select_free` of panel.services.subnets selects."""
+    reserved: int
+
+    @property
+    def used(self) -> int:
+        return self.total - self.available - self.reserved
 
 
 class Subnet(TimestampMixin, Model):
@@ -40,8 +54,13 @@ class Subnet(TimestampMixin, Model):
     group: Mapped[HypervisorGroup] = relationship()
 
     if TYPE_CHECKING:
-        statistics: SimpleNamespace
-        """Set by `with_statistics` of panel.services.subnets."""
+        addresses_count: Mapped[int]
+        available_count: Mapped[int]
+        reserved_count: Mapped[int]
+
+    @property
+    def statistics(self) -> AddressCounts:
+        return AddressCounts(self.addresses_count, self.available_count, self.reserved_count)
 
     @property
     def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network:

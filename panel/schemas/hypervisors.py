@@ -98,7 +98,7 @@ class StorageRow(Out):
 
 class StorageOut(StorageRow):
     hypervisor = fields.Nested(GroupRef, **about("The hypervisor it is on."))
-    promised = fields.Integer(**about("GiB of the disks that are there.", 240))
+    promised = fields.Integer(attribute="allocated", **about("GiB of the disks that are there.", 240))
 
 
 class StorageIn(In):
@@ -154,7 +154,7 @@ class HypervisorRow(Out):
     address_filters = fields.Boolean(**about("Whether it can stop guests from using others' addresses.", True))
     tpm = fields.Boolean(**about("Whether it can give machines a TPM.", True))
     secure_boot = fields.Boolean(**about("Whether it has a firmware with secure boot for machines.", True))
-    promised = fields.Nested(Promised, **about("What its instances have been promised."))
+    promised = fields.Nested(Promised, attribute="allocation", **about("What its instances have been promised."))
     created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
 

@@ -1,12 +1,11 @@
 """Hypervisors, their groups and storages."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, func, or_, select, union_all
-from sqlalchemy.orm import selectinload
+from sqlalchemy import Select, exists, func, or_, select
+from sqlalchemy.orm import selectinload, undefer, undefer_group
 
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
@@ -32,12 +31,13 @@ if TYPE_CHECKING:
     from worker.nodes.base import Capabilities, Pool
 
 BYTES_PER_GIB = 1024**3
-ALLOCATED_STORAGE = union_all(
-    select(Disk.storage_id, Disk.size),
-    select(Volume.storage_id, func.coalesce(Volume.growing_to, Volume.size)),
-    select(VolumeSnapshot.storage_id, VolumeSnapshot.size),
-).subquery("held")
-"""Everything that takes space in a storage: storage id and GiB."""
+STORES_DATA = or_(
+    *(
+        exists().where(column == Storage.id)
+        for column in (Disk.storage_id, Volume.storage_id, VolumeSnapshot.storage_id)
+    )
+)
+"""The condition that disks, volumes or volume snapshots are in the storage."""
 
 HYPERVISOR_STALE_AFTER = timedelta(minutes=1)
 """Workers poll a hypervisor every few seconds. After this time without an answer its condition is `stale`."""
@@ -200,8 +200,8 @@ def is_occupied(hypervisor: Hypervisor) -> bool:
 
 def has_volumes(hypervisor: Hypervisor) -> bool:
     """Return whether volumes or snapshots of volumes are here. Only meaningful when no instance with disks is left."""
-    query = select(ALLOCATED_STORAGE.c.storage_id).join(Storage, Storage.id == ALLOCATED_STORAGE.c.storage_id)
-    return session.scalar(query.where(Storage.hypervisor_id == hypervisor.id).limit(1)) is not None
+    query = select(Storage.id).where(Storage.hypervisor_id == hypervisor.id, STORES_DATA)
+    return session.scalar(query.limit(1)) is not None
 
 
 def delete(hypervisor: Hypervisor) -> None:
@@ -229,8 +229,11 @@ def test(hypervisor: Hypervisor) -> None:
     probe(hypervisor)
 
 
-def select_storages() -> Select[Storage]:
-    return select(Storage).options(selectinload(Storage.hypervisor)).order_by(Storage.hypervisor_id, Storage.name)
+def select_storages(hypervisor: Hypervisor | None = None) -> Select[Storage]:
+    """Select the storages of a hypervisor or of all, each with what is allocated of it."""
+    options = selectinload(Storage.hypervisor), undefer(Storage.allocated)
+    query = select(Storage).options(*options).order_by(Storage.hypervisor_id, Storage.name)
+    return query.where(Storage.hypervisor_id == hypervisor.id) if hypervisor else query
 
 
 def get_storage(storage_id: str) -> Storage:
@@ -256,68 +259,16 @@ def update_storage(storage: Storage, **changes: Any) -> Storage:
 
 def delete_storage(storage: Storage) -> None:
     session.refresh(storage.hypervisor, with_for_update=True)
-    if get_storage_allocations([storage.id]):
+    is_migration_target = exists().where(Migration.storage_id == Storage.id, Migration.status == "active")
+    if session.scalar(select(Storage.id).where(Storage.id == storage.id, STORES_DATA | is_migration_target)):
         raise Conflict(message("Disks are in this storage. Destroy or move those instances first."))
     session.delete(storage)
     session.flush()
 
 
-def get_allocations(hypervisor_ids: Collection[str]) -> dict[str, dict[str, int]]:
-    """Return what is allocated to instances, by hypervisor id: `instances`, `cpu_cores`, `ram` in MiB, `storage` in
-    GiB. Cores and memory include instances that are migrating to the hypervisor."""
-    machines = (
-        select(Instance.hypervisor_id, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram))
-        .where(Instance.hypervisor_id.in_(hypervisor_ids))
-        .group_by(Instance.hypervisor_id)
-    )
-    disks = select(Storage.hypervisor_id, func.sum(ALLOCATED_STORAGE.c.size)).join(
-        ALLOCATED_STORAGE, ALLOCATED_STORAGE.c.storage_id == Storage.id
-    )
-    disks = disks.where(Storage.hypervisor_id.in_(hypervisor_ids)).group_by(Storage.hypervisor_id)
-    incoming: Select = (  # each `target_id` is one of `hypervisor_ids`
-        select(Migration.target_id, func.sum(Instance.cpu_cores), func.sum(Instance.ram))
-        .join(Instance, Instance.id == Migration.instance_id)
-        .where(Migration.target_id.in_(hypervisor_ids), Migration.status == "active")
-        .group_by(Migration.target_id)
-    )
-    allocations = {i: {"instances": 0, "cpu_cores": 0, "ram": 0, "storage": 0} for i in hypervisor_ids}
-    for i, count, cores, ram in session.execute(machines):
-        allocations[i].update(instances=count, cpu_cores=cores, ram=ram)
-    for i, size in session.execute(disks):
-        allocations[i]["storage"] = size
-    for i, cores, ram in session.execute(incoming):
-        allocations[i]["cpu_cores"] += cores
-        allocations[i]["ram"] += ram
-    return allocations
-
-
-def with_allocation(hypervisors: Sequence[Hypervisor]) -> Sequence[Hypervisor]:
-    """Set `promised` on each row: what is allocated to its instances (see `get_allocations`)."""
-    allocations = get_allocations([hypervisor.id for hypervisor in hypervisors])
-    for hypervisor in hypervisors:
-        hypervisor.promised = SimpleNamespace(**allocations[hypervisor.id])
-    return hypervisors
-
-
-def with_storage_allocation(storages: Sequence[Storage]) -> Sequence[Storage]:
-    """Set `promised` on each storage: the allocated GiB (see `get_storage_allocations`)."""
-    sums = get_storage_allocations([storage.id for storage in storages])
-    for row in storages:
-        row.promised = sums.get(row.id, 0)
-    return storages
-
-
-def get_storage_allocations(storage_ids: Collection[str]) -> dict[str, int]:
-    """Return the GiB of disks, volumes and volume snapshots by storage id, including disks that are migrating to it."""
-    sums = select(ALLOCATED_STORAGE.c.storage_id, func.sum(ALLOCATED_STORAGE.c.size)).where(
-        ALLOCATED_STORAGE.c.storage_id.in_(storage_ids)
-    )
-    allocations = dict(session.execute(sums.group_by(ALLOCATED_STORAGE.c.storage_id)).all())
-    incoming = select(Migration.storage_id, func.sum(Disk.size)).join(Disk, Disk.instance_id == Migration.instance_id)
-    incoming = incoming.where(Migration.storage_id.in_(storage_ids), Migration.status == "active")
-    for i, size in session.execute(incoming.group_by(Migration.storage_id)):
-        allocations[i] = allocations.get(i, 0) + size
-    return allocations
+def with_allocation(query: Select[Hypervisor]) -> Select[Hypervisor]:
+    """Load with each hypervisor what is allocated to its instances."""
+    return query.options(undefer(Hypervisor.instances_count), undefer_group("allocation"))
 
 
 REPORTED_CAPABILITIES = (

@@ -35,16 +35,21 @@ class Capacity:
     """Free capacity of hypervisors: `ram` in MiB and `cores` by hypervisor, `disk` in GiB by storage."""
 
     def __init__(self, hosts: Sequence[Hypervisor]) -> None:
-        allocations = hypervisors.get_allocations([host.id for host in hosts])
-        storage_allocations = hypervisors.get_storage_allocations(
-            [storage.id for host in hosts for storage in host.storages]
-        )
+        columns = Hypervisor.id, Hypervisor.allocated_cpu_cores, Hypervisor.allocated_ram
+        rows = session.execute(select(*columns).where(Hypervisor.id.in_([host.id for host in hosts])))
+        allocations = {row.id: row for row in rows}
+        storage_ids = [storage.id for host in hosts for storage in host.storages]
+        query = select(Storage.id, Storage.allocated).where(Storage.id.in_(storage_ids))
+        storage_allocations = dict(session.execute(query).all())
         self.hosts = hosts
-        self.ram = {host: host.memory_mb * host.memory_overcommit - allocations[host.id]["ram"] for host in hosts}
-        self.cores = {host: host.cpu_cores * host.cpu_overcommit - allocations[host.id]["cpu_cores"] for host in hosts}
+        self.ram = {
+            host: host.memory_mb * host.memory_overcommit - allocations[host.id].allocated_ram for host in hosts
+        }
+        self.cores = {
+            host: host.cpu_cores * host.cpu_overcommit - allocations[host.id].allocated_cpu_cores for host in hosts
+        }
         self.disk = {
-            storage: storage.capacity / hypervisors.BYTES_PER_GIB * storage.overcommit
-            - storage_allocations.get(storage.id, 0)
+            storage: storage.capacity / hypervisors.BYTES_PER_GIB * storage.overcommit - storage_allocations[storage.id]
             for host in hosts
             for storage in host.storages
         }

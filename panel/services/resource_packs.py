@@ -4,16 +4,15 @@ An instance of a pack uses its processors, its memory and all its disks. Only th
 """
 
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Select, func, select
-from sqlalchemy.orm import joinedload
+from sqlalchemy import Select, select
+from sqlalchemy.orm import joinedload, undefer_group
 
 from panel.core.db import session, with_lock
 from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Account, Disk, HypervisorGroup, Instance, Plan, ResourcePack
+from panel.models import Account, HypervisorGroup, Instance, Plan, ResourcePack
 from panel.services import billing_users, usage
 from panel.services.access import Access
 from panel.services.crud import get_or_404, update_fields
@@ -43,18 +42,16 @@ def get(pack_id: str, account: Access | Account | None = None) -> ResourcePack:
     return pack
 
 
-def with_usage(packs: Sequence[ResourcePack]) -> Sequence[ResourcePack]:
-    """Set `used` on each pack: instances, cpu_cores, ram, storage. Two queries in all."""
-    ids = [pack.id for pack in packs]
-    machines = select(Instance.pack_id, func.count(), func.sum(Instance.cpu_cores), func.sum(Instance.ram))
-    machines = machines.where(Instance.pack_id.in_(ids)).group_by(Instance.pack_id)
-    disks = select(Instance.pack_id, func.sum(Disk.size)).join(Disk.instance).where(Instance.pack_id.in_(ids))
-    storage = dict(session.execute(disks.group_by(Instance.pack_id)).all())
-    usage_by_pack = {row[0]: row[1:] for row in session.execute(machines)}
-    for pack in packs:
-        count, cores, ram = usage_by_pack.get(pack.id, (0, 0, 0))
-        pack.used = SimpleNamespace(instances=count, cpu_cores=cores, ram=ram, storage=storage.get(pack.id, 0))
-    return packs
+def with_usage(query: Select[ResourcePack]) -> Select[ResourcePack]:
+    """Load with each pack what its instances use."""
+    return query.options(undefer_group("usage"))
+
+
+def lock_packs(query: Select[ResourcePack]) -> Sequence[ResourcePack]:
+    """Lock the packs, then read them with their usage, which may have changed until they were locked."""
+    ids = session.scalars(with_lock(query.with_only_columns(ResourcePack.id))).all()
+    locked = with_usage(select(ResourcePack).where(ResourcePack.id.in_(ids)).order_by(ResourcePack.id))
+    return session.scalars(locked.execution_options(populate_existing=True)).all() if ids else []
 
 
 def create(*, user_id: str, name: str, location_id: str | None = None, **values: Any) -> ResourcePack:
@@ -63,7 +60,7 @@ def create(*, user_id: str, name: str, location_id: str | None = None, **values:
     session.add(pack)
     session.flush()
     usage.start_metering("resource_pack", pack, name=name, plan=name, price=pack.price, billing_mode="cloud_service")
-    return with_usage([pack])[0]
+    return pack
 
 
 def find_location(location_id: str | None) -> HypervisorGroup | None:
@@ -74,7 +71,6 @@ def find_location(location_id: str | None) -> HypervisorGroup | None:
 
 def update(pack: ResourcePack, **changes: Any) -> ResourcePack:
     """Change the pack. Its size cannot become smaller than its usage."""
-    with_usage([pack])
     for name in (*SIZE_COLUMNS, "instances"):
         used, requested = getattr(pack.used, name), changes.get(name)
         if requested is not None and requested < used and (name != "instances" or requested):
@@ -109,11 +105,11 @@ def choose_pack(
     """
     query = select(ResourcePack).where(account.visible_rows(ResourcePack)).order_by(ResourcePack.id)
     query = query.where(ResourcePack.id == pack_id) if pack_id else query.where(ResourcePack.enabled)
-    packs = session.scalars(with_lock(query)).all()
+    packs = lock_packs(query)
     if not packs and pack_id:
         raise Invalid(message("No such resource pack."), pack_id=message("No such resource pack."))
     first_error = None
-    for pack in with_usage(packs):
+    for pack in packs:
         error = pack_error(pack, location_id, plan)
         if error is None:
             return pack
@@ -148,7 +144,7 @@ def ensure_capacity(instance: Instance, **additional: int) -> None:
     """Raise Invalid if the instance's pack lacks these additional amounts. Instances without a pack always pass."""
     if instance.pack_id is None:
         return
-    pack = session.scalars(with_lock(select(ResourcePack).where(ResourcePack.id == instance.pack_id))).one()
-    problem = capacity_error(with_usage([pack])[0], additional)
+    [pack] = lock_packs(select(ResourcePack).where(ResourcePack.id == instance.pack_id))
+    problem = capacity_error(pack, additional)
     if problem:
         raise Invalid(problem[1], reason=problem[0])

@@ -1,13 +1,12 @@
 """Address space. An address is assigned once: it is free while no interface holds it and it is not reserved."""
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Select, case, func, insert, or_, select
-from sqlalchemy.orm import joinedload
+from sqlalchemy import Select, func, insert, or_, select
+from sqlalchemy.orm import joinedload, undefer_group
 
 from panel.core.db import new_id, session
 from panel.core.errors import Conflict, Invalid
@@ -182,34 +181,9 @@ def get_address(address_id: str) -> Address:
     return get_or_404(Address, address_id, message("No such address."))
 
 
-def get_statistics(subnet: Subnet) -> dict[str, int]:
-    """Return how many addresses exist and how they are used. `available` counts what `select_free` selects."""
-    return count_addresses([subnet.id])[subnet.id]
-
-
-def count_addresses(subnet_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return the same counts for many subnets, by subnet id. One query."""
-    count = lambda condition: func.sum(case((condition, 1), else_=0))  # noqa: E731
-    is_held = Address.interface_id.is_not(None)
-    query = select(
-        Address.subnet_id,
-        func.count(),
-        count(~is_held & ~Address.reserved),
-        count(~is_held & Address.reserved),
-        count(is_held),
-    )
-    counts = {subnet_id: dict.fromkeys(("total", "available", "reserved", "used"), 0) for subnet_id in subnet_ids}
-    for subnet_id, *row in session.execute(query.where(Address.subnet_id.in_(subnet_ids)).group_by(Address.subnet_id)):
-        counts[subnet_id] = dict(zip(("total", "available", "reserved", "used"), row, strict=True))
-    return counts
-
-
-def with_statistics(subnets: Sequence[Subnet]) -> Sequence[Subnet]:
-    """Set `statistics` on each subnet, as `get_statistics` returns them."""
-    counts = count_addresses([subnet.id for subnet in subnets])
-    for subnet in subnets:
-        subnet.statistics = SimpleNamespace(**counts[subnet.id])
-    return subnets
+def with_statistics(query: Select[Subnet]) -> Select[Subnet]:
+    """Load with each subnet how many addresses it has, and how they are used."""
+    return query.options(undefer_group("statistics"))
 
 
 PUBLIC_IPV4 = (Subnet.family == 4, Subnet.kind == "public")
@@ -219,9 +193,9 @@ def get_ipv4_usage(hypervisor: Hypervisor) -> dict[str, int]:
     """Return how many public IPv4 addresses a hypervisor's instances use, and the total and free ones of its group."""
     query = select(func.count()).select_from(Address).join(Interface).join(Instance).join(Subnet)
     used = session.scalars(query.where(Instance.hypervisor_id == hypervisor.id, *PUBLIC_IPV4)).one()
-    subnet_ids = session.scalars(select(Subnet.id).where(Subnet.group_id == hypervisor.group_id, *PUBLIC_IPV4)).all()
-    counts = list(count_addresses(subnet_ids).values())
-    return {"used": used, **{f"group_{key}": sum(row[key] for row in counts) for key in ("total", "available")}}
+    totals = select(func.sum(Subnet.addresses_count), func.sum(Subnet.available_count))
+    total, available = session.execute(totals.where(Subnet.group_id == hypervisor.group_id, *PUBLIC_IPV4)).one()
+    return {"used": used, "group_total": total or 0, "group_available": available or 0}
 
 
 def set_reserved(address: Address, reserved: bool, note: str | None = None) -> None:

@@ -88,13 +88,12 @@ def test_addresses_of_migrating_instance_are_not_listed_as_available(api_as, sta
 
 
 def test_migration_request_reserves_capacity_on_target(start_migration, running_instance, second_hypervisor):
-    before = hypervisors.get_allocations([second_hypervisor.id])[second_hypervisor.id]
+    before = second_hypervisor.allocation
     start_migration()
-    after = hypervisors.get_allocations([second_hypervisor.id])[second_hypervisor.id]
-    assert (after["ram"] - before["ram"], after["cpu_cores"] - before["cpu_cores"]) == (running_instance.ram, 1)
-    assert hypervisors.get_storage_allocations([second_hypervisor.storages[0].id]) == {
-        second_hypervisor.storages[0].id: running_instance.storage
-    }
+    session.expire(second_hypervisor)
+    after = second_hypervisor.allocation
+    assert (after.ram - before.ram, after.cpu_cores - before.cpu_cores) == (running_instance.ram, 1)
+    assert second_hypervisor.storages[0].allocated == running_instance.storage
 
 
 @pytest.mark.parametrize(

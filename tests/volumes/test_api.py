@@ -164,9 +164,8 @@ def test_volume_resize_checks_plan(call_storage_api, volume_body, plans, volume,
 
 
 def test_volume_is_counted_as_allocated_storage(call_storage_api, volume, plans, api_as, cast):
-    before = hypervisors.get_storage_allocations([volume.storage_id])
-    assert before[volume.storage_id] >= 10
-    assert hypervisors.get_allocations([cast.node.id])[cast.node.id]["storage"] == before[volume.storage_id]
+    assert volume.storage.allocated >= 10
+    assert cast.node.allocation.storage == volume.storage.allocated
     answer = api_as("admin", "GET", "/api/v1/hypervisors")
     assert answer.status_code == 200
 

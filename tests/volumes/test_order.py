@@ -4,7 +4,6 @@ import pytest
 
 from panel.core.db import session
 from panel.models import Hypervisor, MeteringRecord, Storage, Task
-from panel.services.hypervisors import get_storage_allocations
 from tests.volumes.test_faults import attached_volume  # noqa: F401  (fixture)
 
 BLOCKED_MESSAGE = "Not started, because an earlier operation on the volume failed: The hypervisor refused this."
@@ -101,11 +100,13 @@ def test_failed_resize_keeps_last_successful_plan(call_storage_api, attached_vol
 
 def test_resize_allocates_storage_at_once(call_storage_api, attached_volume, plans, run_tasks):
     storage = session.query(Storage).join(Hypervisor).filter(Storage.id == attached_volume.storage_id).one()
-    before = get_storage_allocations([storage.id])[storage.id]
+    before = storage.allocated
     call_storage_api("PATCH", f"volume/{attached_volume.id}/resize", volume_plan_id=plans["large"].id)
-    assert get_storage_allocations([storage.id])[storage.id] == before + 10
+    session.refresh(storage)
+    assert storage.allocated == before + 10
     run_tasks()
-    assert get_storage_allocations([storage.id])[storage.id] == before + 10
+    session.refresh(storage)
+    assert storage.allocated == before + 10
 
 
 def test_operations_after_cancelled_detach_are_not_started(call_storage_api, api_as, attached_volume, run_tasks, plans):

@@ -66,8 +66,8 @@ def index():
     status, group = request.args.get("status"), request.args.get("group")
     filters = {"search": request.args.get("search", "")[:255], "group_id": group}
     filters["status"] = status if status in HYPERVISOR_STATUSES else None
-    page = Page(hypervisors.listing(**filters).options(selectinload(Hypervisor.storages)))
-    hypervisors.with_allocation(page.rows)
+    query = hypervisors.with_allocation(hypervisors.listing(**filters))
+    page = Page(query.options(selectinload(Hypervisor.storages)))
     context = {
         "condition": hypervisors.get_condition,
         "groups": list_group_options(),
@@ -105,13 +105,12 @@ def list_group_options():
 @require_page_permission(READ)
 def show(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
-    hypervisors.with_allocation([hypervisor])
-    hypervisors.with_storage_allocation(hypervisor.storages)
     requested_at = parse_timestamp(request.args.get("since"))
     return render(
         "admin/hypervisors/show.html",
         "live",
         hypervisor=hypervisor,
+        storages=session.scalars(hypervisors.select_storages(hypervisor)).all(),
         condition=hypervisors.get_condition,
         test_requested_at=requested_at,
         is_testing=hypervisor.status == "unknown" or is_test_pending(hypervisor, requested_at),

@@ -35,8 +35,7 @@ class PackForm(PackIn):
 @require_page_permission(READ)
 def index():
     user_id = request.args.get("user", "")[:36] or None
-    page = Page(resource_packs.listing(user_id=user_id))
-    resource_packs.with_usage(page.rows)
+    page = Page(resource_packs.with_usage(resource_packs.listing(user_id=user_id)))
     return render("admin/resource_packs/index.html", "rows", page=page, user_id=user_id)
 
 
@@ -89,7 +88,6 @@ def update(pack_id):
 
 def form_page(form, pack=None):
     groups = session.execute(hypervisors.select_group_names()).all()
-    pack = pack and resource_packs.with_usage([pack])[0]
     return render("admin/resource_packs/form.html", "form", status=form.status, form=form, pack=pack, groups=groups)
 
 

@@ -42,8 +42,7 @@ SUBNET_KIND_OPTIONS = (
 @require_page_permission(READ)
 def index():
     search = request.args.get("search", "")[:255]
-    page = Page(subnets.listing(search))
-    subnets.with_statistics(page.rows)
+    page = Page(subnets.with_statistics(subnets.listing(search)))
     return render("admin/subnets/index.html", "rows", page=page, search=search)
 
 
@@ -86,7 +85,6 @@ def show(subnet_id):
     use = request.args.get("use")
     filters = {"search": request.args.get("search", "")[:45], "use": use if use in ADDRESS_USES else None}
     page = Page(subnets.select_addresses(subnet, **filters))
-    subnets.with_statistics([subnet])
     context = {"filtered": any(filters.values()), "uses": labels.ADDRESS_USES.items()}
     return render("admin/subnets/show.html", "rows", subnet=subnet, page=page, **context)
 

@@ -28,7 +28,7 @@ class ImportForm(AdoptionIn):
 @bp.get("/hypervisors/<hypervisor_id>/orphans")
 @require_page_permission(READ)
 def index(hypervisor_id):
-    hypervisor = hypervisors.with_allocation([hypervisors.get(hypervisor_id)])[0]
+    hypervisor = hypervisors.get(hypervisor_id)
     context = {"missing": unmanaged_machines.list_missing_instances(hypervisor), "condition": hypervisors.get_condition}
     context["descriptions"] = imports.get_discovered_machines(hypervisor)
     return render("admin/hypervisors/unmanaged_machines.html", "rows", hypervisor=hypervisor, **context)

@@ -18,14 +18,13 @@ VIEW = "instances.view"
 @bp.get("")
 @require_page_permission(VIEW)
 def index():
-    page = Page(resource_packs.listing(get_current_access()))
-    resource_packs.with_usage(page.rows)
+    page = Page(resource_packs.with_usage(resource_packs.listing(get_current_access())))
     return render("customer/resource_packs/index.html", "rows", page=page)
 
 
 @bp.get("/<pack_id>")
 @require_page_permission(VIEW)
 def show(pack_id):
-    pack = resource_packs.with_usage([resource_packs.get(pack_id, get_current_access())])[0]
+    pack = resource_packs.get(pack_id, get_current_access())
     page = Page(instances.listing(get_current_access(), pack_id=pack.id))
     return render("customer/resource_packs/show.html", "rows", pack=pack, page=page)

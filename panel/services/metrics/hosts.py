@@ -30,15 +30,24 @@ def describe_host(hypervisor: Hypervisor) -> dict[str, Any]:
         select(func.count().label("instances"), USED_CORES, *SUMS).select_from(InstanceMetric).join(Instance, on_host)
     )
     row = session.execute(query.where(columns.step == FINEST_STEP, columns.at == at)).one()
-    allocated, cores = hypervisors.get_allocations([hypervisor.id])[hypervisor.id], hypervisor.cpu_cores or 0
+    cores = hypervisor.cpu_cores or 0
     percent = round(100 * row.cores / cores, 2) if cores else 0.0
     return {
         "status": hypervisors.get_condition(hypervisor),
         "seen_at": hypervisor.seen_at,
         "measured_at": make_time(at) if at else None,
         "instances": row.instances,
-        "cpu": {"cores": cores, "used": round(row.cores, 3), "percent": percent, "promised": allocated["cpu_cores"]},
-        "ram": {"total": hypervisor.memory_mb or 0, "used": round(row.memory_used, 3), "promised": allocated["ram"]},
+        "cpu": {
+            "cores": cores,
+            "used": round(row.cores, 3),
+            "percent": percent,
+            "promised": hypervisor.allocated_cpu_cores,
+        },
+        "ram": {
+            "total": hypervisor.memory_mb or 0,
+            "used": round(row.memory_used, 3),
+            "promised": hypervisor.allocated_ram,
+        },
         "network": {
             direction: round(getattr(row, f"network_{direction}"), 3) for direction in ("receive_mbps", "transmit_mbps")
         },
