@@ -4,15 +4,15 @@
 const find = (selector, within = document) => within.querySelector(selector);
 const texts = JSON.parse(find("#texts").textContent); // what scripts show, translated by the panel
 
-// Confirmation: htmx asks, a dialog answers. Escape and Cancel mean no.
+// Confirmation of a request by htmx, in a dialog. Escape and Cancel mean no.
 document.addEventListener("htmx:confirm", (event) => {
   const { ctx, issueRequest, dropRequest } = event.detail;
   if (!ctx.confirm) return;
   event.preventDefault();
-  const { yes, danger } = ctx.sourceElement.dataset;
+  const { confirmLabel, danger } = ctx.sourceElement.dataset;
   const dialog = find("#confirm");
   find("#confirm-text").textContent = ctx.confirm;
-  find("#confirm-yes").textContent = yes || find("#confirm-yes").dataset.text;
+  find("#confirm-yes").textContent = confirmLabel || find("#confirm-yes").dataset.text;
   find("#confirm-yes").className = `btn btn-${danger === undefined ? "primary" : "danger"}`;
   dialog.returnValue = "no";
   dialog.addEventListener("close", () => (dialog.returnValue === "yes" ? issueRequest() : dropRequest()), { once: true });
@@ -22,9 +22,9 @@ document.addEventListener("mousedown", (event) => {
   if (event.target instanceof HTMLDialogElement) event.target.close(); // a click beside a dialog
 });
 
-// A poll waits while nobody looks at the page, and while somebody works in the part that it would replace.
+// A poll is skipped while the page is hidden, and while somebody works in the part that it would replace.
 const isPoll = (event) => event.detail.ctx?.sourceEvent?.type === "every";
-function isBusy(part) {
+function isInUse(part) {
   const active = document.activeElement;
   const typing = active?.matches("input:not([type=checkbox]), textarea, select") && part.contains(active);
   return typing || find(".dropdown-menu.show, dialog[open], [name=ids]:checked", part);
@@ -34,10 +34,10 @@ document.addEventListener("htmx:before:request", (event) => {
 });
 document.addEventListener("htmx:before:swap", (event) => {
   const { target } = event.detail.ctx;
-  if (isPoll(event) && target instanceof Element && isBusy(target)) event.preventDefault();
+  if (isPoll(event) && target instanceof Element && isInUse(target)) event.preventDefault();
 });
 
-// A form that comes back puts the cursor into what is wrong. Browsers complain of `autofocus` that arrives late.
+// A form that is shown again moves the focus to its first wrong field. Browsers warn of `autofocus` in swapped content.
 document.addEventListener("htmx:before:swap", (event) => {
   for (const { fragment } of event.detail.tasks) {
     for (const field of fragment.querySelectorAll("[autofocus]")) field.removeAttribute("autofocus");
@@ -47,10 +47,10 @@ document.addEventListener("htmx:after:swap", (event) => {
   if (event.detail.ctx.sourceEvent?.type === "submit") find("[aria-invalid=true]")?.focus();
 });
 
-// A poll that was refused would be refused again, so it ends. One that reached nobody is tried on, and the page says so.
-const offline = (is) => find("#offline")?.toggleAttribute("hidden", !is);
-document.addEventListener("htmx:after:request", (event) => offline(event.detail.ctx.response.status >= 502));
-document.addEventListener("htmx:error", (event) => offline(event.detail.error instanceof TypeError));
+// A poll that was refused would be refused again, so it ends. After a network error it goes on, and a banner is shown.
+const setOffline = (isOffline) => find("#offline")?.toggleAttribute("hidden", !isOffline);
+document.addEventListener("htmx:after:request", (event) => setOffline(event.detail.ctx.response.status >= 502));
+document.addEventListener("htmx:error", (event) => setOffline(event.detail.error instanceof TypeError));
 document.addEventListener("htmx:response:error", (event) => {
   const { sourceElement, response } = event.detail.ctx;
   if (!isPoll(event) || response.status >= 502) return;
@@ -59,7 +59,7 @@ document.addEventListener("htmx:response:error", (event) => {
 });
 
 // Copying. Browsers give pages without TLS no clipboard, but let them copy what is selected.
-async function copy(text, button) {
+async function copyText(text, button) {
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
   else {
     const textarea = document.createElement("textarea");
@@ -79,23 +79,23 @@ async function copy(text, button) {
   }, 1500);
 }
 
-// Ticked rows of a list: how many, and all at once.
+// Selected rows of a list: their number, and a checkbox for all.
 function updateSelectedCount() {
   const boxes = [...document.querySelectorAll("[name=ids]")];
-  const ticked = boxes.filter((box) => box.checked).length;
-  for (const place of document.querySelectorAll("[data-ticked]")) place.textContent = ticked;
-  const all = find("[data-tick-all]");
-  if (all) [all.checked, all.indeterminate] = [ticked > 0 && ticked === boxes.length, ticked > 0 && ticked < boxes.length];
+  const selected = boxes.filter((box) => box.checked).length;
+  for (const counter of document.querySelectorAll("[data-selected-count]")) counter.textContent = selected;
+  const all = find("[data-select-all]");
+  if (all) [all.checked, all.indeterminate] = [selected > 0 && selected === boxes.length, selected > 0 && selected < boxes.length];
 }
 document.addEventListener("change", ({ target }) => {
-  if ("tickAll" in target.dataset) for (const box of document.querySelectorAll("[name=ids]")) box.checked = target.checked;
-  if (target.matches("[name=ids], [data-tick-all]")) updateSelectedCount();
+  if ("selectAll" in target.dataset) for (const box of document.querySelectorAll("[name=ids]")) box.checked = target.checked;
+  if (target.matches("[name=ids], [data-select-all]")) updateSelectedCount();
 });
 document.addEventListener("htmx:after:swap", updateSelectedCount);
 
-// A box that makes no sense without another ticks that one too.
+// A checkbox that requires another one checks it too.
 document.addEventListener("change", ({ target }) => {
-  if (target.checked && target.dataset.also) document.getElementById(target.dataset.also).checked = true;
+  if (target.checked && target.dataset.requires) document.getElementById(target.dataset.requires).checked = true;
 });
 
 // The theme and the navigation: theme.js applies the preferences.
@@ -103,7 +103,7 @@ function savePreference(name, value) {
   try {
     localStorage.setItem(`panel-${name}`, value);
   } catch {} // private windows store nothing
-  document.dispatchEvent(new Event("panel:look"));
+  document.dispatchEvent(new Event("panel:preference-changed"));
 }
 function markTheme() {
   const { theme } = document.documentElement.dataset;
@@ -111,23 +111,23 @@ function markTheme() {
     choice.setAttribute("aria-pressed", choice.dataset.setTheme === theme);
   }
 }
-document.addEventListener("panel:look", markTheme);
+document.addEventListener("panel:preference-changed", markTheme);
 markTheme();
 
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-copy],[data-dismiss],[data-set-theme],[data-fold],[data-palette]");
+  const button = event.target.closest("[data-copy],[data-dismiss],[data-set-theme],[data-toggle-sidebar],[data-palette]");
   if (!button) return;
-  if ("copy" in button.dataset) copy(button.dataset.copy, button);
+  if ("copy" in button.dataset) copyText(button.dataset.copy, button);
   if ("dismiss" in button.dataset) button.closest(".toast-line").remove();
   if ("setTheme" in button.dataset) savePreference("theme", button.dataset.setTheme);
-  if ("fold" in button.dataset) savePreference("sidebar", document.documentElement.dataset.bsSidebar ? "open" : "folded");
+  if ("toggleSidebar" in button.dataset) savePreference("sidebar", document.documentElement.dataset.bsSidebar ? "open" : "folded");
   if ("palette" in button.dataset) {
     event.preventDefault();
     openPalette();
   }
 });
 
-// On a phone not all tabs fit: the open one is brought into sight.
+// On a phone not all tabs fit: scroll to the active one.
 for (const tab of document.querySelectorAll(".tab.active")) {
   tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
 }
@@ -141,7 +141,7 @@ function openPalette() {
   palette.addEventListener("close", () => opener?.focus(), { once: true });
   palette.showModal();
   query.select();
-  htmx.trigger(query, "look");
+  htmx.trigger(query, "palette-opened");
 }
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
@@ -149,39 +149,39 @@ document.addEventListener("keydown", (event) => {
     openPalette();
   }
   const step = { ArrowDown: 1, ArrowUp: -1, Enter: 0 }[event.key];
-  const found = [...document.querySelectorAll("#palette-found a")];
-  if (step === undefined || !found.length || !event.target.closest?.("#palette")) return;
+  const results = [...document.querySelectorAll("#palette-results a")];
+  if (step === undefined || !results.length || !event.target.closest?.("#palette")) return;
   event.preventDefault();
-  const at = found.findIndex((link) => link.classList.contains("active"));
-  if (!step) return found[Math.max(at, 0)].click();
-  const next = (at + step + found.length) % found.length;
-  found.forEach((link, index) => link.classList.toggle("active", index === next));
-  found[next].scrollIntoView({ block: "nearest" });
+  const current = results.findIndex((link) => link.classList.contains("active"));
+  if (!step) return results[Math.max(current, 0)].click();
+  const next = (current + step + results.length) % results.length;
+  results.forEach((link, index) => link.classList.toggle("active", index === next));
+  results[next].scrollIntoView({ block: "nearest" });
 });
 
 // Relative times stay current while the page is open.
-function relativeTime(passed) {
-  const unit = texts.relative_times.find(({ seconds }) => Math.abs(passed) >= seconds);
-  const text = unit[passed < -5 ? "future" : "past"];
-  return text.replace("{count}", Math.floor(Math.abs(passed) / unit.seconds));
+function formatRelativeTime(elapsedSeconds) {
+  const unit = texts.relative_times.find(({ seconds }) => Math.abs(elapsedSeconds) >= seconds);
+  const text = unit[elapsedSeconds < -5 ? "future" : "past"];
+  return text.replace("{count}", Math.floor(Math.abs(elapsedSeconds) / unit.seconds));
 }
-const elapsedTime = (passed) => (passed < 60 ? `${Math.max(passed, 0)} s` : `${Math.floor(passed / 60)} min ${passed % 60} s`);
+const formatElapsedTime = (elapsedSeconds) => (elapsedSeconds < 60 ? `${Math.max(elapsedSeconds, 0)} s` : `${Math.floor(elapsedSeconds / 60)} min ${elapsedSeconds % 60} s`);
 function updateTimes(selector, format) {
   for (const time of document.querySelectorAll(selector)) {
     time.textContent = format(Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000));
   }
 }
-setInterval(() => updateTimes("time[data-ago]", relativeTime), 20000);
-setInterval(() => updateTimes("time[data-elapsed]", elapsedTime), 1000);
+setInterval(() => updateTimes("time[data-ago]", formatRelativeTime), 20000);
+setInterval(() => updateTimes("time[data-elapsed]", formatElapsedTime), 1000);
 
 // Messages disappear by themselves; errors stay until they are dismissed.
-const removeLater = (line) => line.matches?.(".toast-line:not(.alert-danger)") && setTimeout(() => line.remove(), 6000);
-[...find("#toasts").children].forEach(removeLater);
-new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach(removeLater))).observe(find("#toasts"), {
+const scheduleRemoval = (line) => line.matches?.(".toast-line:not(.alert-danger)") && setTimeout(() => line.remove(), 6000);
+[...find("#toasts").children].forEach(scheduleRemoval);
+new MutationObserver((changes) => changes.forEach((change) => change.addedNodes.forEach(scheduleRemoval))).observe(find("#toasts"), {
   childList: true,
 });
 
-// A name that was typed to confirm and is wrong: the message stands at its field, which gets the focus.
+// Show errors of fields, such as a wrong name in a confirmation, below their fields, and focus the field.
 document.addEventListener("field-error", ({ target, detail }) => {
   const form = target.closest("form");
   for (const [name, text] of Object.entries(detail)) {
@@ -209,7 +209,7 @@ document.addEventListener("input", ({ target }) => {
   if (document.getElementById(`${target.id}-error`)) clearFieldError(target);
 });
 
-// The focus stays where it was: a button that is disabled while its request runs, or replaced by the answer, loses it.
+// Restore the focus: a button that is disabled while its request runs, or replaced by the answer, loses it.
 let focused = null;
 document.addEventListener("focusin", ({ target }) => (focused = target));
 document.addEventListener("htmx:finally:request", (event) => {
@@ -218,22 +218,22 @@ document.addEventListener("htmx:finally:request", (event) => {
 function restoreFocus() {
   const active = document.activeElement;
   if (!focused || (active && active !== document.body) || find("dialog[open]")) return;
-  const same = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
+  const sameElement = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
   const form = focused.closest("form[id]");
-  const around = same ? same.closest(".btn-list, form, section, tr") : form && document.getElementById(form.id);
-  const next = around && find("input:not([type=hidden]):enabled, button:enabled, a[href], select:enabled, textarea:enabled", around);
-  for (const place of [same, next, find("#main")].filter(Boolean)) {
-    place.focus({ preventScroll: true });
-    if (document.activeElement === place) return;
+  const container = sameElement ? sameElement.closest(".btn-list, form, section, tr") : form && document.getElementById(form.id);
+  const next = container && find("input:not([type=hidden]):enabled, button:enabled, a[href], select:enabled, textarea:enabled", container);
+  for (const target of [sameElement, next, find("#main")].filter(Boolean)) {
+    target.focus({ preventScroll: true });
+    if (document.activeElement === target) return;
   }
 }
 
-// The count in the title is that of the list, also after a filter.
-function showTotal() {
+// Keep the count in the title equal to that of the list, also after a filter.
+function updateTitleCount() {
   const title = find(".page-title .count");
   const list = find("#rows");
   if (!title || !list) return;
   const pager = find("[data-total]", list);
   if (pager || find(".empty", list)) title.textContent = Number(pager?.dataset.total || 0).toLocaleString("en-US");
 }
-document.addEventListener("htmx:after:swap", showTotal);
+document.addEventListener("htmx:after:swap", updateTitleCount);

@@ -1,20 +1,20 @@
-// Passkeys: a form marked with data-passkey asks the panel for a challenge, the browser for the answer, and sends it along.
+// Passkeys: a form marked with data-passkey gets a challenge from the panel, has the browser answer it, and sends the answer along.
 "use strict";
 
-const able = (form) => window.PublicKeyCredential?.parseRequestOptionsFromJSON && location.hostname === form.dataset.host;
+const isSupported = (form) => window.PublicKeyCredential?.parseRequestOptionsFromJSON && location.hostname === form.dataset.host;
 for (const form of document.querySelectorAll("form[data-passkey]")) {
-  form.hidden = !able(form);
-  for (const beside of document.querySelectorAll("[data-passkey-able]")) beside.hidden = form.hidden;
-  for (const instead of document.querySelectorAll("[data-passkey-unable]")) instead.hidden = !form.hidden;
+  form.hidden = !isSupported(form);
+  for (const element of document.querySelectorAll("[data-passkey-supported]")) element.hidden = form.hidden;
+  for (const element of document.querySelectorAll("[data-passkey-unsupported]")) element.hidden = !form.hidden;
 }
 
-async function answer(form) {
-  const asked = await fetch(form.dataset.options, { method: "POST", body: new FormData(form) });
-  if (!asked.ok) throw new Error(form.dataset.unreachable);
-  const options = await asked.json();
+async function requestCredential(form) {
+  const response = await fetch(form.dataset.options, { method: "POST", body: new FormData(form) });
+  if (!response.ok) throw new Error(form.dataset.unreachable);
+  const options = await response.json();
   if (options.problem) throw new Error(options.problem);
-  const making = form.dataset.passkey === "create";
-  const credential = making
+  const isRegistration = form.dataset.passkey === "create";
+  const credential = isRegistration
     ? await navigator.credentials.create({ publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(options) })
     : await navigator.credentials.get({ publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options) });
   return JSON.stringify(credential.toJSON());
@@ -25,15 +25,15 @@ document.addEventListener("submit", async (event) => {
   if (!form || form.elements.credential.value) return;
   event.preventDefault();
   const button = form.querySelector("[type=submit]");
-  const problem = form.querySelector("[data-problem]");
+  const errorText = form.querySelector("[data-error]");
   button.disabled = true;
-  problem.hidden = true;
+  errorText.hidden = true;
   try {
-    form.elements.credential.value = await answer(form);
+    form.elements.credential.value = await requestCredential(form);
     form.submit();
   } catch (error) {
-    problem.textContent = { InvalidStateError: form.dataset.exists, NotAllowedError: form.dataset.cancelled }[error.name] || error.message;
-    problem.hidden = false;
+    errorText.textContent = { InvalidStateError: form.dataset.exists, NotAllowedError: form.dataset.cancelled }[error.name] || error.message;
+    errorText.hidden = false;
     button.disabled = false;
   }
 });

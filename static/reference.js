@@ -1,13 +1,13 @@
 // Shows an OpenAPI document, in the theme of the page, and lets people try its operations.
 (() => {
-  const place = document.getElementById("reference");
+  const container = document.getElementById("reference");
   const root = document.documentElement;
-  const follow = () => root.classList.toggle("dark-mode", root.dataset.bsTheme === "dark");
-  new MutationObserver(follow).observe(root, { attributeFilter: ["data-bs-theme"] });
-  follow();
+  const followTheme = () => root.classList.toggle("dark-mode", root.dataset.bsTheme === "dark");
+  new MutationObserver(followTheme).observe(root, { attributeFilter: ["data-bs-theme"] });
+  followTheme();
   SwaggerUIBundle({
-    domNode: place,
-    url: place.dataset.document,
+    domNode: container,
+    url: container.dataset.document,
     validatorUrl: null, // nobody else is to see the document
     docExpansion: "none",
     deepLinking: true,

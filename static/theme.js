@@ -2,21 +2,21 @@
 (() => {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const preference = (name) => {
+  const loadPreference = (name) => {
     try {
       return localStorage.getItem(`panel-${name}`);
     } catch {
       return null;
     }
   };
-  const show = () => {
-    const theme = preference("theme") || "auto";
+  const applyPreferences = () => {
+    const theme = loadPreference("theme") || "auto";
     root.dataset.theme = theme;
     root.dataset.bsTheme = theme === "auto" ? (dark.matches ? "dark" : "light") : theme;
-    if (preference("sidebar") === "folded") root.dataset.bsSidebar = "folded";
+    if (loadPreference("sidebar") === "folded") root.dataset.bsSidebar = "folded";
     else delete root.dataset.bsSidebar;
   };
-  dark.addEventListener("change", show);
-  document.addEventListener("panel:look", show);
-  show();
+  dark.addEventListener("change", applyPreferences);
+  document.addEventListener("panel:preference-changed", applyPreferences);
+  applyPreferences();
 })();

@@ -27,14 +27,14 @@ const FILES = [
 // Modules that load each other by their places.
 const TREES = { novnc: ["@novnc/novnc/core", "@novnc/novnc/vendor"] };
 
-function put(name, text) {
+function writeFile(name, text) {
   mkdirSync(dirname(join(vendor, name)), { recursive: true });
   writeFileSync(join(vendor, name), text);
   writeFileSync(join(vendor, `${name}.br`), brotliCompressSync(text));
 }
 
-// A symbol a drawing; who uses one gives size, colour and stroke.
-function sprite(names) {
+// One symbol for each icon. The page that uses it sets size, colour and stroke.
+function buildSprite(names) {
   const license = readFileSync(join(packages, "@tabler/icons/LICENSE"), "utf8");
   const symbols = names.map((name) => {
     const svg = readFileSync(join(packages, "@tabler/icons/icons/outline", `${name}.svg`), "utf8");
@@ -44,19 +44,19 @@ function sprite(names) {
   return `<svg xmlns="http://www.w3.org/2000/svg">\n<!-- ${license} -->\n${symbols.join("\n")}\n</svg>\n`;
 }
 
-function source(file) {
+function readSource(file) {
   return readFileSync(join(packages, file), "utf8").replace(/\n?\/[/*]# sourceMappingURL=\S+( \*\/)?/, "");
 }
 
 rmSync(vendor, { recursive: true, force: true });
 for (const file of FILES) {
-  put(file.split("/").at(-1), source(file));
+  writeFile(file.split("/").at(-1), readSource(file));
 }
 for (const [name, trees] of Object.entries(TREES)) {
   for (const tree of trees) {
-    for (const file of readdirSync(join(packages, tree), { recursive: true }).filter((each) => each.endsWith(".js"))) {
-      put(join(name, tree.split("/").at(-1), file), source(join(tree, file)));
+    for (const file of readdirSync(join(packages, tree), { recursive: true }).filter((name) => name.endsWith(".js"))) {
+      writeFile(join(name, tree.split("/").at(-1), file), readSource(join(tree, file)));
     }
   }
 }
-put("icons.svg", sprite(JSON.parse(readFileSync(join(here, "icons.json"), "utf8"))));
+writeFile("icons.svg", buildSprite(JSON.parse(readFileSync(join(here, "icons.json"), "utf8"))));

@@ -146,5 +146,6 @@ def build_sparkline(curve, label):
         if len(run) > 1
     )
     return Markup(
-        '<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title><path d="{}"></path></svg>'
+        '<svg class="sparkline" viewBox="0 0 {} {}" role="img" aria-label="{}">'
+        '<title>{}</title><path d="{}"></path></svg>'
     ).format(width, height, label, label, path)

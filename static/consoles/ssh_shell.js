@@ -22,10 +22,10 @@ let state = "closed";
 let attempts = 0;
 let timer;
 
-function setState(newState, label, look = "") {
+function setState(newState, label, level = "") {
   state = newState;
   status.textContent = label;
-  status.dataset.look = look;
+  status.dataset.level = level;
 }
 
 async function open() {
@@ -82,10 +82,10 @@ function onRequestError(error) {
 }
 
 /** Closes for good: nothing is opened again until the person asks for it. */
-function stop(label = texts.closed, look = "bad") {
+function stop(label = texts.closed, level = "bad") {
   clearTimeout(timer);
   attempts = 0;
-  setState("closed", label, look);
+  setState("closed", label, level);
 }
 
 /** Opens another session after a growing delay, unless too many attempts failed. */

@@ -21,7 +21,7 @@ initLogging("none"); // the page itself shows what goes wrong
 const $ = (selector) => document.querySelector(selector);
 const stage = $("#stage");
 const { name, keymaps, ...session } = stage.dataset;
-const STATUS_LOOKS = { open: "good", connecting: "busy", waiting: "busy" };
+const STATUS_LEVELS = { open: "good", connecting: "busy", waiting: "busy" };
 const STATUS_MESSAGE_MILLISECONDS = 8000;
 
 const connection = new Connection($("#view"), session);
@@ -44,7 +44,7 @@ connection.addEventListener("phase", ({ detail }) => {
   const { phase, sentence } = detail;
   connectionStatus = sentence;
   showStatus(sentence);
-  $("#status").dataset.look = STATUS_LOOKS[phase] ?? "bad";
+  $("#status").dataset.level = STATUS_LEVELS[phase] ?? "bad";
   document.title = `${name} · ${texts.titles[phase]}`;
   showNotice($("#notice"), detail, name);
   for (const button of document.querySelectorAll("[data-needs-connection]")) button.disabled = phase !== "open";
@@ -125,7 +125,7 @@ setKeyTranslation(loadPreference(`translate-${name}`) === "yes");
 // --- the bar
 
 async function onMenuItem(item) {
-  const { keys: codes, look, drag, screenshot, translate, power, question } = item.dataset;
+  const { keys: codes, viewMode, drag, screenshot, translate, power, question } = item.dataset;
   if (codes) {
     if (question && !(await confirm($("#confirm"), question, texts.send, true))) return;
     stopTyping();
@@ -136,7 +136,7 @@ async function onMenuItem(item) {
     savePreference(`translate-${name}`, isTranslating ? "yes" : "no");
   }
   if (screenshot !== undefined) saveScreenshot(connection.rfb, name);
-  if (look || drag !== undefined) view.choose({ look, drag });
+  if (viewMode || drag !== undefined) view.choose({ viewMode, drag });
   if (power) await runPowerAction(item, $("#confirm"), showStatus);
   focusStage();
 }
@@ -148,8 +148,8 @@ const clickHandlers = {
     $("#keys").hidden = !$("#keys").hidden;
     currentTarget.setAttribute("aria-pressed", String(!$("#keys").hidden));
   },
-  "[data-for=again]": () => connection.reopen(),
-  "[data-for=start]": ({ currentTarget }) => runPowerAction(currentTarget, $("#confirm"), showStatus),
+  "[data-action=reopen]": () => connection.reopen(),
+  "[data-action=start]": ({ currentTarget }) => runPowerAction(currentTarget, $("#confirm"), showStatus),
 };
 for (const [selector, handler] of Object.entries(clickHandlers)) $(selector)?.addEventListener("click", handler);
 

@@ -65,7 +65,7 @@ def test_layout_controls_have_visible_names_and_contrast(site, open_page):
     for who, theme in (("owner", "light"), ("admin", "dark")):
         page = open_page("screen", theme, who)
         page.goto(site.url + ("/admin" if who == "admin" else "/"))
-        for place in (".navbar-brand", "#search-open", ".person"):
+        for place in (".navbar-brand", "#search-open", ".account-menu"):
             assert page.locator(place).get_attribute("aria-label") is None
         assert page.locator(".nav-section-title").first.evaluate(CONTRAST_RATIO_SCRIPT) >= 4.5
 

@@ -110,7 +110,7 @@ def set_up_authenticator(page, site):
     page.get_by_label("Code").fill(pyotp.TOTP(site.get_totp_secret()).now())
     page.get_by_role("button", name="Turn on").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
-    return page.locator(".codes code").all_inner_texts()
+    return page.locator(".recovery-codes code").all_inner_texts()
 
 
 def test_sign_in_with_authenticator_and_recovery_code(page, site, screenshot):
@@ -154,7 +154,7 @@ def test_sign_in_with_passkey_alone_and_as_second_factor(page, site, screenshot)
     screenshot("new-passkey")
     page.get_by_label("Your password").fill(PASSWORD)
     page.get_by_role("button", name="Add passkey").click()
-    expect(page.locator(".codes code")).to_have_count(10)
+    expect(page.locator(".recovery-codes code")).to_have_count(10)
     page.goto(f"{site.url}/profile/security")
     expect(page.get_by_text("Laptop")).to_be_visible()
     screenshot("security")

@@ -48,7 +48,7 @@ def test_create_page_shows_addresses_of_plan(browser_as, cast, instance):
     assert "1 IPv4, 1 IPv6, 1 IPv6 prefix, 1 private IPv4" in page
     session.get(Plan, cast.plan.id).ipv6_prefixes = 0
     session.commit()
-    wanted = {"look": "1", "location_id": cast.location.id, "plan_id": cast.plan.id}
+    wanted = {"preview": "1", "location_id": cast.location.id, "plan_id": cast.plan.id}
     part = browser_as("owner").post("/instances/new", data=wanted, headers=PARTIAL_HEADERS).text
     assert ("1 IPv4, 1 IPv6, 1 private IPv4" in part, "<html" in part) == (True, False)
 

@@ -42,7 +42,7 @@ def test_full_location_is_not_preselected(browser_as, cast):
     assert get_selected_locations(browser_as("owner").get("/instances/new").text) == [cast.location.id]
     fill_location(cast)
     assert get_selected_locations(browser_as("owner").get("/instances/new").text) == [other.id]
-    sent = {"location_id": cast.location.id, "look": "1"}
+    sent = {"location_id": cast.location.id, "preview": "1"}
     assert get_selected_locations(browser_as("owner").post("/instances/new", data=sent).text) == [cast.location.id]
 
 

@@ -130,7 +130,7 @@ def test_unavailable_choices_are_shown_with_reason(browser_as, cast):
 
 def test_create_form_preview_creates_nothing(browser_as, cast):
     answer = browser_as("owner").post(
-        "/instances/new", data=build_form(cast, look="1", display_name="x"), headers=PARTIAL_HEADERS
+        "/instances/new", data=build_form(cast, preview="1", display_name="x"), headers=PARTIAL_HEADERS
     )
     assert answer.status_code == 200
     assert answer.text.lstrip().startswith('<form id="form"')
@@ -141,7 +141,7 @@ def test_create_form_preview_creates_nothing(browser_as, cast):
 
 def test_api_example_hides_password(browser_as, cast):
     answer = browser_as("owner").post(
-        "/instances/new", data=build_form(cast, look="1", password="correct horse battery")
+        "/instances/new", data=build_form(cast, preview="1", password="correct horse battery")
     )
     assert "********" in answer.text
     assert "correct horse" not in answer.text

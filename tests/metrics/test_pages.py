@@ -65,7 +65,7 @@ def test_metrics_tab_links_time_ranges(browser_as, instance_with_metrics):
 def test_metrics_tab_without_samples_shows_notice(browser_as, cast):
     instance = cast.instance()
     page = browser_as("owner").get(f"/instances/{instance.id}/metrics").text
-    assert "data-none>" in page
+    assert "data-no-data>" in page
     assert "Show as table" not in page
 
 
@@ -100,7 +100,7 @@ def test_sparkline_query_count_is_constant(browser_as, cast, queries):
     def count_sparklines_and_queries(account, path):
         queries.clear()
         page = browser_as(account).get(path).text
-        return page.count('class="spark"'), len(queries)
+        return page.count('class="sparkline"'), len(queries)
 
     def add_samples(instance):
         instance.deployed, instance.power = True, "on"

@@ -47,7 +47,7 @@ COMMAND_TEXTS = {"panel token admin", "panel token billing"}
 ROLE_PRESETS = {"Administrator", "Operator", "Read only"}
 """Names of roles become rows when a customer creates them, so they are data."""
 TIME_ZONES = available_timezones()
-LABEL_ATTRIBUTES = ("aria-label", "title", "placeholder", "data-label", "hx-confirm", "data-yes")
+LABEL_ATTRIBUTES = ("aria-label", "title", "placeholder", "data-label", "hx-confirm", "data-confirm-label")
 DATA_ELEMENTS = ("script", "style", "code", "pre", "kbd", "time", "svg", "textarea")
 """Elements whose text is data: code, key names, times in short units."""
 

@@ -90,7 +90,7 @@ def test_project_page_lists_and_adds_volumes(browser_as, cast, volume, create_pr
     assert browser.post(f"{path}/add", data=sent).headers["Location"] == path
     page = browser.get(path).text
     assert (f'<tr id="volume-{volume.id}"' in page, f'<tr id="instance-{instance.id}"' in page) == (True, True)
-    assert 'data-label="Volumes" class="text-end figures">1<' in browser.get("/projects").text
+    assert 'data-label="Volumes" class="text-end tabular-nums">1<' in browser.get("/projects").text
 
 
 def test_project_page_hides_volumes_without_view_permission(browser_as, volume, create_project, add_member):

@@ -20,7 +20,7 @@ NAVIGATION = NavigationEntry(
     "watch", "Tasks", "tasks.index", icon="list-check", permission="instances.view", position=10
 )
 MAX_TRAY_TASKS = 6
-"""Maximum of tasks in the tray."""
+"""Maximum of recent tasks that are shown."""
 STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))
 
 
@@ -92,7 +92,7 @@ def cancel(task_id):
 @bp.get("/tray")
 @require_page_permission("instances.view")
 def show_recent_tasks():
-    return render("layout/recent_tasks.html", "tray", recent_tasks=list_recent_tasks(get_current_access()))
+    return render("layout/recent_tasks.html", "recent_tasks", recent_tasks=list_recent_tasks(get_current_access()))
 
 
 def find_instance_names(rows):
@@ -102,7 +102,7 @@ def find_instance_names(rows):
 
 
 def list_recent_tasks(account):
-    """Return tasks for the tray: open ones first, then finished ones."""
+    """Return recent tasks: open ones first, then finished ones."""
     open_tasks = session.scalars(tasks.listing(account, status="open").limit(MAX_TRAY_TASKS)).all()
     ended = [task for task in session.scalars(tasks.listing(account).limit(MAX_TRAY_TASKS)) if not task.open]
     listed = open_tasks + ended[: max(2, MAX_TRAY_TASKS - len(open_tasks))]

@@ -22,7 +22,7 @@ def shell_page(instance, endpoint_blueprint, back):
     return render(
         "console/ssh_shell.html",
         name=instance.display_name,
-        opening=url_for(f"{endpoint_blueprint}.open_shell", instance_id=instance.id),
+        new_session_url=url_for(f"{endpoint_blueprint}.open_shell", instance_id=instance.id),
         host_key=url_for(f"{endpoint_blueprint}.host_key", instance_id=instance.id),
         back=back,
     )

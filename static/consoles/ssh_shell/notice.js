@@ -29,8 +29,8 @@ function createDetail([term, value]) {
   return detail;
 }
 
-function createButton([label, action, look], index) {
-  const className = `btn ${look ?? (index ? "" : "btn-primary")}`;
+function createButton([label, action, buttonClass], index) {
+  const className = `btn ${buttonClass ?? (index ? "" : "btn-primary")}`;
   if (typeof action === "string") return Object.assign(createElement("a", label, className), { href: action });
   const button = Object.assign(createElement("button", label, className), { type: "button" });
   button.addEventListener("click", action, { once: true });

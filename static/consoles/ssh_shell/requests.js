@@ -4,7 +4,7 @@ import { request } from "consoles/requests";
 const page = document.querySelector("#shell").dataset;
 
 /** {socket, session_id}. Takes seconds, because a key is installed in the guest. */
-export const createSession = () => request("POST", page.opening);
+export const createSession = () => request("POST", page.newSession);
 
 /** The fingerprints {known, shown}. */
 export const fetchHostKeys = () => request("GET", page.hostKey);

@@ -15,7 +15,7 @@ const STATE_ATTEMPTS = 4;
 const STATE_RETRY_MILLISECONDS = 700;
 
 export class Connection extends EventTarget {
-  // `session` has the addresses `socket`, `state` and `again`, and `password`; the console fills the element `view`.
+  // `session` has the addresses `socket`, `state` and `newSession`, and `password`; the console fills the element `view`.
   constructor(view, session) {
     super();
     Object.assign(this, { view, session, rfb: null, attempts: 0, timer: null });
@@ -84,7 +84,7 @@ export class Connection extends EventTarget {
     clearTimeout(this.timer);
     this.setPhase("connecting", texts.opening_session);
     try {
-      this.useSession(await request("POST", this.session.again));
+      this.useSession(await request("POST", this.session.newSession));
     } catch (error) {
       if (error.status === 401) this.setPhase("sign_in", texts.sign_in);
       else if (error.isTemporary) this.reopenLater(error.message, error.retryAfterSeconds);
@@ -99,7 +99,7 @@ export class Connection extends EventTarget {
   useSession({ page, socket, password }) {
     const oldPage = location.pathname;
     const moveAddress = (address) => address.replace(oldPage, page);
-    this.session = { socket, password, state: moveAddress(this.session.state), again: moveAddress(this.session.again) };
+    this.session = { socket, password, state: moveAddress(this.session.state), newSession: moveAddress(this.session.newSession) };
     history.replaceState(null, "", page);
   }
 

@@ -43,7 +43,7 @@ export class Quality {
     const [latency, throughput] = this.meter.children;
     latency.textContent = median === undefined ? "" : `${Math.round(median)} ms`;
     throughput.textContent = `${rate} KiB/s`;
-    const look = median === undefined ? "" : median < 150 ? "good" : median < 400 ? "fair" : "bad";
-    this.meter.dataset.look = look;
+    const level = median === undefined ? "" : median < 150 ? "good" : median < 400 ? "fair" : "bad";
+    this.meter.dataset.level = level;
   }
 }

@@ -12,7 +12,7 @@ export function prepareTypeText({ form, typist, selectedLayout }) {
 
   const showResult = (sentence, isError = false) => {
     output.textContent = sentence;
-    output.classList.toggle("wrong", isError);
+    output.classList.toggle("error-text", isError);
   };
   const setTyping = (isTyping) => {
     stop.hidden = bar.hidden = !isTyping;

@@ -6,7 +6,7 @@ const BACKGROUND = "#11151c"; // around the picture
 export class View {
   constructor(menu) {
     this.menu = menu;
-    this.look = loadPreference("view") === "actual" ? "actual" : "fit";
+    this.mode = loadPreference("view") === "actual" ? "actual" : "fit";
     this.isDraggable = false;
     this.rfb = null;
     this.showChoices();
@@ -18,8 +18,8 @@ export class View {
     this.apply();
   }
 
-  choose({ look, drag }) {
-    if (look) savePreference("view", (this.look = look));
+  choose({ viewMode, drag }) {
+    if (viewMode) savePreference("view", (this.mode = viewMode));
     if (drag !== undefined) this.isDraggable = !this.isDraggable;
     this.showChoices();
     this.apply();
@@ -27,17 +27,17 @@ export class View {
 
   apply() {
     if (!this.rfb) return;
-    this.rfb.scaleViewport = this.look === "fit";
-    this.rfb.clipViewport = this.look === "actual" && this.isDraggable;
+    this.rfb.scaleViewport = this.mode === "fit";
+    this.rfb.clipViewport = this.mode === "actual" && this.isDraggable;
     this.rfb.dragViewport = this.rfb.clipViewport;
   }
 
   showChoices() {
-    for (const item of this.menu.querySelectorAll("[data-look]")) {
-      item.setAttribute("aria-checked", String(item.dataset.look === this.look));
+    for (const item of this.menu.querySelectorAll("[data-view-mode]")) {
+      item.setAttribute("aria-checked", String(item.dataset.viewMode === this.mode));
     }
     const drag = this.menu.querySelector("[data-drag]");
-    drag.disabled = this.look === "fit";
+    drag.disabled = this.mode === "fit";
     drag.setAttribute("aria-checked", String(this.isDraggable && !drag.disabled));
   }
 }

@@ -31,9 +31,9 @@ def new():
 @bp.post("/new")
 @require_page_permission("instances.create")
 def create():
-    """Create an instance. Without JavaScript, the button `look` only renders the choices of another location."""
+    """Create an instance. Without JavaScript, the button `preview` only renders the choices of another location."""
     form = Form(PackedInstanceIn, DeployIn, NewKeyForm)
-    if "look" in request.form:
+    if "preview" in request.form:
         form.sent = request.form
         return create_page(form, "form")
     if form.submit(lambda **data: create_instance(list_form_choices(form)["suggested"], **data)):
