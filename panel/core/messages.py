@@ -63,13 +63,13 @@ def plural_message(singular: str, plural: str, /, *, count: int, **parameters: A
     return Message(singular, parameters | {"count": count}, plural)
 
 
-def join_messages(sentences: Iterable[str]) -> str:
-    """Return sentences one after the other."""
+def join_messages(sentences: Iterable[str], separator: str = " ") -> str:
+    """Return sentences, or the parts of a list, one after the other."""
     sentences = list(sentences)
     if len(sentences) == 1:
         return sentences[0]
     parameters = {f"sentence_{number}": sentence for number, sentence in enumerate(sentences)}
-    return Message(" ".join(f"{{{name}}}" for name in parameters), parameters)
+    return Message(separator.join(f"{{{name}}}" for name in parameters), parameters)
 
 
 def to_parameter(value: Any) -> str | int | float:

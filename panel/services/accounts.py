@@ -1,17 +1,17 @@
 """Accounts: people who sign in."""
 
+from collections.abc import Callable
 from typing import Any
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import Select, case, func, or_, select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import joinedload, selectinload, undefer
 
 from panel.core import clock
 from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
-from panel.core.formatting import plural
-from panel.core.messages import message
+from panel.core.messages import Message, join_messages, message, plural_message
 from panel.models import Account, Image, Member
 from panel.models.accounts import LIMIT_COLUMNS
 from panel.services import one_time_tokens, operators
@@ -120,10 +120,10 @@ def unsuspend(account: Account) -> Account:
 def remove(account: Account) -> None:
     """Delete an account that owns nothing, with its tokens, sessions and keys. Its billing records stay. Raise
     `owns_resources` otherwise."""
-    owned = list_owned_resources(account)
+    owned = describe_owned_resources(account)
     if owned:
         raise Conflict(
-            message("{email} still has {owned}. Remove that first.", email=account.email, owned=", ".join(owned)),
+            message("{email} still has {owned}. Remove that first.", email=account.email, owned=owned),
             reason="owns_resources",
         )
     operators.ensure_one_left(account)
@@ -131,22 +131,32 @@ def remove(account: Account) -> None:
     session.flush()
 
 
-def list_owned_resources(account: Account) -> list[str]:
-    """Return the resources that must not be deleted with the account, as text with counts: rows of every table whose
-    foreign key does not cascade, images (their files would stay) and members of its team."""
-    tables = [
-        (table.name.replace("_", " ").removesuffix("s"), key.parent)
+OWNED_RESOURCE_LABELS: dict[str, Callable[[int], Message]] = {
+    "images": lambda count: plural_message("{count} image", "{count} images", count=count),
+    "instances": lambda count: plural_message("{count} instance", "{count} instances", count=count),
+    "members": lambda count: plural_message("{count} team member", "{count} team members", count=count),
+    "resource_packs": lambda count: plural_message("{count} resource pack", "{count} resource packs", count=count),
+    "volumes": lambda count: plural_message("{count} volume", "{count} volumes", count=count),
+}
+"""How many rows of a table an account owns, by the table's name."""
+
+
+def describe_owned_resources(account: Account) -> str:
+    """Return the resources that must not be deleted with the account, with counts: rows of every table whose foreign
+    key does not cascade, images (their files would stay) and members of its team. Empty when there are none."""
+    columns = [
+        key.parent
         for table in Model.metadata.sorted_tables
         for key in table.foreign_keys
         if key.column.table is Account.__table__ and key.ondelete is None
     ]
-    descriptions = []
-    team_owner_id = case((Member.account_id.is_not(None), Member.owner_id))  # open invitations do not count
-    for label, column in [*tables, ("image", Image.account_id), ("team member", team_owner_id)]:
-        count = session.scalar(select(func.count()).where(column == account.id))
-        if count:
-            descriptions.append(plural(count, label))
-    return descriptions
+    joined_members = select(func.count()).where(Member.owner_id == account.id, Member.account_id.is_not(None))
+    counts = {
+        column.table.name: session.scalar(select(func.count()).where(column == account.id))
+        for column in [*columns, Image.__table__.c.account_id]
+    }
+    counts["members"] = session.scalar(joined_members)
+    return join_messages([OWNED_RESOURCE_LABELS[name](count) for name, count in counts.items() if count], ", ")
 
 
 def set_password(account: Account, password: str, error_field: str = "password") -> None:

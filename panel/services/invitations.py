@@ -140,11 +140,11 @@ def join_error(member: Member, account: Account) -> str | None:
         return message("Operators of the panel do not join a team. Ask to be invited with another address.")
     if session.scalar(select(Member.id).where(Member.account_id == account.id)):
         return message("You are already in a team, and you can be in only one. Ask that team to remove you first.")
-    owned = accounts.list_owned_resources(account)
+    owned = accounts.describe_owned_resources(account)
     if owned:
         return message(
             "Your account has {owned} of its own, and a member works on the team's. Ask to be invited with"
             " another address, or remove that first.",
-            owned=", ".join(owned),
+            owned=owned,
         )
     return None

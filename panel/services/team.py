@@ -238,6 +238,6 @@ def remove(member: Member) -> None:
     session.execute(delete(LoginSession).where(LoginSession.account_id == person.id))
     session.execute(delete(Token).where(or_(Token.account_id == person.id, Token.created_by_id == person.id)))
     created_by_invitation = person.created_at >= member.created_at and not person.is_admin and not person.external_id
-    if created_by_invitation and not accounts.list_owned_resources(person):
+    if created_by_invitation and not accounts.describe_owned_resources(person):
         session.delete(person)
         session.flush()

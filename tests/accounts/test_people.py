@@ -7,6 +7,7 @@ from panel.core.db import session
 from panel.models import Account, Image, LoginSession, Project, Token
 from panel.services import accounts, tokens
 from tests.support.cast import PASSWORD
+from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
 
 USER_PATH = "/api/v1/user"
 
@@ -155,6 +156,12 @@ def test_user_with_resources_is_not_deleted(api_as, cast, run_action):
     assert "1 instance" in refused.json["message"]
     refused = run_action("owner", method="DELETE")
     assert (refused.status_code, "2 team members" in refused.json["message"]) == (409, True)
+
+
+def test_counts_of_owned_resources_are_translated(cast, browser_as, pseudo_language):
+    cast.instance("owner")
+    page = browser_as("admin").get(f"/admin/customers/{cast.owner.id}/access", headers=pseudo_language).text
+    assert f"{bracket('1 instance')}, {bracket('2 team members')}" in page
 
 
 def test_user_with_images_is_not_deleted(cast, run_action):

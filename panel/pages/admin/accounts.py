@@ -134,7 +134,7 @@ def access_page(account, form, block=None):
         "tokens": Page(tokens.select_of_account(account)).total,
         "any_factor": factors.has_second_factor(account),
         "passkey": factors.has_passkey(account),
-        "belongings": accounts.list_owned_resources(account),
+        "owned_resources": accounts.describe_owned_resources(account),
     }
     context = {"account": account, "form": form, "roles": OPERATOR_ROLE_OPTIONS, **access_facts}
     return render("admin/accounts/access.html", block, status=form.status, **context)
