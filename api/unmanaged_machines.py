@@ -110,6 +110,7 @@ def describe_discovery(task):
 
 def describe_machine(machine):
     """Return a machine with its disks and NICs. Discoveries of older versions recorded only id and name."""
+    machine = imports.load_description(machine)
     unknown = dict.fromkeys(("power", "cpu_cores", "memory_mb", "tpm", "secure_boot"))
     devices = {key: [SimpleNamespace(**device) for device in machine.get(key, ())] for key in ("disks", "nics")}
     return SimpleNamespace(**{**unknown, "obstacles": [], **machine, **devices})

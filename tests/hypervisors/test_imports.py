@@ -6,6 +6,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Address, AuditEntry, Event, Hypervisor, Instance, MeteringRecord, Subnet, Task
 from panel.services import catalog, subnets
+from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
 from worker.nodes.base import Disk, GiB, Image, Machine, Nic, Power
 from worker.sync import node_sync
 
@@ -257,6 +258,16 @@ def test_unsupported_features_block_import(import_machine, unmanaged_machine, no
     answer = import_machine(ips=[])
     assert (answer.status_code, answer.json["reason"]) == (409, "not_adoptable")
     assert "vdb (old-data.qcow2) is raw" in answer.json["message"]
+
+
+def test_blocking_issues_are_translated_on_pages(unmanaged_machine, cast, discover, browser_as, pseudo_language):
+    cast.instance().disks[0].name = "old-web.qcow2"
+    session.commit()
+    [machine] = discover()["unknown"]
+    error = "has the name of a disk that the panel has: rename its file"
+    assert machine["obstacles"] == [f"Its disk vda (old-web.qcow2) {error}."]
+    page = browser_as("admin").get(f"/admin/hypervisors/{cast.node.id}/orphans", headers=pseudo_language).text
+    assert bracket(f"Its disk vda (old-web.qcow2) {bracket(error)}.") in page
 
 
 def test_disk_outside_storages_blocks_import(import_machine, node, cast, discover):

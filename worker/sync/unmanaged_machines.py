@@ -39,7 +39,7 @@ def discover(work):
     row = node_sync.lock_existing_hypervisor(work.task.resource_id)
     for machine in described:
         machine["obstacles"] = list(imports.list_blocking_issues(row, machine))
-    work.task.arguments = {"unknown": described, "missing": missing}
+    work.task.arguments = {"unknown": list(map(imports.dump_description, described)), "missing": missing}
 
 
 @task_handler("hypervisor_remove_orphan")

@@ -6,6 +6,7 @@ from sqlalchemy.orm import contains_eager
 from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
 from panel.core.errors import Invalid
+from panel.core.messages import join_messages
 from panel.models import Plan
 from panel.schemas.base import Text
 from panel.schemas.unmanaged_machines import AdoptionIn
@@ -31,6 +32,10 @@ def index(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     context = {"missing": unmanaged_machines.list_missing_instances(hypervisor), "condition": hypervisors.get_condition}
     context["descriptions"] = imports.get_discovered_machines(hypervisor)
+    context["import_errors"] = {
+        machine_id: join_messages(machine.get("obstacles", ()))
+        for machine_id, machine in context["descriptions"].items()
+    }
     return render("admin/hypervisors/unmanaged_machines.html", "rows", hypervisor=hypervisor, **context)
 
 

@@ -7,18 +7,27 @@ storage, name, size in GiB, fault), `nics` (mac, network, addresses that its gue
 
 from panel.services.imports.addresses import find_subnet
 from panel.services.imports.records import complete_import, create_instance
-from panel.services.imports.request import IMPORT_TASK_KIND, get_discovered_machines, get_machine, import_machine
+from panel.services.imports.request import (
+    IMPORT_TASK_KIND,
+    dump_description,
+    get_discovered_machines,
+    get_machine,
+    import_machine,
+    load_description,
+)
 from panel.services.imports.validate import ensure_compatible, list_blocking_issues, plan_error
 
 __all__ = [
     "IMPORT_TASK_KIND",
     "complete_import",
     "create_instance",
+    "dump_description",
     "ensure_compatible",
     "find_subnet",
     "get_discovered_machines",
     "get_machine",
     "import_machine",
     "list_blocking_issues",
+    "load_description",
     "plan_error",
 ]

@@ -1,6 +1,6 @@
 """Requesting an import of a machine that the latest discovery found."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlalchemy import select
@@ -8,7 +8,7 @@ from sqlalchemy import select
 from panel.core import jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, NotFound
-from panel.core.messages import message
+from panel.core.messages import from_stored, message, to_stored
 from panel.core.task_kinds import task_kind
 from panel.models import Account, Hypervisor, Task
 from panel.models.tasks import OPEN_STATUSES
@@ -24,7 +24,26 @@ def get_discovered_machines(hypervisor: Hypervisor) -> dict[str, dict[str, Any]]
     """Return the unmanaged machines of the latest completed discovery, by id."""
     query = select(Task).where(Task.resource_id == hypervisor.id, Task.kind == unmanaged_machines.DISCOVER_TASK_KIND)
     task = session.scalar(query.where(Task.status == "completed").order_by(Task.id.desc()).limit(1))
-    return {machine["id"]: machine for machine in task.arguments.get("unknown", ())} if task else {}
+    return {machine["id"]: load_description(machine) for machine in task.arguments.get("unknown", ())} if task else {}
+
+
+def load_description(machine: dict[str, Any]) -> dict[str, Any]:
+    """Return a description that a task stored, with its messages."""
+    return convert_messages(machine, from_stored)
+
+
+def dump_description(machine: dict[str, Any]) -> dict[str, Any]:
+    """Return the description as a task stores it."""
+    return convert_messages(machine, to_stored)
+
+
+def convert_messages(machine: dict[str, Any], convert: Callable[[str | None], str | None]) -> dict[str, Any]:
+    converted: dict[str, Any] = {
+        name: [convert(text) for text in machine[name]] for name in ("faults", "obstacles") if name in machine
+    }
+    if "disks" in machine:  # discoveries of older versions recorded only id and name
+        converted["disks"] = [{**disk, "fault": convert(disk.get("fault"))} for disk in machine["disks"]]
+    return machine | converted
 
 
 def get_machine(hypervisor: Hypervisor, name: str) -> dict[str, Any]:
