@@ -78,6 +78,19 @@ class Chart {
     }).format(second * 1000);
   }
 
+  // The labels of the time axis: each day has its date once.
+  formatTimeMarks(marks, step) {
+    const format = (options) => {
+      const { format } = new Intl.DateTimeFormat(LOCALE, { timeZone: this.zone, ...options });
+      return (second) => format(second * 1000);
+    };
+    const date = format({ day: "2-digit", month: "2-digit" });
+    if (step >= 86400) return marks.map(date);
+    const time = format({ hour: "2-digit", minute: "2-digit", ...(step < 60 && { second: "2-digit" }) });
+    if (step < 60) return marks.map(time);
+    return marks.map((mark, n) => time(mark) + (n && date(marks[n - 1]) === date(mark) ? "" : `\n${date(mark)}`));
+  }
+
   buildOptions() {
     const maximum = this.series.most[this.rows[0].dataset.metric];
     const grid = { stroke: resolveColour("--tblr-border-color"), width: 1 };
@@ -95,11 +108,7 @@ class Chart {
         y: { range: (_, low, high) => [0, maximum || Math.max(high * 1.1, 0.1)] },
       },
       axes: [
-        { ...axis, values: [
-          [86400, "{DD}.{MM}.", null, null, null, null, null, null, 1],
-          [60, "{HH}:{mm}", "\n{DD}.{MM}.", null, null, null, null, null, 1],
-          [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1],
-        ], space: 60 },
+        { ...axis, values: (_, marks, _axis, _space, step) => this.formatTimeMarks(marks, step), space: 60 },
         { ...axis, size: 76, ...binary, values: (_, marks) => marks.map((mark, n) => label(mark) + (unit && n === marks.length - 1 ? ` ${unit}` : "")) },
       ],
       series: [

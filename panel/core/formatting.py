@@ -5,22 +5,29 @@ from datetime import datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
+from babel.dates import format_skeleton
+
 from panel.core import clock
+from panel.core.languages import DEFAULT_LANGUAGE
 from panel.core.messages import message
 
 CURRENCY_SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£", "JPY": "¥", "INR": "₹"}
 
 
-def format_datetime(moment: datetime, zone: str = "UTC") -> str:
+def format_datetime(moment: datetime, zone: str = "UTC", language: str = DEFAULT_LANGUAGE) -> str:
     """Return date and time in the time zone."""
-    return f"{to_local_time(moment, zone):%a %d %b %Y, %H:%M:%S %Z}"
+    local = to_local_time(moment, zone)
+    date = f"{local:%a %d %b %Y}" if language == DEFAULT_LANGUAGE else format_skeleton("yMMMEd", local, locale=language)
+    return f"{date}, {local:%H:%M:%S %Z}"
 
 
-def format_time(moment: datetime, zone: str = "UTC") -> str:
+def format_time(moment: datetime, zone: str = "UTC", language: str = DEFAULT_LANGUAGE) -> str:
     """Return the time of day in the time zone, with the date when it is not today."""
     local = to_local_time(moment, zone)
-    is_today = to_local_time(clock.now(), zone).date() == local.date()
-    return f"{local:%H:%M}" if is_today else f"{local:%d %b %Y, %H:%M}"
+    if to_local_time(clock.now(), zone).date() == local.date():
+        return f"{local:%H:%M}"
+    date = f"{local:%d %b %Y}" if language == DEFAULT_LANGUAGE else format_skeleton("yMMMd", local, locale=language)
+    return f"{date}, {local:%H:%M}"
 
 
 def format_time_seconds(moment: datetime, zone: str = "UTC") -> str:

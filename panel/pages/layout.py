@@ -45,8 +45,8 @@ def init_app(app):
         "viewer_timezone": get_viewer_timezone,
         "timeago": lambda moment: relative_times.build_timeago_tag(moment, get_viewer_timezone()),
         "relative_times": relative_times.list_script_texts,
-        "format_datetime": lambda moment: formatting.format_datetime(moment, get_viewer_timezone()),
-        "format_time": lambda moment: formatting.format_time(moment, get_viewer_timezone()),
+        "format_datetime": lambda moment: formatting.format_datetime(moment, *get_viewer_locale()),
+        "format_time": lambda moment: formatting.format_time(moment, *get_viewer_locale()),
         "format_time_seconds": lambda moment: formatting.format_time_seconds(moment, get_viewer_timezone()),
         "are_prices_shown": are_prices_shown,
         "is_operator_area": area.is_operator_area,
@@ -82,6 +82,11 @@ def are_prices_shown():
 def get_viewer_timezone():
     account = browser_session.get_current_account()
     return account.timezone if account else "UTC"
+
+
+def get_viewer_locale():
+    """Return the time zone and the language of the viewer."""
+    return get_viewer_timezone(), translation.get_request_language()
 
 
 def build_template_context():

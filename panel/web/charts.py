@@ -48,9 +48,9 @@ CHARTS = (
 CHARTED_FIGURES = [(chart, name, label) for chart in CHARTS for name, label in chart.lines]
 NO_VALUE = "–"  # noqa: RUF001
 RANGES = (
-    ("30m", "30 min"),
-    ("1h", "1 h"),
-    ("12h", "12 h"),
+    ("30m", lazy_gettext("30 min")),
+    ("1h", lazy_gettext("1 h")),
+    ("12h", lazy_gettext("12 h")),
     ("1d", lazy_gettext("1 day")),
     ("1w", lazy_gettext("1 week")),
 )

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from panel.core import clock
 from panel.core.formatting import format_datetime
 from panel.core.messages import message
-from panel.web.translation import gettext, translate
+from panel.web.translation import get_request_language, gettext, translate
 
 RELATIVE_TIMES = (
     (86400 * 365, message("{count} y ago"), message("in {count} y")),
@@ -28,7 +28,7 @@ def build_timeago_tag(moment, zone="UTC", *, now=None):
         return Markup('<span class="text-secondary">{}</span>').format(gettext("never"))
     return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
         moment.astimezone(UTC).isoformat(timespec="seconds"),
-        format_datetime(moment, zone),
+        format_datetime(moment, zone, get_request_language()),
         format_relative_time(moment, now or clock.now()),
     )
 

@@ -36,12 +36,12 @@ def test_metrics_tab_shows_values_table_and_chart_data(browser_as, instance_with
     assert re.findall(r'<th scope="col" class="text-end">([^<]+)</th>', table) == [
         "CPU",
         "Memory",
-        "Network, received",
-        "Network, sent",
-        "Disk throughput, read",
-        "Disk throughput, written",
-        "Disk operations, read",
-        "Disk operations, written",
+        "Network: Received",
+        "Network: Sent",
+        "Disk throughput: Read",
+        "Disk throughput: Written",
+        "Disk operations: Read",
+        "Disk operations: Written",
     ]
     data = re.search(r'data-charts="([^"]+)"', page)[1].replace("&amp;", "&")
     body = browser_as("owner").get(data).json

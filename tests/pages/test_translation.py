@@ -1,10 +1,13 @@
 """The language of pages and mails, which the browser chooses."""
 
+from datetime import UTC, datetime
+
 import pytest
 from lxml import html
 
 from panel.core import mail
 from panel.core.db import session
+from panel.core.formatting import format_datetime, format_time
 from panel.web.translation import gettext, gettext_markup, ngettext, translate
 from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
 
@@ -56,3 +59,11 @@ def test_template_text_parameters_are_escaped(app):
     with app.test_request_context():
         text = app.jinja_env.from_string(source).render()
     assert " ".join(text.split()) == "Name &lt;b&gt; Is <b>&lt;i&gt;</b>; 2 rows 5%"
+
+
+def test_dates_are_in_the_language():
+    moment = datetime(2026, 5, 3, 10, 30, tzinfo=UTC)
+    assert format_time(moment) == "03 May 2026, 10:30"
+    assert format_time(moment, "Europe/Berlin", "de") == "3. Mai 2026, 12:30"
+    assert format_datetime(moment) == "Sun 03 May 2026, 10:30:00 UTC"
+    assert format_datetime(moment, "Europe/Berlin", "fr") == "dim. 3 mai 2026, 12:30:00 CEST"
