@@ -162,6 +162,24 @@ def test_app_of_stopped_instance_is_removed_later(docker_ready):
     assert (engine.leftover, engine.has_leftover) == ({}, False)
 
 
+def test_leftover_removal_is_requested_once_when_guest_is_reachable(docker_ready):
+    deployment = docker_ready.deploy()
+    docker_ready.power("poweroff")
+    docker_ready.request("DELETE", f"/{deployment['id']}")
+    removals = select(Task.status).where(Task.kind == "docker_remove", Task.resource_id == docker_ready.id)
+    docker_polling.reconcile_leftovers(docker_ready.instance.hypervisor_id)
+    assert session.scalars(removals).all() == []
+    assert session.get(DockerEngine, docker_ready.id).has_leftover is True
+    docker_ready.power("start")
+    docker_ready.poll_agents()
+    docker_polling.reconcile_leftovers("00000000-0000-7000-8000-000000000000")
+    assert session.scalars(removals).all() == []
+    for _ in range(2):
+        docker_polling.reconcile_leftovers(docker_ready.instance.hypervisor_id)
+        assert session.scalars(removals).all() == ["queued"]
+    assert session.get(DockerEngine, docker_ready.id).has_leftover is False
+
+
 def test_failed_removal_stops_after_six_attempts(docker_ready):
     found = docker_ready.deploy()
     docker_ready.node.fault("agent_run", "refuse")

@@ -7,10 +7,12 @@ from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import session
+from panel.core.messages import message_of
 from panel.models import Event, Hypervisor, Task
 from panel.services import hypervisors as service
 from panel.services.instances import state_reports
-from worker.nodes.base import Disk, Machine, NotOnNode, Power
+from worker.engine import claiming
+from worker.nodes.base import Disk, Machine, NodeError, NotOnNode, Power
 from worker.sync import node_sync
 
 GiB = 1024**3
@@ -378,6 +380,21 @@ def test_sync_of_removed_node_does_nothing(cast, fault_at, poll_node):
     node_sync.reconcile("00000000-0000-7000-8000-000000000000")
     node_sync.probe("00000000-0000-7000-8000-000000000000")
     assert session.get(Hypervisor, cast.node.id).status == "up"
+
+
+@pytest.mark.parametrize("hypervisor_id", [None, "00000000-0000-7000-8000-000000000000"])
+def test_connection_to_removed_node_is_refused(cast, hypervisor_id):
+    with pytest.raises(NodeError) as caught:
+        node_sync.connect_node(hypervisor_id)
+    assert message_of(caught.value) == node_sync.HYPERVISOR_REMOVED_MESSAGE
+
+
+def test_lock_of_removed_hypervisor_finds_no_row(cast, queries):
+    queries.clear()
+    assert claiming.lock_hypervisor(None) is None
+    assert len(queries) == 0
+    assert claiming.lock_hypervisor("00000000-0000-7000-8000-000000000000") is None
+    assert claiming.lock_hypervisor(cast.node.id).id == cast.node.id
 
 
 def test_poll_query_count_is_constant(cast, running_instance, request_deploy, run_tasks, poll_node, queries):
