@@ -84,7 +84,9 @@ def test_next_address_is_tried_after_failure(open_vnc_console, start_vnc_server,
     getaddrinfo = socket.getaddrinfo
     others = [(99, socket.SOCK_STREAM, 0, "", ("192.0.2.1", 1)), *getaddrinfo("127.0.0.1", 1, type=socket.SOCK_STREAM)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: others + getaddrinfo(*args, **more))
-    open_vnc_console(start_vnc_server(echo))
+    session = open_vnc_console(start_vnc_server(echo))
+    session.viewer.send(b"hello")
+    assert session.viewer.read(5) == b"hello"
 
 
 def test_excess_data_before_sign_in_is_rejected(open_vnc_console, start_vnc_server):

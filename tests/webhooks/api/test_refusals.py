@@ -162,7 +162,7 @@ def test_wrong_value_types_are_refused(get_field_error, field):
 
 
 def test_unknown_field_is_named_in_error(get_field_error):
-    get_field_error("consecutive_failures", consecutive_failures=0)
+    assert get_field_error("consecutive_failures", consecutive_failures=0) == "Unknown field."
 
 
 @pytest.mark.parametrize("name", [" ", "   ", "\u00a0", "a\u202eb"])
