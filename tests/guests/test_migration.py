@@ -20,16 +20,9 @@ def two_node_lab(tmp_path_factory, installation_template):
         run_installation(directory / "lab", first, installation_template) as lab,
     ):
         instance = lab.create()
-        node = {
-            "name": "node-2",
-            "hypervisor_group_id": lab.location,
-            "driver": "libvirt",
-            "uri": second.uri,
-            "storage_path": str(second.directory / "disks"),
-        }
-        added = lab.admin("POST", "/hypervisors", node)["hypervisor_id"]
-        wait_until(lambda: lab.admin("GET", f"/hypervisor/{added}")["status"] == "up", "the second hypervisor")
-        yield lab, added, instance
+        second_id = lab.add_hypervisor("node-2", second)
+        lab.wait_for_hypervisor(second_id)
+        yield lab, second_id, instance
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,20 @@ class InstallationClient(Customer):
         assert status < 400, answer
         return answer.get("data")
 
+    def add_hypervisor(self, name, hypervisor):
+        """Add a real node to the location and return its id."""
+        node = {
+            "name": name,
+            "hypervisor_group_id": self.location,
+            "driver": "libvirt",
+            "uri": hypervisor.uri,
+            "storage_path": str(hypervisor.directory / "disks"),
+        }
+        return self.admin("POST", "/hypervisors", node)["hypervisor_id"]
+
+    def wait_for_hypervisor(self, hypervisor_id):
+        wait_until(lambda: self.admin("GET", f"/hypervisor/{hypervisor_id}")["status"] == "up", "the hypervisor")
+
     def create(self, **values):
         body = {"location_id": self.location, "plan_id": self.plan, **values}
         return self.call("POST", "/api/cloud-service/instances", body)["instance"]
@@ -141,14 +155,7 @@ def run_installation(data_dir, hypervisor, template, **settings):
 def create_resources(lab, hypervisor):
     """Create a location with a real node, a plan, subnets of its bridge and an SSH key."""
     lab.location = lab.admin("POST", "/hypervisor/groups", {"name": "lab", "display_name": "Laboratory"})["id"]
-    node = {
-        "name": "node-1",
-        "hypervisor_group_id": lab.location,
-        "driver": "libvirt",
-        "uri": hypervisor.uri,
-        "storage_path": str(hypervisor.directory / "disks"),
-    }
-    lab.node = lab.admin("POST", "/hypervisors", node)["hypervisor_id"]
+    lab.node = lab.add_hypervisor("node-1", hypervisor)
     group = {"name": "standard", "display_name": "Standard", "hypervisor_groups": [lab.location]}
     group_id = lab.admin("POST", "/cloud-service/plan-groups", group)["id"]
     plan = {"name": "Tiny", "plan_group_id": group_id, "cpu_cores": 1, "ram": 256, "storage": 1}
@@ -161,7 +168,7 @@ def create_resources(lab, hypervisor):
     lab.key, lab.key_id = Path(lab.at.data_dir) / "key", key_pair["ssh_key"]["id"]
     lab.key.write_text(key_pair["private_key"])
     lab.key.chmod(0o600)
-    wait_until(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
+    lab.wait_for_hypervisor(lab.node)
 
 
 class SavedInstance:

@@ -68,9 +68,24 @@ def reinstall_task(running_instance, other_image):
     return task
 
 
+@pytest.fixture
+def fail_reinstall(reinstall_task, run_tasks, node, manual_reaper, reload_task):
+    """Return a function that reinstalls with a fault at one step, repairs the node and ends the rollback."""
+
+    def fail(step, kind):
+        node.fault(step, kind)
+        run_tasks()
+        task = reload_task(reinstall_task)
+        assert (task.status, task.error) == ("failed", FAULT_MESSAGES[kind])
+        repair_node(node, manual_reaper, run_tasks)
+        assert not reload_task(reinstall_task).rollback_pending
+
+    return fail
+
+
 @pytest.mark.parametrize(("step", "kind"), list_fault_cases(CALLS_BEFORE_DATA_LOSS))
 def test_reinstall_failure_before_data_loss_keeps_old_system(
-    running_instance, reinstall_task, run_tasks, node, manual_reaper, names_on_node, reload_task, reload, step, kind
+    running_instance, fail_reinstall, node, names_on_node, reload, step, kind
 ):
     before, disk, image, hostname = (
         list_expected_names(running_instance),
@@ -78,11 +93,7 @@ def test_reinstall_failure_before_data_loss_keeps_old_system(
         running_instance.image_id,
         running_instance.hostname,
     )
-    node.fault(step, kind)
-    run_tasks()
-    assert (reload_task(reinstall_task).status, reload_task(reinstall_task).error) == ("failed", FAULT_MESSAGES[kind])
-    repair_node(node, manual_reaper, run_tasks)
-    assert not reload_task(reinstall_task).rollback_pending
+    fail_reinstall(step, kind)
     instance = reload(running_instance)
     assert (instance.state, instance.last_error) == ("running", None)
     assert (instance.disks[0].name, instance.image_id, instance.hostname) == (disk, image, hostname)
@@ -92,25 +103,10 @@ def test_reinstall_failure_before_data_loss_keeps_old_system(
 
 @pytest.mark.parametrize(("step", "kind"), list_fault_cases(CALLS_AFTER_DATA_LOSS))
 def test_reinstall_failure_after_data_loss_leaves_new_system_stopped(
-    running_instance,
-    reinstall_task,
-    run_tasks,
-    node,
-    manual_reaper,
-    names_on_node,
-    reload_task,
-    reload,
-    step,
-    kind,
-    request_action,
-    other_image,
+    running_instance, fail_reinstall, run_tasks, node, names_on_node, reload, step, kind, request_action, other_image
 ):
-    node.fault(step, kind)
-    run_tasks()
-    assert (reload_task(reinstall_task).status, reload_task(reinstall_task).error) == ("failed", FAULT_MESSAGES[kind])
-    repair_node(node, manual_reaper, run_tasks)
+    fail_reinstall(step, kind)
     node_sync.reconcile(running_instance.hypervisor_id)
-    assert not reload_task(reinstall_task).rollback_pending
     instance = reload(running_instance)
     assert (instance.last_error, instance.image_id) == (FAULT_MESSAGES[kind], other_image.id)
     assert instance.state == ("running" if (step, kind) == ("start", "lost-answer") else "stopped")
