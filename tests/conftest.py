@@ -312,7 +312,7 @@ def advance_time(rolled_back_app):
 
 
 @pytest.fixture
-def unlimited(rolled_back_app):
+def unlimited_rates(rolled_back_app):
     """Raise the rate limits, for tests with more requests than a token may send."""
     budgets = [name for name in vars(settings.get()) if name.startswith("rate_limit_")]
     settings.update(dict.fromkeys(budgets, 10**6))

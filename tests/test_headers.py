@@ -34,7 +34,7 @@ def test_every_page_has_content_security_policy(browser_as, cast, who, start):
         assert answer.mimetype != "text/html" or "Content-Security-Policy" in answer.headers
 
 
-def test_every_operation_answers_with_cache_headers(app, api_as, unlimited):
+def test_every_operation_answers_with_cache_headers(app, api_as, unlimited_rates):
     """ENV-01, ENV-02, ENV-03, ENV-18, ERR-02: with a valid token and without one."""
     answers = 0
     for surface, who in (("USER", "owner"), ("ADMIN", "admin")):

@@ -262,7 +262,7 @@ class UnreachableBrowsers(threading.Thread):
                 note,
             )
         viewer = console_client.ConsoleClient(client_socket)
-        assert viewer.hear_answer() == 101
+        assert viewer.read_response() == 101
         assert viewer.sign_in(PASSWORD) is None
         viewer.send(order)
         return note["id"], viewer

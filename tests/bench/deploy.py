@@ -79,7 +79,7 @@ class PanelDeployment:
         return json.loads(body)
 
     def create_machine(self):
-        self.connection = http.client.HTTPConnection(self.lab.at.bind)
+        self.connection = http.client.HTTPConnection(self.lab.installation.bind)
         start = time.perf_counter()
         order = {"location_id": self.lab.location, "plan_id": self.lab.plan}
         instance = self.call("POST", "/api/cloud-service/instances", order)["instance"]
@@ -102,7 +102,7 @@ class ScriptDeployment:
         self.connection = libvirt.open(hypervisor.uri)
         instance = lab.create()
         lab.install(instance, ssh_keys=[lab.key_id])
-        self.ip = lab.show(instance)["primary_public_ip"]["ip"]
+        self.ip = lab.get_instance(instance)["primary_public_ip"]["ip"]
         domain = self.connection.lookupByUUIDString(instance["id"])
         self.pool = self.connection.storagePoolLookupByName("default")
         self.definition = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)

@@ -126,7 +126,7 @@ class BrowserTerminal:
             assert ipc.receive(connection) == {"ok": True}
             ipc.send(connection, {"command": "start"})
         self.browser = console_client.ConsoleClient(client_socket)
-        assert self.browser.hear_answer() == 101
+        assert self.browser.read_response() == 101
 
     def type(self, text):
         self.browser.send(text)

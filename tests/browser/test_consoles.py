@@ -34,14 +34,14 @@ READ_PIXELS_SCRIPT = """async (picture) => {
 @pytest.fixture(scope="module")
 def run_in_guest(lab, hypervisor, guest):
     """Return a function that runs a program in the guest by the guest agent."""
-    node = connect(NodeSpec("lab", "lab", "libvirt", hypervisor.uri), lab.at.data_dir)
+    node = connect(NodeSpec("lab", "lab", "libvirt", hypervisor.uri), lab.installation.data_dir)
     yield lambda *command: node.agent_run(guest["id"], command).output
     node.close()
 
 
 def open_console(page, lab, guest, button):
     sign_in(page, lab)
-    page.goto(f"{lab.at.url}/instances/{guest['id']}")
+    page.goto(f"{lab.installation.url}/instances/{guest['id']}")
     opener = page.get_by_role("button" if button == "Console" else "link", name=button, exact=True)
     with page.context.expect_page() as opened:
         opener.click()
@@ -123,7 +123,7 @@ def test_operator_closes_open_console(page, lab, guest):
     expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
     operator = open_window(page.context.browser).new_page()
     sign_in(operator, lab, "operator@example.com")
-    operator.goto(f"{lab.at.url}/admin/consoles")
+    operator.goto(f"{lab.installation.url}/admin/consoles")
     expect(operator.get_by_role("cell", name="ada@example.com").first).to_be_visible()
     operator.get_by_role("button", name="Close").first.click()
     operator.locator("#confirm-yes").click()
@@ -134,7 +134,7 @@ def test_operator_closes_open_console(page, lab, guest):
 def test_console_closes_with_message_after_power_off(page, lab, guest):
     screen = open_console(page, lab, guest, "Console")
     expect(screen.locator("canvas")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
-    lab.power(guest, "poweroff")
+    lab.run_power_action(guest, "poweroff")
     expect(
         screen.get_by_text(re.compile("turned off|is off|not running|closed the console", re.I)).first
     ).to_be_visible(timeout=PAGE_TIMEOUT_MS)

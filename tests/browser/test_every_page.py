@@ -26,9 +26,9 @@ def test_linked_pages_open_and_fit_a_phone(page, lab, email, area):
             continue
         seen.add(normalize_path(path))
         if path.endswith((".csv", ".yaml")):
-            assert page.request.get(lab.at.url + path).ok, path
+            assert page.request.get(lab.installation.url + path).ok, path
             continue
-        answer = page.goto(lab.at.url + path)
+        answer = page.goto(lab.installation.url + path)
         assert answer.status == 200, path
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE_VIEWPORT["width"], (
             f"{path} is too wide for a phone"
@@ -42,7 +42,7 @@ def test_linked_pages_open_and_fit_a_phone(page, lab, email, area):
 
 def find_links(page, lab):
     urls = page.eval_on_selector_all("a[href]:not([download])", "all => all.map(a => a.href)")
-    return [urlsplit(url).path for url in urls if url.startswith(lab.at.url) and "/static/" not in url]
+    return [urlsplit(url).path for url in urls if url.startswith(lab.installation.url) and "/static/" not in url]
 
 
 def normalize_path(path):

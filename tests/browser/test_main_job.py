@@ -12,7 +12,7 @@ PAGE_TIMEOUT_MS = 120_000
 
 
 def sign_in(page, lab, email=CUSTOMER_EMAIL):
-    page.goto(f"{lab.at.url}/")
+    page.goto(f"{lab.installation.url}/")
     page.get_by_label("Email").fill(email)
     page.get_by_label("Password").fill(CUSTOMER_PASSWORD)
     page.get_by_role("button", name="Sign in").click()

@@ -19,10 +19,10 @@ def reference_installation(tmp_path_factory):
         installation.run_panel("user", "create", "--email", EMAIL, "--password", PASSWORD)
         installation.token = installation.run_panel("token", "user", "--email", EMAIL).strip()
         installation.start("web")
-        wait_until(installation.answers, "the web process")
+        wait_until(installation.is_answering, "the web process")
         yield installation
     finally:
-        installation.end()
+        installation.kill_processes()
 
 
 def test_reference_executes_request_with_token(page, reference_installation, screenshot):

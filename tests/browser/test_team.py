@@ -17,7 +17,7 @@ OWNER, MEMBER = "customer@example.com", "grace@example.com"
 
 @pytest.fixture
 def running_installation(installation):
-    installation.up()
+    installation.start_all()
     installation.run_panel("user", "password", "--email", OWNER, "--password", PASSWORD)
     return installation
 

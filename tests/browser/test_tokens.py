@@ -13,7 +13,7 @@ OPERATOR, CUSTOMER = "operator@example.com", "customer@example.com"
 
 @pytest.fixture
 def running_installation(installation):
-    installation.up()
+    installation.start_all()
     for email in (OPERATOR, CUSTOMER):
         installation.run_panel("user", "password", "--email", email, "--password", PASSWORD)
     return installation

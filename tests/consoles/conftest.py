@@ -79,7 +79,7 @@ def open_vnc_console(event_loop):
         session = ConsoleSession(stream, viewer)
         stream.prepare_upstream()
         event_loop.add_stream(stream)
-        assert viewer.hear_answer() == 101
+        assert viewer.read_response() == 101
         if signs_in:
             assert viewer.sign_in(password) is None
             session.wait_for_event("opened")

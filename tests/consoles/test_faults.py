@@ -73,7 +73,7 @@ def test_packet_loss_to_node_closes_console(request, run_in_namespace, monkeypat
         network_namespace.drop_packets(server.port)
         if typing:
             session.viewer.send(b"hello?")
-        assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
+        assert session.viewer.wait_until_closed() == (1011, "The connection to the instance was lost.")
         session.wait_for_event("ended")
         assert session.stream.close_reason.name == "lost"
 
@@ -109,7 +109,7 @@ def test_node_reset_during_output_sends_close_reason(open_vnc_console, start_vnc
         reset_connection(connection)
 
     session = open_vnc_console(start_vnc_server(play))
-    assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
+    assert session.viewer.wait_until_closed() == (1011, "The connection to the instance was lost.")
     session.wait_for_event("ended")
     assert session.stream.close_reason.name == "lost"
 
@@ -118,7 +118,10 @@ def test_event_loop_stop_sends_close_reason(open_vnc_console, start_vnc_server, 
     session = open_vnc_console(start_vnc_server(send_continuously))
     session.viewer.read(1 << 20)
     event_loop.stop(close_codes.RESTARTING, 5)
-    assert session.viewer.ended() == (1001, "The panel is being restarted. Open the console again in a moment.")
+    assert session.viewer.wait_until_closed() == (
+        1001,
+        "The panel is being restarted. Open the console again in a moment.",
+    )
 
 
 # --- processes
@@ -165,7 +168,7 @@ def open_console_over_ipc(path, server):
     finally:
         server_socket.close()
     viewer = console_client.ConsoleClient(client_socket)
-    assert viewer.hear_answer() == 101
+    assert viewer.read_response() == 101
     assert viewer.sign_in(PASSWORD) is None
     viewer.send(b"hello")
     assert viewer.read(5) == b"hello"
@@ -181,7 +184,7 @@ def test_killed_console_process_closes_consoles_and_is_replaced(echo_vnc_server,
         with run_console_process(path, tmp_path) as process:
             browser = open_console_over_ipc(path, echo_vnc_server)
             process.send_signal(signal.SIGKILL)
-            assert browser.ended()[0] is None
+            assert browser.wait_until_closed()[0] is None
             wait_until(lambda: echo_vnc_server.connections[0].fileno() < 0, "the node's side to be closed")
             assert path.exists()
             with pytest.raises(Unavailable, match="Consoles are not available at the moment"):

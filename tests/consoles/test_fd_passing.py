@@ -106,7 +106,7 @@ def read_body(browser):
     """Return the body of an HTTP response that is not a WebSocket handshake."""
     headers = dict(line.lower().split(b": ", 1) for line in browser.head.split(b"\r\n")[1:])
     while len(browser.buffer) < int(headers[b"content-length"]):
-        browser.more()
+        browser.receive_more()
     return browser.buffer.decode()
 
 
@@ -130,7 +130,7 @@ def test_web_threads_are_free_after_fd_passing(connect_browser, console_server):
     assert [browser.request() for browser in browsers] == [101] * 6
     client = connect_browser()
     client.connection.sendall(b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
-    assert client.hear_answer() == 200
+    assert client.read_response() == 200
     assert all(is_echoing(browser) for browser in browsers)
 
 
@@ -196,7 +196,7 @@ def test_data_before_handshake_response_is_rejected(connect_browser, console_ser
     browser = connect_browser()
     upgrade = browser.build_request()
     browser.connection.sendall(upgrade + b"GET /ping HTTP/1.1\r\nHost: panel\r\n\r\n")
-    assert browser.hear_answer() == 503
+    assert browser.read_response() == 503
     assert "Consoles are not available" in read_body(browser)
     assert not console_server.streams
 

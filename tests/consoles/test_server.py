@@ -68,7 +68,7 @@ def connect_browser(socket_path, start_vnc_server):
 
 
 def sign_in(browser):
-    assert browser.hear_answer() == 101
+    assert browser.read_response() == 101
     assert browser.sign_in(PASSWORD) is None
     return browser
 
@@ -108,10 +108,10 @@ def test_consoles_are_closed_by_labels(console_server, socket_path, connect_brow
     ]
     close = {"command": "close", "reason": "The instance was destroyed."}
     assert ipc.request(socket_path, {**close, "where": {"instance": "i1", "account": "ada"}}) == {"closed": 1}
-    assert browsers[0].ended() == (1008, "The instance was destroyed.")
+    assert browsers[0].wait_until_closed() == (1008, "The instance was destroyed.")
     wait_until(lambda: len(console_server.streams) == 2, "the first console to close")
     assert ipc.request(socket_path, {**close, "where": {"session": "s2"}}) == {"closed": 1}
-    assert browsers[2].ended() == (1008, "The instance was destroyed.")
+    assert browsers[2].wait_until_closed() == (1008, "The instance was destroyed.")
     assert ipc.request(socket_path, {**close, "where": {"account": "nobody"}}) == {"closed": 0}
     assert ipc.request(socket_path, {**close, "where": {}})["ok"] is False
     browsers[1].send(b"still")
@@ -177,7 +177,7 @@ def test_sigterm_stops_console_server(socket_path, start_vnc_server, connect_bro
     assert second.returncode == 1
     assert f"A console process listens on {socket_path} already." in second.stderr
     process.send_signal(signal.SIGTERM)
-    assert browser.ended() == (1001, "The panel is being restarted. Open the console again in a moment.")
+    assert browser.wait_until_closed() == (1001, "The panel is being restarted. Open the console again in a moment.")
     _, log = process.communicate(timeout=20)
     assert process.returncode == 0, log
     assert "console_ended" in log

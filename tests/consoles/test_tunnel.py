@@ -109,7 +109,7 @@ def test_tunnel_relays_all_output_and_close_reason(
     configure_ssh_client(host)
     session = open_vnc_console(start_vnc_server(send_random_mebibytes(4)), ssh_jump=host.ssh_jump)
     assert hash_received(session.viewer, 4)
-    assert session.viewer.ended() == (1000, "The instance closed the console.")
+    assert session.viewer.wait_until_closed() == (1000, "The instance closed the console.")
     session.wait_for_event("ended")
     assert session.stream.bytes_out > 4 * len(RANDOM_MEBIBYTE)
     wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
@@ -122,7 +122,7 @@ def test_lost_ssh_connection_closes_with_lost_reason(
     configure_ssh_client(host)
     session = open_vnc_console(start_vnc_server(echo), ssh_jump=host.ssh_jump)
     host.disconnect_clients()
-    assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
+    assert session.viewer.wait_until_closed() == (1011, "The connection to the instance was lost.")
     wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
 
 
@@ -137,7 +137,7 @@ def test_vnc_rejection_is_reported_through_tunnel(
 
 def read_connection_error(session):
     message = session.viewer.sign_in(PASSWORD)
-    assert session.viewer.ended() == (1011, message)
+    assert session.viewer.wait_until_closed() == (1011, message)
     session.wait_for_event("ended")
     assert session.stream.close_reason.name == "unreachable"
     wait_until(lambda: not list_tunnels(), "the tunnel to be gone")
@@ -264,7 +264,7 @@ def test_missing_ssh_program_is_reported(open_vnc_console, start_vnc_server, tmp
     assert (
         session.viewer.sign_in(PASSWORD) == "The panel cannot run the SSH program for the connection to the hypervisor."
     )
-    assert session.viewer.ended()[0] == 1011
+    assert session.viewer.wait_until_closed()[0] == 1011
 
 
 def test_ssh_process_starts_after_browser_sign_in(open_vnc_console, start_vnc_server, tmp_path, monkeypatch):

@@ -324,7 +324,7 @@ def test_suspension_closes_open_console(site, guest_ssh_server, kind):
     viewer.send(b"\x01") if kind == "screen" else None
     wait_until(lambda: site.get_session_row().opened_at, "the console")
     site.update_instance(suspended_reason="admin")
-    code, reason = viewer.ended()
+    code, reason = viewer.wait_until_closed()
     assert (code, reason) == (1008, "The instance was suspended.")
     wait_until(lambda: site.get_session_row().ended_at, "the end")
     answer = site.app.test_client().get(f"/console/{secret}/state").json
@@ -368,7 +368,7 @@ def test_node_error_is_sent_as_close_reason(site):
         session.commit()
     viewer, status = site.connect(f"/vnc/?session={secret}", "binary")
     assert status == 101
-    assert viewer.ended() == (1011, "The machine is off.")
+    assert viewer.wait_until_closed() == (1011, "The machine is off.")
     wait_until(lambda: site.get_session_row().ended_at, "the end")
     assert site.get_session_row().ended_message == "The machine is off."
 
@@ -387,7 +387,7 @@ def test_unprepared_vnc_console_times_out(site, monkeypatch):
     monkeypatch.setattr("consoles.session_store.PREPARE_TIMEOUT_SECONDS", 1)
     viewer, status = site.connect(f"/vnc/?session={site.create_session()}", "binary")
     assert status == 101
-    assert viewer.ended() == (1011, "The hypervisor does not respond.")
+    assert viewer.wait_until_closed() == (1011, "The hypervisor does not respond.")
 
 
 def test_session_stays_unused_without_console_server(site, monkeypatch):

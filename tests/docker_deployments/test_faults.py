@@ -209,7 +209,7 @@ def test_deployment_resumes_after_killed_worker(
     done = resume_after_killed_worker(docker_ready, kill_worker_at_agent_call, manual_reaper, call)
     assert (done.status, done.attempt) == ("completed", 2)
     assert docker_ready.find_deployment(made["id"])["status"] == "running"
-    assert file_server.asked == ["/compose.yaml"]
+    assert file_server.requested_paths == ["/compose.yaml"]
     assert len(docker_ready.guest.project(made["project_name"])["logs"]) == 1
 
 

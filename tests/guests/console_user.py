@@ -11,7 +11,7 @@ from tests.support.console_client import ConsoleClient, WebSocketClosed
 
 class ConsoleUser:
     def __init__(self, installation, email, password):
-        self.at = installation
+        self.installation = installation
         self.browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
         self.post("/sign-in", email=email, password=password)
 
@@ -19,7 +19,9 @@ class ConsoleUser:
         """Return the address after redirects, and the answer's body."""
         headers = {"Sec-Fetch-Site": "same-origin", "Accept": accept}
         data = urllib.parse.urlencode(form).encode()
-        with self.browser.open(urllib.request.Request(self.at.url + path, data, headers), timeout=60) as answer:
+        with self.browser.open(
+            urllib.request.Request(self.installation.url + path, data, headers), timeout=60
+        ) as answer:
             return answer.geturl(), answer.read()
 
     def create_session(self, instance_id):
@@ -44,9 +46,9 @@ class ConsoleUser:
         return None
 
     def connect(self, path, protocol=""):
-        host, _, port = self.at.bind.partition(":")
+        host, _, port = self.installation.bind.partition(":")
         viewer = ConsoleClient(socket.create_connection((host, int(port)), 60), protocol)
-        assert viewer.request(path, host=self.at.bind) == 101
+        assert viewer.request(path, host=self.installation.bind) == 101
         return viewer
 
 

@@ -33,17 +33,17 @@ def test_agent_reports_addresses_and_file_systems(lab, guest):
 def test_password_reset_changes_running_guest(lab, guest):
     """INS-62, INS-63"""
     answer = lab.call("POST", f"/api/instance/{guest['id']}/reset-password")["data"]
-    lab.finished(answer["task_id"])
+    lab.wait_for_task(answer["task_id"])
     assert is_password_set(lab, guest, answer["password"])
-    answer = lab.admin("POST", f"/instance/{guest['id']}/resetPassword", {"password": "one of my own"})
-    lab.finished(answer["task_id"])
+    answer = lab.call_admin("POST", f"/instance/{guest['id']}/resetPassword", {"password": "one of my own"})
+    lab.wait_for_task(answer["task_id"])
     assert is_password_set(lab, guest, "one of my own")
 
 
 def test_ssh_key_is_added_to_running_guest(lab, guest, tmp_path):
     made = lab.call("POST", "/api/ssh-key/generate", {"name": "pushed", "algorithm": "ed25519"})
     body = {"ssh_keys": [made["ssh_key"]["id"]]}
-    lab.finished(lab.call("POST", f"/api/instance/{guest['id']}/ssh-keys", body)["task_id"])
+    lab.wait_for_task(lab.call("POST", f"/api/instance/{guest['id']}/ssh-keys", body)["task_id"])
     ip = guest["primary_public_ip"]["ip"]
     assert lab.ssh(ip, "tail -n 1 /root/.ssh/authorized_keys").strip() == made["ssh_key"]["public_key"]
     pushed = tmp_path / "pushed"
@@ -58,7 +58,7 @@ def test_ssh_key_is_added_to_running_guest(lab, guest, tmp_path):
 
 def get_agent_state(lab, guest):
     """Return the agent's state, as the instance's pages show it."""
-    return lab.admin("GET", f"/instance/{guest['id']}/metrics")["agent"]
+    return lab.call_admin("GET", f"/instance/{guest['id']}/metrics")["agent"]
 
 
 def is_agent_available(lab, guest):
@@ -69,7 +69,7 @@ def assert_reset_is_refused(lab, guest):
     paths = {lab.token: f"/api/instance/{guest['id']}/reset-password"}
     paths[lab.operator] = f"/api/v1/instance/{guest['id']}/resetPassword"
     for token, path in paths.items():
-        status, answer = lab.at.call("POST", path, {}, token)
+        status, answer = lab.installation.call("POST", path, {}, token)
         assert (status, answer["reason"], "data" in answer) == (409, "agent_unavailable", False)
 
 
@@ -77,7 +77,7 @@ def test_hanging_agent_is_noticed_and_changes_no_password(lab, guest):
     """INS-64, INS-66, INS-96, E2"""
     ip = guest["primary_public_ip"]["ip"]
     answer = lab.call("POST", f"/api/instance/{guest['id']}/reset-password", {"password": "the old one"})["data"]
-    lab.finished(answer["task_id"])
+    lab.wait_for_task(answer["task_id"])
     wait_until(lambda: is_agent_available(lab, guest), "the agent to be seen")
     lab.ssh(ip, "kill -STOP $(pidof qemu-ga)")
     start = time.monotonic()
@@ -101,6 +101,6 @@ def test_stopped_agent_refuses_password_reset_until_started(lab, guest):
     wait_until(lambda: not is_agent_available(lab, guest), "the panel to show it")
     path = f"/api/instance/{guest['id']}/reset-password"
     lab.ssh(ip, "mv /usr/sbin/away /usr/sbin/qemu-ga")
-    answer = wait_until(lambda: lab.at.call("POST", path, {}, lab.token)[1].get("data"), "the agent")
-    lab.finished(answer["task_id"])
+    answer = wait_until(lambda: lab.installation.call("POST", path, {}, lab.token)[1].get("data"), "the agent")
+    lab.wait_for_task(answer["task_id"])
     assert is_password_set(lab, guest, answer["password"])

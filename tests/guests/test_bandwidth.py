@@ -21,7 +21,7 @@ UNLIMITED_TRANSFER_BYTES = 4 * FAST_MBPS * MBIT_BYTES
 class Guest:
     def __init__(self, lab, instance):
         self.lab, self.id = lab, instance["id"]
-        self.ip = lab.show(instance)["primary_public_ip"]["ip"]
+        self.ip = lab.get_instance(instance)["primary_public_ip"]["ip"]
         self.start_servers()
 
     def start_servers(self):
@@ -78,7 +78,7 @@ class Guest:
         return bandwidth["received"], bandwidth["sent"]
 
     def set_speed(self, mbps):
-        self.lab.admin("PUT", f"/instance/{self.id}/modify/bandwidth", {"port_speed": mbps})
+        self.lab.call_admin("PUT", f"/instance/{self.id}/modify/bandwidth", {"port_speed": mbps})
         self.wait_until_applied()
 
     def wait_until_applied(self):
@@ -93,15 +93,15 @@ class Guest:
 @pytest.fixture(scope="module")
 def plans(lab):
     """Plans of the tiny plan's size, by their speed."""
-    tiny = lab.admin("GET", f"/instance/plan/{lab.plan}")
+    tiny = lab.call_admin("GET", f"/instance/plan/{lab.plan}")
     size = {name: tiny[name] for name in ("plan_group_id", "cpu_cores", "ram", "storage")}
     created = {
-        mbps: lab.admin("POST", "/instance/plans", {**size, "name": f"{mbps} Mbit/s", "port_speed": mbps})["id"]
+        mbps: lab.call_admin("POST", "/instance/plans", {**size, "name": f"{mbps} Mbit/s", "port_speed": mbps})["id"]
         for mbps in (SLOW_MBPS, MEDIUM_MBPS)
     }
     yield created
     for plan_id in created.values():
-        lab.admin("DELETE", f"/instance/plan/{plan_id}")
+        lab.call_admin("DELETE", f"/instance/plan/{plan_id}")
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def guest(lab, plans):
 
 
 def test_node_supports_bandwidth_limits(lab):
-    assert lab.admin("GET", f"/hypervisor/{lab.node}")["bandwidth_limits"] is True
+    assert lab.call_admin("GET", f"/hypervisor/{lab.node}")["bandwidth_limits"] is True
 
 
 def test_plan_speed_applies_from_first_start_and_traffic_is_counted(guest):
@@ -132,7 +132,7 @@ def test_plan_speed_applies_from_first_start_and_traffic_is_counted(guest):
 
 def test_speed_changes_online_and_survives_restart(guest, lab, plans):
     """By an operator, and by a change of plan; faster, without a limit, and slower again."""
-    boot = lab.boot_id(guest.ip)
+    boot = lab.read_boot_id(guest.ip)
     guest.set_speed(FAST_MBPS)
     guest.assert_speed(FAST_MBPS)
     guest.set_speed(0)
@@ -142,22 +142,22 @@ def test_speed_changes_online_and_survives_restart(guest, lab, plans):
     )
     assert min(rates) / MBIT_BYTES > 3 * FAST_MBPS
     answer = lab.call("POST", f"/api/instance/{guest.id}/change-plan", {"plan_id": plans[MEDIUM_MBPS]})
-    lab.finished(answer["task_id"])
+    lab.wait_for_task(answer["task_id"])
     guest.wait_until_applied()
     guest.assert_speed(MEDIUM_MBPS)
-    assert lab.boot_id(guest.ip) == boot
-    lab.power({"id": guest.id}, "poweroff")
-    lab.power({"id": guest.id}, "start")
+    assert lab.read_boot_id(guest.ip) == boot
+    lab.run_power_action({"id": guest.id}, "poweroff")
+    lab.run_power_action({"id": guest.id}, "start")
     guest.start_servers()
-    assert lab.boot_id(guest.ip) != boot
+    assert lab.read_boot_id(guest.ip) != boot
     guest.assert_speed(MEDIUM_MBPS)
 
 
 def test_reenabled_network_keeps_speed_limit(guest, lab):
     assert guest.is_answering()
-    lab.admin("POST", f"/instance/{guest.id}/network/public/disable")
+    lab.call_admin("POST", f"/instance/{guest.id}/network/public/disable")
     guest.wait_until_applied()
     assert not guest.is_answering()
-    lab.admin("POST", f"/instance/{guest.id}/network/public/enable")
+    lab.call_admin("POST", f"/instance/{guest.id}/network/public/enable")
     guest.wait_until_applied()
     guest.assert_speed(MEDIUM_MBPS)

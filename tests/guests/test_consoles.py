@@ -16,7 +16,7 @@ pytestmark = pytest.mark.guest
 
 @pytest.fixture(scope="module")
 def customer(lab):
-    return ConsoleUser(lab.at, CUSTOMER_EMAIL, CUSTOMER_PASSWORD)
+    return ConsoleUser(lab.installation, CUSTOMER_EMAIL, CUSTOMER_PASSWORD)
 
 
 def create_shell_session(lab, guest):
@@ -29,10 +29,13 @@ def open_shell(lab, customer, guest):
 
 def kill_processes(lab, name):
     """Kill the panel's processes of that name, and wait until new ones run."""
-    before = {process.pid for process in lab.at.parts(name)}
+    before = {process.pid for process in lab.installation.list_children(name)}
     for pid in before:
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: len({process.pid for process in lab.at.parts(name)} - before) == len(before), f"another {name}")
+    wait_until(
+        lambda: len({process.pid for process in lab.installation.list_children(name)} - before) == len(before),
+        f"another {name}",
+    )
 
 
 def test_screen_and_shell_belong_to_guest(lab, customer, guest):
@@ -47,9 +50,9 @@ def test_shell_of_guest_without_ipv4_uses_ipv6(lab, customer):
     """SSH-07"""
     group = lab.call("GET", f"/api/cloud-service/location/{lab.location}/plan-groups")[0]["id"]
     six = {"name": "Six", "plan_group_id": group, "cpu_cores": 1, "ram": 256, "storage": 1, "ipv4": 0, "ipv6": 1}
-    instance = lab.create(plan_id=lab.admin("POST", "/instance/plans", six)["id"], hostname="six.example.com")
+    instance = lab.create(plan_id=lab.call_admin("POST", "/instance/plans", six)["id"], hostname="six.example.com")
     lab.install(instance, ssh_keys=[lab.key_id])
-    shown = lab.show(instance)
+    shown = lab.get_instance(instance)
     assert shown["primary_public_ip"] is None
     address = shown["primary_public_ipv6"]["ip"]
     assert lab.ssh(address, "hostname").strip() == "six.example.com"
@@ -91,12 +94,12 @@ def test_consoles_continue_while_libvirt_daemon_is_dead(lab, customer, guest, hy
     daemon = int((hypervisor.directory / "run" / "libvirtd.pid").read_text())
     os.kill(daemon, signal.SIGKILL)
     assert "hypervisor" in customer.find_refusal(customer.create_session(guest["id"]))
-    status, answer = lab.at.call("POST", f"/api/instance/{guest['id']}/ssh-session", None, lab.token)
+    status, answer = lab.installation.call("POST", f"/api/instance/{guest['id']}/ssh-session", None, lab.token)
     assert (status, answer["success"]) == (503, False)
     assert is_screen_live(viewer)
     assert shell.run("echo $((6*7))") == "42"
     hypervisor.start()
-    wait_until(lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
+    wait_until(lambda: lab.call_admin("GET", f"/hypervisor/{lab.node}")["status"] == "up", "the node")
     wait_until(lambda: customer.find_refusal(customer.create_session(guest["id"])) is None, "the screen to open again")
     assert open_shell(lab, customer, guest).run("hostname") == SAVED_HOSTNAME
 
@@ -107,9 +110,9 @@ def test_killed_guest_closes_its_consoles(lab, customer, guest, hypervisor):
     shell = open_shell(lab, customer, guest)
     os.kill(int(Path(hypervisor.directory, "run", "qemu", f"{guest['name']}.pid").read_text()), signal.SIGKILL)
     start = time.monotonic()
-    code, reason = viewer.ended()
+    code, reason = viewer.wait_until_closed()
     assert code in (1000, 1011)
     assert reason in ("The instance closed the console.", "The connection to the instance was lost.")
-    assert shell.viewer.ended() == (1008, "The instance was powered off.")
+    assert shell.viewer.wait_until_closed() == (1008, "The instance was powered off.")
     assert time.monotonic() - start < 15
     lab.wait_for_state(guest, "stopped")

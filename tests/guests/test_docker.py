@@ -69,7 +69,7 @@ class Guest:
     def call(self, method="GET", path="", body=None):
         """Return the answer. Tries again while the panel does not know that the guest agent answers."""
         path = f"/api/instance/{self.instance['id']}/docker{path}"
-        ask = lambda: self.lab.at.call(method, path, body, self.lab.token)  # noqa: E731
+        ask = lambda: self.lab.installation.call(method, path, body, self.lab.token)  # noqa: E731
         away = lambda found: found[1].get("reason") == "agent_unavailable"  # noqa: E731
         status, answer = wait_until(lambda: not away(found := ask()) and found, "the guest agent")
         assert status < 400, answer
@@ -81,7 +81,7 @@ class Guest:
     def run_task(self, method, path, body=None):
         """Return the answer once its task has ended. The app's state says how it ended."""
         answer = self.call(method, path, body)
-        ended = lambda: self.lab.task(answer["task_id"])["status"] not in ("queued", "running")  # noqa: E731
+        ended = lambda: self.lab.get_task(answer["task_id"])["status"] not in ("queued", "running")  # noqa: E731
         wait_until(ended, "the task")
         return answer
 
@@ -105,14 +105,14 @@ def guest(lab, server, debian_image):
     plan = {"name": "Docker", "plan_group_id": group, "cpu_cores": 1, "ram": 1024, "storage": 5}
     images = [each for row in lab.call("GET", "/api/images/search")["results"] for each in row["children"]]
     [image] = [each["id"] for each in images if each["name"] == "debian"]
-    room = lambda: lab.admin("GET", f"/hypervisor/{lab.node}")["storages"][0]["capacity"] > 5 * GiB  # noqa: E731
+    room = lambda: lab.call_admin("GET", f"/hypervisor/{lab.node}")["storages"][0]["capacity"] > 5 * GiB  # noqa: E731
     wait_until(room, "the node to say how large its storage is")
-    instance = lab.create(plan_id=lab.admin("POST", "/instance/plans", plan)["id"], hostname="docker.example.com")
+    instance = lab.create(plan_id=lab.call_admin("POST", "/instance/plans", plan)["id"], hostname="docker.example.com")
     sources = {"preserve_sources_list": False, "sources_list": f"deb [trusted=yes] {server.url}/debian ./\n"}
     wanted = {"image_id": image, "ssh_keys": [lab.key_id], "cloudcfg": json.dumps({"apt": sources, **FAST_DPKG_CONFIG})}
     lab.install(instance, **wanted)
     wait_until(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
-    yield Guest(lab, lab.show(instance))
+    yield Guest(lab, lab.get_instance(instance))
     lab.destroy(instance)
 
 
@@ -141,7 +141,7 @@ def web(docker, standalone_file_server):
 def test_docker_install_succeeds_once(docker):
     assert "overlay2" in docker.run("docker info")
     assert docker.run("systemctl is-enabled docker") == "enabled"
-    status, answer = docker.lab.at.call(
+    status, answer = docker.lab.installation.call(
         "POST", f"/api/instance/{docker.instance['id']}/docker/install", None, docker.lab.token
     )
     assert (status, answer["reason"]) == (422, "already_installed")
@@ -164,7 +164,7 @@ def test_app_logs_are_read(docker, web):
     assert datetime.fromisoformat(time[:19]).year > 2020
     assert (service, text) == ("web", "began")
     path = f"/instance/{docker.instance['id']}/docker/{web['id']}/cached-logs"
-    assert docker.lab.admin("GET", path)["logs"].startswith(time)
+    assert docker.lab.call_admin("GET", path)["logs"].startswith(time)
 
 
 def test_catalog_app_uses_chosen_port(docker):

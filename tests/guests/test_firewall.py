@@ -28,8 +28,8 @@ class Pair:
         body = {"image_id": lab.image, "ssh_keys": [lab.key_id]}
         answers = [lab.call("POST", f"/api/instance/{each['id']}/deploy", body) for each in instances]
         for answer in answers:
-            lab.finished(answer["task_id"])
-        self.server, self.client = map(lab.show, instances)
+            lab.wait_for_task(answer["task_id"])
+        self.server, self.client = map(lab.get_instance, instances)
         self.four, self.six = self.get_addresses(self.server)
         assert self.start_servers(25, 7001, 7002) == "started"
 
@@ -95,19 +95,21 @@ def pair(lab):
     """Two guests. A router would lead from one prefix to another: here the whole pool is on the wire."""
     location = {"hypervisor_group_id": lab.location}
     subnets = [
-        lab.admin("POST", "/subnets", {**location, "name": kind, "kind": kind, "cidr": cidr})["id"]
+        lab.call_admin("POST", "/subnets", {**location, "name": kind, "kind": kind, "cidr": cidr})["id"]
         for kind, cidr in (("routed", PREFIX_POOL), ("private", PRIVATE_POOL))
     ]
-    tiny = lab.admin("GET", f"/instance/plan/{lab.plan}")
+    tiny = lab.call_admin("GET", f"/instance/plan/{lab.plan}")
     size = {name: tiny[name] for name in ("plan_group_id", "cpu_cores", "ram", "storage")}
-    plan = lab.admin("POST", "/instance/plans", {**size, "name": "Addressed", "ipv6_prefixes": 1, "private_ipv4": 1})
+    plan = lab.call_admin(
+        "POST", "/instance/plans", {**size, "name": "Addressed", "ipv6_prefixes": 1, "private_ipv4": 1}
+    )
     pair = Pair(lab, plan["id"])
     yield pair
     for instance in (pair.client, pair.server):
         lab.destroy(instance)
-    lab.admin("DELETE", f"/instance/plan/{plan['id']}")
+    lab.call_admin("DELETE", f"/instance/plan/{plan['id']}")
     for subnet in subnets:
-        lab.admin("DELETE", f"/subnet/{subnet}")
+        lab.call_admin("DELETE", f"/subnet/{subnet}")
 
 
 def get_first_address(prefix):
@@ -228,8 +230,8 @@ def test_egress_rule_blocks_other_destinations(pair):
 
 def test_rules_survive_power_cycle(pair, lab):
     group = pair.create_group({**SSH_RULE, "ip_version": "ipv4"}, instances=[pair.server])
-    lab.power(pair.server, "poweroff")
-    lab.power(pair.server, "start")
+    lab.run_power_action(pair.server, "poweroff")
+    lab.run_power_action(pair.server, "start")
     assert pair.start_servers(7001) == "started"
     assert not pair.can_fetch(7001)
     pair.remove_group(group)
@@ -270,15 +272,15 @@ def test_guest_in_group_cannot_use_other_addresses(pair, lab):
 
 def test_additional_address_works_only_while_assigned(pair, lab):
     """SUB-01: the node blocks an address that is not assigned."""
-    [subnet] = [row for row in lab.admin("GET", "/subnets") if row["name"] == "v4"]
-    free = lab.admin("GET", f"/subnet/{subnet['id']}/available-ips")[-1]["ip"]
+    [subnet] = [row for row in lab.call_admin("GET", "/subnets") if row["name"] == "v4"]
+    free = lab.call_admin("GET", f"/subnet/{subnet['id']}/available-ips")[-1]["ip"]
     ips = f"/instance/{pair.server['id']}/ips"
     assert pair.run_on_server(f"ip addr add {free}/32 dev eth0; echo taken") == "taken"
     assert not pair.can_fetch(7001, host=free)
-    lab.admin("POST", ips, {"action": "add", "ips": [free]})
+    lab.call_admin("POST", ips, {"action": "add", "ips": [free]})
     pair.wait_until_applied()
     assert pair.can_fetch(7001, host=free)
-    lab.admin("POST", ips, {"action": "remove", "ips": [free]})
+    lab.call_admin("POST", ips, {"action": "remove", "ips": [free]})
     pair.wait_until_applied()
     assert not pair.can_fetch(7001, host=free)
     assert pair.can_fetch(7001)
@@ -286,16 +288,16 @@ def test_additional_address_works_only_while_assigned(pair, lab):
 
 
 def test_disabled_network_carries_nothing_while_guest_runs(pair, lab):
-    boot = lab.boot_id(pair.four)
+    boot = lab.read_boot_id(pair.four)
     path = f"/instance/{pair.server['id']}/network/public"
-    lab.admin("POST", f"{path}/disable")
+    lab.call_admin("POST", f"{path}/disable")
     pair.wait_until_applied()
     assert not pair.can_fetch(7001)
     assert not is_answering(pair.four, 22)
-    assert lab.show(pair.server)["state"] == "running"
-    lab.admin("POST", f"{path}/enable")
+    assert lab.get_instance(pair.server)["state"] == "running"
+    lab.call_admin("POST", f"{path}/enable")
     pair.wait_until_applied()
     wait_until(lambda: is_answering(pair.four, 22), "the network to come back")
-    assert lab.boot_id(pair.four) == boot
+    assert lab.read_boot_id(pair.four) == boot
     assert pair.can_fetch(7001)
     assert pair.can_fetch(7001, 6)

@@ -36,26 +36,26 @@ def test_tpm_appears_in_guest_and_is_not_captured(lab, hypervisor):
     """INS-87, INS-88: QEMU has it, the guest finds it, the switch takes it away, and it goes with the instance. What it
     holds stays the machine's: an image is a disk. One made of it boots without a TPM and with one."""
     first = lab.create()
-    lab.switch(first, "tpm", "enable")
+    lab.switch_option(first, "tpm", "enable")
     lab.install(first, ssh_keys=[lab.key_id])
-    first = lab.show(first)
+    first = lab.get_instance(first)
     ip = first["primary_public_ip"]["ip"]
     assert "TPM2" in lab.ssh(ip, f"ls {TABLES}; echo kept > /root/kept; sync")
     assert "model=tpm-tis" in query_monitor(hypervisor, first["id"], "info tpm")
     backend = etree.fromstring(find_domain(hypervisor, first["id"]).XMLDesc()).find("devices/tpm/backend")
     assert (backend.get("type"), backend.get("version")) == ("emulator", "2.0")
-    lab.power(first, "poweroff")
+    lab.run_power_action(first, "poweroff")
 
     other = lab.create()
     lab.install(other, image_id=lab.capture_image(first, "with a TPM"), ssh_keys=[lab.key_id])
-    other_ip = lab.show(other)["primary_public_ip"]["ip"]
+    other_ip = lab.get_instance(other)["primary_public_ip"]["ip"]
     assert lab.ssh(other_ip, "cat /root/kept").strip() == "kept"
     assert "TPM2" not in lab.ssh(other_ip, f"ls {TABLES}")
-    status, answer = lab.at.call("POST", f"/api/instance/{other['id']}/tpm/enable", None, lab.token)
+    status, answer = lab.installation.call("POST", f"/api/instance/{other['id']}/tpm/enable", None, lab.token)
     assert (status, answer["reason"]) == (409, "not_stopped")
-    lab.power(other, "poweroff")
-    lab.switch(other, "tpm", "enable")
-    lab.power(other, "start")
+    lab.run_power_action(other, "poweroff")
+    lab.switch_option(other, "tpm", "enable")
+    lab.run_power_action(other, "start")
     assert "TPM2" in lab.ssh(other_ip, f"ls {TABLES}")
     states = [
         (get_tpm_directory(hypervisor, each["id"]) / "tpm2" / "tpm2-00.permall").read_bytes() for each in (first, other)
@@ -63,7 +63,7 @@ def test_tpm_appears_in_guest_and_is_not_captured(lab, hypervisor):
     assert states[0] != states[1]
     lab.destroy(other)
 
-    lab.switch(first, "tpm", "disable")
+    lab.switch_option(first, "tpm", "disable")
     assert get_tpm_directory(hypervisor, first["id"]).exists()
     lab.destroy(first)
     assert not get_tpm_directory(hypervisor, first["id"]).exists()

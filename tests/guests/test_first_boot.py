@@ -38,7 +38,7 @@ def is_answering(ip):
 
 def reinstall(lab, instance, **body):
     answer = lab.call("POST", f"/api/instance/{instance['id']}/reinstall", body)
-    lab.finished(answer["task_id"])
+    lab.wait_for_task(answer["task_id"])
     ip = instance["primary_public_ip"]["ip"]
     wait_until(lambda: is_answering(ip), "the guest's SSH server")
     return answer
@@ -51,7 +51,7 @@ def guest(lab):
     scripts = [create_script(lab, f"s{number}", content) for number, content in enumerate(SCRIPTS)]
     wanted = {"user_scripts": scripts, "timezone": "Asia/Tokyo", "cloudcfg": "runcmd:\n- echo own >>/order"}
     assert "password" not in lab.install(instance, ssh_keys=[lab.key_id], **wanted)
-    yield lab.show(instance)
+    yield lab.get_instance(instance)
     lab.destroy(instance)
 
 
@@ -61,9 +61,9 @@ def test_scripts_run_once_in_order_after_runcmd(lab, guest):
     lab.wait_until_booted(guest)
     assert lab.ssh(ip, "cat /order").split() == ["own", "one", "two"]
     assert lab.ssh(ip, "date +%Z").strip() == "JST"
-    before = lab.boot_id(ip)
-    lab.power(guest, "restart")
-    wait_until(lambda: lab.boot_id(ip) != before, "another boot")
+    before = lab.read_boot_id(ip)
+    lab.run_power_action(guest, "restart")
+    wait_until(lambda: lab.read_boot_id(ip) != before, "another boot")
     assert lab.ssh(ip, "cat /order").split() == ["own", "one", "two"]
 
 
@@ -74,7 +74,7 @@ def test_reinstall_keeps_nothing_of_first_boot(lab, guest, hypervisor, tmp_path)
     ip, path = guest["primary_public_ip"]["ip"], f"/api/instance/{guest['id']}"
     lab.ssh(ip, "touch /mine; sync")
     lab.call("PATCH", path, {"protection_enabled": True})
-    status, refused = lab.at.call("POST", f"{path}/reinstall", {}, lab.token)
+    status, refused = lab.installation.call("POST", f"{path}/reinstall", {}, lab.token)
     assert (status, refused["reason"]) == (409, "protection_enabled")
     assert lab.ssh(ip, "ls /mine").strip() == "/mine"
     lab.call("PATCH", path, {"protection_enabled": False})
@@ -86,7 +86,7 @@ def test_reinstall_keeps_nothing_of_first_boot(lab, guest, hypervisor, tmp_path)
     second.write_text(made["private_key"])
     second.chmod(0o600)
     assert "password" not in reinstall(lab, guest, ssh_key_id=made["ssh_key"]["id"], hostname="new.example.com")
-    shown = lab.show(guest)
+    shown = lab.get_instance(guest)
     assert (shown["state"], shown["hostname"], shown["last_error"]) == ("running", "new.example.com", None)
     assert (can_sign_in(ip, key=str(second)), can_sign_in(ip, key=str(lab.key))) == (True, False)
     first, lab.key = lab.key, second
@@ -116,7 +116,9 @@ def test_reinstall_password_yields_to_custom_cloud_config(lab, guest):
     for config in ("ssh_pwauth: false", "disable_root: true", "users: [{name: root, lock_passwd: true}]"):
         assert "password" not in reinstall(lab, guest, password=chosen, cloudcfg=config)
         assert not can_sign_in(ip, password=chosen), config
-    answer = lab.admin("POST", f"/instance/{guest['id']}/reinstall", {"password": chosen, "timezone": "Asia/Tokyo"})
-    lab.finished(answer["task_id"])
+    answer = lab.call_admin(
+        "POST", f"/instance/{guest['id']}/reinstall", {"password": chosen, "timezone": "Asia/Tokyo"}
+    )
+    lab.wait_for_task(answer["task_id"])
     wait_until(lambda: is_answering(ip), "the guest's SSH server")
     assert can_sign_in(ip, password=chosen)

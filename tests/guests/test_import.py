@@ -95,15 +95,15 @@ def unmanaged_machine(lab, hypervisor, tiny_image, tmp_path_factory):
 
 def wait_for_admin_task(lab, task_id):
     return wait_until(
-        lambda: (row := lab.admin("GET", f"/task/{task_id}"))["status"] in ("completed", "failed") and row,
+        lambda: (row := lab.call_admin("GET", f"/task/{task_id}"))["status"] in ("completed", "failed") and row,
         "the operator's task",
     )
 
 
 def wait_for_discovery(lab, machine):
-    answer = lab.admin("POST", f"/hypervisor/{lab.node}/orphan/discover")
+    answer = lab.call_admin("POST", f"/hypervisor/{lab.node}/orphan/discover")
     assert wait_for_admin_task(lab, answer["task_id"])["status"] == "completed"
-    found = lab.admin("GET", f"/hypervisor/{lab.node}/orphan/discoveries/latest")["unknown"]
+    found = lab.call_admin("GET", f"/hypervisor/{lab.node}/orphan/discoveries/latest")["unknown"]
     return next(each for each in found if each["id"] == machine.id)
 
 
@@ -111,7 +111,7 @@ def import_machine(lab, machine, **body):
     owner = lab.call("GET", "/api/profile")["data"]["id"]
     path = f"/api/v1/hypervisor/{lab.node}/orphan/import/{machine.name}"
     wanted = {"user_id": owner, "plan_id": lab.plan, "display_name": "Shop", **body}
-    return lab.at.call("POST", path, wanted, lab.operator)
+    return lab.installation.call("POST", path, wanted, lab.operator)
 
 
 def test_discovery_reports_machine_and_guest_addresses(lab, unmanaged_machine):
@@ -163,7 +163,7 @@ def test_import_of_stopped_machine_keeps_disk_and_address(lab, unmanaged_machine
 
 def test_imported_instance_starts_with_its_files(lab, unmanaged_machine):
     instance = {"id": unmanaged_machine.id}
-    lab.power(instance, "start")
+    lab.run_power_action(instance, "start")
     wait_until(unmanaged_machine.is_answering, "the instance's guest agent")
     assert unmanaged_machine.run("cat /root/kept") == "kept\n"
     assert unmanaged_machine.run("md5sum < /root/bytes") == unmanaged_machine.sum
@@ -176,7 +176,7 @@ def test_imported_instance_starts_with_its_files(lab, unmanaged_machine):
 
 def test_imported_instance_has_snapshots_and_screen(lab, unmanaged_machine):
     def do(path, **body):
-        return lab.finished(lab.call("POST", f"/api/instance/{unmanaged_machine.id}/{path}", body)["task_id"])
+        return lab.wait_for_task(lab.call("POST", f"/api/instance/{unmanaged_machine.id}/{path}", body)["task_id"])
 
     do("snapshot", snapname="one", vmstate=False)
     unmanaged_machine.run("rm /root/kept; sync")

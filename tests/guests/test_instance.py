@@ -13,7 +13,7 @@ def guest(lab):
     instance = lab.create(hostname="web.example.com")
     answer = lab.install(instance, ssh_keys=[lab.key_id], timezone="Asia/Tokyo", cloudcfg="runcmd:\n- touch /ran")
     assert "password" not in answer
-    yield lab.show(instance)
+    yield lab.get_instance(instance)
     lab.destroy(instance)
 
 
@@ -38,28 +38,28 @@ def test_guest_answers_over_ipv4_and_ipv6(lab, guest):
 
 def test_restart_reboots_guest(lab, guest):
     ip = guest["primary_public_ip"]["ip"]
-    before = lab.boot_id(ip)
-    lab.power(guest, "restart")
-    wait_until(lambda: lab.boot_id(ip) != before, "another boot")
-    assert lab.show(guest)["state"] == "running"
+    before = lab.read_boot_id(ip)
+    lab.run_power_action(guest, "restart")
+    wait_until(lambda: lab.read_boot_id(ip) != before, "another boot")
+    assert lab.get_instance(guest)["state"] == "running"
 
 
 def test_shutdown_from_inside_guest_is_noticed(lab, guest):
     lab.ssh(guest["primary_public_ip"]["ip"], "poweroff")
     lab.wait_for_state(guest, "stopped")
-    lab.power(guest, "start")
-    assert lab.show(guest)["state"] == "running"
+    lab.run_power_action(guest, "start")
+    assert lab.get_instance(guest)["state"] == "running"
 
 
 def test_shutdown_and_poweroff_keep_files(lab, guest):
     ip = guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "touch /kept; sync")
-    lab.power(guest, "shutdown")
-    assert lab.show(guest)["state"] == "stopped"
-    lab.power(guest, "start")
+    lab.run_power_action(guest, "shutdown")
+    assert lab.get_instance(guest)["state"] == "stopped"
+    lab.run_power_action(guest, "start")
     assert lab.ssh(ip, "ls /kept").strip() == "/kept"
-    lab.power(guest, "poweroff")
-    assert lab.show(guest)["state"] == "stopped"
+    lab.run_power_action(guest, "poweroff")
+    assert lab.get_instance(guest)["state"] == "stopped"
 
 
 def test_domain_removed_outside_panel_is_reported(lab, hypervisor):
@@ -72,11 +72,11 @@ def test_domain_removed_outside_panel_is_reported(lab, hypervisor):
     domain.destroy()
     domain.undefine()
     connection.close()
-    wait_until(lambda: lab.show(instance)["last_error"], "the panel to notice")
-    assert "missing" in lab.show(instance)["last_error"]
-    assert lab.show(instance)["state"] == "stopped"
+    wait_until(lambda: lab.get_instance(instance)["last_error"], "the panel to notice")
+    assert "missing" in lab.get_instance(instance)["last_error"]
+    assert lab.get_instance(instance)["state"] == "stopped"
     lab.destroy(instance)
-    assert lab.at.call("GET", f"/api/instance/{instance['id']}", token=lab.token)[0] == 404
+    assert lab.installation.call("GET", f"/api/instance/{instance['id']}", token=lab.token)[0] == 404
 
 
 def test_destroy_leaves_nothing_on_node(lab, hypervisor):
@@ -85,7 +85,7 @@ def test_destroy_leaves_nothing_on_node(lab, hypervisor):
     instance = lab.create()
     answer = lab.install(instance)
     assert answer["password"]
-    assert lab.show(instance)["state"] == "running"
+    assert lab.get_instance(instance)["state"] == "running"
     name = instance["name"]
     lab.destroy(instance)
     connection = libvirt.open(hypervisor.uri)

@@ -7,7 +7,7 @@ pytestmark = pytest.mark.guest
 
 def run_session_action(lab, guest, action):
     answer = lab.call("POST", f"/api/instance/{guest['id']}/forge/{action}")
-    lab.finished(answer["task_id"])
+    lab.wait_for_task(answer["task_id"])
     return lab.call("GET", f"/api/instance/{guest['id']}/forge")
 
 
@@ -16,29 +16,29 @@ def test_discard_restores_content_and_commit_keeps_changes(lab, guest):
     ip = guest["primary_public_ip"]["ip"]
     run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
     run("echo before > /root/file; sync")
-    boot = lab.boot_id(ip)
+    boot = lab.read_boot_id(ip)
     found = run_session_action(lab, guest, "enable")
     assert (found["active"], found["session"]["status"], found["session"]["error"]) == (True, "active", None)
     run("echo after > /root/file; dd if=/dev/urandom of=/root/much bs=1M count=16; sync")
     found = run_session_action(lab, guest, "discard")
     assert (found["active"], found["session"]["status"]) == (False, "discarded")
     assert run("cat /root/file; ls /root/much 2>&1 | grep -c 'No such'") == "before\n1"
-    assert lab.boot_id(ip) != boot
+    assert lab.read_boot_id(ip) != boot
 
     run_session_action(lab, guest, "enable")
-    boot = lab.boot_id(ip)
+    boot = lab.read_boot_id(ip)
     checksum = run("echo kept > /root/file; dd if=/dev/urandom of=/root/much bs=1M count=16; sync; md5sum /root/much")
     assert run_session_action(lab, guest, "commit")["session"]["status"] == "committed"
-    assert lab.boot_id(ip) == boot
+    assert lab.read_boot_id(ip) == boot
 
     run_session_action(lab, guest, "enable")
     run("echo changed > /root/file; sync")
-    lab.power(guest, "poweroff")
-    lab.power(guest, "start")
+    lab.run_power_action(guest, "poweroff")
+    lab.run_power_action(guest, "start")
     assert run("cat /root/file; md5sum /root/much") == f"changed\n{checksum}"
     assert run_session_action(lab, guest, "discard")["session"]["status"] == "discarded"
     assert run("cat /root/file; md5sum /root/much") == f"kept\n{checksum}"
-    assert [each["status"] for each in lab.show(guest)["forges"]] == ["discarded", "committed", "discarded"]
+    assert [each["status"] for each in lab.get_instance(guest)["forges"]] == ["discarded", "committed", "discarded"]
 
 
 def test_destroy_during_session_leaves_no_files_on_node(lab, hypervisor):

@@ -43,7 +43,7 @@ def add_iso(lab, file_server, content, name):
 
 def change_drive(lab, guest, slot, action, **body):
     answer = lab.call("POST", f"/api/instance/{guest['id']}/iso/{slot}/{action}", body)
-    lab.finished(answer["task_id"])
+    lab.wait_for_task(answer["task_id"])
 
 
 def read_device(lab, guest, device):
@@ -61,17 +61,17 @@ def test_isos_are_inserted_changed_and_ejected(lab, guest, standalone_file_serve
     change_drive(lab, guest, "secondary", "insert", iso_id=second)
     wait_until(lambda: read_device(lab, guest, "sr1") == "first", "the first medium")
     wait_until(lambda: read_device(lab, guest, "sr2") == "second", "the second medium")
-    shown = lab.show(guest)
+    shown = lab.get_instance(guest)
     assert (shown["iso_id"], shown["secondary_iso_id"]) == (first, second)
     change_drive(lab, guest, "primary", "mount", iso_id=second)
     wait_until(lambda: read_device(lab, guest, "sr1") == "second", "the swap")
     ip = guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "mount -r -t iso9660 /dev/sr1 /mnt")
     change_drive(lab, guest, "primary", "unmount")
-    assert lab.show(guest)["iso_id"] is None
+    assert lab.get_instance(guest)["iso_id"] is None
     lab.ssh(ip, "umount /mnt")
     wait_until(lambda: read_device(lab, guest, "sr1") == "", "the empty drive")
-    lab.power(guest, "restart")
+    lab.run_power_action(guest, "restart")
     wait_until(lambda: read_device(lab, guest, "sr2") == "second", "the second medium after a restart")
     change_drive(lab, guest, "secondary", "eject")
 
@@ -81,17 +81,17 @@ def test_self_deploy_boots_iso(lab, standalone_file_server):
     iso = add_iso(lab, standalone_file_server, build_iso("BOOT", boot=POWER_OFF_LOADER), "boot")
     instance = lab.create()
     answer = lab.call("POST", f"/api/instance/{instance['id']}/self-deploy", {"iso_id": iso, "hostname": "mine"})
-    lab.finished(answer["task_id"])
+    lab.wait_for_task(answer["task_id"])
     lab.wait_for_state(instance, "stopped")
     change_drive(lab, instance, "primary", "unmount")
-    lab.power(instance, "start")
-    assert lab.show(instance)["state"] == "running", "a blank disk does not turn it off"
+    lab.run_power_action(instance, "start")
+    assert lab.get_instance(instance)["state"] == "running", "a blank disk does not turn it off"
     lab.destroy(instance)
 
 
 def switch_rescue(lab, guest, enable):
     answer = lab.call("POST", f"/api/instance/{guest['id']}/rescue", {"enable": enable})
-    lab.finished(answer["task_id"])
+    lab.wait_for_task(answer["task_id"])
     return lab.call("GET", f"/api/instance/{guest['id']}/rescue")
 
 
@@ -114,9 +114,9 @@ def test_rescue_accepts_password_and_mounts_disk(lab, guest, tmp_path):
     """RSC-01, RSC-02, RSC-06, RSC-07: both file systems carry the same label."""
     ip = guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "echo broken > /root/state; sync")
-    lab.power(guest, "stop")
+    lab.run_power_action(guest, "stop")
     session = switch_rescue(lab, guest, True)
-    assert lab.show(guest)["state"] == "running"
+    assert lab.get_instance(guest)["state"] == "running"
     ask = tmp_path / "ask"
     inside = lambda command: ssh_by_password(ip, session["password"], command, ask)  # noqa: E731
     assert wait_until(lambda: inside("hostname"), "the rescue system").strip() == "rescue"
@@ -138,24 +138,24 @@ def test_image_of_running_guest_has_what_was_synced(lab, saved_instance, hypervi
 
     guest = saved_instance.restore()
     ip = guest["primary_public_ip"]["ip"]
-    boot = lab.boot_id(ip)
+    boot = lab.read_boot_id(ip)
     lab.ssh(ip, "echo synced > /etc/running; sync")
     body = {"instance_id": guest["id"], "name": "live", "cloudinit": "true"}
     live_image = lab.call("POST", "/api/images", body)["image"]["id"]
     lab.ssh(ip, "echo later > /etc/later; sync")
     wait_until(lambda: lab.find_image(live_image)["status"] == "available", "the image")
     lab.ssh(ip, "echo thawed > /etc/thawed; sync")
-    assert lab.boot_id(ip) == boot
+    assert lab.read_boot_id(ip) == boot
     with closing(libvirt.open(hypervisor.uri)) as connection:
         pool = connection.storagePoolLookupByName("default")
         pool.refresh()
         assert [name for name in pool.listVolumes() if name.startswith("capture-") or name.endswith(".forge")] == []
-    lab.power(guest, "stop")
+    lab.run_power_action(guest, "stop")
     image = lab.capture_image(guest, "golden", cloudinit="true")
     assert lab.find_image(image)["size"] > 10_000_000
-    lab.power(guest, "start")
+    lab.run_power_action(guest, "start")
     assert lab.ssh(ip, "cat /etc/later /etc/thawed; hostname").split() == ["later", "thawed", SAVED_HOSTNAME]
-    lab.power(guest, "poweroff")
+    lab.run_power_action(guest, "poweroff")
     assert deploy_and_read(lab, live_image, "cat /etc/running") == ["synced", "copy.example.com"]
     files = "cat /etc/running /etc/later /etc/thawed"
     assert deploy_and_read(lab, image, files) == ["synced", "later", "thawed", "copy.example.com"]
@@ -166,7 +166,7 @@ def deploy_and_read(lab, image, command):
     its image."""
     instance = lab.create(hostname="copy.example.com")
     lab.install(instance, image_id=image, ssh_keys=[lab.key_id])
-    words = lab.ssh(lab.show(instance)["primary_public_ip"]["ip"], f"{command}; hostname").split()
+    words = lab.ssh(lab.get_instance(instance)["primary_public_ip"]["ip"], f"{command}; hostname").split()
     lab.destroy(instance)
     lab.call("DELETE", f"/api/image/{image}")
     return words

@@ -39,18 +39,18 @@ def test_series_shows_what_guest_uses(lab, guest):
     lab.ssh(ip, "cat > /dev/null", stdin="x" * 16 * 2**20)
     wait_until(lambda: get_highest("network_receive_mbps") > 0.5, "what it received")
     assert 5 < get_points()[-1]["memory_used"] < 256
-    now = lab.admin("GET", f"/instance/{guest['id']}/metrics")
+    now = lab.call_admin("GET", f"/instance/{guest['id']}/metrics")
     assert now["status"] == 1
     assert now["uptime"] > 10
     assert now["measured_at"]
     longer = f"/instance/{guest['id']}/metrics/series?timeRange=12h"
-    wait_until(lambda: lab.admin("GET", longer)["points"], "the longer spans, which are computed once a minute")
+    wait_until(lambda: lab.call_admin("GET", longer)["points"], "the longer spans, which are computed once a minute")
 
 
 def test_stopped_guest_is_not_measured(lab, guest):
     """INS-95"""
-    lab.power(guest, "poweroff")
-    now = lab.admin("GET", f"/instance/{guest['id']}/metrics")
+    lab.run_power_action(guest, "poweroff")
+    now = lab.call_admin("GET", f"/instance/{guest['id']}/metrics")
     assert now["agent"] == {"available": False, "reason": "not_running"}
     assert now["cpu"]["percent"] is None
 
@@ -66,8 +66,8 @@ def test_screen_switch_changes_definition_and_machine_starts(lab, saved_instance
 
     assert count_screens() == 1
     for action, count in (("disable", 0), ("enable", 1)):
-        lab.switch(guest, "vnc", action)
+        lab.switch_option(guest, "vnc", action)
         assert count_screens() == count
-    lab.power(guest, "poweroff")
-    lab.power(guest, "start")
-    assert lab.show(guest)["state"] == "running"
+    lab.run_power_action(guest, "poweroff")
+    lab.run_power_action(guest, "start")
+    assert lab.get_instance(guest)["state"] == "running"

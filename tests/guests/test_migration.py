@@ -29,26 +29,26 @@ def two_node_lab(tmp_path_factory, installation_template):
 def guest(two_node_lab):
     lab, _, instance = two_node_lab
     lab.install(instance, ssh_keys=[lab.key_id])
-    return lab.show(instance)
+    return lab.get_instance(instance)
 
 
 def migrate_instance(lab, guest, target):
-    answer = lab.admin("POST", "/migrations", {"instance_id": guest["id"], "hypervisor_id": target})
+    answer = lab.call_admin("POST", "/migrations", {"instance_id": guest["id"], "hypervisor_id": target})
     path = f"/migration/{answer['migration_id']}"
-    return wait_until(lambda: (row := lab.admin("GET", path))["status"] != "active" and row, "the migration")
+    return wait_until(lambda: (row := lab.call_admin("GET", path))["status"] != "active" and row, "the migration")
 
 
 def test_live_migration_keeps_memory(two_node_lab, guest):
     """INS-11"""
     (lab, second, _), ip = two_node_lab, guest["primary_public_ip"]["ip"]
     lab.ssh(ip, f"echo kept > /root/kept; {COUNTER_COMMAND}")
-    boot = lab.boot_id(ip)
+    boot = lab.read_boot_id(ip)
     before = int(lab.ssh(ip, "cat /run/count"))
     row = migrate_instance(lab, guest, second)
     assert (row["status"], row["kind"], row["error"]) == ("completed", "live", None)
-    assert lab.show(guest)["state"] == "running"
-    assert lab.admin("GET", f"/instance/{guest['id']}")["hypervisor_name"] == "node-2"
-    assert lab.boot_id(ip) == boot
+    assert lab.get_instance(guest)["state"] == "running"
+    assert lab.call_admin("GET", f"/instance/{guest['id']}")["hypervisor_name"] == "node-2"
+    assert lab.read_boot_id(ip) == boot
     assert int(lab.ssh(ip, "cat /run/count")) > before
     assert lab.ssh(ip, "cat /root/kept").strip() == "kept"
 
@@ -56,9 +56,9 @@ def test_live_migration_keeps_memory(two_node_lab, guest):
 def test_stopped_instance_migrates_and_starts(two_node_lab, guest):
     (lab, *_), ip = two_node_lab, guest["primary_public_ip"]["ip"]
     lab.ssh(ip, "sync")
-    lab.power(guest, "shutdown")
+    lab.run_power_action(guest, "shutdown")
     row = migrate_instance(lab, guest, lab.node)
     assert (row["status"], row["kind"], row["error"]) == ("completed", "cold", None)
-    assert lab.show(guest)["state"] == "stopped"
-    lab.power(guest, "start")
+    assert lab.get_instance(guest)["state"] == "stopped"
+    lab.run_power_action(guest, "start")
     assert lab.ssh(ip, "cat /root/kept").strip() == "kept"

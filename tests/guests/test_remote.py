@@ -31,20 +31,20 @@ def remote_lab(host, tmp_path_factory, installation_template):
 
 @pytest.fixture(scope="module")
 def customer(remote_lab):
-    return ConsoleUser(remote_lab.at, CUSTOMER_EMAIL, CUSTOMER_PASSWORD)
+    return ConsoleUser(remote_lab.installation, CUSTOMER_EMAIL, CUSTOMER_PASSWORD)
 
 
 @pytest.fixture(scope="module")
 def guest(remote_lab):
     instance = remote_lab.create(display_name="Far away", hostname="far.example.com")
     remote_lab.install(instance, ssh_keys=[remote_lab.key_id])
-    return remote_lab.show(instance)
+    return remote_lab.get_instance(instance)
 
 
 def find_tunnels(lab):
     """Return the SSH processes that lead to screens."""
     found = []
-    for process in lab.at.parts("console"):
+    for process in lab.installation.list_children("console"):
         for child in process.children():
             with contextlib.suppress(psutil.NoSuchProcess):
                 found += [child] if "-W" in child.cmdline() else []
@@ -65,7 +65,9 @@ def test_screen_over_ssh_uses_tunnel(remote_lab, customer, guest, host):
 def test_shell_key_is_added_to_remote_guest(remote_lab, guest):
     """SSH-01: once its agent answers."""
     path = f"/api/instance/{guest['id']}/ssh-session"
-    wait_until(lambda: remote_lab.at.call("POST", path, None, remote_lab.token)[0] == 200, "the guest's agent")
+    wait_until(
+        lambda: remote_lab.installation.call("POST", path, None, remote_lab.token)[0] == 200, "the guest's agent"
+    )
 
 
 def test_screen_of_unreachable_host_is_refused(remote_lab, customer, guest, host):
@@ -80,13 +82,13 @@ def test_screen_of_unreachable_host_is_refused(remote_lab, customer, guest, host
 
 def test_screen_over_tls_needs_reachable_address(remote_lab, customer, guest, host):
     """Screens at the host's loopback address are refused with the reason; those at another address open."""
-    remote_lab.admin("PATCH", f"/hypervisor/{remote_lab.node}", {"uri": host.tls_uri})
+    remote_lab.call_admin("PATCH", f"/hypervisor/{remote_lab.node}", {"uri": host.tls_uri})
     assert customer.find_refusal(customer.create_session(guest["id"])) == "The panel cannot reach the VNC server."
     remote_hosts.kill_daemon(host)
     remote_hosts.start_daemon(host, screens=host.address)
-    wait_until(lambda: remote_lab.admin("GET", f"/hypervisor/{remote_lab.node}")["status"] == "up", "the node")
+    wait_until(lambda: remote_lab.call_admin("GET", f"/hypervisor/{remote_lab.node}")["status"] == "up", "the node")
     for action in ("poweroff", "start"):
-        remote_lab.power(guest, action)
+        remote_lab.run_power_action(guest, action)
     viewer, title = customer.open_screen(customer.create_session(guest["id"]))
     assert title == f"QEMU ({guest['name']})"
     assert is_screen_live(viewer)

@@ -47,33 +47,33 @@ def has_secure_boot(lab, ip):
 def test_secure_boot_starts_signed_and_refuses_unsigned_code(lab, hypervisor):
     """INS-88: the panel's own image starts with secure boot, and so does an image captured of it, which starts by BIOS
     as well. A module without Debian's signature is refused, and so is a kernel with one changed byte."""
-    tiny = lab.admin("GET", f"/instance/plan/{lab.plan}")
+    tiny = lab.call_admin("GET", f"/instance/plan/{lab.plan}")
     same = {key: tiny[key] for key in ("plan_group_id", "cpu_cores", "storage")}
-    plan = lab.admin("POST", "/instance/plans", {**same, "name": "UEFI", "ram": 384})["id"]
+    plan = lab.call_admin("POST", "/instance/plans", {**same, "name": "UEFI", "ram": 384})["id"]
     first = lab.create(plan_id=plan)
-    lab.switch(first, "secure-boot", "enable")
+    lab.switch_option(first, "secure-boot", "enable")
     lab.install(first, ssh_keys=[lab.key_id])
-    ip = lab.show(first)["primary_public_ip"]["ip"]
+    ip = lab.get_instance(first)["primary_public_ip"]["ip"]
     assert has_secure_boot(lab, ip)
     unsigned = "umount /lib/modules; insmod $(find /lib/modules/ -name 'dummy.ko') 2>&1; echo kept >/root/kept; sync"
     assert "can't insert" in lab.ssh(ip, unsigned)
-    lab.power(first, "poweroff")
+    lab.run_power_action(first, "poweroff")
     image = lab.capture_image(first, "secured")
     lab.destroy(first)
 
     other = lab.create(plan_id=plan)
     lab.install(other, image_id=image, ssh_keys=[lab.key_id])
-    ip = lab.show(other)["primary_public_ip"]["ip"]
+    ip = lab.get_instance(other)["primary_public_ip"]["ip"]
     assert lab.ssh(ip, "cat /root/kept; ls -d /sys/firmware/efi") == "kept\n"
-    lab.power(other, "poweroff")
-    lab.switch(other, "secure-boot", "enable")
-    lab.power(other, "start")
+    lab.run_power_action(other, "poweroff")
+    lab.switch_option(other, "secure-boot", "enable")
+    lab.run_power_action(other, "start")
     assert has_secure_boot(lab, ip)
     assert lab.ssh(ip, "cat /root/kept").strip() == "kept"
 
     lab.ssh(ip, "printf x | dd of=/boot/vmlinuz bs=1 seek=5000000 conv=notrunc; sync")
     with closing(SerialConsole(hypervisor, other["id"])) as console:
-        lab.power(other, "restart")
+        lab.run_power_action(other, "restart")
         console.wait_for("bad shim signature")
     lab.destroy(other)
-    lab.admin("DELETE", f"/instance/plan/{plan}")
+    lab.call_admin("DELETE", f"/instance/plan/{plan}")

@@ -8,17 +8,17 @@ pytestmark = pytest.mark.guest
 def test_rollback_restores_disk_and_memory(lab, guest):
     ip, path = guest["primary_public_ip"]["ip"], f"/api/instance/{guest['id']}/snapshot"
     run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
-    do = lambda method, action="", **body: lab.finished(lab.call(method, path + action, body)["task_id"])  # noqa: E731
+    do = lambda method, action="", **body: lab.wait_for_task(lab.call(method, path + action, body)["task_id"])  # noqa: E731
     run("echo one > /root/file; sync")
     do("POST", snapname="disks", vmstate=False)
     run("echo two > /root/file; sync")
-    boot = lab.boot_id(ip)
+    boot = lab.read_boot_id(ip)
     do("POST", snapname="memory", vmstate=True)
     run("echo three > /root/file; sync; echo here > /tmp/volatile")
     do("POST", "/rollback", snapname="memory")
     assert run("cat /root/file; cat /proc/sys/kernel/random/boot_id").split() == ["two", boot]
     do("POST", "/rollback", snapname="disks")
-    assert lab.show(guest)["state"] == "running"
+    assert lab.get_instance(guest)["state"] == "running"
     file, booted = run("cat /root/file; cat /proc/sys/kernel/random/boot_id").split()
     assert (file, booted != boot) == ("one", True)
     kept = lab.call("GET", f"{path}s")["snapshots"]

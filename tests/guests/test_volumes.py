@@ -8,9 +8,9 @@ pytestmark = pytest.mark.guest
 
 
 def test_volume_snapshot_taken_in_use_is_restored(lab, guest):
-    lab.admin("POST", "/system/settings", {"billing_enabled": True})
-    group = lab.admin("POST", "/volume/plan-groups", {"name": "ssd"})["id"]
-    plan = lambda size: lab.admin(  # noqa: E731
+    lab.call_admin("POST", "/system/settings", {"billing_enabled": True})
+    group = lab.call_admin("POST", "/volume/plan-groups", {"name": "ssd"})["id"]
+    plan = lambda size: lab.call_admin(  # noqa: E731
         "POST", "/volume/plans", {"name": f"{size} GB", "volume_plan_group_id": group, "size": size}
     )["id"]
     small, large = plan(1), plan(2)
@@ -25,7 +25,7 @@ def test_volume_snapshot_taken_in_use_is_restored(lab, guest):
     wait_until(lambda: run("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
     run("mkfs.ext4 -q /dev/vdb 2>/dev/null || mke2fs -q /dev/vdb; mkdir /data; mount /dev/vdb /data")
     run("echo before > /data/file; sync")
-    lab.finished(lab.call("POST", f"{path}/snapshot", {"name": "one"})["queue"]["id"])
+    lab.wait_for_task(lab.call("POST", f"{path}/snapshot", {"name": "one"})["queue"]["id"])
     run("echo after > /data/file; sync")
     lab.call("PATCH", f"{path}/resize", {"volume_plan_id": large})
     wait_until(lambda: int(run("cat /sys/block/vdb/size")) * 512 == 2 * 1024**3, "the new size")
@@ -36,7 +36,7 @@ def test_volume_snapshot_taken_in_use_is_restored(lab, guest):
     kept = show()["snapshots"][0]
     assert (kept["status"], kept["size"]) == ("available", 1024**3)
     back = lab.call("POST", f"{path}/snapshot/{kept['id']}/restore", {"mode": "in_place"})
-    lab.finished(back["queue"]["id"])
+    lab.wait_for_task(back["queue"]["id"])
     lab.call("POST", f"{path}/attach", {"instance_id": guest["id"]})
     wait_until(lambda: run("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
     assert run("mount /dev/vdb /data; cat /data/file; umount /data") == "before"
@@ -49,16 +49,16 @@ def test_volume_snapshot_taken_in_use_is_restored(lab, guest):
     lab.destroy(other)
     assert (show()["status"], show()["instance_id"]) == ("available", None)
     lab.call("DELETE", path)
-    wait_until(lambda: lab.at.call("GET", path, token=lab.token)[0] == 404, "the end of the volume")
+    wait_until(lambda: lab.installation.call("GET", path, token=lab.token)[0] == 404, "the end of the volume")
 
 
 def test_volume_delete_during_power_off_completes(lab, saved_instance, hypervisor):
     """Acceptance C2: the volume is gone for the customer at once, and soon from the node, whatever QEMU says."""
     import libvirt
 
-    lab.admin("POST", "/system/settings", {"billing_enabled": True})
-    group = lab.admin("POST", "/volume/plan-groups", {"name": "hdd"})["id"]
-    plan = lab.admin("POST", "/volume/plans", {"name": "small", "volume_plan_group_id": group, "size": 1})["id"]
+    lab.call_admin("POST", "/system/settings", {"billing_enabled": True})
+    group = lab.call_admin("POST", "/volume/plan-groups", {"name": "hdd"})["id"]
+    plan = lab.call_admin("POST", "/volume/plans", {"name": "small", "volume_plan_group_id": group, "size": 1})["id"]
     pool = libvirt.open(hypervisor.uri).storagePoolLookupByName("default")
 
     def find_volumes_on_node():
@@ -75,7 +75,7 @@ def test_volume_delete_during_power_off_completes(lab, saved_instance, hyperviso
     lab.call("POST", f"{path}/detach")
     lab.call("DELETE", path)
     lab.call("POST", f"/api/instance/{guest['id']}/power/poweroff")
-    assert lab.at.call("GET", path, token=lab.token)[0] == 404
+    assert lab.installation.call("GET", path, token=lab.token)[0] == 404
     wait_until(lambda: not find_volumes_on_node(), "the end of the disk")
-    assert lab.at.call("GET", path, token=lab.token)[0] == 404
+    assert lab.installation.call("GET", path, token=lab.token)[0] == 404
     lab.wait_for_state(guest, "stopped")

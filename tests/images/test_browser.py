@@ -224,11 +224,11 @@ def test_failed_download_backs_off_and_is_retried(
         passed[0] += pause - timedelta(seconds=5)
         media_downloads.start_due()
         run_tasks()
-        assert len(file_server.asked) == attempt - 1
+        assert len(file_server.requested_paths) == attempt - 1
         passed[0] += timedelta(seconds=10)
         media_downloads.start_due()
         run_tasks()
-        assert len(file_server.asked) == attempt
+        assert len(file_server.requested_paths) == attempt
         pause = min(2 * pause, timedelta(hours=24))
     file_server.put("/bad.qcow2", QCOW2_CONTENT)
     answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/retry")

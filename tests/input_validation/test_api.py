@@ -50,7 +50,7 @@ def test_two_authorization_headers_are_refused(api_as, cast):
 
 
 @pytest.mark.parametrize("value", malformed_input.MALFORMED_IDS, ids=lambda value: value[:12])
-def test_malformed_ids_are_refused(app, api_as, unlimited, value):
+def test_malformed_ids_are_refused(app, api_as, unlimited_rates, value):
     """Every operation with an id in its path answers a malformed id with 404, 405 or 422."""
     for who, method, path, operation in list_operations(app):
         if "{" in path and not {"task_kind", "action"} & {p["name"] for p in operation.get("parameters", [])}:
@@ -58,14 +58,14 @@ def test_malformed_ids_are_refused(app, api_as, unlimited, value):
 
 
 @pytest.mark.parametrize("query", malformed_input.MALFORMED_QUERIES, ids=lambda query: query[:16])
-def test_malformed_queries_are_refused(app, api_as, unlimited, query):
+def test_malformed_queries_are_refused(app, api_as, unlimited_rates, query):
     for who, method, path, _ in list_operations(app):
         if method == "GET" and "{" not in path:
             assert_refused(api_as(who, "GET", f"{path}?{query}"), 200, 404, 422)
 
 
 @pytest.mark.parametrize("body", malformed_input.INVALID_JSON_BODIES, ids=lambda body: repr(body[:16]))
-def test_invalid_json_body_is_refused(app, api_as, unlimited, body):
+def test_invalid_json_body_is_refused(app, api_as, unlimited_rates, body):
     """ENV-33, ERR-12"""
     for who, method, path in WRITE_OPERATIONS:
         answer = api_as(who, method, path, data=body, content_type="application/json")
@@ -98,7 +98,7 @@ def test_form_body_is_refused_with_any_content_type(api_as, cast, content_type):
     assert_refused(api_as("owner", "PATCH", path, data=b"notes=n", content_type=content_type), 400)
 
 
-def test_malformed_field_values_never_cause_5xx(app, api_as, unlimited):
+def test_malformed_field_values_never_cause_5xx(app, api_as, unlimited_rates):
     """Send each field of each body alone, with different values. No answer may be a 5xx."""
     requests = 0
     for who, method, path, operation in list_operations(app):
@@ -121,7 +121,7 @@ def find_fields(app, operation):
             yield from schemas.get(name, {}).get("properties", {})
 
 
-def test_malformed_patch_values_of_instance_are_refused(app, api_as, cast, unlimited):
+def test_malformed_patch_values_of_instance_are_refused(app, api_as, cast, unlimited_rates):
     """The same for PATCH of an existing instance."""
     instance = cast.instance().id
     for who, path in (("owner", f"/api/instance/{instance}"), ("admin", f"/api/v1/instance/{instance}")):
@@ -147,7 +147,7 @@ KEYS = strategies.sampled_from(["name", "public_key", "plan_id", "location_id", 
 
 @PROPERTY_SETTINGS
 @given(body=strategies.dictionaries(KEYS | strategies.text(max_size=12), JSON, max_size=6))
-def test_any_json_object_is_answered(api_as, unlimited, body):
+def test_any_json_object_is_answered(api_as, unlimited_rates, body):
     """Includes NaN, infinities and lone surrogates, which Python writes although JSON does not allow them."""
     text = json.dumps(body)
     for who, method, path in WRITE_OPERATIONS:
@@ -156,7 +156,7 @@ def test_any_json_object_is_answered(api_as, unlimited, body):
 
 @PROPERTY_SETTINGS
 @given(body=strategies.binary(max_size=200))
-def test_any_bytes_are_refused(api_as, unlimited, body):
+def test_any_bytes_are_refused(api_as, unlimited_rates, body):
     for who, method, path in WRITE_OPERATIONS:
         assert_refused(api_as(who, method, path, data=body), 400, 422)
 
@@ -167,21 +167,21 @@ def test_any_bytes_are_refused(api_as, unlimited, body):
         strategies.text(max_size=10) | strategies.sampled_from(["page", "per_page"]), strategies.text(max_size=20)
     )
 )
-def test_any_query_is_answered(api_as, unlimited, query):
+def test_any_query_is_answered(api_as, unlimited_rates, query):
     for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances"), ("admin", "/api/v1/tasks")):
         assert_refused(api_as(who, "GET", path, query_string=query), 200, 404, 422)
 
 
 @PROPERTY_SETTINGS
 @given(path=strategies.text(max_size=60))
-def test_any_path_is_answered(api_as, unlimited, path):
+def test_any_path_is_answered(api_as, unlimited_rates, path):
     for start in ("/api/", "/api/v1/", "/api/instance/", "/api/v1/instance/"):
         assert_refused(api_as("owner", "GET", start + path), 200, 401, 403, 404, 405, 422)
 
 
 @PROPERTY_SETTINGS
 @given(value=strategies.text(strategies.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=100))
-def test_any_authorization_value_is_refused(api_as, unlimited, value):
+def test_any_authorization_value_is_refused(api_as, unlimited_rates, value):
     for start in ("", "Bearer ", "bearer "):
         assert_refused(api_as("nobody", "GET", "/api/connect", headers={"Authorization": start + value}), 401)
         assert_refused(api_as("nobody", "GET", "/api/v1/auth", headers={"Authorization": start + value}), 401, 403)

@@ -34,7 +34,7 @@ def find_caller(who, path):
 
 
 @pytest.fixture
-def body_senders(app, api_as, cast, unlimited):
+def body_senders(app, api_as, cast, unlimited_rates):
     """Return (function that sends a body, documented fields) of every operation with a body. Paths contain the id of an
     existing instance, so that the answer is not a 404."""
     instance = cast.instance().id
@@ -109,7 +109,7 @@ def test_unknown_keys_are_refused(body_senders):
         assert_field_error(send(nosuch=1), "nosuch")
 
 
-def test_invalid_filters_are_refused(app, api_as, unlimited):
+def test_invalid_filters_are_refused(app, api_as, unlimited_rates):
     """ERR-06, OP-15: an invalid filter is neither ignored nor answered with 400."""
     seen = set()
     for surface, who in CALLER_BY_SURFACE.items():

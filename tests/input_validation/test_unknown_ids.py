@@ -85,7 +85,7 @@ def known_ids(api_as, cast):
     }
 
 
-def test_unknown_id_in_body_is_a_field_error(api_as, known_ids, unlimited):
+def test_unknown_id_in_body_is_a_field_error(api_as, known_ids, unlimited_rates):
     failures = []
     for who, method, path, body in REQUESTS:
         if path.endswith("assign-resource"):

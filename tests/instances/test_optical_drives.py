@@ -129,7 +129,7 @@ def test_mount_downloads_missing_file(post_drive_action, cast, node, instance, f
     answer = post_drive_action("mount", iso_id=own.id)
     run_tasks()
     assert session.get(Task, answer.json["task_id"]).status == "completed"
-    assert file_server.asked == ["/own.iso"]
+    assert file_server.requested_paths == ["/own.iso"]
     assert get_loaded_media(node, instance)[0] == session.query(MediaDownload).one().volume
 
 
@@ -137,7 +137,7 @@ def test_mount_downloads_lost_file_again(post_drive_action, node, instance, iso,
     node.delete_disk("default", session.query(MediaDownload).one().volume)
     post_drive_action("mount", iso_id=iso.id)
     run_tasks()
-    assert len(file_server.asked) == 2
+    assert len(file_server.requested_paths) == 2
     assert get_loaded_media(node, instance)[0] == session.query(MediaDownload).one().volume
 
 

@@ -58,7 +58,7 @@ def find_write_operations(app):
             yield operation["operationId"], method, path
 
 
-def test_every_write_operation_is_refused(api_as, app, suspended_instance, unlimited):
+def test_every_write_operation_is_refused(api_as, app, suspended_instance, unlimited_rates):
     """E6: generated from the routes, so new operations are tested, too."""
     found = list(find_write_operations(app))
     assert len(found) > 40

@@ -57,15 +57,15 @@ def get_only_download():
 def test_download_backoff_doubles_from_ten_minutes_to_one_day(iso, file_server, run_tasks, run_schedule, advance_clock):
     """ISO-18: counted by the requests that the server received."""
     run_tasks()
-    assert file_server.asked == ["/disc.iso"]
+    assert file_server.requested_paths == ["/disc.iso"]
     pause = timedelta(minutes=10)
     for attempt in range(2, 12):
         advance_clock(seconds=pause.total_seconds() - 5)
         run_schedule()
-        assert len(file_server.asked) == attempt - 1, "too early"
+        assert len(file_server.requested_paths) == attempt - 1, "too early"
         advance_clock(seconds=10)
         run_schedule()
-        assert len(file_server.asked) == attempt, "too late"
+        assert len(file_server.requested_paths) == attempt, "too late"
         pause = min(2 * pause, 24 * ONE_HOUR)
     assert get_only_download().attempts == 11
     assert pause == 24 * ONE_HOUR
@@ -95,17 +95,17 @@ def test_retry_resets_backoff_and_fetches_at_once(api_as, iso, file_server, run_
     run_tasks()
     file_server.put()
     run_schedule()
-    assert len(file_server.asked) == 1
+    assert len(file_server.requested_paths) == 1
     answer = api_as("admin", "POST", f"/api/v1/iso/{iso.id}/retry")
     assert answer.status_code == 200
     assert answer.json["data"]["download_reset_at"]
     assert answer.json["data"]["download_error"] is None
     run_tasks()
-    assert len(file_server.asked) == 2
+    assert len(file_server.requested_paths) == 2
     assert (get_only_download().status, get_only_download().error, get_only_download().attempts) == ("ready", None, 0)
     api_as("admin", "POST", f"/api/v1/iso/{iso.id}/retry")
     run_tasks()
-    assert len(file_server.asked) == 2, "a complete file is not fetched again"
+    assert len(file_server.requested_paths) == 2, "a complete file is not fetched again"
 
 
 def test_retry_supersedes_queued_download(api_as, iso, file_server, run_tasks, advance_clock):
@@ -118,10 +118,10 @@ def test_retry_supersedes_queued_download(api_as, iso, file_server, run_tasks, a
     api_as("admin", "POST", f"/api/v1/iso/{iso.id}/retry")
     assert get_only_download().task_id != first
     run_tasks()
-    assert (get_only_download().status, len(file_server.asked)) == ("ready", 1)
+    assert (get_only_download().status, len(file_server.requested_paths)) == ("ready", 1)
     queued_calls.append(("worker.engine.runner.run", (first,)))
     run_tasks()
-    assert (get_only_download().status, len(file_server.asked)) == ("ready", 1)
+    assert (get_only_download().status, len(file_server.requested_paths)) == ("ready", 1)
 
 
 def test_superseded_running_download_leaves_no_file(iso, file_server, run_tasks, node, api_as, monkeypatch):
@@ -157,10 +157,10 @@ def test_stalled_download_restarts_after_15_minutes(iso, file_server, run_tasks,
     queued_calls.clear()
     advance_clock(minutes=14)
     run_schedule()
-    assert file_server.asked == []
+    assert file_server.requested_paths == []
     advance_clock(minutes=2)
     run_schedule()
-    assert (get_only_download().status, len(file_server.asked)) == ("ready", 1)
+    assert (get_only_download().status, len(file_server.requested_paths)) == ("ready", 1)
 
 
 def test_download_backoff_is_per_node(cast, iso, file_server, run_tasks, run_schedule):
@@ -175,7 +175,7 @@ def test_download_backoff_is_per_node(cast, iso, file_server, run_tasks, run_sch
     run_schedule()
     states = {download.hypervisor_name: download.status for download in session.query(MediaDownload)}
     assert states == {"node-1": "waiting", "node-2": "ready"}
-    assert len(file_server.asked) == 2
+    assert len(file_server.requested_paths) == 2
 
 
 def test_download_checksum_is_verified(cast, file_server, run_tasks, node):
@@ -257,7 +257,7 @@ def test_untrusted_server_certificate_is_refused(iso, file_server, run_tasks, ch
     change_config(webhook_ca="")
     run_tasks()
     assert "certificate" in get_only_download().error
-    assert file_server.asked == []
+    assert file_server.requested_paths == []
 
 
 def test_slow_server_is_aborted(file_server, monkeypatch):

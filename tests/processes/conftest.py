@@ -65,16 +65,16 @@ class Installation:
         self.running.append(psutil.Process(process.pid))
         return process
 
-    def log(self, name="up"):
+    def read_log(self, name="up"):
         return (self.data_dir / f"{name}.log").read_text()
 
-    def up(self):
+    def start_all(self):
         process = self.start("up")
-        wait_until(lambda: "The panel is ready" in self.log() or process.poll() is not None, "the ready message")
-        assert process.poll() is None, self.log()
+        wait_until(lambda: "The panel is ready" in self.read_log() or process.poll() is not None, "the ready message")
+        assert process.poll() is None, self.read_log()
         return process
 
-    def parts(self, name):
+    def list_children(self, name):
         """Return the children of `panel up` that run `worker`, `web`, `schedule` or `redis-server`."""
         with suppress(psutil.NoSuchProcess):
             return [child for child in self.running[-1].children() if name in " ".join(child.cmdline())]
@@ -99,15 +99,15 @@ class Installation:
         except urllib.error.HTTPError as answer:
             return answer.code, json.load(answer)
 
-    def ready(self):
-        return self.answers("/readyz")
+    def is_ready(self):
+        return self.is_answering("/readyz")
 
-    def answers(self, path="/healthz"):
+    def is_answering(self, path="/healthz"):
         with suppress(OSError, HTTPException):
             return self.call("GET", path)[0] == 200
         return False
 
-    def end(self):
+    def kill_processes(self):
         for process in self.list_processes():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -117,10 +117,10 @@ class Customer:
     """A user of the API of an installation."""
 
     def __init__(self, installation, token):
-        self.at, self.token = installation, token
+        self.installation, self.token = installation, token
 
     def call(self, method, path, body=None):
-        status, answer = self.at.call(method, path, body, self.token)
+        status, answer = self.installation.call(method, path, body, self.token)
         assert status < 400, answer
         return answer
 
@@ -134,13 +134,13 @@ class Customer:
         instance = self.call("POST", "/api/cloud-service/instances", body)["instance"]["id"]
         return instance, self.call("POST", f"/api/instance/{instance}/deploy", {"image_id": image})["task_id"]
 
-    def task(self, task):
+    def get_task(self, task):
         return self.call("GET", f"/api/task/{task}")["task"]
 
-    def finished(self, task):
+    def wait_for_task(self, task):
         """Return the task after it completed."""
         completed_task = wait_until(
-            lambda: (row := self.task(task))["status"] in ("completed", "failed") and row, "the task"
+            lambda: (row := self.get_task(task))["status"] in ("completed", "failed") and row, "the task"
         )
         assert completed_task["status"] == "completed", completed_task
         return completed_task
@@ -169,7 +169,7 @@ def installation(tmp_path, fresh_installation, installation_settings):
         tmp_path, **{"PANEL_WEB_WORKERS": "1", "PANEL_WORKERS": "1"} | installation_settings
     )
     yield copied_installation
-    copied_installation.end()
+    copied_installation.kill_processes()
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ def backup_arguments(tmp_path_factory):
 
 def test_backup_restores_panel_on_another_machine(installation, customer, backup_arguments, tmp_path_factory):
     file, passphrase = backup_arguments
-    installation.up()
+    installation.start_all()
     instance, task = customer.deploy()
-    customer.finished(task)
+    customer.wait_for_task(task)
     output = installation.run_panel("backup", "create", str(file), *passphrase)
     assert "simulated.qcow2  sha256" in output
     assert file.stat().st_mode & 0o777 == 0o600
@@ -33,7 +33,7 @@ def test_backup_restores_panel_on_another_machine(installation, customer, backup
     assert secret_key not in file.read_bytes()
     assert "is valid" in installation.run_panel("backup", "verify", str(file), *passphrase)
     assert "is already running" in installation.run_panel("backup", "restore", str(file), *passphrase, status=1)
-    installation.end()
+    installation.kill_processes()
 
     target = Installation(tmp_path_factory.mktemp("other"), PANEL_WEB_WORKERS="1", PANEL_WORKERS="1")
     try:
@@ -43,12 +43,12 @@ def test_backup_restores_panel_on_another_machine(installation, customer, backup
         assert sorted(path.name for path in target.data_dir.iterdir() if path.name.startswith(".")) == []
         target_customer = Customer(target, customer.token)
         target.start("web")
-        wait_until(target.answers, "the web server")
+        wait_until(target.is_answering, "the web server")
         assert target_customer.call("GET", f"/api/instance/{instance}")["id"] == instance
         assert target_customer.call("POST", "/api/projects", {"name": "After the move"})["success"]
         assert "Secret key: decrypts the values in the database" in target.run_panel("doctor", status=1)
     finally:
-        target.end()
+        target.kill_processes()
 
 
 def test_backup_and_restore_replace_data_only_with_force(installation, backup_arguments):
@@ -130,7 +130,7 @@ def test_start_restricts_permissions_of_data_files(installation):
     (installation.data_dir / "images").chmod(0o755)
     installation.data_dir.chmod(0o755)
     assert "FAILED  Files" in installation.run_panel("doctor", status=1)
-    installation.up()
+    installation.start_all()
     assert find_exposed(installation.data_dir) == []
     for name in ("panel.db", "panel.db-wal", "secret_key", "redis.sock", "consoles.sock", "images", "simulated"):
         assert (installation.data_dir / name).stat().st_mode & 0o077 == 0, name

@@ -20,7 +20,7 @@ def test_cli_token_commands(installation):
     scoped_token = installation.run_panel(
         "token", "user", "--email", "customer@example.com", "--scopes", "instances:read"
     ).strip()
-    wait_until(installation.answers, "the web server")
+    wait_until(installation.is_answering, "the web server")
     request_status = lambda token: installation.call("GET", "/api/v1/tasks", token=token)[0]  # noqa: E731
     assert [request_status(token) for token in (local_token, remote_token, billing_token, scoped_token)] == [
         200,
@@ -94,7 +94,7 @@ def test_cli_user_commands(installation):
     token_options = ("--ip", "127.0.0.1", "--name", "n", "--description", "d")
     token = installation.run_panel("token", "admin", *token_options).strip()
     installation.start("web")
-    wait_until(installation.answers, "the web process")
+    wait_until(installation.is_answering, "the web process")
     rows = installation.call("GET", "/api/v1/users?kind=operator", token=token)[1]["data"]
     assert {row["email"]: row["operator_role"] for row in rows}.items() >= {
         ("new@example.com", "full"),

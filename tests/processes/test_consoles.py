@@ -23,18 +23,18 @@ class Site:
     """An installation whose processes are started separately, and a running instance."""
 
     def __init__(self, installation, customer):
-        self.at, self.customer, self.processes = installation, customer, {}
+        self.installation, self.customer, self.processes = installation, customer, {}
         for name in ("web", "worker", "schedule", "console"):
             self.start_process(name)
-        wait_until(installation.ready, "the web server and a worker")
+        wait_until(installation.is_ready, "the web server and a worker")
         self.instance, task = customer.deploy()
-        customer.finished(task)
+        customer.wait_for_task(task)
         with sqlite3.connect(installation.data_dir / "panel.db") as database:
             node_row = database.execute("select id, name, driver, uri from hypervisors").fetchone()
         self.node = connect(NodeSpec(*node_row), installation.data_dir)
 
     def start_process(self, name):
-        self.processes[name] = self.at.start(name)
+        self.processes[name] = self.installation.start(name)
 
     def kill_process(self, name):
         self.processes[name].kill()
@@ -52,7 +52,7 @@ class Site:
             return closed.reason
 
     def connect(self, address):
-        host, _, port = self.at.bind.partition(":")
+        host, _, port = self.installation.bind.partition(":")
         url = urlsplit(address)
         viewer = ConsoleClient(socket.create_connection((host, int(port)), 30), "binary")
         assert viewer.request(f"{url.path}?{url.query}", host=url.netloc) == 101
@@ -73,7 +73,7 @@ def site(tmp_path_factory, fresh_installation, redis):
     settings = {"PANEL_REDIS_URL": redis.url, "PANEL_PUBLIC_URL": "http://panel.example.com", "PANEL_WEB_WORKERS": "1"}
     installation = Installation(directory, **settings)
     yield Site(installation, Customer(installation, fresh_installation[1]))
-    installation.end()
+    installation.kill_processes()
 
 
 def test_vnc_session_created_without_redis_opens_after_outage(site, redis):
@@ -100,9 +100,9 @@ def test_vnc_session_opens_after_worker_is_replaced(site):
     console_session = site.create_session("console")
     wait_until(lambda: not site.node.faults(), "the call")
     site.kill_process("worker")
-    start_count = site.at.log("worker").count("worker_started")
+    start_count = site.installation.read_log("worker").count("worker_started")
     site.start_process("worker")
-    wait_until(lambda: site.at.log("worker").count("worker_started") > start_count, "the second worker")
+    wait_until(lambda: site.installation.read_log("worker").count("worker_started") > start_count, "the second worker")
     assert site.read_close_reason(console_session) == NO_PICTURE_MESSAGE
 
 
@@ -110,14 +110,18 @@ def test_restarted_console_server_opens_earlier_sessions(site):
     console_session = site.create_session("console")
     site.kill_process("console")
     site.start_process("console")
-    wait_until(lambda: site.at.log("console").count("consoles_started") == 2, "the second console server")
+    wait_until(
+        lambda: site.installation.read_log("console").count("consoles_started") == 2, "the second console server"
+    )
     assert site.read_close_reason(console_session) == NO_PICTURE_MESSAGE
 
 
 def test_silent_node_is_reported_and_consoles_open_after_recovery(site):
     """SSH-20: the shell is refused without a `reason`; the screen closes with the message."""
     site.node.fault("agent_run", "silent", 1)
-    status, answer = site.at.call("POST", f"/api/instance/{site.instance}/ssh-session", None, site.customer.token)
+    status, answer = site.installation.call(
+        "POST", f"/api/instance/{site.instance}/ssh-session", None, site.customer.token
+    )
     assert (status, "reason" in answer) == (503, False)
     assert answer["message"] == "The shell cannot be opened. The hypervisor does not answer."
     site.node.fault("console", "silent")

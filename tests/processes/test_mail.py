@@ -35,7 +35,7 @@ def request_password_reset(installation):
 
 
 def test_worker_sends_mail(installation, mail_server):
-    installation.up()
+    installation.start_all()
     request_password_reset(installation)
     (mail,) = wait_until(lambda: mail_server.mails, "the mail")
     assert re.search(rf"{installation.url}/reset-password/\S+", mail.get_body(("plain",)).get_content())
@@ -44,12 +44,12 @@ def test_worker_sends_mail(installation, mail_server):
 
 def test_mail_requested_without_redis_and_worker_is_sent_later(installation, mail_server):
     web = installation.start("web")
-    wait_until(installation.answers, "the web process")
+    wait_until(installation.is_answering, "the web process")
     request_password_reset(installation)
     web.terminate()
     web.wait(30)
     assert mail_server.mails == []
-    installation.up()
+    installation.start_all()
     wait_until(lambda: mail_server.mails, "the mail")
 
 

@@ -25,7 +25,7 @@ FULL_DISK_MIB = 12
 def test_write_to_locked_database_is_refused_after_wait(installation, customer):
     """A5, F5: another process holds SQLite's write lock."""
     installation.start("web")
-    wait_until(installation.answers, "the web server")
+    wait_until(installation.is_answering, "the web server")
     database = sqlite3.connect(installation.data_dir / "panel.db", isolation_level=None)
     database.execute("begin immediate")
     status, answer = installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)
@@ -34,7 +34,7 @@ def test_write_to_locked_database_is_refused_after_wait(installation, customer):
     assert installation.call("GET", "/api/projects", token=customer.token)[0] == 200
     database.execute("rollback")
     assert installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)[0] == 200
-    assert "Traceback" not in installation.log("web")
+    assert "Traceback" not in installation.read_log("web")
 
 
 def kill_postgresql(directory):
@@ -56,7 +56,7 @@ def test_processes_recover_after_postgresql_restart(tmp_path):
             installation.run_panel("setup", "--simulated")
             token = installation.run_panel("token", "user", "--email", "customer@example.com").strip()
             customer = Customer(installation, token)
-            installation.up()
+            installation.start_all()
             before = {process.pid for process in installation.list_processes()}
             kill_postgresql(directory)
             create_project = lambda: installation.call("POST", "/api/projects", {"name": "Fleet"}, customer.token)  # noqa: E731
@@ -65,13 +65,13 @@ def test_processes_recover_after_postgresql_restart(tmp_path):
             assert wait_until(lambda: installation.call("GET", "/readyz")[0] == 503, "the status of the database")
             assert installation.call("GET", "/readyz")[1]["parts"]["database"] != "ok"
             with restart_server(directory):
-                wait_until(installation.ready, "the panel to be ready")
+                wait_until(installation.is_ready, "the panel to be ready")
                 assert create_project()[0] == 200
-                customer.finished(customer.deploy()[1])
+                customer.wait_for_task(customer.deploy()[1])
                 assert {process.pid for process in installation.list_processes()} == before
-                assert "Traceback" not in installation.log()
+                assert "Traceback" not in installation.read_log()
         finally:
-            installation.end()
+            installation.kill_processes()
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def run_full_disk_scenario(directory):
         installation.run_panel("user", "create", "--email", "ada@example.com", "--password", "a long test password")
         token = installation.run_panel("token", "user", "--email", "ada@example.com").strip()
         installation.start("web")
-        wait_until(installation.answers, "the web server")
+        wait_until(installation.is_answering, "the web server")
         names = (f"Fleet {number}" for number in range(100))
         create_project = lambda: installation.call("POST", "/api/projects", {"name": next(names)}, token)  # noqa: E731
         assert create_project()[0] == 200
@@ -142,9 +142,9 @@ def run_full_disk_scenario(directory):
         wait_until(
             lambda: installation.call("GET", "/readyz")[1]["parts"]["database"] == "ok", "the status of the database"
         )
-        assert "Traceback" not in installation.log("web")
+        assert "Traceback" not in installation.read_log("web")
     finally:
-        installation.end()
+        installation.kill_processes()
 
 
 if __name__ == "__main__":

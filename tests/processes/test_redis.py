@@ -41,22 +41,22 @@ def test_workers_wait_for_redis_and_survive_its_loss(installation, customer, red
     """No process is restarted: the same ones continue."""
     for part in ("web", "worker", "schedule"):
         installation.start(part)
-    wait_until(lambda: "worker_waits_for_redis" in installation.log("worker"), "the log entry of the worker")
-    wait_until(lambda: "schedule_waits" in installation.log("schedule"), "the log entry of the scheduler")
-    wait_until(installation.answers, "the web server")
+    wait_until(lambda: "worker_waits_for_redis" in installation.read_log("worker"), "the log entry of the worker")
+    wait_until(lambda: "schedule_waits" in installation.read_log("schedule"), "the log entry of the scheduler")
+    wait_until(installation.is_answering, "the web server")
     assert installation.call("GET", "/readyz")[0] == 503
     _, task = customer.deploy()
 
     redis.start()
-    wait_until(installation.ready, "the worker to be ready")
-    customer.finished(task)
+    wait_until(installation.is_ready, "the worker to be ready")
+    customer.wait_for_task(task)
 
     Redis(port=redis.port).flushall()
-    customer.finished(customer.deploy()[1])
+    customer.wait_for_task(customer.deploy()[1])
 
     redis.kill()
     _, task = customer.deploy()
     assert installation.call("GET", "/readyz")[1]["parts"]["redis"] == "does not answer"
     redis.start()
-    customer.finished(task)
+    customer.wait_for_task(task)
     assert all(process.is_running() for process in installation.running)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.processes
 @pytest.fixture
 def running_installation(installation):
     installation.env["PANEL_WEB_WORKERS"] = "2"
-    installation.up()
+    installation.start_all()
     return installation
 
 
@@ -80,7 +80,7 @@ def test_token_command_prints_token_once(installation):
     for kind, path in (("admin", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
         options = ("--ip", "127.0.0.1", "--name", f"{kind} of the lab", "--description", "for this test")
         value = installation.run_panel("token", kind, *options).split()[-1]
-        wait_until(installation.answers, "the web server")
+        wait_until(installation.is_answering, "the web server")
         assert installation.call("GET", path, token=value)[0] == 200
         token_list = installation.run_panel("token", "list")
         assert value not in token_list

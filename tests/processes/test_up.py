@@ -21,12 +21,12 @@ def installation_settings():
 
 
 def test_up_serves_runs_tasks_and_stops(installation, customer):
-    up = installation.up()
+    up = installation.start_all()
     assert installation.call("GET", "/healthz") == (200, {"status": "ok"})
     parts = {"database": "ok", "redis": "ok", "workers": "ok"}
     assert installation.call("GET", "/readyz") == (200, {"status": "ok", "parts": parts})
     instance, task = customer.deploy()
-    customer.finished(task)
+    customer.wait_for_task(task)
     assert customer.call("GET", f"/api/instance/{instance}")["state"] == "running"
     processes = installation.list_processes()
     up.send_signal(signal.SIGTERM)
@@ -35,7 +35,7 @@ def test_up_serves_runs_tasks_and_stops(installation, customer):
 
 
 def test_second_up_is_refused(installation):
-    installation.up()
+    installation.start_all()
     assert "All checks passed." in installation.run_panel("doctor")
     assert "is already running" in installation.run_panel("up", status=1)
     installation.env["PANEL_DATA_DIR"] += "/other"
@@ -44,14 +44,14 @@ def test_second_up_is_refused(installation):
 
 def test_shutdown_finishes_running_request(installation, customer):
     """The request waits for the locked database when the signal arrives."""
-    up = installation.up()
+    up = installation.start_all()
     database = sqlite3.connect(installation.data_dir / "panel.db", isolation_level=None)
     with database, ThreadPoolExecutor() as pool:
         database.execute("begin immediate")
         request = pool.submit(customer.call, "POST", "/api/ssh-key/generate", {"name": "late", "algorithm": "ed25519"})
         wait_until(lambda: has_client_connection(installation), "the request to arrive")
         up.send_signal(signal.SIGTERM)
-        wait_until(lambda: "web_stopping" in installation.log(), "the web server to receive the signal")
+        wait_until(lambda: "web_stopping" in installation.read_log(), "the web server to receive the signal")
         assert not request.done()
         database.execute("rollback")
         assert request.result()["success"]
@@ -65,10 +65,10 @@ def has_client_connection(installation):
 
 
 def test_shutdown_finishes_claimed_task(installation, customer):
-    up = installation.up()
+    up = installation.start_all()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "5")
     _, task = customer.deploy()
-    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to run")
+    wait_until(lambda: customer.get_task(task)["stage"] == "Creating the disk", "the task to run")
     up.send_signal(signal.SIGTERM)
     assert up.wait(60) == 0
     with sqlite3.connect(installation.data_dir / "panel.db") as database:
@@ -77,13 +77,13 @@ def test_shutdown_finishes_claimed_task(installation, customer):
 
 
 def test_second_signal_ends_all_processes_at_once(installation, customer):
-    up = installation.up()
+    up = installation.start_all()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600")
     _, task = customer.deploy()
-    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to run")
+    wait_until(lambda: customer.get_task(task)["stage"] == "Creating the disk", "the task to run")
     processes = installation.list_processes()
     up.send_signal(signal.SIGTERM)
-    wait_until(lambda: "worker_stopping" in installation.log(), "the workers to receive the signal")
+    wait_until(lambda: "worker_stopping" in installation.read_log(), "the workers to receive the signal")
     time.sleep(SIGNAL_DEBOUNCE_SECONDS)
     up.send_signal(signal.SIGTERM)
     up.wait(60)
@@ -91,32 +91,32 @@ def test_second_signal_ends_all_processes_at_once(installation, customer):
 
 
 def test_killed_child_processes_are_restarted(installation, customer):
-    installation.up()
+    installation.start_all()
     for name, program in (("web", "panel.cli web"), ("schedule", "schedule"), ("redis", "redis-server")):
-        (killed,) = installation.parts(program)
+        (killed,) = installation.list_children(program)
         killed.kill()
-        wait_until(lambda: not killed.is_running() and installation.parts(program), name)  # noqa: B023  (called at once)
-        assert f"process={name}" in installation.log()
-    wait_until(installation.ready, "the panel to be ready")
-    customer.finished(customer.deploy()[1])
+        wait_until(lambda: not killed.is_running() and installation.list_children(program), name)  # noqa: B023  (called at once)
+        assert f"process={name}" in installation.read_log()
+    wait_until(installation.is_ready, "the panel to be ready")
+    customer.wait_for_task(customer.deploy()[1])
 
 
 def test_task_of_killed_workers_completes(installation, customer):
-    installation.up()
+    installation.start_all()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600", "--count", "1")
     _, task = customer.deploy()
-    wait_until(lambda: customer.task(task)["stage"] == "Creating the disk", "the task to run")
-    workers = installation.parts("panel.cli worker")
+    wait_until(lambda: customer.get_task(task)["stage"] == "Creating the disk", "the task to run")
+    workers = installation.list_children("panel.cli worker")
     assert len(workers) == 2
     for worker in workers:
         worker.kill()
-    assert customer.finished(task)["status"] == "completed"
+    assert customer.wait_for_task(task)["status"] == "completed"
     logs = customer.call("GET", f"/api/task/{task}/logs")
     assert "The worker was lost" in str(logs)
 
 
 def test_child_processes_end_with_killed_supervisor(installation):
-    up = installation.up()
+    up = installation.start_all()
     processes = installation.list_processes()
     up.kill()
     up.wait()

@@ -49,11 +49,11 @@ ODD_REQUESTS = {
 @pytest.fixture
 def web_installation(installation):
     installation.start("web")
-    wait_until(installation.answers, "the web server")
+    wait_until(installation.is_answering, "the web server")
     yield installation
-    wait_until(installation.answers, "the web server after the test")
-    assert "Traceback" not in installation.log("web")
-    assert "WORKER TIMEOUT" not in installation.log("web")
+    wait_until(installation.is_answering, "the web server after the test")
+    assert "Traceback" not in installation.read_log("web")
+    assert "WORKER TIMEOUT" not in installation.read_log("web")
 
 
 def connect_socket(installation):
@@ -91,7 +91,7 @@ def test_malformed_http_requests_are_refused(web_installation):
         assert b"evil" not in received
     process = web_installation.running[0]
     assert process.is_running()
-    assert "request_refused" not in web_installation.log("web")  # malformed requests must not fill the log
+    assert "request_refused" not in web_installation.read_log("web")  # malformed requests must not fill the log
 
 
 REFUSED_HEADERS = {
@@ -184,7 +184,7 @@ def test_incomplete_requests_do_not_delay_others(web_installation, incomplete_re
     for connection in connections:
         connection.sendall(incomplete_request)
     started_at = time.monotonic()
-    assert all(web_installation.answers() for _ in range(10))
+    assert all(web_installation.is_answering() for _ in range(10))
     assert time.monotonic() - started_at < ANSWER_TIMEOUT_SECONDS
     for connection in connections:
         connection.close()

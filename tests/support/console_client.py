@@ -47,7 +47,7 @@ class ConsoleClient:
     def request(self, path="/vnc/", host="panel", **headers):
         """Send the upgrade request. Return the HTTP status."""
         self.connection.sendall(self.build_request(path, host, **headers))
-        return self.hear_answer()
+        return self.read_response()
 
     def build_request(self, path="/vnc/", host="panel", **headers):
         lines = {
@@ -63,13 +63,13 @@ class ConsoleClient:
         text = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value is not None)
         return f"GET {path} HTTP/1.1\r\n{text}\r\n".encode()
 
-    def hear_answer(self):
+    def read_response(self):
         while b"\r\n\r\n" not in self.buffer:
-            self.more()
+            self.receive_more()
         self.head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
         return int(self.head.split()[1])
 
-    def more(self):
+    def receive_more(self):
         data = self.connection.recv(65536)
         if not data:
             raise WebSocketClosed
@@ -117,16 +117,16 @@ class ConsoleClient:
 
     def next_frame(self):
         while len(self.buffer) < 2:
-            self.more()
+            self.receive_more()
         size, start = self.buffer[1], 2
         assert self.buffer[0] & 128, "the panel does not send parts of messages"
         if size > 125:
             width = 2 if size == 126 else 8
             while len(self.buffer) < 2 + width:
-                self.more()
+                self.receive_more()
             size, start = int.from_bytes(self.buffer[2 : 2 + width], "big"), 2 + width
         while len(self.buffer) < start + size:
-            self.more()
+            self.receive_more()
         opcode, payload = self.buffer[0] & 15, self.buffer[start : start + size]
         self.buffer = self.buffer[start + size :]
         return opcode, payload
@@ -138,7 +138,7 @@ class ConsoleClient:
         data, self.stream = self.stream[:count], self.stream[count:]
         return data
 
-    def ended(self):
+    def wait_until_closed(self):
         """Read until the panel closes. Return (close code, reason)."""
         try:
             while True:

@@ -10,10 +10,10 @@ from tests.support.webhook_receiver import CertificateAuthority
 
 
 class FileServer:
-    """`files` maps a path to bytes, a status, or a function of the handler. `asked` lists the paths of GET requests."""
+    """`files` maps a path to bytes, a status, or a function of the handler. `requested_paths`: of GET requests."""
 
     def __init__(self, certificate, host="127.0.0.1"):
-        self.files, self.asked = {}, []
+        self.files, self.requested_paths = {}, []
         file_server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -23,7 +23,7 @@ class FileServer:
                 self.reply(b"")
 
             def do_GET(self):
-                file_server.asked.append(self.path)
+                file_server.requested_paths.append(self.path)
                 self.reply()
 
             def reply(self, body_sent=None):

@@ -26,10 +26,10 @@ SAVED_MEMORY_PATH = "/var/lib/libvirt/saved-instance"
 
 
 class InstallationClient(Customer):
-    """API calls of the installation's customer and, by `admin`, of its operator."""
+    """API calls of the installation's customer and, by `call_admin`, of its operator."""
 
-    def admin(self, method, path, body=None):
-        status, answer = self.at.call(method, f"/api/v1{path}", body, self.operator)
+    def call_admin(self, method, path, body=None):
+        status, answer = self.installation.call(method, f"/api/v1{path}", body, self.operator)
         assert status < 400, answer
         return answer.get("data")
 
@@ -42,10 +42,10 @@ class InstallationClient(Customer):
             "uri": hypervisor.uri,
             "storage_path": str(hypervisor.directory / "disks"),
         }
-        return self.admin("POST", "/hypervisors", node)["hypervisor_id"]
+        return self.call_admin("POST", "/hypervisors", node)["hypervisor_id"]
 
     def wait_for_hypervisor(self, hypervisor_id):
-        wait_until(lambda: self.admin("GET", f"/hypervisor/{hypervisor_id}")["status"] == "up", "the hypervisor")
+        wait_until(lambda: self.call_admin("GET", f"/hypervisor/{hypervisor_id}")["status"] == "up", "the hypervisor")
 
     def create(self, **values):
         body = {"location_id": self.location, "plan_id": self.plan, **values}
@@ -55,30 +55,30 @@ class InstallationClient(Customer):
         """Deploy the tiny image and wait until the task has ended."""
         body = {"image_id": self.image, **values}
         answer = self.call("POST", f"/api/instance/{instance['id']}/deploy", body)
-        self.finished(answer["task_id"])
+        self.wait_for_task(answer["task_id"])
         return answer
 
-    def show(self, instance):
+    def get_instance(self, instance):
         return self.call("GET", f"/api/instance/{instance['id']}")
 
-    def power(self, instance, action):
+    def run_power_action(self, instance, action):
         answer = self.call("POST", f"/api/instance/{instance['id']}/power/{action}")
         assert answer.get("task_id"), f"{action} started no task: {answer}"
-        return self.finished(answer["task_id"])
+        return self.wait_for_task(answer["task_id"])
 
     def wait_for_state(self, instance, state):
-        return wait_until(lambda: self.show(instance)["state"] == state, f"the state {state}")
+        return wait_until(lambda: self.get_instance(instance)["state"] == state, f"the state {state}")
 
     def wait_until_booted(self, instance):
         """Wait until the first boot has ended, and write everything to the disk."""
-        ip = self.show(instance)["primary_public_ip"]["ip"]
+        ip = self.get_instance(instance)["primary_public_ip"]["ip"]
         wait_until(lambda: "finished" in self.ssh(ip, BOOT_FINISHED_COMMAND), "the end of the first boot")
 
-    def switch(self, instance, option, action):
+    def switch_option(self, instance, option, action):
         """Enable or disable `tpm`, `vnc` or `secure-boot`. Before the deploy this starts no task."""
         answer = self.call("POST", f"/api/instance/{instance['id']}/{option}/{action}")
         if answer.get("task_id"):
-            self.finished(answer["task_id"])
+            self.wait_for_task(answer["task_id"])
 
     def capture_image(self, instance, name, **values):
         """Make an image of the instance's disk and wait until it is available. Return its id."""
@@ -92,12 +92,12 @@ class InstallationClient(Customer):
         assert image["status"] != "error", self.call("GET", "/api/tasks")["data"][0]
         return image
 
-    def boot_id(self, ip):
+    def read_boot_id(self, ip):
         """Return what the guest's kernel calls this boot."""
         return self.ssh(ip, "cat /proc/sys/kernel/random/boot_id").strip()
 
     def destroy(self, instance):
-        self.finished(self.call("DELETE", f"/api/cloud-service/instances/{instance['id']}")["task_id"])
+        self.wait_for_task(self.call("DELETE", f"/api/cloud-service/instances/{instance['id']}")["task_id"])
 
     def ssh(self, ip, command, *, stdin=None, wait_seconds=WAIT_TIMEOUT_SECONDS):
         """Return the output of a command in the guest. Tries again until SSH connects."""
@@ -141,7 +141,7 @@ def run_installation(data_dir, hypervisor, template, **settings):
     shutil.copytree(template.data_dir, data_dir, symlinks=True, dirs_exist_ok=True)
     installation = Installation(data_dir, PANEL_WEB_WORKERS="1", **settings)
     try:
-        installation.up()
+        installation.start_all()
         lab = InstallationClient(installation, template.customer_token)
         lab.operator = template.operator_token
         create_resources(lab, hypervisor)
@@ -149,23 +149,23 @@ def run_installation(data_dir, hypervisor, template, **settings):
         for instance in lab.call("GET", "/api/instances")["data"]:
             lab.destroy(instance)
     finally:
-        installation.end()
+        installation.kill_processes()
 
 
 def create_resources(lab, hypervisor):
     """Create a location with a real node, a plan, subnets of its bridge and an SSH key."""
-    lab.location = lab.admin("POST", "/hypervisor/groups", {"name": "lab", "display_name": "Laboratory"})["id"]
+    lab.location = lab.call_admin("POST", "/hypervisor/groups", {"name": "lab", "display_name": "Laboratory"})["id"]
     lab.node = lab.add_hypervisor("node-1", hypervisor)
     group = {"name": "standard", "display_name": "Standard", "hypervisor_groups": [lab.location]}
-    group_id = lab.admin("POST", "/cloud-service/plan-groups", group)["id"]
+    group_id = lab.call_admin("POST", "/cloud-service/plan-groups", group)["id"]
     plan = {"name": "Tiny", "plan_group_id": group_id, "cpu_cores": 1, "ram": 256, "storage": 1}
-    lab.plan = lab.admin("POST", "/instance/plans", plan)["id"]
+    lab.plan = lab.call_admin("POST", "/instance/plans", plan)["id"]
     for gateway in map(ipaddress.ip_interface, (hypervisor.network.gateway4, hypervisor.network.gateway6)):
         subnet = {"name": f"v{gateway.version}", "cidr": str(gateway.network), "gateway": str(gateway.ip)}
-        lab.admin("POST", "/subnets", {**subnet, "hypervisor_group_id": lab.location})
+        lab.call_admin("POST", "/subnets", {**subnet, "hypervisor_group_id": lab.location})
     lab.image = lab.call("GET", "/api/images/search")["results"][0]["children"][0]["id"]
     key_pair = lab.call("POST", "/api/ssh-key/generate", {"name": "lab", "algorithm": "ed25519"})
-    lab.key, lab.key_id = Path(lab.at.data_dir) / "key", key_pair["ssh_key"]["id"]
+    lab.key, lab.key_id = Path(lab.installation.data_dir) / "key", key_pair["ssh_key"]["id"]
     lab.key.write_text(key_pair["private_key"])
     lab.key.chmod(0o600)
     lab.wait_for_hypervisor(lab.node)
@@ -182,7 +182,7 @@ class SavedInstance:
         self.lab, self.hypervisor = lab, hypervisor
         self.instance = lab.create(display_name="Saved", hostname=SAVED_HOSTNAME)
         self.disk = hypervisor.directory / "disks" / f"{self.instance['name']}-0.qcow2"
-        self.disk_copy = lab.at.data_dir / "saved-disk"
+        self.disk_copy = lab.installation.data_dir / "saved-disk"
         lab.install(self.instance, ssh_keys=[lab.key_id], password=SAVED_PASSWORD)
         lab.wait_until_booted(self.instance)
         wait_until(
@@ -200,11 +200,11 @@ class SavedInstance:
         with contextlib.closing(libvirt.open(self.hypervisor.uri)) as connection:
             connection.restore(SAVED_MEMORY_PATH)
         self.lab.wait_for_state(self.instance, "running")
-        return self.lab.show(self.instance)
+        return self.lab.get_instance(self.instance)
 
     def power_off(self):
-        if self.lab.show(self.instance)["state"] != "stopped":
-            self.lab.power(self.instance, "poweroff")
+        if self.lab.get_instance(self.instance)["state"] != "stopped":
+            self.lab.run_power_action(self.instance, "poweroff")
 
 
 @pytest.fixture(scope="session")
@@ -237,5 +237,5 @@ def guest(saved_instance):
 @pytest.fixture(scope="session")
 def debian_image(lab):
     """Build the panel's Debian image and add it to the catalog. Return its file."""
-    lab.at.run_panel("image", "build", "debian")
-    return Path(lab.at.data_dir) / "images" / "debian.qcow2"
+    lab.installation.run_panel("image", "build", "debian")
+    return Path(lab.installation.data_dir) / "images" / "debian.qcow2"

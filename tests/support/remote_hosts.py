@@ -80,7 +80,7 @@ class RemoteHost:
     def daemon(self):
         return int((self.directory / "run" / "libvirtd.pid").read_text())
 
-    def inside(self, *command):
+    def build_command(self, *command):
         """Return the command wrapped to run on the host: in its network and mount namespaces."""
         return ["nsenter", "--target", str(self.daemon), "--mount", "--net", *command]
 
@@ -146,7 +146,9 @@ def start_ssh_server(host):
     (folder / "sshd_config").write_text(SSHD_CONFIG.format(address=host.address, place=folder))
     Path("/run/sshd").mkdir(exist_ok=True)
     with (folder / "log").open("w") as log:
-        server = subprocess.Popen(host.inside("/usr/sbin/sshd", "-D", "-e", "-f", folder / "sshd_config"), stderr=log)
+        server = subprocess.Popen(
+            host.build_command("/usr/sbin/sshd", "-D", "-e", "-f", folder / "sshd_config"), stderr=log
+        )
     until = time.monotonic() + 20
     while "Server listening" not in (folder / "log").read_text():
         assert server.poll() is None, (folder / "log").read_text()

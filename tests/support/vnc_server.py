@@ -12,11 +12,11 @@ REFUSAL_REASON = b"Too many security failures"
 
 
 class VncServer:
-    """`play(connection)` gets the connection after ClientInit. `inits` collects the ClientInit bytes."""
+    """`play(connection)` gets the connection after ClientInit. `client_inits` collects the ClientInit bytes."""
 
     def __init__(self, play, password="nodepass", version=8, kind=2, refuses=False):
         self.play, self.password, self.version, self.kind, self.refuses = play, password, version, kind, refuses
-        self.inits, self.problems = [], []
+        self.client_inits, self.problems = [], []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.host, self.port = self.listener.getsockname()
         self.connections = []
@@ -29,12 +29,12 @@ class VncServer:
             except OSError:
                 return
             self.connections.append(connection)
-            threading.Thread(target=self.attend, args=(connection,), daemon=True).start()
+            threading.Thread(target=self.handle_connection, args=(connection,), daemon=True).start()
 
-    def attend(self, connection):
+    def handle_connection(self, connection):
         try:
             if self.sign_in(connection):
-                self.inits.append(read_exactly(connection, 1))
+                self.client_inits.append(read_exactly(connection, 1))
                 self.play(connection)
         except OSError as error:
             self.problems.append(error)

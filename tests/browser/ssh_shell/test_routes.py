@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def running_installation(installation):
-    installation.up()
+    installation.start_all()
     installation.run_panel("user", "password", "--email", CUSTOMER, "--password", PASSWORD)
     return installation
 
@@ -68,7 +68,7 @@ def test_shell_opens_through_panel_routes(
         RedirectedConsoles(running_installation, monkeypatch),
     )
     instance, task = customer.deploy()
-    customer.finished(task)
+    customer.wait_for_task(task)
     page.route(f"**/instances/{instance}/shell", redirected_consoles.set_endpoint)
     shell_page = ShellPage(page, redirected_consoles)
     sign_in(page, running_installation, CUSTOMER)
@@ -90,7 +90,7 @@ def test_shell_opens_through_panel_routes(
 
     answer = customer.call("POST", f"/api/instance/{instance}/power/poweroff")
     expect(shell_page.notice).to_contain_text("The instance was powered off.")
-    customer.finished(answer["task_id"])
+    customer.wait_for_task(answer["task_id"])
     screenshot("off")
     shell_page.find_button("Open again").click()
     expect(shell_page.notice).to_contain_text("The instance is not running. Start it first.")

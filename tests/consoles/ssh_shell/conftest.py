@@ -71,7 +71,7 @@ def open_shell(event_loop):
         stream = SshConsole(server_socket, handshake, SshTarget(**facts), **options or {})
         session = ConsoleSession(stream, viewer)
         event_loop.add_stream(stream)
-        assert viewer.hear_answer() == 101
+        assert viewer.read_response() == 101
         connections.append(client_socket)
         if waits_for_opened:
             session.wait_for_event("opened")

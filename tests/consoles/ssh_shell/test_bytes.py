@@ -20,7 +20,7 @@ def test_shell_output_arrives_unchanged(open_shell, start_ssh_guest):
     for _ in range(4):
         received.update(session.viewer.read(1 << 20))
     assert received.hexdigest() == hashlib.sha256(RANDOM_MEBIBYTE * 4).hexdigest()
-    assert session.viewer.ended() == (1000, "The shell ended.")
+    assert session.viewer.wait_until_closed() == (1000, "The shell ended.")
 
 
 def test_slow_terminal_receives_all_output(open_shell, start_ssh_guest):

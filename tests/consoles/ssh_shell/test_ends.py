@@ -19,23 +19,23 @@ def test_unreachable_ssh_server_is_reported(open_shell, start_ssh_guest):
     server.close()
     session = open_shell(server, waits_for_opened=False)
     message = "The instance does not respond to SSH. Check that it is running and that its port is open."
-    assert session.viewer.ended() == (1011, message)
+    assert session.viewer.wait_until_closed() == (1011, message)
     session.wait_for_event("ended")
     assert session.stream.close_reason.name == "unreachable"
 
 
 def test_rejected_terminal_request_is_reported(open_shell, start_ssh_guest):
     session = open_shell(start_ssh_guest(echo, gives_terminals=False), waits_for_opened=False)
-    assert session.viewer.ended() == (1011, "The instance did not open a terminal.")
+    assert session.viewer.wait_until_closed() == (1011, "The instance did not open a terminal.")
 
 
 def test_server_without_ssh_protocol_is_reported(open_shell, start_ssh_guest, start_vnc_server):
     server = start_ssh_guest(echo)
     other = start_vnc_server(lambda connection: None)
-    other.attend = lambda connection: connection.close()
+    other.handle_connection = lambda connection: connection.close()
     server.close()
     session = open_shell(server, port=other.port, waits_for_opened=False)
-    assert session.viewer.ended() == (1011, "The SSH server of the instance closed the connection.")
+    assert session.viewer.wait_until_closed() == (1011, "The SSH server of the instance closed the connection.")
 
 
 def test_lost_guest_connection_ends_console(open_shell, start_ssh_guest):
@@ -43,7 +43,7 @@ def test_lost_guest_connection_ends_console(open_shell, start_ssh_guest):
     session = open_shell(server)
     server.transports[0].sock.close()
     server.transports[0].close()
-    assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
+    assert session.viewer.wait_until_closed() == (1011, "The connection to the instance was lost.")
 
 
 def test_browser_disconnect_ends_threads_and_connections(open_shell, start_ssh_guest):
@@ -91,7 +91,7 @@ def test_remaining_output_is_sent_after_exit(open_shell, start_ssh_guest):
     session.viewer.send_control(type="seen", bytes=MAX_UNDRAWN_BYTES)
     session.viewer.acknowledges_output = True
     assert session.viewer.read(MAX_UNDRAWN_BYTES) == RANDOM_MEBIBYTE[MAX_UNDRAWN_BYTES : 2 * MAX_UNDRAWN_BYTES]
-    assert session.viewer.ended() == (1000, "The shell ended.")
+    assert session.viewer.wait_until_closed() == (1000, "The shell ended.")
     assert session.viewer.wait_for_message("exit")["code"] == 3
 
 
@@ -117,7 +117,7 @@ def test_unread_pongs_are_bounded(open_shell, start_ssh_guest):
 def test_panel_closes_shell_with_reason(open_shell, start_ssh_guest, event_loop):
     session = open_shell(start_ssh_guest(echo))
     event_loop.call_soon(session.stream.close, close_codes.CLOSED.with_message("Your sign-in was ended."))
-    assert session.viewer.ended() == (1008, "Your sign-in was ended.")
+    assert session.viewer.wait_until_closed() == (1008, "Your sign-in was ended.")
     assert session.viewer.wait_for_message("ended")["message"] == "Your sign-in was ended."
 
 
@@ -142,6 +142,6 @@ def test_stream_closed_before_start_contacts_no_guest(open_shell, start_ssh_gues
     event_loop.call_soon(stream.close, close_codes.CLOSED)
     event_loop.add_stream(stream)
     viewer = TerminalClient(client_socket, "panel-shell")
-    assert viewer.hear_answer() == 101
-    assert viewer.ended() == (1008, "The console was closed by the panel.")
+    assert viewer.read_response() == 101
+    assert viewer.wait_until_closed() == (1008, "The console was closed by the panel.")
     assert server.interfaces == []

@@ -27,7 +27,7 @@ def test_known_host_key_type_is_requested(open_shell, start_ssh_guest):
 def test_changed_host_key_gets_no_credentials(open_shell, start_ssh_guest, known):
     server = start_ssh_guest(echo)
     session = open_shell(server, host_key=guests.public_key_line(known()), waits_for_opened=False)
-    assert session.viewer.ended() == (1008, "The host key of the instance has changed. Check why.")
+    assert session.viewer.wait_until_closed() == (1008, "The host key of the instance has changed. Check why.")
     assert session.viewer.wait_for_message("ended")["reason"] == "host_key_changed"
     assert [interface.attempts for interface in server.interfaces] == [0]
 
@@ -39,4 +39,4 @@ def test_early_input_does_not_hide_close_reason(open_shell, start_ssh_guest):
         session = open_shell(server, private_key=guests.create_key(), waits_for_opened=False)
         session.viewer.send_control(type="resize", columns=100, rows=40)
         session.viewer.send(b"early input")
-        assert session.viewer.ended() == (1008, "The instance does not accept the panel's key.")
+        assert session.viewer.wait_until_closed() == (1008, "The instance does not accept the panel's key.")

@@ -12,7 +12,7 @@ def test_input_is_echoed_and_exit_code_is_reported(open_shell, start_ssh_guest):
     session.viewer.send("héllo".encode())
     assert session.viewer.read(6) == "héllo".encode()
     session.viewer.send(b"exit\r")
-    assert session.viewer.ended() == (1000, "The shell ended.")
+    assert session.viewer.wait_until_closed() == (1000, "The shell ended.")
     assert session.viewer.wait_for_message("exit") == {"type": "exit", "code": 7}
     assert session.viewer.wait_for_message("ended")["reason"] == "finished"
     assert server.interfaces[0].terminal == b"xterm-256color"
@@ -42,7 +42,7 @@ def test_malformed_control_message_is_ignored(open_shell, start_ssh_guest, messa
 def test_oversized_control_message_is_rejected(open_shell, start_ssh_guest):
     session = open_shell(start_ssh_guest(echo))
     session.viewer.send(b" " * 100_000, TEXT)
-    assert session.viewer.ended()[0] == 1009
+    assert session.viewer.wait_until_closed()[0] == 1009
 
 
 def test_client_without_subprotocol_is_plain_terminal(open_shell, start_ssh_guest):

@@ -18,7 +18,7 @@ from tests.support.vnc_server import read_exactly
 def test_vnc_output_arrives_unchanged_with_close_reason(open_vnc_console, start_vnc_server):
     session = open_vnc_console(start_vnc_server(send_random_mebibytes(16)))
     assert hash_received(session.viewer, 16) == hashlib.sha256(RANDOM_MEBIBYTE * 16).hexdigest()
-    assert session.viewer.ended() == (1000, "The instance closed the console.")
+    assert session.viewer.wait_until_closed() == (1000, "The instance closed the console.")
     session.wait_for_event("ended")
     assert (session.stream.close_reason.name, session.stream.bytes_out > 16 << 20) == ("finished", True)
 
@@ -31,7 +31,7 @@ def test_slow_browser_receives_all_output(open_vnc_console, start_vnc_server):
         if number % 100 == 0:
             time.sleep(0.01)
     assert received.hexdigest() == hashlib.sha256(RANDOM_MEBIBYTE * 2).hexdigest()
-    assert session.viewer.ended()[0] == 1000
+    assert session.viewer.wait_until_closed()[0] == 1000
 
 
 def test_slow_vnc_server_receives_all_input(open_vnc_console, start_vnc_server):
@@ -148,6 +148,6 @@ def test_exception_in_one_console_keeps_others_open(open_vnc_console, start_vnc_
 
     session.stream.on_opened = fail
     session.viewer.sign_in(PASSWORD)
-    assert session.viewer.ended() == (1011, "The console failed because of a fault in the panel.")
+    assert session.viewer.wait_until_closed() == (1011, "The console failed because of a fault in the panel.")
     other.viewer.send(b"on")
     assert other.viewer.read(2) == b"on"

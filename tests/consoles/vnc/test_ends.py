@@ -19,7 +19,7 @@ def test_browser_close_ends_console(open_vnc_console, start_vnc_server):
     session = open_vnc_console(server)
     session.viewer.send(b"last words")
     session.viewer.close()
-    assert session.viewer.ended() == (1000, "")
+    assert session.viewer.wait_until_closed() == (1000, "")
     session.wait_for_event("ended")
     assert session.stream.close_reason.name == "left"
     wait_until(lambda: server.connections[0].fileno() < 0, "the node's side to be closed")
@@ -39,7 +39,7 @@ def test_browser_disconnect_ends_console(open_vnc_console, start_vnc_server, how
 
 def test_vnc_server_reset_ends_console(open_vnc_console, start_vnc_server):
     session = open_vnc_console(start_vnc_server(reset_connection))
-    assert session.viewer.ended() == (1011, "The connection to the instance was lost.")
+    assert session.viewer.wait_until_closed() == (1011, "The connection to the instance was lost.")
     session.wait_for_event("ended")
 
 
@@ -120,7 +120,7 @@ def test_oversized_fragmented_message_is_rejected(open_vnc_console, start_vnc_se
 def test_text_frame_is_rejected(open_vnc_console, start_vnc_server):
     session = open_vnc_console(start_vnc_server(wait_for_close))
     session.viewer.send(b"hello", TEXT)
-    assert session.viewer.ended()[0] == 1003
+    assert session.viewer.wait_until_closed()[0] == 1003
     session.wait_for_event("ended")
     assert session.stream.close_reason.name == "broken"
 
@@ -128,7 +128,7 @@ def test_text_frame_is_rejected(open_vnc_console, start_vnc_server):
 def test_unmasked_frame_is_rejected(open_vnc_console, start_vnc_server):
     session = open_vnc_console(start_vnc_server(wait_for_close))
     session.viewer.send(b"hello", mask=False)
-    assert session.viewer.ended()[0] == 1002
+    assert session.viewer.wait_until_closed()[0] == 1002
 
 
 def test_unsolicited_pong_is_ignored(open_vnc_console, start_vnc_server):
@@ -142,7 +142,7 @@ def test_unused_console_is_closed(open_vnc_console, start_vnc_server):
     """Viewers request updates by themselves while the picture changes, so these do not count as use."""
     session = open_vnc_console(start_vnc_server(echo), idle_timeout_seconds=0.7)
     wait_until(lambda: session.stream.close_reason or request_update(session.viewer), "its end")
-    assert session.viewer.ended() == (1000, "The console was closed because it was not used for a while.")
+    assert session.viewer.wait_until_closed() == (1000, "The console was closed because it was not used for a while.")
 
 
 def request_update(viewer):
@@ -151,18 +151,18 @@ def request_update(viewer):
 
 def test_console_is_closed_after_maximum_duration(open_vnc_console, start_vnc_server):
     session = open_vnc_console(start_vnc_server(wait_for_close), max_duration_seconds=0.5)
-    assert session.viewer.ended() == (1000, "The console reached its maximum duration. Open it again.")
+    assert session.viewer.wait_until_closed() == (1000, "The console reached its maximum duration. Open it again.")
 
 
 def test_console_without_password_is_closed(open_vnc_console, start_vnc_server, monkeypatch):
     monkeypatch.setattr("consoles.vnc.PASSWORD_TIMEOUT_SECONDS", 0.3)
     session = open_vnc_console(start_vnc_server(wait_for_close), signs_in=False)
-    assert session.viewer.ended() == (1008, "The console was closed because no password was given.")
+    assert session.viewer.wait_until_closed() == (1008, "The console was closed because no password was given.")
 
 
 def test_silent_vnc_server_times_out(open_vnc_console, start_vnc_server, monkeypatch):
     monkeypatch.setattr("consoles.vnc.NODE_HANDSHAKE_TIMEOUT_SECONDS", 0.3)
     server = start_vnc_server(wait_for_close)
-    monkeypatch.setattr(server, "attend", lambda connection: None)
+    monkeypatch.setattr(server, "handle_connection", lambda connection: None)
     session = open_vnc_console(server, signs_in=False)
     assert session.viewer.sign_in(PASSWORD) == "The hypervisor does not respond."

@@ -20,7 +20,7 @@ def test_browser_and_node_authenticate_separately(open_vnc_console, start_vnc_se
     session.wait_for_event("opened")
     session.viewer.send(b"hello")
     assert session.viewer.read(5) == b"hello"
-    assert server.inits == [b"\1"]
+    assert server.client_inits == [b"\1"]
 
 
 def test_handshake_response_follows_rfc_6455(open_vnc_console, start_vnc_server):
@@ -34,7 +34,7 @@ def test_wrong_password_does_not_contact_node(open_vnc_console, start_vnc_server
     server = start_vnc_server(echo)
     session = open_vnc_console(server, signs_in=False)
     assert session.viewer.sign_in("guessing") == "The password of the console is wrong."
-    assert session.viewer.ended() == (1008, "The password of the console is wrong.")
+    assert session.viewer.wait_until_closed() == (1008, "The password of the console is wrong.")
     session.wait_for_event("ended")
     assert session.stream.close_reason.name == "wrong_password"
     assert server.connections == []
@@ -52,21 +52,21 @@ def test_node_password_is_rejected(open_vnc_console, start_vnc_server):
 def test_old_viewer_gets_error_in_close_frame(open_vnc_console, start_vnc_server):
     session = open_vnc_console(start_vnc_server(echo), signs_in=False)
     assert session.viewer.sign_in("guessing", version=3) == ""
-    assert session.viewer.ended() == (1008, "The password of the console is wrong.")
+    assert session.viewer.wait_until_closed() == (1008, "The password of the console is wrong.")
 
 
 @pytest.mark.parametrize("version", [3, 8])
 def test_node_rejection_message_is_forwarded(open_vnc_console, start_vnc_server, version):
     session = open_vnc_console(start_vnc_server(echo, refuses=True, version=version), signs_in=False)
     assert session.viewer.sign_in(PASSWORD) == REFUSAL_REASON.decode()
-    assert session.viewer.ended() == (1011, REFUSAL_REASON.decode())
+    assert session.viewer.wait_until_closed() == (1011, REFUSAL_REASON.decode())
 
 
 def test_wrong_node_password_is_reported(open_vnc_console, start_vnc_server):
     session = open_vnc_console(start_vnc_server(echo), node_password="other", signs_in=False)
     message = f"The VNC server does not accept the panel: {REFUSAL_REASON.decode()}."
     assert session.viewer.sign_in(PASSWORD) == message
-    assert session.viewer.ended() == (1011, message)
+    assert session.viewer.wait_until_closed() == (1011, message)
 
 
 def test_unreachable_node_is_reported(open_vnc_console, start_vnc_server):
@@ -74,7 +74,7 @@ def test_unreachable_node_is_reported(open_vnc_console, start_vnc_server):
     server.close()
     session = open_vnc_console(server, signs_in=False)
     assert session.viewer.sign_in(PASSWORD) == "The hypervisor does not respond."
-    assert session.viewer.ended() == (1011, "The hypervisor does not respond.")
+    assert session.viewer.wait_until_closed() == (1011, "The hypervisor does not respond.")
     session.wait_for_event("ended")
     assert session.stream.close_reason.name == "unreachable"
 
@@ -92,10 +92,10 @@ def test_next_address_is_tried_after_failure(open_vnc_console, start_vnc_server,
 def test_excess_data_before_sign_in_is_rejected(open_vnc_console, start_vnc_server):
     session = open_vnc_console(start_vnc_server(echo), signs_in=False)
     session.viewer.send(b"RFB 003.008\n" + b"\2" + b"x" * 16 + b"y" * 5000)
-    assert session.viewer.ended()[0] == 1002
+    assert session.viewer.wait_until_closed()[0] == 1002
 
 
 def test_browser_without_vnc_protocol_is_rejected(open_vnc_console, start_vnc_server):
     session = open_vnc_console(start_vnc_server(echo), signs_in=False)
     session.viewer.send(b"GET / HTTP/1.1\r\n")
-    assert session.viewer.ended() == (1011, "The browser does not speak VNC.")
+    assert session.viewer.wait_until_closed() == (1011, "The browser does not speak VNC.")

@@ -8,7 +8,7 @@ from panel.core.db import new_id, session
 from panel.models import Event, Instance, WebhookDelivery
 from tests.webhooks.api.conftest import UNKNOWN_ID, WEBHOOK_SECRET, add_finished_delivery, build_subscription_path
 
-pytestmark = pytest.mark.usefixtures("unlimited")
+pytestmark = pytest.mark.usefixtures("unlimited_rates")
 
 
 def test_webhook_deliveries_are_listed(create_subscription, api_as):

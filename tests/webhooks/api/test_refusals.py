@@ -11,7 +11,7 @@ from panel.models import WebhookSubscription
 from panel.services.webhooks import subscriptions, url_policy
 from tests.webhooks.api.conftest import SUBSCRIPTION_BODY, SUBSCRIPTIONS_PATH, build_subscription_path
 
-pytestmark = pytest.mark.usefixtures("unlimited")
+pytestmark = pytest.mark.usefixtures("unlimited_rates")
 
 
 def test_webhook_subscription_required_fields(get_field_error):

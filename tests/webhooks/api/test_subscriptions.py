@@ -19,7 +19,7 @@ from tests.webhooks.api.conftest import (
     build_subscription_path,
 )
 
-pytestmark = pytest.mark.usefixtures("unlimited")
+pytestmark = pytest.mark.usefixtures("unlimited_rates")
 
 SUBSCRIPTION_FIELDS = {
     "id",
