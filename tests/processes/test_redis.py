@@ -39,10 +39,10 @@ def installation_settings(redis):
 
 def test_workers_wait_for_redis_and_survive_its_loss(installation, customer, redis):
     """No process is restarted: the same ones continue."""
-    for part in ("web", "worker", "schedule"):
-        installation.start(part)
+    for process in ("web", "worker", "schedule"):
+        installation.start(process)
     wait_until(lambda: "worker_waits_for_redis" in installation.read_log("worker"), "the log entry of the worker")
-    wait_until(lambda: "schedule_waits" in installation.read_log("schedule"), "the log entry of the scheduler")
+    wait_until(lambda: "scheduler_waits_for_redis" in installation.read_log("schedule"), "the scheduler's log entry")
     wait_until(installation.is_answering, "the web server")
     assert installation.call("GET", "/readyz")[0] == 503
     _, task = customer.deploy()
