@@ -107,14 +107,7 @@ class Resource(flask_smorest.Blueprint):
         """
 
         def register(view: Callable[..., Any]) -> Callable[..., Any]:
-            paged = with_page(view, query, self.surface) if query and issubclass(query, PageQuery) else view
-            wrapped_view = self.response(status, out, content_type="text/csv" if out is CSV else None)(
-                raise_on_failure(paged)
-            )
-            if body:
-                wrapped_view = self.arguments(body())(wrapped_view)
-            if query:
-                wrapped_view = self.arguments(query(), location="query")(wrapped_view)
+            wrapped_view = self.with_schemas(view, query, body, out, status)
             scope = self.scope(rule, *options["methods"])
             extensions: dict[str, Any] = {"x-permission": can} | ({"x-scope": scope} if scope else {})
             key = idempotency_key
@@ -140,6 +133,24 @@ class Resource(flask_smorest.Blueprint):
             return view
 
         return register
+
+    def with_schemas(
+        self,
+        view: Callable[..., Any],
+        query: type[Schema] | None,
+        body: type[Schema] | None,
+        out: Any,
+        status: int,
+    ) -> Callable[..., Any]:
+        """Return the view with validated parameters and a serialized response."""
+        paged = with_page(view, query, self.surface) if query and issubclass(query, PageQuery) else view
+        content_type = "text/csv" if out is CSV else None
+        wrapped_view = self.response(status, out, content_type=content_type)(raise_on_failure(paged))
+        if body:
+            wrapped_view = self.arguments(body())(wrapped_view)
+        if query:
+            wrapped_view = self.arguments(query(), location="query")(wrapped_view)
+        return wrapped_view
 
     def scope(self, rule: str, method: str) -> str | None:
         """Return the scope that a token needs, or None where tokens of the surface have no scopes."""

@@ -427,61 +427,64 @@ ALTERNATIVE_FIELDS |= {"image_id": ["iso_id"]}
 EXCLUSIVE_FIELDS = {"ip_set_id"}
 
 
+def create_body_resources(api_as, cast, who):
+    """Create resources of an account. Return their ids by the names of the fields in bodies."""
+    access = cast.owner if who == "owner" else cast.outsider
+    key = api_as(who, "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
+    project = api_as(who, "POST", "/api/projects", json={"name": "p"}).json["project"]
+    script = {"name": "s", "type": "sh", "content": "true"}
+    script = api_as(who, "POST", "/api/user-scripts", json=script).json["script"]
+    role = api_as(who, "POST", "/api/team/roles", json={"name": "r", "permissions": []}).json["role"]
+    group = api_as(who, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]
+    ip_set = api_as(who, "POST", "/api/ip-sets", json={"name": "s", "ip_version": "ipv4"}).json["ip_set"]
+    image, iso = create_image_and_iso(access)
+    stopped = cast.instance(who)
+    stopped.deployed = True
+    session.commit()
+    pack_size = {"cpu_cores": 8, "ram": 8192, "storage": 100}
+    return {
+        "instance_id": stopped.id,
+        "iso_id": iso.id,
+        "project_id": project["id"],
+        "role_id": role["id"],
+        "image_id": image.id,
+        "ssh_key_id": key["id"],
+        "ssh_keys": [key["id"]],
+        "user_scripts": [script["id"]],
+        "project_ids": [project["id"]],
+        "resource_id": (instance := cast.instance(who)).id,
+        "resource_ids": [instance.id],
+        "disk_ids": [instance.disks[0].id],
+        "remote_group_id": group["id"],
+        "ip_set_id": ip_set["id"],
+        "instance_ids": [cast.instance(who).id],
+        "pack_id": resource_packs.create(user_id=access.id, name="pack", **pack_size).id,
+    }
+
+
+def create_volume_and_snapshot(api_as, place):
+    """Create a volume of the owner with a snapshot. Return their ids."""
+    volume_id = api_as("owner", "POST", "/api/storage/volumes", json={"name": "v", **place}).json["volume"]["id"]
+    volume = session.get(Volume, volume_id)
+    volume.status = "available"
+    snapshot = VolumeSnapshot(volume_id=volume_id, storage_id=volume.storage_id, name="s", size=1, status="available")
+    session.add(snapshot)
+    session.commit()
+    return volume_id, snapshot.id
+
+
 @pytest.fixture
 def request_bodies(api_as, cast):
     """Return ids of the owner's resources, the same ids of another account, and valid paths and bodies by operation."""
-
-    def create_resources(who):
-        access = cast.owner if who == "owner" else cast.outsider
-        key = api_as(who, "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
-        project = api_as(who, "POST", "/api/projects", json={"name": "p"}).json["project"]
-        script = {"name": "s", "type": "sh", "content": "true"}
-        script = api_as(who, "POST", "/api/user-scripts", json=script).json["script"]
-        role = api_as(who, "POST", "/api/team/roles", json={"name": "r", "permissions": []}).json["role"]
-        group = api_as(who, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]
-        ip_set = api_as(who, "POST", "/api/ip-sets", json={"name": "s", "ip_version": "ipv4"}).json["ip_set"]
-        image, iso = create_image_and_iso(access)
-        stopped = cast.instance(who)
-        stopped.deployed = True
-        session.commit()
-        return {
-            "instance_id": stopped.id,
-            "iso_id": iso.id,
-            "project_id": project["id"],
-            "role_id": role["id"],
-            "image_id": image.id,
-            "ssh_key_id": key["id"],
-            "ssh_keys": [key["id"]],
-            "user_scripts": [script["id"]],
-            "project_ids": [project["id"]],
-            "resource_id": (instance := cast.instance(who)).id,
-            "disk_ids": [instance.disks[0].id],
-            "remote_group_id": group["id"],
-            "ip_set_id": ip_set["id"],
-            "instance_ids": [cast.instance(who).id],
-            "pack_id": create_pack(access),
-        }
-
-    def create_pack(owner):
-        size = {"cpu_cores": 8, "ram": 8192, "storage": 100}
-        return resource_packs.create(user_id=owner.id, name="pack", **size).id
-
-    own, others = create_resources("owner"), create_resources("outsider")
+    own, others = (create_body_resources(api_as, cast, who) for who in ("owner", "outsider"))
     live = session.get(Instance, own["resource_id"])
     live.deployed, live.power = True, "on"
     session.commit()
-    for resources in (own, others):
-        resources["resource_ids"] = [resources["resource_id"]]
     member = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).id
     plan = volume_plans.create(volume_plans.create_group(name="ssd"), name="v", size=1)
     session.commit()
     place = {"volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
-    volume = api_as("owner", "POST", "/api/storage/volumes", json={"name": "v", **place}).json["volume"]["id"]
-    session.get(Volume, volume).status = "available"
-    snapshot = VolumeSnapshot(volume_id=volume, storage_id=session.get(Volume, volume).storage_id, name="s", size=1)
-    snapshot.status = "available"
-    session.add(snapshot)
-    session.commit()
+    volume_id, snapshot_id = create_volume_and_snapshot(api_as, place)
     kind = {"resource_type": "instance"}
     running = [cast.instance() for _ in range(2)]
     for instance in running:
@@ -498,9 +501,9 @@ def request_bodies(api_as, cast):
             ("POST", "/api/instance/{instance_id}/reinstall"): ({"instance_id": running[0].id}, {}),
             ("POST", "/api/instance/{instance_id}/ssh-keys"): ({"instance_id": running[1].id}, {}),
             ("POST", "/api/storage/volumes"): ({}, {"name": "v", **place}),
-            ("POST", "/api/storage/volume/{volume_id}/attach"): ({"volume_id": volume}, {}),
+            ("POST", "/api/storage/volume/{volume_id}/attach"): ({"volume_id": volume_id}, {}),
             ("POST", "/api/storage/volume/{volume_id}/snapshot/{snapshot_id}/restore"): (
-                {"volume_id": volume, "snapshot_id": snapshot.id},
+                {"volume_id": volume_id, "snapshot_id": snapshot_id},
                 {"mode": "new_volume", **place},
             ),
             ("POST", "/api/instance/{instance_id}/self-deploy"): ({"instance_id": cast.instance().id}, {}),

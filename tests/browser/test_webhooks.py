@@ -36,6 +36,18 @@ def installation_settings(authority, tmp_path_factory):
     return {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA_FILE": str(path)}
 
 
+def create_instance(installation, token):
+    """Create an instance by the API and return its id."""
+    location = installation.call("GET", "/api/cloud-service/locations", token=token)[1]["data"][0]["id"]
+    groups = f"/api/cloud-service/location/{location}/plan-group"
+    group = installation.call("GET", groups + "s", token=token)[1][0]["id"]
+    plan = installation.call("GET", f"{groups}/{group}/plans", token=token)[1][0]["id"]
+    body = {"location_id": location, "plan_id": plan, "display_name": "Zürich"}
+    status, answer = installation.call("POST", "/api/cloud-service/instances", body, token)
+    assert status < 300, answer
+    return answer["instance"]["id"]
+
+
 def test_webhook_is_created_tested_and_inspected(page, running_installation, receiver, fresh_installation, screenshot):
     """WHK-04, WHK-56, DLV-01, DLV-08: with a secret that the form generated."""
     sign_in(page, running_installation, CUSTOMER)
@@ -80,17 +92,10 @@ def test_webhook_is_created_tested_and_inspected(page, running_installation, rec
     assert len({post.headers["X-Hypervisor-Delivery"] for post in receiver.posts}) == 3
     assert len({post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts}) == 1
 
-    token = fresh_installation[1]
-    location = running_installation.call("GET", "/api/cloud-service/locations", token=token)[1]["data"][0]["id"]
-    groups = f"/api/cloud-service/location/{location}/plan-group"
-    group = running_installation.call("GET", groups + "s", token=token)[1][0]["id"]
-    plan = running_installation.call("GET", f"{groups}/{group}/plans", token=token)[1][0]["id"]
-    body = {"location_id": location, "plan_id": plan, "display_name": "Zürich"}
-    status, answer = running_installation.call("POST", "/api/cloud-service/instances", body, token)
-    assert status < 300, answer
+    instance_id = create_instance(running_installation, fresh_installation[1])
     created = wait_until(lambda: [p for p in receiver.posts if b"instance.created" in p.body], "the event")[0]
     assert created.headers["X-Signature-256"] == sign_payload(created.body, secret)
-    assert json.loads(created.body)["instance"]["id"] == answer["instance"]["id"]
+    assert json.loads(created.body)["instance"]["id"] == instance_id
 
     page.get_by_role("link", name="Webhook", exact=True).click()
     expect(page.locator("#webhook tbody tr")).to_have_count(2)

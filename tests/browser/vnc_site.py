@@ -94,6 +94,12 @@ class FakePanel:
         sign_in = Blueprint("sign_in", __name__)
         sign_in.add_url_rule("/sign-in", "show", lambda: "sign in")
         app.register_blueprint(sign_in)
+        self.add_session_routes(app)
+        self.add_connection_routes(app)
+        return app
+
+    def add_session_routes(self, app):
+        """Add the page of the console, and what its script asks for."""
 
         @app.errorhandler(Problem)
         def refused(problem):
@@ -127,6 +133,9 @@ class FakePanel:
         def state(secret):
             return self.sessions[secret] | self.state_changes
 
+    def add_connection_routes(self, app):
+        """Add the power buttons and the WebSocket."""
+
         @app.post("/power/<action>")
         def power(action):
             self.power_actions.append(action)
@@ -140,5 +149,3 @@ class FakePanel:
             note = {"kind": "screen", "id": request.args["session"], "labels": {}, "target": target}
             fd_passing.pass_socket(request.environ, self.consoles.path, note)
             return fd_passing.SocketPassed()
-
-        return app
