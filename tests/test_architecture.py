@@ -399,3 +399,20 @@ def test_messages_are_in_catalogue():
 def test_models_package_exports_every_table():
     tables = {mapper.class_ for mapper in db.Model.registry.mappers}
     assert {model for model in tables if getattr(models, model.__name__, None) is not model} == set()
+
+
+def test_attributes_of_rows_are_mapped():
+    """Services set no attributes on rows: what a model declares for type checks only is a column or a relation."""
+    mapped_names = {mapper.class_.__name__: set(mapper.attrs.keys()) for mapper in db.Model.registry.mappers}
+    declarations = [
+        (node.name, statement.target.id)
+        for path in (ROOT / "panel" / "models").glob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name in mapped_names
+        for block in node.body
+        if isinstance(block, ast.If)
+        for statement in block.body
+        if isinstance(statement, ast.AnnAssign)
+    ]
+    assert len(declarations) > 15
+    assert [(model, name) for model, name in declarations if name not in mapped_names[model]] == []

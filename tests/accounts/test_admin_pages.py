@@ -6,7 +6,7 @@ import pytest
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Account
+from panel.models import Account, Member, Role
 from panel.services import account_limits, accounts
 from tests.test_pages import PARTIAL_HEADERS
 
@@ -35,6 +35,27 @@ def test_form_errors_appear_at_fields_without_password(operator_browser):
     answer = operator_browser.post(f"{CUSTOMERS_PATH}/new", data={**sent, "email": "x", "password": "short"})
     assert 'id="wrong-email"' in answer.text
     assert 'id="wrong-password"' in answer.text
+
+
+def test_customer_list_query_count_does_not_depend_on_teams(operator_browser, cast, queries):
+    operator_browser.get(CUSTOMERS_PATH)
+    queries.clear()
+    operator_browser.get(CUSTOMERS_PATH)
+    query_count = len(queries)
+    for number in range(5):
+        owner = Account(email=f"owner-{number}@example.com", first_name="Team", last_name=str(number))
+        person = Account(email=f"member-{number}@example.com")
+        session.add_all([owner, person])
+        session.flush()
+        role = Role(account_id=owner.id, name="Support")
+        session.add(
+            Member(owner_id=owner.id, account_id=person.id, role=role, email=person.email, invited_at=clock.now())
+        )
+    session.commit()
+    queries.clear()
+    page = operator_browser.get(CUSTOMERS_PATH).text
+    assert len(queries) == query_count
+    assert [f"Team of Team {number}" in page for number in range(5)] == [True] * 5
 
 
 def test_customer_page_lists_instances(operator_browser, cast):

@@ -241,3 +241,20 @@ def test_list_query_count_is_constant(operator_browser, cast, queries, address):
     queries.clear()
     assert operator_browser.get(address).text.count('<tr id="') == 25
     assert len(queries) == few
+
+
+def test_hypervisor_page_query_count_does_not_depend_on_storages(operator_browser, cast, queries):
+    def count_queries():
+        session.expunge_all()
+        queries.clear()
+        assert operator_browser.get(address).text.count("/srv/s") == storage_count
+        return len(queries)
+
+    address, storage_count = f"{HYPERVISORS_PATH}/{cast.node.id}", 0
+    count_queries()
+    few = count_queries()
+    for number in range(5):
+        hypervisors.create_storage(hypervisors.get(cast.node.id), name=f"s{number}", path=f"/srv/s{number}")
+    session.commit()
+    storage_count = 5
+    assert count_queries() == few
