@@ -20,27 +20,35 @@ ARCHIVES = "/var/cache/apt/archives"
 LARGE_PACKAGE_BYTES = 5 * 1024**2
 
 
-def build_archive(wanted, *, cache):
-    """A directory that apt takes for an archive, with these packages and all that they need. It is kept in the cache,
-    for a week as what images are built from."""
-    kept = cache / f"{packages.SUITE}-archive-zstd-{hashlib.sha256(' '.join(wanted).encode()).hexdigest()[:12]}"
+def build_archive(package_names, *, cache):
+    """Return a directory that apt can use as an archive: these packages and their dependencies.
+
+    It is cached for a week, like the packages of images."""
+    digest = hashlib.sha256(" ".join(package_names).encode()).hexdigest()[:12]
+    archive = cache / f"{packages.SUITE}-archive-zstd-{digest}"
     with packages.lock_cache(cache, ".lock-archive"):
-        if kept.exists() and clock.now().timestamp() - kept.stat().st_mtime < packages.CACHE_MAX_AGE_SECONDS:
-            return kept
-        with TemporaryDirectory(dir=cache, prefix=".archive-") as work:
-            fresh = Path(work, "packages")
-            fresh.mkdir()
-            take = f"--extract-hook=sync-out {ARCHIVES} {shlex.quote(str(fresh))}"
-            words = ["--quiet", "--variant=extract", f"--include={','.join(wanted)}", "--skip=download/empty", take]
-            commands.run("mmdebstrap", *words, packages.SUITE, Path(work, "tree"))
-            recompress_large_packages(fresh)
-            write_index(fresh)
-            shutil.rmtree(kept, ignore_errors=True)
-            return fresh.replace(kept)
+        if archive.exists() and clock.now().timestamp() - archive.stat().st_mtime < packages.CACHE_MAX_AGE_SECONDS:
+            return archive
+        with TemporaryDirectory(dir=cache, prefix=".archive-") as work_dir:
+            new_archive = Path(work_dir, "packages")
+            new_archive.mkdir()
+            copy_hook = f"--extract-hook=sync-out {ARCHIVES} {shlex.quote(str(new_archive))}"
+            options = [
+                "--quiet",
+                "--variant=extract",
+                f"--include={','.join(package_names)}",
+                "--skip=download/empty",
+                copy_hook,
+            ]
+            commands.run("mmdebstrap", *options, packages.SUITE, Path(work_dir, "tree"))
+            recompress_large_packages(new_archive)
+            write_index(new_archive)
+            shutil.rmtree(archive, ignore_errors=True)
+            return new_archive.replace(archive)
 
 
 def recompress_large_packages(directory):
-    """Pack them with zstd, because an emulated processor takes a minute to unpack Debian's own xz."""
+    """Compress them with zstd, because an emulated processor takes a minute to unpack Debian's own xz."""
     for path in directory.glob("*.deb"):
         if path.stat().st_size > LARGE_PACKAGE_BYTES:
             with TemporaryDirectory(dir=directory.parent) as tree:
@@ -49,7 +57,7 @@ def recompress_large_packages(directory):
 
 
 def write_index(directory):
-    """Writes what apt asks an archive for."""
+    """Write the index that apt reads."""
     entries = []
     for path in sorted(directory.glob("*.deb")):
         control = subprocess.run(["dpkg-deb", "-f", path], check=True, capture_output=True, text=True).stdout.strip()
@@ -59,7 +67,7 @@ def write_index(directory):
 
 
 def build_root_file_system(busybox, out):
-    """What an image of containers is made from: one program under the names that it has."""
+    """Write the root file system of a container image: one program with links for its names."""
     with tarfile.open(out, "w") as tar:
         program = tar.gettarinfo(busybox, "bin/busybox")
         with busybox.open("rb") as content:

@@ -41,13 +41,13 @@ def test_password_reset_changes_running_guest(lab, guest):
 
 
 def test_ssh_key_is_added_to_running_guest(lab, guest, tmp_path):
-    made = lab.call("POST", "/api/ssh-key/generate", {"name": "pushed", "algorithm": "ed25519"})
-    body = {"ssh_keys": [made["ssh_key"]["id"]]}
+    key_pair = lab.call("POST", "/api/ssh-key/generate", {"name": "pushed", "algorithm": "ed25519"})
+    body = {"ssh_keys": [key_pair["ssh_key"]["id"]]}
     lab.wait_for_task(lab.call("POST", f"/api/instance/{guest['id']}/ssh-keys", body)["task_id"])
     ip = guest["primary_public_ip"]["ip"]
-    assert lab.ssh(ip, "tail -n 1 /root/.ssh/authorized_keys").strip() == made["ssh_key"]["public_key"]
+    assert lab.ssh(ip, "tail -n 1 /root/.ssh/authorized_keys").strip() == key_pair["ssh_key"]["public_key"]
     pushed = tmp_path / "pushed"
-    pushed.write_text(made["private_key"])
+    pushed.write_text(key_pair["private_key"])
     pushed.chmod(0o600)
     first, lab.key = lab.key, pushed
     try:

@@ -56,12 +56,12 @@ class Guest:
 
     def measure_send_rate(self, count):
         """Return the bytes a second from the guest."""
-        with self.connect(SEND_PORT) as line:
-            start, left = time.monotonic(), count
-            while left > 0:
-                got = line.recv(65_536)
-                assert got, "the guest disconnected"
-                left -= len(got)
+        with self.connect(SEND_PORT) as connection:
+            start, remaining_bytes = time.monotonic(), count
+            while remaining_bytes > 0:
+                chunk = connection.recv(65_536)
+                assert chunk, "the guest disconnected"
+                remaining_bytes -= len(chunk)
             return count / (time.monotonic() - start)
 
     def assert_speed(self, mbps):
@@ -82,12 +82,12 @@ class Guest:
         self.wait_until_applied()
 
     def wait_until_applied(self):
-        def is_done():
+        def are_tasks_completed():
             tasks = self.lab.call("GET", f"/api/instance/{self.id}/tasks")["data"]
             assert not [task for task in tasks if task["status"] == "failed"], tasks
             return all(task["status"] == "completed" for task in tasks)
 
-        wait_until(is_done, "the speed to be applied")
+        wait_until(are_tasks_completed, "the speed to be applied")
 
 
 @pytest.fixture(scope="module")

@@ -40,13 +40,13 @@ FAST_DPKG_CONFIG = {
 }
 
 
-def wait_until(condition, what, seconds=1200):
+def wait_until(condition, description, seconds=1200):
     """A whole Debian under an emulated processor, beside other tests, takes its time."""
     until = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < until, f"waited in vain for {what}"
+    while not (result := condition()):
+        assert time.monotonic() < until, f"waited in vain for {description}"
         time.sleep(0.5)
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +54,9 @@ def server(hypervisor, guest_cache, tmp_path_factory):
     """A package archive and an image, as the guest would have from the internet."""
     directory = tmp_path_factory.mktemp("served")
     (directory / "debian").symlink_to(package_archive.build_archive(package_archive.DOCKER_PACKAGES, cache=guest_cache))
-    made = package_archive.Server(hypervisor.network.gateway4.split("/")[0], directory)
-    yield made
-    made.close()
+    package_server = package_archive.Server(hypervisor.network.gateway4.split("/")[0], directory)
+    yield package_server
+    package_server.close()
 
 
 class Guest:
@@ -69,20 +69,22 @@ class Guest:
     def call(self, method="GET", path="", body=None):
         """Return the answer. Tries again while the panel does not know that the guest agent answers."""
         path = f"/api/instance/{self.instance['id']}/docker{path}"
-        ask = lambda: self.lab.installation.call(method, path, body, self.lab.token)  # noqa: E731
-        away = lambda found: found[1].get("reason") == "agent_unavailable"  # noqa: E731
-        status, answer = wait_until(lambda: not away(found := ask()) and found, "the guest agent")
+        send_request = lambda: self.lab.installation.call(method, path, body, self.lab.token)  # noqa: E731
+        is_agent_unavailable = lambda response: response[1].get("reason") == "agent_unavailable"  # noqa: E731
+        status, answer = wait_until(
+            lambda: not is_agent_unavailable(response := send_request()) and response, "the guest agent"
+        )
         assert status < 400, answer
         return answer
 
     def find(self, app_id):
-        return next((each for each in self.call()["deployments"] if each["id"] == app_id), None)
+        return next((deployment for deployment in self.call()["deployments"] if deployment["id"] == app_id), None)
 
     def run_task(self, method, path, body=None):
         """Return the answer once its task has ended. The app's state says how it ended."""
         answer = self.call(method, path, body)
-        ended = lambda: self.lab.get_task(answer["task_id"])["status"] not in ("queued", "running")  # noqa: E731
-        wait_until(ended, "the task")
+        has_ended = lambda: self.lab.get_task(answer["task_id"])["status"] not in ("queued", "running")  # noqa: E731
+        wait_until(has_ended, "the task")
         return answer
 
     def deploy(self, path, **body):
@@ -103,14 +105,18 @@ def guest(lab, server, debian_image):
     group = lab.call("GET", f"/api/cloud-service/location/{lab.location}/plan-groups")[0]["id"]
     # One core: with two, an emulated kernel spends a minute more on keeping them in step (rcu_preempt).
     plan = {"name": "Docker", "plan_group_id": group, "cpu_cores": 1, "ram": 1024, "storage": 5}
-    images = [each for row in lab.call("GET", "/api/images/search")["results"] for each in row["children"]]
-    [image] = [each["id"] for each in images if each["name"] == "debian"]
-    room = lambda: lab.call_admin("GET", f"/hypervisor/{lab.node}")["storages"][0]["capacity"] > 5 * GiB  # noqa: E731
-    wait_until(room, "the node to say how large its storage is")
+    images = [image for row in lab.call("GET", "/api/images/search")["results"] for image in row["children"]]
+    [image_id] = [image["id"] for image in images if image["name"] == "debian"]
+    is_storage_reported = lambda: lab.call_admin("GET", f"/hypervisor/{lab.node}")["storages"][0]["capacity"] > 5 * GiB  # noqa: E731
+    wait_until(is_storage_reported, "the node to say how large its storage is")
     instance = lab.create(plan_id=lab.call_admin("POST", "/instance/plans", plan)["id"], hostname="docker.example.com")
     sources = {"preserve_sources_list": False, "sources_list": f"deb [trusted=yes] {server.url}/debian ./\n"}
-    wanted = {"image_id": image, "ssh_keys": [lab.key_id], "cloudcfg": json.dumps({"apt": sources, **FAST_DPKG_CONFIG})}
-    lab.install(instance, **wanted)
+    body = {
+        "image_id": image_id,
+        "ssh_keys": [lab.key_id],
+        "cloudcfg": json.dumps({"apt": sources, **FAST_DPKG_CONFIG}),
+    }
+    lab.install(instance, **body)
     wait_until(lambda: lab.call("GET", f"/api/instance/{instance['id']}/guest-ips")["data"], "the agent's report")
     yield Guest(lab, lab.get_instance(instance))
     lab.destroy(instance)
@@ -159,8 +165,8 @@ def test_compose_app_runs_and_answers(docker, web):
 def test_app_logs_are_read(docker, web):
     """OTH-10"""
     answer = docker.call(path=f"/{web['id']}/logs")
-    found = wait_until(lambda: answer["logs"] or docker.call(path=f"/{web['id']}/cached-logs")["logs"], "the logs")
-    time, service, _, text = found.splitlines()[0].split(maxsplit=3)
+    logs = wait_until(lambda: answer["logs"] or docker.call(path=f"/{web['id']}/cached-logs")["logs"], "the logs")
+    time, service, _, text = logs.splitlines()[0].split(maxsplit=3)
     assert datetime.fromisoformat(time[:19]).year > 2020
     assert (service, text) == ("web", "began")
     path = f"/instance/{docker.instance['id']}/docker/{web['id']}/cached-logs"

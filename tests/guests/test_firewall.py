@@ -78,12 +78,12 @@ class Pair:
             self.wait_until_applied()
 
     def wait_until_applied(self):
-        def is_done():
+        def are_tasks_completed():
             tasks = [task for task in self.lab.call("GET", "/api/tasks")["data"] if task["kind"] == "firewall_apply"]
             assert not [task for task in tasks if task["status"] == "failed"], tasks
             return all(task["status"] == "completed" for task in tasks)
 
-        wait_until(is_done, "the rules to be applied")
+        wait_until(are_tasks_completed, "the rules to be applied")
 
     def remove_group(self, group):
         self.lab.call("DELETE", f"/api/security-group/{group}")

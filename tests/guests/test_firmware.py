@@ -22,9 +22,9 @@ def find_domain(hypervisor, machine_id):
     return libvirt.open(hypervisor.uri).lookupByUUIDString(machine_id)
 
 
-def query_monitor(hypervisor, machine_id, words):
+def query_monitor(hypervisor, machine_id, command_line):
     """Return the answer of QEMU's monitor."""
-    command = json.dumps({"execute": "human-monitor-command", "arguments": {"command-line": words}})
+    command = json.dumps({"execute": "human-monitor-command", "arguments": {"command-line": command_line}})
     return json.loads(libvirt_qemu.qemuMonitorCommand(find_domain(hypervisor, machine_id), command, 0))["return"]
 
 
@@ -111,9 +111,9 @@ def test_secure_boot_machine_has_enrolled_keys_and_keeps_variables(node, hypervi
 
 
 def test_secure_boot_machine_hotplugs_disks_and_media(node, hypervisor, secure_boot_machine):
-    more = Disk("firmware", "more", GiB)
-    node.create_disk(more)
-    node.attach_disk(secure_boot_machine.id, more)
+    disk = Disk("firmware", "more", GiB)
+    node.create_disk(disk)
+    node.attach_disk(secure_boot_machine.id, disk)
     medium = node.upload_media("firmware", "medium.iso", io.BytesIO(bytes(1024**2)), 1024**2)
     node.set_media(secure_boot_machine.id, "primary", medium)
     described = etree.fromstring(find_domain(hypervisor, secure_boot_machine.id).XMLDesc())

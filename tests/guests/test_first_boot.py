@@ -49,8 +49,8 @@ def guest(lab):
     """An instance that was deployed with a key, a time zone, configuration and two scripts."""
     instance = lab.create(hostname="web.example.com")
     scripts = [create_script(lab, f"s{number}", content) for number, content in enumerate(SCRIPTS)]
-    wanted = {"user_scripts": scripts, "timezone": "Asia/Tokyo", "cloudcfg": "runcmd:\n- echo own >>/order"}
-    assert "password" not in lab.install(instance, ssh_keys=[lab.key_id], **wanted)
+    options = {"user_scripts": scripts, "timezone": "Asia/Tokyo", "cloudcfg": "runcmd:\n- echo own >>/order"}
+    assert "password" not in lab.install(instance, ssh_keys=[lab.key_id], **options)
     yield lab.get_instance(instance)
     lab.destroy(instance)
 
@@ -81,18 +81,18 @@ def test_reinstall_keeps_nothing_of_first_boot(lab, guest, hypervisor, tmp_path)
     old_key = lab.ssh(ip, "cat /root/.ssh/authorized_keys").strip()
     host_key = lab.ssh(ip, "dropbearkey -y -f /etc/dropbear/ed25519 | grep ssh-")
 
-    made = lab.call("POST", "/api/ssh-key/generate", {"name": "second", "algorithm": "ed25519"})
+    key_pair = lab.call("POST", "/api/ssh-key/generate", {"name": "second", "algorithm": "ed25519"})
     second = tmp_path / "second"
-    second.write_text(made["private_key"])
+    second.write_text(key_pair["private_key"])
     second.chmod(0o600)
-    assert "password" not in reinstall(lab, guest, ssh_key_id=made["ssh_key"]["id"], hostname="new.example.com")
+    assert "password" not in reinstall(lab, guest, ssh_key_id=key_pair["ssh_key"]["id"], hostname="new.example.com")
     shown = lab.get_instance(guest)
     assert (shown["state"], shown["hostname"], shown["last_error"]) == ("running", "new.example.com", None)
     assert (can_sign_in(ip, key=str(second)), can_sign_in(ip, key=str(lab.key))) == (True, False)
     first, lab.key = lab.key, second
     try:
         keys = lab.ssh(ip, "cat /root/.ssh/authorized_keys").strip()
-        assert keys == made["ssh_key"]["public_key"]
+        assert keys == key_pair["ssh_key"]["public_key"]
         assert keys != old_key
         lab.wait_until_booted(guest)
         assert lab.ssh(ip, "ls /order /mine 2>/dev/null; hostname; date +%Z").split() == ["new.example.com", "UTC"]
@@ -103,9 +103,9 @@ def test_reinstall_keeps_nothing_of_first_boot(lab, guest, hypervisor, tmp_path)
     connection = libvirt.open(hypervisor.uri)
     pool = connection.storagePoolLookupByName("default")
     pool.refresh()
-    ours = [volume for volume in pool.listVolumes() if volume.startswith(guest["name"])]
+    volume_names = [volume for volume in pool.listVolumes() if volume.startswith(guest["name"])]
     connection.close()
-    assert sorted(each.split("-")[1] for each in ours) == ["0", "seed"]
+    assert sorted(each.split("-")[1] for each in volume_names) == ["0", "seed"]
 
 
 def test_reinstall_password_yields_to_custom_cloud_config(lab, guest):

@@ -30,10 +30,10 @@ def raw_image(built_image):
     return path
 
 
-def run_command(*words, **options):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, **options)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run_command(*command, **options):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 def run_debugfs(raw_image, request):
@@ -62,13 +62,13 @@ def test_built_image_matches_its_description(built_image):
 
 
 def test_loader_packages_are_reduced_to_loaders(tmp_path):
-    kept = {tmp_path / uefi.SHIM_FILE, tmp_path / uefi.GRUB_FILE}
-    for path in (*kept, tmp_path / "usr/bin/perl", tmp_path / "etc/x"):
+    loaders = {tmp_path / uefi.SHIM_FILE, tmp_path / uefi.GRUB_FILE}
+    for path in (*loaders, tmp_path / "usr/bin/perl", tmp_path / "etc/x"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
     (tmp_path / "bin").symlink_to("usr/bin")
     uefi.keep_loaders(tmp_path)
-    assert {path for path in tmp_path.rglob("*") if not path.is_dir()} == kept
+    assert {path for path in tmp_path.rglob("*") if not path.is_dir()} == loaders
     assert [path.name for path in tmp_path.iterdir()] == ["usr"]
 
 
@@ -117,9 +117,9 @@ def test_rebuild_fetches_nothing_and_replaces_file_atomically(built_image, guest
     out.write_bytes(b"an older image")
     lines = []
     with out.open("rb") as reader:
-        again = tiny.build(out, cache=guest_cache, log=lines.append)
+        rebuilt_image = tiny.build(out, cache=guest_cache, log=lines.append)
         assert reader.read() == b"an older image"
-    assert again.size == out.stat().st_size
+    assert rebuilt_image.size == out.stat().st_size
     assert not [line for line in lines if "Fetching" in line]
     assert list(tmp_path.iterdir()) == [out]
 
@@ -145,15 +145,15 @@ def test_expired_packages_are_used_without_network(tmp_path, monkeypatch):
     monkeypatch.setattr(packages, "run", mmdebstrap)
     lines = []
     fetch = lambda: packages.unpack(["jq"], cache=tmp_path, prepare=lambda tree: None, log=lines.append)  # noqa: E731
-    kept = fetch()
-    assert fetch() == kept
+    tree = fetch()
+    assert fetch() == tree
     assert len(fetched) == 1
-    os.utime(kept, (0, 0))
-    assert fetch() == kept
+    os.utime(tree, (0, 0))
+    assert fetch() == tree
     assert "no network" in lines[-1]
-    assert fetch() == kept
+    assert fetch() == tree
     assert len(fetched) == 3
-    assert kept.stat().st_mtime > 0
+    assert tree.stat().st_mtime > 0
 
 
 def test_missing_programs_are_listed_with_packages(tmp_path, monkeypatch):
@@ -236,13 +236,13 @@ def test_seed_is_converted_to_calls(read_calls):
 
 def test_seed_values_are_quoted_in_calls(read_calls):
     nasty = "'; touch /tmp/x; echo \"$(id)`id`\\"
-    found = read_calls(
+    calls = read_calls(
         make_config(hostname=nasty, timezone=nasty, runcmd=[["printf", "%s", nasty]], users=[{"name": nasty}])
     )
-    assert found[0] == ["name", nasty]
-    assert ["timezone", nasty] in found
-    assert ["account", nasty, "", "", ""] in found
-    (run,) = [call[1] for call in found if call[0] == "run"]
+    assert calls[0] == ["name", nasty]
+    assert ["timezone", nasty] in calls
+    assert ["account", nasty, "", "", ""] in calls
+    (run,) = [call[1] for call in calls if call[0] == "run"]
     assert run_command("sh", "-c", run) == nasty
 
 
@@ -253,8 +253,8 @@ def test_seed_passwords_plain_or_hashed(read_calls):
         {"name": "a", "password": hashed, "type": "hash"},
         {"name": "b", "password": "$6$not$one", "type": "text"},
     ]
-    found = read_calls(make_config(chpasswd={"users": users, "list": f"c:{hashed}\nd:p:w\n"}, password="own"))
-    assert [call[1:] for call in found if call[0] == "password"] == [
+    calls = read_calls(make_config(chpasswd={"users": users, "list": f"c:{hashed}\nd:p:w\n"}, password="own"))
+    assert [call[1:] for call in calls if call[0] == "password"] == [
         ["root", "own", "text"],
         ["c", hashed, "hash"],
         ["d", "p:w", "text"],
@@ -265,10 +265,10 @@ def test_seed_passwords_plain_or_hashed(read_calls):
 
 
 def test_seed_locks_and_disables_root(read_calls):
-    found = read_calls(
+    calls = read_calls(
         make_config(users=[{"name": "root", "lock_passwd": True, "ssh_authorized_keys": ["k"]}], disable_root=True)
     )
-    assert [call for call in found if call[0] in ("lock", "key", "sign_in")] == [
+    assert [call for call in calls if call[0] in ("lock", "key", "sign_in")] == [
         ["key", "k"],
         ["lock"],
         ["sign_in", "false", "true"],
@@ -277,25 +277,25 @@ def test_seed_locks_and_disables_root(read_calls):
 
 def test_seed_write_files_options(read_calls):
     files = [{"path": "/etc/a", "content": "é\n\t'😀'\n", "permissions": 0o600}, {"path": "/b", "encoding": "b64"}]
-    found = read_calls(make_config(write_files=files))
-    assert [call[1:] for call in found if call[0] == "file"] == [
+    calls = read_calls(make_config(write_files=files))
+    assert [call[1:] for call in calls if call[0] == "file"] == [
         ["/etc/a", "600", "root:root", "false", "", "é\n\t'😀'\n"],
         ["/b", "0644", "root:root", "false", "b64", ""],
     ]
 
 
 def test_invalid_seed_parts_are_reported_and_skipped(read_calls):
-    found = read_calls(
+    calls = read_calls(
         make_config(runcmd=[{"a": 1}], write_files=7, packages=["x"], ssh_authorized_keys=["k"]), "not: json"
     )
-    assert [call[1].split(":")[0] for call in found if call[0] == "trouble"] == [
+    assert [call[1].split(":")[0] for call in calls if call[0] == "trouble"] == [
         "network-config",
         "packages",
         "write_files",
     ]
-    assert ["dhcp_everywhere"] in found
-    assert ["key", "k"] in found
-    assert found[-1] == ["ready"]
+    assert ["dhcp_everywhere"] in calls
+    assert ["key", "k"] in calls
+    assert calls[-1] == ["ready"]
 
 
 def test_script_user_data_is_run(read_calls):

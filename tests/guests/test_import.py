@@ -67,9 +67,9 @@ class UnmanagedMachine:
         return True
 
     def run(self, script):
-        done = self.node.agent_run(self.id, ["sh", "-c", script])
-        assert done.exit_code == 0, done.output
-        return done.output
+        result = self.node.agent_run(self.id, ["sh", "-c", script])
+        assert result.exit_code == 0, result.output
+        return result.output
 
     def stop(self):
         self.node.shutdown(self.id)
@@ -103,29 +103,34 @@ def wait_for_admin_task(lab, task_id):
 def wait_for_discovery(lab, machine):
     answer = lab.call_admin("POST", f"/hypervisor/{lab.node}/orphan/discover")
     assert wait_for_admin_task(lab, answer["task_id"])["status"] == "completed"
-    found = lab.call_admin("GET", f"/hypervisor/{lab.node}/orphan/discoveries/latest")["unknown"]
-    return next(each for each in found if each["id"] == machine.id)
+    machines = lab.call_admin("GET", f"/hypervisor/{lab.node}/orphan/discoveries/latest")["unknown"]
+    return next(row for row in machines if row["id"] == machine.id)
 
 
 def import_machine(lab, machine, **body):
     owner = lab.call("GET", "/api/profile")["data"]["id"]
     path = f"/api/v1/hypervisor/{lab.node}/orphan/import/{machine.name}"
-    wanted = {"user_id": owner, "plan_id": lab.plan, "display_name": "Shop", **body}
-    return lab.installation.call("POST", path, wanted, lab.operator)
+    body = {"user_id": owner, "plan_id": lab.plan, "display_name": "Shop", **body}
+    return lab.installation.call("POST", path, body, lab.operator)
 
 
 def test_discovery_reports_machine_and_guest_addresses(lab, unmanaged_machine):
-    found = wait_for_discovery(lab, unmanaged_machine)
-    assert (found["name"], found["power"], found["cpu_cores"], found["memory_mb"]) == ("old-web", "on", 1, 200)
-    [disk] = found["disks"]
+    discovered = wait_for_discovery(lab, unmanaged_machine)
+    assert (discovered["name"], discovered["power"], discovered["cpu_cores"], discovered["memory_mb"]) == (
+        "old-web",
+        "on",
+        1,
+        200,
+    )
+    [disk] = discovered["disks"]
     assert (disk["device"], disk["name"], disk["storage"], disk["fault"]) == ("vda", "old-web.qcow2", "default", None)
-    [card] = found["nics"]
+    [card] = discovered["nics"]
     assert (card["mac"], card["network"], unmanaged_machine.ip in card["addresses"]) == (
         unmanaged_machine.mac,
         "public",
         True,
     )
-    assert found["obstacles"] == []
+    assert discovered["obstacles"] == []
 
 
 def test_import_of_running_machine_is_refused(lab, unmanaged_machine):
@@ -148,8 +153,8 @@ def test_import_of_stopped_machine_keeps_disk_and_address(lab, unmanaged_machine
     assert unmanaged_machine.get_definition() == before
     status, answer = import_machine(lab, unmanaged_machine)
     assert (status, answer["data"]["instance_id"]) == (200, unmanaged_machine.id)
-    done = wait_for_admin_task(lab, answer["data"]["task_id"])
-    assert done["status"] == "completed", done
+    task = wait_for_admin_task(lab, answer["data"]["task_id"])
+    assert task["status"] == "completed", task
     shown = lab.call("GET", f"/api/instance/{unmanaged_machine.id}")
     assert (shown["display_name"], shown["state"], shown["primary_public_ip"]["ip"]) == (
         "Shop",

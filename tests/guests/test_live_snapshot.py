@@ -17,11 +17,11 @@ def test_discard_restores_content_and_commit_keeps_changes(lab, guest):
     run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
     run("echo before > /root/file; sync")
     boot = lab.read_boot_id(ip)
-    found = run_session_action(lab, guest, "enable")
-    assert (found["active"], found["session"]["status"], found["session"]["error"]) == (True, "active", None)
+    answer = run_session_action(lab, guest, "enable")
+    assert (answer["active"], answer["session"]["status"], answer["session"]["error"]) == (True, "active", None)
     run("echo after > /root/file; dd if=/dev/urandom of=/root/much bs=1M count=16; sync")
-    found = run_session_action(lab, guest, "discard")
-    assert (found["active"], found["session"]["status"]) == (False, "discarded")
+    answer = run_session_action(lab, guest, "discard")
+    assert (answer["active"], answer["session"]["status"]) == (False, "discarded")
     assert run("cat /root/file; ls /root/much 2>&1 | grep -c 'No such'") == "before\n1"
     assert lab.read_boot_id(ip) != boot
 
@@ -38,7 +38,11 @@ def test_discard_restores_content_and_commit_keeps_changes(lab, guest):
     assert run("cat /root/file; md5sum /root/much") == f"changed\n{checksum}"
     assert run_session_action(lab, guest, "discard")["session"]["status"] == "discarded"
     assert run("cat /root/file; md5sum /root/much") == f"kept\n{checksum}"
-    assert [each["status"] for each in lab.get_instance(guest)["forges"]] == ["discarded", "committed", "discarded"]
+    assert [session["status"] for session in lab.get_instance(guest)["forges"]] == [
+        "discarded",
+        "committed",
+        "discarded",
+    ]
 
 
 def test_destroy_during_session_leaves_no_files_on_node(lab, hypervisor):

@@ -14,11 +14,11 @@ from tests.support.installation import SAVED_HOSTNAME
 pytestmark = pytest.mark.guest
 
 
-def build_iso(label, words="", boot=None):
+def build_iso(label, content="", boot=None):
     """Return an ISO 9660 medium with one file, and with a boot loader if one is given."""
     iso, out = pycdlib.PyCdlib(), io.BytesIO()
     iso.new(vol_ident=label, rock_ridge="1.09")
-    iso.add_fp(io.BytesIO(words.encode()), len(words), "/WORDS.;1", rr_name="words")
+    iso.add_fp(io.BytesIO(content.encode()), len(content), "/WORDS.;1", rr_name="words")
     if boot:
         iso.add_fp(io.BytesIO(boot), len(boot), "/BOOT.;1", rr_name="boot")
         iso.add_eltorito("/BOOT.;1", boot_load_size=4)
@@ -100,14 +100,14 @@ def ssh_by_password(ip, password, command, askpass_file):
     askpass_file.write_text(f"#!/bin/sh\necho '{password}'\n")
     askpass_file.chmod(0o700)
     options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null ConnectTimeout=5 LogLevel=ERROR"
-    words = [
+    ssh_options = [
         f"-o{option}" for option in [*options.split(), "PreferredAuthentications=password", "NumberOfPasswordPrompts=1"]
     ]
     environment = {"SSH_ASKPASS": str(askpass_file), "SSH_ASKPASS_REQUIRE": "force", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        ["ssh", *words, f"root@{ip}", command], capture_output=True, text=True, timeout=60, env=environment
+    result = subprocess.run(
+        ["ssh", *ssh_options, f"root@{ip}", command], capture_output=True, text=True, timeout=60, env=environment
     )
-    return done.stdout if done.returncode == 0 else None
+    return result.stdout if result.returncode == 0 else None
 
 
 def test_rescue_accepts_password_and_mounts_disk(lab, guest, tmp_path):

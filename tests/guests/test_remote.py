@@ -43,12 +43,12 @@ def guest(remote_lab):
 
 def find_tunnels(lab):
     """Return the SSH processes that lead to screens."""
-    found = []
+    tunnels = []
     for process in lab.installation.list_children("console"):
         for child in process.children():
             with contextlib.suppress(psutil.NoSuchProcess):
-                found += [child] if "-W" in child.cmdline() else []
-    return found
+                tunnels += [child] if "-W" in child.cmdline() else []
+    return tunnels
 
 
 def test_screen_over_ssh_uses_tunnel(remote_lab, customer, guest, host):

@@ -25,11 +25,11 @@ class SerialConsole:
         source = etree.fromstring(find_domain(hypervisor, machine_id).XMLDesc()).find("devices/serial/source")
         self.port, self.output = os.open(source.get("path"), os.O_RDONLY | os.O_NOCTTY), ""
 
-    def wait_for(self, words):
+    def wait_for(self, text):
         limit = time.monotonic() + WAIT_TIMEOUT_SECONDS
-        while words not in self.output:
+        while text not in self.output:
             ready, _, _ = select.select([self.port], [], [], limit - time.monotonic())
-            assert ready, f"no {words!r} in {self.output[-2000:]!r}"
+            assert ready, f"no {text!r} in {self.output[-2000:]!r}"
             self.output += os.read(self.port, 4096).decode(errors="replace")
 
     def close(self):
@@ -40,7 +40,7 @@ def has_secure_boot(lab, ip):
     """Return whether the guest's kernel reports secure boot."""
     output = lab.ssh(ip, SECURE_BOOT_COMMAND)
     return all(
-        words in output for words in ("Secure boot enabled", "locked down from EFI Secure Boot", "/sys/firmware/efi")
+        text in output for text in ("Secure boot enabled", "locked down from EFI Secure Boot", "/sys/firmware/efi")
     )
 
 
@@ -48,8 +48,8 @@ def test_secure_boot_starts_signed_and_refuses_unsigned_code(lab, hypervisor):
     """INS-88: the panel's own image starts with secure boot, and so does an image captured of it, which starts by BIOS
     as well. A module without Debian's signature is refused, and so is a kernel with one changed byte."""
     tiny = lab.call_admin("GET", f"/instance/plan/{lab.plan}")
-    same = {key: tiny[key] for key in ("plan_group_id", "cpu_cores", "storage")}
-    plan = lab.call_admin("POST", "/instance/plans", {**same, "name": "UEFI", "ram": 384})["id"]
+    plan_fields = {key: tiny[key] for key in ("plan_group_id", "cpu_cores", "storage")}
+    plan = lab.call_admin("POST", "/instance/plans", {**plan_fields, "name": "UEFI", "ram": 384})["id"]
     first = lab.create(plan_id=plan)
     lab.switch_option(first, "secure-boot", "enable")
     lab.install(first, ssh_keys=[lab.key_id])

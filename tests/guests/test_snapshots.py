@@ -21,8 +21,8 @@ def test_rollback_restores_disk_and_memory(lab, guest):
     assert lab.get_instance(guest)["state"] == "running"
     file, booted = run("cat /root/file; cat /proc/sys/kernel/random/boot_id").split()
     assert (file, booted != boot) == ("one", True)
-    kept = lab.call("GET", f"{path}s")["snapshots"]
-    assert [(each["name"], each["vmstate"], each["parent"]) for each in kept] == [
+    snapshots = lab.call("GET", f"{path}s")["snapshots"]
+    assert [(snapshot["name"], snapshot["vmstate"], snapshot["parent"]) for snapshot in snapshots] == [
         ("disks", False, None),
         ("memory", True, "disks"),
     ]

@@ -38,11 +38,11 @@ class Guest:
 
     def open_shell(self, address, private_key, timeout_seconds=60):
         """Return a shell on a terminal, signed in with the key. The SSH server may start after the guest agent."""
-        wanted = ssh.SshTarget(address, 22, "root", private_key)
+        target = ssh.SshTarget(address, 22, "root", private_key)
         until = time.monotonic() + timeout_seconds
         while True:
             try:
-                return ssh.open_terminal(ssh.connect(wanted, lambda key: None))
+                return ssh.open_terminal(ssh.connect(target, lambda key: None))
             except ssh.SshRefused as refusal:
                 if refusal.close_reason.name == "wrong_password" or time.monotonic() > until:
                     raise
@@ -64,7 +64,7 @@ def boot_guest(hypervisor, image, directory, memory):
         "match": {"macaddress": nic.mac},
         "addresses": [f"{address}/{length}" for address, (_, length) in zip(addresses, gateways, strict=True)],
     }
-    wanted = {
+    first_boot_options = {
         "hostname": image.stem,
         "ssh_keys": [OTHER_KEY_LINE],
         "timezone": "Asia/Tokyo",
@@ -75,7 +75,7 @@ def boot_guest(hypervisor, image, directory, memory):
         f"{image.stem}-seed",
         Seed(
             json.dumps({"instance-id": "first", "local-hostname": image.stem}),
-            "#cloud-config\n" + json.dumps(cloud_init.build_user_data(wanted, None, SCRIPTS)),
+            "#cloud-config\n" + json.dumps(cloud_init.build_user_data(first_boot_options, None, SCRIPTS)),
             json.dumps({"version": 2, "ethernets": {"nic0": ethernet}}),
         ),
     )
@@ -134,9 +134,11 @@ def assert_first_boot(guest, run, timeout_seconds):
 
 def is_password_valid(run, user, password):
     """Compare with the hash in the guest, whatever its method."""
-    [kept] = [line.split(":")[1] for line in run("cat", "/etc/shadow").splitlines() if line.startswith(f"{user}:")]
-    hashing = ["perl", "-e", "print crypt($ARGV[0], $ARGV[1])", password, kept]
-    return subprocess.run(hashing, check=True, capture_output=True, text=True).stdout == kept
+    [password_hash] = [
+        line.split(":")[1] for line in run("cat", "/etc/shadow").splitlines() if line.startswith(f"{user}:")
+    ]
+    hashing = ["perl", "-e", "print crypt($ARGV[0], $ARGV[1])", password, password_hash]
+    return subprocess.run(hashing, check=True, capture_output=True, text=True).stdout == password_hash
 
 
 @pytest.mark.guest

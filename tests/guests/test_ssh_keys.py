@@ -26,8 +26,8 @@ class FakeGuest:
     def agent_run(self, machine_id, command, stdin="", deadline=30):
         command = [word.replace("~root", str(self.home)) for word in command]
         assert command[2] != ssh_keys.CHANGE_KEYS_SCRIPT
-        done = subprocess.run(command, input=stdin.encode(), capture_output=True)
-        return CommandResult(done.returncode, (done.stdout + done.stderr).decode())
+        result = subprocess.run(command, input=stdin.encode(), capture_output=True)
+        return CommandResult(result.returncode, (result.stdout + result.stderr).decode())
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_concurrent_changes_lose_no_key(fake_guest):
     fake_guest.file.write_text("".join(f"old {n}\n" for n in range(20)))
     script = ssh_keys.CHANGE_KEYS_SCRIPT.replace("~root", str(fake_guest.home))
     jobs = [("put", f"new {n}") for n in range(20)] + [("remove", f"old {n}") for n in range(20)]
-    running = [subprocess.Popen(["sh", "-c", script, "sh", what], stdin=subprocess.PIPE) for what, _ in jobs]
+    running = [subprocess.Popen(["sh", "-c", script, "sh", operation], stdin=subprocess.PIPE) for operation, _ in jobs]
     for process, (_, key) in zip(running, jobs, strict=True):
         process.communicate(key.encode() + b"\n")
         assert process.returncode == 0

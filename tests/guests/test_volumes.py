@@ -17,8 +17,8 @@ def test_volume_snapshot_taken_in_use_is_restored(lab, guest):
     ip = guest["primary_public_ip"]["ip"]
     run = lambda command: lab.ssh(ip, command).strip()  # noqa: E731
     show = lambda: lab.call("GET", path)["volume"]  # noqa: E731
-    wanted = {"name": "data", "volume_plan_id": small, "hypervisor_group_id": lab.location}
-    path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', wanted)['volume']['id']}"
+    body = {"name": "data", "volume_plan_id": small, "hypervisor_group_id": lab.location}
+    path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', body)['volume']['id']}"
     wait_until(lambda: show()["status"] == "available", "the volume")
     attached = lab.call("POST", f"{path}/attach", {"instance_id": guest["id"]})["volume"]
     serial = attached["dev"].removeprefix("/dev/disk/by-id/virtio-")
@@ -33,10 +33,10 @@ def test_volume_snapshot_taken_in_use_is_restored(lab, guest):
     run("umount /data")
     lab.call("POST", f"{path}/detach")
     wait_until(lambda: run("ls /sys/block | grep -c vdb; true") == "0", "the detach in the guest")
-    kept = show()["snapshots"][0]
-    assert (kept["status"], kept["size"]) == ("available", 1024**3)
-    back = lab.call("POST", f"{path}/snapshot/{kept['id']}/restore", {"mode": "in_place"})
-    lab.wait_for_task(back["queue"]["id"])
+    snapshot = show()["snapshots"][0]
+    assert (snapshot["status"], snapshot["size"]) == ("available", 1024**3)
+    restore_answer = lab.call("POST", f"{path}/snapshot/{snapshot['id']}/restore", {"mode": "in_place"})
+    lab.wait_for_task(restore_answer["queue"]["id"])
     lab.call("POST", f"{path}/attach", {"instance_id": guest["id"]})
     wait_until(lambda: run("cat /sys/block/vdb/serial 2>/dev/null; true") == serial, "the volume in the guest")
     assert run("mount /dev/vdb /data; cat /data/file; umount /data") == "before"
@@ -66,8 +66,8 @@ def test_volume_delete_during_power_off_completes(lab, saved_instance, hyperviso
         return [name for name in pool.listVolumes() if name.startswith("v") and name.endswith(".qcow2")]
 
     guest = saved_instance.restore()
-    wanted = {"name": "data", "volume_plan_id": plan, "hypervisor_group_id": lab.location}
-    path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', wanted)['volume']['id']}"
+    body = {"name": "data", "volume_plan_id": plan, "hypervisor_group_id": lab.location}
+    path = f"/api/storage/volume/{lab.call('POST', '/api/storage/volumes', body)['volume']['id']}"
     wait_until(lambda: lab.call("GET", path)["volume"]["status"] == "available", "the volume")
     attached = lab.call("POST", f"{path}/attach", {"instance_id": guest["id"]})["volume"]
     assert attached["pending"]["operation"] == "volume_attach"
