@@ -27,4 +27,4 @@ def export(query):
     The newest 100,000 rows. Values that a spreadsheet would take for a formula begin with an apostrophe.
     """
     entries = audit.with_redacted_columns(audit.listing(kit.get_current_access(), **query))
-    return csv_export.csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(entries))
+    return csv_export.build_csv_response("activity", audit.EXPORT_COLUMNS, audit.iter_export(entries))

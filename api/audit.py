@@ -27,6 +27,6 @@ def export(query):
     The newest 100,000 rows, without the envelope. Values that a spreadsheet would take for a formula begin with an
     apostrophe.
     """
-    return csv_export.csv_response(
+    return csv_export.build_csv_response(
         "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_full_columns(audit.listing(**query)))
     )

@@ -7,7 +7,7 @@ from marshmallow import Schema, fields, validate
 
 from api import kit
 from panel.core.db import session
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.catalog import ImageBranch, ImageOut, LocationOut, PlanGroupOut, PlanOut
 from panel.services import catalog, instances
 
@@ -59,7 +59,7 @@ class ImageSearch(Schema):
 
 
 Branches = Schema.from_dict(
-    {"results": fields.List(fields.Nested(ImageBranch), **about("One entry a distribution."))}, name="ImageBranches"
+    {"results": fields.List(fields.Nested(ImageBranch), **describe("One entry a distribution."))}, name="ImageBranches"
 )
 
 

@@ -5,15 +5,15 @@ from marshmallow import fields
 import panel
 from api import kit
 from panel.auth import permissions
-from panel.schemas.base import Out, about
+from panel.schemas.base import Out, describe
 
 user = kit.User("connect", __name__, description="Confirming a token")
 admin = kit.Admin("system", __name__, description="The platform itself")
 
 
 class Version(Out):
-    version = fields.String(**about("The installed platform version.", "3.3.1"))
-    api_envelope = fields.String(**about("The version of the admin envelope.", "v1"))
+    version = fields.String(**describe("The installed platform version.", "3.3.1"))
+    api_envelope = fields.String(**describe("The version of the admin envelope.", "v1"))
 
 
 @user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.build_result_schema(), also=("/connect",))

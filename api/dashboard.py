@@ -5,7 +5,7 @@ from marshmallow import Schema, fields, validate
 from api import kit
 from panel.auth import permissions
 from panel.core.db import session
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import InstanceRow
 from panel.services import dashboard, instances
@@ -15,21 +15,21 @@ MAX_ROWS = 8
 
 
 def count_field(resources):
-    return fields.Integer(**about(f"How many {resources} there are; missing when the person may not see them.", 3))
+    return fields.Integer(**describe(f"How many {resources} there are; missing when the person may not see them.", 3))
 
 
 class Machines(Schema):
-    total = fields.Integer(**about("How many instances there are.", 3))
+    total = fields.Integer(**describe("How many instances there are.", 3))
     states = fields.Dict(
-        keys=fields.String(), values=fields.Integer(), **about("How many are in each state.", {"running": 3})
+        keys=fields.String(), values=fields.Integer(), **describe("How many are in each state.", {"running": 3})
     )
-    price = fields.Float(**about("What they cost a month.", 12.0))
+    price = fields.Float(**describe("What they cost a month.", 12.0))
 
 
 class Dashboard(Schema):
-    instances = fields.Nested(Machines, allow_none=True, **about("Instances; null to who may not see them."))
-    tasks_running = fields.Integer(allow_none=True, **about("Tasks under way; null to who may not see them.", 1))
-    attention = fields.List(fields.Nested(InstanceRow), **about("Instances that need somebody."))
+    instances = fields.Nested(Machines, allow_none=True, **describe("Instances; null to who may not see them."))
+    tasks_running = fields.Integer(allow_none=True, **describe("Tasks under way; null to who may not see them.", 1))
+    attention = fields.List(fields.Nested(InstanceRow), **describe("Instances that need somebody."))
 
 
 Counts = Schema.from_dict(
@@ -39,10 +39,10 @@ kit.with_optional(Counts, dashboard.SEARCHABLE_KINDS)
 
 
 class Found(Schema):
-    type = fields.String(validate=validate.OneOf(dashboard.SEARCHABLE_KINDS), **about("What it is.", "instance"))
-    id = fields.String(**about("Which one.", EXAMPLE_ID))
-    name = fields.String(**about("What people call it.", "Shop front"))
-    detail = fields.String(**about("What stands beside the name.", "shop.example.com · 203.0.113.10 · running"))
+    type = fields.String(validate=validate.OneOf(dashboard.SEARCHABLE_KINDS), **describe("What it is.", "instance"))
+    id = fields.String(**describe("Which one.", EXAMPLE_ID))
+    name = fields.String(**describe("What people call it.", "Shop front"))
+    detail = fields.String(**describe("What stands beside the name.", "shop.example.com · 203.0.113.10 · running"))
 
 
 class Words(Schema):
@@ -77,7 +77,7 @@ def summary():
     can=permissions.ANY_USER,
     query=Words,
     out=kit.build_result_schema(
-        results=fields.List(fields.Nested(Found), **about("What was found, a few of each kind."))
+        results=fields.List(fields.Nested(Found), **describe("What was found, a few of each kind."))
     ),
 )
 def search(query):

@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from api import kit
-from panel.schemas.base import Out, about
+from panel.schemas.base import Out, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.hypervisors import StorageIn, StorageOut, StoragePatch
 from panel.services import hypervisors
@@ -12,7 +12,7 @@ admin = kit.Admin("hypervisor_storage", __name__, description="Storages")
 
 
 class AddedStorage(Out):
-    storage_id = fields.String(**about("The storage that was added.", EXAMPLE_ID))
+    storage_id = fields.String(**describe("The storage that was added.", EXAMPLE_ID))
 
 
 @admin.get(

@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from api import kit
-from panel.schemas.base import In, Out, Text, about
+from panel.schemas.base import In, Out, Text, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.host_metrics import HostNow
 from panel.schemas.hypervisors import (
@@ -22,7 +22,7 @@ admin = kit.Admin("hypervisor", __name__, description="Hypervisors")
 
 
 class AddedHypervisor(Out):
-    hypervisor_id = fields.String(**about("The hypervisor that was added.", EXAMPLE_ID))
+    hypervisor_id = fields.String(**describe("The hypervisor that was added.", EXAMPLE_ID))
 
 
 @admin.get(
@@ -87,7 +87,7 @@ def delete(hypervisor_id):
 
 
 class LostIn(In):
-    name = Text(maximum=64, required=True, **about("Its name, to confirm: this cannot be undone.", "node-3"))
+    name = Text(maximum=64, required=True, **describe("Its name, to confirm: this cannot be undone.", "node-3"))
 
 
 @admin.delete("/hypervisor/<hypervisor_id>/force", op="give_up", can="admin:hypervisors:write", body=LostIn)

@@ -7,7 +7,7 @@ from marshmallow import Schema, fields, validate
 
 from api import kit
 from panel.core.db import session
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.catalog import ImageOut
 from panel.schemas.constants import IMAGE_PURPOSES
 from panel.schemas.images import AdminImageRow
@@ -18,8 +18,8 @@ admin = kit.Admin("image_group", __name__, description="Images by distribution")
 
 def group_schema(row, name):
     declared = {
-        "distro": fields.String(**about("The distribution.", "Debian")),
-        "images": fields.List(fields.Nested(row), **about("Its images.")),
+        "distro": fields.String(**describe("The distribution.", "Debian")),
+        "images": fields.List(fields.Nested(row), **describe("Its images.")),
     }
     return Schema.from_dict(declared, name=name)(many=True)
 

@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from api import kit
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.ip_sets import (
     AdminIpSetIn,
     AdminIpSetOut,
@@ -25,8 +25,8 @@ admin = kit.Admin("ip_set", __name__, description="Sets of networks for rules")
 VIEW, MANAGE, DELETE = "ip_sets.view", "ip_sets.manage", "ip_sets.delete"
 READ, WRITE = "admin:ip_sets:read", "admin:ip_sets:write"
 
-CREATED = fields.List(fields.Nested(IpSetEntryOut), **about("The entries that were made."))
-ERRORS = fields.List(fields.Nested(IpSetRefusal), **about("What could not be added, and why."))
+CREATED = fields.List(fields.Nested(IpSetEntryOut), **describe("The entries that were made."))
+ERRORS = fields.List(fields.Nested(IpSetRefusal), **describe("What could not be added, and why."))
 
 
 def get_own_ip_set(set_id):

@@ -35,7 +35,7 @@ from api.paging import (
 )
 from api.request_parsing import Parser
 from panel.auth import permissions, requires_permission
-from panel.schemas.base import PageQuery, about
+from panel.schemas.base import PageQuery, describe
 from panel.services import usage
 from panel.services.access import Access
 
@@ -216,8 +216,8 @@ class Billing(Admin):
     surface, prefix = "billing", "/api/v1/billing"
 
 
-DATA = about("What was asked for.")
-SUCCESS = about("Always true: failures have their own shape.", True)
+DATA = describe("What was asked for.")
+SUCCESS = describe("Always true: failures have their own shape.", True)
 
 
 @cache
@@ -232,7 +232,7 @@ class Done(Schema):
 
     success = fields.Boolean(dump_default=True, **SUCCESS)
     message = fields.String(
-        allow_none=True, dump_default=None, **about("What happened, in a sentence.", "The instance starts.")
+        allow_none=True, dump_default=None, **describe("What happened, in a sentence.", "The instance starts.")
     )
 
 
@@ -254,11 +254,11 @@ def build_envelope_schema(schema: Any, many: bool = False) -> Any:
     """Return the schema of an answer in the operators' envelope, for the OpenAPI document."""
     declared: dict[str, fields.Field] = {
         "success": fields.Boolean(**SUCCESS),
-        "message": fields.String(allow_none=True, **about("What happened, in a sentence.", "The instance starts.")),
+        "message": fields.String(allow_none=True, **describe("What happened, in a sentence.", "The instance starts.")),
     }
     if isinstance(schema, Rows):
         declared["data"] = schema.fields["__rows__"]
-        declared["meta"] = fields.Nested(Meta, **about("Where these rows lie in the whole list."))
+        declared["meta"] = fields.Nested(Meta, **describe("Where these rows lie in the whole list."))
         return Schema.from_dict(declared, name=f"{type(schema).__name__}List")()
     if schema is not None:
         declared["data"] = fields.Nested(schema, many=many, **DATA)

@@ -8,7 +8,7 @@ from api import kit
 from api.hypervisors import admin as hypervisor_routes
 from api.instances import admin as instance_routes
 from api.instances.admin_instances import get_or_422
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.migrations import (
     Evacuation,
     MigrationIn,
@@ -28,7 +28,7 @@ admin = kit.Admin("migration", __name__, description="Migrations")
 READ, WRITE = "admin:instances:read", "admin:instances:write"
 OLD_MIGRATE_PATH = "/api/v1/instance/<instance_id>/proxmox-migrate"
 LOGS = kit.Schema.from_dict(
-    {"logs": fields.List(fields.Nested(TaskLogOut), **about("What it said, oldest first."))}, name="MigrationLogs"
+    {"logs": fields.List(fields.Nested(TaskLogOut), **describe("What it said, oldest first."))}, name="MigrationLogs"
 )
 
 

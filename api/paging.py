@@ -6,28 +6,28 @@ from typing import ClassVar, NamedTuple
 from flask import g
 from marshmallow import Schema, fields
 
-from panel.schemas.base import PageQuery, about
+from panel.schemas.base import PageQuery, describe
 from panel.web.paging import Page
 
 
 class Meta(Schema):
     """The position of a page in the whole list."""
 
-    current_page = fields.Integer(**about("Which page this is, from 1.", 1))
-    per_page = fields.Integer(**about("How many rows a page has at most.", 100))
-    total = fields.Integer(**about("How many rows there are on all pages.", 2))
-    last_page = fields.Integer(**about("The number of the last page.", 1))
-    to = fields.Integer(allow_none=True, **about("The number of this page's last row; null when it has none.", 2))
+    current_page = fields.Integer(**describe("Which page this is, from 1.", 1))
+    per_page = fields.Integer(**describe("How many rows a page has at most.", 100))
+    total = fields.Integer(**describe("How many rows there are on all pages.", 2))
+    last_page = fields.Integer(**describe("The number of the last page.", 1))
+    to = fields.Integer(allow_none=True, **describe("The number of this page's last row; null when it has none.", 2))
 
     class Meta:
         include: ClassVar = {
             "from": fields.Integer(
-                allow_none=True, **about("The number of this page's first row; null when it has none.", 1)
+                allow_none=True, **describe("The number of this page's first row; null when it has none.", 1)
             )
         }
 
 
-ROWS = about("The rows of this page.")
+ROWS = describe("The rows of this page.")
 
 
 @cache

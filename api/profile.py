@@ -14,7 +14,7 @@ from panel.core.db import session
 from panel.core.errors import NotFound
 from panel.models import Account
 from panel.ratelimit import sign_in
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.security import CodeIn, PasskeyIn, PasskeyOut, PasswordChange, PasswordConfirmed, SignInOut
 from panel.services import factors, passkeys, passwords, sessions
 
@@ -22,12 +22,14 @@ user = kit.User("profile", __name__, description="The person behind the token")
 RECOVERY_CODES_FIELD = fields.List(
     fields.String(),
     allow_none=True,
-    **about("Ten recovery codes, in this answer and nowhere else; null when there are some.", ["a2bc-d3ef-gh4j-kmn5"]),
+    **describe(
+        "Ten recovery codes, in this answer and nowhere else; null when there are some.", ["a2bc-d3ef-gh4j-kmn5"]
+    ),
 )
 OPTIONS_FIELD = fields.Dict(
-    **about("What the browser's `navigator.credentials.create()` takes.", {"challenge": "8cP…"})
+    **describe("What the browser's `navigator.credentials.create()` takes.", {"challenge": "8cP…"})
 )
-STATE_FIELD = fields.String(**about("To be sent back with the browser's answer, within five minutes.", "gAAAAABp…"))
+STATE_FIELD = fields.String(**describe("To be sent back with the browser's answer, within five minutes.", "gAAAAABp…"))
 
 
 def get_person():
@@ -62,9 +64,9 @@ def change_password(body):
     op="two_factor_enable",
     can=permissions.PERSONAL,
     out=kit.build_result_schema(
-        secret=fields.String(**about("What the authenticator is given, base32.", "JBSWY3DPEHPK3PXP")),
-        otpauth_url=fields.String(**about("The same as authenticators read it from a QR code.", "otpauth://totp/…")),
-        qr_code=fields.String(**about("That QR code, as the address of a picture.", "data:image/svg+xml,…")),
+        secret=fields.String(**describe("What the authenticator is given, base32.", "JBSWY3DPEHPK3PXP")),
+        otpauth_url=fields.String(**describe("The same as authenticators read it from a QR code.", "otpauth://totp/…")),
+        qr_code=fields.String(**describe("That QR code, as the address of a picture.", "data:image/svg+xml,…")),
     ),
 )
 def start_two_factor():

@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from api import kit
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.instances import InstanceRow
 from panel.schemas.projects import (
     Assignment,
@@ -43,9 +43,9 @@ def create(body):
     op="get",
     can=VIEW,
     out=kit.build_result_schema(
-        project=fields.Nested(ProjectOut, **about("The project.")),
+        project=fields.Nested(ProjectOut, **describe("The project.")),
         instances=fields.Nested(
-            kit.build_page_schema(InstanceRow), **about("Its instances, to who may see instances.")
+            kit.build_page_schema(InstanceRow), **describe("Its instances, to who may see instances.")
         ),
     ),
 )

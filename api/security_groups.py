@@ -4,7 +4,7 @@ from marshmallow import fields
 
 from api import kit
 from panel.core.db import session
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.security_groups import (
     AdminSecurityGroupIn,
     AdminSecurityGroupOut,
@@ -67,8 +67,10 @@ def create(body):
     op="get",
     can=VIEW,
     out=kit.build_result_schema(
-        security_group=fields.Nested(SecurityGroupOut, **about("The group.")),
-        attached_instances=fields.List(fields.Nested(AttachedOut), **about("The instances in it that are in reach.")),
+        security_group=fields.Nested(SecurityGroupOut, **describe("The group.")),
+        attached_instances=fields.List(
+            fields.Nested(AttachedOut), **describe("The instances in it that are in reach.")
+        ),
     ),
 )
 def show(group_id):

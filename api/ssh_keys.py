@@ -3,14 +3,14 @@
 from marshmallow import fields
 
 from api import kit
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.ssh_keys import SshKeyGenerate, SshKeyIn, SshKeyOut, SshKeyPatch
 from panel.services import ssh_keys
 
 user = kit.User("ssh_key", __name__, description="SSH keys")
 
 PRIVATE = fields.String(
-    **about("The private key, shown once and kept nowhere.", "-----BEGIN OPENSSH PRIVATE KEY-----…")
+    **describe("The private key, shown once and kept nowhere.", "-----BEGIN OPENSSH PRIVATE KEY-----…")
 )
 
 
@@ -33,7 +33,7 @@ def create(body):
     op="generate",
     can="ssh_keys.manage",
     body=SshKeyGenerate,
-    out=kit.build_result_schema(ssh_key=fields.Nested(SshKeyOut, **about("The key.")), private_key=PRIVATE),
+    out=kit.build_result_schema(ssh_key=fields.Nested(SshKeyOut, **describe("The key.")), private_key=PRIVATE),
 )
 def generate(body):
     """Make a key pair.

@@ -3,14 +3,14 @@
 from marshmallow import fields
 
 from api import kit
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.tasks import AdminTaskOut, AdminTaskQuery, TaskLogOut, TaskOut, TaskQuery
 from panel.services import tasks
 
 user = kit.User("task", __name__, description="Tasks")
 admin = kit.Admin("task", __name__, description="Tasks")
 
-LOGS_FIELD = fields.List(fields.Nested(TaskLogOut), **about("What the task said, oldest first."))
+LOGS_FIELD = fields.List(fields.Nested(TaskLogOut), **describe("What the task said, oldest first."))
 Logs = kit.Schema.from_dict({"logs": LOGS_FIELD}, name="TaskLogs")
 LOGS = kit.build_result_schema(logs=LOGS_FIELD)
 

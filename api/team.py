@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from api import kit
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.team import (
     PERMISSIONS,
     Invitation,
@@ -24,7 +24,7 @@ VIEW, MANAGE = "account.view", "team.manage"
     "/team/permissions",
     op="permissions",
     can=VIEW,
-    out=kit.build_result_schema(permissions=fields.List(fields.Nested(PermissionOut), **about("Every permission."))),
+    out=kit.build_result_schema(permissions=fields.List(fields.Nested(PermissionOut), **describe("Every permission."))),
 )
 def list_permissions():
     """List what a role may permit."""

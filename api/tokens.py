@@ -5,7 +5,7 @@ from marshmallow import fields
 
 from api import kit
 from panel.auth import permissions
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.constants import SCOPE_FAMILIES
 from panel.schemas.tokens import (
     AccountTokenOut,
@@ -24,8 +24,8 @@ from panel.web.audit_view import audit_label
 user = kit.User("token", __name__, description="API tokens")
 admin = kit.Admin("token", __name__, description="API tokens")
 
-VALUE = fields.String(**about("The value, in this answer and nowhere else.", "pu_3kX9aW…"))
-FAMILY_LIST = fields.List(fields.Nested(FamilyOut), **about("The families."))
+VALUE = fields.String(**describe("The value, in this answer and nowhere else.", "pu_3kX9aW…"))
+FAMILY_LIST = fields.List(fields.Nested(FamilyOut), **describe("The families."))
 
 
 def get_asking_token():
@@ -64,7 +64,7 @@ def listing(query):
     can="api_tokens.manage",
     body=TokenIn,
     out=kit.build_result_schema(
-        token=VALUE, api_token=fields.Nested(TokenOut, **about("The token without its value."))
+        token=VALUE, api_token=fields.Nested(TokenOut, **describe("The token without its value."))
     ),
 )
 def create(body):

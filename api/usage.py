@@ -5,17 +5,17 @@ from marshmallow import fields
 
 from api import kit
 from panel.core import clock
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.usage import AccountUsageOut, UsageOut, UsageQuery, UsageTotals
 from panel.services import accounts, credits, usage
 
 user = kit.User("usage", __name__, description="Usage and charges")
 admin = kit.Admin("usage", __name__, description="Usage and charges")
 
-TOTALS = fields.Nested(UsageTotals, **about("The whole month."))
+TOTALS = fields.Nested(UsageTotals, **describe("The whole month."))
 USAGE_REPORT = type(kit.build_page_schema(UsageOut)).from_dict({"totals": TOTALS}, name="UsageReport")()
-RESOURCES = fields.Nested(UsageOut, many=True, **about("Each resource's part, the newest resource first."))
-META = fields.Nested(kit.Meta, **about("Where these rows lie in the whole list."))
+RESOURCES = fields.Nested(UsageOut, many=True, **describe("Each resource's part, the newest resource first."))
+META = fields.Nested(kit.Meta, **describe("Where these rows lie in the whole list."))
 REPORT = kit.Schema.from_dict({"totals": TOTALS, "resources": RESOURCES, "meta": META}, name="Usage")
 
 

@@ -4,14 +4,14 @@ from marshmallow import fields
 
 from api import kit
 from api.ssh_keys import PRIVATE
-from panel.schemas.base import Text, about
+from panel.schemas.base import Text, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.ssh_keys import AdminSshKeyOut, SshKeyGenerate, SshKeyIn, SshKeyQuery
 from panel.services import accounts, ssh_keys
 
 admin = kit.Admin("ssh_key", __name__, description="SSH keys of users")
 READ, WRITE = "admin:accounts:read", "admin:accounts:write"
-OWNER = about("Whose key it is.", EXAMPLE_ID)
+OWNER = describe("Whose key it is.", EXAMPLE_ID)
 
 
 class SshKeyFor(SshKeyIn):
@@ -23,7 +23,7 @@ class SshKeyGenerateFor(SshKeyGenerate):
 
 
 MADE = kit.Schema.from_dict(
-    {"ssh_key": fields.Nested(AdminSshKeyOut, **about("The key.")), "private_key": PRIVATE}, name="GeneratedSshKey"
+    {"ssh_key": fields.Nested(AdminSshKeyOut, **describe("The key.")), "private_key": PRIVATE}, name="GeneratedSshKey"
 )
 
 

@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from api import kit
-from panel.schemas.base import PageQuery, about
+from panel.schemas.base import PageQuery, describe
 from panel.schemas.webhooks import (
     EVENT_KINDS,
     AdminWebhookOut,
@@ -24,10 +24,10 @@ admin = kit.Admin("webhook", __name__, description="Webhooks of users")
 READ = "admin:accounts:read"
 
 KIND_LIST = kit.Done.from_dict(
-    {"data": fields.Nested(KindOut, many=True, **about("The catalog."))}, name="EventKinds"
+    {"data": fields.Nested(KindOut, many=True, **describe("The catalog."))}, name="EventKinds"
 )()
 ATTEMPT_LIST = kit.Done.from_dict(
-    {"data": fields.Nested(AttemptOut, many=True, **about("The attempts, newest first."))}, name="DeliveryAttempts"
+    {"data": fields.Nested(AttemptOut, many=True, **describe("The attempts, newest first."))}, name="DeliveryAttempts"
 )()
 
 

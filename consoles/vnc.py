@@ -12,7 +12,7 @@ from consoles import close_codes, rfb
 from consoles.rfb import BROWSER, NODE
 from consoles.session import WRITE, ConsoleStream, disable_nagle, set_peer_timeout
 from consoles.tunnel import CONNECT_TIMEOUT_SECONDS, Tunnel, TunnelError, find_message
-from panel.core.messages import message_of
+from panel.core.messages import get_message
 
 log = structlog.get_logger()
 
@@ -186,7 +186,7 @@ class VncConsole(ConsoleStream):
         try:
             self.tunnel = Tunnel(self.target.ssh_jump, self.target.host, self.target.port)
         except TunnelError as problem:
-            self.fail_handshake(close_codes.UNREACHABLE.with_message(message_of(problem)))
+            self.fail_handshake(close_codes.UNREACHABLE.with_message(get_message(problem)))
         else:
             self.upstream = self.tunnel.upstream
             self.tunnel.watch_exit(self.event_loop, lambda: self.run_guarded(self.close_if_tunnel_ended))

@@ -22,7 +22,7 @@ from panel.app import create_app
 from panel.bootstrap import create_context
 from panel.core import context, jobs
 from panel.core.config import Config
-from panel.core.db import db, new_id, session
+from panel.core.db import db, generate_id, session
 from panel.ratelimit import windows
 from panel.services import accounts, sessions, settings
 from tests.support import audit_assertions, response_assertions
@@ -186,7 +186,7 @@ def run_queued_calls():
     while queued_calls:
         function, args = queued_calls.pop(0)
         if function == "worker.engine.runner.run":
-            runner.run(*args, "test-worker") if len(args) == 1 else batch.run(args, f"test-worker {new_id()}")
+            runner.run(*args, "test-worker") if len(args) == 1 else batch.run(args, f"test-worker {generate_id()}")
         else:
             run_call(function, *args)
 

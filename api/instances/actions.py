@@ -5,13 +5,13 @@ from marshmallow import fields
 from api import kit
 from api.instances import user
 from api.instances.customer import get_own_instance
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.instances import DeployIn
 from panel.schemas.tasks import TaskLogOut, TaskOut, TaskQuery
 from panel.services import instances, tasks
 
-TASK_ID = fields.String(**about("The task to poll.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
-PASSWORD = fields.String(**about("Password of root, when one was made up. Shown once.", "kX2v…"))
+TASK_ID = fields.String(**describe("The task to poll.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
+PASSWORD = fields.String(**describe("Password of root, when one was made up. Shown once.", "kX2v…"))
 
 
 @user.post(
@@ -94,8 +94,8 @@ def listing(query, instance_id):
     can="instances.view",
     out=kit.Schema.from_dict(
         {
-            "task": fields.Nested(TaskOut, **about("The task.")),
-            "logs": fields.List(fields.Nested(TaskLogOut), **about("What it said, oldest first.")),
+            "task": fields.Nested(TaskOut, **describe("The task.")),
+            "logs": fields.List(fields.Nested(TaskLogOut), **describe("What it said, oldest first.")),
         },
         name="TaskWithLogs",
     ),

@@ -6,14 +6,14 @@ from api import kit
 from api.instances import admin, user
 from api.instances.customer import get_own_instance
 from panel.core.errors import Forbidden, PartlyRefused
-from panel.core.formatting import plural
-from panel.schemas.base import about
+from panel.core.formatting import format_plural
+from panel.schemas.base import describe
 from panel.schemas.bulk import BulkOut, BulkRefused, TagsIn
 from panel.schemas.instances import InstanceOut
 from panel.services import instances
 from panel.web.bulk_forms import AdminBulkIn, BulkIn
 
-DONE = kit.Done.from_dict({"data": fields.Nested(BulkOut, **about("What became of each."))}, name="BulkDone")()
+DONE = kit.Done.from_dict({"data": fields.Nested(BulkOut, **describe("What became of each."))}, name="BulkDone")()
 
 REFUSED_ANSWER = {
     "description": "Some were refused, or all of it was.",
@@ -73,12 +73,12 @@ def admin_run_bulk(body):
 def summarize(lines):
     """Return the response body with counts, and its message."""
     answer = {**instances.count_bulk_results(lines), "results": lines}
-    return answer, f"{plural(answer['queued'], 'instance')} done, {answer['refused']} refused."
+    return answer, f"{format_plural(answer['queued'], 'instance')} done, {answer['refused']} refused."
 
 
 def raise_if_refused(lines, sentence, answer):
     """Return the message when nothing was refused. Otherwise raise PartlyRefused, which keeps what was done."""
-    status = instances.bulk_result_status(lines)
+    status = instances.get_bulk_status(lines)
     if status == 200:
         return sentence
     raise PartlyRefused(sentence, status=status, extra=answer)

@@ -7,7 +7,7 @@ from api.instances import admin, user
 from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
 from api.instances.suspension import OPTIONAL_TASK
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.disks import DiskIn, DiskPatch
 from panel.schemas.instances import DiskOut
 from panel.services import disks, instances
@@ -22,19 +22,19 @@ DISK_ACTION_SUMMARIES = {
     "delete": "Delete a disk.\n\nIt is detached and everything on it is lost. The first disk cannot be deleted.",
 }
 DISK_ANSWER = kit.Schema.from_dict(
-    {"disk": fields.Nested(DiskOut, **about("The disk.")), "task_id": TASK_ID}, name="DiskWork"
+    {"disk": fields.Nested(DiskOut, **describe("The disk.")), "task_id": TASK_ID}, name="DiskWork"
 )
 
 
 def add_action_routes(action, summary):
     def act(instance_id, disk_id):
         task = getattr(disks, action)(disks.get(get_own_instance(instance_id), disk_id), actor=kit.get_current_actor())
-        return {"message": disks.result_message(action, task), **({"task_id": task.id} if task else {})}
+        return {"message": disks.get_result_message(action, task), **({"task_id": task.id} if task else {})}
 
     def admin_act(instance_id, disk_id):
         disk = disks.get(instances.get(instance_id), disk_id)
         task = getattr(disks, action)(disk, actor=kit.get_current_actor(), by_operator=True)
-        kit.set_message(disks.result_message(action, task))
+        kit.set_message(disks.get_result_message(action, task))
         return {"task_id": task and task.id}
 
     act.__doc__ = admin_act.__doc__ = summary + DISK_REFUSALS
@@ -79,5 +79,5 @@ def remove(instance_id, disk_id):
     `has_snapshots` or `already_active` while a snapshot or a live session needs it, with `suspended` or `task_running`.
     """
     task = disks.delete(disks.get(instances.get(instance_id), disk_id), actor=kit.get_current_actor(), by_operator=True)
-    kit.set_message(disks.result_message("delete", task))
+    kit.set_message(disks.get_result_message("delete", task))
     return {"task_id": task.id}

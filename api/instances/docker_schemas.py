@@ -6,7 +6,7 @@ from api import kit
 from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
 from panel.core.errors import NotFound
-from panel.schemas.base import Time, about
+from panel.schemas.base import Time, describe
 from panel.schemas.docker_deployments import (
     EXAMPLE_TIME,
     DockerAppOut,
@@ -21,21 +21,21 @@ DEPLOYMENT_PATH = f"{PATH}/<deployment_id>"
 DOCKER_FAILURES = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
 ACTION_MESSAGES = {"start": "The app starts.", "stop": "The app stops.", "restart": "The app restarts."}
 LISTED: dict[str, fields.Field] = {
-    "docker_enabled": fields.Boolean(**about("Whether Docker is installed in the guest.", True)),
-    "docker_installing": fields.Boolean(**about("Whether it is being installed.", False)),
-    "docker_error": fields.String(allow_none=True, **about("Why the latest installation failed.", None)),
-    "deployments": fields.List(fields.Nested(DockerDeploymentOut), **about("Its apps, oldest first.")),
+    "docker_enabled": fields.Boolean(**describe("Whether Docker is installed in the guest.", True)),
+    "docker_installing": fields.Boolean(**describe("Whether it is being installed.", False)),
+    "docker_error": fields.String(allow_none=True, **describe("Why the latest installation failed.", None)),
+    "deployments": fields.List(fields.Nested(DockerDeploymentOut), **describe("Its apps, oldest first.")),
 }
-DEPLOYMENT = fields.Nested(DockerDeploymentOut, **about("The app."))
+DEPLOYMENT = fields.Nested(DockerDeploymentOut, **describe("The app."))
 GENERATED = fields.Dict(
-    **about("Secrets that were made up, by the names of their variables. Shown once.", {"ADMIN_PASSWORD": "kX2v…"})
+    **describe("Secrets that were made up, by the names of their variables. Shown once.", {"ADMIN_PASSWORD": "kX2v…"})
 )
 LOGS: dict[str, fields.Field] = {
-    "logs": fields.String(**about("The last lines of its containers, each with its time.", "web-1  | ready\n")),
+    "logs": fields.String(**describe("The last lines of its containers, each with its time.", "web-1  | ready\n")),
     "logs_at": Time(
-        allow_none=True, **about("When they were read in the guest; null when nobody did yet.", EXAMPLE_TIME)
+        allow_none=True, **describe("When they were read in the guest; null when nobody did yet.", EXAMPLE_TIME)
     ),
-    "logs_error": fields.String(allow_none=True, **about("Why they could not be read anew.", None)),
+    "logs_error": fields.String(allow_none=True, **describe("Why they could not be read anew.", None)),
 }
 Listed = kit.Done.from_dict(LISTED, name="DockerDeployments")
 ListedForOperators = kit.Schema.from_dict(LISTED, name="DockerOfInstance")
@@ -45,11 +45,11 @@ Deployed = kit.Schema.from_dict(
 kit.with_optional(Deployed, ["generated"])
 Asked = kit.Schema.from_dict({"task_id": TASK_ID}, name="DockerAsked")
 Removed = kit.Schema.from_dict(
-    {"task_id": fields.String(allow_none=True, **about("The task; null when the guest cannot be reached.", None))},
+    {"task_id": fields.String(allow_none=True, **describe("The task; null when the guest cannot be reached.", None))},
     name="DockerRemoved",
 )
 UserLogs = kit.Done.from_dict(LOGS, name="DockerLogs")
-APPS = kit.Done.from_dict({"apps": fields.List(fields.Nested(DockerAppOut), **about("By name."))}, name="DockerApps")
+APPS = kit.Done.from_dict({"apps": fields.List(fields.Nested(DockerAppOut), **describe("By name."))}, name="DockerApps")
 DEPLOYED = kit.build_result_schema(deployment=DEPLOYMENT, task_id=TASK_ID, generated=GENERATED)
 RETRIED = kit.build_result_schema(deployment=DEPLOYMENT, task_id=TASK_ID)
 STARTED = kit.build_result_schema(task_id=TASK_ID)

@@ -6,12 +6,12 @@ from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.forges import ForgeIn, ForgeOut, ForgeState
 from panel.services import forges, instances
 
 PATH = "/instance/<instance_id>/forge"
-SESSION = fields.Nested(ForgeOut, **about("The session."))
+SESSION = fields.Nested(ForgeOut, **describe("The session."))
 FORGE_ANSWER = kit.build_result_schema(forge=SESSION, task_id=TASK_ID)
 ADMIN_FORGE_ANSWER = kit.Schema.from_dict({"forge": SESSION, "task_id": TASK_ID}, name="ForgeWork")
 REFUSALS_TEXT = """

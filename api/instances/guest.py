@@ -8,13 +8,13 @@ from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.guests import GuestAddressOut, GuestFilesystemOut, PushKeysIn, ResetPasswordIn
 from panel.services import instances, ssh_keys, watched_instances
 from panel.web.audit_view import audit_label
 from panel.workflows import reachability
 
-PASSWORD = fields.String(**about("The new password of root. Shown once.", "kX2v…"))
+PASSWORD = fields.String(**describe("The new password of root. Shown once.", "kX2v…"))
 PASSWORD_RESET_ANSWER = kit.Schema.from_dict({"password": PASSWORD, "task_id": TASK_ID}, name="PasswordReset")
 PASSWORD_SETTING_MESSAGE = "The password is being set."
 GUEST_FAILURES = {"responses": {409: "Conflict", 503: "Unavailable"}}

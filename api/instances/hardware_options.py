@@ -6,7 +6,7 @@ from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import BootOrder, InstanceOut, Rename
 from panel.services import instances
@@ -22,7 +22,7 @@ SWITCH_MESSAGES = {
 SWITCH_ANSWER = kit.Schema.from_dict(
     {
         "task_id": fields.String(
-            allow_none=True, **about("The task to poll; null when there is no machine yet.", EXAMPLE_ID)
+            allow_none=True, **describe("The task to poll; null when there is no machine yet.", EXAMPLE_ID)
         )
     },
     name="SwitchWork",

@@ -6,7 +6,7 @@ from api import kit
 from api.instances import admin, user
 from api.instances.customer import get_own_instance
 from panel.core.errors import NotFound
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.instances import AddressOut, InterfaceOut
 from panel.schemas.network import AddressesIn, BandwidthIn, BandwidthOut, ReverseNameIn
 from panel.services import instances
@@ -17,10 +17,10 @@ SECOND_CARD = {
     "disable": (second_interface.disable, "The instance has no second network card."),
 }
 InstanceNetwork = kit.Schema.from_dict(
-    {"interfaces": fields.List(fields.Nested(InterfaceOut), **about("The network cards, the first one first."))},
+    {"interfaces": fields.List(fields.Nested(InterfaceOut), **describe("The network cards, the first one first."))},
     name="InstanceNetwork",
 )
-IPS = fields.List(fields.Nested(AddressOut), **about("The addresses that it was about."))
+IPS = fields.List(fields.Nested(AddressOut), **describe("The addresses that it was about."))
 READ, WRITE = "admin:instances:read", "admin:instances:write"
 IP_MESSAGES = {
     "add": "The address is the instance's. The guest has to take it up.",
@@ -54,7 +54,7 @@ def change_ips(body, instance_id):
     op="set_ip_rdns",
     can="instances.manage",
     body=ReverseNameIn,
-    out=kit.build_result_schema(ip=fields.Nested(AddressOut, **about("The address."))),
+    out=kit.build_result_schema(ip=fields.Nested(AddressOut, **describe("The address."))),
 )
 def set_ip_rdns(body, instance_id, address_id):
     """Ask for the reverse name of an address.
@@ -80,7 +80,7 @@ def bandwidth(instance_id):
     "/instance/<instance_id>/network/public/enable",
     op="enable_public_network",
     can="instances.manage",
-    out=kit.build_result_schema(interface=fields.Nested(InterfaceOut, **about("The public network card."))),
+    out=kit.build_result_schema(interface=fields.Nested(InterfaceOut, **describe("The public network card."))),
 )
 def enable_public_network(instance_id):
     """Connect the public network card.

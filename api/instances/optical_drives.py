@@ -8,7 +8,7 @@ from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
 from api.instances.suspension import OPTIONAL_TASK
 from panel.core.errors import Invalid, NotFound
-from panel.schemas.base import Empty, In, Text, about
+from panel.schemas.base import Empty, In, Text, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.services import instances, isos
 from panel.workflows import reachability
@@ -22,12 +22,12 @@ INSERTING_MESSAGE, EJECTING_MESSAGE, ALREADY_EMPTY_MESSAGE = (
 
 
 class Mount(In):
-    iso_id = Text(maximum=36, allow_none=True, **about("The ISO.", EXAMPLE_ID))
+    iso_id = Text(maximum=36, allow_none=True, **describe("The ISO.", EXAMPLE_ID))
     iso_url = Text(
         maximum=2000,
-        **about("An https address in place of an id: it becomes an ISO of the account's own.", "https://…"),
+        **describe("An https address in place of an id: it becomes an ISO of the account's own.", "https://…"),
     )
-    custom_iso = fields.Raw(**about("Whether `iso_url` counts; clients send 1 with it.", 1))
+    custom_iso = fields.Raw(**describe("Whether `iso_url` counts; clients send 1 with it.", 1))
 
 
 def insert_iso(instance, slot, body, account=None):

@@ -2,7 +2,7 @@
 
 from api import kit
 from api.instances import admin
-from panel.schemas.base import In, Text, about
+from panel.schemas.base import In, Text, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import AdminInstanceOut
 from panel.services import accounts, instances
@@ -19,7 +19,7 @@ Refused with 422 under `user_id` for a team member or a suspended account, and w
 
 
 class Assign(In):
-    user_id = Text(maximum=36, required=True, **about("The new owner.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **describe("The new owner.", EXAMPLE_ID))
 
 
 def change_owner(instance_id, account):

@@ -6,26 +6,29 @@ from api import kit
 from api.instances import admin, user
 from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
-from panel.schemas.base import Bool, In, Time, about
+from panel.schemas.base import Bool, In, Time, describe
 from panel.services import instances
 from panel.services.instances import rescue
 
 STATE_FIELDS: dict[str, fields.Field] = {
-    "active": fields.Boolean(**about("Whether it is in rescue.", True)),
-    "since": Time(allow_none=True, **about("Since when.", "2026-01-02T03:04:05.678Z")),
-    "username": fields.String(**about("Who signs in; only while it is active.", "root")),
-    "password": fields.String(**about("With this password; only while it is active.", "kX2v…")),
+    "active": fields.Boolean(**describe("Whether it is in rescue.", True)),
+    "since": Time(allow_none=True, **describe("Since when.", "2026-01-02T03:04:05.678Z")),
+    "username": fields.String(**describe("Who signs in; only while it is active.", "root")),
+    "password": fields.String(**describe("With this password; only while it is active.", "kX2v…")),
 }
 SECRET_FIELDS = ("username", "password")
 
 
 class RescueIn(In):
-    enable = Bool(required=True, **about("True begins the rescue, false ends it.", True))
+    enable = Bool(required=True, **describe("True begins the rescue, false ends it.", True))
 
 
 Shown = kit.with_optional(kit.Schema.from_dict(STATE_FIELDS, name="RescueSession"), SECRET_FIELDS)
 Asked = kit.Schema.from_dict(
-    {"task_id": fields.String(allow_none=True, **about("The task; null when it is so already.", None)), **STATE_FIELDS},
+    {
+        "task_id": fields.String(allow_none=True, **describe("The task; null when it is so already.", None)),
+        **STATE_FIELDS,
+    },
     name="RescueAsked",
 )
 kit.with_optional(Asked, SECRET_FIELDS)
@@ -33,7 +36,7 @@ kit.with_optional(Asked, SECRET_FIELDS)
 
 def switch_rescue(instance, enable, by_operator=False):
     task = rescue.switch(instance, enable, actor=kit.get_current_actor(), by_operator=by_operator)
-    return task, rescue.result_message(enable, task), rescue.describe_state(instance)
+    return task, rescue.get_result_message(enable, task), rescue.describe_state(instance)
 
 
 @user.get("/instance/<instance_id>/rescue", op="rescue_show", can="instances.manage", out=Shown)

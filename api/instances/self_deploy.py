@@ -10,7 +10,7 @@ from api.instances.suspension import OPTIONAL_TASK
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import Image
-from panel.schemas.base import Hostname, In, Text, about
+from panel.schemas.base import Hostname, In, Text, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.services import catalog, instances
 from panel.services.instances.self_deploy import self_deploy
@@ -20,12 +20,12 @@ BOOTING_ISO_MESSAGE = "The instance boots the ISO, with a blank disk."
 
 
 class SelfDeployIn(In):
-    iso_id = Text(maximum=36, **about("The ISO to boot from.", EXAMPLE_ID))
+    iso_id = Text(maximum=36, **describe("The ISO to boot from.", EXAMPLE_ID))
     image_id = Text(
         maximum=36,
-        **about("The same as `iso_id`: the id of an ISO. `deploy` and `reinstall` install images.", EXAMPLE_ID),
+        **describe("The same as `iso_id`: the id of an ISO. `deploy` and `reinstall` install images.", EXAMPLE_ID),
     )
-    hostname = Hostname(**about("Host name; by default the instance's.", "shop.example.com"))
+    hostname = Hostname(**describe("Host name; by default the instance's.", "shop.example.com"))
 
     @validates_schema
     def validate_iso_is_named(self, data, **_):

@@ -7,7 +7,7 @@ from api.instances import user
 from api.instances.actions import TASK_ID, destroy
 from api.instances.customer import CREATED_MESSAGE
 from panel.core.db import session
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.instances import InstanceOut
 from panel.schemas.resource_packs import PackedInstanceIn, PackOut
 from panel.services import instances, resource_packs
@@ -15,10 +15,10 @@ from panel.services.instances.self_provisioning import create_from_pack
 
 USED_FIELDS = kit.Schema.from_dict(
     {
-        "instances": fields.Integer(**about("How many there are.", 2)),
-        "cpu_cores": fields.Integer(**about("Their processor cores.", 4)),
-        "ram": fields.Integer(**about("Their memory, MiB.", 4096)),
-        "storage": fields.Integer(**about("Their disks, GiB.", 80)),
+        "instances": fields.Integer(**describe("How many there are.", 2)),
+        "cpu_cores": fields.Integer(**describe("Their processor cores.", 4)),
+        "ram": fields.Integer(**describe("Their memory, MiB.", 4096)),
+        "storage": fields.Integer(**describe("Their disks, GiB.", 80)),
     },
     name="SelfProvisioned",
 )
@@ -56,8 +56,8 @@ user.delete(
     op="self_provisioned_resources",
     can="instances.view",
     out=kit.build_result_schema(
-        resources=fields.Nested(USED_FIELDS, **about("What they use in all.")),
-        packs=fields.List(fields.Nested(PackOut), **about("The account's resource packs.")),
+        resources=fields.Nested(USED_FIELDS, **describe("What they use in all.")),
+        packs=fields.List(fields.Nested(PackOut), **describe("The account's resource packs.")),
     ),
 )
 def resources():

@@ -6,13 +6,13 @@ from api import kit
 from api.instances import user
 from api.instances.actions import TASK_ID
 from api.instances.customer import get_own_instance
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.snapshots import RollbackIn, SnapName, SnapshotIn, SnapshotOut
 from panel.services import snapshots
 
 PATH = "/instance/<instance_id>/snapshot"
 LISTED = kit.Done.from_dict(
-    {"snapshots": fields.List(fields.Nested(SnapshotOut), **about("Oldest first."))}, name="Snapshots"
+    {"snapshots": fields.List(fields.Nested(SnapshotOut), **describe("Oldest first."))}, name="Snapshots"
 )
 
 
@@ -27,7 +27,7 @@ def listing(instance_id):
     op="snapshot_create",
     can="instances.manage",
     body=SnapshotIn,
-    out=kit.build_result_schema(snapshot=fields.Nested(SnapshotOut, **about("The snapshot.")), task_id=TASK_ID),
+    out=kit.build_result_schema(snapshot=fields.Nested(SnapshotOut, **describe("The snapshot.")), task_id=TASK_ID),
 )
 def create(body, instance_id):
     """Take a snapshot of all disks and, with `vmstate`, of the memory of a running guest.

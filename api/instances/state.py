@@ -9,34 +9,36 @@ from api.instances.customer import get_own_instance
 from panel.core.db import session
 from panel.models import Task
 from panel.models.tasks import OPEN_STATUSES
-from panel.schemas.base import Out, Schema, Time, about
+from panel.schemas.base import Out, Schema, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.tasks import TaskLogOut, TaskOut
 from panel.services import events, instances
 
 
 class InstanceInBrief(Out):
-    id = fields.String(**about("Instance id.", EXAMPLE_ID))
-    name = fields.String(**about("The platform's name for it.", "h1042"))
-    status = fields.Integer(**about("0 stopped, 1 running, 2 suspended.", 1))
-    state = fields.String(**about("`migrating`, `pending`, `suspended`, `running` or `stopped`.", "running"))
-    deployed = fields.Boolean(**about("Whether it has an operating system.", True))
-    task_running = fields.Boolean(**about("Whether a task of it is queued or runs.", False))
-    last_error = fields.String(allow_none=True, **about("What went wrong last, if it still matters.", None))
-    task = fields.Nested(TaskOut, allow_none=True, **about("What is under way, the oldest of it; null if nothing is."))
+    id = fields.String(**describe("Instance id.", EXAMPLE_ID))
+    name = fields.String(**describe("The platform's name for it.", "h1042"))
+    status = fields.Integer(**describe("0 stopped, 1 running, 2 suspended.", 1))
+    state = fields.String(**describe("`migrating`, `pending`, `suspended`, `running` or `stopped`.", "running"))
+    deployed = fields.Boolean(**describe("Whether it has an operating system.", True))
+    task_running = fields.Boolean(**describe("Whether a task of it is queued or runs.", False))
+    last_error = fields.String(allow_none=True, **describe("What went wrong last, if it still matters.", None))
+    task = fields.Nested(
+        TaskOut, allow_none=True, **describe("What is under way, the oldest of it; null if nothing is.")
+    )
 
 
 class EventOut(Out):
-    id = fields.String(**about("Event id.", EXAMPLE_ID))
-    kind = fields.String(**about("What happened, in the words of webhooks.", "instance.status_changed"))
-    actor = fields.String(allow_none=True, **about("Who brought it about.", "customer@example.com"))
-    data = fields.Dict(**about("What there is to say about it.", {"status": "running", "previous": "stopped"}))
-    created_at = Time(**about("When it happened.", "2026-01-02T03:04:05.678Z"))
+    id = fields.String(**describe("Event id.", EXAMPLE_ID))
+    kind = fields.String(**describe("What happened, in the words of webhooks.", "instance.status_changed"))
+    actor = fields.String(allow_none=True, **describe("Who brought it about.", "customer@example.com"))
+    data = fields.Dict(**describe("What there is to say about it.", {"status": "running", "previous": "stopped"}))
+    created_at = Time(**describe("When it happened.", "2026-01-02T03:04:05.678Z"))
 
 
 INSTALLATION_FIELDS = {
-    "task": fields.Nested(TaskOut, allow_none=True, **about("The task that installs it, or did last.")),
-    "logs": fields.List(fields.Nested(TaskLogOut), **about("What it said, oldest first.")),
+    "task": fields.Nested(TaskOut, allow_none=True, **describe("The task that installs it, or did last.")),
+    "logs": fields.List(fields.Nested(TaskLogOut), **describe("What it said, oldest first.")),
 }
 
 

@@ -4,14 +4,14 @@ from marshmallow import fields
 
 from api import kit
 from api.instances import admin
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.services import instances
 
 OPTIONAL_TASK = kit.Schema.from_dict(
     {
         "task_id": fields.String(
-            allow_none=True, **about("The task to poll; null when nothing had to be done.", EXAMPLE_ID)
+            allow_none=True, **describe("The task to poll; null when nothing had to be done.", EXAMPLE_ID)
         )
     },
     name="InstanceWork",

@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.volumes import user
 from panel.core.db import session
-from panel.schemas.base import about
+from panel.schemas.base import describe
 from panel.schemas.catalog import LocationOut
 from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeOut, VolumePlanOut, VolumeQuery, VolumeResize
 from panel.services import catalog, volume_plans, volumes
@@ -15,15 +15,15 @@ VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
 WRAPPED_VOLUME = kit.build_wrapped_schema("volume", VolumeOut)
 CHOICES = kit.Done.from_dict(
     {
-        "volume_plans": fields.List(fields.Nested(VolumePlanOut), **about("What can be chosen.")),
-        "hypervisor_groups": fields.List(fields.Nested(LocationOut), **about("The open locations.")),
+        "volume_plans": fields.List(fields.Nested(VolumePlanOut), **describe("What can be chosen.")),
+        "hypervisor_groups": fields.List(fields.Nested(LocationOut), **describe("The open locations.")),
     },
     name="VolumeChoices",
 )
 RESIZED = kit.Done.from_dict(
     {
-        "is_downgrade": fields.Boolean(**about("Whether the new plan is cheaper.", False)),
-        "volume": fields.Nested(VolumeOut, **about("The volume.")),
+        "is_downgrade": fields.Boolean(**describe("Whether the new plan is cheaper.", False)),
+        "volume": fields.Nested(VolumeOut, **describe("The volume.")),
     },
     name="VolumeResized",
 )

@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from api.volumes import admin, user
 from api.volumes.customer import ITEM, MANAGE, get_own_volume
-from panel.schemas.base import Out, about
+from panel.schemas.base import Out, describe
 from panel.schemas.volumes import EXAMPLE_ID, VolumeRestore, VolumeSnapshotIn
 from panel.services import volumes
 
@@ -17,14 +17,14 @@ WRITE = "admin:volumes:write"
 class QueueOut(Out):
     """A queued task."""
 
-    id = fields.String(**about("The task.", EXAMPLE_ID))
-    operation = fields.String(**about("What is done.", "volume_snapshot"))
-    source_id = fields.String(**about("The volume or snapshot that it works on.", EXAMPLE_ID))
-    status = fields.String(**about("Where it stands.", "queued"))
+    id = fields.String(**describe("The task.", EXAMPLE_ID))
+    operation = fields.String(**describe("What is done.", "volume_snapshot"))
+    source_id = fields.String(**describe("The volume or snapshot that it works on.", EXAMPLE_ID))
+    status = fields.String(**describe("Where it stands.", "queued"))
 
 
-QUEUED_ANSWER = kit.build_result_schema(queue=fields.Nested(QueueOut, **about("The work.")))
-QUEUE_ANSWER = kit.Schema.from_dict({"queue": fields.Nested(QueueOut, **about("The work."))}, name="VolumeWork")
+QUEUED_ANSWER = kit.build_result_schema(queue=fields.Nested(QueueOut, **describe("The work.")))
+QUEUE_ANSWER = kit.Schema.from_dict({"queue": fields.Nested(QueueOut, **describe("The work."))}, name="VolumeWork")
 
 
 def describe_work(task, source):

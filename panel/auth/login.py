@@ -67,7 +67,7 @@ def complete_login(account):
     """Sign the browser in. Send a mail about an unknown device, except for the account's first login."""
     device, is_new = remember_device(account)
     if is_new and account.last_login_at:
-        security_notifications.new_device(account, get_request_source())
+        security_notifications.send_new_device(account, get_request_source())
     account.last_login_at = clock.now()
     log_in(account, device)
 

@@ -158,7 +158,7 @@ def find_token(budget):
     cached = token_cache.find(digest)
     version = cached and api_budget.consume(budget, cached.token.id, read_key=token_cache.VERSION_KEY)
     if cached and version == cached.word:
-        return tokens.active_or_none(cached.token)
+        return tokens.get_if_active(cached.token)
     version = version or token_cache.get_cache_version()  # read before the rows, so that a change in between is noticed
     token = tokens.find(value) if 20 < len(value) < 200 else None
     if not cached:

@@ -35,7 +35,7 @@ def create(config: Config, target: Path, passphrase):
     file exists."""
     if target.exists():
         raise Problem(f"{target} exists already. Name a new file.")
-    with working_directory(config) as directory:
+    with create_working_directory(config) as directory:
         revisions, counts = databases.copy_database(config, directory / DATABASE_MEMBER)
         manifest = {
             "made_at": clock.now().isoformat(),
@@ -92,7 +92,7 @@ def list_images():
 
 
 @contextmanager
-def working_directory(config):
+def create_working_directory(config):
     """Yield a temporary directory in the data directory, which only the panel's user may read."""
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=config.data_dir, prefix=".backup-") as directory:

@@ -15,8 +15,8 @@ from panel.backups.create import (
     KEY_MEMBER,
     MANIFEST_MEMBER,
     SETTINGS_MEMBER,
+    create_working_directory,
     hash_file,
-    working_directory,
 )
 from panel.core import schema_revision
 from panel.core.config import RESTORE_MARKER, Config
@@ -79,7 +79,7 @@ def check(backup):
 
 def restore(config: Config, file: Path, passphrase, *, is_forced=False):
     """Replace this installation by the backup. Return the Backup and the images whose files are missing."""
-    with working_directory(config) as directory:
+    with create_working_directory(config) as directory:
         backup = read(file, passphrase, directory)
         check_target(config, backup, is_forced)
         if not config.is_sqlite:
@@ -115,7 +115,7 @@ def check_target(config, backup, is_forced):
     kind = "sqlite" if config.is_sqlite else "postgresql"
     if backup.manifest["database"] != kind:
         raise Problem(f"The backup is of {backup.manifest['database']}, but PANEL_DATABASE_URL names {kind}.")
-    if not set(backup.manifest["revisions"]) <= schema_revision.known_revisions()[0]:
+    if not set(backup.manifest["revisions"]) <= schema_revision.list_known_revisions()[0]:
         raise Problem("The backup was made by a newer version of the panel. Restore it with that version.")
     if config.secret_key and not can_decrypt(config.secret_key, backup.secret_key):
         raise Problem(

@@ -10,7 +10,7 @@ from panel.backups import restore as backup_restore
 from panel.backups.archive import MIN_PASSPHRASE_LENGTH
 from panel.bootstrap import create_worker_app
 from panel.cli import start
-from panel.cli.up import single_instance_lock
+from panel.cli.up import lock_single_instance
 from panel.core.config import Config, read_environment
 from panel.core.data_files import protect
 from panel.core.db import session
@@ -28,7 +28,7 @@ BACKUP_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
 @contextmanager
-def reported_file_errors():
+def report_file_errors():
     """Turn OSError into a message that ends the command."""
     try:
         yield
@@ -52,7 +52,7 @@ def create(file, passphrase_file):
     app = create_worker_app(config)
     if not check_installation(app):
         raise Problem("The database is not reachable. There is nothing to back up.")
-    with app.app_context(), reported_file_errors():
+    with app.app_context(), report_file_errors():
         manifest = backup_creation.create(config, file.absolute(), passphrase)
         session.rollback()
     click.echo(f"{file}: {format_summary(manifest)}")
@@ -68,7 +68,7 @@ def verify(file, passphrase_file):
     """Read all of FILE and check its encryption, database, schema revision and row counts."""
     passphrase = read_passphrase(passphrase_file)
     config = Config(**read_environment())
-    with reported_file_errors(), backup_creation.working_directory(config) as directory:
+    with report_file_errors(), backup_creation.create_working_directory(config) as directory:
         manifest = backup_restore.read(file, passphrase, directory).manifest
     click.echo(f"{file} is valid: {format_summary(manifest)}")
 
@@ -83,7 +83,7 @@ def restore(file, passphrase_file, force):
     config = Config(**read_environment())
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     protect(config.data_dir)
-    with reported_file_errors(), single_instance_lock(config), create_worker_app(config).app_context():
+    with report_file_errors(), lock_single_instance(config), create_worker_app(config).app_context():
         backup, missing = backup_restore.restore(config, file, passphrase, is_forced=force)
     click.echo(f"Restored: {format_summary(backup.manifest)}")
     if backup.settings:

@@ -8,7 +8,7 @@ import panel.models  # noqa: F401  (Alembic compares with every table)
 from panel.bootstrap import create_worker_app, init_migrate
 from panel.cli import start
 from panel.core import schema_revision, startup_checks
-from panel.core.data_files import umask
+from panel.core.data_files import temporary_umask
 from panel.core.db import session
 from panel.core.logs import setup_logging
 
@@ -62,5 +62,5 @@ def check():
 @click.argument("message")
 def migrate(message):
     """Generate a migration for changes in the models. The database must be up to date."""
-    with umask(0o022):  # a file of the checkout
+    with temporary_umask(0o022):  # a file of the checkout
         flask_migrate.migrate(message=message)

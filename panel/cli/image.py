@@ -5,7 +5,7 @@ from importlib import import_module
 import click
 
 from panel.cli.context import app_context
-from panel.core.data_files import umask
+from panel.core.data_files import temporary_umask
 from panel.core.db import session
 from panel.core.errors import Problem
 from panel.services import catalog
@@ -37,7 +37,7 @@ def build_image(kind, data_dir, log=click.echo):
     if missing := guest.list_missing():
         raise Problem(" ".join(missing))
     (data_dir / "images").mkdir(exist_ok=True)
-    with umask(0o022):  # the modes of built files are the guest's
+    with temporary_umask(0o022):  # the modes of built files are the guest's
         image = guest.build(data_dir / "images" / f"{kind}.qcow2", cache=data_dir / "cache", log=log)
     image.path.chmod(0o600)
     catalog.register_image(

@@ -21,7 +21,7 @@ def command(setup):
     """Run all processes, restart those that exit, and stop them in order on SIGTERM or Ctrl-C."""
     config = start.load_config()
     setup_logs(config.json_logs)
-    with single_instance_lock(config):
+    with lock_single_instance(config):
         ensure_port_free(config.bind)
         run_all(config, ["setup"] if setup else ["db", "upgrade"])
 
@@ -70,7 +70,7 @@ def build_redis_command(config):
 
 
 @contextmanager
-def single_instance_lock(config):
+def lock_single_instance(config):
     """Lock the data directory. Raise ConfigError when another `panel up` uses it, because they would share the path of
     Redis's socket."""
     if len(str(config.console_socket)) > 100:

@@ -13,7 +13,7 @@ SHARED_FOLDERS = ("hypervisor", "disks", "cache")
 other users out."""
 
 
-def own_files(data_dir: Path) -> Iterator[Path]:
+def list_own_files(data_dir: Path) -> Iterator[Path]:
     """Yield the data directory and the panel's own files and folders in it, without following links."""
     yield data_dir
     for directory, folders, files in os.walk(data_dir):
@@ -39,7 +39,7 @@ def protect(data_dir: Path) -> None:
 
 
 def iter_modes(data_dir: Path) -> Iterator[tuple[Path, int]]:
-    for path in own_files(data_dir):
+    for path in list_own_files(data_dir):
         try:
             yield path, stat.S_IMODE(path.stat().st_mode)
         except FileNotFoundError:  # deleted in the meantime
@@ -47,7 +47,7 @@ def iter_modes(data_dir: Path) -> Iterator[tuple[Path, int]]:
 
 
 @contextmanager
-def umask(mask: int) -> Iterator[None]:
+def temporary_umask(mask: int) -> Iterator[None]:
     """Use another umask inside the block, for files of others. The umask is the process's, so use this only while no
     other thread writes files."""
     previous = os.umask(mask)

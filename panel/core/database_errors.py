@@ -42,13 +42,13 @@ class Outage(NamedTuple):
 def find_outage(error: BaseException | None) -> Outage | None:
     """Return the outage that the error, or one of its causes, reports; None for every other error."""
     while error is not None:
-        if problem := classify(error):
+        if problem := classify_error(error):
             return Outage(problem, " ".join(str(getattr(error, "orig", error)).split())[:300])
         error = getattr(error, "original_exception", None) or error.__cause__
     return None
 
 
-def classify(error: BaseException) -> str | None:
+def classify_error(error: BaseException) -> str | None:
     if isinstance(error, TimeoutError):
         return "overloaded"  # every connection of the pool was in use
     if isinstance(error, PendingRollbackError):

@@ -80,7 +80,7 @@ class DatabaseProbe:
         try:
             with self.app.app_context():
                 write_probe_row(session.get_bind())
-                return disk_problem(self.app.extensions["config"]) or OK
+                return find_disk_problem(self.app.extensions["config"]) or OK
         except SQLAlchemyError as error:
             outage = find_outage(error)
             if outage is None:
@@ -109,7 +109,7 @@ def write_probe_row(bind: Engine | Connection) -> None:
             probe_session.rollback()  # another process inserted the row at the same time
 
 
-def disk_problem(config: Config) -> str | None:
+def find_disk_problem(config: Config) -> str | None:
     """Return the problem when a SQLite database's disk is nearly full, else None. The probe's small row may still fit
     then."""
     if not config.is_sqlite:

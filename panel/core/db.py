@@ -134,7 +134,7 @@ def append_only(table: Table) -> None:
     event.listen(table, "after_create", trigger.execute_if(dialect="postgresql"))
 
 
-def new_id() -> str:
+def generate_id() -> str:
     """Return a UUIDv7. Such ids sort by age, so new rows go to the end of an index."""
     return str(uuid7())
 
@@ -156,7 +156,7 @@ class Base(DeclarativeBase):
 class TimestampMixin:
     """The columns id, created_at and updated_at."""
 
-    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id, sort_order=-10)
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=generate_id, sort_order=-10)
     created_at: Mapped[datetime] = mapped_column(default=clock.now, sort_order=90)
     updated_at: Mapped[datetime] = mapped_column(default=clock.now, onupdate=clock.now, sort_order=91)
 

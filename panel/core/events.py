@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Select, bindparam, select
 
 from panel.core import clock, jobs
-from panel.core.db import new_id, on_commit, session
+from panel.core.db import generate_id, on_commit, session
 from panel.models import Event, Instance, WebhookSubscription
 
 POWER_STATUS = {"on": "running", "off": "stopped"}
@@ -26,7 +26,7 @@ def record(
     """Record one event of a resource and its owner. `severity` (`info`, `warning`, `error`) and `message` are given for
     events of Kubernetes clusters."""
     event = Event(
-        id=new_id(),
+        id=generate_id(),
         kind=kind,
         resource_type=resource_type,
         resource_id=resource.id,

@@ -39,7 +39,7 @@ def to_local_time(moment: datetime, zone: str) -> datetime:
     return moment.astimezone(ZoneInfo(zone))
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     seconds = int(seconds)
     if seconds < 1:
         return "< 1 s"
@@ -50,12 +50,12 @@ def duration(seconds: float) -> str:
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Return a number of bytes in the largest binary unit in which it is at least 1."""
     return scale_unit(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
 
 
-def transfer(count: float) -> str:
+def format_transfer(count: float) -> str:
     """Return a number of transferred bytes in decimal units, because traffic is sold in them."""
     return scale_unit(count, 1000, ("B", "kB", "MB", "GB", "TB"))
 
@@ -68,27 +68,27 @@ def scale_unit(count: float, step: int, units: Sequence[str]) -> str:
     return f"{format_number(count)} {units[-1]}"
 
 
-def mib(count: float) -> str:
-    return size(count * 1024**2)
+def format_mib(count: float) -> str:
+    return format_size(count * 1024**2)
 
 
-def gib(count: float) -> str:
-    return size(count * 1024**3)
+def format_gib(count: float) -> str:
+    return format_size(count * 1024**3)
 
 
-def rate(mbps: float | None) -> str:
+def format_rate(mbps: float | None) -> str:
     if not mbps:
         return message("unlimited")
     return f"{format_number(mbps / 1000)} Gbit/s" if mbps >= 1000 else f"{mbps} Mbit/s"
 
 
-def traffic(gigabytes: float | None) -> str:
+def format_traffic(gigabytes: float | None) -> str:
     if not gigabytes:
         return message("unlimited")
     return f"{format_number(gigabytes / 1000)} TB" if gigabytes >= 1000 else f"{gigabytes} GB"
 
 
-def money(amount: Decimal | float, currency: str) -> str:
+def format_money(amount: Decimal | float, currency: str) -> str:
     """Return the amount with the currency's symbol or code. It has two decimals, or up to four where needed."""
     text = f"{abs(amount):,.4f}".rstrip("0")
     whole, _, decimals = text.partition(".")
@@ -100,5 +100,5 @@ def format_number(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
+def format_plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"

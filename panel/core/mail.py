@@ -26,7 +26,7 @@ BUTTON_PATTERN = re.compile(r"(?P<label>[^\n]+): (?P<url>https?://\S+)")
 
 
 @cache
-def template_environment(language: str) -> Environment:
+def get_template_environment(language: str) -> Environment:
     """Return the Jinja environment that renders the templates in a language."""
     environment = Environment(
         loader=FileSystemLoader(ROOT / "templates" / "mail"),
@@ -53,7 +53,9 @@ def send(recipient: str, template: str, **facts: Any) -> Mail:
     """Record a mail and have it sent after the commit. `facts` must be serializable as JSON; they are stored
     encrypted."""
     language = current_language.get()
-    template_environment(language).get_template(f"{template}.txt")  # fail here, not in the worker, for a misspelt name
+    get_template_environment(language).get_template(
+        f"{template}.txt"
+    )  # fail here, not in the worker, for a misspelt name
     if language != DEFAULT_LANGUAGE:
         facts["language"] = language
     mail = Mail(recipient=recipient, template=template, encrypted_context=messages.dump_facts(facts))
@@ -66,7 +68,7 @@ def send(recipient: str, template: str, **facts: Any) -> Mail:
 def compose(mail: Mail, facts: dict[str, Any]) -> EmailMessage:
     """Return the message to send. Its Message-ID comes from the row, so that receivers can detect duplicates."""
     config, language = context.current().config, mail.facts.get("language", DEFAULT_LANGUAGE)
-    environment = template_environment(language)
+    environment = get_template_environment(language)
     text = environment.get_template(f"{mail.template}.txt").render(config=config, **facts)
     subject, _, body = text.strip().partition("\n")
     message = EmailMessage()

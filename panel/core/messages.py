@@ -44,12 +44,12 @@ class Message(str):
     def format(self, **values: Any) -> "Message":  # type: ignore[override]  # takes no positions
         """Return the message with these parameters. The names that its template lacks are ignored, because marshmallow
         offers more of them to every error text."""
-        names = field_names(self.template)
+        names = list_field_names(self.template)
         return Message(self.template, {name: values[name] for name in names if name in values})
 
 
 @lru_cache(maxsize=2048)
-def field_names(template: str) -> tuple[str, ...]:
+def list_field_names(template: str) -> tuple[str, ...]:
     return tuple({name for _, name, _, _ in Formatter().parse(template) if name})
 
 
@@ -76,7 +76,7 @@ def to_parameter(value: Any) -> str | int | float:
     return value if isinstance(value, (str, int, float)) else str(value)
 
 
-def message_of(error: BaseException) -> str:
+def get_message(error: BaseException) -> str:
     """Return the sentence of an exception: its message where it has one, else its text."""
     first = error.args[0] if error.args else None
     return first if isinstance(first, Message) else str(error)

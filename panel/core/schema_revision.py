@@ -13,7 +13,7 @@ NEWEST_TABLE = "installation_values"
 
 
 @cache
-def known_revisions() -> tuple[set[str], set[str]]:
+def list_known_revisions() -> tuple[set[str], set[str]]:
     """Return (all revisions, newest revisions), parsed from the files: importing Alembic would slow every start."""
     revisions, parents = set(), set()
     for file in (ROOT / "panel" / "migrations" / "versions").glob("*.py"):
@@ -23,7 +23,7 @@ def known_revisions() -> tuple[set[str], set[str]]:
     return revisions, revisions - parents
 
 
-def database_revisions(connection: Connection) -> set[str]:
+def read_database_revisions(connection: Connection) -> set[str]:
     """Return the revisions recorded in the database; an empty set when it has no tables."""
     if not inspect(connection).has_table("alembic_version"):
         return set()
@@ -32,8 +32,8 @@ def database_revisions(connection: Connection) -> set[str]:
 
 def check_known(connection: Connection) -> set[str]:
     """Return the database's revisions. Raise ConfigError when this version does not have their migrations."""
-    revisions = database_revisions(connection)
-    if unknown := revisions - known_revisions()[0]:
+    revisions = read_database_revisions(connection)
+    if unknown := revisions - list_known_revisions()[0]:
         raise ConfigError(
             f"This version cannot use the database: its tables are at revision {', '.join(sorted(unknown))}, which is"
             " not among this version's migrations. Nothing was changed. If a newer version made it, run that version."
@@ -51,5 +51,5 @@ def check_current(connection: Connection) -> None:
         return  # created from the models, as tests and benchmarks do
     if not revisions:
         raise ConfigError("The database has no tables yet. Run: panel setup (or panel db upgrade)")
-    if revisions != known_revisions()[1]:
+    if revisions != list_known_revisions()[1]:
         raise ConfigError("The tables are those of an older version. Run: panel db upgrade")

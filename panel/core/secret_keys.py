@@ -73,6 +73,6 @@ def is_database_filled(config: Config) -> bool:
         engine.dispose()
 
 
-def fingerprint(key: str) -> str:
+def compute_fingerprint(key: str) -> str:
     """Return a short hash that identifies a key without revealing it."""
     return sha256(b"fingerprint:" + key.strip().encode()).hexdigest()[:16]

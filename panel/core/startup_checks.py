@@ -45,7 +45,7 @@ def check_installation(app: "Flask") -> bool:
 def record_installation(app: "Flask") -> None:
     """Record which key encrypts the values of this database. Raise ConfigError when the configured keys cannot read
     them."""
-    if schema_revision.database_revisions(session.connection()) == schema_revision.known_revisions()[1]:
+    if schema_revision.read_database_revisions(session.connection()) == schema_revision.list_known_revisions()[1]:
         check_secret_keys(app.extensions["config"])
     session.commit()
 
@@ -63,7 +63,7 @@ def check_secret_keys(config: Config) -> None:
             f" one into {key_file} or PANEL_SECRET_KEY (it is in your backup). After a change of"
             " keys give the older ones too, behind the new one, with commas between them."
         )
-    name = KEY_ROW_PREFIX + secret_keys.fingerprint(config.secret_key.split(",")[0])
+    name = KEY_ROW_PREFIX + secret_keys.compute_fingerprint(config.secret_key.split(",")[0])
     if name not in recorded:
         record_key(name)
 

@@ -7,7 +7,7 @@ from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import Model, append_only, new_id
+from panel.core.db import Model, append_only, generate_id
 from panel.schemas.audit import PLATFORM
 
 IMPERSONATED_SQL = text("impersonator is not null")
@@ -34,7 +34,7 @@ class AuditEntry(Model):
         Index("ix_audit_created_at", "created_at"),
     )
 
-    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=generate_id)
     created_at: Mapped[datetime] = mapped_column(default=clock.now)
     account_id: Mapped[str | None] = mapped_column(String(36))
     """The account in whose log it appears: the resource's owner; empty for the platform's own."""

@@ -10,7 +10,7 @@ from sqlalchemy import Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import Model, Money, TimestampMixin, append_only, new_id
+from panel.core.db import Model, Money, TimestampMixin, append_only, generate_id
 
 
 class MeteringRecord(TimestampMixin, Model):
@@ -112,7 +112,7 @@ class CreditLedgerEntry(Model):
         Index("uq_credits_account_id_key", "account_id", "idempotency_key", unique=True),
     )
 
-    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=generate_id)
     account_id: Mapped[str] = mapped_column(String(36))
     email: Mapped[str]
     """The account's email address at that time."""

@@ -6,7 +6,7 @@ from sqlalchemy import JSON, ForeignKey, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import MessageText, Model, new_id
+from panel.core.db import MessageText, Model, generate_id
 
 NOT_FANNED_OUT_SQL = "fanned_out_at is null"
 
@@ -29,7 +29,7 @@ class Event(Model):
         ),
     )
 
-    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=generate_id)
     account_id: Mapped[str | None] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
     kind: Mapped[str] = mapped_column(String(48))
     resource_type: Mapped[str] = mapped_column(String(32))

@@ -6,7 +6,7 @@ from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import EncryptedText, Model, new_id
+from panel.core.db import EncryptedText, Model, generate_id
 
 
 class IdempotencyKey(Model):
@@ -15,7 +15,7 @@ class IdempotencyKey(Model):
     __tablename__ = "idempotency_keys"
     __table_args__ = (Index("uq_idempotency_keys_token_id_key", "token_id", "key", unique=True),)
 
-    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=generate_id)
     token_id: Mapped[str] = mapped_column(ForeignKey("tokens.id", ondelete="cascade"))
     key: Mapped[str]
     request_hash: Mapped[str] = mapped_column(String(64))

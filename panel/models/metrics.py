@@ -21,7 +21,7 @@ SLOTS_BY_STEP = {15: 240, 300: 288, 3600: 168}
 """Number of rows of a machine by the length of their step in seconds: for an hour, a day and a week."""
 
 
-def metric_column() -> MappedColumn[float]:
+def build_metric_column() -> MappedColumn[float]:
     return mapped_column(REAL, default=0.0)
 
 
@@ -43,19 +43,19 @@ class InstanceMetric(Model):
     slot: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
     at: Mapped[int] = mapped_column(BigInteger)
     """Seconds since 1970."""
-    cpu_percent: Mapped[float] = metric_column()
-    cpu_percent_max: Mapped[float] = metric_column()
-    memory_used: Mapped[float] = metric_column()
-    memory_used_max: Mapped[float] = metric_column()
-    network_receive_mbps: Mapped[float] = metric_column()
-    network_receive_mbps_max: Mapped[float] = metric_column()
-    network_transmit_mbps: Mapped[float] = metric_column()
-    network_transmit_mbps_max: Mapped[float] = metric_column()
-    disk_read_bytes: Mapped[float] = metric_column()
-    disk_read_bytes_max: Mapped[float] = metric_column()
-    disk_write_bytes: Mapped[float] = metric_column()
-    disk_write_bytes_max: Mapped[float] = metric_column()
-    disk_read_iops: Mapped[float] = metric_column()
-    disk_read_iops_max: Mapped[float] = metric_column()
-    disk_write_iops: Mapped[float] = metric_column()
-    disk_write_iops_max: Mapped[float] = metric_column()
+    cpu_percent: Mapped[float] = build_metric_column()
+    cpu_percent_max: Mapped[float] = build_metric_column()
+    memory_used: Mapped[float] = build_metric_column()
+    memory_used_max: Mapped[float] = build_metric_column()
+    network_receive_mbps: Mapped[float] = build_metric_column()
+    network_receive_mbps_max: Mapped[float] = build_metric_column()
+    network_transmit_mbps: Mapped[float] = build_metric_column()
+    network_transmit_mbps_max: Mapped[float] = build_metric_column()
+    disk_read_bytes: Mapped[float] = build_metric_column()
+    disk_read_bytes_max: Mapped[float] = build_metric_column()
+    disk_write_bytes: Mapped[float] = build_metric_column()
+    disk_write_bytes_max: Mapped[float] = build_metric_column()
+    disk_read_iops: Mapped[float] = build_metric_column()
+    disk_read_iops_max: Mapped[float] = build_metric_column()
+    disk_write_iops: Mapped[float] = build_metric_column()
+    disk_write_iops_max: Mapped[float] = build_metric_column()

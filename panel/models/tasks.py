@@ -6,7 +6,7 @@ from sqlalchemy import JSON, BigInteger, ColumnElement, ForeignKey, Index, Strin
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, mapped_column, relationship
 
 from panel.core import clock, messages
-from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin, UtcTime, new_id
+from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin, UtcTime, generate_id
 
 OPEN_STATUSES = ("pending", "queued", "running")
 
@@ -135,7 +135,7 @@ class TaskLog(Model):
     is_audit_part = True
     __table_args__ = (Index("ix_task_logs_task_id_id", "task_id", "id"),)
 
-    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=new_id)
+    id: Mapped[str] = mapped_column(String(36), primary_key=True, default=generate_id)
     task_id: Mapped[str] = mapped_column(ForeignKey("tasks.id", ondelete="cascade"))
     at: Mapped[datetime] = mapped_column(UtcTime, default=clock.now)
     message: Mapped[str] = mapped_column(MessageText)

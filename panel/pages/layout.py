@@ -52,9 +52,11 @@ def init_app(app):
         "is_operator_area": area.is_operator_area,
         "task_label": lambda kind: translation.gettext(task_label(kind)),
         "word_label": word_labels.word_label,
-        "money": lambda amount: formatting.money(amount, config.currency),
+        "format_money": lambda amount: formatting.format_money(amount, config.currency),
     }
-    names = ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")
+    names = tuple(
+        f"format_{unit}" for unit in ("duration", "size", "mib", "gib", "rate", "traffic", "transfer", "plural")
+    )
     app.jinja_env.globals |= {name: getattr(formatting, name) for name in names}
 
 

@@ -18,7 +18,7 @@ def consume(budget, key, read_key=None):
     """Count one request of `key` in the budget. Return the value of `read_key` in Redis. Raise TooMany when the budget
     is exceeded."""
     maximum = getattr(settings.get(), f"rate_limit_{budget}")
-    g.rate = window = windows.hit(budget, key, maximum, read_key=read_key)
+    g.rate = window = windows.count_use(budget, key, maximum, read_key=read_key)
     g.budget, g.limit = budget, maximum
     if not window.allowed:
         raise TooMany(

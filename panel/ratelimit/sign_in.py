@@ -8,7 +8,7 @@ import ipaddress
 from hashlib import sha256
 
 from panel.core.errors import TooMany
-from panel.core.formatting import duration
+from panel.core.formatting import format_duration
 from panel.core.messages import message
 from panel.ratelimit import windows
 from panel.services import settings
@@ -50,7 +50,7 @@ def consume_passkey_attempt(source):
 def consume_password_reset_mail(source, email):
     """Count one request for a password reset mail. Return whether to send it; the answer does not show it."""
     consume("link by address", make_network_key(source.ip))
-    return windows.hit("link by account", make_email_digest(email), MAILS_PER_MINUTE).allowed
+    return windows.count_use("link by account", make_email_digest(email), MAILS_PER_MINUTE).allowed
 
 
 def consume_reauthentication(sign_in_id):
@@ -59,10 +59,10 @@ def consume_reauthentication(sign_in_id):
 
 
 def consume(budget, key, maximum=None, seconds=windows.MINUTE_SECONDS):
-    window = windows.hit(budget, key, maximum or settings.get().rate_limit_sign_in, seconds)
+    window = windows.count_use(budget, key, maximum or settings.get().rate_limit_sign_in, seconds)
     if not window.allowed:
         raise TooMany(
-            message("Too many attempts. Wait {duration} and try again.", duration=duration(window.reset)),
+            message("Too many attempts. Wait {duration} and try again.", duration=format_duration(window.reset)),
             seconds=window.reset,
         )
 

@@ -139,7 +139,7 @@ def get_redis_options():
     return timeouts | {"retry": Retry(NoBackoff(), 0)}
 
 
-def hit(name, key, maximum, seconds=MINUTE_SECONDS, read_key=None) -> WindowState:
+def count_use(name, key, maximum, seconds=MINUTE_SECONDS, read_key=None) -> WindowState:
     """Count one use of the budget `name` by `key` (a token's id, an address). At most `maximum` are allowed in
     `seconds`; refused ones are not counted. `read_key` is a key of Redis whose value is returned too."""
     is_allowed, previous, previous_left, current, current_left, value = acquire(

@@ -3,13 +3,13 @@
 from marshmallow import Schema, fields, validate
 
 from panel.core.messages import message
-from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 from panel.schemas.instances import validate_time_zone
 
-ABOUT_REASON = about("What the person is told.", "Invoice 1042 is overdue.")
-ABOUT_ROLE = about("`full`, `support` or `read_only`; null for who runs nothing.", "support")
+ABOUT_REASON = describe("What the person is told.", "Invoice 1042 is overdue.")
+ABOUT_ROLE = describe("`full`, `support` or `read_only`; null for who runs nothing.", "support")
 
 
 class Email(Text):
@@ -31,11 +31,11 @@ PASSWORD_RULE = "At least 12 characters; common passwords, patterns and the pers
 
 
 def limit_out_field(subject):
-    return fields.Integer(**about(f"{subject} at most; 0 is unlimited.", 5))
+    return fields.Integer(**describe(f"{subject} at most; 0 is unlimited.", 5))
 
 
 def limit_in_field(subject):
-    return Int(allow_none=True, **about(f"{subject} at most; 0 is unlimited, null keeps what it is.", 5))
+    return Int(allow_none=True, **describe(f"{subject} at most; 0 is unlimited, null keeps what it is.", 5))
 
 
 class Caps(Out):
@@ -51,49 +51,49 @@ class Caps(Out):
 
 class OpenInvitation(Out):
     membership_id = fields.String(
-        attribute="id", **about("The membership that acceptance makes; it ends the invitation too.", EXAMPLE_ID)
+        attribute="id", **describe("The membership that acceptance makes; it ends the invitation too.", EXAMPLE_ID)
     )
-    email = fields.String(**about("Where the invitation was sent to.", "grace@example.com"))
-    invited_at = Time(**about("When it was last sent.", "2026-01-02T03:04:05.678Z"))
+    email = fields.String(**describe("Where the invitation was sent to.", "grace@example.com"))
+    invited_at = Time(**describe("When it was last sent.", "2026-01-02T03:04:05.678Z"))
 
 
 class AccountOut(Caps):
-    id = fields.String(**about("User id.", EXAMPLE_ID))
-    email = fields.String(**about("Email address, unique.", "ada@example.com"))
-    first_name = fields.String(**about("First name.", "Ada"))
-    last_name = fields.String(**about("Last name.", "Lovelace"))
-    company_name = fields.String(allow_none=True, **about("Company.", None))
-    timezone = fields.String(**about("Time zone in which times are shown.", "UTC"))
-    is_admin = fields.Boolean(**about("Whether the person runs the platform.", False))
+    id = fields.String(**describe("User id.", EXAMPLE_ID))
+    email = fields.String(**describe("Email address, unique.", "ada@example.com"))
+    first_name = fields.String(**describe("First name.", "Ada"))
+    last_name = fields.String(**describe("Last name.", "Lovelace"))
+    company_name = fields.String(allow_none=True, **describe("Company.", None))
+    timezone = fields.String(**describe("Time zone in which times are shown.", "UTC"))
+    is_admin = fields.Boolean(**describe("Whether the person runs the platform.", False))
     operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ABOUT_ROLE)
-    owner_id = fields.String(allow_none=True, **about("In whose team the person is; null for nobody's.", None))
-    membership_id = fields.String(allow_none=True, **about("The membership in that team; null without one.", None))
+    owner_id = fields.String(allow_none=True, **describe("In whose team the person is; null for nobody's.", None))
+    membership_id = fields.String(allow_none=True, **describe("The membership in that team; null without one.", None))
     invitations = fields.Nested(
-        OpenInvitation, many=True, **about("Invitations to the person's team that nobody has accepted yet.")
+        OpenInvitation, many=True, **describe("Invitations to the person's team that nobody has accepted yet.")
     )
-    external_id = fields.String(allow_none=True, **about("What the billing system calls the user.", "client-1042"))
-    self_provisioning = fields.Boolean(**about("Unbilled provisioning: never charged by the panel.", False))
-    two_factor_enabled = fields.Boolean(**about("Whether codes of an authenticator are asked for.", False))
-    suspended_at = Time(allow_none=True, **about("Since when the account is suspended.", None))
-    suspended_reason = fields.String(allow_none=True, **about("What the person is told about that.", None))
-    last_login_at = Time(allow_none=True, **about("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
-    instances = fields.Integer(**about("Instances the person has.", 3))
-    created_at = Time(**about("When the account was made.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    external_id = fields.String(allow_none=True, **describe("What the billing system calls the user.", "client-1042"))
+    self_provisioning = fields.Boolean(**describe("Unbilled provisioning: never charged by the panel.", False))
+    two_factor_enabled = fields.Boolean(**describe("Whether codes of an authenticator are asked for.", False))
+    suspended_at = Time(allow_none=True, **describe("Since when the account is suspended.", None))
+    suspended_reason = fields.String(allow_none=True, **describe("What the person is told about that.", None))
+    last_login_at = Time(allow_none=True, **describe("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
+    instances = fields.Integer(**describe("Instances the person has.", 3))
+    created_at = Time(**describe("When the account was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class AccountIn(In):
-    email = Email(required=True, **about("Email address, unique.", "ada@example.com"))
+    email = Email(required=True, **describe("Email address, unique.", "ada@example.com"))
     password = AccountPassword(
         load_default=None,
         allow_none=True,
-        **about(f"{PASSWORD_RULE} Without one the person cannot sign in on the pages yet.", "correct horse battery"),
+        **describe(f"{PASSWORD_RULE} Without one the person cannot sign in on the pages yet.", "correct horse battery"),
     )
-    first_name = Name(minimum=0, maximum=100, **about("First name.", "Ada"))
-    last_name = Name(minimum=0, maximum=100, **about("Last name.", "Lovelace"))
-    company_name = Name(minimum=0, allow_none=True, **about("Company.", None))
+    first_name = Name(minimum=0, maximum=100, **describe("First name.", "Ada"))
+    last_name = Name(minimum=0, maximum=100, **describe("Last name.", "Lovelace"))
+    company_name = Name(minimum=0, allow_none=True, **describe("Company.", None))
     timezone = fields.String(
-        validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
+        validate=validate_time_zone, **describe("Time zone in which times are shown.", "Europe/Berlin")
     )
 
 
@@ -111,14 +111,14 @@ class AccountLimits(Patch):
 class AccountPatch(AccountLimits):
     """Changes of an account by operators. Missing fields stay as they are."""
 
-    email = Email(**about("Email address, unique.", "ada@example.com"))
-    first_name = Name(minimum=0, maximum=100, **about("First name.", "Ada"))
-    last_name = Name(minimum=0, maximum=100, **about("Last name.", "Lovelace"))
-    company_name = Name(minimum=0, allow_none=True, **about("Company.", None))
+    email = Email(**describe("Email address, unique.", "ada@example.com"))
+    first_name = Name(minimum=0, maximum=100, **describe("First name.", "Ada"))
+    last_name = Name(minimum=0, maximum=100, **describe("Last name.", "Lovelace"))
+    company_name = Name(minimum=0, allow_none=True, **describe("Company.", None))
     timezone = fields.String(
-        validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
+        validate=validate_time_zone, **describe("Time zone in which times are shown.", "Europe/Berlin")
     )
-    self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
+    self_provisioning = Bool(**describe("Unbilled provisioning: never charged by the panel.", True))
 
 
 class AccountQuery(PageQuery):
@@ -141,22 +141,22 @@ class Promotion(In):
         required=True,
         allow_none=True,
         validate=validate.OneOf(OPERATOR_ROLES),
-        **about("`full`, `support` or `read_only`; null ends it.", "support"),
+        **describe("`full`, `support` or `read_only`; null ends it.", "support"),
     )
 
 
 class NewPassword(Out):
-    password = fields.String(**about("The new password, in this answer and nowhere else.", "kX2v…"))
+    password = fields.String(**describe("The new password, in this answer and nowhere else.", "kX2v…"))
 
 
 class Limit(Schema):
-    value = fields.Integer(**about("At most so many; 0 is unlimited.", 5))
-    unlimited = fields.Boolean(**about("Whether there is no limit.", False))
-    used = fields.Integer(allow_none=True, **about("How many there are; null where nothing is counted yet.", 2))
+    value = fields.Integer(**describe("At most so many; 0 is unlimited.", 5))
+    unlimited = fields.Boolean(**describe("Whether there is no limit.", False))
+    used = fields.Integer(allow_none=True, **describe("How many there are; null where nothing is counted yet.", 2))
 
 
 def limit_state_field(subject):
-    return fields.Nested(Limit, **about(f"{subject}: how many the account may have."))
+    return fields.Nested(Limit, **describe(f"{subject}: how many the account may have."))
 
 
 class LimitsOut(Schema):

@@ -270,7 +270,7 @@ class Empty(In):
     """No body, an empty one or `null`."""
 
 
-def about(description, *example):
+def describe(description, *example):
     """Return the field's description and example for the API reference and agents' tools.
 
     Nested fields need no example.

@@ -6,7 +6,7 @@ from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.core.messages import message
 from panel.schemas.accounts import AccountIn, Email
-from panel.schemas.base import Bool, Hostname, In, Int, Name, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, Hostname, In, Int, Name, Out, PageQuery, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import AdminInstanceOut, DeployIn, InstanceIn, validate_time_zone
 
@@ -15,25 +15,25 @@ SYSTEM_FIELDS = ("password", "cloudcfg", "timezone", "ssh_keys", "ssh_key_id", "
 
 
 def external_id_field(**options):
-    return Text(minimum=1, **options, **about("What the billing system calls the user. Unique.", "client-1042"))
+    return Text(minimum=1, **options, **describe("What the billing system calls the user. Unique.", "client-1042"))
 
 
 class CustomerOut(Out):
-    id = fields.String(**about("User id.", EXAMPLE_ID))
-    external_id = fields.String(allow_none=True, **about("What the billing system calls the user.", "client-1042"))
-    email = fields.String(**about("Email address, unique.", "ada@example.com"))
-    first_name = fields.String(**about("First name.", "Ada"))
-    last_name = fields.String(**about("Last name.", "Lovelace"))
-    company_name = fields.String(allow_none=True, **about("Company.", None))
-    timezone = fields.String(**about("Time zone in which times are shown.", "UTC"))
-    balance = fields.Float(**about("Credit that is left.", 31.2))
-    self_provisioning = fields.Boolean(**about("Unbilled provisioning: never charged by the panel.", False))
-    suspended_at = Time(allow_none=True, **about("Since when the account is suspended.", None))
-    suspended_reason = fields.String(allow_none=True, **about("What the user is told about that.", None))
-    last_login_at = Time(allow_none=True, **about("When the user last signed in.", "2026-01-02T03:04:05.678Z"))
-    instances = fields.Integer(**about("Instances that the user has.", 3))
-    created_at = Time(**about("When the account was made.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    id = fields.String(**describe("User id.", EXAMPLE_ID))
+    external_id = fields.String(allow_none=True, **describe("What the billing system calls the user.", "client-1042"))
+    email = fields.String(**describe("Email address, unique.", "ada@example.com"))
+    first_name = fields.String(**describe("First name.", "Ada"))
+    last_name = fields.String(**describe("Last name.", "Lovelace"))
+    company_name = fields.String(allow_none=True, **describe("Company.", None))
+    timezone = fields.String(**describe("Time zone in which times are shown.", "UTC"))
+    balance = fields.Float(**describe("Credit that is left.", 31.2))
+    self_provisioning = fields.Boolean(**describe("Unbilled provisioning: never charged by the panel.", False))
+    suspended_at = Time(allow_none=True, **describe("Since when the account is suspended.", None))
+    suspended_reason = fields.String(allow_none=True, **describe("What the user is told about that.", None))
+    last_login_at = Time(allow_none=True, **describe("When the user last signed in.", "2026-01-02T03:04:05.678Z"))
+    instances = fields.Integer(**describe("Instances that the user has.", 3))
+    created_at = Time(**describe("When the account was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class CustomerQuery(PageQuery):
@@ -43,40 +43,42 @@ class CustomerQuery(PageQuery):
 
 class CustomerIn(AccountIn):
     external_id = external_id_field(required=True)
-    self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
+    self_provisioning = Bool(**describe("Unbilled provisioning: never charged by the panel.", True))
 
 
 class CustomerPatch(Patch):
     external_id = external_id_field()
-    email = Email(**about("Email address, unique.", "ada@example.com"))
-    first_name = Name(minimum=0, maximum=100, **about("First name.", "Ada"))
-    last_name = Name(minimum=0, maximum=100, **about("Last name.", "Lovelace"))
-    company_name = Name(minimum=0, allow_none=True, **about("Company.", None))
+    email = Email(**describe("Email address, unique.", "ada@example.com"))
+    first_name = Name(minimum=0, maximum=100, **describe("First name.", "Ada"))
+    last_name = Name(minimum=0, maximum=100, **describe("Last name.", "Lovelace"))
+    company_name = Name(minimum=0, allow_none=True, **describe("Company.", None))
     timezone = fields.String(
-        validate=validate_time_zone, **about("Time zone in which times are shown.", "Europe/Berlin")
+        validate=validate_time_zone, **describe("Time zone in which times are shown.", "Europe/Berlin")
     )
-    self_provisioning = Bool(**about("Unbilled provisioning: never charged by the panel.", True))
+    self_provisioning = Bool(**describe("Unbilled provisioning: never charged by the panel.", True))
 
 
 class SuspendIn(In):
-    reason = Text(load_default=None, allow_none=True, **about("What the user is told.", "Invoice INV-1042 is overdue."))
+    reason = Text(
+        load_default=None, allow_none=True, **describe("What the user is told.", "Invoice INV-1042 is overdue.")
+    )
 
 
 class SsoIn(In):
-    expires_in = Int(60, 600, load_default=60, **about("Seconds the link is good for, 60 to 600.", 60))
+    expires_in = Int(60, 600, load_default=60, **describe("Seconds the link is good for, 60 to 600.", 60))
 
 
 class SsoOut(Out):
-    url = fields.String(**about("Where to send the browser. It works once.", "https://panel.example.com/sso/kX2v…"))
-    expires_at = Time(**about("Until when it works.", "2026-01-02T03:05:05.678Z"))
+    url = fields.String(**describe("Where to send the browser. It works once.", "https://panel.example.com/sso/kX2v…"))
+    expires_at = Time(**describe("Until when it works.", "2026-01-02T03:05:05.678Z"))
 
 
 class OrderIn(DeployIn, InstanceIn):
     """An instance and, when an image is named, its operating system."""
 
-    user_id = Text(maximum=36, required=True, **about("The owner.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **describe("The owner.", EXAMPLE_ID))
     image_id = Text(
-        maximum=36, load_default=None, **about("What to install at once; without one nothing is.", EXAMPLE_ID)
+        maximum=36, load_default=None, **describe("What to install at once; without one nothing is.", EXAMPLE_ID)
     )
     hostname = cast(Hostname, InstanceIn().fields["hostname"])
 
@@ -89,19 +91,23 @@ class OrderIn(DeployIn, InstanceIn):
 
 
 class OrderOut(Out):
-    instance_id = fields.String(**about("The new instance.", EXAMPLE_ID))
-    task_id = fields.String(allow_none=True, **about("The task that installs the image, if one was named.", EXAMPLE_ID))
-    password = fields.String(allow_none=True, **about("Password of root, when one was made up. Shown once.", "kX2v…"))
+    instance_id = fields.String(**describe("The new instance.", EXAMPLE_ID))
+    task_id = fields.String(
+        allow_none=True, **describe("The task that installs the image, if one was named.", EXAMPLE_ID)
+    )
+    password = fields.String(
+        allow_none=True, **describe("Password of root, when one was made up. Shown once.", "kX2v…")
+    )
 
 
 class RentedInstanceOut(AdminInstanceOut):
     """Everything about an instance, for billing systems."""
 
-    billing_mode = fields.String(**about("Who charges for it: `external` or `cloud_service`.", "external"))
+    billing_mode = fields.String(**describe("Who charges for it: `external` or `cloud_service`.", "external"))
 
 
 class TerminateIn(In):
     delete_backups = Bool(
         load_default=False,
-        **about("Whether its backups go with it, but for protected ones. It is noted on the task.", False),
+        **describe("Whether its backups go with it, but for protected ones. It is noted on the task.", False),
     )

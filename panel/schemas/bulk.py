@@ -5,7 +5,7 @@ import re
 from marshmallow import Schema, ValidationError, fields
 
 from panel.core.messages import message
-from panel.schemas.base import In, about
+from panel.schemas.base import In, describe
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 TAG_PATTERN = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}\Z")
@@ -55,25 +55,25 @@ class TagsText(In):
 
 class BulkLine(Schema):
     sometimes = ("reason",)
-    id = fields.String(**about("Instance id.", EXAMPLE_ID))
-    name = fields.String(allow_none=True, **about("Its label; null when there is no such instance.", "Shop front"))
-    status = fields.Integer(**about("The HTTP status that the action alone would have had.", 200))
-    success = fields.Boolean(**about("Whether it was not refused.", True))
-    message = fields.String(**about("What became of it.", "It starts."))
-    reason = fields.String(**about("Why it was refused, as a word.", "suspended"))
+    id = fields.String(**describe("Instance id.", EXAMPLE_ID))
+    name = fields.String(allow_none=True, **describe("Its label; null when there is no such instance.", "Shop front"))
+    status = fields.Integer(**describe("The HTTP status that the action alone would have had.", 200))
+    success = fields.Boolean(**describe("Whether it was not refused.", True))
+    message = fields.String(**describe("What became of it.", "It starts."))
+    reason = fields.String(**describe("Why it was refused, as a word.", "suspended"))
 
 
 class BulkOut(Schema):
-    queued = fields.Integer(**about("How many were not refused.", 1))
-    refused = fields.Integer(**about("How many were.", 0))
-    results = fields.List(fields.Nested(BulkLine), **about("A line for each instance, in the order of the request."))
+    queued = fields.Integer(**describe("How many were not refused.", 1))
+    refused = fields.Integer(**describe("How many were.", 0))
+    results = fields.List(fields.Nested(BulkLine), **describe("A line for each instance, in the order of the request."))
 
 
 class BulkRefused(Schema):
     """The answer when the action was refused for some or all instances."""
 
     sometimes = ("reason", "data")
-    success = fields.Boolean(**about("Always false.", False))
-    message = fields.String(**about("What became of it, in a sentence.", "1 instance done, 1 refused."))
-    reason = fields.String(**about("Why all of it was refused, as a word.", "task_running"))
-    data = fields.Nested(BulkOut, **about("What became of each."))
+    success = fields.Boolean(**describe("Always false.", False))
+    message = fields.String(**describe("What became of it, in a sentence.", "1 instance done, 1 refused."))
+    reason = fields.String(**describe("Why all of it was refused, as a word.", "task_running"))
+    data = fields.Nested(BulkOut, **describe("What became of each."))

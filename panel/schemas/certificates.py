@@ -5,7 +5,7 @@ import re
 from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.core.messages import message
-from panel.schemas.base import Hostname, In, Name, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Hostname, In, Name, Out, PageQuery, Patch, Text, Time, describe
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 CERTIFICATE_TYPES = ("manual", "letsencrypt")
@@ -36,61 +36,65 @@ class Domain(Hostname):
 
 
 class CertificateRow(Out):
-    id = fields.String(**about("Certificate id.", EXAMPLE_ID))
-    name = fields.String(**about("What people call it.", "shop.example.com"))
+    id = fields.String(**describe("Certificate id.", EXAMPLE_ID))
+    name = fields.String(**describe("What people call it.", "shop.example.com"))
     type = fields.String(
         validate=validate.OneOf(CERTIFICATE_TYPES),
-        **about("`manual`: it was uploaded. `letsencrypt`: the panel orders and renews it.", "letsencrypt"),
+        **describe("`manual`: it was uploaded. `letsencrypt`: the panel orders and renews it.", "letsencrypt"),
     )
     status = fields.String(
         validate=validate.OneOf(CERTIFICATE_STATUSES),
-        **about(
+        **describe(
             "`active`; `expiring` in the 30 days before its end; `expired` after it. Of what was never issued:"
             " `pending` while it is ordered, `failed` when that failed.",
             "active",
         ),
     )
-    domains = fields.List(fields.String(), **about("The hosts it is for.", EXAMPLE_DOMAINS))
-    issuer = fields.String(allow_none=True, **about("Who signed it.", "CN=R11,O=Let's Encrypt,C=US"))
-    fingerprint = fields.String(allow_none=True, **about("SHA-256 of the certificate.", ":".join(["9F"] * 32)))
-    key_type = fields.String(allow_none=True, **about("The kind of its key.", "EC P-256"))
-    not_before = Time(allow_none=True, **about("When it becomes valid.", EXAMPLE_TIME))
-    not_after = Time(allow_none=True, **about("When it ends.", EXAMPLE_TIME))
-    days_left = fields.Integer(allow_none=True, **about("Whole days until its end; 0 when it is over.", 88))
-    ordering = fields.Boolean(**about("Whether an order is under way. What there is stays in use.", False))
-    task_id = fields.String(allow_none=True, **about("The task of the latest order.", EXAMPLE_ID))
-    error = fields.String(allow_none=True, **about("Why the latest order failed, in the authority's words.", None))
-    error_at = Time(allow_none=True, **about("When it failed.", None))
+    domains = fields.List(fields.String(), **describe("The hosts it is for.", EXAMPLE_DOMAINS))
+    issuer = fields.String(allow_none=True, **describe("Who signed it.", "CN=R11,O=Let's Encrypt,C=US"))
+    fingerprint = fields.String(allow_none=True, **describe("SHA-256 of the certificate.", ":".join(["9F"] * 32)))
+    key_type = fields.String(allow_none=True, **describe("The kind of its key.", "EC P-256"))
+    not_before = Time(allow_none=True, **describe("When it becomes valid.", EXAMPLE_TIME))
+    not_after = Time(allow_none=True, **describe("When it ends.", EXAMPLE_TIME))
+    days_left = fields.Integer(allow_none=True, **describe("Whole days until its end; 0 when it is over.", 88))
+    ordering = fields.Boolean(**describe("Whether an order is under way. What there is stays in use.", False))
+    task_id = fields.String(allow_none=True, **describe("The task of the latest order.", EXAMPLE_ID))
+    error = fields.String(allow_none=True, **describe("Why the latest order failed, in the authority's words.", None))
+    error_at = Time(allow_none=True, **describe("When it failed.", None))
     renews_at = Time(
-        attribute="next_attempt_at", allow_none=True, **about("When it is renewed without being asked.", EXAMPLE_TIME)
+        attribute="next_attempt_at",
+        allow_none=True,
+        **describe("When it is renewed without being asked.", EXAMPLE_TIME),
     )
-    created_at = Time(**about("When it was added.", EXAMPLE_TIME))
-    updated_at = Time(**about("When it last changed.", EXAMPLE_TIME))
+    created_at = Time(**describe("When it was added.", EXAMPLE_TIME))
+    updated_at = Time(**describe("When it last changed.", EXAMPLE_TIME))
 
 
 class CertificateOut(CertificateRow):
-    certificate = fields.String(allow_none=True, **about("The certificate, PEM, as it was sent.", EXAMPLE_PEM))
+    certificate = fields.String(allow_none=True, **describe("The certificate, PEM, as it was sent.", EXAMPLE_PEM))
     chain = fields.String(
-        allow_none=True, **about("The certificates between it and a known authority, PEM.", EXAMPLE_PEM)
+        allow_none=True, **describe("The certificates between it and a known authority, PEM.", EXAMPLE_PEM)
     )
 
 
 class CertificateQuery(PageQuery):
-    search = Text(**about("Part of the name or of a domain.", "example.com"))
+    search = Text(**describe("Part of the name or of a domain.", "example.com"))
     status = fields.String(
-        validate=validate.OneOf(CERTIFICATE_STATUSES), **about("Only those with this status.", "expiring")
+        validate=validate.OneOf(CERTIFICATE_STATUSES), **describe("Only those with this status.", "expiring")
     )
-    type = fields.String(validate=validate.OneOf(CERTIFICATE_TYPES), **about("Only those of this type.", "letsencrypt"))
+    type = fields.String(
+        validate=validate.OneOf(CERTIFICATE_TYPES), **describe("Only those of this type.", "letsencrypt")
+    )
     sort = fields.String(
         load_default="created_at",
         validate=validate.OneOf(("created_at", "name", "not_after")),
-        **about("What the list is ordered by.", "not_after"),
+        **describe("What the list is ordered by.", "not_after"),
     )
-    dir = fields.String(load_default="desc", validate=validate.OneOf(("asc", "desc")), **about("Up or down.", "asc"))
+    dir = fields.String(load_default="desc", validate=validate.OneOf(("asc", "desc")), **describe("Up or down.", "asc"))
 
 
 def name_field():
-    return Text(minimum=1, **about("What people call it; by default its first domain.", "shop.example.com"))
+    return Text(minimum=1, **describe("What people call it; by default its first domain.", "shop.example.com"))
 
 
 def certificate_field(**options):
@@ -99,7 +103,7 @@ def certificate_field(**options):
         minimum=1,
         maximum=65536,
         **options,
-        **about("PEM. Its key is RSA with at least 2048 bits, or of the curve P-256, P-384 or P-521.", EXAMPLE_PEM),
+        **describe("PEM. Its key is RSA with at least 2048 bits, or of the curve P-256, P-384 or P-521.", EXAMPLE_PEM),
     )
 
 
@@ -108,7 +112,7 @@ def chain_field():
         lines=True,
         maximum=65536,
         allow_none=True,
-        **about(
+        **describe(
             "PEM: the authority that signed the certificate, then the one that signed that, and so on.", EXAMPLE_PEM
         ),
     )
@@ -121,7 +125,7 @@ def private_key_field(**options):
         maximum=16384,
         load_only=True,
         **options,
-        **about("PEM, without a passphrase. It is kept encrypted and never shown.", EXAMPLE_KEY),
+        **describe("PEM, without a passphrase. It is kept encrypted and never shown.", EXAMPLE_KEY),
     )
 
 
@@ -129,7 +133,7 @@ class CertificateIn(In):
     type = fields.String(
         load_default="manual",
         validate=validate.OneOf(CERTIFICATE_TYPES),
-        **about(
+        **describe(
             "`manual`: you send certificate and key. `letsencrypt`: the panel orders one for `domains`.", "letsencrypt"
         ),
     )
@@ -140,7 +144,9 @@ class CertificateIn(In):
     domains = fields.List(
         Domain(),
         validate=validate.Length(1, MAX_DOMAINS),
-        **about("For `letsencrypt`: the hosts, each of which has to lead to the panel. No wildcards.", EXAMPLE_DOMAINS),
+        **describe(
+            "For `letsencrypt`: the hosts, each of which has to lead to the panel. No wildcards.", EXAMPLE_DOMAINS
+        ),
     )
 
     @validates_schema(skip_on_field_errors=True)
@@ -158,7 +164,7 @@ class CertificateIn(In):
 
 
 class CertificatePatch(Patch):
-    name = Name(**about("What people call it.", "shop.example.com"))
+    name = Name(**describe("What people call it.", "shop.example.com"))
     certificate = certificate_field()
     chain = chain_field()
     private_key = private_key_field()

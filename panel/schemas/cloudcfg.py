@@ -5,7 +5,7 @@ import json
 import yaml
 from marshmallow import ValidationError
 
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 
 
 class AliasFreeLoader(yaml.SafeLoader):
@@ -33,4 +33,4 @@ def validate_cloud_config(text):
     try:
         parse(text)
     except ValueError as error:
-        raise ValidationError(message_of(error)) from None
+        raise ValidationError(get_message(error)) from None

@@ -6,7 +6,7 @@ from decimal import Decimal
 from marshmallow import ValidationError, fields, validate
 
 from panel.core.messages import message
-from panel.schemas.base import In, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import In, Out, PageQuery, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 
 MAX_AMOUNT = Decimal(10**7)
@@ -28,44 +28,44 @@ class Amount(fields.Decimal):
 
 
 def description_field(**options):
-    return Text(**options, **about("What it is for, as the customer reads it.", "Bank transfer of 2 November"))
+    return Text(**options, **describe("What it is for, as the customer reads it.", "Bank transfer of 2 November"))
 
 
 class CreditIn(In):
-    amount = Amount(required=True, **about("How much, in whole cents. Less than 0 only as an `adjustment`.", 25.5))
+    amount = Amount(required=True, **describe("How much, in whole cents. Less than 0 only as an `adjustment`.", 25.5))
     kind = fields.String(
         load_default="credit",
         validate=validate.OneOf(("credit", "adjustment", "refund")),
-        **about("Credit that was paid, an adjustment either way, or something paid back.", "credit"),
+        **describe("Credit that was paid, an adjustment either way, or something paid back.", "credit"),
     )
     description = description_field(load_default="")
     reference = Text(
-        load_default=None, allow_none=True, **about("What an outside system calls it, as an invoice.", "INV-1042")
+        load_default=None, allow_none=True, **describe("What an outside system calls it, as an invoice.", "INV-1042")
     )
 
 
 class AdminCreditIn(CreditIn):
-    user_id = Text(maximum=36, required=True, **about("Whose credit.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **describe("Whose credit.", EXAMPLE_ID))
 
 
 class CreditPatch(Patch):
-    amount = Amount(required=True, **about("What it is to count as. The difference is booked as an adjustment.", 20))
+    amount = Amount(required=True, **describe("What it is to count as. The difference is booked as an adjustment.", 20))
     description = description_field(load_default="")
 
 
 class CreditOut(Out):
-    id = fields.String(**about("Id of the entry.", EXAMPLE_ID))
-    user_id = fields.String(attribute="account_id", **about("Whose ledger.", EXAMPLE_ID))
-    email = fields.String(**about("The customer's email address when it was written.", "ada@example.com"))
-    kind = fields.String(**about("`credit`, `usage`, `adjustment` or `refund`.", "credit"))
-    amount = fields.Float(**about("What it added to the balance; less than 0 for usage.", 25.5))
-    balance_after = fields.Float(**about("The balance after it.", 31.2))
-    description = fields.String(**about("What it is for.", "Bank transfer of 2 November"))
-    reference = fields.String(allow_none=True, **about("What an outside system calls it.", "INV-1042"))
-    month = fields.String(allow_none=True, **about("The month whose usage it charges.", None))
-    corrects_id = fields.String(allow_none=True, **about("The entry that it changes or takes back.", None))
-    actor = fields.String(**about("Who wrote it.", "operator@example.com"))
-    created_at = Time(**about("When it was written.", "2026-11-02T03:04:05.678Z"))
+    id = fields.String(**describe("Id of the entry.", EXAMPLE_ID))
+    user_id = fields.String(attribute="account_id", **describe("Whose ledger.", EXAMPLE_ID))
+    email = fields.String(**describe("The customer's email address when it was written.", "ada@example.com"))
+    kind = fields.String(**describe("`credit`, `usage`, `adjustment` or `refund`.", "credit"))
+    amount = fields.Float(**describe("What it added to the balance; less than 0 for usage.", 25.5))
+    balance_after = fields.Float(**describe("The balance after it.", 31.2))
+    description = fields.String(**describe("What it is for.", "Bank transfer of 2 November"))
+    reference = fields.String(allow_none=True, **describe("What an outside system calls it.", "INV-1042"))
+    month = fields.String(allow_none=True, **describe("The month whose usage it charges.", None))
+    corrects_id = fields.String(allow_none=True, **describe("The entry that it changes or takes back.", None))
+    actor = fields.String(**describe("Who wrote it.", "operator@example.com"))
+    created_at = Time(**describe("When it was written.", "2026-11-02T03:04:05.678Z"))
 
 
 class CreditQuery(PageQuery):

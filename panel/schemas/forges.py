@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import In, Out, Text, Time, about
+from panel.schemas.base import In, Out, Text, Time, describe
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 FORGE_STATUSES = ("creating", "active", "committing", "committed", "discarding", "discarded", "failed")
@@ -11,9 +11,9 @@ FORGE_STATUSES = ("creating", "active", "committing", "committed", "discarding",
 class ForgeOut(Out):
     """One live-snapshot session."""
 
-    id = fields.String(**about("Session id.", EXAMPLE_ID))
-    instance_id = fields.String(**about("The instance.", EXAMPLE_ID))
-    status = fields.String(validate=validate.OneOf(FORGE_STATUSES), **about("Where it stands.", "active"))
+    id = fields.String(**describe("Session id.", EXAMPLE_ID))
+    instance_id = fields.String(**describe("The instance.", EXAMPLE_ID))
+    status = fields.String(validate=validate.OneOf(FORGE_STATUSES), **describe("Where it stands.", "active"))
     disks = fields.Raw(
         metadata={
             "description": "The disks that it covers.",
@@ -22,15 +22,15 @@ class ForgeOut(Out):
             "items": {"type": "object"},
         }
     )
-    error = fields.String(allow_none=True, **about("What went wrong, in a sentence; null when nothing did.", None))
-    created_at = Time(**about("When it was enabled.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
-    ended_at = Time(allow_none=True, **about("When it was committed, discarded or failed.", None))
+    error = fields.String(allow_none=True, **describe("What went wrong, in a sentence; null when nothing did.", None))
+    created_at = Time(**describe("When it was enabled.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    ended_at = Time(allow_none=True, **describe("When it was committed, discarded or failed.", None))
 
 
 class ForgeState(Out):
-    active = fields.Boolean(**about("Whether changes are being kept beside the disks.", True))
-    session = fields.Nested(ForgeOut, allow_none=True, **about("The latest session; null when there never was one."))
+    active = fields.Boolean(**describe("Whether changes are being kept beside the disks.", True))
+    session = fields.Nested(ForgeOut, allow_none=True, **describe("The latest session; null when there never was one."))
 
 
 class ForgeIn(In):
@@ -39,5 +39,5 @@ class ForgeIn(In):
         load_default=None,
         allow_none=True,
         validate=validate.Length(max=64),
-        **about("The disks to cover; by default the first one.", [EXAMPLE_ID]),
+        **describe("The disks to cover; by default the first one.", [EXAMPLE_ID]),
     )

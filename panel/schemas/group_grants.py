@@ -2,17 +2,17 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Bool, In, Out, PageQuery, Text, Time, about
+from panel.schemas.base import Bool, In, Out, PageQuery, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 
-ABOUT_PUBLIC = about("True: every customer may choose it. False: only accounts with a grant.", False)
+ABOUT_PUBLIC = describe("True: every customer may choose it. False: only accounts with a grant.", False)
 MAX_ACCOUNTS_PER_REQUEST = 500
 """Maximum number of accounts in one request."""
 
 
 def accounts_field(sentence):
     return fields.List(
-        Text(maximum=36), validate=validate.Length(max=MAX_ACCOUNTS_PER_REQUEST), **about(sentence, [EXAMPLE_ID])
+        Text(maximum=36), validate=validate.Length(max=MAX_ACCOUNTS_PER_REQUEST), **describe(sentence, [EXAMPLE_ID])
     )
 
 
@@ -22,40 +22,40 @@ class AccessIn(In):
 
 
 class AccessOut(Out):
-    id = fields.String(**about("Group id.", EXAMPLE_ID))
-    name = fields.String(**about("A short name, unique.", "fsn1"))
-    display_name = fields.String(**about("What customers see.", "Falkenstein"))
+    id = fields.String(**describe("Group id.", EXAMPLE_ID))
+    name = fields.String(**describe("A short name, unique.", "fsn1"))
+    display_name = fields.String(**describe("What customers see.", "Falkenstein"))
     public = fields.Boolean(**ABOUT_PUBLIC)
-    grants = fields.Integer(**about("How many accounts have a grant.", 3))
+    grants = fields.Integer(**describe("How many accounts have a grant.", 3))
 
 
 class AffectedOut(Out):
-    accounts = fields.Integer(**about("Customers who may choose the group now and could not afterwards.", 12))
-    accounts_with_instances = fields.Integer(**about("Those of them who have instances there.", 2))
-    instances = fields.Integer(**about("Their instances there. They go on, and can be changed and destroyed.", 5))
+    accounts = fields.Integer(**describe("Customers who may choose the group now and could not afterwards.", 12))
+    accounts_with_instances = fields.Integer(**describe("Those of them who have instances there.", 2))
+    instances = fields.Integer(**describe("Their instances there. They go on, and can be changed and destroyed.", 5))
 
 
 class GroupGrantOut(Out):
-    account_id = fields.String(**about("The account.", EXAMPLE_ID))
-    email = fields.String(**about("Its email address.", "ada@example.com"))
-    name = fields.String(attribute="account_name", **about("Its name.", "Ada Lovelace"))
-    created_at = Time(**about("When it was granted.", "2026-01-02T03:04:05.678Z"))
+    account_id = fields.String(**describe("The account.", EXAMPLE_ID))
+    email = fields.String(**describe("Its email address.", "ada@example.com"))
+    name = fields.String(attribute="account_name", **describe("Its name.", "Ada Lovelace"))
+    created_at = Time(**describe("When it was granted.", "2026-01-02T03:04:05.678Z"))
 
 
 class GrantableOut(Out):
-    id = fields.String(**about("The account.", EXAMPLE_ID))
-    email = fields.String(**about("Its email address.", "ada@example.com"))
-    name = fields.String(**about("Its name.", "Ada Lovelace"))
+    id = fields.String(**describe("The account.", EXAMPLE_ID))
+    email = fields.String(**describe("Its email address.", "ada@example.com"))
+    name = fields.String(**describe("Its name.", "Ada Lovelace"))
 
 
 class GrantableQuery(PageQuery):
-    search = Text(**about("Part of a name, a company or an email address.", "ada"))
+    search = Text(**describe("Part of a name, a company or an email address.", "ada"))
 
 
 class ChoosableOut(Out):
-    id = fields.String(**about("Group id.", EXAMPLE_ID))
-    name = fields.String(**about("A short name, unique.", "fsn1"))
-    display_name = fields.String(**about("What customers see.", "Falkenstein"))
-    enabled = fields.Boolean(**about("Whether new resources may be placed there at all.", True))
+    id = fields.String(**describe("Group id.", EXAMPLE_ID))
+    name = fields.String(**describe("A short name, unique.", "fsn1"))
+    display_name = fields.String(**describe("What customers see.", "Falkenstein"))
+    enabled = fields.Boolean(**describe("Whether new resources may be placed there at all.", True))
     public = fields.Boolean(**ABOUT_PUBLIC)
-    granted = fields.Boolean(**about("Whether the account has a grant.", True))
+    granted = fields.Boolean(**describe("Whether the account has a grant.", True))

@@ -2,34 +2,36 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Bool, In, Int, Number, Out, Text, about
+from panel.schemas.base import Bool, In, Int, Number, Out, Text, describe
 from panel.schemas.catalog import EXAMPLE_ID
 
 ACCOUNTINGS = ("inbound", "outbound", "total")
 BACKUP_MODES = ("full", "incremental")
 
 ABOUT_SETTINGS = {
-    "enabled": about("Off closes the group to new resources; existing ones go on.", True),
-    "public_networking_enabled": about("Off: new instances get no public network card and no address.", True),
-    "vpc_enabled": about("Off: no new private networks.", True),
-    "natgw_enabled": about("Off: no new NAT gateways.", True),
-    "lb_enabled": about("Off: no new load balancers.", True),
-    "db_enabled": about("Off: no new managed databases.", True),
-    "microvm_enabled": about("Off: no new micro VMs.", True),
-    "image_enabled": about("Off: no images are captured from instances.", True),
-    "autoscaling_enabled": about("Off: no new scaling groups.", True),
-    "static_ip_enabled": about("Off: no new static addresses.", True),
-    "vpngw_enabled": about("Off: no new VPN gateways.", True),
-    "managed_backups_billed": about("Whether backups by the platform's own policies cost the customer.", False),
-    "vpc_network_inbound_average": about("KiB/s that a card in a private network receives; null: unlimited.", 131072),
-    "vpc_network_outbound_average": about("KiB/s that a card in a private network sends; null: unlimited.", 131072),
-    "natgw_credit_value": about("Price of a NAT gateway a month.", 5.0),
-    "natgw_bandwidth_rate": about("Mbit/s of a NAT gateway; 0 is unlimited.", 1000),
-    "natgw_bandwidth_accounting": about("Which traffic of a NAT gateway counts.", "total"),
-    "natgw_bandwidth_overage": about("Price of a GB above what a NAT gateway includes.", 0.01),
-    "ipv4_credit_value": about("Price of an additional IPv4 address a month.", 1.0),
-    "backup_mode": about("How backups are made here.", "full"),
-    "default_backup_policy_id": about("The backup policy of new instances, or null.", EXAMPLE_ID),
+    "enabled": describe("Off closes the group to new resources; existing ones go on.", True),
+    "public_networking_enabled": describe("Off: new instances get no public network card and no address.", True),
+    "vpc_enabled": describe("Off: no new private networks.", True),
+    "natgw_enabled": describe("Off: no new NAT gateways.", True),
+    "lb_enabled": describe("Off: no new load balancers.", True),
+    "db_enabled": describe("Off: no new managed databases.", True),
+    "microvm_enabled": describe("Off: no new micro VMs.", True),
+    "image_enabled": describe("Off: no images are captured from instances.", True),
+    "autoscaling_enabled": describe("Off: no new scaling groups.", True),
+    "static_ip_enabled": describe("Off: no new static addresses.", True),
+    "vpngw_enabled": describe("Off: no new VPN gateways.", True),
+    "managed_backups_billed": describe("Whether backups by the platform's own policies cost the customer.", False),
+    "vpc_network_inbound_average": describe(
+        "KiB/s that a card in a private network receives; null: unlimited.", 131072
+    ),
+    "vpc_network_outbound_average": describe("KiB/s that a card in a private network sends; null: unlimited.", 131072),
+    "natgw_credit_value": describe("Price of a NAT gateway a month.", 5.0),
+    "natgw_bandwidth_rate": describe("Mbit/s of a NAT gateway; 0 is unlimited.", 1000),
+    "natgw_bandwidth_accounting": describe("Which traffic of a NAT gateway counts.", "total"),
+    "natgw_bandwidth_overage": describe("Price of a GB above what a NAT gateway includes.", 0.01),
+    "ipv4_credit_value": describe("Price of an additional IPv4 address a month.", 1.0),
+    "backup_mode": describe("How backups are made here.", "full"),
+    "default_backup_policy_id": describe("The backup policy of new instances, or null.", EXAMPLE_ID),
 }
 MAX_PRICE = 10**6
 """Maximum of a price."""

@@ -3,7 +3,7 @@
 from marshmallow import ValidationError, fields, validate
 
 from panel.core.messages import message
-from panel.schemas.base import In, Name, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID, ImageOut
 
 TRUE_VALUES, FALSE_VALUES = (True, 1, "1", "true"), (False, 0, "0", "false")
@@ -22,20 +22,20 @@ class Truth(fields.Boolean):
 
 
 class OwnImageOut(ImageOut):
-    status = fields.String(**about("`creating`, `available` or `error`.", "available"))
-    instance_id = fields.String(allow_none=True, **about("The instance that it was made of.", EXAMPLE_ID))
-    created_at = Time(**about("When it was asked for.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    status = fields.String(**describe("`creating`, `available` or `error`.", "available"))
+    instance_id = fields.String(allow_none=True, **describe("The instance that it was made of.", EXAMPLE_ID))
+    created_at = Time(**describe("When it was asked for.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class CaptureIn(In):
-    instance_id = Text(maximum=36, required=True, **about("The instance, which may run.", EXAMPLE_ID))
-    name = Name(required=True, **about("What to call it.", "Shop front, before the sale"))
-    cloudinit = Truth(**about("Whether it reads a first-boot configuration; by default as its source.", True))
+    instance_id = Text(maximum=36, required=True, **describe("The instance, which may run.", EXAMPLE_ID))
+    name = Name(required=True, **describe("What to call it.", "Shop front, before the sale"))
+    cloudinit = Truth(**describe("Whether it reads a first-boot configuration; by default as its source.", True))
     type = fields.String(
-        validate=validate.OneOf(["linux", "windows", "other"]), **about("By default as its source.", "linux")
+        validate=validate.OneOf(["linux", "windows", "other"]), **describe("By default as its source.", "linux")
     )
 
 
 class ImageRename(Patch):
-    name = Name(**about("What to call it.", "Shop front, before the sale"))
+    name = Name(**describe("What to call it.", "Shop front, before the sale"))

@@ -2,14 +2,14 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import In, Name, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Out, PageQuery, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import IP_VERSIONS
 
-ABOUT_NAME = about("What it is called.", "Offices")
-ABOUT_NOTE = about("A note.", "Those that may reach the database")
-ABOUT_VERSION = about("Which networks it holds.", "ipv4")
-ABOUT_CIDR = about("A network. A bare address is stored and answered as one: `/32` or `/128`.", "203.0.113.0/24")
+ABOUT_NAME = describe("What it is called.", "Offices")
+ABOUT_NOTE = describe("A note.", "Those that may reach the database")
+ABOUT_VERSION = describe("Which networks it holds.", "ipv4")
+ABOUT_CIDR = describe("A network. A bare address is stored and answered as one: `/32` or `/128`.", "203.0.113.0/24")
 
 
 def version_field(**options):
@@ -17,31 +17,31 @@ def version_field(**options):
 
 
 class IpSetEntryOut(Out):
-    id = fields.String(**about("Entry id.", EXAMPLE_ID))
-    cidr = fields.String(**about("The network.", "203.0.113.0/24"))
-    description = fields.String(allow_none=True, **about("A note.", "Berlin"))
+    id = fields.String(**describe("Entry id.", EXAMPLE_ID))
+    cidr = fields.String(**describe("The network.", "203.0.113.0/24"))
+    description = fields.String(allow_none=True, **describe("A note.", "Berlin"))
 
 
 class IpSetRow(Out):
-    id = fields.String(**about("Set id.", EXAMPLE_ID))
+    id = fields.String(**describe("Set id.", EXAMPLE_ID))
     name = fields.String(**ABOUT_NAME)
     description = fields.String(allow_none=True, **ABOUT_NOTE)
     ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **ABOUT_VERSION)
     is_global = fields.Boolean(
-        **about("Whether it is the platform's: everybody may use it, operators change it.", False)
+        **describe("Whether it is the platform's: everybody may use it, operators change it.", False)
     )
-    entries_count = fields.Integer(**about("How many networks it holds.", 2))
-    rules_count = fields.Integer(**about("How many rules refer to it.", 1))
-    created_at = Time(**about("When it was made.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    entries_count = fields.Integer(**describe("How many networks it holds.", 2))
+    rules_count = fields.Integer(**describe("How many rules refer to it.", 1))
+    created_at = Time(**describe("When it was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class IpSetOut(IpSetRow):
-    entries = fields.List(fields.Nested(IpSetEntryOut), **about("Its networks."))
+    entries = fields.List(fields.Nested(IpSetEntryOut), **describe("Its networks."))
 
 
 class AdminIpSetRow(IpSetRow):
-    account_id = fields.String(allow_none=True, **about("Whose it is; null for the platform's.", None))
+    account_id = fields.String(allow_none=True, **describe("Whose it is; null for the platform's.", None))
 
 
 class AdminIpSetOut(AdminIpSetRow, IpSetOut):
@@ -56,7 +56,10 @@ class IpSetIn(In):
 
 class AdminIpSetIn(IpSetIn):
     user_id = Text(
-        maximum=36, load_default=None, allow_none=True, **about("Whose it is to be; by default the platform's.", None)
+        maximum=36,
+        load_default=None,
+        allow_none=True,
+        **describe("Whose it is to be; by default the platform's.", None),
     )
 
 
@@ -68,7 +71,7 @@ class IpSetPatch(Patch):
 
 class IpSetEntryIn(In):
     cidr = Text(maximum=49, minimum=1, required=True, **ABOUT_CIDR)
-    description = Text(load_default=None, allow_none=True, **about("A note.", "Berlin"))
+    description = Text(load_default=None, allow_none=True, **describe("A note.", "Berlin"))
 
 
 class IpSetBulk(In):
@@ -76,13 +79,13 @@ class IpSetBulk(In):
         Text(maximum=49, minimum=1),
         required=True,
         validate=validate.Length(1, 1000),
-        **about("Networks, and bare addresses.", ["203.0.113.0/24", "198.51.100.7"]),
+        **describe("Networks, and bare addresses.", ["203.0.113.0/24", "198.51.100.7"]),
     )
 
 
 class IpSetRefusal(Out):
-    cidr = fields.String(**about("What was sent.", "203.0.113.0/24"))
-    message = fields.String(**about("What is wrong with it.", "It is already in the set."))
+    cidr = fields.String(**describe("What was sent.", "203.0.113.0/24"))
+    message = fields.String(**describe("What is wrong with it.", "It is already in the set."))
 
 
 class IpSetQuery(PageQuery):

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from marshmallow import Schema, fields, validate
 
-from panel.schemas.base import Out, Time, about
+from panel.schemas.base import Out, Time, describe
 
 TIME_RANGES = ("30m", "1h", "12h", "1d", "1w")
 METRIC_DESCRIPTIONS = {
@@ -30,62 +30,62 @@ class MetricsQuery(Schema):
     )
 
 
-def metric_fields(name, words, example):
+def build_metric_fields(name, words, example):
     """Return the fields of a metric's average and maximum."""
     return {
-        name: fields.Float(**about(f"{words}; the average.", example)),
-        f"{name}_max": fields.Float(**about(f"{words}; the highest.", example)),
+        name: fields.Float(**describe(f"{words}; the average.", example)),
+        f"{name}_max": fields.Float(**describe(f"{words}; the highest.", example)),
     }
 
 
 class MetricsPoint(Out):
-    at = Time(**about("When the span began.", "2026-01-02T03:04:00Z"))
+    at = Time(**describe("When the span began.", "2026-01-02T03:04:00Z"))
 
     class Meta:
         include: ClassVar = {
             key: field
             for name, description in METRIC_DESCRIPTIONS.items()
-            for key, field in metric_fields(name, *description).items()
+            for key, field in build_metric_fields(name, *description).items()
         }
 
 
 class MetricsSeries(Schema):
-    time_range = fields.String(**about("What was asked for.", "1h"))
-    step = fields.Integer(**about("Seconds of a span.", 15))
-    since = Time(**about("Where the series begins.", "2026-01-02T02:04:05Z"))
-    until = Time(**about("Where it ends: the moment of the answer.", "2026-01-02T03:04:05Z"))
+    time_range = fields.String(**describe("What was asked for.", "1h"))
+    step = fields.Integer(**describe("Seconds of a span.", 15))
+    since = Time(**describe("Where the series begins.", "2026-01-02T02:04:05Z"))
+    until = Time(**describe("Where it ends: the moment of the answer.", "2026-01-02T03:04:05Z"))
     points = fields.List(
         fields.Nested(MetricsPoint),
-        **about("The spans, oldest first. One in which nothing was measured (the machine was off) is not there."),
+        **describe("The spans, oldest first. One in which nothing was measured (the machine was off) is not there."),
     )
 
 
 def metric_field(name):
     description, example = METRIC_DESCRIPTIONS[name]
-    return fields.Float(allow_none=True, **about(f"{description}; null when it was not measured lately.", example))
+    return fields.Float(allow_none=True, **describe(f"{description}; null when it was not measured lately.", example))
 
 
 def block_field(name, **parts):
-    return fields.Nested(Schema.from_dict(parts, name=name), **about("Its parts."))
+    return fields.Nested(Schema.from_dict(parts, name=name), **describe("Its parts."))
 
 
 class MetricsNow(Schema):
     """What a machine uses at this moment."""
 
-    status = fields.Integer(**about("0 stopped, 1 running, 2 suspended.", 1))
-    state = fields.String(**about("Where it is in its life.", "running"))
+    status = fields.Integer(**describe("0 stopped, 1 running, 2 suspended.", 1))
+    state = fields.String(**describe("Where it is in its life.", "running"))
     measured_at = Time(
         allow_none=True,
-        **about("When the figures were taken; null when long ago.", "2026-01-02T03:04:05Z"),
+        **describe("When the figures were taken; null when long ago.", "2026-01-02T03:04:05Z"),
     )
-    uptime = fields.Integer(**about("Seconds since it was powered on; 0 while it is off.", 86400))
+    uptime = fields.Integer(**describe("Seconds since it was powered on; 0 while it is off.", 86400))
     cpu = block_field(
-        "CpuNow", percent=metric_field("cpu_percent"), cores=fields.Integer(**about("Processor cores.", 2))
+        "CpuNow", percent=metric_field("cpu_percent"), cores=fields.Integer(**describe("Processor cores.", 2))
     )
     ram = block_field(
         "RamNow",
         used=metric_field("memory_used"),
-        total=fields.Integer(**about("MiB of memory.", 512)),
+        total=fields.Integer(**describe("MiB of memory.", 512)),
         percent=metric_field("memory_percent"),
     )
     network = block_field(
@@ -99,9 +99,9 @@ class MetricsNow(Schema):
     )
     agent = block_field(
         "AgentNow",
-        available=fields.Boolean(**about("Whether the guest agent answers.", True)),
+        available=fields.Boolean(**describe("Whether the guest agent answers.", True)),
         reason=fields.String(
             allow_none=True,
-            **about("Why it does not: `not_running` or `agent_not_reporting`; null when it does.", None),
+            **describe("Why it does not: `not_running` or `agent_not_reporting`; null when it does.", None),
         ),
     )

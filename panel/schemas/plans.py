@@ -2,78 +2,78 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Bool, In, Int, Name, Number, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Number, PageQuery, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID, LocationOut, PlanGroupOut, PlanOut
 from panel.schemas.constants import OVERAGE_POLICIES
 from panel.schemas.hypervisors import GroupRef
 
 
 class AdminLocationOut(LocationOut):
-    enabled = fields.Boolean(**about("Whether customers see it.", True))
+    enabled = fields.Boolean(**describe("Whether customers see it.", True))
 
 
 class PlanGroupFields(In):
-    display_name = Name(**about("What customers see; by default the name.", "Standard"))
-    position = Int(0, 10_000, **about("Where it stands in the list: small numbers first.", 10))
-    enabled = Bool(**about("Off: none of its plans can be chosen.", True))
+    display_name = Name(**describe("What customers see; by default the name.", "Standard"))
+    position = Int(0, 10_000, **describe("Where it stands in the list: small numbers first.", 10))
+    enabled = Bool(**describe("Off: none of its plans can be chosen.", True))
     hypervisor_groups = fields.List(
         Text(maximum=36),
         validate=validate.Length(max=200),
-        **about("Ids of the groups where it is offered.", [EXAMPLE_ID]),
+        **describe("Ids of the groups where it is offered.", [EXAMPLE_ID]),
     )
 
 
 class PlanGroupIn(PlanGroupFields):
-    name = Name(maximum=64, required=True, **about("A short name, unique.", "standard"))
+    name = Name(maximum=64, required=True, **describe("A short name, unique.", "standard"))
 
 
 class PlanGroupPatch(Patch, PlanGroupFields):
-    name = Name(maximum=64, **about("A short name, unique.", "standard"))
+    name = Name(maximum=64, **describe("A short name, unique.", "standard"))
 
 
 class AdminPlanGroupOut(PlanGroupOut):
-    position = fields.Integer(**about("Where it stands in the list: small numbers first.", 10))
-    enabled = fields.Boolean(**about("Off: none of its plans can be chosen.", True))
+    position = fields.Integer(**describe("Where it stands in the list: small numbers first.", 10))
+    enabled = fields.Boolean(**describe("Off: none of its plans can be chosen.", True))
     hypervisor_groups = fields.List(
-        fields.Nested(GroupRef), attribute="groups", **about("The groups where it is offered.")
+        fields.Nested(GroupRef), attribute="groups", **describe("The groups where it is offered.")
     )
-    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    created_at = Time(**describe("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class PlanFields(In):
-    position = Int(0, 10_000, **about("Where it stands in the list: small numbers first.", 10))
-    enabled = Bool(**about("Off: nobody can choose it; machines keep it.", True))
-    bandwidth = Int(**about("GB of traffic a month; 0 is unlimited.", 1000))
+    position = Int(0, 10_000, **describe("Where it stands in the list: small numbers first.", 10))
+    enabled = Bool(**describe("Off: nobody can choose it; machines keep it.", True))
+    bandwidth = Int(**describe("GB of traffic a month; 0 is unlimited.", 1000))
     overage = fields.String(
-        validate=validate.OneOf(OVERAGE_POLICIES), **about("What happens when the traffic is used up.", "network")
+        validate=validate.OneOf(OVERAGE_POLICIES), **describe("What happens when the traffic is used up.", "network")
     )
-    port_speed = Int(0, 1_000_000, **about("Mbit/s each way; 0 is unlimited.", 1000))
-    ipv4 = Int(0, 16, **about("IPv4 addresses that come with it.", 1))
-    ipv6 = Int(0, 16, **about("IPv6 addresses that come with it.", 1))
-    ipv6_prefixes = Int(0, 16, **about("IPv6 networks (prefixes) that are routed to it; by default none.", 1))
-    private_ipv4 = Int(0, 16, **about("IPv4 addresses of private subnets that come with it; by default none.", 1))
-    price = Number(0, 10**7, **about("A month, in the installation's currency.", 4.5))
+    port_speed = Int(0, 1_000_000, **describe("Mbit/s each way; 0 is unlimited.", 1000))
+    ipv4 = Int(0, 16, **describe("IPv4 addresses that come with it.", 1))
+    ipv6 = Int(0, 16, **describe("IPv6 addresses that come with it.", 1))
+    ipv6_prefixes = Int(0, 16, **describe("IPv6 networks (prefixes) that are routed to it; by default none.", 1))
+    private_ipv4 = Int(0, 16, **describe("IPv4 addresses of private subnets that come with it; by default none.", 1))
+    price = Number(0, 10**7, **describe("A month, in the installation's currency.", 4.5))
 
 
 def name_field(**options):
-    return Name(maximum=64, **options, **about("Unique in its group.", "S"))
+    return Name(maximum=64, **options, **describe("Unique in its group.", "S"))
 
 
 def cpu_cores_field(**options):
-    return Int(1, 512, **options, **about("Processor cores.", 2))
+    return Int(1, 512, **options, **describe("Processor cores.", 2))
 
 
 def ram_field(**options):
-    return Int(64, 16 * 1024**2, **options, **about("MiB of memory.", 2048))
+    return Int(64, 16 * 1024**2, **options, **describe("MiB of memory.", 2048))
 
 
 def storage_field(**options):
-    return Int(1, 1024**2, **options, **about("GiB of the first disk.", 20))
+    return Int(1, 1024**2, **options, **describe("GiB of the first disk.", 20))
 
 
 def plan_group_id_field(**options):
-    return Text(maximum=36, **options, **about("The group it is sold in.", EXAMPLE_ID))
+    return Text(maximum=36, **options, **describe("The group it is sold in.", EXAMPLE_ID))
 
 
 class PlanIn(PlanFields):
@@ -93,12 +93,12 @@ class PlanPatch(Patch, PlanFields):
 
 
 class AdminPlanOut(PlanOut):
-    plan_group_id = fields.String(**about("The group it is sold in.", EXAMPLE_ID))
-    plan_group = fields.Nested(GroupRef, attribute="group", **about("The group it is sold in."))
-    position = fields.Integer(**about("Where it stands in the list: small numbers first.", 10))
-    enabled = fields.Boolean(**about("Off: nobody can choose it; machines keep it.", True))
-    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    plan_group_id = fields.String(**describe("The group it is sold in.", EXAMPLE_ID))
+    plan_group = fields.Nested(GroupRef, attribute="group", **describe("The group it is sold in."))
+    position = fields.Integer(**describe("Where it stands in the list: small numbers first.", 10))
+    enabled = fields.Boolean(**describe("Off: nobody can choose it; machines keep it.", True))
+    created_at = Time(**describe("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class PlanQuery(PageQuery):

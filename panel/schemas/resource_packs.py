@@ -2,29 +2,29 @@
 
 from marshmallow import fields, validate
 
-from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import InstanceIn
 
-ABOUT_NAME = about("What people call it.", "Laboratory")
-ABOUT_CORES = about("Processor cores in all.", 16)
-ABOUT_RAM = about("MiB of memory in all.", 32768)
-ABOUT_STORAGE = about("GiB of disk in all.", 500)
-ABOUT_INSTANCES = about("How many instances there may be; 0 is unlimited.", 10)
-ABOUT_LOCATION = about("The location that it is for; null for all.", None)
-ABOUT_PRICE = about("A month for the whole of it, in the installation's currency.", 40)
+ABOUT_NAME = describe("What people call it.", "Laboratory")
+ABOUT_CORES = describe("Processor cores in all.", 16)
+ABOUT_RAM = describe("MiB of memory in all.", 32768)
+ABOUT_STORAGE = describe("GiB of disk in all.", 500)
+ABOUT_INSTANCES = describe("How many instances there may be; 0 is unlimited.", 10)
+ABOUT_LOCATION = describe("The location that it is for; null for all.", None)
+ABOUT_PRICE = describe("A month for the whole of it, in the installation's currency.", 40)
 
 
 class PackFields(In):
-    description = Text(maximum=65536, lines=True, allow_none=True, **about("A note that its owner sees.", None))
+    description = Text(maximum=65536, lines=True, allow_none=True, **describe("A note that its owner sees.", None))
     location_id = Text(maximum=36, allow_none=True, **ABOUT_LOCATION)
-    enabled = Bool(**about("Off: nothing more is made from it; what there is goes on.", True))
+    enabled = Bool(**describe("Off: nothing more is made from it; what there is goes on.", True))
     instances = Int(0, 100_000, **ABOUT_INSTANCES)
     price = Number(0, 10**7, **ABOUT_PRICE)
 
 
 class PackIn(PackFields):
-    user_id = Text(maximum=36, required=True, **about("Whose it is.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **describe("Whose it is.", EXAMPLE_ID))
     name = Name(maximum=64, required=True, **ABOUT_NAME)
     cpu_cores = Int(1, 100_000, required=True, **ABOUT_CORES)
     ram = Int(1, 2**31 - 1, required=True, **ABOUT_RAM)
@@ -39,31 +39,31 @@ class PackPatch(Patch, PackFields):
 
 
 class PackUse(Out):
-    instances = fields.Integer(**about("Instances made from it.", 2))
-    cpu_cores = fields.Integer(**about("Their processor cores.", 4))
-    ram = fields.Integer(**about("Their memory, MiB.", 4096))
-    storage = fields.Integer(**about("Their disks, GiB.", 80))
+    instances = fields.Integer(**describe("Instances made from it.", 2))
+    cpu_cores = fields.Integer(**describe("Their processor cores.", 4))
+    ram = fields.Integer(**describe("Their memory, MiB.", 4096))
+    storage = fields.Integer(**describe("Their disks, GiB.", 80))
 
 
 class PackOut(Out):
-    id = fields.String(**about("Pack id: the `pack_id` of a create.", EXAMPLE_ID))
+    id = fields.String(**describe("Pack id: the `pack_id` of a create.", EXAMPLE_ID))
     name = fields.String(**ABOUT_NAME)
-    description = fields.String(allow_none=True, **about("A note.", None))
+    description = fields.String(allow_none=True, **describe("A note.", None))
     location_id = fields.String(attribute="group_id", allow_none=True, **ABOUT_LOCATION)
-    enabled = fields.Boolean(**about("Off: nothing more is made from it.", True))
+    enabled = fields.Boolean(**describe("Off: nothing more is made from it.", True))
     instances = fields.Integer(**ABOUT_INSTANCES)
     cpu_cores = fields.Integer(**ABOUT_CORES)
     ram = fields.Integer(**ABOUT_RAM)
     storage = fields.Integer(**ABOUT_STORAGE)
     price = fields.Float(**ABOUT_PRICE)
-    used = fields.Nested(PackUse, **about("What of it is in use."))
-    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    used = fields.Nested(PackUse, **describe("What of it is in use."))
+    created_at = Time(**describe("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class AdminPackOut(PackOut):
-    user_id = fields.String(attribute="account_id", **about("Whose it is.", EXAMPLE_ID))
-    owner = fields.String(attribute="owner_email", **about("The owner's email address.", "ada@example.com"))
+    user_id = fields.String(attribute="account_id", **describe("Whose it is.", EXAMPLE_ID))
+    owner = fields.String(attribute="owner_email", **describe("The owner's email address.", "ada@example.com"))
 
 
 class PackQuery(PageQuery):
@@ -73,7 +73,7 @@ class PackQuery(PageQuery):
 class PackedInstanceIn(InstanceIn):
     pack_id = Text(
         maximum=36,
-        **about(
+        **describe(
             "The resource pack to take it from; by default the first with room, and none when the account has none.",
             EXAMPLE_ID,
         ),

@@ -5,28 +5,28 @@ import ipaddress
 from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.core.messages import message
-from panel.schemas.base import In, Int, Name, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import In, Int, Name, Out, PageQuery, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import IP_VERSIONS, RULE_DIRECTIONS, RULE_PROTOCOLS
 
-ABOUT_NAME = about("What it is called.", "Web servers")
-ABOUT_NOTE = about("A note.", "Everything that customers reach")
+ABOUT_NAME = describe("What it is called.", "Web servers")
+ABOUT_NOTE = describe("A note.", "Everything that customers reach")
 PROTOCOLS_WITH_PORTS = ("tcp", "udp")
 PEER_FIELDS = ("cidr", "remote_group_id", "ip_set_id")
 
-ABOUT_DIRECTION = about("`ingress` is what may reach an instance, `egress` what it may begin.", "ingress")
-ABOUT_PROTOCOL = about("Which traffic.", "tcp")
-ABOUT_VERSION = about("Of which version.", "ipv4")
-ABOUT_FIRST_PORT = about("The first port; null where there are none.", 80)
-ABOUT_LAST_PORT = about("The last port; null where there are none.", 443)
-ABOUT_NETWORK = about("With this network.", "203.0.113.0/24")
-ABOUT_REMOTE_GROUP = about("With the instances of this group.", None)
-ABOUT_IP_SET = about("With the networks of this IP set.", None)
-ABOUT_RULE_NOTE = about("A note.", "Browsers")
+ABOUT_DIRECTION = describe("`ingress` is what may reach an instance, `egress` what it may begin.", "ingress")
+ABOUT_PROTOCOL = describe("Which traffic.", "tcp")
+ABOUT_VERSION = describe("Of which version.", "ipv4")
+ABOUT_FIRST_PORT = describe("The first port; null where there are none.", 80)
+ABOUT_LAST_PORT = describe("The last port; null where there are none.", 443)
+ABOUT_NETWORK = describe("With this network.", "203.0.113.0/24")
+ABOUT_REMOTE_GROUP = describe("With the instances of this group.", None)
+ABOUT_IP_SET = describe("With the networks of this IP set.", None)
+ABOUT_RULE_NOTE = describe("A note.", "Browsers")
 
 
 class SecurityRuleOut(Out):
-    id = fields.String(**about("Rule id.", EXAMPLE_ID))
+    id = fields.String(**describe("Rule id.", EXAMPLE_ID))
     direction = fields.String(validate=validate.OneOf(RULE_DIRECTIONS), **ABOUT_DIRECTION)
     protocol = fields.String(validate=validate.OneOf(RULE_PROTOCOLS), **ABOUT_PROTOCOL)
     ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **ABOUT_VERSION)
@@ -39,33 +39,33 @@ class SecurityRuleOut(Out):
 
 
 class SecurityGroupRow(Out):
-    id = fields.String(**about("Group id.", EXAMPLE_ID))
+    id = fields.String(**describe("Group id.", EXAMPLE_ID))
     name = fields.String(**ABOUT_NAME)
     description = fields.String(allow_none=True, **ABOUT_NOTE)
     is_global = fields.Boolean(
-        **about("Whether it is the platform's: everybody may use it, operators change it.", False)
+        **describe("Whether it is the platform's: everybody may use it, operators change it.", False)
     )
-    rules_count = fields.Integer(**about("How many rules it has.", 3))
-    instances_count = fields.Integer(**about("How many of the instances in reach are in it.", 2))
-    created_at = Time(**about("When it was made.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    rules_count = fields.Integer(**describe("How many rules it has.", 3))
+    instances_count = fields.Integer(**describe("How many of the instances in reach are in it.", 2))
+    created_at = Time(**describe("When it was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class SecurityGroupOut(SecurityGroupRow):
-    rules = fields.List(fields.Nested(SecurityRuleOut), **about("Its rules."))
+    rules = fields.List(fields.Nested(SecurityRuleOut), **describe("Its rules."))
 
 
 class AdminSecurityGroupRow(SecurityGroupRow):
-    account_id = fields.String(allow_none=True, **about("Whose it is; null for the platform's.", None))
+    account_id = fields.String(allow_none=True, **describe("Whose it is; null for the platform's.", None))
 
 
 class AttachedOut(Out):
-    id = fields.String(**about("Instance id.", EXAMPLE_ID))
-    name = fields.String(attribute="display_name", **about("The customer's label.", "Shop front"))
+    id = fields.String(**describe("Instance id.", EXAMPLE_ID))
+    name = fields.String(attribute="display_name", **describe("The customer's label.", "Shop front"))
 
 
 class AdminSecurityGroupOut(AdminSecurityGroupRow, SecurityGroupOut):
-    attached_instances = fields.List(fields.Nested(AttachedOut), **about("The instances in it."))
+    attached_instances = fields.List(fields.Nested(AttachedOut), **describe("The instances in it."))
 
 
 class SecurityGroupIn(In):
@@ -75,7 +75,10 @@ class SecurityGroupIn(In):
 
 class AdminSecurityGroupIn(SecurityGroupIn):
     user_id = Text(
-        maximum=36, load_default=None, allow_none=True, **about("Whose it is to be; by default the platform's.", None)
+        maximum=36,
+        load_default=None,
+        allow_none=True,
+        **describe("Whose it is to be; by default the platform's.", None),
     )
 
 
@@ -133,7 +136,7 @@ class SecurityRuleIn(In):
 
 class Members(In):
     instance_ids = fields.List(
-        Text(maximum=36), required=True, validate=validate.Length(1, 500), **about("Which instances.", [EXAMPLE_ID])
+        Text(maximum=36), required=True, validate=validate.Length(1, 500), **describe("Which instances.", [EXAMPLE_ID])
     )
 
 

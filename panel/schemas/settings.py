@@ -5,7 +5,7 @@ import ipaddress
 from marshmallow import ValidationError, fields, pre_load, validate
 
 from panel.core.messages import message
-from panel.schemas.base import Bool, In, Int, Out, Patch, Text, about
+from panel.schemas.base import Bool, In, Int, Out, Patch, Text, describe
 
 
 class Networks(Text):
@@ -32,7 +32,7 @@ def is_network(entry):
 
 
 def rate_field(subject, default):
-    return Int(1, 10**6, load_default=default, **about(f"{subject} allowed a minute.", default))
+    return Int(1, 10**6, load_default=default, **describe(f"{subject} allowed a minute.", default))
 
 
 def validate_contact(text):
@@ -46,40 +46,43 @@ class SystemSettings(In):
     vnc_allowed_sources = Networks(
         maximum=4000,
         load_default="",
-        **about(
+        **describe(
             "Comma-separated addresses and networks that may open consoles. Empty: all.", "192.0.2.0/24,2001:db8::/32"
         ),
     )
-    consoles_per_account = Int(1, 1000, load_default=20, **about("Consoles that may be open for one account.", 20))
-    consoles_per_node = Int(1, 10000, load_default=200, **about("Consoles that may be open for one hypervisor.", 200))
-    console_idle_minutes = Int(
-        1, 1440, load_default=30, **about("Minutes after which a console that nobody uses is closed.", 30)
+    consoles_per_account = Int(1, 1000, load_default=20, **describe("Consoles that may be open for one account.", 20))
+    consoles_per_node = Int(
+        1, 10000, load_default=200, **describe("Consoles that may be open for one hypervisor.", 200)
     )
-    console_longest_hours = Int(1, 168, load_default=8, **about("Hours after which every console is closed.", 8))
+    console_idle_minutes = Int(
+        1, 1440, load_default=30, **describe("Minutes after which a console that nobody uses is closed.", 30)
+    )
+    console_longest_hours = Int(1, 168, load_default=8, **describe("Hours after which every console is closed.", 8))
     require_second_factor = fields.String(
         validate=validate.OneOf(["nobody", "operators", "everybody"]),
         load_default="nobody",
-        **about("Who must sign in with a second factor: `nobody`, `operators` or `everybody`.", "operators"),
+        **describe("Who must sign in with a second factor: `nobody`, `operators` or `everybody`.", "operators"),
     )
     impersonation_expires_in = Int(
-        60, 3600, load_default=3600, **about("Seconds an impersonation lasts when nobody says otherwise.", 3600)
+        60, 3600, load_default=3600, **describe("Seconds an impersonation lasts when nobody says otherwise.", 3600)
     )
     billing_enabled = Bool(
-        load_default=False, **about("Whether customers are charged. Off, gated routes answer `billing_disabled`.", True)
+        load_default=False,
+        **describe("Whether customers are charged. Off, gated routes answer `billing_disabled`.", True),
     )
     customers_change_plans = Bool(
-        load_default=True, **about("Whether customers may move their instances to other plans themselves.", True)
+        load_default=True, **describe("Whether customers may move their instances to other plans themselves.", True)
     )
     image_catalog_url = Text(
         maximum=2000,
         load_default="",
-        **about("Where a catalog of images of your own is, a JSON list. Empty: the panel's own.", "https://…"),
+        **describe("Where a catalog of images of your own is, a JSON list. Empty: the panel's own.", "https://…"),
     )
     acme_directory_url = Text(
         maximum=500,
         rules=[validate.Regexp(r"https://\S+\Z", error=message("Must begin with https://."))],
         load_default="https://acme-v02.api.letsencrypt.org/directory",
-        **about(
+        **describe(
             "The directory of the authority that issues customers' certificates (ACME, RFC 8555). Ordering there means"
             " agreeing to its terms.",
             "https://acme-v02.api.letsencrypt.org/directory",
@@ -88,7 +91,7 @@ class SystemSettings(In):
     acme_contact = Text(
         rules=[validate_contact],
         load_default="",
-        **about("Where that authority writes to. Empty: nowhere.", "ops@example.com"),
+        **describe("Where that authority writes to. Empty: nowhere.", "ops@example.com"),
     )
     rate_limit_requests = rate_field("Requests of one token", 600)
     rate_limit_polls = rate_field("Looks at tasks, of one token,", 1200)
@@ -116,8 +119,8 @@ SystemOut = Out.from_dict(SystemSettings().fields, name="SystemSettings")
 
 
 class SettingsByArea(Out):
-    system = fields.Nested(SystemOut, **about("Of the whole platform."))
+    system = fields.Nested(SystemOut, **describe("Of the whole platform."))
 
 
 class SettingsOut(Out):
-    settings = fields.Nested(SettingsByArea, **about("All settings, by area."))
+    settings = fields.Nested(SettingsByArea, **describe("All settings, by area."))

@@ -3,7 +3,7 @@
 from marshmallow import fields, validate
 
 from panel.core.messages import message
-from panel.schemas.base import Bool, In, Out, Text, about
+from panel.schemas.base import Bool, In, Out, Text, describe
 
 SNAPSHOT_NAME_RULE = validate.Regexp(
     r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z",
@@ -13,30 +13,32 @@ SNAPSHOT_STATUSES = ("creating", "available", "restoring", "deleting", "failed")
 
 
 class SnapshotOut(Out):
-    id = fields.String(**about("Snapshot id.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
-    name = fields.String(**about("Its name, unique in the instance.", "before-upgrade"))
-    description = fields.String(**about("Free text.", "Before the upgrade to 13"))
-    snaptime = fields.Integer(**about("When it was taken, in seconds since 1970.", 1767323045))
-    vmstate = fields.Boolean(**about("Whether the memory was kept too.", False))
-    parent = fields.String(allow_none=True, **about("The snapshot that the machine came from.", None))
-    status = fields.String(validate=validate.OneOf(SNAPSHOT_STATUSES), **about("Where it stands.", "available"))
-    error = fields.String(allow_none=True, **about("Why the last attempt failed.", None))
+    id = fields.String(**describe("Snapshot id.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
+    name = fields.String(**describe("Its name, unique in the instance.", "before-upgrade"))
+    description = fields.String(**describe("Free text.", "Before the upgrade to 13"))
+    snaptime = fields.Integer(**describe("When it was taken, in seconds since 1970.", 1767323045))
+    vmstate = fields.Boolean(**describe("Whether the memory was kept too.", False))
+    parent = fields.String(allow_none=True, **describe("The snapshot that the machine came from.", None))
+    status = fields.String(validate=validate.OneOf(SNAPSHOT_STATUSES), **describe("Where it stands.", "available"))
+    error = fields.String(allow_none=True, **describe("Why the last attempt failed.", None))
 
 
 class SnapName(In):
     snapname = fields.String(
-        required=True, validate=SNAPSHOT_NAME_RULE, **about("The snapshot's name.", "before-upgrade")
+        required=True, validate=SNAPSHOT_NAME_RULE, **describe("The snapshot's name.", "before-upgrade")
     )
 
 
 class SnapshotIn(SnapName):
     vmstate = Bool(
-        load_default=False, **about("Whether to keep the memory too: a rollback goes on where it was.", False)
+        load_default=False, **describe("Whether to keep the memory too: a rollback goes on where it was.", False)
     )
-    description = Text(maximum=1024, lines=True, load_default="", allow_none=True, **about("Free text.", "Before 13"))
+    description = Text(
+        maximum=1024, lines=True, load_default="", allow_none=True, **describe("Free text.", "Before 13")
+    )
 
 
 class RollbackIn(SnapName):
     start = Bool(
-        load_default=None, allow_none=True, **about("Whether it is on afterwards; by default if it was on.", True)
+        load_default=None, allow_none=True, **describe("Whether it is on afterwards; by default if it was on.", True)
     )

@@ -5,7 +5,7 @@ import ipaddress
 from marshmallow import ValidationError, fields, validate
 
 from panel.core.messages import message
-from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, QueryInt, Text, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, QueryInt, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import ADDRESS_USES, SUBNET_KINDS
 from panel.schemas.hypervisors import GroupRef
@@ -53,79 +53,86 @@ ABOUT_DELEGATED_LENGTH = "`routed` only: the length of the prefixes that it is h
 
 
 class Statistics(Out):
-    total = fields.Integer(**about("Addresses (or prefixes) there are; IPv6: those that were ever given out.", 253))
-    available = fields.Integer(**about("Free and not reserved: as many as `available-ips` lists.", 240))
-    reserved = fields.Integer(**about("Kept from being given out.", 3))
-    used = fields.Integer(**about("Held by instances.", 10))
+    total = fields.Integer(**describe("Addresses (or prefixes) there are; IPv6: those that were ever given out.", 253))
+    available = fields.Integer(**describe("Free and not reserved: as many as `available-ips` lists.", 240))
+    reserved = fields.Integer(**describe("Kept from being given out.", 3))
+    used = fields.Integer(**describe("Held by instances.", 10))
 
 
 class SubnetRow(Out):
-    id = fields.String(**about("Subnet id.", EXAMPLE_ID))
-    name = fields.String(**about("Its name, unique.", "fsn1-public-4"))
-    hypervisor_group_id = fields.String(attribute="group_id", **about("The group whose machines use it.", EXAMPLE_ID))
-    hypervisor_group = fields.Nested(GroupRef, attribute="group", **about("The group whose machines use it."))
-    family = fields.Integer(**about("4 or 6.", 4))
-    kind = fields.String(validate=validate.OneOf(SUBNET_KINDS), **about(ABOUT_KIND, "public"))
-    cidr = fields.String(**about("The range.", "203.0.113.0/24"))
-    delegated_length = fields.Integer(allow_none=True, **about(ABOUT_DELEGATED_LENGTH, None))
-    gateway = fields.String(allow_none=True, **about("The router. Never given out.", "203.0.113.1"))
-    nameservers = fields.List(fields.String(), **about("Name servers that machines are told.", ["203.0.113.1"]))
-    enabled = fields.Boolean(**about("Whether new machines get addresses of it.", True))
-    created_at = Time(**about("When it was added.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    id = fields.String(**describe("Subnet id.", EXAMPLE_ID))
+    name = fields.String(**describe("Its name, unique.", "fsn1-public-4"))
+    hypervisor_group_id = fields.String(
+        attribute="group_id", **describe("The group whose machines use it.", EXAMPLE_ID)
+    )
+    hypervisor_group = fields.Nested(GroupRef, attribute="group", **describe("The group whose machines use it."))
+    family = fields.Integer(**describe("4 or 6.", 4))
+    kind = fields.String(validate=validate.OneOf(SUBNET_KINDS), **describe(ABOUT_KIND, "public"))
+    cidr = fields.String(**describe("The range.", "203.0.113.0/24"))
+    delegated_length = fields.Integer(allow_none=True, **describe(ABOUT_DELEGATED_LENGTH, None))
+    gateway = fields.String(allow_none=True, **describe("The router. Never given out.", "203.0.113.1"))
+    nameservers = fields.List(fields.String(), **describe("Name servers that machines are told.", ["203.0.113.1"]))
+    enabled = fields.Boolean(**describe("Whether new machines get addresses of it.", True))
+    created_at = Time(**describe("When it was added.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class SubnetOut(SubnetRow):
-    statistics = fields.Nested(Statistics, **about("How its addresses are used."))
+    statistics = fields.Nested(Statistics, **describe("How its addresses are used."))
 
 
 def nameservers_field(**options):
     return fields.List(
-        Ip(), validate=validate.Length(max=8), **options, **about("Name servers that machines are told.", ["9.9.9.9"])
+        Ip(),
+        validate=validate.Length(max=8),
+        **options,
+        **describe("Name servers that machines are told.", ["9.9.9.9"]),
     )
 
 
 class SubnetIn(In):
-    name = Name(maximum=64, required=True, **about("Its name, unique.", "fsn1-public-4"))
-    hypervisor_group_id = Text(maximum=36, required=True, **about("The group whose machines use it.", EXAMPLE_ID))
-    kind = fields.String(load_default="public", validate=validate.OneOf(SUBNET_KINDS), **about(ABOUT_KIND, "public"))
-    cidr = Cidr(required=True, **about("The range; IPv4 at most a /16.", "203.0.113.0/24"))
+    name = Name(maximum=64, required=True, **describe("Its name, unique.", "fsn1-public-4"))
+    hypervisor_group_id = Text(maximum=36, required=True, **describe("The group whose machines use it.", EXAMPLE_ID))
+    kind = fields.String(load_default="public", validate=validate.OneOf(SUBNET_KINDS), **describe(ABOUT_KIND, "public"))
+    cidr = Cidr(required=True, **describe("The range; IPv4 at most a /16.", "203.0.113.0/24"))
     delegated_length = Int(
-        1, 127, load_default=None, allow_none=True, **about(f"{ABOUT_DELEGATED_LENGTH} By default 64.", None)
+        1, 127, load_default=None, allow_none=True, **describe(f"{ABOUT_DELEGATED_LENGTH} By default 64.", None)
     )
-    gateway = Ip(load_default=None, allow_none=True, **about("The router. Never given out.", "203.0.113.1"))
+    gateway = Ip(load_default=None, allow_none=True, **describe("The router. Never given out.", "203.0.113.1"))
     nameservers = nameservers_field()
-    enabled = Bool(**about("Whether new machines get addresses of it.", True))
+    enabled = Bool(**describe("Whether new machines get addresses of it.", True))
 
 
 class SubnetPatch(Patch):
-    name = Name(maximum=64, **about("Its name, unique.", "fsn1-public-4"))
+    name = Name(maximum=64, **describe("Its name, unique.", "fsn1-public-4"))
     nameservers = nameservers_field()
-    enabled = Bool(**about("Whether new machines get addresses of it.", False))
+    enabled = Bool(**describe("Whether new machines get addresses of it.", False))
 
 
 class HolderOut(Out):
-    id = fields.String(attribute="instance_id", **about("Instance id.", EXAMPLE_ID))
-    name = fields.String(attribute="instance.name", **about("The platform's name for it.", "h10000001"))
+    id = fields.String(attribute="instance_id", **describe("Instance id.", EXAMPLE_ID))
+    name = fields.String(attribute="instance.name", **describe("The platform's name for it.", "h10000001"))
 
 
 class SubnetAddressOut(Out):
-    id = fields.String(**about("Address id.", EXAMPLE_ID))
-    ip = fields.String(**about("The address; in a routed subnet the prefix.", "203.0.113.10"))
-    family = fields.Integer(**about("4 or 6.", 4))
-    subnet_id = fields.String(**about("The subnet it belongs to.", EXAMPLE_ID))
-    interface_id = fields.String(allow_none=True, **about("The interface that holds it.", None))
-    instance = fields.Nested(HolderOut, attribute="interface", allow_none=True, **about("The instance that holds it."))
-    reserved = fields.Boolean(**about("Whether it is kept from being given out.", False))
-    note = fields.String(allow_none=True, **about("A note for operators.", "second router"))
-    rdns = fields.String(allow_none=True, **about("The name that its holder wants for reverse DNS.", None))
+    id = fields.String(**describe("Address id.", EXAMPLE_ID))
+    ip = fields.String(**describe("The address; in a routed subnet the prefix.", "203.0.113.10"))
+    family = fields.Integer(**describe("4 or 6.", 4))
+    subnet_id = fields.String(**describe("The subnet it belongs to.", EXAMPLE_ID))
+    interface_id = fields.String(allow_none=True, **describe("The interface that holds it.", None))
+    instance = fields.Nested(
+        HolderOut, attribute="interface", allow_none=True, **describe("The instance that holds it.")
+    )
+    reserved = fields.Boolean(**describe("Whether it is kept from being given out.", False))
+    note = fields.String(allow_none=True, **describe("A note for operators.", "second router"))
+    rdns = fields.String(allow_none=True, **describe("The name that its holder wants for reverse DNS.", None))
 
 
 class FreeAddressOut(Out):
-    id = fields.String(**about("Address id.", EXAMPLE_ID))
-    ip = fields.String(**about("The address.", "203.0.113.10"))
-    family = fields.Integer(**about("4 or 6.", 4))
-    subnet_id = fields.String(**about("The subnet it belongs to.", EXAMPLE_ID))
+    id = fields.String(**describe("Address id.", EXAMPLE_ID))
+    ip = fields.String(**describe("The address.", "203.0.113.10"))
+    family = fields.Integer(**describe("4 or 6.", 4))
+    subnet_id = fields.String(**describe("The subnet it belongs to.", EXAMPLE_ID))
 
 
 class Prefix(Text):
@@ -144,15 +151,15 @@ class Prefix(Text):
 
 
 class AddressIn(In):
-    subnet_id = Text(maximum=36, required=True, **about("The subnet that the address is in.", EXAMPLE_ID))
-    ip = Prefix(required=True, **about("The address; for a routed subnet the prefix.", "203.0.113.10"))
-    reserved = Bool(load_default=False, **about("Whether it is kept from being given out.", True))
-    note = Text(load_default=None, allow_none=True, **about("A note for operators.", "second router"))
+    subnet_id = Text(maximum=36, required=True, **describe("The subnet that the address is in.", EXAMPLE_ID))
+    ip = Prefix(required=True, **describe("The address; for a routed subnet the prefix.", "203.0.113.10"))
+    reserved = Bool(load_default=False, **describe("Whether it is kept from being given out.", True))
+    note = Text(load_default=None, allow_none=True, **describe("A note for operators.", "second router"))
 
 
 class AddressPatch(Patch):
-    reserved = Bool(**about("Whether it is kept from being given out.", True))
-    note = Text(allow_none=True, **about("A note for operators; null removes it.", "second router"))
+    reserved = Bool(**describe("Whether it is kept from being given out.", True))
+    note = Text(allow_none=True, **describe("A note for operators; null removes it.", "second router"))
 
 
 class SubnetQuery(PageQuery):

@@ -4,7 +4,7 @@ from marshmallow import Schema, ValidationError, fields, validate, validates_sch
 
 from panel.core.messages import message
 from panel.schemas.accounts import Email
-from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Out, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import MEMBER_REACHES, SCOPE_FAMILIES
 
@@ -29,15 +29,15 @@ ABOUT_REACH = "`all` of the account's resources, those of `projects`, or `chosen
 
 
 class PermissionOut(Schema):
-    name = fields.String(**about("What roles and refusals call it.", "instances.power"))
-    family = fields.String(**about("The kind of resource it is for.", "instances"))
-    verb = fields.String(**about("What may be done.", "power"))
-    description = fields.String(**about("The same in words.", "Start, stop and restart instances."))
-    held = fields.Boolean(**about("Whether whoever asks holds it, and so may give it to others.", True))
+    name = fields.String(**describe("What roles and refusals call it.", "instances.power"))
+    family = fields.String(**describe("The kind of resource it is for.", "instances"))
+    verb = fields.String(**describe("What may be done.", "power"))
+    description = fields.String(**describe("The same in words.", "Start, stop and restart instances."))
+    held = fields.Boolean(**describe("Whether whoever asks holds it, and so may give it to others.", True))
 
 
 def name_field(**options):
-    return Name(maximum=64, **options, **about("What the team calls it, unique in the account.", "On call"))
+    return Name(maximum=64, **options, **describe("What the team calls it, unique in the account.", "On call"))
 
 
 def permissions_field(**options):
@@ -46,12 +46,12 @@ def permissions_field(**options):
         permission,
         validate=validate.Length(max=len(PERMISSIONS)),
         **options,
-        **about("What its members may do; `GET /api/team/permissions` lists all.", ["instances.view"]),
+        **describe("What its members may do; `GET /api/team/permissions` lists all.", ["instances.view"]),
     )
 
 
 def description_field():
-    return Text(allow_none=True, **about("A note.", "Who is woken at night"))
+    return Text(allow_none=True, **describe("A note.", "Who is woken at night"))
 
 
 class RoleIn(In):
@@ -67,23 +67,23 @@ class RolePatch(Patch):
 
 
 class RoleOut(Out):
-    id = fields.String(**about("Role id.", EXAMPLE_ID))
-    name = fields.String(**about("What the team calls it.", "On call"))
-    description = fields.String(allow_none=True, **about("A note.", "Who is woken at night"))
-    permissions = fields.List(fields.String(), **about("What its members may do.", ["instances.view"]))
-    members = fields.Integer(**about("How many people have it, invited ones among them.", 2))
-    created_at = Time(**about("When it was made.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    id = fields.String(**describe("Role id.", EXAMPLE_ID))
+    name = fields.String(**describe("What the team calls it.", "On call"))
+    description = fields.String(allow_none=True, **describe("A note.", "Who is woken at night"))
+    permissions = fields.List(fields.String(), **describe("What its members may do.", ["instances.view"]))
+    members = fields.Integer(**describe("How many people have it, invited ones among them.", 2))
+    created_at = Time(**describe("When it was made.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 def ids_field(subject):
-    return fields.List(Text(maximum=36), validate=validate.Length(max=1000), **about(subject, [EXAMPLE_ID]))
+    return fields.List(Text(maximum=36), validate=validate.Length(max=1000), **describe(subject, [EXAMPLE_ID]))
 
 
 class Reach(In):
     """Which resources a member reaches."""
 
-    reach = fields.String(validate=validate.OneOf(MEMBER_REACHES), **about(ABOUT_REACH, "chosen"))
+    reach = fields.String(validate=validate.OneOf(MEMBER_REACHES), **describe(ABOUT_REACH, "chosen"))
     project_ids = ids_field("The projects, where the reach is `projects`.")
     resource_ids = ids_field("Instances, chosen one by one; with the reach `projects` those beside the projects.")
 
@@ -97,32 +97,38 @@ class Reach(In):
 
 
 class Invitation(Reach):
-    email = Email(required=True, **about("Where the invitation is sent to.", "grace@example.com"))
-    role_id = Text(maximum=36, required=True, **about("What the person may do.", EXAMPLE_ID))
-    reach = fields.String(load_default="all", validate=validate.OneOf(MEMBER_REACHES), **about(ABOUT_REACH, "chosen"))
+    email = Email(required=True, **describe("Where the invitation is sent to.", "grace@example.com"))
+    role_id = Text(maximum=36, required=True, **describe("What the person may do.", EXAMPLE_ID))
+    reach = fields.String(
+        load_default="all", validate=validate.OneOf(MEMBER_REACHES), **describe(ABOUT_REACH, "chosen")
+    )
 
 
 class MemberPatch(Reach):
     """A new role, a new reach, or both. A reach replaces the previous projects and instances."""
 
-    role_id = Text(maximum=36, **about("What the person may do.", EXAMPLE_ID))
+    role_id = Text(maximum=36, **describe("What the person may do.", EXAMPLE_ID))
 
 
 class MemberOut(Out):
-    id = fields.String(**about("Member id.", EXAMPLE_ID))
-    email = fields.String(**about("The person's address.", "grace@example.com"))
-    name = fields.String(allow_none=True, **about("The person's name; null until the invitation is accepted.", "Grace"))
+    id = fields.String(**describe("Member id.", EXAMPLE_ID))
+    email = fields.String(**describe("The person's address.", "grace@example.com"))
+    name = fields.String(
+        allow_none=True, **describe("The person's name; null until the invitation is accepted.", "Grace")
+    )
     status = fields.String(
         validate=validate.OneOf(("invited", "expired", "active", "suspended")),
-        **about("`invited`, `expired` (the invitation was not accepted in time), `active` or `suspended`.", "active"),
+        **describe(
+            "`invited`, `expired` (the invitation was not accepted in time), `active` or `suspended`.", "active"
+        ),
     )
-    role_id = fields.String(**about("What the person may do.", EXAMPLE_ID))
-    role_name = fields.String(**about("What the team calls that.", "On call"))
-    reach = fields.String(**about(ABOUT_REACH, "chosen"))
-    project_ids = fields.List(fields.String(), **about("The projects, where the reach is `projects`.", []))
+    role_id = fields.String(**describe("What the person may do.", EXAMPLE_ID))
+    role_name = fields.String(**describe("What the team calls that.", "On call"))
+    reach = fields.String(**describe(ABOUT_REACH, "chosen"))
+    project_ids = fields.List(fields.String(), **describe("The projects, where the reach is `projects`.", []))
     resource_ids = fields.List(
-        fields.String(), **about("Instances that were chosen one by one, or that the person made.", [EXAMPLE_ID])
+        fields.String(), **describe("Instances that were chosen one by one, or that the person made.", [EXAMPLE_ID])
     )
-    two_factor_enabled = fields.Boolean(**about("Whether codes of an authenticator are asked for.", True))
-    last_login_at = Time(allow_none=True, **about("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
-    invited_at = Time(**about("When the last invitation was sent.", "2026-01-02T03:04:05.678Z"))
+    two_factor_enabled = fields.Boolean(**describe("Whether codes of an authenticator are asked for.", True))
+    last_login_at = Time(allow_none=True, **describe("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
+    invited_at = Time(**describe("When the last invitation was sent.", "2026-01-02T03:04:05.678Z"))

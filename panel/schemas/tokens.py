@@ -6,7 +6,7 @@ from datetime import UTC
 from marshmallow import ValidationError, fields, validate
 
 from panel.core.messages import message
-from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Time, about
+from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Time, describe
 from panel.schemas.constants import SCOPE_FAMILIES, SCOPES
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
@@ -73,20 +73,20 @@ class Moment(fields.AwareDateTime):
 
 def scopes_field(**options):
     some = validate.Length(1, error=message("Choose at least one scope."))
-    text = about("What the token may be used for: `<family>:read` and `<family>:write`.", ["instances:read"])
+    text = describe("What the token may be used for: `<family>:read` and `<family>:write`.", ["instances:read"])
     return fields.List(Scope(), validate=some, **options, **text)
 
 
 def allowed_ips_field(**options):
     few = validate.Length(max=MAX_ADDRESSES)
-    text = about(
+    text = describe(
         "Addresses and networks from which it may be used, IPv4 and IPv6. Empty: all.", ["203.0.113.7", "2001:db8::/32"]
     )
     return fields.List(Network(), validate=few, **options, **text)
 
 
 def name_field(**options):
-    return Name(maximum=64, **options, **about("To tell tokens apart.", "CI of the shop"))
+    return Name(maximum=64, **options, **describe("To tell tokens apart.", "CI of the shop"))
 
 
 class TokenIn(In):
@@ -94,7 +94,9 @@ class TokenIn(In):
     scopes = scopes_field(required=True)
     allowed_ips = allowed_ips_field(load_default=list)
     expires_at = Moment(
-        load_default=None, allow_none=True, **about("When it ends, in the future. Null: never.", "2030-01-02T03:04:05Z")
+        load_default=None,
+        allow_none=True,
+        **describe("When it ends, in the future. Null: never.", "2030-01-02T03:04:05Z"),
     )
 
 
@@ -103,63 +105,66 @@ class TokenPatch(Patch):
     scopes = scopes_field()
     allowed_ips = allowed_ips_field()
     expires_at = Moment(
-        allow_none=True, **about("An earlier end, in the future. An end cannot be put off or taken away.", EXAMPLE_TIME)
+        allow_none=True,
+        **describe("An earlier end, in the future. An end cannot be put off or taken away.", EXAMPLE_TIME),
     )
 
 
 class TokenQuery(PageQuery):
     include = fields.String(
         validate=validate.OneOf(["impersonation"]),
-        **about(
+        **describe(
             "`impersonation` lists the tokens that administrators minted for this person as well.", "impersonation"
         ),
     )
 
 
 class TokenOut(Out):
-    id = fields.String(**about("Token id.", EXAMPLE_ID))
-    name = fields.String(**about("To tell tokens apart.", "CI of the shop"))
-    prefix = fields.String(**about("The beginning of the value. The rest was shown once.", "pu_3kX9a"))
-    kind = fields.String(**about("`user`, or `impersonation` for one that an administrator minted.", "user"))
-    scopes = fields.List(fields.String(), **about("What it may be used for.", ["instances:read"]))
-    allowed_ips = fields.List(fields.String(), **about("From where it may be used. Empty: everywhere.", []))
-    expires_at = Time(allow_none=True, **about("When it ends; null when never.", EXAMPLE_TIME))
-    last_used_at = Time(allow_none=True, **about("When it was last shown, also where it was refused.", EXAMPLE_TIME))
-    last_used_ip = fields.String(allow_none=True, **about("From which address.", "203.0.113.7"))
-    created_by = fields.String(allow_none=True, **about("Who made it.", "ada@example.com"))
-    created_at = Time(**about("When it was made.", EXAMPLE_TIME))
+    id = fields.String(**describe("Token id.", EXAMPLE_ID))
+    name = fields.String(**describe("To tell tokens apart.", "CI of the shop"))
+    prefix = fields.String(**describe("The beginning of the value. The rest was shown once.", "pu_3kX9a"))
+    kind = fields.String(**describe("`user`, or `impersonation` for one that an administrator minted.", "user"))
+    scopes = fields.List(fields.String(), **describe("What it may be used for.", ["instances:read"]))
+    allowed_ips = fields.List(fields.String(), **describe("From where it may be used. Empty: everywhere.", []))
+    expires_at = Time(allow_none=True, **describe("When it ends; null when never.", EXAMPLE_TIME))
+    last_used_at = Time(allow_none=True, **describe("When it was last shown, also where it was refused.", EXAMPLE_TIME))
+    last_used_ip = fields.String(allow_none=True, **describe("From which address.", "203.0.113.7"))
+    created_by = fields.String(allow_none=True, **describe("Who made it.", "ada@example.com"))
+    created_at = Time(**describe("When it was made.", EXAMPLE_TIME))
 
 
 class FamilyOut(Out):
-    family = fields.String(**about("The family's name.", "instances"))
-    description = fields.String(**about("What it opens.", "Instances: ordering, power, backups, consoles, tasks"))
-    scopes = fields.List(fields.String(), **about("Its scopes.", ["instances:read", "instances:write"]))
+    family = fields.String(**describe("The family's name.", "instances"))
+    description = fields.String(**describe("What it opens.", "Instances: ordering, power, backups, consoles, tasks"))
+    scopes = fields.List(fields.String(), **describe("Its scopes.", ["instances:read", "instances:write"]))
 
 
 class AccountTokenOut(TokenOut):
-    account_id = fields.String(**about("The person whom it acts for.", EXAMPLE_ID))
-    enabled = fields.Boolean(**about("Whether it has not been switched off.", True))
+    account_id = fields.String(**describe("The person whom it acts for.", EXAMPLE_ID))
+    enabled = fields.Boolean(**describe("Whether it has not been switched off.", True))
 
 
 class PlatformTokenOut(Out):
-    id = fields.String(**about("Token id.", EXAMPLE_ID))
-    kind = fields.String(**about("`admin` or `billing`.", "admin"))
-    name = fields.String(**about("To tell tokens apart.", "deployment"))
-    description = fields.String(**about("What it is for.", "Terraform of the platform team"))
-    prefix = fields.String(**about("The beginning of the value. The rest was shown once.", "pa_3kX9a"))
-    allowed_ips = fields.List(fields.String(), **about("The one address it is bound to.", ["203.0.113.7"]))
-    enabled = fields.Boolean(**about("Whether it has not been switched off.", True))
-    last_used_at = Time(allow_none=True, **about("When it was last shown, also where it was refused.", EXAMPLE_TIME))
-    last_used_ip = fields.String(allow_none=True, **about("From which address.", "203.0.113.7"))
-    created_at = Time(**about("When it was made.", EXAMPLE_TIME))
+    id = fields.String(**describe("Token id.", EXAMPLE_ID))
+    kind = fields.String(**describe("`admin` or `billing`.", "admin"))
+    name = fields.String(**describe("To tell tokens apart.", "deployment"))
+    description = fields.String(**describe("What it is for.", "Terraform of the platform team"))
+    prefix = fields.String(**describe("The beginning of the value. The rest was shown once.", "pa_3kX9a"))
+    allowed_ips = fields.List(fields.String(), **describe("The one address it is bound to.", ["203.0.113.7"]))
+    enabled = fields.Boolean(**describe("Whether it has not been switched off.", True))
+    last_used_at = Time(allow_none=True, **describe("When it was last shown, also where it was refused.", EXAMPLE_TIME))
+    last_used_ip = fields.String(allow_none=True, **describe("From which address.", "203.0.113.7"))
+    created_at = Time(**describe("When it was made.", EXAMPLE_TIME))
 
 
 class PlatformTokenQuery(PageQuery):
-    kind = fields.String(validate=validate.OneOf(PLATFORM_TOKEN_KINDS), **about("Only tokens of this kind.", "admin"))
+    kind = fields.String(
+        validate=validate.OneOf(PLATFORM_TOKEN_KINDS), **describe("Only tokens of this kind.", "admin")
+    )
 
 
 class PlatformTokenPatch(Patch):
-    enabled = Bool(required=True, **about("False switches it off at once, true on again.", False))
+    enabled = Bool(required=True, **describe("False switches it off at once, true on again.", False))
 
 
 class ImpersonationIn(In):
@@ -170,11 +175,11 @@ class ImpersonationIn(In):
         3600,
         load_default=None,
         allow_none=True,
-        **about("Seconds until it ends. Left out: what the operators have set, an hour by default.", 900),
+        **describe("Seconds until it ends. Left out: what the operators have set, an hour by default.", 900),
     )
 
 
 class ImpersonationOut(Out):
-    token = fields.String(**about("The value, in this answer and nowhere else.", "pi_9f2…"))
-    token_id = fields.String(**about("Token id.", EXAMPLE_ID))
-    expires_at = Time(**about("When it ends.", EXAMPLE_TIME))
+    token = fields.String(**describe("The value, in this answer and nowhere else.", "pi_9f2…"))
+    token_id = fields.String(**describe("Token id.", EXAMPLE_ID))
+    expires_at = Time(**describe("When it ends.", EXAMPLE_TIME))

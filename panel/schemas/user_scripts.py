@@ -2,7 +2,7 @@
 
 from marshmallow import fields
 
-from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Out, Patch, Text, Time, describe
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 MAX_SCRIPT_LENGTH = 65536
@@ -18,24 +18,24 @@ class Script(Text):
 
 def make_fields(required):
     return {
-        "name": Name(required=required, **about("A label.", "web server")),
+        "name": Name(required=required, **describe("A label.", "web server")),
         "type": Text(
             maximum=50,
             minimum=1,
             required=required,
-            **about("What it is: `bash`, `sh`, `python`, `cloud-init`. Decides how it is run.", "bash"),
+            **describe("What it is: `bash`, `sh`, `python`, `cloud-init`. Decides how it is run.", "bash"),
         ),
         "content": Script(
             maximum=MAX_SCRIPT_LENGTH,
             minimum=1,
             lines=True,
             required=required,
-            **about("The script, or cloud-init configuration that begins with `#cloud-config`.", "echo ready"),
+            **describe("The script, or cloud-init configuration that begins with `#cloud-config`.", "echo ready"),
         ),
-        "description": Text(allow_none=True, **about("A note. Empty clears it.", "Installs nginx")),
+        "description": Text(allow_none=True, **describe("A note. Empty clears it.", "Installs nginx")),
         "shebang": Text(
             allow_none=True,
-            **about("The program that runs it, unless its first line says so. By default from `type`.", "/bin/bash"),
+            **describe("The program that runs it, unless its first line says so. By default from `type`.", "/bin/bash"),
         ),
     }
 
@@ -45,24 +45,24 @@ UserScriptPatch = Patch.from_dict(make_fields(required=False), name="UserScriptP
 
 
 class UserScriptOut(Out):
-    id = fields.String(**about("Script id.", EXAMPLE_ID))
-    name = fields.String(**about("The label.", "web server"))
-    type = fields.String(**about("What it is.", "bash"))
-    content = fields.String(**about("The script.", "echo ready"))
-    description = fields.String(**about("A note, or nothing.", "Installs nginx"))
-    shebang = fields.String(**about("The program that runs it, or nothing.", "/bin/bash"))
-    created_at = Time(**about("When it was stored.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    id = fields.String(**describe("Script id.", EXAMPLE_ID))
+    name = fields.String(**describe("The label.", "web server"))
+    type = fields.String(**describe("What it is.", "bash"))
+    content = fields.String(**describe("The script.", "echo ready"))
+    description = fields.String(**describe("A note, or nothing.", "Installs nginx"))
+    shebang = fields.String(**describe("The program that runs it, or nothing.", "/bin/bash"))
+    created_at = Time(**describe("When it was stored.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class AdminUserScriptOut(Out):
     """A script for operators: with its owner, without its content."""
 
-    id = fields.String(**about("Script id.", EXAMPLE_ID))
-    account_id = fields.String(**about("The owner.", EXAMPLE_ID))
-    owner = fields.String(attribute="owner_email", **about("The owner's email address.", "ada@example.com"))
-    name = fields.String(**about("The label.", "web server"))
-    type = fields.String(**about("What it is.", "bash"))
-    description = fields.String(**about("A note, or nothing.", "Installs nginx"))
-    created_at = Time(**about("When it was stored.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    id = fields.String(**describe("Script id.", EXAMPLE_ID))
+    account_id = fields.String(**describe("The owner.", EXAMPLE_ID))
+    owner = fields.String(attribute="owner_email", **describe("The owner's email address.", "ada@example.com"))
+    name = fields.String(**describe("The label.", "web server"))
+    type = fields.String(**describe("What it is.", "bash"))
+    description = fields.String(**describe("A note, or nothing.", "Installs nginx"))
+    created_at = Time(**describe("When it was stored.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))

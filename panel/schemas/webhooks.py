@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from marshmallow import ValidationError, fields, post_load, validate
 
 from panel.core.messages import message
-from panel.schemas.base import Bool, In, Name, Out, PageQuery, Patch, Text, Time, about
+from panel.schemas.base import Bool, In, Name, Out, PageQuery, Patch, Text, Time, describe
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 EXAMPLE_EVENT_ID = "0199c0a8-8a11-7d02-8f61-2b9d4e6a7c10"
@@ -108,23 +108,25 @@ class EventKind(fields.String):
 
 
 def name_field(**options):
-    return Name(maximum=255, **options, **about("To tell subscriptions apart.", "Inventory"))
+    return Name(maximum=255, **options, **describe("To tell subscriptions apart.", "Inventory"))
 
 
 def url_field(**options):
     text = "Where deliveries are sent: https, a public address. Redirects are not followed."
-    return Text(minimum=1, maximum=1024, **options, **about(text, "https://hooks.example.com/panel"))
+    return Text(minimum=1, maximum=1024, **options, **describe(text, "https://hooks.example.com/panel"))
 
 
 def secret_field(**options):
     text = "Deliveries are signed with it. It is never shown again."
-    return Text(minimum=16, maximum=255, **options, load_only=True, **about(text, "a7c91e5b3f2d48609c1b"))
+    return Text(minimum=16, maximum=255, **options, load_only=True, **describe(text, "a7c91e5b3f2d48609c1b"))
 
 
 def event_kinds_field(**options):
     some = validate.Length(1, MAX_EVENT_KINDS)
     text = "What is delivered: exact kinds of the catalog, or `*` for all. What is named twice counts once."
-    return fields.List(EventKind(), validate=some, **options, **about(text, ["instance.created", "instance.deleted"]))
+    return fields.List(
+        EventKind(), validate=some, **options, **describe(text, ["instance.created", "instance.deleted"])
+    )
 
 
 def cluster_filter_field(**options):
@@ -133,12 +135,12 @@ def cluster_filter_field(**options):
         "Ids of your own Kubernetes clusters. `cluster.*`, `pool.*`, `admin.*` and `cert.renewed` are delivered for"
         " these only; events of instances are not limited. Null or empty: all clusters."
     )
-    return fields.List(fields.UUID(), validate=few, allow_none=True, **options, **about(text, None))
+    return fields.List(fields.UUID(), validate=few, allow_none=True, **options, **describe(text, None))
 
 
 def enabled_field(**options):
     text = "Whether new events are delivered. Sending true sets `consecutive_failures` to 0."
-    return Bool(**options, **about(text, True))
+    return Bool(**options, **describe(text, True))
 
 
 class NormalizeMixin:
@@ -174,73 +176,77 @@ class WebhookPatch(NormalizeMixin, Patch):
 
 
 class WebhookOut(Out):
-    id = fields.String(**about("Subscription id.", EXAMPLE_ID))
-    name = fields.String(**about("To tell subscriptions apart.", "Inventory"))
-    url = fields.String(**about("Where deliveries are sent.", "https://hooks.example.com/panel"))
-    event_kinds = fields.List(fields.String(), **about("What is delivered.", ["instance.created", "instance.deleted"]))
+    id = fields.String(**describe("Subscription id.", EXAMPLE_ID))
+    name = fields.String(**describe("To tell subscriptions apart.", "Inventory"))
+    url = fields.String(**describe("Where deliveries are sent.", "https://hooks.example.com/panel"))
+    event_kinds = fields.List(
+        fields.String(), **describe("What is delivered.", ["instance.created", "instance.deleted"])
+    )
     cluster_filter = fields.List(
-        fields.String(), allow_none=True, **about("The clusters whose events are delivered; null: all.", None)
+        fields.String(), allow_none=True, **describe("The clusters whose events are delivered; null: all.", None)
     )
     enabled = fields.Boolean(
-        **about("Whether new events are delivered. 20 failed deliveries in a row set it to false.", True)
+        **describe("Whether new events are delivered. 20 failed deliveries in a row set it to false.", True)
     )
-    consecutive_failures = fields.Integer(**about("Deliveries in a row that failed for good.", 0))
-    last_delivery_status = fields.String(allow_none=True, **about("Status of the last delivery, if any.", "delivered"))
+    consecutive_failures = fields.Integer(**describe("Deliveries in a row that failed for good.", 0))
+    last_delivery_status = fields.String(
+        allow_none=True, **describe("Status of the last delivery, if any.", "delivered")
+    )
 
 
 class DeliveryOut(Out):
-    id = fields.String(**about("Delivery id.", EXAMPLE_ID))
-    event_id = fields.String(allow_none=True, **about("The event; null for a test.", EXAMPLE_EVENT_ID))
-    event_kind = fields.String(**about("Its kind.", "instance.created"))
-    status = fields.String(**about(f"One of {', '.join(DELIVERY_STATUSES)}.", "delivered"))
-    attempts = fields.Integer(**about("How often it was tried, at most 5 times.", 1))
+    id = fields.String(**describe("Delivery id.", EXAMPLE_ID))
+    event_id = fields.String(allow_none=True, **describe("The event; null for a test.", EXAMPLE_EVENT_ID))
+    event_kind = fields.String(**describe("Its kind.", "instance.created"))
+    status = fields.String(**describe(f"One of {', '.join(DELIVERY_STATUSES)}.", "delivered"))
+    attempts = fields.Integer(**describe("How often it was tried, at most 5 times.", 1))
     response_code = fields.Integer(
-        allow_none=True, **about("The HTTP status that the last attempt was answered with; null: none.", 200)
+        allow_none=True, **describe("The HTTP status that the last attempt was answered with; null: none.", 200)
     )
-    duration_ms = fields.Integer(allow_none=True, **about("How long the last attempt took, in milliseconds.", 84))
-    error = fields.String(allow_none=True, **about("Why the last attempt failed, in a sentence; or null.", None))
-    test = fields.Boolean(**about("Whether it was sent to try the receiver, without an event behind it.", False))
-    created_at = Time(**about("When it was made.", EXAMPLE_TIME))
+    duration_ms = fields.Integer(allow_none=True, **describe("How long the last attempt took, in milliseconds.", 84))
+    error = fields.String(allow_none=True, **describe("Why the last attempt failed, in a sentence; or null.", None))
+    test = fields.Boolean(**describe("Whether it was sent to try the receiver, without an event behind it.", False))
+    created_at = Time(**describe("When it was made.", EXAMPLE_TIME))
 
 
 class AdminWebhookOut(WebhookOut):
     """A customer's subscription, for operators. The secret is not shown to them either."""
 
-    user_id = fields.String(attribute="account_id", **about("Whose subscription it is.", EXAMPLE_ID))
+    user_id = fields.String(attribute="account_id", **describe("Whose subscription it is.", EXAMPLE_ID))
     disabled_at = Time(
-        allow_none=True, **about("When too many failures disabled it; null when a person did, or nobody.", None)
+        allow_none=True, **describe("When too many failures disabled it; null when a person did, or nobody.", None)
     )
-    created_at = Time(**about("When it was created.", EXAMPLE_TIME))
+    created_at = Time(**describe("When it was created.", EXAMPLE_TIME))
 
 
 class AdminWebhookQuery(PageQuery):
-    user_id = Text(maximum=36, **about("Only the subscriptions of this account.", EXAMPLE_ID))
-    search = Text(**about("Part of a name or of the address.", "hooks.example.com"))
+    user_id = Text(maximum=36, **describe("Only the subscriptions of this account.", EXAMPLE_ID))
+    search = Text(**describe("Part of a name or of the address.", "hooks.example.com"))
 
 
 class DeliveryQuery(PageQuery):
     attempt = fields.UUID(
-        **about("Only the delivery with this attempt: the value of the header `X-Hypervisor-Delivery`.", EXAMPLE_ID)
+        **describe("Only the delivery with this attempt: the value of the header `X-Hypervisor-Delivery`.", EXAMPLE_ID)
     )
 
 
 class AttemptOut(Out):
-    id = fields.String(**about("The attempt: the value of its header `X-Hypervisor-Delivery`.", EXAMPLE_ID))
-    at = Time(**about("When it began.", EXAMPLE_TIME))
-    status = fields.String(**about("`delivered` or `failed`.", "delivered"))
+    id = fields.String(**describe("The attempt: the value of its header `X-Hypervisor-Delivery`.", EXAMPLE_ID))
+    at = Time(**describe("When it began.", EXAMPLE_TIME))
+    status = fields.String(**describe("`delivered` or `failed`.", "delivered"))
     response_code = fields.Integer(
-        allow_none=True, **about("The HTTP status of the receiver's answer; null: there was none.", 200)
+        allow_none=True, **describe("The HTTP status of the receiver's answer; null: there was none.", 200)
     )
-    duration_ms = fields.Integer(allow_none=True, **about("How long it took, in milliseconds.", 84))
-    error = fields.String(allow_none=True, **about("Why it failed, in a sentence; or null.", None))
+    duration_ms = fields.Integer(allow_none=True, **describe("How long it took, in milliseconds.", 84))
+    error = fields.String(allow_none=True, **describe("Why it failed, in a sentence; or null.", None))
 
 
 class KindOut(Out):
-    kind = fields.String(**about("What `event_kinds` may name.", "instance.created"))
+    kind = fields.String(**describe("What `event_kinds` may name.", "instance.created"))
     resource = fields.String(
-        **about(f"What it happens to: `{CLUSTER_RESOURCE}` or `{INSTANCE_RESOURCE}`.", INSTANCE_RESOURCE)
+        **describe(f"What it happens to: `{CLUSTER_RESOURCE}` or `{INSTANCE_RESOURCE}`.", INSTANCE_RESOURCE)
     )
-    description = fields.String(**about("What has happened.", "An instance was created."))
+    description = fields.String(**describe("What has happened.", "An instance was created."))
 
 
 class TestIn(In):
@@ -250,5 +256,5 @@ class TestIn(In):
         validate=validate.OneOf(
             list(EVENT_KINDS), error=message("Choose one of the kinds in GET /api/webhook-event-kinds.")
         ),
-        **about("The kind of the made-up event.", "instance.created"),
+        **describe("The kind of the made-up event.", "instance.created"),
     )

@@ -283,7 +283,7 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.is_refused, self.drain_started_at = True, self.loop.time()
         self.forget_incomplete_head()
         log.debug("request_refused", status=refusal.status, reason=refusal.message, address=(self.client or ("",))[0])
-        self.transport.write(refusals.serialize(refusal, refusals.target_path(getattr(self, "url", b""))))
+        self.transport.write(refusals.serialize(refusal, refusals.parse_target_path(getattr(self, "url", b""))))
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
@@ -300,6 +300,6 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.is_handed_over = True
 
 
-def protocol_factory(limits):
+def build_protocol_factory(limits):
     """Return a factory of connections for uvicorn's `http` setting."""
     return functools.partial(ConnectionProtocol, limits=limits)

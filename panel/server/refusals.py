@@ -29,7 +29,7 @@ PAGE_TEMPLATE = (
 )
 
 
-def target_path(target: bytes) -> str:
+def parse_target_path(target: bytes) -> str:
     """Return the path of a request target, or an empty text when it cannot be parsed."""
     try:
         return urlsplit(target.decode("latin-1")).path

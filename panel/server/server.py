@@ -18,7 +18,7 @@ import uvicorn
 from panel.server.application import Application
 from panel.server.connection_limits import KEEP_ALIVE_SECONDS, ConnectionLimits
 from panel.server.expiry import expire_connections
-from panel.server.protocol import protocol_factory
+from panel.server.protocol import build_protocol_factory
 from panel.server.wsgi import ThreadedWsgi
 
 log = structlog.get_logger()
@@ -68,7 +68,7 @@ class ServerProcess(uvicorn.Server):
         self.application, self.heartbeat = application, heartbeat
         config = uvicorn.Config(
             application,
-            http=protocol_factory(limits),
+            http=build_protocol_factory(limits),
             ws="none",
             loop="uvloop",
             lifespan="off",

@@ -34,7 +34,7 @@ DISK_ACTION_MESSAGES = {
 """For each action the message after the request, and the one when nothing had to be done."""
 
 
-def result_message(action: str, task: Task | None) -> str:
+def get_result_message(action: str, task: Task | None) -> str:
     requested, unchanged = DISK_ACTION_MESSAGES[action]
     return requested if task else unchanged
 

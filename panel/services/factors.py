@@ -76,7 +76,7 @@ def confirm(account: Account, code: str, source: Any) -> list[str] | None:
         raise Invalid(message("The code is wrong."), code=WRONG_CODE_MESSAGE)
     account.two_factor_at = clock.now()
     session.flush()
-    security_notifications.security_setting_changed(account, message("Two-factor authentication was turned on"), source)
+    security_notifications.send_setting_change(account, message("Two-factor authentication was turned on"), source)
     return create_first_codes(account)
 
 
@@ -86,9 +86,7 @@ def disable(account: Account, source: Any) -> None:
     account.totp_secret = account.two_factor_at = account.totp_step = None
     session.flush()
     remove_codes_without_factor(account)
-    security_notifications.security_setting_changed(
-        account, message("Two-factor authentication was turned off"), source
-    )
+    security_notifications.send_setting_change(account, message("Two-factor authentication was turned off"), source)
 
 
 def normalize_code(code: str) -> str:
@@ -147,7 +145,7 @@ def renew_codes(account: Account, source: Any) -> list[str]:
         raise Conflict(
             message("Recovery codes are for accounts with a second factor. Set one up first."), reason="no_factor"
         )
-    security_notifications.security_setting_changed(account, message("New recovery codes were created"), source)
+    security_notifications.send_setting_change(account, message("New recovery codes were created"), source)
     return create_codes(account)
 
 
@@ -174,4 +172,4 @@ def reset(account: Account, source: Any) -> None:
     for model in (Passkey, RecoveryCode):
         session.execute(delete(model).where(model.account_id == account.id))
     session.flush()
-    security_notifications.security_setting_changed(account, message("Every second factor was removed"), source)
+    security_notifications.send_setting_change(account, message("Every second factor was removed"), source)

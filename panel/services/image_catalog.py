@@ -16,7 +16,7 @@ from sqlalchemy import delete, select
 
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound, Problem
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 from panel.models import CatalogImage, Image
 from panel.services import images
 from panel.services.media import remote_file
@@ -70,7 +70,7 @@ def parse_catalog(text: str) -> list[CatalogImage]:
     try:
         rows = [parse_row(item) for item in json.loads(text)[:MAX_CATALOG_ROWS]]
     except (ValueError, TypeError, KeyError) as error:
-        raise Invalid(message("This is no catalog: {error}.", error=message_of(error))) from None
+        raise Invalid(message("This is no catalog: {error}.", error=get_message(error))) from None
     if len({row.key for row in rows}) < len(rows):
         raise Invalid(message("This is no catalog: two rows have the same key."))
     return rows

@@ -73,7 +73,7 @@ def resend(access: Access, member: Member) -> Member:
 
 
 def send_mail(access: Access, member: Member) -> None:
-    window = windows.hit("invitations", access.id, INVITATION_MAILS_PER_MINUTE)
+    window = windows.count_use("invitations", access.id, INVITATION_MAILS_PER_MINUTE)
     if not window.allowed:
         raise TooMany(
             message("Too many invitations. Wait {reset} seconds and try again.", reset=window.reset),

@@ -161,7 +161,7 @@ def register(
         )
     )
     session.flush()
-    security_notifications.security_setting_changed(account, message("A passkey was added"), source)
+    security_notifications.send_setting_change(account, message("A passkey was added"), source)
     return factors.create_first_codes(account)
 
 
@@ -215,4 +215,4 @@ def remove(passkey: Passkey, source: Source) -> None:
     session.delete(passkey)
     session.flush()
     factors.remove_codes_without_factor(account)
-    security_notifications.security_setting_changed(account, message("A passkey was removed"), source)
+    security_notifications.send_setting_change(account, message("A passkey was removed"), source)

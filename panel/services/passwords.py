@@ -36,7 +36,7 @@ def change(
     accounts.set_password(account, new_password, error_field)
     one_time_tokens.revoke_all(account, PASSWORD_RESET)
     sessions.revoke_others(account, keep)
-    security_notifications.security_setting_changed(account, message("Your password was changed"), source)
+    security_notifications.send_setting_change(account, message("Your password was changed"), source)
 
 
 def request_reset(email: str) -> None:

@@ -14,12 +14,12 @@ class Source(NamedTuple):
     user_agent: str = ""
 
 
-def security_setting_changed(account: Account, sentence: str, source: Source) -> None:
+def send_setting_change(account: Account, sentence: str, source: Source) -> None:
     """Mail that a setting was changed. `sentence` describes the change."""
     send(account, "security_changed", source, what=sentence)
 
 
-def new_device(account: Account, source: Source) -> None:
+def send_new_device(account: Account, source: Source) -> None:
     send(account, "new_device", source)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, func, insert, or_, select
 from sqlalchemy.orm import joinedload, undefer_group
 
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Address, Hypervisor, HypervisorGroup, Instance, Interface, Subnet
@@ -88,7 +88,7 @@ def make_address_row(subnet: Subnet, ip: IPv4Address | IPv6Address | IPv4Network
     """Return the values of an address or, in a routed subnet, of a prefix."""
     first = ip.network_address if isinstance(ip, IPv4Network | IPv6Network) else ip
     values = {"subnet_id": subnet.id, "ip": str(ip), "sort_key": first.packed.hex(), "length": subnet.delegated_length}
-    return {"id": new_id(), **values}
+    return {"id": generate_id(), **values}
 
 
 def update(subnet: Subnet, **changes: Any) -> Subnet:
@@ -143,26 +143,26 @@ def add_address(subnet: Subnet, *, ip: str, reserved: bool = False, note: str | 
     length = subnet.delegated_length or network.max_prefixlen
     if network.network_address not in subnet.network or network.prefixlen != length:
         kind = message("a /{length} prefix", length=length) if subnet.delegated_length else message("an address")
-        raise invalid_ip(message("Must be {kind} of {cidr}.", kind=kind, cidr=subnet.cidr))
+        raise build_ip_error(message("Must be {kind} of {cidr}.", kind=kind, cidr=subnet.cidr))
     edges = {subnet.network.network_address}
     if subnet.family == 4:
         edges.add(subnet.network.broadcast_address)
     usable = subnet.delegated_length or subnet.network.num_addresses <= 2 or network.network_address not in edges
     if not usable or (subnet.gateway and ipaddress.ip_address(subnet.gateway) in network):
-        raise invalid_ip(message("The network, broadcast and gateway addresses are never given out."))
+        raise build_ip_error(message("The network, broadcast and gateway addresses are never given out."))
     address = Address(
         **make_address_row(subnet, network if subnet.delegated_length else network.network_address),
         reserved=reserved,
         note=note,
     )
     if session.scalar(select(Address.id).where(Address.ip == address.ip)):
-        raise invalid_ip(message("This address is already listed."))
+        raise build_ip_error(message("This address is already listed."))
     session.add(address)
     session.flush()
     return address
 
 
-def invalid_ip(sentence: str) -> Invalid:
+def build_ip_error(sentence: str) -> Invalid:
     return Invalid(message("The address cannot be added."), ip=sentence)
 
 

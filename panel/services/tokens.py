@@ -70,10 +70,10 @@ def issue(
 
 def find(value: str) -> Row | None:
     """Return the columns of the usable token with this value and of its person, or None. One query."""
-    return active_or_none(find_by_value(value))
+    return get_if_active(find_by_value(value))
 
 
-def active_or_none(row: Row | None) -> Row | None:
+def get_if_active(row: Row | None) -> Row | None:
     """Return the row if its token may be used now, else None."""
     current = row and row.enabled and (row.expires_at is None or row.expires_at > clock.now())
     return row if current else None
@@ -162,7 +162,7 @@ def create(
     addresses and lifetime than that token; missing addresses and a missing expiry are taken from it.
     """
     if expires_at and expires_at <= clock.now():
-        raise invalid_expiry(message("Must be in the future."))
+        raise build_expiry_error(message("Must be in the future."))
     if requesting_token:
         ensure_scopes_within(requesting_token, scopes, allowed_ips, expires_at)
         allowed_ips, expires_at = allowed_ips or requesting_token.allowed_ips, expires_at or requesting_token.expires_at
@@ -211,7 +211,7 @@ def ensure_scopes_within(
             sentence = message("The token that asks may not be used from {network} itself.", network=network)
             raise Invalid(sentence, allowed_ips=sentence)
     if requesting_token.expires_at and expires_at and expires_at > requesting_token.expires_at:
-        raise invalid_expiry(message("Must not be later than the end of the token that asks."))
+        raise build_expiry_error(message("Must not be later than the end of the token that asks."))
 
 
 def ensure_scopes_held(sentence: Message, scopes: Iterable[str], token: Token) -> None:
@@ -225,14 +225,16 @@ def ensure_expiry_within(token: Token, expires_at: datetime | None) -> None:
     if expires_at == token.expires_at is None:
         return
     if expires_at is None:
-        raise invalid_expiry(message("A token that expires must keep an expiry date. It can only be moved earlier."))
+        raise build_expiry_error(
+            message("A token that expires must keep an expiry date. It can only be moved earlier.")
+        )
     if expires_at <= clock.now():
-        raise invalid_expiry(message("Must be in the future. To end the token now, revoke it."))
+        raise build_expiry_error(message("Must be in the future. To end the token now, revoke it."))
     if token.expires_at and expires_at > token.expires_at:
-        raise invalid_expiry(message("Must not be later than it is: the life of a token can only be shortened."))
+        raise build_expiry_error(message("Must not be later than it is: the life of a token can only be shortened."))
 
 
-def invalid_expiry(sentence: str) -> Invalid:
+def build_expiry_error(sentence: str) -> Invalid:
     return Invalid(message("expires_at: {error}", error=sentence), expires_at=sentence)
 
 

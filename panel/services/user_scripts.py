@@ -8,7 +8,7 @@ from sqlalchemy.orm import joinedload
 
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 from panel.models import Account, UserScript
 from panel.schemas import cloudcfg
 from panel.services.access import Access
@@ -81,7 +81,7 @@ def ensure_valid(script: UserScript) -> None:
     try:
         cloudcfg.parse(script.content)
     except ValueError as error:
-        raise Invalid(message("The cloud-init configuration cannot be read."), content=message_of(error)) from None
+        raise Invalid(message("The cloud-init configuration cannot be read."), content=get_message(error)) from None
 
 
 def delete(script: UserScript) -> None:

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 from flask import current_app, request
 
-from panel.core.formatting import duration
+from panel.core.formatting import format_duration
 from panel.web.audit_labels import OBJECT_TYPE_LABELS, OPERATION_LABELS
 from panel.web.translation import gettext, lazy_gettext
 
@@ -59,7 +59,7 @@ def describe_console_entry(changes):
     label = str(CONSOLE_LABELS[changes["kind"], changes["did"]])
     if "seconds" not in changes:
         return label
-    return gettext("%(label)s after %(duration)s", label=label, duration=duration(changes["seconds"]))
+    return gettext("%(label)s after %(duration)s", label=label, duration=format_duration(changes["seconds"]))
 
 
 def object_type_label(entry):

@@ -5,7 +5,7 @@ from marshmallow import ValidationError, fields, validate, validates_schema
 
 from panel.core.errors import Invalid
 from panel.core.messages import message
-from panel.schemas.base import In, Text, about
+from panel.schemas.base import In, Text, describe
 from panel.schemas.bulk import EXAMPLE_ID, Tag
 from panel.services.instances.action_catalog import ACTIONS, CUSTOMER_BULK_ACTIONS, OPERATOR_BULK_ACTIONS
 from panel.web.forms import flatten_errors
@@ -19,12 +19,12 @@ class BulkIn(In):
         Text(maximum=36),
         required=True,
         validate=validate.Length(1, MAX_INSTANCES_PER_REQUEST),
-        **about("The instances, each counted once.", [EXAMPLE_ID]),
+        **describe("The instances, each counted once.", [EXAMPLE_ID]),
     )
     action = fields.String(
-        required=True, validate=validate.OneOf(CUSTOMER_BULK_ACTIONS), **about("What to do.", "start")
+        required=True, validate=validate.OneOf(CUSTOMER_BULK_ACTIONS), **describe("What to do.", "start")
     )
-    tag = Tag(**about("The tag, for `add_tag` and `remove_tag`.", "prod"))
+    tag = Tag(**describe("The tag, for `add_tag` and `remove_tag`.", "prod"))
 
     @validates_schema
     def validate_tag(self, data, **options):
@@ -35,7 +35,7 @@ class BulkIn(In):
 
 class AdminBulkIn(BulkIn):
     action = fields.String(
-        required=True, validate=validate.OneOf(OPERATOR_BULK_ACTIONS), **about("What to do.", "suspend")
+        required=True, validate=validate.OneOf(OPERATOR_BULK_ACTIONS), **describe("What to do.", "suspend")
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from panel.core.formatting import format_number, size
+from panel.core.formatting import format_number, format_size
 from panel.web.translation import lazy_gettext
 
 FINEST_STEP_SECONDS = 15
@@ -63,9 +63,9 @@ def format_value(unit, value):
     if unit == "percent":
         return f"{value:.1f} %"
     if unit == "mib":
-        return size(value * 1024**2)
+        return format_size(value * 1024**2)
     if unit == "bytes":
-        return f"{size(round(value))}/s"
+        return f"{format_size(round(value))}/s"
     number = f"{value:.2f}" if value < 10 else format_number(value)
     return f"{number} Mbit/s" if unit == "mbps" else f"{number}/s"
 

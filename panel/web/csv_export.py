@@ -13,7 +13,7 @@ FORMULA_PREFIXES = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 East Asia."""
 
 
-def csv_response(name, columns, rows):
+def build_csv_response(name, columns, rows):
     """Return a streamed download with one line for each of `rows`, which may be a slow or long iterable of iterables
     of values."""
     answer = Response(stream_with_context(iter_rows(columns, rows)), mimetype="text/csv")

@@ -91,7 +91,7 @@ def is_script_request():
     return request.headers.get("Accept") == "application/json"
 
 
-def action_done(message, url, level=None):
+def build_action_response(message, url, level=None):
     """Answer a completed action with a message. htmx stays on the page and its live parts reload; other requests are
     redirected to `url`."""
     if is_script_request():
@@ -121,7 +121,7 @@ def redirect_to(url):
     return answer
 
 
-def json_error_response(status, message, reason=None):
+def build_json_error_response(status, message, reason=None):
     """Return an error as JSON, for a page's script."""
     answer = {"success": False, "message": str(translate(message))} | ({"reason": reason} if reason else {})
     return make_response(answer, status)
@@ -130,7 +130,7 @@ def json_error_response(status, message, reason=None):
 def answer_problem(error: Problem):
     session.rollback()
     if is_script_request():
-        return json_error_response(error.status, translate(error.message), error.reason)
+        return build_json_error_response(error.status, translate(error.message), error.reason)
     if error.status == 401:
         return redirect_to(url_for("sign_in.show", next=next_url()))
     if error.reason == "second_factor_required" and not is_partial():
@@ -138,7 +138,7 @@ def answer_problem(error: Problem):
     fields = {name: [translate(text) for text in texts] for name, texts in error.fields.items()}
     if "name" in fields and CONFIRMATION_FIELD in request.form:  # the API's field for the confirmation is `name`
         fields[CONFIRMATION_FIELD] = fields["name"]
-    return error_response(error.status, translate(error.message), fields)
+    return build_error_response(error.status, translate(error.message), fields)
 
 
 def answer_http_error(error: HTTPException):
@@ -147,27 +147,29 @@ def answer_http_error(error: HTTPException):
     if error.code and error.code < 400:
         return error.get_response()
     code = error.code or 500
-    return error_response(code, messages.get(code, error.description or error.name))
+    return build_error_response(code, messages.get(code, error.description or error.name))
 
 
 def answer_crash(error: Exception):
     session.rollback()
     log.exception("request_crashed", page=request.endpoint)  # not the path, which may contain a secret
-    return error_response(500, _("An internal error occurred. If it happens again, send the ID below to support."))
+    return build_error_response(
+        500, _("An internal error occurred. If it happens again, send the ID below to support.")
+    )
 
 
 def answer_outage(status, message):
     """Answer a request that failed because the database is unavailable, full or busy. The page is rendered without the
     viewer's account, which cannot be queried."""
     g.is_database_unavailable = True
-    return error_response(status, translate(message))
+    return build_error_response(status, translate(message))
 
 
-def error_response(status, message, fields=None):
+def build_error_response(status, message, fields=None):
     """Return an error page; for a partial request a message, with the page left unchanged. For an error of the
     confirmation field, app.js shows the message at the field."""
     if is_script_request():
-        return json_error_response(status, message)
+        return build_json_error_response(status, message)
     if is_partial() and CONFIRMATION_FIELD in (fields or {}):
         answer = make_response("", swallow_4xx(status))
         answer.headers["HX-Reswap"] = "none"

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import bindparam, create_engine, insert, select, update
 
 from panel.core import clock
-from panel.core.db import new_id
+from panel.core.db import generate_id
 from panel.models import Disk, Event, Hypervisor, Instance, Storage, Task
 from worker import nodes
 from worker.nodes.base import Disk as Volume
@@ -49,7 +49,7 @@ def run_task(engine, node, task):
     with engine.begin() as db:
         db.execute(POWER_UPDATE, {"instance": instance, "now": now})
         event = {
-            "id": new_id(),
+            "id": generate_id(),
             "resource_id": instance,
             "account_id": account,
             "created_at": now,

@@ -24,7 +24,7 @@ from sqlalchemy import insert, text
 from panel.app import create_app
 from panel.core import jobs
 from panel.core.config import Config
-from panel.core.db import db, new_id, session
+from panel.core.db import db, generate_id, session
 from panel.models import Address, Disk, Instance, Interface, Subnet
 from panel.services import accounts, catalog, hypervisors, settings, subnets, tokens
 from tests.support import postgres
@@ -101,7 +101,7 @@ def add_instances(account, node, plan, subnet, first, count):
     """Add instances with a disk, an interface and two addresses each."""
     rows_by_model = {Instance: [], Interface: [], Disk: [], Address: []}
     for number in range(first, first + count):
-        instance, interface = new_id(), new_id()
+        instance, interface = generate_id(), generate_id()
         rows_by_model[Instance].append(
             {
                 "id": instance,
@@ -124,7 +124,7 @@ def add_instances(account, node, plan, subnet, first, count):
         rows_by_model[Interface].append({"id": interface, "instance_id": instance, "mac": f"m{number}"})
         rows_by_model[Disk].append(
             {
-                "id": new_id(),
+                "id": generate_id(),
                 "instance_id": instance,
                 "storage_id": node.storages[0].id,
                 "name": f"d{number}",
@@ -134,7 +134,7 @@ def add_instances(account, node, plan, subnet, first, count):
         for family, ip in ((4, f"{number}.v4"), (6, f"{number}::")):
             rows_by_model[Address].append(
                 {
-                    "id": new_id(),
+                    "id": generate_id(),
                     "subnet_id": subnet.id,
                     "ip": ip,
                     "sort_key": f"{family}{number:09}",

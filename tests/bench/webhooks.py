@@ -22,7 +22,7 @@ from sqlalchemy import insert, select, update
 from panel.app import create_app
 from panel.core import clock, events, jobs
 from panel.core.config import Config
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import Event, Instance, WebhookDelivery, WebhookSubscription
 from panel.services import workers
 from panel.services.webhooks import fanout, signing
@@ -115,7 +115,7 @@ class WebhookSite:
             "data": {},
             "snapshot": events.build_instance_payload(instance),
         }
-        rows = [{"id": new_id(), **facts} for _ in range(count)]
+        rows = [{"id": generate_id(), **facts} for _ in range(count)]
         session.execute(insert(Event), rows)
         session.commit()
         return [row["id"] for row in rows]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from panel.core import clock
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import Account, CreditLedgerEntry, Setting, UsageHour, UsageMonth
 from panel.services import accounts, credits, usage
 from panel.services import settings as platform_settings
@@ -40,7 +40,7 @@ def customer(rolled_back_app):
 
 
 def start_metering(account, price="7.30", billing_mode="cloud_service"):
-    resource = SimpleNamespace(id=new_id(), account_id=account.id)
+    resource = SimpleNamespace(id=generate_id(), account_id=account.id)
     usage.start_metering("instance", resource, name="web", plan="S", price=Decimal(price), billing_mode=billing_mode)
     return resource
 

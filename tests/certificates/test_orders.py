@@ -12,7 +12,7 @@ from werkzeug.serving import make_server
 
 from panel.app import create_app
 from panel.core import clock
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import AcmeAccount, AcmeChallenge, Certificate, Task
 from panel.services import settings
 from panel.services.certificates import orders
@@ -62,7 +62,7 @@ class PanelSite:
             function, args = self.queued_calls.pop(0)
             assert function == "worker.engine.runner.run"
             for task_id in args:
-                runner.run(task_id, new_id())
+                runner.run(task_id, generate_id())
         session.rollback()
 
     def get_from_web_server(self, path, host="shop.example.com"):

@@ -15,7 +15,7 @@ from consoles.server import ConsoleServer
 from consoles.session_store import SessionStore
 from panel.app import create_app
 from panel.core import clock, jobs
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import AuditEntry, ConsoleSession, Image, Instance
 from panel.services import consoles, instances, settings
 from tests.consoles.conftest import wait_until
@@ -339,7 +339,7 @@ def test_console_state_hides_power_after_permission_ends(site):
     state = lambda: site.app.test_client().get(f"/console/{secret}/state").json  # noqa: E731
     assert (state()["message"], state()["power"]) == (None, "on")
     with site.app.app_context():
-        session.get(ConsoleSession, site.session_id).opened_by = ACTOR_COLUMNS | {"person_id": new_id()}
+        session.get(ConsoleSession, site.session_id).opened_by = ACTOR_COLUMNS | {"person_id": generate_id()}
         session.commit()
     assert (state()["message"], state()["power"]) == ("You may no longer open consoles of this instance.", None)
 

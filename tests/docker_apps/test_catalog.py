@@ -72,7 +72,7 @@ def test_catalog_is_sorted_by_name():
 
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
 def test_catalog_app_is_valid(app):
-    text, environment = docker_apps.compose(app, fill_required_variables(app), [])
+    text, environment = docker_apps.render_compose_file(app, fill_required_variables(app), [])
     content = yaml.safe_load(text)
     assert set(content) <= {"services", "volumes"}
     assert re.fullmatch(r"[a-z0-9][a-z0-9-]*", app.slug)
@@ -99,7 +99,7 @@ def test_catalog_app_is_valid(app):
 
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
 def test_missing_secrets_are_generated_per_deployment(app):
-    first, second = (docker_apps.compose(app, fill_required_variables(app), [])[1] for _ in range(2))
+    first, second = (docker_apps.render_compose_file(app, fill_required_variables(app), [])[1] for _ in range(2))
     for variable in app.variables:
         if variable.generate:
             assert re.fullmatch(r"[A-Za-z0-9]+", first[variable.name])
@@ -109,11 +109,13 @@ def test_missing_secrets_are_generated_per_deployment(app):
             assert first[variable.name] == "given"
         else:
             assert first[variable.name] == (variable.default or "")
-        mine = docker_apps.compose(app, fill_required_variables(app) | {variable.name: "mine $x 'y\""}, [])[1]
+        mine = docker_apps.render_compose_file(app, fill_required_variables(app) | {variable.name: "mine $x 'y\""}, [])[
+            1
+        ]
         assert mine[variable.name] == "mine $x 'y\""
     if fill_required_variables(app):
         needed = sorted(variable.name for variable in app.variables if variable.required and not variable.default)
-        field, sentence = assert_refused(docker_apps.compose, app, {}, [])
+        field, sentence = assert_refused(docker_apps.render_compose_file, app, {}, [])
         assert field == "env_variables"
         assert [name for name in needed if name in sentence] == needed
 
@@ -123,8 +125,8 @@ def test_catalog_app_ports_are_remapped(app):
     wanted = [
         build_mapping(port.container_port, 30000 + number, port.protocol) for number, port in enumerate(app.ports)
     ]
-    text, _ = docker_apps.compose(app, fill_required_variables(app), wanted)
-    plain, _ = docker_apps.compose(app, fill_required_variables(app), [])
+    text, _ = docker_apps.render_compose_file(app, fill_required_variables(app), wanted)
+    plain, _ = docker_apps.render_compose_file(app, fill_required_variables(app), [])
     ports = [f"{each['host_port']}:{each['container_port']}/{each['protocol']}" for each in wanted]
     expected = parse_services(plain)
     expected[app.service]["ports"] = ports
@@ -134,8 +136,11 @@ def test_catalog_app_ports_are_remapped(app):
 
 def test_invalid_variables_are_refused():
     nginx, redis = docker_apps.get("nginx"), docker_apps.get("redis")
-    assert assert_refused(docker_apps.compose, nginx, {"A": "1"}, []) == ("env_variables", "Unknown: A. Known: none.")
-    assert "REDIS_PASSWORD" in assert_refused(docker_apps.compose, redis, {"OTHER": "1"}, [])[1]
+    assert assert_refused(docker_apps.render_compose_file, nginx, {"A": "1"}, []) == (
+        "env_variables",
+        "Unknown: A. Known: none.",
+    )
+    assert "REDIS_PASSWORD" in assert_refused(docker_apps.render_compose_file, redis, {"OTHER": "1"}, [])[1]
     for name, wrong in (
         ("A B", "1"),
         ("1A", "1"),

@@ -101,8 +101,8 @@ def test_unknown_database_revision_is_explained(filled_database):
 
 
 def test_outdated_or_empty_database_is_explained(filled_database, tmp_path, monkeypatch):
-    later = schema_revision.known_revisions()[0] | {"next"}, {"next"}
-    monkeypatch.setattr(schema_revision, "known_revisions", lambda: later)
+    later = schema_revision.list_known_revisions()[0] | {"next"}, {"next"}
+    monkeypatch.setattr(schema_revision, "list_known_revisions", lambda: later)
     with open_database(filled_database, "old" * 20) as app, pytest.raises(ConfigError, match="panel db upgrade"):
         startup_checks.check_installation(app)
     (tmp_path / "empty").mkdir()
@@ -114,6 +114,6 @@ def test_known_revisions_equal_those_of_alembic():
     from alembic.script import ScriptDirectory
 
     scripts = ScriptDirectory(str(schema_revision.ROOT / "panel" / "migrations"))
-    revisions, heads = schema_revision.known_revisions()
+    revisions, heads = schema_revision.list_known_revisions()
     assert revisions == {script.revision for script in scripts.walk_revisions()}
     assert heads == set(scripts.get_heads())

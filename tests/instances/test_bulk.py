@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import AuditEntry
 from panel.services import instances
 
@@ -65,9 +65,9 @@ def test_bulk_partial_failure_is_audited(api_as, running_instances):
 
 def test_bulk_status_prefers_503():
     lines = [{"success": True, "status": 200}, {"success": False, "status": 409}, {"success": False, "status": 503}]
-    assert instances.bulk_result_status(lines) == 503
-    assert instances.bulk_result_status(lines[:2]) == 409
-    assert instances.bulk_result_status(lines[:1]) == 200
+    assert instances.get_bulk_status(lines) == 503
+    assert instances.get_bulk_status(lines[:2]) == 409
+    assert instances.get_bulk_status(lines[:1]) == 200
 
 
 @pytest.mark.parametrize(("who", "path"), BULK_PATHS)
@@ -86,7 +86,7 @@ def test_bulk_ids_are_deduplicated_in_order(api_as, running_instances, who, path
 
 def test_bulk_ignores_foreign_ids(api_as, cast, running_instances):
     foreign = cast.instance("outsider")
-    wanted = [foreign.id, running_instances[0].id, new_id()]
+    wanted = [foreign.id, running_instances[0].id, generate_id()]
     body = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": wanted, "action": "destroy"}).json
     assert [line["id"] for line in body["data"]["results"]] == [running_instances[0].id]
     answer = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": [foreign.id], "action": "destroy"})
@@ -96,7 +96,7 @@ def test_bulk_ignores_foreign_ids(api_as, cast, running_instances):
 
 
 def test_bulk_by_operator_reports_unknown_ids(api_as, running_instances):
-    unknown = new_id()
+    unknown = generate_id()
     answer = api_as(
         "admin", "POST", BULK_PATHS[1][1], json={"ids": [unknown, running_instances[0].id], "action": "suspend"}
     )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from panel.core import clock
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import AuditEntry, Image, Instance, Iso, Member, Rescue, ResourceGrant, UsageHour, UsageMonth, Volume
 from panel.services import instances, projects, security_groups, settings, snapshots, usage, volume_plans
 from panel.services.instances import ownership
@@ -155,9 +155,9 @@ def test_transfer_to_invalid_account_is_refused(api_as, assign_owner, machine, c
     session.commit()
     for account in (cast.member, cast.outsider):
         assert assign_owner(account).json["errors"].keys() == {"user_id"}
-    unknown = api_as("admin", "POST", f"/api/v1/instance/{machine.id}/assign-user", json={"user_id": new_id()})
+    unknown = api_as("admin", "POST", f"/api/v1/instance/{machine.id}/assign-user", json={"user_id": generate_id()})
     assert (unknown.status_code, unknown.json["errors"].keys()) == (422, {"user_id"})
-    assert api_as("admin", "PUT", f"/api/v1/instance/{machine.id}/modify/user/{new_id()}").status_code == 404
+    assert api_as("admin", "PUT", f"/api/v1/instance/{machine.id}/modify/user/{generate_id()}").status_code == 404
     assert session.get(Instance, machine.id).account_id == cast.owner.id
 
 

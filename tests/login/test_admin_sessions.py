@@ -1,6 +1,6 @@
 """Browser sessions in the admin API."""
 
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.services import sessions
 
 SESSIONS_PATH = "/api/v1/sessions"
@@ -18,7 +18,7 @@ def test_sessions_are_listed_and_ended_by_operator(api_as, browser_as, cast, que
     assert api_as("admin", "DELETE", f"/api/v1/session/{owner_row['id']}").status_code == 200
     assert owner.get("/profile").status_code == 303
     assert outsider.get("/profile").status_code == 200
-    for session_id in (owner_row["id"], new_id()):
+    for session_id in (owner_row["id"], generate_id()):
         assert api_as("admin", "DELETE", f"/api/v1/session/{session_id}").status_code == 404
 
 

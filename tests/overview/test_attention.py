@@ -3,7 +3,7 @@
 import pytest
 
 from panel.core import clock
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import Hypervisor, Task
 from panel.services import overview, workers
 from tests.overview.test_admin_pages import find_attention_items
@@ -22,7 +22,7 @@ def load_attention_items(browser_as):
 
 
 def add_failed_task(cast, kind, error, error_class, account=True, resource_type="instance"):
-    task = Task(id=new_id(), kind=kind, resource_type=resource_type, resource_id=new_id(), resource_name="x")
+    task = Task(id=generate_id(), kind=kind, resource_type=resource_type, resource_id=generate_id(), resource_name="x")
     task.account_id, task.lock, task.actor, task.arguments = (account and cast.owner.id) or None, "light", "t", {}
     task.status, task.error, task.error_class, task.finished_at = "failed", error, error_class, clock.now()
     session.add(task)

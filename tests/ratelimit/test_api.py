@@ -123,18 +123,18 @@ def test_pages_are_not_counted(browser_as, set_limits):
 
 
 def test_hits_are_counted_by_name_and_key(rolled_back_app):
-    assert windows.hit("a", "x", 2)[:2] == (True, 1)
-    assert windows.hit("a", "x", 2)[:2] == (True, 0)
-    assert windows.hit("a", "x", 2)[:2] == (False, 0)
-    assert windows.hit("a", "y", 2).allowed
-    assert windows.hit("b", "x", 2).allowed
+    assert windows.count_use("a", "x", 2)[:2] == (True, 1)
+    assert windows.count_use("a", "x", 2)[:2] == (True, 0)
+    assert windows.count_use("a", "x", 2)[:2] == (False, 0)
+    assert windows.count_use("a", "y", 2).allowed
+    assert windows.count_use("b", "x", 2).allowed
 
 
 def test_local_windows_expire_without_thread(rolled_back_app, advance_time, monkeypatch):
     monkeypatch.setattr(windows, "MAX_LOCAL_WINDOWS", 10)
     threads = threading.active_count()
     for number in range(10):
-        windows.hit("a", number, 2)
+        windows.count_use("a", number, 2)
     advance_time(120)
-    assert windows.hit("a", "x", 2).allowed
+    assert windows.count_use("a", "x", 2).allowed
     assert (len(context.current().rate_limits.local.windows), threading.active_count()) == (1, threads)

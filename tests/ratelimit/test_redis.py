@@ -25,24 +25,24 @@ def redis(tmp_path, rolled_back_app, monkeypatch):
 
 
 def count_hits(count, maximum=3):
-    return [windows.hit("test", "key", maximum).allowed for _ in range(count)]
+    return [windows.count_use("test", "key", maximum).allowed for _ in range(count)]
 
 
 def test_processes_share_counts_in_redis(redis):
     assert count_hits(2) == [True, True]
     connect_rate_limits(redis.url)  # as another process would
-    window = windows.hit("test", "key", 3)
+    window = windows.count_use("test", "key", 3)
     assert window[:2] == (True, 0)
     assert 1 <= window.reset <= 61
-    refused = windows.hit("test", "key", 3)
+    refused = windows.count_use("test", "key", 3)
     assert (refused.allowed, refused.remaining) == (False, 0)
     assert 1 <= refused.reset <= 61
 
 
 def test_parallel_hits_do_not_exceed_limit(redis):
-    windows.hit("test", "first", 50)  # loads the scripts into Redis
+    windows.count_use("test", "first", 50)  # loads the scripts into Redis
     with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda _: windows.hit("test", "many", 50).allowed, range(200)))
+        results = list(pool.map(lambda _: windows.count_use("test", "many", 50).allowed, range(200)))
     assert sum(results) == 50
 
 
@@ -97,6 +97,6 @@ def test_redis_window_slides(redis):
 
 def test_hit_reads_key_of_redis(redis):
     context.current().rate_limits.redis.client.set("panel:test", "value")
-    assert windows.hit("test", "key", 3, read_key="panel:test").read == b"value"
-    assert windows.hit("test", "key", 3, read_key="panel:none").read is None
-    assert windows.hit("test", "key", 3).read is None
+    assert windows.count_use("test", "key", 3, read_key="panel:test").read == b"value"
+    assert windows.count_use("test", "key", 3, read_key="panel:none").read is None
+    assert windows.count_use("test", "key", 3).read is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import SshKey
 
 SSH_KEYS_PATH = "/api/v1/ssh-keys"
@@ -36,13 +36,13 @@ def test_ssh_key_is_stored_for_given_user(api_as, cast, generated_key):
     body = {"user_id": cast.outsider.id, "name": "laptop", "public_key": generated_key["public_key"]}
     assert api_as("admin", "POST", SSH_KEYS_PATH, json=body).json["data"]["user_id"] == cast.outsider.id
     assert api_as("admin", "POST", SSH_KEYS_PATH, json=body).json["errors"].keys() == {"name"}
-    assert api_as("admin", "POST", SSH_KEYS_PATH, json={**body, "user_id": new_id()}).json["errors"].keys() == {
+    assert api_as("admin", "POST", SSH_KEYS_PATH, json={**body, "user_id": generate_id()}).json["errors"].keys() == {
         "user_id"
     }
     assert api_as("admin", "POST", SSH_KEYS_PATH, json={**body, "name": "other", "public_key": "ssh-rsa no"}).json[
         "errors"
     ].keys() == {"public_key"}
-    assert api_as("admin", "GET", f"{SSH_KEYS_PATH}/user/{new_id()}").status_code == 404
+    assert api_as("admin", "GET", f"{SSH_KEYS_PATH}/user/{generate_id()}").status_code == 404
 
 
 def test_ssh_key_list_query_count_is_constant(api_as, cast, generated_key, queries):

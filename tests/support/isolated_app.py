@@ -10,7 +10,7 @@ import sqlalchemy
 from panel.bootstrap import create_worker_app
 from panel.core import context, jobs
 from panel.core.config import Config
-from panel.core.db import db, new_id, session
+from panel.core.db import db, generate_id, session
 from tests.conftest import PANEL_ENVIRONMENT
 from tests.support.cast import create_cast
 
@@ -48,7 +48,7 @@ def create_database(directory):
     if not address:
         yield f"sqlite:///{directory / 'panel.db'}"
         return
-    name = f"isolated_{new_id().replace('-', '')}"
+    name = f"isolated_{generate_id().replace('-', '')}"
     server = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
     with sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT").connect() as connection:
         connection.exec_driver_sql(f"create database {name}")

@@ -31,7 +31,7 @@ def compile_catalogue(folder):
 @pytest.fixture
 def pseudo_language(app, tmp_path, monkeypatch):
     """Add the language to the panel. Yields the headers of a browser that prefers it."""
-    caches = (languages.list_languages, languages.load_translations, mail.template_environment)
+    caches = (languages.list_languages, languages.load_translations, mail.get_template_environment)
     compile_catalogue(tmp_path)
     monkeypatch.setattr(languages, "TRANSLATIONS_FOLDER", tmp_path)
     for cache in caches:

@@ -1,13 +1,13 @@
 """Pages of failed tasks: what can be done next (finding m5)."""
 
 from panel.core import clock
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import Iso, MediaDownload, Task
 from tests.instances.test_pages import create_deployed_instance
 
 
 def add_failed_task(cast, kind, resource_type, resource_id):
-    task = Task(id=new_id(), kind=kind, resource_type=resource_type, resource_id=resource_id, resource_name="x")
+    task = Task(id=generate_id(), kind=kind, resource_type=resource_type, resource_id=resource_id, resource_name="x")
     task.account_id, task.lock, task.actor, task.arguments = cast.owner.id, "light", "t", {}
     task.status, task.error, task.finished_at = "failed", "It was refused.", clock.now()
     session.add(task)

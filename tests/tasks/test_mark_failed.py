@@ -3,7 +3,7 @@
 import pytest
 
 from panel.core import clock
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import AuditEntry, Instance, Task
 from panel.services import instances
 from worker.engine import runner
@@ -70,7 +70,7 @@ def test_ended_task_cannot_be_marked_failed(api_as, close_task, deploy_task, run
     run_tasks()
     assert close_task(deploy_task).json["reason"] == "task_ended"
     assert session.get(Task, deploy_task.id).status == "completed"
-    assert api_as("admin", "POST", f"/api/v1/task/{new_id()}/mark-failed").status_code == 404
+    assert api_as("admin", "POST", f"/api/v1/task/{generate_id()}/mark-failed").status_code == 404
 
 
 def test_task_page_marks_task_failed(browser_as, cast, deploy_task, run_tasks):

@@ -66,7 +66,7 @@ def test_released_migrations_are_unchanged(release_database, tmp_path):
     engine = create_engine(f"sqlite:///{release_database}")
     released = describe_schema(engine)
     with engine.connect() as connection:
-        revision = schema_revision.database_revisions(connection).pop()
+        revision = schema_revision.read_database_revisions(connection).pop()
     engine.dispose()
     with open_database(tmp_path, f"sqlite:///{tmp_path / 'today.db'}"):
         flask_migrate.upgrade(revision=revision)
@@ -95,7 +95,7 @@ def copy_database(source_url, target):
     source = create_engine(source_url)
     source_tables, target_tables = MetaData(), MetaData()
     with source.connect() as connection:
-        flask_migrate.upgrade(revision=schema_revision.database_revisions(connection).pop())
+        flask_migrate.upgrade(revision=schema_revision.read_database_revisions(connection).pop())
         source_tables.reflect(connection)
         target_tables.reflect(target)
         target_tables.remove(target_tables.tables["alembic_version"])

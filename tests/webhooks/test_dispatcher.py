@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from panel.core import clock
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.services import accounts, instances
 from panel.services.webhooks import delivery_queue
@@ -198,14 +198,14 @@ def end_attempts(servers):
 
 
 def create_account(site):
-    account = accounts.create(email=f"{new_id()}@example.com")
+    account = accounts.create(email=f"{generate_id()}@example.com")
     session.commit()
     return account.id
 
 
 def record_event(account_id):
     """Record an event of that account."""
-    values = {"kind": "instance.created", "resource_type": "instance", "resource_id": new_id(), "snapshot": {}}
+    values = {"kind": "instance.created", "resource_type": "instance", "resource_id": generate_id(), "snapshot": {}}
     session.add(Event(account_id=account_id, data={}, actor="test", **values))
     session.commit()
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import delete, func, insert, select, update
 
 from panel.core import clock, events
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import Event, Instance, WebhookDelivery
 from panel.schemas.webhooks import EVENT_KINDS
 from panel.services import instances
@@ -187,7 +187,7 @@ def test_fanout_wildcard_delivers_once(cast, subscribe, received_bodies, emit_cl
 @pytest.mark.parametrize("kind", ["cluster.updated", "pool.deleted", "admin.reset_state", "cert.renewed"])
 def test_fanout_respects_cluster_filter(cast, subscribe, received_bodies, emit_cluster_event, kind):
     """WHK-82 WHK-83."""
-    selected, other = FakeCluster(cast.owner, id=new_id()), FakeCluster(cast.owner, id=new_id())
+    selected, other = FakeCluster(cast.owner, id=generate_id()), FakeCluster(cast.owner, id=generate_id())
     subscribe(cluster_filter=[selected.id])
     emit_cluster_event(kind, selected)
     emit_cluster_event(kind, other)
@@ -275,7 +275,13 @@ def test_fanout_handles_two_hundred_events_per_resource_type(cast, subscribe, de
 def record_missed_events(resource_type, number, account_id):
     kind = "instance.created" if resource_type == "instance" else "cluster.created"
     rows = [
-        {"account_id": account_id, "kind": kind, "resource_type": resource_type, "resource_id": new_id(), "data": {}}
+        {
+            "account_id": account_id,
+            "kind": kind,
+            "resource_type": resource_type,
+            "resource_id": generate_id(),
+            "data": {},
+        }
         for _ in range(number)
     ]
     session.execute(insert(Event), rows)

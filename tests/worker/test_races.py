@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from panel.core import jobs
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import Event, Task
 from panel.services import instances
 from tests.support.isolated_app import isolated_installation
@@ -75,7 +75,7 @@ def run_in_parallel(site):
 
 
 def is_claimed(task_id):
-    return claiming.claim(task_id, new_id()) is not None
+    return claiming.claim(task_id, generate_id()) is not None
 
 
 def test_task_is_claimed_by_one_worker(create_instance, add_task, run_in_parallel):

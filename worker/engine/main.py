@@ -23,7 +23,7 @@ import worker.webhooks
 from panel.bootstrap import create_worker_app
 from panel.core import context, jobs
 from panel.core.config import Config, ConfigError
-from panel.core.db import new_id
+from panel.core.db import generate_id
 from panel.core.logs import setup_logging
 from panel.core.modules import import_modules
 from panel.services import workers
@@ -98,7 +98,7 @@ def listen(redis_url: str) -> None:
     while not context.current().is_stopping:
         install_signal_handlers(request_stop)
         try:
-            Listener([jobs.queue().name], name=f"panel-{new_id()}", **options).work(logging_level="WARNING")
+            Listener([jobs.queue().name], name=f"panel-{generate_id()}", **options).work(logging_level="WARNING")
         except (RedisError, OSError) as error:
             log.warning("worker_waits_for_redis", error=str(error))
         if not context.current().is_stopping:

@@ -15,7 +15,7 @@ from sqlalchemy import update
 
 from panel.core import clock, context
 from panel.core.database_errors import log_failure
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import Task
 from worker.engine import batch, claiming, runner
 from worker.engine.application import Application
@@ -28,7 +28,7 @@ HEARTBEAT_INTERVAL_SECONDS = 8.0
 
 class TaskPool:
     def __init__(self, app: Application, size: int, heartbeat_interval: float = HEARTBEAT_INTERVAL_SECONDS) -> None:
-        self.app, self.worker = app, f"worker-{new_id()}"
+        self.app, self.worker = app, f"worker-{generate_id()}"
         self.free_slots = threading.Semaphore(size)
         self.threads = ThreadPoolExecutor(size, thread_name_prefix="task")
         self.active_claims: set[str] = set()

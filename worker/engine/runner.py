@@ -23,7 +23,7 @@ from panel.core import clock
 from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.core.errors import Problem
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 from panel.models import Task, TaskLog
 from worker.engine import claiming
 from worker.engine.registry import TASK_TYPES
@@ -174,7 +174,7 @@ def execute(work: TaskContext) -> None:
         fail(work, "failed" if operator_error else "cancelled", operator_error or message("The task was cancelled."))
     except (NodeError, Problem) as error:
         detail, outcome_unknown = getattr(error, "detail", None), isinstance(error, Unreachable)
-        fail(work, "failed", message_of(error), detail, outcome_unknown, error_class=type(error).__name__)
+        fail(work, "failed", get_message(error), detail, outcome_unknown, error_class=type(error).__name__)
     except (LeaseLost, *DATABASE_AWAY_ERRORS):
         raise
     except Exception as error:

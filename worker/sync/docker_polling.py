@@ -11,7 +11,7 @@ from sqlalchemy import Select, exists, func, or_, select
 
 from panel.core import clock, jobs
 from panel.core.db import session
-from panel.core.messages import message_of
+from panel.core.messages import get_message
 from panel.models import DockerDeployment, DockerEngine, Hypervisor, Instance, Rescue, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services.docker_deployments import actions, refusals, state_reports
@@ -139,7 +139,7 @@ def poll_apps(node: NodeDriver, instance_id: str) -> None:
     try:
         statuses = docker.get_statuses(node, instance_id, [project for project, _ in previous.values()])
     except Refused as refused:
-        statuses = {project: docker.AppStatus("error", message_of(refused)) for project, _ in previous.values()}
+        statuses = {project: docker.AppStatus("error", get_message(refused)) for project, _ in previous.values()}
     for deployment_id, (project, previous_state) in previous.items():
         row = state_reports.lock_deployment(deployment_id)
         if row and get_state_key(row) == previous_state:
@@ -171,7 +171,7 @@ def read_logs(deployment_id: str) -> None:
         text = docker.read_logs(connect_node(hypervisor_id), instance_id, project)
     except NodeError as error:
         log.info("docker_logs_unavailable", deployment=deployment_id, detail=error.detail)
-        problem = message_of(error)
+        problem = get_message(error)
     if row := state_reports.lock_deployment(deployment_id):
         state_reports.record_logs(row, text, problem)
     session.commit()

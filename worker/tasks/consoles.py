@@ -9,7 +9,7 @@ from sqlalchemy import or_, select, update
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 from panel.models import ConsoleSession
 from panel.services import consoles
 from panel.services.instances import state_reports
@@ -45,7 +45,7 @@ def open_vnc(session_id):
         endpoint = connect_node(instance.hypervisor_id).console(instance_id, password)
     except NodeError as error:
         log.warning("vnc_connection_failed", instance=instance_id, detail=error.detail)
-        session.execute(statement.where(ConsoleSession.port.is_(None)).values(error=message_of(error)))
+        session.execute(statement.where(ConsoleSession.port.is_(None)).values(error=get_message(error)))
     else:
         session.execute(statement.values(host=endpoint.host, port=endpoint.port, ssh_jump=endpoint.via, error=None))
     session.commit()
@@ -91,7 +91,7 @@ def prepare_shell(work):
     try:
         ssh_keys.add_key(work.node, instance.id, public_key)
     except (AgentUnavailable, Refused) as error:
-        row.error = message_of(error)  # only the guest's errors; that the node did not answer is the task's error
+        row.error = get_message(error)  # only the guest's errors; that the node did not answer is the task's error
         session.commit()
         raise
 

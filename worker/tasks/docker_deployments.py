@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.core.errors import NotFound
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 from panel.models import DockerDeployment
 from panel.services import docker_apps
 from panel.services.docker_deployments import compose_file, refusals, state_reports
@@ -118,7 +118,7 @@ def prepare_compose(work, deployment_id, environment):
         work.step(message("Fetching the compose file"), 10)
         compose = docker_apps.remap_ports(compose_file.fetch_text(url), mappings)
     else:
-        compose, _ = docker_apps.compose(docker_apps.get(row.app_slug), environment, row.port_mappings)
+        compose, _ = docker_apps.render_compose_file(docker_apps.get(row.app_slug), environment, row.port_mappings)
     instance, row = get_instance_and_deployment(work)
     ports = list_published_ports(compose)
     ensure_ports_free(instance, ports, exclude_id=row.id)
@@ -143,7 +143,7 @@ def control(work):
         docker.control_app(work.node, instance.id, project, action, name=work.task.id, check=work.check)
         state = docker.get_status(work.node, instance.id, project)
     except Refused as refused:
-        state_reports.record_state(get_instance_and_deployment(work)[1], "error", message_of(refused))
+        state_reports.record_state(get_instance_and_deployment(work)[1], "error", get_message(refused))
         session.commit()
         raise
     state_reports.record_state(get_instance_and_deployment(work)[1], state.status, state.sentence)

@@ -9,7 +9,7 @@ from sqlalchemy import or_, select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import NotFound, Problem
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 from panel.models import Instance, Task, Volume, VolumePlan
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import usage, volumes
@@ -229,7 +229,7 @@ def delete(work):
             work.node.delete_disk(snapshot.storage.name, snapshot.disk_name)
         work.node.delete_disk(volume.storage.name, volume.disk_name)
     except NodeError as error:
-        raise type(error)(message("{error} It is tried again.", error=message_of(error)), error.detail) from error
+        raise type(error)(message("{error} It is tried again.", error=get_message(error)), error.detail) from error
     session.delete(volume)
 
 

@@ -11,7 +11,7 @@ from http.client import HTTPException, HTTPResponse
 
 from urllib3.exceptions import HTTPError
 
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 from panel.services.webhooks.pinned_connection import CONNECT_TIMEOUT_SECONDS, PinnedConnection, create_ssl_context
 from panel.services.webhooks.url_policy import UrlRefused, resolve_target
 
@@ -70,7 +70,7 @@ class ReceiverConnection:
             connection.connect()
             connection.sock.settimeout(ANSWER_TIMEOUT_SECONDS)
         except UrlRefused as refusal:
-            raise AttemptFailed(message_of(refusal)) from None
+            raise AttemptFailed(get_message(refusal)) from None
         except (OSError, HTTPError, ValueError) as error:
             raise AttemptFailed(
                 self.describe_error(

@@ -8,8 +8,8 @@ from functools import partial
 from sqlalchemy import Row
 
 from panel.core import clock
-from panel.core.db import new_id, session
-from panel.core.messages import message, message_of
+from panel.core.db import generate_id, session
+from panel.core.messages import get_message, message
 from panel.models import Event
 from panel.services.webhooks import delivery_queue, signing
 from worker.webhooks.connection import AttemptFailed, ReceiverConnection
@@ -107,7 +107,7 @@ def attempt_delivery(
     connection: ReceiverConnection, subscription: Row[str, str, str], delivery: Row, event: Row | Event
 ) -> delivery_queue.AttemptOutcome:
     """Send the delivery once and return the outcome. Raises nothing for what the receiver does."""
-    attempt_id, started_at, start = new_id(), clock.now(), time.monotonic()
+    attempt_id, started_at, start = generate_id(), clock.now(), time.monotonic()
     payload = signing.make_body(event)
     headers = signing.make_headers(
         event, payload, attempt_id=attempt_id, subscription_id=subscription.id, secret=subscription.secret
@@ -120,6 +120,6 @@ def attempt_delivery(
         if not 200 <= code < 300:
             error = message("The receiver answered {code} and not with a status from 200 to 299.", code=code)
     except AttemptFailed as failure:
-        error = message_of(failure)
+        error = get_message(failure)
     duration = round((time.monotonic() - start) * 1000)
     return delivery_queue.AttemptOutcome(delivery, attempt_id, started_at, duration, code, error, body)

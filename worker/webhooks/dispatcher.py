@@ -13,7 +13,7 @@ from typing import Self
 import structlog
 
 from panel.core.database_errors import log_failure
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.services.webhooks import delivery_queue
 from worker.engine.application import Application
 from worker.webhooks.connection import create_ssl_context
@@ -31,7 +31,7 @@ LEASE_RENEW_INTERVAL_SECONDS = 10.0
 
 class Dispatcher:
     def __init__(self, app: Application, fast_threads: int = FAST_THREADS, slow_threads: int = SLOW_THREADS) -> None:
-        self.app, self.name, self.holder_numbers = app, f"dispatcher-{new_id()}", count(1)
+        self.app, self.name, self.holder_numbers = app, f"dispatcher-{generate_id()}", count(1)
         self.ssl_context = create_ssl_context(app.extensions["config"].webhook_ca)
         self.fast_threads, self.slow_threads = fast_threads, slow_threads
         self.pool = ThreadPoolExecutor(fast_threads + slow_threads, thread_name_prefix="webhook")

@@ -12,7 +12,7 @@ from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspensio
 from panel.schemas.base import Name
 from panel.services import account_limits, accounts, factors, instances, operators, passwords, sessions, team, tokens
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -175,7 +175,7 @@ def reset_password(account_id):
 def reset_factors(account_id):
     account = get_changeable(account_id)
     factors.reset(account, login.get_request_source())
-    return action_done(
+    return build_action_response(
         _("All second factors of %(email)s removed.", email=account.email), url_for(".access", account_id=account_id)
     )
 
@@ -185,7 +185,7 @@ def reset_factors(account_id):
 def end_sessions(account_id):
     account = get_changeable(account_id)
     sessions.revoke_others(account)
-    return action_done(
+    return build_action_response(
         _("All sessions of %(email)s ended.", email=account.email), url_for(".access", account_id=account_id)
     )
 

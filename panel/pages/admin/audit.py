@@ -37,7 +37,7 @@ def index():
 @bp.get("/export")
 @require_page_permission(READ)
 def export():
-    return csv_export.csv_response(
+    return csv_export.build_csv_response(
         "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_full_columns(audit.listing(**parse_filters())))
     )
 

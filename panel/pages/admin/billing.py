@@ -8,7 +8,7 @@ from panel.schemas.credits import CreditIn
 from panel.services import accounts, credits, settings, usage
 from panel.web import csv_export, month_picker
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -53,7 +53,7 @@ def ledger():
 @require_page_permission(READ)
 def usage_sheet():
     month = month_picker.parse_requested_month()
-    return csv_export.csv_response(f"usage-{month}", usage.EXPORT_COLUMNS, usage.iter_export(month))
+    return csv_export.build_csv_response(f"usage-{month}", usage.EXPORT_COLUMNS, usage.iter_export(month))
 
 
 @bp.get("/customers/<account_id>")
@@ -95,4 +95,4 @@ def give(account_id):
 def take_back(account_id, entry_id):
     """Revoke a credit entry by adding an adjustment. The ledger keeps both."""
     credits.correct(credits.get(entry_id, account_id), amount=0, actor=get_current_actor(), description="Reversed")
-    return action_done(_("Ledger entry reverted."), url_for(".customer", account_id=account_id))
+    return build_action_response(_("Ledger entry reverted."), url_for(".customer", account_id=account_id))

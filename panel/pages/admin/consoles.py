@@ -8,7 +8,7 @@ from panel.pages.admin import labels
 from panel.pages.shared import console_views
 from panel.services import consoles, instances
 from panel.web.audit_view import audit_label
-from panel.web.htmx import action_done, redirect_to, render
+from panel.web.htmx import build_action_response, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -39,7 +39,7 @@ def index():
 @require_page_permission(WRITE)
 def close(console_id):
     consoles.close(consoles.get(console_id), CLOSED_MESSAGE)
-    return action_done(_("Closing the console."), url_for(".index"), "info")
+    return build_action_response(_("Closing the console."), url_for(".index"), "info")
 
 
 @bp.post("/instances/<instance_id>/console")

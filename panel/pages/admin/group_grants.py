@@ -7,7 +7,7 @@ from panel.schemas.accounts import Email
 from panel.schemas.base import In
 from panel.services import accounts, group_grants, hypervisors, owner_emails
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
@@ -58,4 +58,6 @@ def grant(group_id):
 def revoke(group_id, account_id):
     account = accounts.get(account_id)
     group_grants.revoke(hypervisors.get_group(group_id), account)
-    return action_done(_("Grant of %(email)s revoked.", email=account.email), url_for(".show", group_id=group_id))
+    return build_action_response(
+        _("Grant of %(email)s revoked.", email=account.email), url_for(".show", group_id=group_id)
+    )

@@ -10,7 +10,7 @@ from panel.core.db import session
 from panel.schemas.hypervisors import HypervisorGroupIn, HypervisorGroupPatch
 from panel.services import catalog, hypervisors
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -136,4 +136,4 @@ def list_available_switches():
 def delete(group_id):
     group = hypervisors.get_group(group_id)
     hypervisors.delete_group(group)
-    return action_done(_("Location %(name)s removed.", name=group.display_name), url_for(".index"))
+    return build_action_response(_("Location %(name)s removed.", name=group.display_name), url_for(".index"))

@@ -14,7 +14,7 @@ from panel.schemas.constants import HYPERVISOR_STATUSES
 from panel.schemas.hypervisors import HypervisorIn, HypervisorPatch
 from panel.services import hypervisor_removal, hypervisors, instances, tasks
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -189,7 +189,7 @@ def test(hypervisor_id):
 def switch(hypervisor_id, flag, to):
     message = SWITCH_MESSAGES.get((flag, to)) or abort(404)
     hypervisor = hypervisors.update(hypervisors.get(hypervisor_id), **{flag: to == "on"})
-    return action_done(message(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
+    return build_action_response(message(hypervisor.name), url_for(".show", hypervisor_id=hypervisor.id))
 
 
 @bp.post("/<hypervisor_id>/delete")

@@ -8,7 +8,7 @@ from panel.schemas.constants import IMAGE_PURPOSES
 from panel.schemas.images import ImagePatch
 from panel.services import catalog, image_catalog, images
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -97,14 +97,14 @@ def set_enabled(image_id, on):
     message = _("Image %(name)s turned on.", name=image.label)
     if not image.enabled:
         message = _("Image %(name)s turned off.", name=image.label)
-    return action_done(message, url_for(".index"))
+    return build_action_response(message, url_for(".index"))
 
 
 @bp.post("/<image_id>/retry")
 @require_page_permission(WRITE)
 def retry(image_id):
     images.retry(catalog.get_image(image_id), actor=get_current_actor())
-    return action_done(_("Download restarted."), url_for(".edit", image_id=image_id))
+    return build_action_response(_("Download restarted."), url_for(".edit", image_id=image_id))
 
 
 @bp.post("/<image_id>/release")

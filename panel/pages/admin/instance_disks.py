@@ -9,7 +9,7 @@ from panel.pages.shared.instances.show import build_context
 from panel.schemas.disks import DiskIn
 from panel.services import disks, instances
 from panel.web.forms import Form
-from panel.web.htmx import action_done, render
+from panel.web.htmx import build_action_response, render
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_instance_disks", __name__, url_prefix="/admin/instances/<instance_id>/disks")
@@ -21,7 +21,7 @@ WRITE = "admin:instances:write"
 def add(instance_id):
     instance, form = instances.get(instance_id), Form(DiskIn)
     if form.submit(lambda **values: disks.add(instance, actor=get_current_actor(), **values)):
-        return action_done(_("New disk requested."), tab_url(instance, "storage"))
+        return build_action_response(_("New disk requested."), tab_url(instance, "storage"))
     return storage_page(instance_id, form, add_disk_form=form)
 
 
@@ -32,7 +32,7 @@ def grow(instance_id):
     if form.submit(
         lambda disk_id, new_size: disks.resize(disks.get(instance, disk_id), size=new_size, actor=get_current_actor())
     ):
-        return action_done(
+        return build_action_response(
             _("Resize requested.") if form.result else _("The disk already has this size."),
             tab_url(instance, "storage"),
         )

@@ -9,7 +9,7 @@ from panel.schemas.network import BandwidthIn
 from panel.services import instances
 from panel.services.instances import traffic
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_instance_network", __name__, url_prefix="/admin/instances/<instance_id>/network")
@@ -32,7 +32,7 @@ def limit(instance_id):
 def reset(instance_id):
     instance = instances.get(instance_id)
     traffic.reset(instance)
-    return action_done(_("Traffic counter reset."), tab_url(instance, "network"))
+    return build_action_response(_("Traffic counter reset."), tab_url(instance, "network"))
 
 
 @bp.post("/<any(connect, disconnect):way>")
@@ -41,6 +41,6 @@ def cable(instance_id, way):
     instance = instances.get(instance_id)
     if way == "connect":
         traffic.connect(instance, actor=get_current_actor(), by_operator=True)
-        return action_done(_("Network connected."), tab_url(instance, "network"))
+        return build_action_response(_("Network connected."), tab_url(instance, "network"))
     traffic.disconnect(instance, actor=get_current_actor())
-    return action_done(_("Network disconnected. The instance keeps running."), tab_url(instance, "network"))
+    return build_action_response(_("Network disconnected. The instance keeps running."), tab_url(instance, "network"))

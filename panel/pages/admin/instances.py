@@ -17,7 +17,7 @@ from panel.services import accounts, catalog, hypervisors, instances, metrics
 from panel.services.instances.action_catalog import OPERATOR_BULK_BUTTONS, find_power_action
 from panel.web import charts
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, is_script_request, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, is_script_request, redirect_to, render
 from panel.web.instance_search_form import search_or_empty
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
@@ -197,7 +197,7 @@ def power(instance_id, action):
     chosen = find_power_action(action) or abort(404)
     instance = instances.get(instance_id)
     task = instances.run_power_action(instance, action, actor=get_current_actor(), by_operator=True)
-    return action_done(chosen.result_message(task), url_for(".show", instance_id=instance.id))
+    return build_action_response(chosen.result_message(task), url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/<any(suspend, resume):action>")
@@ -209,7 +209,7 @@ def suspension(instance_id, action):
     else:
         task = instances.unsuspend(instance, actor=get_current_actor())
     chosen = instances.ACTIONS["suspend" if action == "suspend" else "unsuspend"]
-    return action_done(chosen.result_message(task), url_for(".show", instance_id=instance.id))
+    return build_action_response(chosen.result_message(task), url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/destroy")

@@ -7,7 +7,7 @@ from panel.schemas.isos import AdminIsoIn, IsoPatch
 from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -66,7 +66,9 @@ def update(iso_id):
 def retry(iso_id):
     iso = isos.get(iso_id)
     downloads.retry(iso, actor=get_current_actor())
-    return action_done(_("Download restarted on hypervisors without the file."), url_for(".show", iso_id=iso_id))
+    return build_action_response(
+        _("Download restarted on hypervisors without the file."), url_for(".show", iso_id=iso_id)
+    )
 
 
 @bp.post("/<iso_id>/delete")

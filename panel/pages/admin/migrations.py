@@ -9,7 +9,7 @@ from panel.schemas.base import In, Text
 from panel.schemas.migrations import MIGRATION_STATUSES
 from panel.services import hypervisors, instances, migrations
 from panel.web.forms import Form
-from panel.web.htmx import action_done, redirect_to, render
+from panel.web.htmx import build_action_response, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -59,7 +59,7 @@ def afterwards(migration_id, action):
     if action in ("restart", "rollback"):
         reachability.check_source(row)
     act(row) if action == "stop" else act(row, actor=get_current_actor())
-    return action_done(message(row.instance_name), url_for(".index"))
+    return build_action_response(message(row.instance_name), url_for(".index"))
 
 
 @bp.get("/instances/<instance_id>/move")

@@ -9,7 +9,7 @@ from panel.models import PlanGroup
 from panel.schemas.plans import PlanGroupIn, PlanGroupPatch
 from panel.services import catalog, hypervisors
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -87,4 +87,4 @@ def form_page(form, group=None):
 def delete(plan_group_id):
     group = catalog.get_plan_group(plan_group_id)
     catalog.delete_plan_group(group)
-    return action_done(_("Plan group %(name)s removed.", name=group.display_name), url_for(".index"))
+    return build_action_response(_("Plan group %(name)s removed.", name=group.display_name), url_for(".index"))

@@ -9,7 +9,7 @@ from panel.core.db import session
 from panel.schemas.plans import PlanIn, PlanPatch
 from panel.services import catalog
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -110,7 +110,7 @@ def set_enabled(plan_id, on):
     message = _("Plan %(name)s turned on.", name=plan.name)
     if not plan.enabled:
         message = _("Plan %(name)s turned off.", name=plan.name)
-    return action_done(message, url_for(".index"))
+    return build_action_response(message, url_for(".index"))
 
 
 @bp.post("/<plan_id>/delete")
@@ -118,4 +118,4 @@ def set_enabled(plan_id, on):
 def delete(plan_id):
     plan = catalog.get_plan(plan_id)
     catalog.delete_plan(plan)
-    return action_done(_("Plan %(name)s removed.", name=plan.name), url_for(".index"))
+    return build_action_response(_("Plan %(name)s removed.", name=plan.name), url_for(".index"))

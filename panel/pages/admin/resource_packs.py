@@ -9,7 +9,7 @@ from panel.schemas.base import Text
 from panel.schemas.resource_packs import PackIn, PackPatch
 from panel.services import billing_users, hypervisors, resource_packs
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -96,4 +96,4 @@ def form_page(form, pack=None):
 def delete(pack_id):
     pack = resource_packs.get(pack_id)
     resource_packs.delete(pack)
-    return action_done(_("Resource pack %(name)s removed.", name=pack.name), url_for(".index"))
+    return build_action_response(_("Resource pack %(name)s removed.", name=pack.name), url_for(".index"))

@@ -6,7 +6,7 @@ from panel.auth.browser_session import require_page_permission
 from panel.schemas.hypervisors import StorageIn, StoragePatch
 from panel.services import hypervisors
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_storages", __name__, url_prefix="/admin/hypervisors")
@@ -57,7 +57,7 @@ def delete(storage_id):
     address = hypervisor_url(storage)
     hypervisors.delete_storage(storage)
     message = _("Storage %(name)s removed from the panel. Its files stay on the host.", name=storage.name)
-    return action_done(message, address)
+    return build_action_response(message, address)
 
 
 def hypervisor_url(storage):

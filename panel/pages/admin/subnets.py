@@ -10,7 +10,7 @@ from panel.schemas.constants import ADDRESS_USES
 from panel.schemas.subnets import AddressPatch, SubnetIn, SubnetPatch
 from panel.services import hypervisors, subnets
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -128,4 +128,4 @@ def reserve(address_id):
     message = _("%(address)s released.", address=address.ip)
     if address.reserved:
         message = _("%(address)s reserved. It is not assigned to instances.", address=address.ip)
-    return action_done(message, url_for(".show", subnet_id=address.subnet_id))
+    return build_action_response(message, url_for(".show", subnet_id=address.subnet_id))

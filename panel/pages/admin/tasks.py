@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.core.task_kinds import task_label
 from panel.models import Account, Hypervisor, Instance
 from panel.services import failed_jobs, hypervisors, tasks
-from panel.web.htmx import action_done, render
+from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -96,11 +96,13 @@ def show(task_id):
 @require_page_permission(WRITE)
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id))
-    return action_done(_("Cancellation requested."), url_for(".show", task_id=task.id), "info")
+    return build_action_response(_("Cancellation requested."), url_for(".show", task_id=task.id), "info")
 
 
 @bp.post("/<task_id>/mark-failed")
 @require_page_permission(WRITE)
 def mark_failed(task_id):
     task = tasks.mark_failed(tasks.get(task_id))
-    return action_done(_("The task will end as failed at its next step."), url_for(".show", task_id=task.id), "info")
+    return build_action_response(
+        _("The task will end as failed at its next step."), url_for(".show", task_id=task.id), "info"
+    )

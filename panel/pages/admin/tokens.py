@@ -5,7 +5,7 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import require_page_permission
 from panel.schemas.tokens import PLATFORM_TOKEN_KINDS
 from panel.services import accounts, tokens
-from panel.web.htmx import action_done, render
+from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -42,7 +42,7 @@ def switch(token_id, way):
     message = _("Token %(name)s enabled.", name=token.name)
     if way == "off":
         message = _("Token %(name)s disabled.", name=token.name)
-    return action_done(message, list_url(token))
+    return build_action_response(message, list_url(token))
 
 
 @bp.post("/tokens/<token_id>/revoke")
@@ -50,7 +50,7 @@ def switch(token_id, way):
 def revoke(token_id):
     token = tokens.get_any_owner(token_id)
     tokens.revoke(token)
-    return action_done(_("Token %(name)s revoked.", name=token.name), list_url(token))
+    return build_action_response(_("Token %(name)s revoked.", name=token.name), list_url(token))
 
 
 def list_url(token):

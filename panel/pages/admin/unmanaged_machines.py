@@ -12,7 +12,7 @@ from panel.schemas.base import Text
 from panel.schemas.unmanaged_machines import AdoptionIn
 from panel.services import accounts, catalog, hypervisors, imports, instances, unmanaged_machines
 from panel.web.forms import Form
-from panel.web.htmx import action_done, redirect_to, render
+from panel.web.htmx import build_action_response, redirect_to, render
 from panel.web.translation import gettext as _
 from panel.workflows import reachability
 
@@ -45,7 +45,7 @@ def discover(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     unmanaged_machines.discover(hypervisor, actor=get_current_actor())
     message = _("Refresh of %(name)s requested.", name=hypervisor.name)
-    return action_done(message, url_for(".index", hypervisor_id=hypervisor.id), "info")
+    return build_action_response(message, url_for(".index", hypervisor_id=hypervisor.id), "info")
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/remove")

@@ -4,7 +4,7 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import require_page_permission
 from panel.services import user_scripts
-from panel.web.htmx import action_done, render
+from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -33,4 +33,4 @@ def index():
 def delete(script_id):
     script = user_scripts.get(script_id)
     user_scripts.delete(script)
-    return action_done(_("User script %(name)s deleted.", name=script.name), url_for(".index"))
+    return build_action_response(_("User script %(name)s deleted.", name=script.name), url_for(".index"))

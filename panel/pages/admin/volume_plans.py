@@ -7,7 +7,7 @@ from panel.core.db import session
 from panel.schemas.volumes import VolumePlanGroupIn, VolumePlanGroupPatch, VolumePlanIn, VolumePlanPatch
 from panel.services import volume_plans
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -86,7 +86,7 @@ def switch(plan_id, way):
     message = _("Volume plan %(name)s turned on.", name=plan.name)
     if not plan.enabled:
         message = _("Volume plan %(name)s turned off.", name=plan.name)
-    return action_done(message, url_for(".index"))
+    return build_action_response(message, url_for(".index"))
 
 
 @bp.post("/<plan_id>/delete")
@@ -94,7 +94,7 @@ def switch(plan_id, way):
 def delete(plan_id):
     plan = volume_plans.get(plan_id)
     volume_plans.delete(plan)
-    return action_done(_("Volume plan %(name)s removed.", name=plan.name), url_for(".index"))
+    return build_action_response(_("Volume plan %(name)s removed.", name=plan.name), url_for(".index"))
 
 
 # --- classes
@@ -142,4 +142,4 @@ def class_page(form, plan_class=None):
 def delete_class(group_id):
     group = volume_plans.get_group(group_id)
     volume_plans.delete_group(group)
-    return action_done(_("Class %(name)s removed.", name=group.display_name), url_for(".index"))
+    return build_action_response(_("Class %(name)s removed.", name=group.display_name), url_for(".index"))

@@ -4,7 +4,7 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.services import volumes
-from panel.web.htmx import action_done, render
+from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -32,4 +32,6 @@ def index():
 @require_page_permission(WRITE)
 def act(volume_id, action):
     getattr(volumes, action)(volumes.get(volume_id), actor=get_current_actor(), by_operator=True)
-    return action_done(_("Detach requested.") if action == "detach" else _("Deletion requested."), url_for(".index"))
+    return build_action_response(
+        _("Detach requested.") if action == "detach" else _("Deletion requested."), url_for(".index")
+    )

@@ -32,7 +32,7 @@ def log():
     filters = audit_view.parse_filters(get_current_account().timezone, "object_id")
     page = Page(audit.listing(get_current_access(), **filters))
     context = {
-        "sees_full_trail": audit.sees_full_trail(get_current_access()),
+        "can_see_full_log": audit.can_see_full_log(get_current_access()),
         "describe_entry": audit_view.describe_entry,
         "object_type_label": audit_view.object_type_label,
     }
@@ -45,6 +45,6 @@ def export():
     entries = audit.listing(
         get_current_access(), **audit_view.parse_filters(get_current_account().timezone, "object_id")
     )
-    return csv_export.csv_response(
+    return csv_export.build_csv_response(
         "activity", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_redacted_columns(entries))
     )

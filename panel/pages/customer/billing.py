@@ -53,7 +53,7 @@ def build_balance_context():
 @require_page_permission("billing.view")
 def usage_sheet():
     month = month_picker.parse_requested_month()
-    return csv_export.csv_response(
+    return csv_export.build_csv_response(
         f"usage-{month}", usage.EXPORT_COLUMNS, usage.iter_export(month, get_current_access())
     )
 
@@ -61,4 +61,4 @@ def usage_sheet():
 @bp.get("/entries.csv")
 @require_page_permission("billing.view")
 def entries_sheet():
-    return csv_export.csv_response("ledger", credits.EXPORT_COLUMNS, credits.iter_export(get_current_access()))
+    return csv_export.build_csv_response("ledger", credits.EXPORT_COLUMNS, credits.iter_export(get_current_access()))

@@ -8,7 +8,7 @@ from panel.auth.browser_session import get_current_access, get_current_actor, re
 from panel.schemas.certificates import CERTIFICATE_STATUSES, CERTIFICATE_TYPES, CertificateIn, CertificatePatch
 from panel.services import account_limits, certificates
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -109,7 +109,9 @@ def show(certificate_id):
 @require_page_permission(MANAGE)
 def renew(certificate_id):
     row = certificates.renew(get_own(certificate_id), actor=get_current_actor())
-    return action_done(_("Order of %(name)s requested.", name=row.name), url_for(".show", certificate_id=row.id))
+    return build_action_response(
+        _("Order of %(name)s requested.", name=row.name), url_for(".show", certificate_id=row.id)
+    )
 
 
 @bp.get("/<certificate_id>/edit")

@@ -6,7 +6,7 @@ from panel.auth.browser_session import get_current_access, get_current_actor, re
 from panel.schemas.image_captures import ImageRename
 from panel.services import image_captures
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -46,4 +46,4 @@ def update(image_id):
 def delete(image_id):
     image = image_captures.get(image_id, get_current_access())
     image_captures.delete(image, actor=get_current_actor())
-    return action_done(_("%(name)s deleted.", name=image.name), url_for(".index"))
+    return build_action_response(_("%(name)s deleted.", name=image.name), url_for(".index"))

@@ -7,7 +7,7 @@ from panel.schemas.isos import IsoIn
 from panel.services import isos
 from panel.services.media import downloads
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -45,7 +45,7 @@ def create():
 def retry(iso_id):
     iso = isos.get(iso_id, get_current_access(), own=True)
     downloads.retry(iso, actor=get_current_actor())
-    return action_done(_("Download of %(name)s requested again.", name=iso.name), url_for(".index"))
+    return build_action_response(_("Download of %(name)s requested again.", name=iso.name), url_for(".index"))
 
 
 @bp.post("/<iso_id>/delete")
@@ -53,4 +53,4 @@ def retry(iso_id):
 def delete(iso_id):
     iso = isos.get(iso_id, get_current_access(), own=True)
     isos.delete(iso, actor=get_current_actor())
-    return action_done(_("%(name)s deleted.", name=iso.name), url_for(".index"))
+    return build_action_response(_("%(name)s deleted.", name=iso.name), url_for(".index"))

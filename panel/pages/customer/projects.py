@@ -7,7 +7,7 @@ from panel.core.db import session
 from panel.schemas.projects import Assignment, ProjectIn, ProjectPatch
 from panel.services import instances, projects, volumes
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -134,7 +134,7 @@ def assign():
         )
     )
     message = _("Added to the project.") if request.form.get("project_id") else _("Removed from the project.")
-    return action_done(
+    return build_action_response(
         message if is_assigned else " ".join(form.errors.values()),
         url_for(".index"),
         "success" if is_assigned else "danger",

@@ -24,7 +24,7 @@ from panel.services import factors, known_devices, passkeys, passwords, sessions
 from panel.web import flash_secrets
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
 
 bp = Blueprint("security", __name__, url_prefix="/profile")
@@ -259,7 +259,7 @@ def remove_passkey(passkey_id):
 @audit_label("Revoke session")
 def end(sign_in_id):
     sessions.revoke_one(get_current_account(), sign_in_id)
-    return action_done(_("Session revoked."), url_for(".show"))
+    return build_action_response(_("Session revoked."), url_for(".show"))
 
 
 @bp.post("/sessions/end-others")
@@ -267,4 +267,4 @@ def end(sign_in_id):
 @audit_label("Sign out all other sessions")
 def end_others():
     sessions.revoke_others(get_current_account(), current_user.sign_in)
-    return action_done(_("All other sessions are signed out."), url_for(".show"))
+    return build_action_response(_("All other sessions are signed out."), url_for(".show"))

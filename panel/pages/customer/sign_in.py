@@ -11,7 +11,7 @@ from panel.schemas.base import In, Text
 from panel.services import accounts, factors, passkeys, security_notifications
 from panel.web.audit_view import audit_label
 from panel.web.forms import Form
-from panel.web.htmx import error_response, flash_message, is_local_url, redirect_to, render
+from panel.web.htmx import build_error_response, flash_message, is_local_url, redirect_to, render
 from panel.web.translation import gettext as _
 
 bp = Blueprint("sign_in", __name__)
@@ -101,7 +101,7 @@ def check_second_factor(account, code):
         raise Invalid(_("The code is wrong."), code=factors.WRONG_CODE_MESSAGE)
     if not usual:
         remaining = factors.count_codes(account)
-        security_notifications.security_setting_changed(
+        security_notifications.send_setting_change(
             account,
             _("A recovery code was used, %(remaining)s are left", remaining=remaining),
             login.get_request_source(),
@@ -168,7 +168,7 @@ def refuse_passkey(form, step):
     """Redirect to the page of the step with an error message."""
     message = form.errors.get("") or passkeys.PASSKEY_REFUSED_MESSAGE
     if form.status == TooMany.status:
-        return error_response(form.status, message)
+        return build_error_response(form.status, message)
     flash_message(message, "danger")
     return redirect_to(url_for(step, next=parse_requested_next()))
 

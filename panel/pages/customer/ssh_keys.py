@@ -6,7 +6,7 @@ from panel.auth.browser_session import get_current_access, require_page_permissi
 from panel.schemas.ssh_keys import SshKeyGenerate, SshKeyIn, SshKeyPatch
 from panel.services import ssh_keys
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -86,4 +86,4 @@ def update(key_id):
 def delete(key_id):
     key = ssh_keys.get(key_id, get_current_access())
     ssh_keys.delete(key)
-    return action_done(_("Key %(name)s deleted.", name=key.name), url_for(".index"))
+    return build_action_response(_("Key %(name)s deleted.", name=key.name), url_for(".index"))

@@ -9,7 +9,7 @@ from panel.models import Image, Instance, Iso, MediaDownload, Volume
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
 from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
-from panel.web.htmx import action_done, render
+from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -86,7 +86,7 @@ def build_follow_up(task):
 @require_page_permission("instances.manage")
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id, get_current_access()))
-    return action_done(_("Cancellation requested."), url_for(".show", task_id=task.id), "info")
+    return build_action_response(_("Cancellation requested."), url_for(".show", task_id=task.id), "info")
 
 
 @bp.get("/tray")

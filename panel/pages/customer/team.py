@@ -11,7 +11,7 @@ from panel.schemas.constants import SCOPE_FAMILIES
 from panel.schemas.team import SPECIAL_PERMISSIONS, VERB_DESCRIPTIONS, Invitation, MemberPatch, RoleIn, RolePatch
 from panel.services import invitations, team
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults, list_closed_families
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -172,7 +172,7 @@ def member_page(membership, form, block=None):
 @require_page_permission(MANAGE)
 def resend(member_id):
     row = invitations.resend(get_current_access(), team.get_changeable(member_id, get_current_access()))
-    return action_done(_("New invitation sent to %(email)s.", email=row.email), url_for(".index"))
+    return build_action_response(_("New invitation sent to %(email)s.", email=row.email), url_for(".index"))
 
 
 @bp.post("/members/<member_id>/remove")

@@ -16,7 +16,7 @@ from panel.schemas.tokens import TokenIn, TokenPatch
 from panel.services import tokens
 from panel.web import flash_secrets
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, list_closed_families
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -210,7 +210,7 @@ def revoke(token_id):
     token = tokens.get(token_id, get_current_access())
     tokens.revoke(token)
     if "leave" not in request.form:
-        return action_done(_("Token %(name)s revoked.", name=token.name), url_for(".index"))
+        return build_action_response(_("Token %(name)s revoked.", name=token.name), url_for(".index"))
     flash_message(_("Token %(name)s revoked.", name=token.name))
     return redirect_to(url_for(".index"))
 

@@ -6,7 +6,7 @@ from panel.auth.browser_session import get_current_access, require_page_permissi
 from panel.schemas.user_scripts import UserScriptIn, UserScriptPatch
 from panel.services import user_scripts
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -67,4 +67,4 @@ def update(script_id):
 def delete(script_id):
     script = user_scripts.get(script_id, get_current_access())
     user_scripts.delete(script)
-    return action_done(_("Script %(name)s deleted.", name=script.name), url_for(".index"))
+    return build_action_response(_("Script %(name)s deleted.", name=script.name), url_for(".index"))

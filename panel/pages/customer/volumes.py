@@ -9,7 +9,7 @@ from panel.models import Instance
 from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeResize, VolumeRestore, VolumeSnapshotIn
 from panel.services import catalog, instances, projects, usage, volume_plans, volumes
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -149,7 +149,7 @@ def snapshot(volume_id):
 def detach(volume_id):
     usage.ensure_billing_enabled(get_current_access())
     volumes.detach(get_own(volume_id), actor=get_current_actor())
-    return action_done(_("Detachment of the volume requested."), url_for(".show", volume_id=volume_id))
+    return build_action_response(_("Detachment of the volume requested."), url_for(".show", volume_id=volume_id))
 
 
 @bp.post("/<volume_id>/delete")
@@ -174,6 +174,6 @@ def use_snapshot(volume_id, snapshot_id, action):
         how = {"mode": "in_place"} if action == "restore" else {"mode": "new_volume", **place}
         volumes.restore(snapshot, account=get_current_access(), actor=get_current_actor(), **VolumeRestore().load(how))
     messages = {"restore": _("Restore requested."), "copy": _("New volume from the snapshot requested.")}
-    return action_done(
+    return build_action_response(
         messages.get(action, "Deletion of the snapshot requested."), url_for(".show", volume_id=volume_id)
     )

@@ -22,7 +22,7 @@ from panel.schemas.webhooks import (
 )
 from panel.services.webhooks import rendering, subscriptions
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -163,7 +163,9 @@ def send_test(subscription_id):
     subscription = subscriptions.get(subscription_id, get_current_access())
     form = Form(TestIn)
     if form.submit(lambda kind: subscriptions.send_test(subscription, kind)):
-        return action_done(_("Test event requested."), url_for(".show", subscription_id=subscription_id), "info")
+        return build_action_response(
+            _("Test event requested."), url_for(".show", subscription_id=subscription_id), "info"
+        )
     return show_page(subscription_id, form)
 
 
@@ -197,7 +199,7 @@ def set_enabled(subscription_id, enabled, done_message):
     subscription = subscriptions.get(subscription_id, get_current_access())
     subscriptions.update(subscription, get_current_access(), enabled=enabled)
     text = translate(done_message.format(name=subscription.name))
-    return action_done(text, url_for(".show", subscription_id=subscription_id))
+    return build_action_response(text, url_for(".show", subscription_id=subscription_id))
 
 
 @bp.post("/<subscription_id>/delete")
@@ -206,7 +208,7 @@ def delete(subscription_id):
     subscription = subscriptions.get(subscription_id, get_current_access())
     subscriptions.delete(subscription)
     if "leave" not in request.form:
-        return action_done(_("%(name)s deleted.", name=subscription.name), url_for(".index"))
+        return build_action_response(_("%(name)s deleted.", name=subscription.name), url_for(".index"))
     flash_message(_("%(name)s deleted.", name=subscription.name))
     return redirect_to(url_for(".index"))
 
@@ -227,4 +229,4 @@ def redeliver(subscription_id, delivery_id):
     subscription = subscriptions.get(subscription_id, get_current_access())
     subscriptions.redeliver(subscription, subscriptions.get_delivery(subscription, delivery_id))
     address = url_for(".delivery", subscription_id=subscription_id, delivery_id=delivery_id)
-    return action_done(_("Delivery requested."), address, "info")
+    return build_action_response(_("Delivery requested."), address, "info")

@@ -67,7 +67,7 @@ def track(row: Model, *, created: bool = False, removed: bool = False, fields: I
     name = next((str(getattr(row, attribute)) for attribute in LABEL_ATTRIBUTES if getattr(row, attribute, None)), "")
     rank = RANK_SECONDARY if row.is_audit_part or len(ids) > 1 else RANK_CHANGED if did == "changed" else RANK_CREATED
     record_change(
-        TrackedChange(snake_case_name(type(row)), str(ids[0]), name[:255], get_owner_id(row), rank, did, tuple(fields))
+        TrackedChange(to_snake_case(type(row)), str(ids[0]), name[:255], get_owner_id(row), rank, did, tuple(fields))
     )
 
 
@@ -77,7 +77,7 @@ def get_owner_id(row: Model) -> str | None:
     return getattr(row, "owner_id", None) or getattr(row, "account_id", None)
 
 
-def snake_case_name(kind: type) -> str:
+def to_snake_case(kind: type) -> str:
     """Return the class name in snake case: `SshKey` is `ssh_key`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
@@ -127,7 +127,7 @@ def on_execute(execute_state: ORMExecuteState) -> None:
         return
     if execute_state.bind_mapper and (execute_state.is_insert or execute_state.is_update or execute_state.is_delete):
         did = "made" if execute_state.is_insert else "removed" if execute_state.is_delete else "changed"
-        record_change(TrackedChange(snake_case_name(execute_state.bind_mapper.class_), "", did=did))
+        record_change(TrackedChange(to_snake_case(execute_state.bind_mapper.class_), "", did=did))
 
 
 @event.listens_for(Session, "after_transaction_create")

@@ -92,7 +92,7 @@ def add_failed_sign_in(email: str, **facts: Any) -> AuditEntry:
     )
 
 
-def sees_full_trail(access: Access) -> bool:
+def can_see_full_log(access: Access) -> bool:
     """Return whether the person sees the account's whole audit log. It names all resources, so members with chosen
     resources do not."""
     return access.has_permission("team.manage") and access.reach == "all"
@@ -110,11 +110,11 @@ def listing(
     until: datetime | None = None,
 ) -> Select[AuditEntry]:
     """Select entries, newest first. With an access, those of its account, or only the person's own actions when
-    `sees_full_trail` is false."""
+    `can_see_full_log` is false."""
     query = select(AuditEntry).order_by(AuditEntry.id.desc())
     if access:
         query = query.where(AuditEntry.account_id == access.id)
-        if not sees_full_trail(access):
+        if not can_see_full_log(access):
             query = query.where(AuditEntry.person_id == access.person_id)
     if search:
         searched_columns = (AuditEntry.person, AuditEntry.object_name, AuditEntry.action, AuditEntry.impersonator)

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from panel.core import clock, jobs
-from panel.core.db import new_id, on_commit, session
+from panel.core.db import generate_id, on_commit, session
 from panel.core.errors import Conflict, Invalid, Problem
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
@@ -94,7 +94,7 @@ def shell_error(instance: Instance) -> Problem | None:
 def create_session(kind: str, instance: Instance, actor: dict[str, Any], expires_in: int) -> tuple[ConsoleSession, str]:
     secret = secrets.token_urlsafe(32)
     row = ConsoleSession(
-        id=new_id(),
+        id=generate_id(),
         kind=kind,
         secret_hash=hash_secret(secret),
         instance=instance,

@@ -115,10 +115,13 @@ def purge_expired() -> None:
 def describe_host_keys(instance: Instance) -> dict[str, str | None]:
     """Return the fingerprints of the known host key and of a different one that the instance presented; None where
     there is none."""
-    return {"known": fingerprint(instance.ssh_host_key), "shown": fingerprint(instance.presented_host_key)}
+    return {
+        "known": format_fingerprint(instance.ssh_host_key),
+        "shown": format_fingerprint(instance.presented_host_key),
+    }
 
 
-def fingerprint(host_key: str | None) -> str | None:
+def format_fingerprint(host_key: str | None) -> str | None:
     """Return the fingerprint in the format of `ssh-keygen -l`."""
     if not host_key:
         return None
@@ -128,7 +131,7 @@ def fingerprint(host_key: str | None) -> str | None:
 
 def accept_host_key(instance: Instance, fingerprint_shown: str) -> None:
     """Accept the host key that the instance presented last, if it has this fingerprint."""
-    if not instance.presented_host_key or fingerprint(instance.presented_host_key) != fingerprint_shown:
+    if not instance.presented_host_key or format_fingerprint(instance.presented_host_key) != fingerprint_shown:
         raise Conflict(message("The instance presented another key in the meantime. Check its fingerprint again."))
     instance.ssh_host_key, instance.presented_host_key = instance.presented_host_key, None
     session.flush()

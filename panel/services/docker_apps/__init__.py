@@ -116,7 +116,9 @@ def get(slug: str) -> App:
     return APPS[slug]
 
 
-def compose(app: App, environment: dict[str, str], port_mappings: list[dict[str, Any]]) -> tuple[str, dict[str, str]]:
+def render_compose_file(
+    app: App, environment: dict[str, str], port_mappings: list[dict[str, Any]]
+) -> tuple[str, dict[str, str]]:
     """Return the compose file and the value of every variable: as given, else its default, else generated. Store the
     values, because another call generates different ones. `port_mappings` as for `remap_ports`. Raise Invalid, naming
     `env_variables` or `port_mappings`."""
@@ -133,7 +135,9 @@ def complete_values(app: App, given_values: dict[str, str]) -> dict[str, str]:
             message("The app has no such variable."),
             env_variables=message("Unknown: {unknown}. Known: {known}.", unknown=", ".join(unknown), known=known),
         )
-    values = {variable.name: given_values.get(variable.name) or default_value(variable) for variable in app.variables}
+    values = {
+        variable.name: given_values.get(variable.name) or compute_default_value(variable) for variable in app.variables
+    }
     if missing := [variable for variable in app.variables if variable.required and not values[variable.name]]:
         sentences = [
             message("{name} ({label}) is needed.", name=variable.name, label=variable.label) for variable in missing
@@ -142,7 +146,7 @@ def complete_values(app: App, given_values: dict[str, str]) -> dict[str, str]:
     return values
 
 
-def default_value(variable: Variable) -> str:
+def compute_default_value(variable: Variable) -> str:
     """Return the default, a generated value, or an empty string."""
     if variable.default is None and variable.generate:
         return "".join(secrets.choice(GENERATED_VALUE_ALPHABET) for _ in range(variable.generate))

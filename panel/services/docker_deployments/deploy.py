@@ -31,7 +31,7 @@ def deploy_app(
     refusals.lock_instance(instance)
     refusals.ensure_not_refused(refusals.deploy_error(instance, by_operator=by_operator))
     variables, mappings = env_variables or {}, port_mappings or []
-    compose, environment = docker_apps.compose(app, variables, mappings)
+    compose, environment = docker_apps.render_compose_file(app, variables, mappings)
     ports = list_published_ports(compose)
     ensure_ports_free(instance, ports)
     deployment = create_deployment(instance, app_slug, app.name, environment, mappings)

@@ -43,16 +43,16 @@ def get_free_addresses(hypervisor: Hypervisor, ips: Iterable[str]) -> list[Addre
 def get_free_address(hypervisor: Hypervisor, ip: str) -> Address:
     subnet = find_subnet(hypervisor, ip)
     if subnet is None:
-        raise invalid_address(message("{ip} is in no subnet of the location.", ip=ip))
+        raise build_address_error(message("{ip} is in no subnet of the location.", ip=ip))
     if not hypervisor.group.public_networking_enabled and subnet.kind != "private":
-        raise invalid_address(message("{ip} is public, and the location has private addresses only.", ip=ip))
+        raise build_address_error(message("{ip} is public, and the location has private addresses only.", ip=ip))
     row = session.scalar(with_lock(select(Address).where(Address.ip == ip), of=Address))
     if row is None:
         return create_address(subnet, ip)
     if row.interface:
-        raise invalid_address(message("{ip} is in use by {instance}.", ip=ip, instance=row.interface.instance.name))
+        raise build_address_error(message("{ip} is in use by {instance}.", ip=ip, instance=row.interface.instance.name))
     if row.reserved:
-        raise invalid_address(message("{ip} is reserved. Release it first.", ip=ip))
+        raise build_address_error(message("{ip} is reserved. Release it first.", ip=ip))
     return row
 
 
@@ -61,12 +61,12 @@ def create_address(subnet: Subnet, ip: str) -> Address:
     and of the router."""
     address = ipaddress.ip_address(ip)
     if subnet.family == 4 or ip == subnet.gateway or address == subnet.network.network_address:
-        raise invalid_address(message("{ip} is never assigned.", ip=ip))
+        raise build_address_error(message("{ip} is never assigned.", ip=ip))
     row = Address(**subnets.make_address_row(subnet, address))
     session.add(row)
     session.flush()
     return row
 
 
-def invalid_address(sentence: str) -> Invalid:
+def build_address_error(sentence: str) -> Invalid:
     return Invalid(message("One of the addresses cannot be used."), ips=sentence)

@@ -4,7 +4,7 @@ through its owner."""
 from panel.services.instances import rescue
 from panel.services.instances.action_catalog import ACTIONS
 from panel.services.instances.actions import deploy, destroy, find_last_deploy, run_power_action
-from panel.services.instances.bulk import bulk_result_status, count_bulk_results, run_bulk, select_instances
+from panel.services.instances.bulk import count_bulk_results, get_bulk_status, run_bulk, select_instances
 from panel.services.instances.create import create
 from panel.services.instances.drives import mount, unmount
 from panel.services.instances.first_boot import image_error
@@ -34,7 +34,6 @@ __all__ = [
     "BLOCKED_IN_STATE",
     "REASONS",
     "action_error",
-    "bulk_result_status",
     "change_plan",
     "count_bulk_results",
     "create",
@@ -45,6 +44,7 @@ __all__ = [
     "find_guest_report",
     "find_last_deploy",
     "get",
+    "get_bulk_status",
     "get_self_provisioned_totals",
     "get_simple_instances",
     "guest_access_error",

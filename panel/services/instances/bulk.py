@@ -32,7 +32,7 @@ def run_bulk(
     if access:
         requested = [id_ for id_ in requested if id_ in instances]
     return [
-        result_row(id_, instances.get(id_), action, actor=actor, by_operator=access is None, tag=tag)
+        build_result_row(id_, instances.get(id_), action, actor=actor, by_operator=access is None, tag=tag)
         for id_ in requested
     ]
 
@@ -43,7 +43,7 @@ def select_instances(ids: Iterable[str], access: Access | None = None) -> Sequen
     return session.scalars(query.where(access.visible_rows(Instance)) if access else query).all()
 
 
-def result_row(id_: str, instance: Instance | None, action: str, **options: Any) -> dict[str, Any]:
+def build_result_row(id_: str, instance: Instance | None, action: str, **options: Any) -> dict[str, Any]:
     subject = {"id": id_, "name": instance.display_name if instance else None}
     try:
         if instance is None:
@@ -78,7 +78,7 @@ def run_one(instance: Instance, action: str, *, actor: str, by_operator: bool, t
     return run_power_action(instance, action, actor=actor, by_operator=by_operator)
 
 
-def bulk_result_status(rows: Iterable[dict[str, Any]]) -> int:
+def get_bulk_status(rows: Iterable[dict[str, Any]]) -> int:
     """Return 200 when nothing was refused; else the status of the first refusal, or 503 if there is one (specification
     4.9)."""
     refused = [row["status"] for row in rows if not row["success"]]

@@ -153,7 +153,7 @@ WORKER_LOAD_OPTIONS = (
 
 
 @cache
-def fresh_options() -> Select[Instance]:
+def select_fresh() -> Select[Instance]:
     query = select(Instance).where(Instance.id == bindparam("instance_id")).options(*WORKER_LOAD_OPTIONS)
     return query.execution_options(populate_existing=True)
 
@@ -178,7 +178,7 @@ def get_simple_instances(instance_ids: Sequence[str]) -> dict[str, Instance]:
 
 def find_by_id(instance_id: str) -> Instance | None:
     """Return the instance, read again, or None. For workers, because another process may have changed the row."""
-    return session.scalars(fresh_options(), {"instance_id": instance_id}).unique().one_or_none()
+    return session.scalars(select_fresh(), {"instance_id": instance_id}).unique().one_or_none()
 
 
 def select_addresses(instance: Instance) -> Select[Address]:

@@ -71,7 +71,7 @@ def switch(instance: Instance, enable: bool, *, actor: str, by_operator: bool = 
     )
 
 
-def result_message(enable: bool, task: Task | None) -> str:
+def get_result_message(enable: bool, task: Task | None) -> str:
     requested, unchanged = RESCUE_MESSAGES[enable]
     return requested if task else unchanged
 

@@ -66,7 +66,7 @@ def address_condition(value: str) -> ColumnElement[bool]:
 def state_condition(value: str) -> ColumnElement[bool]:
     states = [state for state in INSTANCE_STATES if state.startswith(value.lower())]
     if not states:
-        raise invalid_search(
+        raise build_search_error(
             message(
                 "There is no state {value}. There are: {states}.",
                 value=value,
@@ -115,7 +115,7 @@ def build_conditions(text: str, *, by_operator: bool = False) -> Iterator[Column
     for term in parse(text):
         if term.key not in search_keys:
             keys = ", ".join(key for key in search_keys if key)
-            raise invalid_search(
+            raise build_search_error(
                 message(
                     "There is no key {key}. There are: {keys}. Put a word with a colon into quotes.",
                     key=term.key,
@@ -126,7 +126,7 @@ def build_conditions(text: str, *, by_operator: bool = False) -> Iterator[Column
         yield ~condition if term.negated else condition
 
 
-def invalid_search(sentence: str) -> Invalid:
+def build_search_error(sentence: str) -> Invalid:
     return Invalid(sentence, search=sentence)
 
 

@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from panel.core import context
 from panel.core.errors import Invalid, Problem
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 from panel.services.webhooks import url_policy
 from panel.services.webhooks.pinned_connection import PinnedConnection, create_ssl_context
 
@@ -46,7 +46,7 @@ def ensure_allowed_url(url: str, error_field: str = "url") -> None:
         if try_resolve(host):
             url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
-        raise Invalid(message_of(refused), **{error_field: message_of(refused)}) from None
+        raise Invalid(get_message(refused), **{error_field: get_message(refused)}) from None
 
 
 def try_resolve(host: str) -> list[IPv4Address | IPv6Address]:
@@ -145,7 +145,7 @@ def send_request(url: str, method: str) -> tuple[PinnedConnection, BaseHTTPRespo
     try:
         target, addresses = url_policy.resolve_target(url)
     except url_policy.UrlRefused as refused:
-        raise FetchError(message_of(refused)) from None
+        raise FetchError(get_message(refused)) from None
     connection = PinnedConnection(target, addresses, create_ssl_context(context.current().config.webhook_ca))
     try:
         connection.connect()

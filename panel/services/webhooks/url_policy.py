@@ -16,7 +16,7 @@ import dns.resolver
 
 from panel.core import context
 from panel.core.errors import Invalid
-from panel.core.messages import message, message_of
+from panel.core.messages import get_message, message
 
 DNS_TIMEOUT_SECONDS = 4.0
 """Time limit for resolving a name."""
@@ -65,7 +65,7 @@ def ensure_allowed(url: str) -> None:
     try:
         resolve_target(url)
     except UrlRefused as refused:
-        raise Invalid(message_of(refused), url=message_of(refused)) from None
+        raise Invalid(get_message(refused), url=get_message(refused)) from None
 
 
 def resolve_target(url: str) -> tuple[Target, list[IpAddress]]:

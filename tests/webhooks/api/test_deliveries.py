@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import func, select
 
 from panel.core import clock
-from panel.core.db import new_id, session
+from panel.core.db import generate_id, session
 from panel.models import Event, Instance, WebhookDelivery
 from tests.webhooks.api.conftest import UNKNOWN_ID, WEBHOOK_SECRET, add_finished_delivery, build_subscription_path
 
@@ -114,7 +114,15 @@ def test_instance_event_creates_delivery_only_for_its_account(create_subscriptio
 def build_attempt(code=None, error=None, **values):
     """Return an attempt as a delivery stores it."""
     at = "2026-01-02T03:04:05.678901+00:00"
-    return {"id": new_id(), "at": at, "code": code, "duration_ms": 84, "error": error, "body": WEBHOOK_SECRET, **values}
+    return {
+        "id": generate_id(),
+        "at": at,
+        "code": code,
+        "duration_ms": 84,
+        "error": error,
+        "body": WEBHOOK_SECRET,
+        **values,
+    }
 
 
 def test_deliveries_are_filtered_by_attempt_id(create_subscription, api_as):

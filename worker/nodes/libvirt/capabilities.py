@@ -55,14 +55,14 @@ def probe_acceleration(connection: libvirt.virConnect) -> tuple[bool, str]:
             "A probe guest did not start under KVM: guests run in emulation. ({detail})", detail=error
         )
     try:
-        if uses_processor(connection, guest):
+        if has_processor(connection, guest):
             return True, message("KVM works: a probe guest ran under it.")
         return False, message("A probe guest stood still under KVM: guests run in emulation.")
     finally:
         guest.destroy()
 
 
-def uses_processor(connection: libvirt.virConnect, guest: libvirt.virDomain) -> bool:
+def has_processor(connection: libvirt.virConnect, guest: libvirt.virDomain) -> bool:
     limit = time.monotonic() + PROBE_GUEST_TIMEOUT_SECONDS
     while time.monotonic() < limit:
         [(_, values)] = connection.domainListGetStats([guest], libvirt.VIR_DOMAIN_STATS_VCPU)

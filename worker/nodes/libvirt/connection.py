@@ -93,12 +93,12 @@ def is_alive(connection: libvirt.virConnect) -> bool:
     """Return whether the connection works. With the event loop libvirt detects a loss itself; elsewhere a call is
     needed, because the daemon may have closed an idle connection."""
     try:
-        return bool(connection.isAlive() if runs_event_loop() else connection.getLibVersion())
+        return bool(connection.isAlive() if has_event_loop() else connection.getLibVersion())
     except libvirt.libvirtError:
         return False
 
 
-def runs_event_loop() -> bool:
+def has_event_loop() -> bool:
     return event_loop_pid == os.getpid()
 
 

@@ -9,7 +9,7 @@ import libvirt
 
 from panel.core.messages import message
 from worker.nodes.base import MachineEventCallback, Power, Refused, Unreachable
-from worker.nodes.libvirt.connection import KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED, is_alive, runs_event_loop
+from worker.nodes.libvirt.connection import KEEPALIVE_INTERVAL_SECONDS, MAX_KEEPALIVES_MISSED, has_event_loop, is_alive
 
 STOP_POLL_INTERVAL_SECONDS = 0.5
 """Seconds between two checks whether to stop."""
@@ -31,7 +31,7 @@ class EventStream:
     for nothing else, and no call is made on it once events may arrive."""
 
     def __init__(self, connection: libvirt.virConnect) -> None:
-        if not runs_event_loop():
+        if not has_event_loop():
             detail = "this process was forked from one that used libvirt; watch from that one or from a new one"
             raise Refused(message("Changes cannot be watched from here."), detail)
         self.connection = connection

@@ -8,7 +8,7 @@ from panel.pages.customer.instances import bp
 from panel.pages.shared.area import get_instance
 from panel.services import instances
 from panel.services.instances.action_catalog import find_power_action
-from panel.web.htmx import action_done, flash_message, redirect_to
+from panel.web.htmx import build_action_response, flash_message, redirect_to
 from panel.web.translation import gettext as _
 
 
@@ -18,7 +18,7 @@ def power(instance_id, action):
     chosen = find_power_action(action) or abort(404)
     instance = get_instance(instance_id)
     task = instances.run_power_action(instance, action, actor=get_current_actor())
-    return action_done(chosen.result_message(task), url_for(".show", instance_id=instance.id))
+    return build_action_response(chosen.result_message(task), url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/destroy")

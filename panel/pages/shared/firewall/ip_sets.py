@@ -8,7 +8,7 @@ from panel.schemas.base import Text
 from panel.schemas.ip_sets import IpSetBulk, IpSetIn, IpSetPatch
 from panel.services import ip_sets, owner_emails
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import ngettext, translate
@@ -119,10 +119,12 @@ def add(set_id):
     entries, failures = form.result
     added = ngettext("%(num)s network added.", "%(num)s networks added.", len(entries))
     refused = [f"{cidr}: {translate(error)}" for cidr, error in failures[:5]]
-    return action_done(" ".join([added, *refused]), url_for(".show", set_id=set_id), "warning" if failures else None)
+    return build_action_response(
+        " ".join([added, *refused]), url_for(".show", set_id=set_id), "warning" if failures else None
+    )
 
 
 @VIEWS.page("POST", "/<set_id>/entry/<entry_id>/delete", can=MANAGE)
 def remove(set_id, entry_id):
     ip_sets.remove_entry(get_own(set_id), entry_id, actor=get_current_actor())
-    return action_done(_("Network removed."), url_for(".show", set_id=set_id))
+    return build_action_response(_("Network removed."), url_for(".show", set_id=set_id))

@@ -12,7 +12,7 @@ from panel.schemas.base import Text
 from panel.schemas.security_groups import Members, SecurityGroupIn, SecurityGroupPatch
 from panel.services import ip_sets, owner_emails, security_groups
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
@@ -137,7 +137,7 @@ def add_rule(group_id):
     group, form = get_own(group_id), Form(RuleForm)
     if form.submit(lambda **data: add_rules(group, scope_account(), actor=get_current_actor(), **data)):
         message = _("Rule added.") if len(form.result) == 1 else _("%(count)s rules added.", count=len(form.result))
-        return action_done(with_update_notice(message), url_for(".show", group_id=group_id))
+        return build_action_response(with_update_notice(message), url_for(".show", group_id=group_id))
     return group_page(group_id, form, "rule")
 
 
@@ -147,7 +147,7 @@ def add_preset(group_id, preset):
     if preset not in RULE_PRESETS:
         abort(404)
     rule_form.add_preset(get_own(group_id), scope_account(), preset, actor=get_current_actor())
-    return action_done(
+    return build_action_response(
         with_update_notice(_("%(protocol)s allowed.", protocol=RULE_PRESETS[preset][0])),
         url_for(".show", group_id=group_id),
     )
@@ -156,7 +156,7 @@ def add_preset(group_id, preset):
 @VIEWS.page("POST", "/<group_id>/rule/<rule_id>/delete", can=MANAGE)
 def remove_rule(group_id, rule_id):
     security_groups.remove_rule(get_own(group_id), rule_id, actor=get_current_actor())
-    return action_done(with_update_notice(_("Rule deleted.")), url_for(".show", group_id=group_id))
+    return build_action_response(with_update_notice(_("Rule deleted.")), url_for(".show", group_id=group_id))
 
 
 @VIEWS.page("POST", "/<group_id>/attach", can=MANAGE)
@@ -209,7 +209,7 @@ def change_members(group_id, change_membership, sentence):
     back, group_url = request.form.get("back", ""), url_for(".show", group_id=group_id)
     address = url_for(f"{get_endpoint_prefix()}instances.tab", instance_id=back, tab="network") if back else group_url
     if not request.form.getlist("instance_ids"):
-        return action_done(_("Select an instance first."), address, "warning")
-    return action_done(
+        return build_action_response(_("Select an instance first."), address, "warning")
+    return build_action_response(
         with_update_notice(sentence) if moved else " ".join(form.errors.values()), address, None if moved else "danger"
     )

@@ -5,7 +5,7 @@ from panel.pages.shared.area import get_instance, is_operator_area, route, tab_u
 from panel.schemas.network import AddressesIn, ReverseNameIn
 from panel.services.instances import ips
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
 
@@ -23,7 +23,7 @@ def change_ips(instance_id):
         lambda **data: ips.change_addresses(instance, actor=get_current_actor(), by_operator=is_operator_area(), **data)
     )
     message = ADDRESS_ACTION_MESSAGES[form.value("action")] if done else " ".join(form.errors.values())
-    return action_done(message, tab_url(instance, "network"), None if done else "danger")
+    return build_action_response(message, tab_url(instance, "network"), None if done else "danger")
 
 
 @route("GET", "/<instance_id>/ip/<address_id>", can="instances.view")

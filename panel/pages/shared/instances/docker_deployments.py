@@ -14,7 +14,7 @@ from panel.services import docker_deployments as deployments
 from panel.services.docker_deployments import firewall_ports
 from panel.web import flash_secrets
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
 from panel.web.translation import translate
 from panel.workflows import docker_logs, docker_support, reachability
@@ -36,7 +36,7 @@ REMOVED_LATER_MESSAGE = message("{name} removed. Its containers are deleted when
 def install_docker(instance_id):
     instance = get_instance(instance_id)
     docker_support.install(instance, actor=get_current_actor(), by_operator=is_operator_area())
-    return action_done(_("Installation of Docker requested."), tab_url(instance, "apps"), "info")
+    return build_action_response(_("Installation of Docker requested."), tab_url(instance, "apps"), "info")
 
 
 @route("GET", "/<instance_id>/apps/catalog", can="instances.view")
@@ -162,7 +162,7 @@ def use_app(instance_id, deployment_id, action):
         {"retry": deployments.retry, "check": deployments.request_probe}[action](row, **by)
     else:
         deployments.control(row, action, **by)
-    return action_done(
+    return build_action_response(
         translate(APP_ACTION_MESSAGES[action].format(name=row.app_name)), tab_url(instance, "apps"), "info"
     )
 
@@ -173,4 +173,4 @@ def remove_app(instance_id, deployment_id):
     row = deployments.get(instance, deployment_id)
     name, task = row.app_name, deployments.remove(row, actor=get_current_actor(), by_operator=is_operator_area())
     done_message = REMOVED_MESSAGE if task else REMOVED_LATER_MESSAGE
-    return action_done(translate(done_message.format(name=name)), tab_url(instance, "apps"))
+    return build_action_response(translate(done_message.format(name=name)), tab_url(instance, "apps"))

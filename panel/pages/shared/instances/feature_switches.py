@@ -3,7 +3,7 @@
 from panel.auth.browser_session import get_current_actor
 from panel.pages.shared.area import get_instance, route, tab_url
 from panel.services import instances
-from panel.web.htmx import action_done
+from panel.web.htmx import build_action_response
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
 
@@ -30,4 +30,4 @@ def switch(instance_id, part, action):
     instance = get_instance(instance_id)
     change(instance, action == "enable", actor=get_current_actor())
     message = _("%(label)s enabled.", label=label) if action == "enable" else _("%(label)s disabled.", label=label)
-    return action_done(message, tab_url(instance, "settings"))
+    return build_action_response(message, tab_url(instance, "settings"))

@@ -19,7 +19,7 @@ from panel.schemas.image_captures import CaptureIn
 from panel.services import image_captures, instances, isos
 from panel.services.instances import drives, rescue
 from panel.services.instances.self_deploy import ensure_self_deployable, self_deploy
-from panel.web.htmx import action_done
+from panel.web.htmx import build_action_response
 from panel.web.translation import gettext as _
 from panel.workflows import reachability
 
@@ -74,7 +74,7 @@ def mount(instance_id, slot):
     iso = get_requested_iso()
     reachability.check_node(instance.hypervisor)
     instances.mount(instance, slot, iso, actor=get_current_actor(), by_operator=is_operator_area())
-    return action_done(_("Insertion of %(name)s requested.", name=iso.name), media_tab_url(instance))
+    return build_action_response(_("Insertion of %(name)s requested.", name=iso.name), media_tab_url(instance))
 
 
 @route("POST", "/<instance_id>/drive/<slot>/unmount", can="instances.manage")
@@ -82,7 +82,9 @@ def unmount(instance_id, slot):
     instance = get_instance(instance_id)
     reachability.check_node(instance.hypervisor)
     task = instances.unmount(instance, slot, actor=get_current_actor(), by_operator=is_operator_area())
-    return action_done(_("Ejection requested.") if task else _("The drive is already empty."), media_tab_url(instance))
+    return build_action_response(
+        _("Ejection requested.") if task else _("The drive is already empty."), media_tab_url(instance)
+    )
 
 
 @route("POST", "/<instance_id>/self-deploy", can="instances.manage")
@@ -93,14 +95,14 @@ def install(instance_id):
         raise Invalid(wrong, typed=wrong)
     iso = get_requested_iso()
     self_deploy(instance, iso_id=iso.id, account=scope_account(), actor=get_current_actor())
-    return action_done(_("Installation from %(name)s requested.", name=iso.name), media_tab_url(instance))
+    return build_action_response(_("Installation from %(name)s requested.", name=iso.name), media_tab_url(instance))
 
 
 @route("POST", "/<instance_id>/rescue/<switch>", can="instances.manage")
 def rescue_it(instance_id, switch):
     instance = get_instance(instance_id)
     task = rescue.switch(instance, switch == "on", actor=get_current_actor(), by_operator=is_operator_area())
-    return action_done(rescue.result_message(switch == "on", task), media_tab_url(instance))
+    return build_action_response(rescue.get_result_message(switch == "on", task), media_tab_url(instance))
 
 
 @route("POST", "/<instance_id>/capture", can="images.manage")
@@ -111,4 +113,4 @@ def capture(instance_id):
     except ValidationError:
         raise Invalid(_("Enter a name for the image.")) from None
     image = image_captures.capture(instance, name=name, actor=get_current_actor())
-    return action_done(_("Image %(name)s requested.", name=image.name), media_tab_url(instance))
+    return build_action_response(_("Image %(name)s requested.", name=image.name), media_tab_url(instance))

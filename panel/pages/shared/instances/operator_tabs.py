@@ -1,7 +1,7 @@
 """The operators' parts of an instance's tabs: placement, node messages, operators' settings."""
 
 from panel.core.db import session
-from panel.core.formatting import gib
+from panel.core.formatting import format_gib
 from panel.schemas.accounts import Email
 from panel.schemas.base import In, Int, Text
 from panel.schemas.disks import DiskIn
@@ -36,7 +36,7 @@ def build_context(instance, tab):
         context["now"] = metrics.describe_now(instance)
     if tab == "storage":
         context |= {"add_disk_form": Form(DiskIn), "grow_form": Form(DiskGrowthForm)}
-        context["sizes"] = [(disk.id, f"{disk.name}, {gib(disk.size)}") for disk in instance.disks]
+        context["sizes"] = [(disk.id, f"{disk.name}, {format_gib(disk.size)}") for disk in instance.disks]
         context["storages"] = [
             (storage.id, storage.name) for storage in instance.hypervisor.storages if storage.enabled
         ]

@@ -9,7 +9,7 @@ from panel.pages.shared.instances.show import TEMPLATES, build_context
 from panel.schemas.instances import InstanceSettings, Rename
 from panel.services import instances
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
 
 
@@ -19,7 +19,7 @@ def rename(instance_id):
     form = Form(Rename)
     if not form.submit(lambda display_name: instances.update(instance, display_name=display_name)):
         raise Invalid(form.errors.get("display_name") or form.errors[""])
-    return action_done(_("Name saved."), tab_url(instance, "overview"))
+    return build_action_response(_("Name saved."), tab_url(instance, "overview"))
 
 
 @route("POST", "/<instance_id>/settings", can="instances.manage")

@@ -10,7 +10,7 @@ from panel.schemas.base import In, Text
 from panel.schemas.snapshots import SnapshotIn
 from panel.services import forges, snapshots
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
 
@@ -28,7 +28,7 @@ def forge(instance_id, action):
     instance = get_instance(instance_id)
     chosen = {"disk_ids": request.form.getlist("disk_ids")} if action == "enable" else {}
     getattr(forges, action)(instance, actor=get_current_actor(), **chosen)
-    return action_done(SESSION_ACTION_MESSAGES[action], tab_url(instance, "snapshots"))
+    return build_action_response(SESSION_ACTION_MESSAGES[action], tab_url(instance, "snapshots"))
 
 
 @route("POST", "/<instance_id>/snapshots/take", can="instances.manage")
@@ -45,7 +45,7 @@ def take(instance_id):
 def delete_snapshot(instance_id, name):
     instance = get_instance(instance_id)
     snapshots.delete(snapshots.get(instance, name), actor=get_current_actor())
-    return action_done(_("Deletion of the snapshot requested."), tab_url(instance, "snapshots"))
+    return build_action_response(_("Deletion of the snapshot requested."), tab_url(instance, "snapshots"))
 
 
 class RollbackForm(In):

@@ -5,7 +5,7 @@ from panel.pages.shared.area import get_instance, route, tab_url
 from panel.schemas.bulk import TagsText
 from panel.services import instances
 from panel.web.forms import Form
-from panel.web.htmx import action_done
+from panel.web.htmx import build_action_response
 from panel.web.translation import gettext as _
 
 
@@ -15,4 +15,4 @@ def tag(instance_id):
     form = Form(TagsText)
     if not form.submit(lambda tags: instances.set_tags(instance, tags or [])):
         raise Invalid(form.errors.get("tags") or form.errors[""])
-    return action_done(_("Tags saved."), tab_url(instance, "settings"))
+    return build_action_response(_("Tags saved."), tab_url(instance, "settings"))

@@ -2,15 +2,15 @@
 
 from marshmallow import fields
 
-from panel.schemas.base import In, Name, Out, Patch, Text, Time, about
+from panel.schemas.base import In, Name, Out, Patch, Text, Time, describe
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 
 
 def make_fields(required):
     return {
-        "name": Name(required=required, **about("A label.", "first")),
-        "description": Text(**about("A note. Empty clears it.", "For the shop")),
+        "name": Name(required=required, **describe("A label.", "first")),
+        "description": Text(**describe("A note. Empty clears it.", "For the shop")),
     }
 
 
@@ -19,11 +19,11 @@ SampleThingPatch = Patch.from_dict(make_fields(required=False), name="SampleThin
 
 
 class SampleThingOut(Out):
-    id = fields.String(**about("Id of the sample thing.", EXAMPLE_ID))
-    name = fields.String(**about("The label.", "first"))
-    description = fields.String(**about("A note, or nothing.", "For the shop"))
+    id = fields.String(**describe("Id of the sample thing.", EXAMPLE_ID))
+    name = fields.String(**describe("The label.", "first"))
+    description = fields.String(**describe("A note, or nothing.", "For the shop"))
     # if task
-    is_applied = fields.Boolean(**about("Whether it was applied since its last change.", True))
+    is_applied = fields.Boolean(**describe("Whether it was applied since its last change.", True))
     # end if
-    created_at = Time(**about("When it was created.", "2026-01-02T03:04:05.678Z"))
-    updated_at = Time(**about("When it last changed.", "2026-01-02T03:04:05.678Z"))
+    created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
+    updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))

@@ -6,7 +6,7 @@ from panel.schemas.sample_things import SampleThingIn, SampleThingPatch
 from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.services import sample_things
 from panel.web.forms import Form
-from panel.web.htmx import action_done, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -78,4 +78,4 @@ def update(sample_thing_id):
 def delete(sample_thing_id):
     sample_thing = sample_things.get(sample_thing_id, get_current_access())
     sample_things.delete(sample_thing)
-    return action_done(_("Sample thing %(name)s deleted.", name=sample_thing.name), url_for(".index"))
+    return build_action_response(_("Sample thing %(name)s deleted.", name=sample_thing.name), url_for(".index"))
