@@ -16,7 +16,7 @@ class Version(Out):
     api_envelope = fields.String(**describe("The version of the admin envelope.", "v1"))
 
 
-@user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.build_result_schema(), also=("/connect",))
+@user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.build_result_schema(), aliases=("/connect",))
 def connect():
     """Confirm a user token.
 
@@ -30,7 +30,7 @@ def connect():
     op="version",
     can=permissions.ANY_USER,
     out=kit.build_wrapped_schema("data", Version),
-    also=("/version",),
+    aliases=("/version",),
 )
 def user_version():
     """Show the platform version.

@@ -61,5 +61,5 @@ def list_fitting(instance_id):
     Those whose needs of disk and memory its plan meets. 404 when there is no such instance.
     """
     instance = instances.get(instance_id)
-    offered = session.scalars(catalog.select_images(instance.account))
-    return group_by_distro(image for image in offered if instances.image_error(instance, image) is None)
+    images = session.scalars(catalog.select_images(instance.account))
+    return group_by_distro(image for image in images if instances.image_error(instance, image) is None)

@@ -88,7 +88,7 @@ class Resource(flask_smorest.Blueprint):
         body: type[Schema] | None = None,
         out: Any = None,
         status: int = 200,
-        also: Sequence[str] = (),
+        aliases: Sequence[str] = (),
         unscoped_kind: str | None = None,
         budget: str = "requests",
         billed: bool = False,
@@ -99,7 +99,7 @@ class Resource(flask_smorest.Blueprint):
     ) -> Any:
         """Register an operation.
 
-        `also`: further, undocumented paths of the same view. `unscoped_kind`: the kind of token that needs no scope.
+        `aliases`: further, undocumented paths of the same view. `unscoped_kind`: the kind of token that needs no scope.
         `budget`: the rate limit that counts the request (panel.ratelimit.api_budget). `billed`: refused while billing
         is off (specification 7.2, `billing_disabled`). `writes`: must be set for a GET that writes (panel.core.db).
         `once`: support `Idempotency-Key` when the method is in `repeatable` (api.idempotency). `idempotency_key`: the
@@ -124,7 +124,7 @@ class Resource(flask_smorest.Blueprint):
             super(Resource, self).route(with_id_converter(rule), tags=[self.resource], endpoint=endpoint, **options)(
                 wrapped_view
             )
-            for number, path in enumerate(also):
+            for number, path in enumerate(aliases):
                 self.record(
                     add_extra_path(
                         with_id_converter(path), f"{self.name}_{endpoint}_{number}", wrapped_view, options["methods"]
@@ -237,10 +237,12 @@ class Done(Schema):
 
 
 @cache
-def build_result_schema(**also: Any) -> Schema:
+def build_result_schema(**fields_by_name: Any) -> Schema:
     """Return a schema of `{success, message}` and further fields, which are optional in the response."""
-    schema = Done.from_dict(also, name="Done" + "".join(name.title().replace("_", "") for name in also))
-    return with_optional(schema, also)()
+    schema = Done.from_dict(
+        fields_by_name, name="Done" + "".join(name.title().replace("_", "") for name in fields_by_name)
+    )
+    return with_optional(schema, fields_by_name)()
 
 
 def with_optional(schema: Any, names: Iterable[str]) -> Any:

@@ -119,7 +119,12 @@ def complete(migration_id):
 
 
 @instance_routes.post(
-    "/instance/<instance_id>/cluster-migrate", op="migrate", can=WRITE, body=MoveIn, out=Moving, also=[OLD_MIGRATE_PATH]
+    "/instance/<instance_id>/cluster-migrate",
+    op="migrate",
+    can=WRITE,
+    body=MoveIn,
+    out=Moving,
+    aliases=[OLD_MIGRATE_PATH],
 )
 def migrate(body, instance_id):
     """Move an instance to another hypervisor of its location, named by id or name.
@@ -142,7 +147,7 @@ def migrate(body, instance_id):
     can=READ,
     query=PrecheckQuery,
     out=PrecheckOut,
-    also=[f"{OLD_MIGRATE_PATH}/precheck"],
+    aliases=[f"{OLD_MIGRATE_PATH}/precheck"],
 )
 def precheck(query, instance_id):
     """Look whether an instance can move, by what is known of the hypervisors.

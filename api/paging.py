@@ -101,4 +101,4 @@ def paginate(query, requested=None):
 
 def paginate_list(rows):
     """Return the requested page of a list of rows as a response body."""
-    return render_page(Page.of_list(rows, g.page.number, g.page.size), g.page.surface)
+    return render_page(Page.from_list(rows, g.page.number, g.page.size), g.page.surface)

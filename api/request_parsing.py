@@ -74,8 +74,8 @@ def reject_duplicate_keys(pairs):
     """Return the members of a JSON object as a dict. Raises 400 for a duplicate key, which is ambiguous."""
     members = dict(pairs)
     if len(members) < len(pairs):
-        seen = set()
-        name = next(name for name, _ in pairs if name in seen or seen.add(name))
+        previous_names = set()
+        name = next(name for name, _ in pairs if name in previous_names or previous_names.add(name))
         raise build_bad_request(f"The body names {name[:MAX_QUOTED_LENGTH]} twice.")
     return members
 

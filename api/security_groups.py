@@ -76,11 +76,11 @@ def create(body):
 def show(group_id):
     """Show a security group with its rules and instances."""
     group = security_groups.get(group_id, kit.get_current_access())
-    inside = session.scalars(security_groups.select_instances(group, kit.get_current_access())).all()
+    attached_instances = session.scalars(security_groups.select_instances(group, kit.get_current_access())).all()
     return {
         "message": None,
         "security_group": security_groups.load_counts(group, kit.get_current_access()),
-        "attached_instances": inside,
+        "attached_instances": attached_instances,
     }
 
 
@@ -136,7 +136,7 @@ def add_rule(body, group_id):
     op="remove_rule",
     can=MANAGE,
     out=kit.build_result_schema(),
-    also=("/api/security-group/<group_id>/rules/<rule_id>",),
+    aliases=("/api/security-group/<group_id>/rules/<rule_id>",),
 )
 def remove_rule(group_id, rule_id):
     """Remove a rule.
@@ -253,7 +253,7 @@ def admin_add_rule(body, group_id):
     "/security-group/<group_id>/rule/<rule_id>",
     op="remove_rule",
     can=WRITE,
-    also=("/api/v1/security-group/<group_id>/rules/<rule_id>",),
+    aliases=("/api/v1/security-group/<group_id>/rules/<rule_id>",),
 )
 def admin_remove_rule(group_id, rule_id):
     """Remove a rule.

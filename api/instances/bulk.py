@@ -48,9 +48,9 @@ def run_bulk(body):
     (a later 503 wins); what was not refused is done all the same. Instances of others are left out. Each action needs
     the permission that it needs alone.
     """
-    needed = instances.ACTIONS[body["action"]].permission
-    if not kit.get_current_access().has_permission(needed):
-        raise Forbidden(f"Your role in the team does not permit this action: it needs {needed}.")
+    permission = instances.ACTIONS[body["action"]].permission
+    if not kit.get_current_access().has_permission(permission):
+        raise Forbidden(f"Your role in the team does not permit this action: it needs {permission}.")
     lines = instances.run_bulk(actor=kit.get_current_actor(), access=kit.get_current_access(), **body)
     answer, sentence = summarize(lines)
     return {"message": raise_if_refused(lines, sentence, {"data": answer}), "data": answer}

@@ -40,8 +40,8 @@ def add_action_routes(action, summary):
     act.__doc__ = admin_act.__doc__ = summary + DISK_REFUSALS
     path, op = f"{ITEM}/{action}", f"disk_{action}"
     user.post(path, op=op, can="instances.manage", out=kit.build_result_schema(task_id=TASK_ID))(act)
-    also = (f"/api/v1/instance/<instance_id>/disks/<disk_id>/{action}",)
-    admin.post(path, op=op, can="admin:instances:write", out=OPTIONAL_TASK, also=also)(admin_act)
+    aliases = (f"/api/v1/instance/<instance_id>/disks/<disk_id>/{action}",)
+    admin.post(path, op=op, can="admin:instances:write", out=OPTIONAL_TASK, aliases=aliases)(admin_act)
 
 
 for action, summary in DISK_ACTION_SUMMARIES.items():

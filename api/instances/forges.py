@@ -36,7 +36,7 @@ ACTION_TEXTS = {
 }
 
 
-@user.get(PATH, op="forge", can="instances.view", out=ForgeState, also=(PATH,))
+@user.get(PATH, op="forge", can="instances.view", out=ForgeState, aliases=(PATH,))
 def show_forge(instance_id):
     """Show the live-snapshot session.
 
@@ -71,7 +71,7 @@ def admin_enable(body, instance_id):
 
 enable.__doc__ = admin_enable.__doc__ = ACTION_TEXTS["enable"][0]
 ENABLE_PATH, ENABLE_OP = f"{PATH}/enable", "forge_enable"
-user.post(ENABLE_PATH, op=ENABLE_OP, can="instances.manage", body=ForgeIn, out=FORGE_ANSWER, also=(ENABLE_PATH,))(
+user.post(ENABLE_PATH, op=ENABLE_OP, can="instances.manage", body=ForgeIn, out=FORGE_ANSWER, aliases=(ENABLE_PATH,))(
     enable
 )
 admin.post(ENABLE_PATH, op=ENABLE_OP, can="admin:instances:write", body=ForgeIn, out=ADMIN_FORGE_ANSWER)(admin_enable)
@@ -92,7 +92,7 @@ def add_ending_routes(action):
 
     end.__doc__ = admin_end.__doc__ = ACTION_TEXTS[action][0]
     path, op = f"{PATH}/{action}", f"forge_{action}"
-    user.post(path, op=op, can="instances.manage", out=FORGE_ANSWER, also=(path,))(end)
+    user.post(path, op=op, can="instances.manage", out=FORGE_ANSWER, aliases=(path,))(end)
     admin.post(path, op=op, can="admin:instances:write", out=ADMIN_FORGE_ANSWER)(admin_end)
 
 

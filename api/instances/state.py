@@ -49,8 +49,8 @@ def show_state(instance_id):
     Cheaper than the whole of it, for who asks often.
     """
     instance = get_own_instance(instance_id)
-    under_way = select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES))
-    instance.task = session.scalar(under_way.order_by(Task.id).limit(1))
+    open_tasks = select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES))
+    instance.task = session.scalar(open_tasks.order_by(Task.id).limit(1))
     return instance
 
 

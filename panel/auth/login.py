@@ -30,7 +30,7 @@ def get_request_source():
 
 def get_passkey_site():
     """Return the site that this installation's passkeys are bound to."""
-    return Site.of(current_app.extensions["config"].public_url)
+    return Site.from_url(current_app.extensions["config"].public_url)
 
 
 def find_known_device(email):

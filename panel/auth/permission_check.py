@@ -41,7 +41,7 @@ def explain_request(value, request, address, viewer_access):
     token = get_token(token_row.id, viewer_access)
     if not token.is_usable:
         return PermissionCheck(token, token_row.email, [message("The token is {state}.", state=token.state)])
-    access = Access.of(token_row, impersonator=token_row.issued_by)
+    access = Access.from_row(token_row, impersonator=token_row.issued_by)
     reasons = list_authorization_errors(requirement, method.upper(), token_row, access, address)
     return PermissionCheck(token, token_row.email, [refusal.message for refusal in reasons])
 

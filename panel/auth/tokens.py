@@ -89,7 +89,7 @@ def authorize_user_token(requirement, token):
     address = token and record_use(token)
     if token is None or token.person_id is None:
         raise Unauthenticated(message("The token is missing, unknown or no longer valid."))
-    access = Access.of(token, impersonator=token.issued_by)
+    access = Access.from_row(token, impersonator=token.issued_by)
     for refusal in list_authorization_errors(requirement, request.method, token, access, address):
         raise refusal
     return ApiPrincipal(token.id, token.kind, token.name, access)

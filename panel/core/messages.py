@@ -32,8 +32,8 @@ class Message(str):
         cls, template: str, parameters: Mapping[str, Any] | None = None, plural: str | None = None
     ) -> "Message":
         parameters = {name: to_parameter(value) for name, value in (parameters or {}).items()}
-        chosen = plural if plural is not None and parameters["count"] != 1 else template
-        text = str.format(chosen, **parameters) if parameters else template
+        form = plural if plural is not None and parameters["count"] != 1 else template
+        text = str.format(form, **parameters) if parameters else template
         self = super().__new__(cls, text)
         self.template, self.parameters, self.plural = str(template), parameters, plural
         return self

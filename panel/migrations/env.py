@@ -30,8 +30,8 @@ def with_default(migration, revision, added):
         default = column.default.arg(None) if column.default.is_callable else column.default.arg
         if isinstance(column.type, TypeDecorator):
             default = column.type.process_bind_param(default, migration.dialect)
-        kept = default if isinstance(default, str) else json.dumps(default, default=str).strip('"')
-        sql = kept if isinstance(column.type, Boolean | Integer | Numeric) else f"'{kept}'"
+        default_text = default if isinstance(default, str) else json.dumps(default, default=str).strip('"')
+        sql = default_text if isinstance(column.type, Boolean | Integer | Numeric) else f"'{default_text}'"
         column.server_default = DefaultClause(text(sql))
     return added
 

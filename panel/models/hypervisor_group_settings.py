@@ -55,6 +55,6 @@ class GroupSettings:
     backup_mode: Mapped[str] = mapped_column(String(16), default="full")
     default_backup_policy_id: Mapped[str | None] = mapped_column(String(36))
 
-    def allows(self, kind: str) -> bool:
+    def can_create(self, kind: str) -> bool:
         """Return whether a new resource of that kind, one of `GROUP_SERVICES`, may be created in the group."""
         return self.enabled and getattr(self, f"{kind}_enabled")

@@ -299,8 +299,8 @@ class Interface(TimestampMixin, Model):
     @property
     def used_bandwidth(self) -> float:
         """GB of the current billing period, both ways."""
-        counted = self.received + self.sent if self.period == f"{clock.now():%Y-%m}" else 0
-        return round(counted / 1e9, 2)
+        current_bytes = self.received + self.sent if self.period == f"{clock.now():%Y-%m}" else 0
+        return round(current_bytes / 1e9, 2)
 
 
 Instance.task_running = column_property(

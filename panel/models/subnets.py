@@ -73,7 +73,7 @@ class Subnet(TimestampMixin, Model):
             return self.network.num_addresses
         return 2 ** (self.delegated_length - self.network.prefixlen)
 
-    def nth(self, number: int) -> ipaddress.IPv4Address | ipaddress.IPv6Address | ipaddress.IPv6Network:
+    def get_by_number(self, number: int) -> ipaddress.IPv4Address | ipaddress.IPv6Address | ipaddress.IPv6Network:
         """Return the address or prefix with that number, counted from 0."""
         if self.delegated_length is None:
             return self.network[number]

@@ -113,9 +113,9 @@ class PageLayout:
         """Yield (label of the group, entries) with the pages that the viewer may open."""
         pages = get_operator_pages() if self.is_operator_area else get_customer_pages()
         for group, entries in pages.navigation:
-            offered = [entry for entry in entries if self.is_offered(entry)]
-            if offered:
-                yield group.label, offered
+            offered_entries = [entry for entry in entries if self.is_offered(entry)]
+            if offered_entries:
+                yield group.label, offered_entries
 
     def search_pages(self, text):
         """Yield (icon, label, area, URL) of the pages of both areas whose label contains the text."""
@@ -168,7 +168,7 @@ class PageLayout:
             else None
         )
 
-    def at(self, endpoint):
+    def is_current(self, endpoint):
         """Return whether the current page belongs to this entry of the navigation."""
         return endpoint.partition(".")[0] == request.blueprint
 

@@ -109,8 +109,10 @@ class Hostname(Text):
         if self.accepts_empty and name == "":
             return name
         labels = name.removesuffix(".").split(".")
-        right = all(len(label) <= 63 and HOST_LABEL_PATTERN.fullmatch(label) and label[-1] != "-" for label in labels)
-        if not right or len(name.removesuffix(".")) > 253:
+        is_valid = all(
+            len(label) <= 63 and HOST_LABEL_PATTERN.fullmatch(label) and label[-1] != "-" for label in labels
+        )
+        if not is_valid or len(name.removesuffix(".")) > 253:
             raise ValidationError(message("The value must be a valid hostname."))
         return name
 

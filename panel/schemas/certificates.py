@@ -152,15 +152,17 @@ class CertificateIn(In):
     @validates_schema(skip_on_field_errors=True)
     def validate_fields_of_type(self, data, **_):
         """Check that the fields fit the type."""
-        ordered = data["type"] == "letsencrypt"
-        needed = {"domains"} if ordered else {"certificate", "private_key"}
-        strange = {"certificate", "chain", "private_key"} if ordered else {"domains"}
-        wrong = {field: [message("Missing data for required field.")] for field in needed - data.keys()}
-        wrong |= {field: [message("Is not for the type {type}.", type=data["type"])] for field in strange & data.keys()}
+        is_ordered = data["type"] == "letsencrypt"
+        required_fields = {"domains"} if is_ordered else {"certificate", "private_key"}
+        foreign_fields = {"certificate", "chain", "private_key"} if is_ordered else {"domains"}
+        errors = {field: [message("Missing data for required field.")] for field in required_fields - data.keys()}
+        errors |= {
+            field: [message("Is not for the type {type}.", type=data["type"])] for field in foreign_fields & data.keys()
+        }
         if len(set(data.get("domains", ()))) < len(data.get("domains", ())):
-            wrong["domains"] = [message("The same domain is named twice.")]
-        if wrong:
-            raise ValidationError(wrong)
+            errors["domains"] = [message("The same domain is named twice.")]
+        if errors:
+            raise ValidationError(errors)
 
 
 class CertificatePatch(Patch):

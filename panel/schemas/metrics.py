@@ -30,11 +30,11 @@ class MetricsQuery(Schema):
     )
 
 
-def build_metric_fields(name, words, example):
+def build_metric_fields(name, subject, example):
     """Return the fields of a metric's average and maximum."""
     return {
-        name: fields.Float(**describe(f"{words}; the average.", example)),
-        f"{name}_max": fields.Float(**describe(f"{words}; the highest.", example)),
+        name: fields.Float(**describe(f"{subject}; the average.", example)),
+        f"{name}_max": fields.Float(**describe(f"{subject}; the highest.", example)),
     }
 
 

@@ -25,7 +25,7 @@ ACCESS_COLUMNS = (
     Member.reach,
     Role.permissions,
 )
-"""Columns that `Access.of` needs, to be selected along with the token or the session."""
+"""Columns that `Access.from_row` needs, to be selected along with the token or the session."""
 
 
 def join_membership(query: Select[*Columns]) -> Select[*Columns]:
@@ -51,7 +51,7 @@ class Access:
     """Email address of the operator who acts as this person."""
 
     @classmethod
-    def of(cls, row: Any, impersonator: str | None = None) -> Self:
+    def from_row(cls, row: Any, impersonator: str | None = None) -> Self:
         """Make an access from a row with `ACCESS_COLUMNS`."""
         return cls(
             id=row.owner_id or row.person_id,
@@ -80,7 +80,7 @@ class Access:
         restrict = None if self.reach == "all" else REACH_RESTRICTIONS.get(model)
         return and_(own, restrict(self)) if restrict else own
 
-    def granted(self) -> Select[str]:
+    def select_granted_ids(self) -> Select[str]:
         return select(ResourceGrant.resource_id).where(ResourceGrant.member_id == self.member_id)
 
     def grant_on_create(self, resource: Any) -> None:
@@ -94,25 +94,33 @@ class Access:
 
 
 def restrict_instances(access: Access) -> ColumnElement[bool]:
-    chosen = Instance.id.in_(access.granted())
-    return or_(chosen, Instance.project_id.in_(access.granted())) if access.reach == "projects" else chosen
+    is_granted = Instance.id.in_(access.select_granted_ids())
+    return (
+        or_(is_granted, Instance.project_id.in_(access.select_granted_ids()))
+        if access.reach == "projects"
+        else is_granted
+    )
 
 
 def restrict_volumes(access: Access) -> ColumnElement[bool]:
-    chosen = Volume.id.in_(access.granted())
-    return or_(chosen, Volume.project_id.in_(access.granted())) if access.reach == "projects" else chosen
+    is_granted = Volume.id.in_(access.select_granted_ids())
+    return (
+        or_(is_granted, Volume.project_id.in_(access.select_granted_ids()))
+        if access.reach == "projects"
+        else is_granted
+    )
 
 
 def restrict_history(model: Any) -> Callable[[Access], ColumnElement[bool]]:
     """Return the condition for rows about a resource, such as tasks: the resource is or was visible to the member."""
     return lambda access: or_(
-        model.resource_id.in_(access.granted()),
+        model.resource_id.in_(access.select_granted_ids()),
         model.resource_id.in_(select(Instance.id).where(access.visible_rows(Instance))),
     )
 
 
 def restrict_projects(access: Access) -> ColumnElement[bool]:
-    return Project.id.in_(access.granted())
+    return Project.id.in_(access.select_granted_ids())
 
 
 REACH_RESTRICTIONS = {
@@ -129,4 +137,4 @@ def get_for_account(account: Account, impersonator: Account | None = None) -> Ac
     """Return the access that the person has by signing in. `impersonator` is the operator who signed in as this
     person."""
     row = session.execute(join_membership(select(*ACCESS_COLUMNS)).where(Account.id == account.id)).one()
-    return Access.of(row, impersonator.email if impersonator else None)
+    return Access.from_row(row, impersonator.email if impersonator else None)

@@ -32,12 +32,12 @@ class AddressEntitlement:
     primary: str | None = None
     """The instance's column with the first address of this kind."""
 
-    def allocated_rows(self, instance: Instance) -> list[Address]:
+    def list_allocated(self, instance: Instance) -> list[Address]:
         """Return the addresses of this kind that the instance has."""
         rows = instance.prefixes if self.kind == "routed" else instance.addresses
         return [row for row in rows if (row.family, row.kind) == (self.family, self.kind)]
 
-    def entitled(self, plan: Plan) -> int:
+    def get_entitled_count(self, plan: Plan) -> int:
         return getattr(plan, self.field)
 
 
@@ -68,7 +68,7 @@ def get_entitlement_of(address: Address) -> AddressEntitlement:
 def get_usage(instance: Instance) -> list[tuple[AddressEntitlement, int, int]]:
     """Return for each entitlement how many addresses the instance has and how many its plan includes."""
     return [
-        (entitlement, len(entitlement.allocated_rows(instance)), entitlement.entitled(instance.plan))
+        (entitlement, len(entitlement.list_allocated(instance)), entitlement.get_entitled_count(instance.plan))
         for entitlement in ADDRESS_ENTITLEMENTS
     ]
 
@@ -108,10 +108,12 @@ def allocate_missing(instance: Instance, plan: Plan, reason: str, error_field: s
     format with a place for the kind that ran out. Return whether anything was assigned."""
     is_changed = False
     for entitlement in ADDRESS_ENTITLEMENTS:
-        if not entitlement.entitled(plan) or not (entitlement.kind == "private" or has_public_interface(instance)):
+        if not entitlement.get_entitled_count(plan) or not (
+            entitlement.kind == "private" or has_public_interface(instance)
+        ):
             continue
         ensure_interface(instance, plan)
-        missing = entitlement.entitled(plan) - len(entitlement.allocated_rows(instance))
+        missing = entitlement.get_entitled_count(plan) - len(entitlement.list_allocated(instance))
         if missing > 0:
             allocate(instance, entitlement, missing, reason=reason.format(entitlement.word), error_field=error_field)
             is_changed = True

@@ -105,8 +105,8 @@ def list_all_plans(search: str | None = None, *, plan_group_id: str | None = Non
 
 def select_sold_plans() -> Select[Plan]:
     """Select the plans that can be ordered in at least one enabled location."""
-    offered = PlanGroup.groups.any(HypervisorGroup.enabled)
-    return list_all_plans().where(Plan.enabled, PlanGroup.enabled, offered)
+    is_offered = PlanGroup.groups.any(HypervisorGroup.enabled)
+    return list_all_plans().where(Plan.enabled, PlanGroup.enabled, is_offered)
 
 
 def select_plan_group_names() -> Select[str, str]:

@@ -80,20 +80,20 @@ def add(
     ensure_changeable(instance, by_operator=by_operator)
     if len(instance.disks) >= MAX_DISKS_PER_INSTANCE:
         raise Invalid(message("An instance has at most {maximum} disks.", maximum=MAX_DISKS_PER_INSTANCE))
-    chosen = None
+    storage = None
     if storage_id:
-        chosen = session.scalar(
+        storage = session.scalar(
             select(Storage).where(
                 Storage.id == storage_id, Storage.hypervisor_id == instance.hypervisor_id, Storage.enabled
             )
         )
-        if chosen is None:
+        if storage is None:
             sentence = message("Its hypervisor has no such storage.")
             raise Invalid(sentence, storage_id=sentence)
-    chosen = choose_storage(instance, size, chosen)
+    storage = choose_storage(instance, size, storage)
     resource_packs.ensure_capacity(instance, storage=size)
     number = 1 + max(disk.position for disk in instance.disks)
-    disk = Disk(instance=instance, storage=chosen, name=f"{instance.name}-{number}.qcow2", position=number, size=size)
+    disk = Disk(instance=instance, storage=storage, name=f"{instance.name}-{number}.qcow2", position=number, size=size)
     disk.attached = False
     session.add(disk)
     session.flush()

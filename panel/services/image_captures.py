@@ -96,7 +96,7 @@ def ensure_capturable(instance: Instance) -> None:
         if is_true:
             raise make_problem(reason)
     forges.ensure_not_active(instance)
-    if not instance.group.allows("image"):
+    if not instance.group.can_create("image"):
         raise Conflict(message("No images are made of instances in this location."), reason="image_disabled")
 
 

@@ -30,8 +30,8 @@ def listing(account: Access | Account | None = None, *, search: str | None = Non
     """Select ISOs by name. A customer sees the public ones and the account's own."""
     query = select(Iso).options(DOWNLOADS_LOAD_OPTION).order_by(Iso.name, Iso.id)
     if account:
-        offered = Iso.public & Iso.enabled
-        query = query.where(account.visible_rows(Iso) if own else or_(offered, account.visible_rows(Iso)))
+        is_offered = Iso.public & Iso.enabled
+        query = query.where(account.visible_rows(Iso) if own else or_(is_offered, account.visible_rows(Iso)))
     if search:
         query = query.where(or_(*(c.icontains(search, autoescape=True) for c in (Iso.name, Iso.filename))))
     return query

@@ -42,7 +42,7 @@ class Site(NamedTuple):
     origin: str
 
     @classmethod
-    def of(cls, public_url: str) -> "Site":
+    def from_url(cls, public_url: str) -> "Site":
         """Return the site of a URL. Browsers refuse passkeys for IP addresses, so this machine is `localhost`."""
         parts = urlsplit(public_url)
         host = "localhost" if parts.hostname in ("127.0.0.1", "::1") else parts.hostname or ""

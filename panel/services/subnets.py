@@ -232,7 +232,7 @@ def list_assigned_ahead(subnet: Subnet) -> frozenset[str]:
     """Return the addresses at or after `next_host` that have a row already, because they were assigned by name."""
     if subnet.next_host >= subnet.room:
         return frozenset()
-    first = make_address_row(subnet, subnet.nth(subnet.next_host))["sort_key"]
+    first = make_address_row(subnet, subnet.get_by_number(subnet.next_host))["sort_key"]
     rows = select(Address.ip).where(Address.subnet_id == subnet.id, Address.sort_key >= first)
     return frozenset(session.scalars(rows))
 
@@ -248,7 +248,7 @@ def create_fresh_addresses(subnet: Subnet, count: int) -> list[Address]:
     rows: list[Address] = []
     gateway, assigned = subnet.gateway and ipaddress.ip_address(subnet.gateway), list_assigned_ahead(subnet)
     while len(rows) < count and subnet.next_host < subnet.room:
-        ip = subnet.nth(subnet.next_host)
+        ip = subnet.get_by_number(subnet.next_host)
         subnet.next_host += 1
         if str(ip) not in assigned and (gateway is None or gateway not in ipaddress.ip_network(ip)):
             rows.append(Address(**make_address_row(subnet, ip)))

@@ -100,27 +100,27 @@ class Form:
         """Return whether the form was submitted or the field has an initial value."""
         return self.sent is not None or name in self.initial
 
-    def value(self, name):
+    def get_value(self, name):
         """Return the value to show in the field: the submitted one, else the initial one, else an empty text."""
         if self.sent is not None:
             return self.sent.getlist(name)[-1] if name in self.sent else ""
         value = self.initial.get(name) if isinstance(self.initial, dict) else getattr(self.initial, name, None)
         return "" if value is None else value
 
-    def values(self, name):
+    def get_values(self, name):
         """Return the same for a field with several values, as a list of texts."""
         if self.sent is not None:
             return self.sent.getlist(name)
-        value = self.value(name) or []
+        value = self.get_value(name) or []
         return [str(item) for item in (value if isinstance(value, (list, tuple, set)) else [value])]
 
-    def checked(self, name):
-        return str(self.value(name)).lower() == "true"
+    def is_checked(self, name):
+        return str(self.get_value(name)).lower() == "true"
 
-    def required(self, name):
+    def is_required(self, name):
         return bool(name in self.fields and self.fields[name].required)
 
-    def first_error(self):
+    def find_first_error(self):
         """Return the name of the first field with an error, to focus it; None when there is none."""
         return next((name for name in self.errors if name), None)
 

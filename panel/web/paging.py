@@ -42,7 +42,7 @@ class Page:
         return [row[0] for row in rows] if rows and len(rows[0]) == 2 else rows, total
 
     @classmethod
-    def of_list(cls, rows, number, per_page):
+    def from_list(cls, rows, number, per_page):
         """Return a page of rows that are in memory."""
         page = cls.__new__(cls)
         first = (number - 1) * per_page
@@ -75,7 +75,7 @@ class Page:
         """Return the numbers of the pages around this one."""
         return range(max(1, self.number - 2), min(self.last, self.number + 2) + 1)
 
-    def address(self, number, per_page=None):
+    def build_url(self, number, per_page=None):
         """Return the URL of the same list, with its filters, at another page."""
         filters = {name: value for name, value in request.args.items() if name not in ("page", "per_page")}
         return url_for(

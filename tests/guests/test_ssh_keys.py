@@ -161,12 +161,12 @@ def test_simulated_guest_stores_authorized_keys(tmp_path):
     node.start(machine.id)
     for key in (SESSION_KEY_LINE, OTHER_KEY_LINE, SESSION_KEY_LINE):
         ssh_keys.add_key(node, machine.id, key)
-    assert sorted(node.authorized_keys(machine.id)) == sorted([SESSION_KEY_LINE, OTHER_KEY_LINE])
+    assert sorted(node.list_authorized_keys(machine.id)) == sorted([SESSION_KEY_LINE, OTHER_KEY_LINE])
     node.power_off(machine.id)
     node.start(machine.id)
     for _ in range(2):
         ssh_keys.remove_key(node, machine.id, SESSION_KEY_LINE)
-        assert node.authorized_keys(machine.id) == [OTHER_KEY_LINE]
+        assert node.list_authorized_keys(machine.id) == [OTHER_KEY_LINE]
     assert node.agent_run(machine.id, ["sh", "-c", "rm -rf /"]).exit_code == 127
     node.delete(machine.id)
-    assert node.authorized_keys(machine.id) == []
+    assert node.list_authorized_keys(machine.id) == []

@@ -143,7 +143,7 @@ def test_group_switch_disables_only_its_service(api_as, cast, change_settings, k
     """HVG-08: instances can still be created."""
     change_settings(**{f"{kind}_enabled": False})
     group = session.get(HypervisorGroup, cast.location.id)
-    assert [word for word in GROUP_SERVICES if not group.allows(word)] == [kind]
+    assert [word for word in GROUP_SERVICES if not group.can_create(word)] == [kind]
     assert request_instance(api_as, cast).status_code == 200
 
 
@@ -154,7 +154,7 @@ def test_disabled_group_keeps_existing_instances_running(api_as, cast, change_se
     run_tasks()
     change_settings(enabled=False)
     group = session.get(HypervisorGroup, cast.location.id)
-    assert not any(group.allows(kind) for kind in GROUP_SERVICES)
+    assert not any(group.can_create(kind) for kind in GROUP_SERVICES)
     assert request_instance(api_as, cast).json["errors"].keys() == {"location_id"}
     assert api_as("owner", "POST", f"/api/instance/{instance.id}/power/restart").status_code == 200
     run_tasks()

@@ -104,8 +104,8 @@ def test_imported_machine_behaves_like_instance(
         == cast.plan.price
     )
     assert session.scalar(select(Event).where(Event.resource_id == UNMANAGED_ID)).kind == "instance.created"
-    assert node.definition_of(UNMANAGED_ID)[0] == instance.name
-    assert node.nics_of(UNMANAGED_ID)[0] == {**node.nics_of(UNMANAGED_ID)[0], "mac": MAC, "addresses": [IP]}
+    assert node.get_definition(UNMANAGED_ID)[0] == instance.name
+    assert node.get_nics(UNMANAGED_ID)[0] == {**node.get_nics(UNMANAGED_ID)[0], "mac": MAC, "addresses": [IP]}
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).unmanaged_machines == []
     node_sync.reconcile(cast.node.id)
     assert session.get(Hypervisor, cast.node.id, populate_existing=True).unmanaged_machines == []
@@ -116,7 +116,7 @@ def test_imported_machine_behaves_like_instance(
         assert api_as("owner", "POST", f"{own}/{doing}").status_code in (200, 202), doing
         run_tasks()
     node.revert_import(UNMANAGED_ID)  # no effect after the redefinition
-    assert node.definition_of(UNMANAGED_ID)[0] == instance.name
+    assert node.get_definition(UNMANAGED_ID)[0] == instance.name
     kept = api_as("owner", "POST", f"{own}/snapshot", json={"snapname": "one"})
     assert kept.status_code in (200, 202), kept.text
     run_tasks()
@@ -160,7 +160,7 @@ def test_import_is_audited(api_as, import_machine, discovered_machine, run_tasks
 
 
 def test_import_refuses_too_small_plan(import_machine, discovered_machine, node, cast):
-    before = node.definition_of(UNMANAGED_ID)
+    before = node.get_definition(UNMANAGED_ID)
     for fact, size in (("cpu_cores", 0), ("ram", 299), ("storage", 5)):
         values = {"cpu_cores": 1, "ram": 512, "storage": 10, "bandwidth": 0, "price": 1, fact: size}
         small = catalog.create_plan(cast.plan.group, name=f"less {fact}", **values)
@@ -169,7 +169,7 @@ def test_import_refuses_too_small_plan(import_machine, discovered_machine, node,
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {"plan_id"}), fact
     assert import_machine(plan_id=UNMANAGED_ID).status_code == 422
     assert import_machine(user_id=UNMANAGED_ID).json["errors"].keys() == {"user_id"}
-    assert (load_imported_instance(), node.definition_of(UNMANAGED_ID)) == (None, before)
+    assert (load_imported_instance(), node.get_definition(UNMANAGED_ID)) == (None, before)
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ def test_running_machine_is_not_imported(import_machine, unmanaged_machine, node
     discover()
     asked = import_machine(ips=[IP])
     node.start(UNMANAGED_ID)  # before the task runs
-    before = node.definition_of(UNMANAGED_ID)
+    before = node.get_definition(UNMANAGED_ID)
     assert "runs" in wait_for_task(asked, run_tasks).error
-    assert (load_imported_instance(), node.power(UNMANAGED_ID), node.definition_of(UNMANAGED_ID)) == (
+    assert (load_imported_instance(), node.power(UNMANAGED_ID), node.get_definition(UNMANAGED_ID)) == (
         None,
         Power.on,
         before,

@@ -130,7 +130,7 @@ def test_plan_change_allocates_more_addresses_at_once(api_as, deployed_instance,
         == 200
     )
     run_tasks()
-    [card] = node.nics_of(deployed_instance.id)
+    [card] = node.get_nics(deployed_instance.id)
     assert set(card["prefixes"]) == set(PREFIXES[:3])
     assert {"10.20.0.1", "10.20.0.2"} <= set(card["addresses"])
     assert session.get(Instance, deployed_instance.id).private_ipv4 == "10.20.0.1"
@@ -169,7 +169,7 @@ def test_customer_removes_and_readds_plan_addresses(api_as, deployed_instance, r
     assert change_network(api_as, deployed_instance, "remove", ips=[PREFIXES[0]]).status_code == 200
     assert change_network(api_as, deployed_instance, "remove", ips=["10.20.0.1"]).status_code == 200
     run_tasks()
-    [card] = node.nics_of(deployed_instance.id)
+    [card] = node.get_nics(deployed_instance.id)
     assert (card["prefixes"], "10.20.0.1" in card["addresses"]) == ([], False)
     assert get_instance(api_as, deployed_instance)["primary_private_ip"] is None
     taken = change_network(api_as, deployed_instance, "add", kind="routed").json["ips"]
@@ -177,7 +177,7 @@ def test_customer_removes_and_readds_plan_addresses(api_as, deployed_instance, r
     taken = change_network(api_as, deployed_instance, "add", kind="private").json["ips"]
     assert [(each["ip"], each["is_primary"]) for each in taken] == [("10.20.0.1", True)]
     run_tasks()
-    [card] = node.nics_of(deployed_instance.id)
+    [card] = node.get_nics(deployed_instance.id)
     assert (card["prefixes"], "10.20.0.1" in card["addresses"]) == (PREFIXES[:1], True)
 
 
@@ -240,7 +240,7 @@ def test_search_finds_instance_by_prefix_and_private_address(api_as, cast, deplo
 
 
 def test_node_nic_has_all_addresses_and_prefixes(deployed_instance, node):
-    [card] = node.nics_of(deployed_instance.id)
+    [card] = node.get_nics(deployed_instance.id)
     assert card["addresses"] == ["10.9.0.2", "10.20.0.1", "fd99::2"]
     assert card["prefixes"] == PREFIXES[:1]
 
@@ -283,7 +283,7 @@ def test_location_without_public_networking_allocates_only_private_addresses(
     assert item["ipv6_prefixes"] == []
     api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
-    assert [card["addresses"] for card in node.nics_of(instance.id)] == [["10.20.0.1"]]
+    assert [card["addresses"] for card in node.get_nics(instance.id)] == [["10.20.0.1"]]
     for body in ({}, {"ips": ["10.9.0.9"]}, {"kind": "routed"}):
         assert change_network(api_as, instance, "add", "admin", **body).status_code == 409
     assert change_network(api_as, instance, "add", "admin", kind="private").status_code == 200

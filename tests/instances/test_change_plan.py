@@ -91,7 +91,7 @@ def test_plan_change_grows_disk_at_once_and_rest_at_restart(
 def test_plan_change_applies_port_speed_without_restart(change_plan, make_plan, machine, run_tasks, node):
     change_plan(make_plan("quick", cpu_cores=1, ram=512, storage=10, port_speed=50))
     run_tasks()
-    [card] = node.nics_of(machine.id)
+    [card] = node.get_nics(machine.id)
     assert (card["inbound_mbps"], card["outbound_mbps"]) == (50, 50)
     assert (machine.pending_cpu_cores, machine.pending_ram) == (None, None)
     tasks = session.scalars(select(Task.kind).where(Task.resource_id == machine.id)).all()

@@ -219,7 +219,7 @@ def test_ssh_keys_are_injected_into_running_guest(api_as, running_instance, run_
     answer = api_as("owner", "POST", path, json={"ssh_keys": [key["id"] for key in made]})
     assert answer.json.keys() == {"success", "message", "task_id"}
     run_tasks()
-    assert sorted(node.authorized_keys(running_instance.id)) == sorted(key["public_key"] for key in made)
+    assert sorted(node.list_authorized_keys(running_instance.id)) == sorted(key["public_key"] for key in made)
     assert session.get(Task, answer.json["task_id"]).kind == "instance_ssh_key_inject"
     assert api_as("owner", "POST", path, json={"ssh_key_id": made[0]["id"]}).status_code == 200
     foreign = {"name": "c", "algorithm": "ed25519"}
@@ -301,7 +301,7 @@ def test_guest_access_pages(browser_as, running_instance, run_tasks, node, cast,
         == 303
     )
     run_tasks()
-    assert node.authorized_keys(running_instance.id) == [key["public_key"]]
+    assert node.list_authorized_keys(running_instance.id) == [key["public_key"]]
     refused = browser.post(f"/instances/{running_instance.id}/ssh-keys", data={"ssh_keys": ""})
     assert (refused.status_code, "Choose at least one." in refused.text) == (422, True)
     node.set_guest(running_instance.id, agent=False)

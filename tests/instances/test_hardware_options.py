@@ -179,7 +179,7 @@ def test_smtp_is_blocked_and_allowed_on_settings_tab(browser_as, machine, run_ta
     assert browser.post(f"{address}/mail/disable").status_code == 303
     assert machine.enable_smtp is False
     run_tasks()
-    assert node.nics_of(machine.id)[0]["mail"] is False
+    assert node.get_nics(machine.id)[0]["mail"] is False
     assert "Blocked" in browser.get(f"{address}/network").text
     assert browser.post(f"{address}/mail/enable").status_code == 303
     assert machine.enable_smtp is True

@@ -44,11 +44,11 @@ def test_operator_adds_and_removes_addresses_of_running_machine(api_as, cast, no
     assert [each["ip"] for each in answer.json["data"]["ips"]] == ["10.9.0.77"]
     more = change_network(api_as, instance, "add", "admin", family=6, count=2).json["data"]["ips"]
     run_tasks()
-    [card] = node.nics_of(instance.id)
+    [card] = node.get_nics(instance.id)
     assert set(card["addresses"]) == {*before, "10.9.0.77", *(each["ip"] for each in more)}
     assert change_network(api_as, instance, "remove", "admin", ips=["10.9.0.77", more[0]["id"]]).status_code == 200
     run_tasks()
-    [card] = node.nics_of(instance.id)
+    [card] = node.get_nics(instance.id)
     assert set(card["addresses"]) == {*before, more[1]["ip"]}
     assert session.scalar(select(Address.interface_id).where(Address.ip == "10.9.0.77")) is None
 
@@ -252,11 +252,11 @@ def test_traffic_overage_disconnects_network_until_next_month(
     instance, modest = deploy_instance(), deploy_instance()
     add_traffic(instance, 9 * GB, GB - 1)
     enforce_traffic_quotas(run_tasks)
-    assert node.nics_of(instance.id)[0]["connected"] is True
+    assert node.get_nics(instance.id)[0]["connected"] is True
     add_traffic(instance, 9 * GB, GB)
     enforce_traffic_quotas(run_tasks)
-    assert node.nics_of(instance.id)[0]["connected"] is False
-    assert node.nics_of(modest.id)[0]["connected"] is True
+    assert node.get_nics(instance.id)[0]["connected"] is False
+    assert node.get_nics(modest.id)[0]["connected"] is True
     shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json
     assert (shown["state"], shown["suspended_reason"], shown["primary_interface"]["off"]) == (
         "running",
@@ -275,10 +275,10 @@ def test_traffic_overage_disconnects_network_until_next_month(
     run_tasks()
     api_as("owner", "POST", f"/api/instance/{instance.id}/power/start")
     run_tasks()
-    assert node.nics_of(instance.id)[0]["connected"] is False, "a restart does not reconnect"
+    assert node.get_nics(instance.id)[0]["connected"] is False, "a restart does not reconnect"
     set_clock(2026, 12, 1)
     enforce_traffic_quotas(run_tasks)
-    assert node.nics_of(instance.id)[0]["connected"] is True
+    assert node.get_nics(instance.id)[0]["connected"] is True
     assert get_bandwidth(api_as, instance)["off"] is None
 
 
@@ -293,15 +293,15 @@ def test_operator_reconnects_by_reset_or_higher_limit(api_as, cast, node, run_ta
     ):
         add_traffic(instance, 20 * GB)
         enforce_traffic_quotas(run_tasks)
-        assert node.nics_of(instance.id)[0]["connected"] is False
+        assert node.get_nics(instance.id)[0]["connected"] is False
         answer = api_as("admin", method, f"{admin}/{path}", json=body)
         assert (answer.status_code, answer.json["data"]["off"]) == (200, None)
         run_tasks()
-        assert node.nics_of(instance.id)[0]["connected"] is True
+        assert node.get_nics(instance.id)[0]["connected"] is True
     assert api_as("admin", "GET", f"{admin}/bandwidth").json["data"]["bandwidth"] == 50
     api_as("admin", "PUT", f"{admin}/modify/bandwidth", json={"bandwidth": 5})
     run_tasks()
-    assert node.nics_of(instance.id)[0]["connected"] is False
+    assert node.get_nics(instance.id)[0]["connected"] is False
 
 
 def test_traffic_overage_suspends_instance(api_as, cast, node, run_tasks, deploy_instance):
@@ -329,7 +329,7 @@ def test_traffic_without_policy_or_limit_is_not_enforced(api_as, cast, node, run
     session.get(Instance, instance.id).bandwidth = 0
     session.commit()
     enforce_traffic_quotas(run_tasks)
-    assert node.nics_of(instance.id)[0]["connected"] is True
+    assert node.get_nics(instance.id)[0]["connected"] is True
 
 
 # --- port speed and public interface
@@ -340,7 +340,7 @@ def test_port_speed_of_running_machine_is_changed(api_as, node, run_tasks, deplo
     body = {"port_speed": 50}
     assert api_as("admin", "PUT", f"/api/v1/instance/{instance.id}/modify/bandwidth", json=body).status_code == 200
     run_tasks()
-    [card] = node.nics_of(instance.id)
+    [card] = node.get_nics(instance.id)
     assert (card["inbound_mbps"], card["outbound_mbps"]) == (50, 50)
 
 
@@ -352,10 +352,10 @@ def test_operator_disconnects_public_network(api_as, node, run_tasks, deploy_ins
         assert (answer["success"], answer["interface"]["kind"], answer["interface"]["off"]) == (True, "public", None)
     assert api_as("admin", "POST", f"/api/v1/instance/{instance.id}/network/public/disable").status_code == 200
     run_tasks()
-    assert node.nics_of(instance.id)[0]["connected"] is False
+    assert node.get_nics(instance.id)[0]["connected"] is False
     assert api_as("owner", "POST", enable).status_code == 409
     back = api_as("admin", "POST", f"/api/v1/instance/{instance.id}/network/public/enable").json["data"]
     assert back["off"] is None
     run_tasks()
-    assert node.nics_of(instance.id)[0]["connected"] is True
+    assert node.get_nics(instance.id)[0]["connected"] is True
     assert len(session.scalars(select(Interface).where(Interface.instance_id == instance.id)).all()) == 1

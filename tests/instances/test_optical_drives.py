@@ -51,7 +51,7 @@ def get_drive_fields(api_as, instance):
 
 
 def get_loaded_media(node, instance):
-    return [node.loaded_media(instance.id, slot) for slot in ("primary", "secondary")]
+    return [node.get_loaded_media(instance.id, slot) for slot in ("primary", "secondary")]
 
 
 def test_mount_and_unmount_reach_running_guest(post_drive_action, get_drive_fields, node, instance, iso, run_tasks):
@@ -118,7 +118,7 @@ def test_mount_before_deploy_is_loaded_at_deploy(api_as, cast, node, iso, run_ta
     assert session.get(Task, answer.json["task_id"]).status == "completed"
     api_as("owner", "POST", f"/api/instance/{fresh.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
-    assert node.loaded_media(fresh.id, "primary")
+    assert node.get_loaded_media(fresh.id, "primary")
 
 
 def test_mount_downloads_missing_file(post_drive_action, cast, node, instance, file_server, run_tasks):

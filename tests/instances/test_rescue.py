@@ -73,7 +73,7 @@ def test_stopped_instance_boots_rescue_system(api_as, switch_rescue, get_rescue_
     assert len(state["password"]) >= 12
     assert before <= session.get(Rescue, instance.id).since <= clock.now()
     own, system = f"{instance.name}-0.qcow2", RESCUE_FILES[0].format(instance.name)
-    assert node.booted_disks(instance.id) == [system, own]
+    assert node.list_booted_disks(instance.id) == [system, own]
     seed = node.seed_of(instance.id)
     assert state["password"] in seed.user_data
     assert yaml.safe_load(seed.user_data)["ssh_pwauth"] is True
@@ -109,7 +109,7 @@ def test_rescue_disable_boots_own_system(switch_rescue, get_rescue_state, node, 
     assert switch_rescue(False, who).status_code == 200
     run_tasks()
     assert get_rescue_state(who) == {"active": False, "since": None}
-    assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
+    assert node.list_booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
     assert yaml.safe_load(node.seed_of(instance.id).meta_data)["local-hostname"] == "web"
     assert has_rescue_files(node, instance) == [False, False]
     answer = switch_rescue(False, who)
@@ -126,7 +126,7 @@ def test_instance_powered_off_in_rescue_stays_off(switch_rescue, change_power, n
     run_tasks()
     assert session.get(Instance, instance.id).power == "off"
     change_power("start")
-    assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
+    assert node.list_booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
 
 
 def test_restart_in_rescue_stays_in_rescue(switch_rescue, change_power, get_rescue_state, node, instance, run_tasks):
@@ -135,7 +135,7 @@ def test_restart_in_rescue_stays_in_rescue(switch_rescue, change_power, get_resc
     password = get_rescue_state()["password"]
     change_power("stop")
     change_power("start")
-    assert node.booted_disks(instance.id)[0] == RESCUE_FILES[0].format(instance.name)
+    assert node.list_booted_disks(instance.id)[0] == RESCUE_FILES[0].format(instance.name)
     assert get_rescue_state()["password"] == password
 
 
@@ -204,7 +204,7 @@ def test_failed_rescue_enable_leaves_nothing(
     assert session.get(Task, task.id).secret is None
     node.clear()
     change_power("start")
-    assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
+    assert node.list_booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
     assert has_rescue_files(node, instance) == [False, False]
 
 
@@ -241,7 +241,7 @@ def test_suspension_ends_rescue(api_as, switch_rescue, get_rescue_state, node, i
     assert has_rescue_files(node, instance) == [False, False]
     api_as("admin", "POST", f"/api/v1/instance/{instance.id}/state/resume")
     run_tasks()
-    assert node.booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
+    assert node.list_booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])

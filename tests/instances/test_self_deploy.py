@@ -42,8 +42,8 @@ def test_self_deploy_boots_iso_with_blank_disk(api_as, cast, post_self_deploy, n
     shown = api_as("owner", "GET", f"/api/instance/{instance.id}").json
     assert (shown["state"], shown["iso_id"], shown["boot"]) == ("running", iso.id, "cdrom,disk")
     assert (shown["hostname"], shown["image_id"]) == ("mine.example.com", None)
-    assert node.loaded_media(instance.id, "primary") == session.query(MediaDownload).one().volume
-    [system] = node.booted_disks(instance.id)
+    assert node.get_loaded_media(instance.id, "primary") == session.query(MediaDownload).one().volume
+    [system] = node.list_booted_disks(instance.id)
     assert node.state.rows("SELECT parent FROM disks WHERE name = ?", system)[0][0] is None
 
 

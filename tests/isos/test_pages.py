@@ -82,11 +82,11 @@ def test_media_page_mounts_and_unmounts_iso(browser_as, running_instance, iso, n
         == 303
     )
     run_tasks()
-    assert node.loaded_media(running_instance.id, "primary")
+    assert node.get_loaded_media(running_instance.id, "primary")
     assert get_media_page(browser, running_instance).count("The drive is empty.") == 1
     assert browser.post(f"/instances/{running_instance.id}/drive/primary/unmount").status_code == 303
     run_tasks()
-    assert not node.loaded_media(running_instance.id, "primary")
+    assert not node.get_loaded_media(running_instance.id, "primary")
     assert (
         browser.post(f"/instances/{running_instance.id}/drive/primary/mount", data={"iso_id": "x"}).status_code == 422
     )

@@ -17,7 +17,7 @@ REGISTRATION_COUNT = 4
 
 def test_parallel_passkey_registrations_respect_account_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(passkeys, "MAX_PASSKEYS", 1)
-    site, start = passkeys.Site.of(ORIGIN), Barrier(REGISTRATION_COUNT)
+    site, start = passkeys.Site.from_url(ORIGIN), Barrier(REGISTRATION_COUNT)
     with isolated_installation(tmp_path, create=create_app) as app:
         with app.app_context():
             account_id = app.cast.owner.id

@@ -195,4 +195,4 @@ def test_passkey_attempts_are_limited_by_ip_not_account(browser_as, passkey):
     ],
 )
 def test_passkey_site_follows_public_url(public_url, host, origin):
-    assert passkeys.Site.of(public_url) == (host, origin)
+    assert passkeys.Site.from_url(public_url) == (host, origin)

@@ -61,7 +61,7 @@ def test_addresses_of_migrating_instance_are_not_available(
         addresses,
         available,
     )
-    [nic] = second_node.nics_of(running_instance.id)
+    [nic] = second_node.get_nics(running_instance.id)
     assert {*nic["addresses"], *nic["prefixes"]} == addresses
 
 
@@ -73,5 +73,5 @@ def test_failed_migration_keeps_addresses(api_as, running_instance, start_migrat
     run_tasks()
     assert reload(row).status == "failed"
     assert (list_addresses(running_instance), list_available_addresses(api_as)) == (addresses, available)
-    [nic] = node.nics_of(running_instance.id)
+    [nic] = node.get_nics(running_instance.id)
     assert {*nic["addresses"], *nic["prefixes"]} == addresses

@@ -70,9 +70,9 @@ def test_guest_sees_new_medium_and_locked_tray_opens(lab, guest, new_medium):
     first, second = new_medium(b"first" + b"\0" * MiB), new_medium(b"second" + b"\0" * MiB)
     if lab.node.spec.driver == "simulated":
         lab.node.set_media(guest.id, "primary", first)
-        assert lab.node.loaded_media(guest.id, "primary") == first.name
+        assert lab.node.get_loaded_media(guest.id, "primary") == first.name
         lab.node.set_media(guest.id, "primary", None)
-        assert lab.node.loaded_media(guest.id, "primary") is None
+        assert lab.node.get_loaded_media(guest.id, "primary") is None
         return
     read_start = "head -c 6 /dev/{} 2>/dev/null | tr -d '\\0'"
     _, primary, secondary = sorted(run_script("ls /sys/block | grep ^sr").split())

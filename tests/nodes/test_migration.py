@@ -166,7 +166,7 @@ def test_migrated_machine_keeps_speed_limits_where_target_supports_them(pair, ma
 def read_speed_limits(node, machine):
     """Return the Mbit/s that the machine receives and sends at most."""
     if not isinstance(node, LibvirtNode):
-        [nic] = node.nics_of(machine.id)
+        [nic] = node.get_nics(machine.id)
         return nic["inbound_mbps"], nic["outbound_mbps"]
     with contextlib.closing(libvirt.open(node.spec.uri)) as connection:
         nic = etree.fromstring(connection.lookupByUUIDString(machine.id).XMLDesc()).find("devices/interface")

@@ -44,7 +44,7 @@ def change_attachment(as_, group, way, *instances, who="owner"):
 
 def read_allowed_traffic(node, instance):
     """Return the firewall rules on the node, sorted; None if all traffic is allowed."""
-    [card] = node.nics_of(instance.id)
+    [card] = node.get_nics(instance.id)
     if card["allowed"] is None:
         return None
     found = [{**each, "ports": each["ports"] and tuple(each["ports"])} for each in card["allowed"]]
@@ -266,12 +266,12 @@ def test_missing_machine_does_not_fail_firewall_task(node, run_tasks, deploy_ins
 def test_enable_smtp_is_applied_on_node(api_as, node, run_tasks, deploy_instance):
     """INS-74 and the field `enable_smtp`: outbound port 25 is blocked while it is off."""
     one = deploy_instance()
-    assert node.nics_of(one.id)[0]["mail"] is True
+    assert node.get_nics(one.id)[0]["mail"] is True
     api_as("owner", "PATCH", f"/api/instance/{one.id}", json={"enable_smtp": False})
     run_tasks()
-    assert node.nics_of(one.id)[0]["mail"] is False
+    assert node.get_nics(one.id)[0]["mail"] is False
     api_as("owner", "PATCH", f"/api/instance/{one.id}", json={"notes": "x", "enable_smtp": False})
     assert len(list_firewall_tasks()) == 1
     api_as("admin", "PATCH", f"/api/v1/instance/{one.id}", json={"enable_smtp": True})
     run_tasks()
-    assert node.nics_of(one.id)[0]["mail"] is True
+    assert node.get_nics(one.id)[0]["mail"] is True

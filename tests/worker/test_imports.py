@@ -29,11 +29,11 @@ def count_import_rows():
 @pytest.fixture
 def assert_unchanged(discovered_machine, node):
     """Return a function that checks that the machine, its disks and all rows are unchanged."""
-    before = node.definition_of(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
+    before = node.get_definition(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
 
     def check():
         assert load_imported_instance() is None
-        after = node.definition_of(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
+        after = node.get_definition(UNMANAGED_ID), sorted(map(str, node.disks("default"))), count_import_rows()
         assert after == before
         assert session.scalar(select(func.count()).select_from(Task).where(Task.rollback_pending)) == 0
 
@@ -68,15 +68,15 @@ def test_failed_import_call_leaves_machine_unchanged(
     assert wait_for_task(import_machine(), run_tasks).status == "completed"
     manual_reaper.advance(60)
     run_tasks()
-    assert node.definition_of(UNMANAGED_ID)[0] == load_imported_instance().name
+    assert node.get_definition(UNMANAGED_ID)[0] == load_imported_instance().name
 
 
 def test_failed_import_revert_is_repeated(import_machine, assert_unchanged, node, run_tasks, manual_reaper):
-    before, answer = node.definition_of(UNMANAGED_ID), import_machine()
+    before, answer = node.get_definition(UNMANAGED_ID), import_machine()
     node.fault("import_machine", "lost-answer", count=1)
     node.fault("revert_import", "refuse", count=1)
     assert wait_for_task(answer, run_tasks).status == "failed"
-    assert node.definition_of(UNMANAGED_ID) != before
+    assert node.get_definition(UNMANAGED_ID) != before
     node.ping()
     manual_reaper.advance(60)
     run_tasks()
@@ -90,10 +90,10 @@ def test_import_runs_remaining_rollback_of_previous_import(import_machine, disco
     node.fault("revert_import", "refuse", count=1)
     assert wait_for_task(answer, run_tasks).status == "failed"
     node.ping()
-    name = node.definition_of(UNMANAGED_ID)[0]
+    name = node.get_definition(UNMANAGED_ID)[0]
     assert name != "old-web"
     second_task = wait_for_task(import_machine(), run_tasks)
-    assert (second_task.status, load_imported_instance().name) == ("completed", node.definition_of(UNMANAGED_ID)[0])
+    assert (second_task.status, load_imported_instance().name) == ("completed", node.get_definition(UNMANAGED_ID)[0])
     assert session.scalar(select(func.count()).select_from(Task).where(Task.rollback_pending)) == 0
 
 
@@ -128,7 +128,7 @@ def test_import_of_killed_worker_completes_in_second_attempt(
     manual_reaper.advance(60)
     run_tasks()
     assert (reload_task(task).status, reload_task(task).attempt) == ("completed", 2)
-    assert node.definition_of(UNMANAGED_ID)[0] == load_imported_instance().name
+    assert node.get_definition(UNMANAGED_ID)[0] == load_imported_instance().name
 
 
 def test_import_after_repeated_worker_loss_leaves_machine_unchanged(

@@ -105,11 +105,11 @@ def call_each_guest(
 
 
 def poll_engine(node: NodeDriver, instance_id: str) -> None:
-    asked_at = clock.now()
+    queried_at = clock.now()
     is_installed = docker_detect.is_installed(node, instance_id)
     engine = state_reports.lock_engine(instance_id)
-    if engine and (engine.checked_at is None or engine.checked_at < asked_at):
-        engine.checked_at = asked_at
+    if engine and (engine.checked_at is None or engine.checked_at < queried_at):
+        engine.checked_at = queried_at
         if not is_installed:
             state_reports.record_engine_gone(instance_id)
         session.commit()

@@ -112,7 +112,7 @@ def is_due(row: Row, now: datetime) -> bool:
 
 def ping(hypervisor_id: str, rows: Sequence[Row], seconds: float) -> dict[str, bool]:
     """Ping the agents of these instances and record the answers. Return by id whether each answered."""
-    asked_at = clock.now()
+    queried_at = clock.now()
     if not rows:
         session.rollback()
         return {}
@@ -123,32 +123,32 @@ def ping(hypervisor_id: str, rows: Sequence[Row], seconds: float) -> dict[str, b
         # Only for information: reconciling records that the node is down.
         log.info("agents_not_pinged", node=hypervisor_id, detail=error.detail)
         return {}
-    changed = [row for row in rows if row.id in answers and is_changed(row, answers[row.id], asked_at)]
+    changed = [row for row in rows if row.id in answers and is_changed(row, answers[row.id], queried_at)]
     for answered in (True, False):
-        record_ping([row.id for row in changed if answers[row.id] is answered], answered, asked_at)
+        record_ping([row.id for row in changed if answers[row.id] is answered], answered, queried_at)
     return answers
 
 
-def record_ping(instance_ids: list[str], answered: bool, asked_at: datetime) -> None:
-    """Record whether these agents answered at `asked_at`, unless a later ping is recorded.
+def record_ping(instance_ids: list[str], answered: bool, queried_at: datetime) -> None:
+    """Record whether these agents answered at `queried_at`, unless a later ping is recorded.
 
     A recorded time in the future is ignored: the clock was set back.
     """
     checked_at = Instance.agent_checked_at
-    is_older = or_(checked_at.is_(None), checked_at < asked_at, checked_at > clock.now())
-    seen = {"agent_seen_at": asked_at} if answered else {}
-    values = {"agent_checked_at": asked_at, "updated_at": Instance.updated_at, **seen}
+    is_older = or_(checked_at.is_(None), checked_at < queried_at, checked_at > clock.now())
+    seen_column = {"agent_seen_at": queried_at} if answered else {}
+    values = {"agent_checked_at": queried_at, "updated_at": Instance.updated_at, **seen_column}
     for batch in iter_batches(instance_ids):
         statement = update(Instance).where(Instance.id.in_(batch), is_older).values(**values)
         session.execute(statement, execution_options={"synchronize_session": False})
         session.commit()
 
 
-def is_changed(row: Row, answered: bool, asked_at: datetime) -> bool:
+def is_changed(row: Row, answered: bool, queried_at: datetime) -> bool:
     checked_at = row.agent_checked_at
     if (
         checked_at is None
-        or asked_at - checked_at > AGENT_WRITE_INTERVAL
+        or queried_at - checked_at > AGENT_WRITE_INTERVAL
         or (row.power_reported_at and checked_at < row.power_reported_at)
     ):
         return True
@@ -175,14 +175,14 @@ def poll_guests(hypervisor_id: str, answering_ids: set[str]) -> None:
 
 def poll_report(hypervisor_id: str, instance_id: str) -> None:
     """Record what the guest's agent reports. If it does not answer, the last report stays."""
-    node, asked_at = connect_node(hypervisor_id), clock.now()
+    node, queried_at = connect_node(hypervisor_id), clock.now()
     try:
         addresses = node.agent_addresses(instance_id)
         filesystems = read_filesystems(node, instance_id)
     except NodeError as error:
         log.info("guest_query_failed", instance=instance_id, detail=error.detail)
         if isinstance(error, AgentUnavailable):
-            record_ping([instance_id], False, asked_at)
+            record_ping([instance_id], False, queried_at)
         return session.rollback()
     if session.get(Instance, instance_id) is not None:
         rows = [
@@ -190,7 +190,7 @@ def poll_report(hypervisor_id: str, instance_id: str) -> None:
             for mac, ips in addresses.items()
             for ip in ips
         ]
-        session.merge(GuestInfo(instance_id=instance_id, at=asked_at, addresses=rows, filesystems=filesystems))
+        session.merge(GuestInfo(instance_id=instance_id, at=queried_at, addresses=rows, filesystems=filesystems))
     session.commit()
 
 

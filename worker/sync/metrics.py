@@ -36,13 +36,13 @@ BYTES_PER_MEGABIT = 125_000
 class NodeSample:
     """All machines of a node, by id, at one time. `clock` is monotonic and is used to measure durations."""
 
-    asked_at: datetime
+    queried_at: datetime
     machines: dict[str, MachineStatus]
     clock: float = field(default_factory=lambda: monotonic())
 
     @property
     def at(self) -> float:
-        return self.asked_at.timestamp()
+        return self.queried_at.timestamp()
 
 
 last_samples: dict[str, NodeSample] = {}

@@ -45,14 +45,14 @@ def probe(hypervisor_id: str) -> None:
     row = session.get(Hypervisor, hypervisor_id)
     if row is None:
         return
-    asked_at, storages = clock.now(), [(storage.name, storage.path) for storage in row.storages]
+    queried_at, storages = clock.now(), [(storage.name, storage.path) for storage in row.storages]
     try:
         node = connect_node(hypervisor_id)
         node.ping()
         capabilities = node.capabilities()
         pools, faults = prepare_pools(node, storages)
     except NodeError as error:
-        return mark_unreachable(hypervisor_id, asked_at, error)
+        return mark_unreachable(hypervisor_id, queried_at, error)
     row = lock_hypervisor(hypervisor_id)
     if row is not None:
         log.info("node_checked", node=row.name, accelerated=capabilities.accelerated, faults=faults)
@@ -91,14 +91,14 @@ def reconcile(hypervisor_id: str) -> None:
         return session.rollback()
     if row.status != "up":
         return probe(hypervisor_id)
-    asked_at = clock.now()
+    queried_at = clock.now()
     try:
         machines = {machine.id: machine for machine in connect_node(hypervisor_id).machines()}
     except NodeError as error:
-        return mark_unreachable(hypervisor_id, asked_at, error)
-    sample = metrics.NodeSample(asked_at, machines)
+        return mark_unreachable(hypervisor_id, queried_at, error)
+    sample = metrics.NodeSample(queried_at, machines)
     row = lock_hypervisor(hypervisor_id)
-    if row is None or is_outdated(row, asked_at):
+    if row is None or is_outdated(row, queried_at):
         return session.rollback()
     if row.status != "up":
         hypervisors.mark_up(row)
@@ -118,7 +118,7 @@ def reconcile(hypervisor_id: str) -> None:
     row.unmanaged_machines = [{"id": machine_id, "name": machines[machine_id].name} for machine_id in unmanaged_ids]
     interfaces = list_interface_counters(hypervisor_id)
     session.commit()
-    reconcile_power(hypervisor_id, instances, machines, asked_at)
+    reconcile_power(hypervisor_id, instances, machines, queried_at)
     add_traffic(interfaces, machines)
     metrics.record_sample(hypervisor_id, sample)
 
@@ -129,10 +129,10 @@ def find_arriving_machines(hypervisor_id: str) -> set[str]:
     return set(session.scalars(query))
 
 
-def mark_unreachable(hypervisor_id: str, asked_at: datetime, error: NodeError) -> None:
+def mark_unreachable(hypervisor_id: str, queried_at: datetime, error: NodeError) -> None:
     """Record that the node did not answer, unless it has answered a later call."""
     row = lock_hypervisor(hypervisor_id)
-    if row is not None and not is_outdated(row, asked_at):
+    if row is not None and not is_outdated(row, queried_at):
         if row.status != "down":
             log.warning("node_unreachable", node=row.name, detail=error.detail)
         hypervisors.mark_down(row, error.detail)
@@ -151,16 +151,16 @@ def lock_existing_hypervisor(hypervisor_id: str) -> Hypervisor:
     return row
 
 
-def is_outdated(row: Hypervisor, asked_at: datetime) -> bool:
-    """Return whether the node has answered a call made after `asked_at`.
+def is_outdated(row: Hypervisor, queried_at: datetime) -> bool:
+    """Return whether the node has answered a call made after `queried_at`.
 
     A `seen_at` in the future is ignored: the clock was set back.
     """
-    return row.seen_at is not None and asked_at < row.seen_at <= clock.now()
+    return row.seen_at is not None and queried_at < row.seen_at <= clock.now()
 
 
 def reconcile_power(
-    hypervisor_id: str, instances: Iterable[Row], machines: Mapping[str, MachineStatus], asked_at: datetime
+    hypervisor_id: str, instances: Iterable[Row], machines: Mapping[str, MachineStatus], queried_at: datetime
 ) -> None:
     """Write the power states that differ. Rows that did not change are not written."""
     busy = find_busy_instances(Task.hypervisor_id == hypervisor_id)
@@ -176,7 +176,7 @@ def reconcile_power(
     for batch in iter_batches(list(changes)):
         for row in state_reports.lock_instances(*batch):
             if row.hypervisor_id == hypervisor_id and not row.migrating:
-                apply_power(row, changes[row.id], asked_at, busy)
+                apply_power(row, changes[row.id], queried_at, busy)
                 state_reports.report_paused(row, is_paused(machines.get(row.id)) and row.id not in busy)
         session.commit()
 
@@ -299,11 +299,11 @@ def on_power_event(hypervisor_id: str, instance_id: str, power: Power | None) ->
     row = session.execute(query.where(*conditions)).first()
     if row is None or not is_power_different(row, power and to_power_state(power)):
         return session.rollback()
-    asked_at, busy = clock.now(), find_busy_instances(Task.resource_id == instance_id)
+    queried_at, busy = clock.now(), find_busy_instances(Task.resource_id == instance_id)
     power = find_power(connect_node(hypervisor_id), instance_id)
     for instance in state_reports.lock_instances(instance_id):
         if instance.hypervisor_id == hypervisor_id and not instance.migrating:
-            apply_power(instance, power and get_effective_power(instance, power, busy), asked_at, busy)
+            apply_power(instance, power and get_effective_power(instance, power, busy), queried_at, busy)
     session.commit()
 
 

@@ -151,7 +151,7 @@ def get_http_challenge(client, proof):
 
     Raises Refused when the authority offers no HTTP challenge.
     """
-    challenge = next((offered for offered in proof.challenges if isinstance(offered.chall, HTTP01)), None)
+    challenge = next((candidate for candidate in proof.challenges if isinstance(candidate.chall, HTTP01)), None)
     if challenge is None:
         raise Refused(
             message("The certificate authority does not check {domain} by HTTP.", domain=proof.identifier.value)

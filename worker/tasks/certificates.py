@@ -42,11 +42,11 @@ def order(work):
     work.step(message("Contacting the certificate authority"), 10)
     with acme.translate_errors():
         client = acme.connect_client()
-        under_way, request = start_order(work, client)
+        acme_order, request = start_order(work, client)
         work.step(message("Proving control of the domains"), 30)
-        prove_domains(work, client, under_way["authorizations"])
+        prove_domains(work, client, acme_order["authorizations"])
         work.step(message("Waiting for the certificate"), 80)
-        issued = finalize(work, client, under_way, request)
+        issued = finalize(work, client, acme_order, request)
     orders.record_issued(lock_certificate(work), issued)
 
 
@@ -97,11 +97,11 @@ def is_pending(client, url):
     return proof.status == messages.STATUS_PENDING
 
 
-def finalize(work, client, under_way, request):
+def finalize(work, client, acme_order, request):
     until = time.monotonic() + ACME_ORDER_TIMEOUT_SECONDS
     while time.monotonic() < until:
         # The library expects a naive local time.
-        issued = acme.wait_for_certificate(client, under_way, request, datetime.now() + timedelta(seconds=5))
+        issued = acme.wait_for_certificate(client, acme_order, request, datetime.now() + timedelta(seconds=5))
         if issued:
             return issued
         work.check()

@@ -63,9 +63,9 @@ def discard(work):
     """Power off, delete the overlays and start again. Each step may run twice."""
     instance, forge, disks = get_session(work)
     work.step(message("Powering off"), 10)
-    asked_at = clock.now()
+    queried_at = clock.now()
     work.node.power_off(instance.id)
-    record_power_after_call(work, "off", asked_at)
+    record_power_after_call(work, "off", queried_at)
     work.step(message("Discarding the changes"), 40)
     for disk in disks:
         work.node.discard_overlay(instance.id, disk.pool, disk.name)
@@ -73,9 +73,9 @@ def discard(work):
     instance = get_instance(work)
     if not instance.suspended_reason:
         work.node.define(build_spec(instance))
-        asked_at = clock.now()
+        queried_at = clock.now()
         work.node.start(instance.id)
-        record_power_after_call(work, "on", asked_at)
+        record_power_after_call(work, "on", queried_at)
     forges.record_outcome(forge, "discarded")
     docker_deployments.invalidate(instance)
 

@@ -54,9 +54,9 @@ def deploy(work):
     work.node.define(build_spec(instance, medium))
 
     work.step(message("Starting"), 90)
-    asked_at = clock.now()
+    queried_at = clock.now()
     work.node.start(instance.id)
-    record_power_after_call(work, "on", asked_at)
+    record_power_after_call(work, "on", queried_at)
     state_reports.on_deployed(instance, actor=work.task.actor)
 
 
@@ -77,23 +77,23 @@ def ensure_image(work, image, storage):
         session.commit()
 
 
-def record_power_after_call(work, power, asked_at):
-    """Record the power that a call to the node brought about. `asked_at` is the time just before the call."""
-    record_power_after_calls(power, {work: asked_at})
+def record_power_after_call(work, power, queried_at):
+    """Record the power that a call to the node brought about. `queried_at` is the time just before the call."""
+    record_power_after_calls(power, {work: queried_at})
 
 
-def record_power_after_calls(power, asked_at):
+def record_power_after_calls(power, queried_at):
     """Record the power that finished calls brought about.
 
-    `asked_at` maps each task context to the time just before its call. A report that began before its call finished may
-    describe the machine as it was before, so the finished call is newer. If such a report contradicts the call, the
+    `queried_at` maps each task context to the time just before its call. A report that began before its call finished
+    may describe the machine as it was before, so the finished call is newer. If such a report contradicts the call, the
     guest may also have changed by itself: the node is asked again.
     """
-    works, finished_at = {work.task.resource_id: work for work in asked_at}, clock.now()
+    works, finished_at = {work.task.resource_id: work for work in queried_at}, clock.now()
     contradicted = []
     for instance in state_reports.lock_instances(*works):
         work = works[instance.id]
-        reported = instance.power_reported_at and asked_at[work] <= instance.power_reported_at <= finished_at
+        reported = instance.power_reported_at and queried_at[work] <= instance.power_reported_at <= finished_at
         if reported and instance.power != power:
             contradicted.append(work)
         else:
@@ -107,9 +107,9 @@ def record_power_after_calls(power, asked_at):
 
 def observe_power(work):
     """Ask the node for the machine's power, record it, commit and return it."""
-    asked_at, power = clock.now(), work.node.power(work.task.resource_id)
+    queried_at, power = clock.now(), work.node.power(work.task.resource_id)
     for instance in state_reports.lock_instances(work.task.resource_id):
-        record_power(work, instance, power, asked_at)
+        record_power(work, instance, power, queried_at)
     session.commit()
     return power
 
@@ -129,7 +129,7 @@ def start_batch(works, until):
     """Start the instances that need nothing but their own rows, and return their task contexts."""
     begin_read_only()
     simple = instances.get_simple_instances([work.task.resource_id for work in works])
-    asked_at = {}
+    queried_at = {}
     with suppress(NodeError):
         for work in works:
             instance = simple.get(work.task.resource_id)
@@ -137,9 +137,9 @@ def start_batch(works, until):
                 work.node.define(build_base_spec(instance, firewall.build_nics_with(None, instance)))
                 called_at = clock.now()
                 work.node.start(instance.id)
-                asked_at[work] = called_at
-    record_power_after_calls("on", asked_at)
-    return list(asked_at)
+                queried_at[work] = called_at
+    record_power_after_calls("on", queried_at)
+    return list(queried_at)
 
 
 @task_handler(
@@ -172,16 +172,16 @@ def power_on(work, instance):
 
 def resume_paused(work):
     """Resume a guest that its hypervisor has paused. It is paused again at once if the cause persists."""
-    asked_at = clock.now()
+    queried_at = clock.now()
     work.node.resume(work.task.resource_id)
-    record_power_after_call(work, "on", asked_at)
+    record_power_after_call(work, "on", queried_at)
 
 
 def define_and_start(work, instance):
     work.node.define(build_spec(instance))
-    asked_at = clock.now()
+    queried_at = clock.now()
     work.node.start(instance.id)
-    record_power_after_call(work, "on", asked_at)
+    record_power_after_call(work, "on", queried_at)
 
 
 @task_handler("instance_poweroff")
@@ -191,9 +191,9 @@ def poweroff(work):
 
 def power_off(work, stage, progress):
     work.step(stage, progress)
-    asked_at = clock.now()
+    queried_at = clock.now()
     work.node.power_off(work.task.resource_id)
-    record_power_after_call(work, "off", asked_at)
+    record_power_after_call(work, "off", queried_at)
     session.commit()
 
 
@@ -225,7 +225,7 @@ def request_shutdown(work):
     that the hypervisor has paused cannot shut down.
     """
     work.step(message("Asking the guest to shut down"), 20)
-    asked_at = clock.now()
+    queried_at = clock.now()
     try:
         work.node.shutdown(work.task.resource_id)
     except Refused:
@@ -236,7 +236,7 @@ def request_shutdown(work):
     started_at = poll_at = time.monotonic()
     remind_at = started_at + SHUTDOWN_REMINDER_SECONDS
     while (elapsed := time.monotonic() - started_at) < SHUTDOWN_TIMEOUT_SECONDS:
-        if was_reported_off(work, asked_at):
+        if was_reported_off(work, queried_at):
             return True
         if time.monotonic() >= poll_at:
             poll_at += max(1, elapsed)

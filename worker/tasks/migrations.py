@@ -200,9 +200,9 @@ def evacuate(work):
     query = query.where(Migration.parent_task_id == work.task.id)
     while True:
         rows = session.execute(query).all()
-        under_way = [task for _, task in rows if task in OPEN_STATUSES]
-        ended_count = len(rows) - len(under_way)
-        if not under_way:
+        open_statuses = [task for _, task in rows if task in OPEN_STATUSES]
+        ended_count = len(rows) - len(open_statuses)
+        if not open_statuses:
             break
         work.update(
             stage=message("{moved} of {total} machines have moved", moved=ended_count, total=len(rows)),

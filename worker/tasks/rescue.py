@@ -54,10 +54,10 @@ def enable(work):
     work.step(message("Starting the rescue system"), 70)
     work.undo("power_off", instance.id)
     work.node.define(add_rescue_disk(instance, spec))
-    asked_at = clock.now()
+    queried_at = clock.now()
     work.node.start(instance.id)
-    record_power_after_call(work, "on", asked_at)
-    rescue.record_entered(instance, work.task.secret, asked_at)
+    record_power_after_call(work, "on", queried_at)
+    rescue.record_entered(instance, work.task.secret, queried_at)
 
 
 @task_handler("instance_rescue_disable")

@@ -58,7 +58,7 @@ class Dispatcher:
         while not self.stopped.is_set() or self.runs:
             self.woken.wait(DISPATCH_INTERVAL_SECONDS)
             self.woken.clear()
-            for run in self.current_runs():
+            for run in self.list_current_runs():
                 run.connection.enforce_deadline()
             try:
                 with self.app.app_context():
@@ -70,7 +70,7 @@ class Dispatcher:
     def dispatch_due(self) -> None:
         if time.monotonic() - self.last_renewed_at > LEASE_RENEW_INTERVAL_SECONDS:
             self.last_renewed_at = time.monotonic()
-            delivery_queue.renew_leases([run.holder for run in self.current_runs()])
+            delivery_queue.renew_leases([run.holder for run in self.list_current_runs()])
             session.commit()
         for is_fast in (True, False):
             free_count = self.count_free_threads(is_fast)
@@ -79,7 +79,7 @@ class Dispatcher:
 
     def count_free_threads(self, is_fast: bool) -> int:
         """Return how many runs of this kind may begin."""
-        running = self.current_runs()
+        running = self.list_current_runs()
         slow_count = sum(run.is_stalled or not run.is_fast for run in running)
         if not is_fast:
             return self.slow_threads - slow_count
@@ -88,7 +88,7 @@ class Dispatcher:
     def start_runs(self, is_fast: bool, free_count: int) -> None:
         holder = f"{self.name}-{next(self.holder_numbers)}"  # never used again: a lease that was lost stays lost
         claimed = delivery_queue.claim_subscriptions(
-            holder, is_fast=is_fast, maximum=free_count, running=self.current_runs()
+            holder, is_fast=is_fast, maximum=free_count, running=self.list_current_runs()
         )
         session.commit()
         for subscription in claimed:
@@ -107,5 +107,5 @@ class Dispatcher:
             self.runs.discard(run)
             self.woken.set()
 
-    def current_runs(self) -> list[DeliveryRun]:
+    def list_current_runs(self) -> list[DeliveryRun]:
         return list(self.runs)

@@ -205,8 +205,8 @@ def promote(account_id):
 def delete(account_id):
     account = get_changeable(account_id)
     if request.form.get("typed", "").strip().lower() != account.email:
-        wrong = _("Type %(name)s to confirm. Nothing was removed.", name=account.email)
-        raise Invalid(wrong, typed=wrong)
+        error = _("Type %(name)s to confirm. Nothing was removed.", name=account.email)
+        raise Invalid(error, typed=error)
     if account == get_current_account():
         raise Invalid(_("You cannot remove your own account."))
     accounts.remove(account)

@@ -32,10 +32,10 @@ def grants_page(group_id, form, block):
     return render("admin/group_grants/show.html", block, status=form.status, group=group, form=form, **context)
 
 
-@bp.post("/<any(open, close):way>")
+@bp.post("/<any(open, close):state>")
 @require_page_permission(WRITE)
-def switch(group_id, way):
-    group = group_grants.set_access(hypervisors.get_group(group_id), public=way == "open")
+def switch(group_id, state):
+    group = group_grants.set_access(hypervisors.get_group(group_id), public=state == "open")
     if group.public:
         flash_message(_("All customers can choose %(name)s.", name=group.display_name))
     else:
@@ -48,7 +48,7 @@ def switch(group_id, way):
 def grant(group_id):
     group, form = hypervisors.get_group(group_id), Form(GrantForm)
     if form.submit(lambda owner: group_grants.grant(group, owner_emails.get_account_by_email(owner), "owner")):
-        flash_message(_("%(email)s can choose %(name)s.", email=form.value("owner"), name=group.display_name))
+        flash_message(_("%(email)s can choose %(name)s.", email=form.get_value("owner"), name=group.display_name))
         return redirect_to(url_for(".show", group_id=group_id))
     return grants_page(group_id, form, "form")
 

@@ -35,11 +35,11 @@ def reset(instance_id):
     return build_action_response(_("Traffic counter reset."), tab_url(instance, "network"))
 
 
-@bp.post("/<any(connect, disconnect):way>")
+@bp.post("/<any(connect, disconnect):state>")
 @require_page_permission(WRITE)
-def cable(instance_id, way):
+def cable(instance_id, state):
     instance = instances.get(instance_id)
-    if way == "connect":
+    if state == "connect":
         traffic.connect(instance, actor=get_current_actor(), by_operator=True)
         return build_action_response(_("Network connected."), tab_url(instance, "network"))
     traffic.disconnect(instance, actor=get_current_actor())

@@ -194,10 +194,10 @@ def unschedulable_error(node):
 @bp.post("/<instance_id>/power/<action>")
 @require_page_permission(WRITE)
 def power(instance_id, action):
-    chosen = find_power_action(action) or abort(404)
+    power_action = find_power_action(action) or abort(404)
     instance = instances.get(instance_id)
     task = instances.run_power_action(instance, action, actor=get_current_actor(), by_operator=True)
-    return build_action_response(chosen.result_message(task), url_for(".show", instance_id=instance.id))
+    return build_action_response(power_action.result_message(task), url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/<any(suspend, resume):action>")
@@ -208,8 +208,8 @@ def suspension(instance_id, action):
         task = instances.suspend(instance, reason="admin", actor=get_current_actor())
     else:
         task = instances.unsuspend(instance, actor=get_current_actor())
-    chosen = instances.ACTIONS["suspend" if action == "suspend" else "unsuspend"]
-    return build_action_response(chosen.result_message(task), url_for(".show", instance_id=instance.id))
+    suspend_action = instances.ACTIONS["suspend" if action == "suspend" else "unsuspend"]
+    return build_action_response(suspend_action.result_message(task), url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/destroy")

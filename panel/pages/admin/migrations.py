@@ -101,7 +101,7 @@ def evacuate(hypervisor_id):
     """Evacuate a hypervisor. Requires its name, because all its machines move."""
     hypervisor = hypervisors.get(hypervisor_id)
     if request.form.get("typed", "").strip() != hypervisor.name:
-        wrong = _("Type %(name)s to confirm. Nothing was migrated.", name=hypervisor.name)
-        raise Invalid(wrong, typed=wrong)
+        error = _("Type %(name)s to confirm. Nothing was migrated.", name=hypervisor.name)
+        raise Invalid(error, typed=error)
     task = migrations.evacuate(hypervisor, actor=get_current_actor())
     return redirect_to(url_for("admin_tasks.show", task_id=task.id))

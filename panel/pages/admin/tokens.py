@@ -35,12 +35,12 @@ def show_account_tokens(account_id):
     return render("admin/tokens/account_tokens.html", "rows", account=account, page=page)
 
 
-@bp.post("/tokens/<token_id>/<any(on, off):way>")
+@bp.post("/tokens/<token_id>/<any(on, off):state>")
 @require_page_permission(WRITE)
-def switch(token_id, way):
-    token = tokens.set_enabled(tokens.get_any_owner(token_id), way == "on")
+def switch(token_id, state):
+    token = tokens.set_enabled(tokens.get_any_owner(token_id), state == "on")
     message = _("Token %(name)s enabled.", name=token.name)
-    if way == "off":
+    if state == "off":
         message = _("Token %(name)s disabled.", name=token.name)
     return build_action_response(message, list_url(token))
 

@@ -74,15 +74,15 @@ def update(plan_id):
 
 
 def plan_page(form, plan=None):
-    offered = [(group.id, group.display_name) for group in list_classes()]
-    context = {"form": form, "plan": plan, "plan_classes": offered}
+    class_choices = [(group.id, group.display_name) for group in list_classes()]
+    context = {"form": form, "plan": plan, "plan_classes": class_choices}
     return render("admin/volume_plans/form.html", "form", status=form.status, **context)
 
 
-@bp.post("/<plan_id>/<any(on, off):way>")
+@bp.post("/<plan_id>/<any(on, off):state>")
 @require_page_permission(WRITE)
-def switch(plan_id, way):
-    plan = volume_plans.update(volume_plans.get(plan_id), enabled=way == "on")
+def switch(plan_id, state):
+    plan = volume_plans.update(volume_plans.get(plan_id), enabled=state == "on")
     message = _("Volume plan %(name)s turned on.", name=plan.name)
     if not plan.enabled:
         message = _("Volume plan %(name)s turned off.", name=plan.name)

@@ -68,8 +68,13 @@ def index():
 @bp.get("/new")
 @require_page_permission(MANAGE)
 def new():
-    way = request.args.get("type")
-    return new_page(Form(CertificateIn, initial={"type": way if way in CERTIFICATE_TYPES else "letsencrypt"}))
+    certificate_type = request.args.get("type")
+    return new_page(
+        Form(
+            CertificateIn,
+            initial={"type": certificate_type if certificate_type in CERTIFICATE_TYPES else "letsencrypt"},
+        )
+    )
 
 
 @bp.post("/new")

@@ -57,14 +57,14 @@ def show(project_id):
         if has_permission("instances.view")
         else None
     )
-    inside = (
+    volumes_query = (
         volumes.listing(get_current_access(), project_id=project.id).limit(MAX_OFFERED_RESOURCES)
         if has_permission("volumes.view")
         else None
     )
     context = {
         "page": page,
-        "volumes": session.scalars(inside).unique().all() if inside is not None else None,
+        "volumes": session.scalars(volumes_query).unique().all() if volumes_query is not None else None,
         "others": session.execute(
             projects.select_other_resources(project, get_current_access()).limit(MAX_OFFERED_RESOURCES)
         ).all(),
@@ -112,13 +112,13 @@ def delete(project_id):
 def add(project_id):
     """Add resources. The form sends instances as `resource_id`, volumes as `volume_id`."""
     fields = (("instance", "resource_id"), ("volume", "volume_id"))
-    chosen = [
+    resources = [
         (kind, resource_id) for kind, name in fields for resource_id in request.form.getlist(name) if resource_id
     ][:100]
-    projects.assign(get_current_access(), chosen, project_id)
+    projects.assign(get_current_access(), resources, project_id)
     flash_message(
-        _("%(count)s added.", count=len(chosen)) if chosen else _("Select resources first."),
-        "success" if chosen else "warning",
+        _("%(count)s added.", count=len(resources)) if resources else _("Select resources first."),
+        "success" if resources else "warning",
     )
     return redirect_to(url_for(".show", project_id=project_id))
 

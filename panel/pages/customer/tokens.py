@@ -122,8 +122,8 @@ def list_offered_scopes():
 def list_preset_scopes(key):
     """Return the scopes of a preset, in the order of the families."""
     has = SCOPE_PRESETS[key][1]
-    offered = list_offered_scopes()
-    return [scope for scope in SCOPES if scope in offered and has(*scope.split(":"))]
+    offered_scopes = list_offered_scopes()
+    return [scope for scope in SCOPES if scope in offered_scopes and has(*scope.split(":"))]
 
 
 def form_page(form):
@@ -143,12 +143,12 @@ def create_token(hours=None, **values):
 
 def fill_form(form_values):
     """Return the form values with those of a `fill` button: a preset, a column of scopes, or the client's address."""
-    action, _separator, which = form_values["fill"].partition(":")
+    action, _separator, preset = form_values["fill"].partition(":")
     filled = MultiDict(form_values)
-    if action == "preset" and which in SCOPE_PRESETS:
-        filled.setlist("scopes", list_preset_scopes(which))
+    if action == "preset" and preset in SCOPE_PRESETS:
+        filled.setlist("scopes", list_preset_scopes(preset))
     if action == "column":
-        column = {scope for scope in list_offered_scopes() if scope.endswith(f":{which}")}
+        column = {scope for scope in list_offered_scopes() if scope.endswith(f":{preset}")}
         selected = set(form_values.getlist("scopes"))
         filled.setlist("scopes", list(selected - column if column <= selected else selected | column))
     if action == "address":

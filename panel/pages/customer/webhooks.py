@@ -134,9 +134,9 @@ def fill_form(form_values):
         filled["secret"] = secrets.token_hex(32)
     if action == "group" and group in group_event_kinds():
         group_kinds = [kind.kind for kind in group_event_kinds()[group]]
-        chosen = form_values.getlist("event_kinds")
-        remaining = [kind for kind in chosen if kind not in group_kinds]
-        filled.setlist("event_kinds", remaining if set(group_kinds) <= set(chosen) else remaining + group_kinds)
+        selected_kinds = form_values.getlist("event_kinds")
+        remaining = [kind for kind in selected_kinds if kind not in group_kinds]
+        filled.setlist("event_kinds", remaining if set(group_kinds) <= set(selected_kinds) else remaining + group_kinds)
     return filled
 
 

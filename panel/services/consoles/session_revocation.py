@@ -129,7 +129,7 @@ def get_reachable_pairs(rows: Iterable[ConsoleSession], persons: Mapping[str, Ro
             ids_by_person.setdefault(row.opened_by["person_id"], set()).add(row.instance_id)
     pairs = set()
     for person_id, instance_ids in ids_by_person.items():
-        access = persons.get(person_id) and Access.of(persons[person_id])
+        access = persons.get(person_id) and Access.from_row(persons[person_id])
         if access and not access.suspended and access.has_permission(CONSOLE_PERMISSION):
             visible = select(Instance.id).where(and_(Instance.id.in_(instance_ids), access.visible_rows(Instance)))
             pairs |= {(person_id, instance_id) for instance_id in session.scalars(visible)}

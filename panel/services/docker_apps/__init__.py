@@ -130,10 +130,10 @@ def complete_values(app: App, given_values: dict[str, str]) -> dict[str, str]:
     validate_variables(given_values)
     declared = {variable.name for variable in app.variables}
     if unknown := sorted(given_values.keys() - declared):
-        known = ", ".join(variable.name for variable in app.variables) or "none"
+        known_names = ", ".join(variable.name for variable in app.variables) or "none"
         raise Invalid(
             message("The app has no such variable."),
-            env_variables=message("Unknown: {unknown}. Known: {known}.", unknown=", ".join(unknown), known=known),
+            env_variables=message("Unknown: {unknown}. Known: {known}.", unknown=", ".join(unknown), known=known_names),
         )
     values = {
         variable.name: given_values.get(variable.name) or compute_default_value(variable) for variable in app.variables

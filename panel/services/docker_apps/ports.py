@@ -159,12 +159,12 @@ def is_entry_of_port(entry: yaml.Node, port: Port) -> bool:
 
 def find_node(mapping: yaml.Node | None, key: str) -> yaml.Node | None:
     """Return the value node of the key, also from merged mappings (`<<`); None when there is none."""
-    seen, queue = set(), [mapping]
+    visited, queue = set(), [mapping]
     while queue:
         node = queue.pop(0)
-        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
+        if id(node) in visited or not isinstance(node, yaml.CollectionNode):
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             queue[:0] = node.value
             continue

@@ -14,19 +14,19 @@ from panel.services import address_allocation, usage
 from panel.services.imports import addresses, validate
 
 
-def create_instance(hypervisor_id: str, machine: dict[str, Any], chosen: Mapping[str, Any]) -> Instance:
+def create_instance(hypervisor_id: str, machine: dict[str, Any], arguments: Mapping[str, Any]) -> Instance:
     """Create the instance with its disks, interface and addresses; raise when the import is not possible any more.
     `chosen` are the arguments of the task."""
     hypervisor = session.get_one(Hypervisor, hypervisor_id)
-    owner, plan = session.get(Account, chosen["account_id"]), session.get(Plan, chosen["plan_id"])
+    owner, plan = session.get(Account, arguments["account_id"]), session.get(Plan, arguments["plan_id"])
     if owner is None or plan is None:
         raise NotFound(message("The account or the plan was deleted in the meantime."))
     validate.ensure_compatible(hypervisor, machine, plan)
     instance = Instance(
         id=machine["id"],
-        name=chosen["name"],
-        display_name=chosen["display_name"],
-        hostname=chosen["hostname"],
+        name=arguments["name"],
+        display_name=arguments["display_name"],
+        hostname=arguments["hostname"],
         account_id=owner.id,
         group=hypervisor.group,
         hypervisor=hypervisor,
@@ -47,14 +47,14 @@ def create_instance(hypervisor_id: str, machine: dict[str, Any], chosen: Mapping
         for position, disk in enumerate(machine["disks"])
     ]
     public = hypervisor.group.public_networking_enabled
-    if public or chosen["ips"]:
+    if public or arguments["ips"]:
         kind = "public" if public else "private"
-        instance.interfaces = [Interface(mac=chosen["mac"], kind=kind, port_speed=plan.port_speed)]
+        instance.interfaces = [Interface(mac=arguments["mac"], kind=kind, port_speed=plan.port_speed)]
     session.add(instance)
     session.flush()
     if instance.interfaces:
         address_allocation.assign(
-            instance, instance.interfaces[0], addresses.get_free_addresses(hypervisor, chosen["ips"])
+            instance, instance.interfaces[0], addresses.get_free_addresses(hypervisor, arguments["ips"])
         )
     session.refresh(instance)
     return instance

@@ -83,7 +83,7 @@ def import_machine(
     ips = addresses.list_reported_ips(hypervisor, machine, plan) if ips is None else list(dict.fromkeys(ips))
     addresses.get_free_addresses(hypervisor, ips)
     instance_name = generate_instance_name()
-    chosen = {
+    arguments = {
         "machine_id": machine["id"],
         "machine_name": machine["name"],
         "name": instance_name,
@@ -101,7 +101,7 @@ def import_machine(
         lock="storage",
         actor=actor,
         hypervisor_id=hypervisor.id,
-        arguments=chosen,
+        arguments=arguments,
     )
     return task, machine["id"]
 

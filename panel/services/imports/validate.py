@@ -71,14 +71,17 @@ def ensure_compatible(hypervisor: Hypervisor, machine: dict[str, Any], plan: Pla
 
 def plan_error(machine: dict[str, Any], plan: Plan) -> str | None:
     """Return why the plan is too small for the machine, in a sentence, or None."""
-    for needed, offered, unit in (
+    for machine_value, plan_value, unit in (
         (machine["cpu_cores"], plan.cpu_cores, message("processors")),
         (machine["memory_mb"], plan.ram, message("MiB of memory")),
         (machine["disks"][0]["size"] if machine["disks"] else 0, plan.storage, message("GiB on its first disk")),
     ):
-        if needed > offered:
+        if machine_value > plan_value:
             return message(
-                "The machine has {needed} {unit}, the plan {offered}.", needed=needed, unit=unit, offered=offered
+                "The machine has {needed} {unit}, the plan {offered}.",
+                needed=machine_value,
+                unit=unit,
+                offered=plan_value,
             )
     return None
 

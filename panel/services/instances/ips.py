@@ -64,7 +64,7 @@ def lock_interface(instance: Instance) -> Interface:
 
 def allocate_next(instance: Instance, entitlement: AddressEntitlement, count: int, by_operator: bool) -> list[Address]:
     """Assign the next free addresses. Customers get as many as the plan includes."""
-    allocated_count, allowed = len(entitlement.allocated_rows(instance)), entitlement.entitled(instance.plan)
+    allocated_count, allowed = len(entitlement.list_allocated(instance)), entitlement.get_entitled_count(instance.plan)
     if not by_operator and allocated_count + count > allowed:
         label = entitlement.text if allowed == 1 else f"{entitlement.text}es"
         sentence = message(
@@ -109,7 +109,7 @@ def get_held_addresses(instance: Instance, ips: Sequence[str]) -> list[Address]:
 def release(instance: Instance, address: Address) -> None:
     entitlement = address_allocation.get_entitlement_of(address)
     if entitlement.primary and address.is_primary:
-        if len(entitlement.allocated_rows(instance)) > 1:
+        if len(entitlement.list_allocated(instance)) > 1:
             raise Invalid(
                 message("This is the primary address."), ips=message("Make another address the primary one first.")
             )

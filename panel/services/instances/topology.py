@@ -16,14 +16,16 @@ TOPOLOGY_PARTS = ("sockets", "cores", "threads")
 def get_effective(instance: Instance) -> tuple[int, ...] | None:
     """Return the topology of its next start as three numbers, or None: each core is a socket. A topology that does not
     match the current number of cores is ignored."""
-    chosen = instance.topology
+    topology = instance.topology
     return (
-        tuple(chosen[part] for part in TOPOLOGY_PARTS) if chosen and count_cores(chosen) == instance.cpu_cores else None
+        tuple(topology[part] for part in TOPOLOGY_PARTS)
+        if topology and count_cores(topology) == instance.cpu_cores
+        else None
     )
 
 
-def count_cores(chosen: Mapping[str, int]) -> int:
-    return chosen["sockets"] * chosen["cores"] * chosen["threads"]
+def count_cores(topology: Mapping[str, int]) -> int:
+    return topology["sockets"] * topology["cores"] * topology["threads"]
 
 
 def change_error(instance: Instance) -> str | None:
@@ -35,16 +37,16 @@ def change_error(instance: Instance) -> str | None:
     )
 
 
-def modify(instance: Instance, chosen: Mapping[str, int], *, actor: str) -> Task | None:
+def modify(instance: Instance, topology: Mapping[str, int], *, actor: str) -> Task | None:
     """Set the topology, whose product must be the instance's cores. Return the task, or None when nothing changes or
     before the deploy."""
     state_machine.ensure_no_error(change_error(instance))
-    if count_cores(chosen) != instance.cpu_cores:
+    if count_cores(topology) != instance.cpu_cores:
         sentence = message("The product of sockets, cores and threads must be {cores}.", cores=instance.cpu_cores)
         raise Invalid(sentence, reason="topology_mismatch", **dict.fromkeys(TOPOLOGY_PARTS, sentence))
-    if chosen == instance.topology:
+    if topology == instance.topology:
         return None
-    instance.topology = dict(chosen)
+    instance.topology = dict(topology)
     instance.topology_pending = instance.power == "on"
     session.flush()
     return hardware_options.configure(instance, actor=actor)

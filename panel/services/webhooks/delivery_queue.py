@@ -138,20 +138,20 @@ def claim_subscriptions(
     now = clock.now()
     hosts = Counter(run.host for run in running if not run.is_stalled)
     accounts = Counter(run.account_id for run in running if run.is_stalled or not run.is_fast)
-    chosen: list[Row[str, str, str]] = []
+    claimed_rows: list[Row[str, str, str]] = []
     served = (
         []
         if is_fast
         else [account_id for account_id, count in accounts.items() if count >= max(1, maximum // ACCOUNT_SHARE)]
     )
     for row in session.execute(select_candidates(is_fast, hosts, served, maximum, now)):
-        share = max(1, (maximum - len(chosen)) // ACCOUNT_SHARE)
+        share = max(1, (maximum - len(claimed_rows)) // ACCOUNT_SHARE)
         in_share = is_fast or accounts[row.account_id] < share
-        if in_share and len(chosen) < maximum and hosts[row.host] < MAX_RUNS_PER_HOST:
+        if in_share and len(claimed_rows) < maximum and hosts[row.host] < MAX_RUNS_PER_HOST:
             hosts[row.host] += 1
             accounts[row.account_id] += 1
-            chosen.append(row)
-    return lease_subscriptions(chosen, holder, now) if chosen else []
+            claimed_rows.append(row)
+    return lease_subscriptions(claimed_rows, holder, now) if claimed_rows else []
 
 
 def select_candidates(

@@ -118,12 +118,12 @@ def test_session_key_is_removed_from_guest_after_session(api_as, running_instanc
     row = session.get(ConsoleSession, found["session_id"])
     public_key, kept = row.public_key, session.scalar(select(ConsoleSession.private_key))
     assert "OPENSSH PRIVATE KEY" in kept
-    assert public_key in node.authorized_keys(running_instance.id)
+    assert public_key in node.list_authorized_keys(running_instance.id)
     row.redeemed_at = clock.now()
     consoles.record_ended(row.id, reason="left", message="The browser closed the console.")
     session.commit()
     run_tasks()
-    assert public_key not in node.authorized_keys(running_instance.id)
+    assert public_key not in node.list_authorized_keys(running_instance.id)
     [row] = list_console_sessions()
     assert row.key_removed_at
     assert row.private_key is None
@@ -138,7 +138,7 @@ def test_session_key_of_unopened_session_is_removed(
     monkeypatch.setattr(clock, "now", lambda: real() + timedelta(minutes=16))
     jobs.enqueue_call("worker.tasks.consoles.sweep_sessions")
     run_tasks()
-    assert row.public_key not in node.authorized_keys(running_instance.id)
+    assert row.public_key not in node.list_authorized_keys(running_instance.id)
     assert list_console_sessions()[0].key_removed_at
 
 

@@ -51,9 +51,9 @@ def install(packages: Path, tree: Path):
         (tree / "boot" / name).write_bytes(gzip.compress(build_initrd(packages, tree.parent, version, convert)))
 
 
-def build_initrd(packages: Path, beside: Path, version: str, convert) -> bytes:
+def build_initrd(packages: Path, folder: Path, version: str, convert) -> bytes:
     """Return the archive with which the kernel finds the root."""
-    with TemporaryDirectory(dir=beside, prefix="initial-") as work:
+    with TemporaryDirectory(dir=folder, prefix="initial-") as work:
         initial = Path(work, "initial")
         for directory in ("bin", "dev", "proc", "root", "sys"):
             (initial / directory).mkdir(parents=True)

@@ -55,7 +55,7 @@ class ExternalActions(Machines):
             self._get_machine(db, machine_id)
             db.execute("INSERT INTO oddities VALUES (?, ?, ?)", (machine_id, device, sentence))
 
-    def definition_of(self, machine_id: str) -> tuple[str, bytes]:
+    def get_definition(self, machine_id: str) -> tuple[str, bytes]:
         """Return the machine's name and definition, for comparisons."""
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
@@ -67,20 +67,20 @@ class ExternalActions(Machines):
             slot = orjson.loads(self._get_machine(db, machine_id)["definition"])["media"].get("seed")
         return slot and find_seed(self.state, slot["pool"], slot["name"])
 
-    def nics_of(self, machine_id: str) -> list[dict]:
+    def get_nics(self, machine_id: str) -> list[dict]:
         """Return the NICs of the running machine, or of the one that is off, as they were described last."""
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
         return orjson.loads(row["live"] or row["definition"])["nics"]
 
-    def loaded_media(self, machine_id: str, slot: str) -> str | None:
+    def get_loaded_media(self, machine_id: str, slot: str) -> str | None:
         """Return the name of the medium in the drive, of the running machine if it runs; None when it is empty."""
         with self.state.snapshot() as db:
             row = self._get_machine(db, machine_id)
         medium = orjson.loads(row["live"] or row["definition"])["media"].get(slot)
         return medium and medium["name"]
 
-    def booted_disks(self, machine_id: str) -> list[str]:
+    def list_booted_disks(self, machine_id: str) -> list[str]:
         """Return the names of the running machine's disks."""
         with self.state.snapshot() as db:
             return [disk["name"] for disk in orjson.loads(self._get_running(db, machine_id)["live"])["disks"]]
@@ -91,7 +91,7 @@ class ExternalActions(Machines):
             live = orjson.loads(self._get_running(db, machine_id)["live"])
         return bool(live["vnc"] and live["vnc_password"] == password)
 
-    def authorized_keys(self, machine_id: str) -> list[str]:
+    def list_authorized_keys(self, machine_id: str) -> list[str]:
         """Return the lines that the panel added to root's keys, oldest first."""
         query = "SELECT line FROM keys WHERE machine_id = ? ORDER BY id"
         return [line for (line,) in self.state.rows(query, machine_id)]

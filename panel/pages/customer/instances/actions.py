@@ -15,10 +15,10 @@ from panel.web.translation import gettext as _
 @bp.post("/<instance_id>/power/<action>")
 @require_page_permission("instances.power")
 def power(instance_id, action):
-    chosen = find_power_action(action) or abort(404)
+    power_action = find_power_action(action) or abort(404)
     instance = get_instance(instance_id)
     task = instances.run_power_action(instance, action, actor=get_current_actor())
-    return build_action_response(chosen.result_message(task), url_for(".show", instance_id=instance.id))
+    return build_action_response(power_action.result_message(task), url_for(".show", instance_id=instance.id))
 
 
 @bp.post("/<instance_id>/destroy")
@@ -26,8 +26,8 @@ def power(instance_id, action):
 def destroy(instance_id):
     instance = get_instance(instance_id, is_suspended_allowed=True)
     if request.form.get("typed", "").strip() != instance.display_name:
-        wrong = _("The name does not match. Nothing was destroyed.")
-        raise Invalid(wrong, typed=wrong)
+        error = _("The name does not match. Nothing was destroyed.")
+        raise Invalid(error, typed=error)
     instances.destroy(instance, actor=get_current_actor())
     flash_message(instances.ACTIONS["destroy"].done_message, "info")
     return redirect_to(url_for(".show", instance_id=instance_id))

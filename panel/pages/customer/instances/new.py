@@ -61,11 +61,13 @@ def create_page(form, block=None):
 def list_pack_choices(form, location, plan):
     """Return the account's resource packs, each with the reason why it cannot provide the plan or None, and the chosen
     one. The default is the first that can, because an instance from a pack costs nothing by itself."""
-    own = session.scalars(resource_packs.with_usage(resource_packs.listing(get_current_access()))).all()
-    short = {pack: resource_packs.pack_error(pack, location.id, plan) for pack in own} if location and plan else {}
-    by_plan = form.has("pack_id") and not form.value("pack_id")
-    chosen = None if by_plan else pick_or_first(own, form.value("pack_id"), lambda pack: not short.get(pack))
-    return {"packs": [(pack, short.get(pack) and short[pack][1]) for pack in own], "pack": chosen}
+    packs = session.scalars(resource_packs.with_usage(resource_packs.listing(get_current_access()))).all()
+    short = {pack: resource_packs.pack_error(pack, location.id, plan) for pack in packs} if location and plan else {}
+    by_plan = form.has("pack_id") and not form.get_value("pack_id")
+    selected_pack = (
+        None if by_plan else pick_or_first(packs, form.get_value("pack_id"), lambda pack: not short.get(pack))
+    )
+    return {"packs": [(pack, short.get(pack) and short[pack][1]) for pack in packs], "pack": selected_pack}
 
 
 def create_instance(

@@ -22,7 +22,7 @@ def change_ips(instance_id):
     done = form.submit(
         lambda **data: ips.change_addresses(instance, actor=get_current_actor(), by_operator=is_operator_area(), **data)
     )
-    message = ADDRESS_ACTION_MESSAGES[form.value("action")] if done else " ".join(form.errors.values())
+    message = ADDRESS_ACTION_MESSAGES[form.get_value("action")] if done else " ".join(form.errors.values())
     return build_action_response(message, tab_url(instance, "network"), None if done else "danger")
 
 

@@ -27,13 +27,13 @@ def list_form_choices(form, instance=None):
     owner = get_owner(instance) if instance else get_current_access()
     locations = session.scalars(catalog.select_locations(owner)).all()
     full = set() if instance else placement.find_full_locations(locations)
-    location = instance.group if instance else pick_location(locations, form.value("location_id"), full)
+    location = instance.group if instance else pick_location(locations, form.get_value("location_id"), full)
     plans = list_plans(location) if location and not instance else []
     plan_errors = placement.list_capacity_errors(location, plans) if plans else {}
-    plan = instance or pick_or_first(plans, form.value("plan_id"), lambda it: not plan_errors[it])
+    plan = instance or pick_or_first(plans, form.get_value("plan_id"), lambda it: not plan_errors[it])
     images = session.scalars(catalog.select_images(owner)).unique().all()
     image_errors = {image: instances.image_error(plan, image) if plan else None for image in images}
-    image = pick_or_first(images, form.value("image_id"), lambda it: not image_errors[it])
+    image = pick_or_first(images, form.get_value("image_id"), lambda it: not image_errors[it])
     keys = session.scalars(ssh_keys.listing(owner)).all()
     return {
         "locations": locations,
@@ -47,7 +47,7 @@ def list_form_choices(form, instance=None):
         "image": image,
         "brand": find_brand_icon,
         "keys": keys,
-        "chosen_key_ids": form.values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
+        "chosen_key_ids": form.get_values("ssh_keys") if form.has("ssh_keys") else [key.id for key in keys],
         "scripts": session.scalars(user_scripts.listing(owner)).all() if has_permission("user_scripts.view") else [],
         "zones": [(name, name.replace("_", " ")) for name in sorted(TIME_ZONES)],
         "suggested": suggest_name(location, plan, image),
@@ -105,15 +105,15 @@ def format_curl_commands(form, choices):
     if pack:
         place["pack_id"] = pack.id
     for name in ("display_name", "hostname"):
-        if form.value(name):
-            place[name] = form.value(name)
+        if form.get_value(name):
+            place[name] = form.get_value(name)
     deploy = {"image_id": choices["image"] and choices["image"].id, "ssh_keys": choices["chosen_key_ids"]}
-    if form.values("user_scripts"):
-        deploy["user_scripts"] = form.values("user_scripts")
+    if form.get_values("user_scripts"):
+        deploy["user_scripts"] = form.get_values("user_scripts")
     for name in ("timezone", "cloudcfg"):
-        if form.value(name):
-            deploy[name] = form.value(name)
-    if form.value("password"):
+        if form.get_value(name):
+            deploy[name] = form.get_value(name)
+    if form.get_value("password"):
         deploy["password"] = HIDDEN_PASSWORD
     base = current_app.extensions["config"].public_url.rstrip("/")
     family = "self-provisioning" if pack else "cloud-service"

@@ -62,8 +62,8 @@ def deploy(instance_id):
 def deploy_page(instance, form, block=None):
     if instance.deployed:
         raise NotFound(_("This instance already has an operating system."))
-    offered = list_form_choices(form, instance)
-    return render("customer/instances/deploy.html", block, status=form.status, form=form, instance=instance, **offered)
+    choices = list_form_choices(form, instance)
+    return render("customer/instances/deploy.html", block, status=form.status, form=form, instance=instance, **choices)
 
 
 def start_deploy(instance, **values):

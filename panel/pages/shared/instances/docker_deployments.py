@@ -71,11 +71,11 @@ def deploy_app(instance_id, slug):
 
     if not form.submit(deploy):
         return app_page(get_instance(instance_id), app, form, "form")
-    row, _task, made_up = form.result
+    row, _task, generated_values = form.result
     flash_message(translate(DEPLOY_MESSAGE.format(name=app.name)), "info")
-    if not made_up:
+    if not generated_values:
         return redirect_to(tab_url(instance, "apps"))
-    flash_secrets.store(row.id, json.dumps(made_up))
+    flash_secrets.store(row.id, json.dumps(generated_values))
     return redirect_to(
         url_for(f"{get_endpoint_prefix()}instances.app_secrets", instance_id=instance.id, deployment_id=row.id)
     )

@@ -30,13 +30,13 @@ MAX_OFFERED_ISOS = 200
 def build_context(instance):
     """Return the context of the tab, with the reasons why operations are disabled."""
     state = rescue.describe_state(instance)
-    offered = isos.listing(get_owner(instance)).limit(MAX_OFFERED_ISOS) if has_permission("isos.view") else None
+    iso_query = isos.listing(get_owner(instance)).limit(MAX_OFFERED_ISOS) if has_permission("isos.view") else None
     return {
         "slots": [
             ("primary", _("First drive"), instance.iso),
             ("secondary", _("Second drive"), instance.secondary_iso),
         ],
-        "isos": session.scalars(offered).all() if offered is not None else [],
+        "isos": session.scalars(iso_query).all() if iso_query is not None else [],
         "rescue": state,
         "media_error": find_error_message(lambda: drives.ensure_changeable(instance, is_operator_area())),
         "rescue_error": find_error_message(lambda: ensure_rescue_possible(instance, not state["active"])),
@@ -91,8 +91,8 @@ def unmount(instance_id, slot):
 def install(instance_id):
     instance = get_instance(instance_id)
     if request.form.get("typed", "").strip() != instance.display_name and instance.deployed:
-        wrong = _("The name does not match. Nothing was changed.")
-        raise Invalid(wrong, typed=wrong)
+        error = _("The name does not match. Nothing was changed.")
+        raise Invalid(error, typed=error)
     iso = get_requested_iso()
     self_deploy(instance, iso_id=iso.id, account=scope_account(), actor=get_current_actor())
     return build_action_response(_("Installation from %(name)s requested.", name=iso.name), media_tab_url(instance))

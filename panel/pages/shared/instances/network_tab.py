@@ -23,6 +23,6 @@ def build_context(instance):
     return {
         **context,
         "firewall": firewall_view.describe_firewall(instance),
-        "groups": [group for group, inside in pairs if inside],
-        "joinable_groups": [(group.id, group.name) for group, inside in pairs if not inside],
+        "groups": [group for group, is_member in pairs if is_member],
+        "joinable_groups": [(group.id, group.name) for group, is_member in pairs if not is_member],
     }

@@ -25,6 +25,6 @@ def iter_power_buttons(instance):
 def power_url(instance, action):
     """Return the URL in this area that runs the action."""
     if action.name in ("suspend", "unsuspend"):
-        way = "suspend" if action.name == "suspend" else "resume"
-        return url_for("admin_instances.suspension", instance_id=instance.id, action=way)
+        suspension_action = "suspend" if action.name == "suspend" else "resume"
+        return url_for("admin_instances.suspension", instance_id=instance.id, action=suspension_action)
     return url_for(f"{get_endpoint_prefix()}instances.power", instance_id=instance.id, action=action.name)

@@ -40,9 +40,9 @@ def reinstall(instance_id):
 
 
 def form_page(instance, form, block=None):
-    offered = list_form_choices(form, instance)
+    choices = list_form_choices(form, instance)
     return render(
-        "customer/instances/reinstall.html", block, status=form.status, form=form, instance=instance, **offered
+        "customer/instances/reinstall.html", block, status=form.status, form=form, instance=instance, **choices
     )
 
 

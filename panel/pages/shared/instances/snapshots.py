@@ -26,8 +26,8 @@ def forge(instance_id, action):
     if action not in SESSION_ACTION_MESSAGES:
         abort(404)
     instance = get_instance(instance_id)
-    chosen = {"disk_ids": request.form.getlist("disk_ids")} if action == "enable" else {}
-    getattr(forges, action)(instance, actor=get_current_actor(), **chosen)
+    options = {"disk_ids": request.form.getlist("disk_ids")} if action == "enable" else {}
+    getattr(forges, action)(instance, actor=get_current_actor(), **options)
     return build_action_response(SESSION_ACTION_MESSAGES[action], tab_url(instance, "snapshots"))
 
 
