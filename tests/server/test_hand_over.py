@@ -7,7 +7,7 @@ import socket
 import uvicorn
 
 from panel.server.connection_limits import ConnectionLimits
-from panel.server.protocol import protocol_factory
+from panel.server.protocol import build_protocol_factory
 from panel.server.wsgi import ThreadedWsgi
 
 HANDSHAKE = b"GET /vnc/ HTTP/1.1\r\nHost: panel\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -23,7 +23,9 @@ def hand_over(environ, start_response):
 async def request_hand_over():
     """Return what the client receives from the web server."""
     application = ThreadedWsgi(hand_over, threads=1, body_max_bytes=0)
-    config = uvicorn.Config(application, http=protocol_factory(ConnectionLimits()), lifespan="off", log_config=None)
+    config = uvicorn.Config(
+        application, http=build_protocol_factory(ConnectionLimits()), lifespan="off", log_config=None
+    )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(server.serve([listener]))

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.core.messages import message_of
+from panel.core.messages import get_message
 from panel.models import Event, Hypervisor, Task
 from panel.services import hypervisors as service
 from panel.services.instances import state_reports
@@ -386,7 +386,7 @@ def test_sync_of_removed_node_does_nothing(cast, fault_at, poll_node):
 def test_connection_to_removed_node_is_refused(cast, hypervisor_id):
     with pytest.raises(NodeError) as caught:
         node_sync.connect_node(hypervisor_id)
-    assert message_of(caught.value) == node_sync.HYPERVISOR_REMOVED_MESSAGE
+    assert get_message(caught.value) == node_sync.HYPERVISOR_REMOVED_MESSAGE
 
 
 def test_lock_of_removed_hypervisor_finds_no_row(cast, queries):
