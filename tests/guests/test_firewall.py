@@ -124,15 +124,17 @@ def test_guests_use_only_their_own_prefix_and_private_address(pair):
     private, other_private = (each["primary_private_ip"]["ip"] for each in (pair.client, pair.server))
     add_route = f"ip -6 route add {PREFIX_POOL} dev eth0"
     pair.run_on_server(add_route)
+    wait_until(lambda: "tentative" not in pair.run_on_server("ip addr show dev eth0"), "the server's addresses")
     addresses = pair.run_on_client(f"{add_route}; ip addr show dev eth0").split()
     assert (f"{own}/64" in addresses, f"{private}/29" in addresses) == (True, True)
     commands = (
-        "echo 0 >/proc/sys/net/ipv6/conf/eth0/dad_transmits",
+        "echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad",
         *(f"ip -6 addr add {each}/128 dev eth0" for each in (another, foreign)),
         f"ip addr add {FOREIGN_PRIVATE_IP}/29 dev eth0",
         "ip addr show dev eth0",
     )
     addresses = pair.run_on_client("; ".join(commands)).split()
+    wait_until(lambda: "tentative" not in pair.run_on_client("ip addr show dev eth0"), "the client's own addresses")
     assert {f"{another}/128", f"{foreign}/128", f"{FOREIGN_PRIVATE_IP}/29"} <= set(addresses)
     answers = pair.ping_from(
         (own, other),
