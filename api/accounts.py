@@ -23,7 +23,7 @@ from panel.services import account_limits, accounts, factors, operators, passwor
 
 user = kit.User("account", __name__, description="The account")
 admin = kit.Admin("user", __name__, description="Users")
-READ, WRITE = "admin:accounts:read", "admin:accounts:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:accounts:read", "admin:accounts:write"
 
 
 @user.get("/profile", op="get", can=permissions.ANY_USER, out=kit.build_wrapped_schema("data", ProfileOut))
@@ -71,7 +71,7 @@ def limits():
     return {"message": None, "data": account_limits.describe_limits(kit.get_current_access().id)}
 
 
-@admin.get("/users", op="list", can=READ, query=AccountQuery, out=kit.build_admin_page_schema(AccountOut))
+@admin.get("/users", op="list", can=READ_PERMISSION, query=AccountQuery, out=kit.build_admin_page_schema(AccountOut))
 def listing(query):
     """List the users, newest first.
 
@@ -80,7 +80,7 @@ def listing(query):
     return kit.paginate(accounts.with_details(accounts.listing(**query)))
 
 
-@admin.post("/users", op="create", can=WRITE, body=AccountIn, out=AccountOut)
+@admin.post("/users", op="create", can=WRITE_PERMISSION, body=AccountIn, out=AccountOut)
 def create(body):
     """Add a user.
 
@@ -92,7 +92,7 @@ def create(body):
     return accounts.create(**body)
 
 
-@admin.get("/user/<account_id>", op="get", can=READ, out=AccountOut)
+@admin.get("/user/<account_id>", op="get", can=READ_PERMISSION, out=AccountOut)
 def show(account_id):
     """Show a user.
 
@@ -101,7 +101,7 @@ def show(account_id):
     return accounts.get(account_id)
 
 
-@admin.put("/user/<account_id>", op="update", can=WRITE, body=AccountPatch, out=AccountOut)
+@admin.put("/user/<account_id>", op="update", can=WRITE_PERMISSION, body=AccountPatch, out=AccountOut)
 def update(body, account_id):
     """Change a user's address, names and limits.
 
@@ -113,7 +113,7 @@ def update(body, account_id):
     return account
 
 
-@admin.delete("/user/<account_id>", op="delete", can=WRITE)
+@admin.delete("/user/<account_id>", op="delete", can=WRITE_PERMISSION)
 def delete(account_id):
     """Remove a user who owns nothing.
 
@@ -124,7 +124,7 @@ def delete(account_id):
     kit.set_message("The user is removed.")
 
 
-@admin.delete("/user/<account_id>/association/<membership_id>", op="delete_association", can=WRITE)
+@admin.delete("/user/<account_id>/association/<membership_id>", op="delete_association", can=WRITE_PERMISSION)
 def delete_association(account_id, membership_id):
     """End a membership in a team.
 
@@ -137,7 +137,7 @@ def delete_association(account_id, membership_id):
     kit.set_message("The membership is ended.")
 
 
-@admin.post("/user/<account_id>/suspend", op="suspend", can=WRITE, body=Suspension, out=AccountOut)
+@admin.post("/user/<account_id>/suspend", op="suspend", can=WRITE_PERMISSION, body=Suspension, out=AccountOut)
 def suspend(body, account_id):
     """Suspend a user, and with an owner the team.
 
@@ -150,7 +150,7 @@ def suspend(body, account_id):
     return account
 
 
-@admin.post("/user/<account_id>/unsuspend", op="unsuspend", can=WRITE, out=AccountOut)
+@admin.post("/user/<account_id>/unsuspend", op="unsuspend", can=WRITE_PERMISSION, out=AccountOut)
 def unsuspend(account_id):
     """End a user's suspension.
 
@@ -161,7 +161,7 @@ def unsuspend(account_id):
     return account
 
 
-@admin.post("/user/<account_id>/resetPassword", op="reset_password", can=WRITE, out=NewPassword)
+@admin.post("/user/<account_id>/resetPassword", op="reset_password", can=WRITE_PERMISSION, out=NewPassword)
 def reset_password(account_id):
     """Give a user a new password.
 
@@ -173,7 +173,7 @@ def reset_password(account_id):
     return {"password": password}
 
 
-@admin.post("/user/<account_id>/two-factor/disable", op="two_factor_disable", can=WRITE, out=AccountOut)
+@admin.post("/user/<account_id>/two-factor/disable", op="two_factor_disable", can=WRITE_PERMISSION, out=AccountOut)
 def disable_two_factor(account_id):
     """Remove a user's second factors, for somebody who lost them.
 

@@ -20,7 +20,7 @@ def listing(query):
     return kit.paginate(audit.with_redacted_columns(audit.listing(kit.get_current_access(), **query)))
 
 
-@user.get("/activity/export", op="export", can=permissions.ANY_USER, query=AuditFilter, out=kit.CSV)
+@user.get("/activity/export", op="export", can=permissions.ANY_USER, query=AuditFilter, out=kit.CSV_RESPONSE)
 def export(query):
     """Take the same along as a CSV file.
 

@@ -6,11 +6,15 @@ from panel.schemas.audit import AdminAuditOut, AuditFilter, AuditQuery
 from panel.services import audit
 from panel.web import csv_export
 
-READ = "admin:audit:read"
+READ_PERMISSION = "admin:audit:read"
 
 
 @system.get(
-    "/system/admin-logs", op="admin_logs", can=READ, query=AuditQuery, out=kit.build_admin_page_schema(AdminAuditOut)
+    "/system/admin-logs",
+    op="admin_logs",
+    can=READ_PERMISSION,
+    query=AuditQuery,
+    out=kit.build_admin_page_schema(AdminAuditOut),
 )
 def listing(query):
     """List who did what on the whole platform, newest first.
@@ -20,7 +24,9 @@ def listing(query):
     return kit.paginate(audit.with_full_columns(audit.listing(**query)))
 
 
-@system.get("/system/admin-logs/export", op="admin_logs_export", can=READ, query=AuditFilter, out=kit.CSV)
+@system.get(
+    "/system/admin-logs/export", op="admin_logs_export", can=READ_PERMISSION, query=AuditFilter, out=kit.CSV_RESPONSE
+)
 def export(query):
     """Take the same along as a CSV file.
 

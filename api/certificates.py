@@ -12,8 +12,12 @@ from panel.services import certificates
 
 user = kit.User("certificate", __name__, description="TLS certificates")
 
-ITEM = "/certificate/<certificate_id>"
-VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates.delete"
+CERTIFICATE_PATH = "/certificate/<certificate_id>"
+VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = (
+    "certificates.view",
+    "certificates.manage",
+    "certificates.delete",
+)
 WRAPPED_CERTIFICATE = kit.build_wrapped_schema("certificate", CertificateOut)
 
 
@@ -21,13 +25,15 @@ def get_own_certificate(certificate_id):
     return certificates.get(certificate_id, kit.get_current_access())
 
 
-@user.get("/certificates", op="list", can=VIEW, query=CertificateQuery, out=kit.build_page_schema(CertificateRow))
+@user.get(
+    "/certificates", op="list", can=VIEW_PERMISSION, query=CertificateQuery, out=kit.build_page_schema(CertificateRow)
+)
 def listing(query):
     """List certificates with their status and the days they have left, newest first."""
     return kit.paginate(certificates.listing(kit.get_current_access(), **query))
 
 
-@user.post("/certificates", op="create", can=MANAGE, body=CertificateIn, out=WRAPPED_CERTIFICATE)
+@user.post("/certificates", op="create", can=MANAGE_PERMISSION, body=CertificateIn, out=WRAPPED_CERTIFICATE)
 def create(body):
     """Upload a certificate with its private key, or order one.
 
@@ -48,13 +54,13 @@ def create(body):
     return {"message": message, "certificate": certificate}
 
 
-@user.get(ITEM, op="get", can=VIEW, out=WRAPPED_CERTIFICATE)
+@user.get(CERTIFICATE_PATH, op="get", can=VIEW_PERMISSION, out=WRAPPED_CERTIFICATE)
 def show(certificate_id):
     """Show a certificate. Its private key is never shown."""
     return {"certificate": get_own_certificate(certificate_id)}
 
 
-@user.patch(ITEM, op="update", can=MANAGE, body=CertificatePatch, out=WRAPPED_CERTIFICATE)
+@user.patch(CERTIFICATE_PATH, op="update", can=MANAGE_PERMISSION, body=CertificatePatch, out=WRAPPED_CERTIFICATE)
 def update(body, certificate_id):
     """Rename a certificate, or replace an uploaded one.
 
@@ -65,14 +71,14 @@ def update(body, certificate_id):
     return {"message": "The certificate is changed.", "certificate": certificate}
 
 
-@user.delete(ITEM, op="delete", can=DELETE, out=kit.build_result_schema())
+@user.delete(CERTIFICATE_PATH, op="delete", can=DELETE_PERMISSION, out=kit.build_result_schema())
 def delete(certificate_id):
     """Remove a certificate with its private key. An order that is under way is ended."""
     certificates.delete(get_own_certificate(certificate_id))
     return {"message": "The certificate is removed."}
 
 
-@user.post(f"{ITEM}/renew", op="renew", can=MANAGE, out=WRAPPED_CERTIFICATE)
+@user.post(f"{CERTIFICATE_PATH}/renew", op="renew", can=MANAGE_PERMISSION, out=WRAPPED_CERTIFICATE)
 def renew(certificate_id):
     """Order a certificate once more: before its time, or after an order that failed.
 

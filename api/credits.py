@@ -5,7 +5,7 @@ from panel.schemas.credits import AdminCreditIn, CreditOut, CreditPatch, CreditQ
 from panel.services import accounts, credits
 
 admin = kit.Admin("credit", __name__, description="Customers' credit")
-READ, WRITE = "admin:billing:read", "admin:billing:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:billing:read", "admin:billing:write"
 LEDGER_IDEMPOTENCY_PARAMETER = {
     "in": "header",
     "name": idempotency.IDEMPOTENCY_HEADER,
@@ -18,7 +18,13 @@ BOOKED_ONCE = {"once": False, "idempotency_key": LEDGER_IDEMPOTENCY_PARAMETER}
 """The ledger stores these keys itself, per account and without expiry."""
 
 
-@admin.get("/cloud-service/credits", op="list", can=READ, query=CreditQuery, out=kit.build_admin_page_schema(CreditOut))
+@admin.get(
+    "/cloud-service/credits",
+    op="list",
+    can=READ_PERMISSION,
+    query=CreditQuery,
+    out=kit.build_admin_page_schema(CreditOut),
+)
 def listing(query):
     """List credit that was given, adjusted or paid back, newest first.
 
@@ -30,7 +36,7 @@ def listing(query):
 @admin.get(
     "/cloud-service/credit-history",
     op="history",
-    can=READ,
+    can=READ_PERMISSION,
     query=CreditQuery,
     out=kit.build_admin_page_schema(CreditOut),
 )
@@ -47,7 +53,9 @@ def list_entries(kinds, user_id=None):
     return kit.paginate(credits.listing(owner, kinds=kinds))
 
 
-@admin.post("/cloud-service/credits", op="create", can=WRITE, body=AdminCreditIn, out=CreditOut, **BOOKED_ONCE)
+@admin.post(
+    "/cloud-service/credits", op="create", can=WRITE_PERMISSION, body=AdminCreditIn, out=CreditOut, **BOOKED_ONCE
+)
 def create(body):
     """Add credit to an account, pay something back or adjust its balance.
 
@@ -59,7 +67,7 @@ def create(body):
     return credits.grant(owner, actor=kit.get_current_actor(), idempotency_key=idempotency.get_key(), **body)
 
 
-@admin.patch("/cloud-service/credit/<entry_id>", op="update", can=WRITE, body=CreditPatch, out=CreditOut)
+@admin.patch("/cloud-service/credit/<entry_id>", op="update", can=WRITE_PERMISSION, body=CreditPatch, out=CreditOut)
 def update(body, entry_id):
     """Change what an entry counts as.
 
@@ -70,7 +78,7 @@ def update(body, entry_id):
     return credits.correct(credits.get(entry_id), actor=kit.get_current_actor(), **body)
 
 
-@admin.delete("/cloud-service/credit/<entry_id>", op="delete", can=WRITE, out=CreditOut)
+@admin.delete("/cloud-service/credit/<entry_id>", op="delete", can=WRITE_PERMISSION, out=CreditOut)
 def delete(entry_id):
     """Take an entry back.
 

@@ -13,12 +13,12 @@ from panel.schemas.group_grants import (
 from panel.services import accounts, group_grants, hypervisors
 
 admin = kit.Admin("group_grant", __name__, description="Who may choose a hypervisor group")
-READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
-GROUP = "/hypervisor/group/<group_id>"
+READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
+GROUP_PATH = "/hypervisor/group/<group_id>"
 OF_USER = "/user/<account_id>/hypervisor-groups"
 
 
-@admin.put(f"{GROUP}/access", op="access", can=WRITE, body=AccessIn, out=AccessOut)
+@admin.put(f"{GROUP_PATH}/access", op="access", can=WRITE_PERMISSION, body=AccessIn, out=AccessOut)
 def access(body, group_id):
     """Open a hypervisor group to every customer, or to accounts with a grant.
 
@@ -28,7 +28,13 @@ def access(body, group_id):
     return group_grants.set_access(hypervisors.get_group(group_id), **body)
 
 
-@admin.get(f"{GROUP}/grants", op="list", can=READ, query=GrantableQuery, out=kit.build_admin_page_schema(GroupGrantOut))
+@admin.get(
+    f"{GROUP_PATH}/grants",
+    op="list",
+    can=READ_PERMISSION,
+    query=GrantableQuery,
+    out=kit.build_admin_page_schema(GroupGrantOut),
+)
 def listing(query, group_id):
     """List the grants of a hypervisor group, by email address.
 
@@ -37,7 +43,7 @@ def listing(query, group_id):
     return kit.paginate(group_grants.select_grants(hypervisors.get_group(group_id), **query))
 
 
-@admin.post(f"{GROUP}/affected-count", op="affected", can=READ, body=AccessIn, out=AffectedOut)
+@admin.post(f"{GROUP_PATH}/affected-count", op="affected", can=READ_PERMISSION, body=AccessIn, out=AffectedOut)
 def affected(body, group_id):
     """Count whom a change of access would close the group to.
 
@@ -50,7 +56,7 @@ def affected(body, group_id):
 @admin.get(
     "/grantable-account-owners",
     op="grantable",
-    can=READ,
+    can=READ_PERMISSION,
     query=GrantableQuery,
     out=kit.build_admin_page_schema(GrantableOut),
 )
@@ -62,7 +68,7 @@ def grantable(query):
     return kit.paginate(group_grants.select_grantable(**query))
 
 
-@admin.get(OF_USER, op="of_user", can=READ, out=ChoosableOut(many=True))
+@admin.get(OF_USER, op="of_user", can=READ_PERMISSION, out=ChoosableOut(many=True))
 def list_groups_of_user(account_id):
     """List the hypervisor groups that a user may choose.
 
@@ -71,7 +77,7 @@ def list_groups_of_user(account_id):
     return group_grants.list_choosable(accounts.get(account_id))
 
 
-@admin.put(f"{OF_USER}/<group_id>", op="grant", can=WRITE)
+@admin.put(f"{OF_USER}/<group_id>", op="grant", can=WRITE_PERMISSION)
 def grant(account_id, group_id):
     """Grant a hypervisor group to a user.
 
@@ -82,7 +88,7 @@ def grant(account_id, group_id):
     kit.set_message("The group is granted.")
 
 
-@admin.delete(f"{OF_USER}/<group_id>", op="revoke", can=WRITE)
+@admin.delete(f"{OF_USER}/<group_id>", op="revoke", can=WRITE_PERMISSION)
 def revoke(account_id, group_id):
     """Take a grant back.
 

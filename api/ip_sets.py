@@ -22,37 +22,43 @@ from panel.services import accounts, ip_sets
 
 user = kit.User("ip_set", __name__, description="Sets of networks for rules")
 admin = kit.Admin("ip_set", __name__, description="Sets of networks for rules")
-VIEW, MANAGE, DELETE = "ip_sets.view", "ip_sets.manage", "ip_sets.delete"
-READ, WRITE = "admin:ip_sets:read", "admin:ip_sets:write"
+VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "ip_sets.view", "ip_sets.manage", "ip_sets.delete"
+READ_PERMISSION, WRITE_PERMISSION = "admin:ip_sets:read", "admin:ip_sets:write"
 
-CREATED = fields.List(fields.Nested(IpSetEntryOut), **describe("The entries that were made."))
-ERRORS = fields.List(fields.Nested(IpSetRefusal), **describe("What could not be added, and why."))
+CREATED_ENTRIES_FIELD = fields.List(fields.Nested(IpSetEntryOut), **describe("The entries that were made."))
+ENTRY_ERRORS_FIELD = fields.List(fields.Nested(IpSetRefusal), **describe("What could not be added, and why."))
 
 
 def get_own_ip_set(set_id):
     return ip_sets.get_own(set_id, kit.get_current_access())
 
 
-@user.get("/ip-sets", op="list", can=VIEW, query=IpSetQuery, out=kit.build_page_schema(IpSetRow))
+@user.get("/ip-sets", op="list", can=VIEW_PERMISSION, query=IpSetQuery, out=kit.build_page_schema(IpSetRow))
 def listing(query):
     """List IP sets by name: one's own and the platform's."""
     return kit.paginate(ip_sets.listing(kit.get_current_access(), **query))
 
 
-@user.post("/ip-sets", op="create", can=MANAGE, body=IpSetIn, out=kit.build_wrapped_schema("ip_set", IpSetOut))
+@user.post(
+    "/ip-sets", op="create", can=MANAGE_PERMISSION, body=IpSetIn, out=kit.build_wrapped_schema("ip_set", IpSetOut)
+)
 def create(body):
     """Make an IP set."""
     return {"message": "The set is made.", "ip_set": ip_sets.create(kit.get_current_access(), **body)}
 
 
-@user.get("/ip-set/<set_id>", op="get", can=VIEW, out=kit.build_wrapped_schema("ip_set", IpSetOut))
+@user.get("/ip-set/<set_id>", op="get", can=VIEW_PERMISSION, out=kit.build_wrapped_schema("ip_set", IpSetOut))
 def show(set_id):
     """Show an IP set with its entries."""
     return {"message": None, "ip_set": ip_sets.get(set_id, kit.get_current_access())}
 
 
 @user.patch(
-    "/ip-set/<set_id>", op="update", can=MANAGE, body=IpSetPatch, out=kit.build_wrapped_schema("ip_set", IpSetOut)
+    "/ip-set/<set_id>",
+    op="update",
+    can=MANAGE_PERMISSION,
+    body=IpSetPatch,
+    out=kit.build_wrapped_schema("ip_set", IpSetOut),
 )
 def update(body, set_id):
     """Change an IP set.
@@ -62,7 +68,7 @@ def update(body, set_id):
     return {"message": "The set is changed.", "ip_set": ip_sets.update(get_own_ip_set(set_id), **body)}
 
 
-@user.delete("/ip-set/<set_id>", op="delete", can=DELETE, out=kit.build_result_schema())
+@user.delete("/ip-set/<set_id>", op="delete", can=DELETE_PERMISSION, out=kit.build_result_schema())
 def delete(set_id):
     """Remove an IP set.
 
@@ -75,7 +81,7 @@ def delete(set_id):
 @user.post(
     "/ip-set/<set_id>/entries",
     op="add_entry",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=IpSetEntryIn,
     out=kit.build_wrapped_schema("entry", IpSetEntryOut),
 )
@@ -93,9 +99,9 @@ def add_entry(body, set_id):
 @user.post(
     "/ip-set/<set_id>/bulk-add",
     op="bulk_add",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=IpSetBulk,
-    out=kit.build_result_schema(created=CREATED, errors=ERRORS),
+    out=kit.build_result_schema(created=CREATED_ENTRIES_FIELD, errors=ENTRY_ERRORS_FIELD),
 )
 def bulk_add(body, set_id):
     """Add many networks.
@@ -111,14 +117,16 @@ def add_many(ip_set, cidrs):
     return {"message": f"{len(entries)} of {len(cidrs)} are added.", "created": entries, "errors": errors}
 
 
-@user.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=MANAGE, out=kit.build_result_schema())
+@user.delete(
+    "/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=MANAGE_PERMISSION, out=kit.build_result_schema()
+)
 def remove_entry(set_id, entry_id):
     """Remove a network."""
     ip_sets.remove_entry(get_own_ip_set(set_id), entry_id, actor=kit.get_current_actor())
     return {"message": "The network is removed."}
 
 
-@admin.get("/ip-sets", op="list", can=READ, query=IpSetQuery, out=kit.build_admin_page_schema(AdminIpSetRow))
+@admin.get("/ip-sets", op="list", can=READ_PERMISSION, query=IpSetQuery, out=kit.build_admin_page_schema(AdminIpSetRow))
 def admin_listing(query):
     """List everybody's IP sets and the platform's.
 
@@ -127,7 +135,7 @@ def admin_listing(query):
     return kit.paginate(ip_sets.listing(**query))
 
 
-@admin.post("/ip-sets", op="create", can=WRITE, body=AdminIpSetIn, out=AdminIpSetOut)
+@admin.post("/ip-sets", op="create", can=WRITE_PERMISSION, body=AdminIpSetIn, out=AdminIpSetOut)
 def admin_create(body):
     """Make an IP set for a user, or one of the platform's that everybody may use.
 
@@ -139,7 +147,7 @@ def admin_create(body):
     return ip_sets.create(owner and accounts.get(owner, "user_id"), **body)
 
 
-@admin.get("/ip-set/<set_id>", op="get", can=READ, out=AdminIpSetOut)
+@admin.get("/ip-set/<set_id>", op="get", can=READ_PERMISSION, out=AdminIpSetOut)
 def admin_show(set_id):
     """Show an IP set with its entries.
 
@@ -148,7 +156,7 @@ def admin_show(set_id):
     return ip_sets.get(set_id)
 
 
-@admin.patch("/ip-set/<set_id>", op="update", can=WRITE, body=IpSetPatch, out=AdminIpSetOut)
+@admin.patch("/ip-set/<set_id>", op="update", can=WRITE_PERMISSION, body=IpSetPatch, out=AdminIpSetOut)
 def admin_update(body, set_id):
     """Change an IP set.
 
@@ -159,7 +167,7 @@ def admin_update(body, set_id):
     return ip_sets.update(ip_sets.get_own(set_id), **body)
 
 
-@admin.delete("/ip-set/<set_id>", op="delete", can=WRITE)
+@admin.delete("/ip-set/<set_id>", op="delete", can=WRITE_PERMISSION)
 def admin_delete(set_id):
     """Remove an IP set.
 
@@ -169,7 +177,7 @@ def admin_delete(set_id):
     kit.set_message("The set is removed.")
 
 
-@admin.post("/ip-set/<set_id>/entries", op="add_entry", can=WRITE, body=IpSetEntryIn, out=IpSetEntryOut)
+@admin.post("/ip-set/<set_id>/entries", op="add_entry", can=WRITE_PERMISSION, body=IpSetEntryIn, out=IpSetEntryOut)
 def admin_add_entry(body, set_id):
     """Add a network.
 
@@ -180,10 +188,12 @@ def admin_add_entry(body, set_id):
     return ip_sets.add_entry(ip_sets.get_own(set_id), actor=kit.get_current_actor(), **body)
 
 
-BULK = kit.Schema.from_dict({"created": CREATED, "errors": ERRORS}, name="IpSetBulkResult")
+BULK_RESPONSE = kit.Schema.from_dict(
+    {"created": CREATED_ENTRIES_FIELD, "errors": ENTRY_ERRORS_FIELD}, name="IpSetBulkResult"
+)
 
 
-@admin.post("/ip-set/<set_id>/bulk-entries", op="bulk_add", can=WRITE, body=IpSetBulk, out=BULK)
+@admin.post("/ip-set/<set_id>/bulk-entries", op="bulk_add", can=WRITE_PERMISSION, body=IpSetBulk, out=BULK_RESPONSE)
 def admin_bulk_add(body, set_id):
     """Add many networks.
 
@@ -195,7 +205,7 @@ def admin_bulk_add(body, set_id):
     return answer
 
 
-@admin.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=WRITE)
+@admin.delete("/ip-set/<set_id>/entry/<entry_id>", op="remove_entry", can=WRITE_PERMISSION)
 def admin_remove_entry(set_id, entry_id):
     """Remove a network.
 

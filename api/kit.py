@@ -58,7 +58,7 @@ __all__ = [
 
 ID_SEGMENT = re.compile(r"<(\w+_id)>")
 
-CSV = {"type": "string", "description": "A line of names, then a line for each row (RFC 4180)."}
+CSV_RESPONSE = {"type": "string", "description": "A line of names, then a line for each row (RFC 4180)."}
 """`out` of an operation that answers with CSV (panel.web.csv_export). Both dialects send it without an envelope."""
 
 
@@ -144,7 +144,7 @@ class Resource(flask_smorest.Blueprint):
     ) -> Callable[..., Any]:
         """Return the view with validated parameters and a serialized response."""
         paged = with_page(view, query, self.surface) if query and issubclass(query, PageQuery) else view
-        content_type = "text/csv" if out is CSV else None
+        content_type = "text/csv" if out is CSV_RESPONSE else None
         wrapped_view = self.response(status, out, content_type=content_type)(raise_on_failure(paged))
         if body:
             wrapped_view = self.arguments(body())(wrapped_view)
@@ -203,7 +203,7 @@ class Admin(Resource):
 
     @staticmethod
     def _make_doc_response_schema(schema: Any) -> Any:
-        if schema is CSV:
+        if schema is CSV_RESPONSE:
             return schema
         many = schema is not None and schema.many
         documented: Any = schema if isinstance(schema, Rows) or schema is None else type(schema)
@@ -216,21 +216,21 @@ class Billing(Admin):
     surface, prefix = "billing", "/api/v1/billing"
 
 
-DATA = describe("What was asked for.")
-SUCCESS = describe("Always true: failures have their own shape.", True)
+DATA_DESCRIPTION = describe("What was asked for.")
+SUCCESS_DESCRIPTION = describe("Always true: failures have their own shape.", True)
 
 
 @cache
 def build_wrapped_schema(key: str, schema: Any) -> Schema:
     """Return a schema of `{success, message, <key>: {…}}`."""
     name = f"{get_schema_name(schema)}Under{key.title().replace('_', '')}"
-    return Done.from_dict({key: fields.Nested(schema, **DATA)}, name=name)()
+    return Done.from_dict({key: fields.Nested(schema, **DATA_DESCRIPTION)}, name=name)()
 
 
 class Done(Schema):
     """The result of an action: `{success, message}`."""
 
-    success = fields.Boolean(dump_default=True, **SUCCESS)
+    success = fields.Boolean(dump_default=True, **SUCCESS_DESCRIPTION)
     message = fields.String(
         allow_none=True, dump_default=None, **describe("What happened, in a sentence.", "The instance starts.")
     )
@@ -255,7 +255,7 @@ def with_optional(schema: Any, names: Iterable[str]) -> Any:
 def build_envelope_schema(schema: Any, many: bool = False) -> Any:
     """Return the schema of an answer in the operators' envelope, for the OpenAPI document."""
     declared: dict[str, fields.Field] = {
-        "success": fields.Boolean(**SUCCESS),
+        "success": fields.Boolean(**SUCCESS_DESCRIPTION),
         "message": fields.String(allow_none=True, **describe("What happened, in a sentence.", "The instance starts.")),
     }
     if isinstance(schema, Rows):
@@ -263,7 +263,7 @@ def build_envelope_schema(schema: Any, many: bool = False) -> Any:
         declared["meta"] = fields.Nested(Meta, **describe("Where these rows lie in the whole list."))
         return Schema.from_dict(declared, name=f"{type(schema).__name__}List")()
     if schema is not None:
-        declared["data"] = fields.Nested(schema, many=many, **DATA)
+        declared["data"] = fields.Nested(schema, many=many, **DATA_DESCRIPTION)
     kind = "Array" if many else ""
     return Schema.from_dict(declared, name=f"{get_schema_name(schema)}{kind}Envelope" if schema else "Envelope")()
 

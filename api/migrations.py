@@ -25,14 +25,16 @@ from panel.services import hypervisors, instances, migrations
 from panel.workflows import reachability
 
 admin = kit.Admin("migration", __name__, description="Migrations")
-READ, WRITE = "admin:instances:read", "admin:instances:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 OLD_MIGRATE_PATH = "/api/v1/instance/<instance_id>/proxmox-migrate"
-LOGS = kit.Schema.from_dict(
+LOG_RESPONSE = kit.Schema.from_dict(
     {"logs": fields.List(fields.Nested(TaskLogOut), **describe("What it said, oldest first."))}, name="MigrationLogs"
 )
 
 
-@admin.get("/migrations", op="list", can=READ, query=MigrationQuery, out=kit.build_admin_page_schema(MigrationOut))
+@admin.get(
+    "/migrations", op="list", can=READ_PERMISSION, query=MigrationQuery, out=kit.build_admin_page_schema(MigrationOut)
+)
 def listing(query):
     """List migrations, newest first.
 
@@ -41,7 +43,7 @@ def listing(query):
     return kit.paginate(migrations.listing(**query))
 
 
-@admin.post("/migrations", op="create", can=WRITE, body=MigrationIn, out=Moving)
+@admin.post("/migrations", op="create", can=WRITE_PERMISSION, body=MigrationIn, out=Moving)
 def create(body):
     """Move an instance to another hypervisor of its location.
 
@@ -55,7 +57,7 @@ def create(body):
     )
 
 
-@admin.get("/migration/<migration_id>", op="get", can=READ, budget="polls", out=MigrationOut)
+@admin.get("/migration/<migration_id>", op="get", can=READ_PERMISSION, budget="polls", out=MigrationOut)
 def show(migration_id):
     """Show a migration.
 
@@ -64,7 +66,7 @@ def show(migration_id):
     return migrations.get(migration_id)
 
 
-@admin.get("/migration/<migration_id>/logs", op="logs", can=READ, budget="polls", out=LOGS)
+@admin.get("/migration/<migration_id>/logs", op="logs", can=READ_PERMISSION, budget="polls", out=LOG_RESPONSE)
 def logs(migration_id):
     """Show what a migration said.
 
@@ -74,7 +76,7 @@ def logs(migration_id):
     return {"logs": migration.task.logs if migration.task else []}
 
 
-@admin.post("/migration/<migration_id>/stop", op="stop", can=WRITE, out=Asked)
+@admin.post("/migration/<migration_id>/stop", op="stop", can=WRITE_PERMISSION, out=Asked)
 def stop(migration_id):
     """Stop a migration.
 
@@ -84,7 +86,7 @@ def stop(migration_id):
     return {"task_id": migrations.stop(migrations.get(migration_id)).id}
 
 
-@admin.post("/migration/<migration_id>/restart", op="restart", can=WRITE, out=Moving)
+@admin.post("/migration/<migration_id>/restart", op="restart", can=WRITE_PERMISSION, out=Moving)
 def restart(migration_id):
     """Try a migration again that failed or was stopped.
 
@@ -96,7 +98,7 @@ def restart(migration_id):
     return describe_start(migrations.restart(migration, actor=kit.get_current_actor()))
 
 
-@admin.post("/migration/<migration_id>/rollback", op="rollback", can=WRITE, out=Moving)
+@admin.post("/migration/<migration_id>/rollback", op="rollback", can=WRITE_PERMISSION, out=Moving)
 def rollback(migration_id):
     """Move an instance back to where a migration took it from.
 
@@ -108,7 +110,7 @@ def rollback(migration_id):
     return describe_start(migrations.rollback(migration, actor=kit.get_current_actor()))
 
 
-@admin.post("/migration/<migration_id>/complete", op="complete", can=WRITE, out=Asked)
+@admin.post("/migration/<migration_id>/complete", op="complete", can=WRITE_PERMISSION, out=Asked)
 def complete(migration_id):
     """Remove what a migration left on its source.
 
@@ -121,7 +123,7 @@ def complete(migration_id):
 @instance_routes.post(
     "/instance/<instance_id>/cluster-migrate",
     op="migrate",
-    can=WRITE,
+    can=WRITE_PERMISSION,
     body=MoveIn,
     out=Moving,
     aliases=[OLD_MIGRATE_PATH],
@@ -144,7 +146,7 @@ def migrate(body, instance_id):
 @instance_routes.get(
     "/instance/<instance_id>/cluster-migrate/precheck",
     op="migrate_precheck",
-    can=READ,
+    can=READ_PERMISSION,
     query=PrecheckQuery,
     out=PrecheckOut,
     aliases=[f"{OLD_MIGRATE_PATH}/precheck"],

@@ -27,13 +27,15 @@ class Meta(Schema):
         }
 
 
-ROWS = describe("The rows of this page.")
+ROWS_DESCRIPTION = describe("The rows of this page.")
 
 
 @cache
 def build_page_schema(schema):
     """Return the schema of a customers' list: rows in `data`, the fields of Meta beside it."""
-    return Meta.from_dict({"data": fields.Nested(schema, many=True, **ROWS)}, name=f"{get_schema_name(schema)}Page")()
+    return Meta.from_dict(
+        {"data": fields.Nested(schema, many=True, **ROWS_DESCRIPTION)}, name=f"{get_schema_name(schema)}Page"
+    )()
 
 
 class Rows(Schema):
@@ -44,7 +46,7 @@ class Rows(Schema):
 def build_admin_page_schema(schema):
     """Return the schema of an operators' list: rows in `data`, the fields of Meta in `meta`."""
     rows_schema = Rows.from_dict(
-        {"__rows__": fields.Nested(schema, many=True, **ROWS), "meta": fields.Nested(Meta)},
+        {"__rows__": fields.Nested(schema, many=True, **ROWS_DESCRIPTION), "meta": fields.Nested(Meta)},
         name=get_schema_name(schema),
     )
     return rows_schema()

@@ -157,7 +157,7 @@ def passkey_options(body):
     """
     person = confirm_password(body["password"])
     options, challenge = passkeys.create_registration(person, login.get_passkey_site())
-    return {"message": "Ask the browser.", "options": options, "state": passkeys.seal(person, challenge)}
+    return {"message": "Ask the browser.", "options": options, "state": passkeys.encrypt_challenge(person, challenge)}
 
 
 @user.post(
@@ -174,7 +174,7 @@ def add_passkey(body):
         person,
         name=body["name"],
         credential=json.dumps(body["credential"]),
-        challenge=passkeys.unseal(person, body["state"]),
+        challenge=passkeys.decrypt_challenge(person, body["state"]),
         site=login.get_passkey_site(),
         source=login.get_request_source(),
     )

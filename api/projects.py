@@ -17,7 +17,7 @@ from panel.schemas.projects import (
 from panel.services import instances, projects
 
 user = kit.User("project", __name__, description="Projects")
-VIEW, MANAGE = "projects.view", "projects.manage"
+VIEW_PERMISSION, MANAGE_PERMISSION = "projects.view", "projects.manage"
 FIRST_PAGE = kit.RequestedPage(1, 100)
 """Maximum of instances in the answer of a project."""
 
@@ -26,13 +26,15 @@ def get_own_project(project_id):
     return projects.get(project_id, kit.get_current_access())
 
 
-@user.get("/projects", op="list", can=VIEW, query=kit.PageQuery, out=kit.build_page_schema(ProjectRow))
+@user.get("/projects", op="list", can=VIEW_PERMISSION, query=kit.PageQuery, out=kit.build_page_schema(ProjectRow))
 def listing():
     """List projects by name."""
     return kit.paginate(projects.with_counts(projects.listing(kit.get_current_access()), kit.get_current_access()))
 
 
-@user.post("/projects", op="create", can=MANAGE, body=ProjectIn, out=kit.build_wrapped_schema("project", ProjectOut))
+@user.post(
+    "/projects", op="create", can=MANAGE_PERMISSION, body=ProjectIn, out=kit.build_wrapped_schema("project", ProjectOut)
+)
 def create(body):
     """Add a project."""
     return {"message": "The project is added.", "project": projects.create(kit.get_current_access(), **body)}
@@ -41,7 +43,7 @@ def create(body):
 @user.get(
     "/project/<project_id>",
     op="get",
-    can=VIEW,
+    can=VIEW_PERMISSION,
     out=kit.build_result_schema(
         project=fields.Nested(ProjectOut, **describe("The project.")),
         instances=fields.Nested(
@@ -64,7 +66,7 @@ def show(project_id):
 @user.patch(
     "/project/<project_id>",
     op="update",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=ProjectPatch,
     out=kit.build_wrapped_schema("project", ProjectOut),
 )
@@ -83,14 +85,22 @@ def delete(project_id):
     return {"message": "The project is removed."}
 
 
-@user.post("/project/assign-resource", op="assign_resource", can=MANAGE, body=Assignment, out=kit.build_result_schema())
+@user.post(
+    "/project/assign-resource",
+    op="assign_resource",
+    can=MANAGE_PERMISSION,
+    body=Assignment,
+    out=kit.build_result_schema(),
+)
 def assign(body):
     """Put a resource into a project, or with null into none."""
     projects.assign(kit.get_current_access(), [(body["resource_type"], body["resource_id"])], body["project_id"])
     return {"message": format_assigned_message(body["project_id"], 1)}
 
 
-@user.post("/project/bulk-assign", op="bulk_assign", can=MANAGE, body=Assignments, out=kit.build_result_schema())
+@user.post(
+    "/project/bulk-assign", op="bulk_assign", can=MANAGE_PERMISSION, body=Assignments, out=kit.build_result_schema()
+)
 def assign_all(body):
     """Put several resources into a project, or with null into none.
 
@@ -109,7 +119,7 @@ def format_assigned_message(project_id, count):
 @user.get(
     "/project/<project_id>/available-resources",
     op="available_resources",
-    can=VIEW,
+    can=VIEW_PERMISSION,
     query=kit.PageQuery,
     out=kit.build_page_schema(ResourceOut),
 )

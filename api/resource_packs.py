@@ -5,11 +5,15 @@ from panel.schemas.resource_packs import AdminPackOut, PackIn, PackPatch, PackQu
 from panel.services import resource_packs
 
 admin = kit.Admin("self_provisioning_pack", __name__, description="Resource packs")
-READ, WRITE = "admin:billing:read", "admin:billing:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:billing:read", "admin:billing:write"
 
 
 @admin.get(
-    "/self-provisioning/packs", op="list", can=READ, query=PackQuery, out=kit.build_admin_page_schema(AdminPackOut)
+    "/self-provisioning/packs",
+    op="list",
+    can=READ_PERMISSION,
+    query=PackQuery,
+    out=kit.build_admin_page_schema(AdminPackOut),
 )
 def listing(query):
     """List resource packs, with what of them is in use.
@@ -19,7 +23,7 @@ def listing(query):
     return kit.paginate(resource_packs.with_usage(resource_packs.listing(**query)))
 
 
-@admin.post("/self-provisioning/packs", op="create", can=WRITE, body=PackIn, out=AdminPackOut)
+@admin.post("/self-provisioning/packs", op="create", can=WRITE_PERMISSION, body=PackIn, out=AdminPackOut)
 def create(body):
     """Give a user a resource pack.
 
@@ -29,7 +33,7 @@ def create(body):
     return resource_packs.create(**body)
 
 
-@admin.get("/self-provisioning/pack/<pack_id>", op="get", can=READ, out=AdminPackOut)
+@admin.get("/self-provisioning/pack/<pack_id>", op="get", can=READ_PERMISSION, out=AdminPackOut)
 def show(pack_id):
     """Show a resource pack, with what of it is in use.
 
@@ -38,7 +42,7 @@ def show(pack_id):
     return resource_packs.get(pack_id)
 
 
-@admin.patch("/self-provisioning/pack/<pack_id>", op="update", can=WRITE, body=PackPatch, out=AdminPackOut)
+@admin.patch("/self-provisioning/pack/<pack_id>", op="update", can=WRITE_PERMISSION, body=PackPatch, out=AdminPackOut)
 def update(body, pack_id):
     """Change a resource pack.
 
@@ -49,7 +53,7 @@ def update(body, pack_id):
     return resource_packs.update(resource_packs.get(pack_id), **body)
 
 
-@admin.delete("/self-provisioning/pack/<pack_id>", op="delete", can=WRITE)
+@admin.delete("/self-provisioning/pack/<pack_id>", op="delete", can=WRITE_PERMISSION)
 def delete(pack_id):
     """Remove a resource pack.
 

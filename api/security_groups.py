@@ -23,8 +23,12 @@ from panel.services import accounts, security_groups
 
 user = kit.User("security_group", __name__, description="Firewalls of instances")
 admin = kit.Admin("security_group", __name__, description="Firewalls of instances")
-VIEW, MANAGE, DELETE = "security_groups.view", "security_groups.manage", "security_groups.delete"
-READ, WRITE = "admin:security_groups:read", "admin:security_groups:write"
+VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = (
+    "security_groups.view",
+    "security_groups.manage",
+    "security_groups.delete",
+)
+READ_PERMISSION, WRITE_PERMISSION = "admin:security_groups:read", "admin:security_groups:write"
 
 
 def get_own_group(group_id):
@@ -32,7 +36,11 @@ def get_own_group(group_id):
 
 
 @user.get(
-    "/security-groups", op="list", can=VIEW, query=SecurityGroupQuery, out=kit.build_page_schema(SecurityGroupRow)
+    "/security-groups",
+    op="list",
+    can=VIEW_PERMISSION,
+    query=SecurityGroupQuery,
+    out=kit.build_page_schema(SecurityGroupRow),
 )
 def listing(query):
     """List security groups by name: one's own and the platform's."""
@@ -46,7 +54,7 @@ def listing(query):
 @user.post(
     "/security-groups",
     op="create",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=SecurityGroupIn,
     out=kit.build_wrapped_schema("security_group", SecurityGroupOut),
 )
@@ -65,7 +73,7 @@ def create(body):
 @user.get(
     "/security-group/<group_id>",
     op="get",
-    can=VIEW,
+    can=VIEW_PERMISSION,
     out=kit.build_result_schema(
         security_group=fields.Nested(SecurityGroupOut, **describe("The group.")),
         attached_instances=fields.List(
@@ -87,7 +95,7 @@ def show(group_id):
 @user.patch(
     "/security-group/<group_id>",
     op="update",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=SecurityGroupPatch,
     out=kit.build_wrapped_schema("security_group", SecurityGroupOut),
 )
@@ -100,7 +108,7 @@ def update(body, group_id):
     }
 
 
-@user.delete("/security-group/<group_id>", op="delete", can=DELETE, out=kit.build_result_schema())
+@user.delete("/security-group/<group_id>", op="delete", can=DELETE_PERMISSION, out=kit.build_result_schema())
 def delete(group_id):
     """Remove a security group.
 
@@ -113,7 +121,7 @@ def delete(group_id):
 @user.post(
     "/security-group/<group_id>/rules",
     op="add_rule",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=SecurityRuleIn,
     out=kit.build_wrapped_schema("rule", SecurityRuleOut),
 )
@@ -134,7 +142,7 @@ def add_rule(body, group_id):
 @user.delete(
     "/security-group/<group_id>/rule/<rule_id>",
     op="remove_rule",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     out=kit.build_result_schema(),
     aliases=("/api/security-group/<group_id>/rules/<rule_id>",),
 )
@@ -150,7 +158,7 @@ def remove_rule(group_id, rule_id):
 @user.post(
     "/security-group/<group_id>/attach-instances",
     op="attach_instances",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=Members,
     out=kit.build_result_schema(),
 )
@@ -167,7 +175,7 @@ def attach(body, group_id):
 @user.post(
     "/security-group/<group_id>/detach-instances",
     op="detach_instances",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=Members,
     out=kit.build_result_schema(),
 )
@@ -184,7 +192,7 @@ def detach(body, group_id):
 @admin.get(
     "/security-groups",
     op="list",
-    can=READ,
+    can=READ_PERMISSION,
     query=SecurityGroupQuery,
     out=kit.build_admin_page_schema(AdminSecurityGroupRow),
 )
@@ -196,7 +204,7 @@ def admin_listing(query):
     return kit.paginate(security_groups.with_counts(security_groups.listing(**query)))
 
 
-@admin.post("/security-groups", op="create", can=WRITE, body=AdminSecurityGroupIn, out=AdminSecurityGroupOut)
+@admin.post("/security-groups", op="create", can=WRITE_PERMISSION, body=AdminSecurityGroupIn, out=AdminSecurityGroupOut)
 def admin_create(body):
     """Make a security group for a user, or one of the platform's that everybody may use.
 
@@ -208,7 +216,7 @@ def admin_create(body):
     return security_groups.load_counts(security_groups.create(owner and accounts.get(owner, "user_id"), **body))
 
 
-@admin.get("/security-group/<group_id>", op="get", can=READ, out=AdminSecurityGroupOut)
+@admin.get("/security-group/<group_id>", op="get", can=READ_PERMISSION, out=AdminSecurityGroupOut)
 def admin_show(group_id):
     """Show a security group with its rules and instances.
 
@@ -217,7 +225,9 @@ def admin_show(group_id):
     return security_groups.load_counts(security_groups.get(group_id))
 
 
-@admin.patch("/security-group/<group_id>", op="update", can=WRITE, body=SecurityGroupPatch, out=AdminSecurityGroupOut)
+@admin.patch(
+    "/security-group/<group_id>", op="update", can=WRITE_PERMISSION, body=SecurityGroupPatch, out=AdminSecurityGroupOut
+)
 def admin_update(body, group_id):
     """Change the name or the note of a security group.
 
@@ -227,7 +237,7 @@ def admin_update(body, group_id):
     return security_groups.load_counts(security_groups.update(security_groups.get_own(group_id), **body))
 
 
-@admin.delete("/security-group/<group_id>", op="delete", can=WRITE)
+@admin.delete("/security-group/<group_id>", op="delete", can=WRITE_PERMISSION)
 def admin_delete(group_id):
     """Remove a security group.
 
@@ -238,7 +248,9 @@ def admin_delete(group_id):
     kit.set_message("The group is removed.")
 
 
-@admin.post("/security-group/<group_id>/rules", op="add_rule", can=WRITE, body=SecurityRuleIn, out=SecurityRuleOut)
+@admin.post(
+    "/security-group/<group_id>/rules", op="add_rule", can=WRITE_PERMISSION, body=SecurityRuleIn, out=SecurityRuleOut
+)
 def admin_add_rule(body, group_id):
     """Add a rule.
 
@@ -252,7 +264,7 @@ def admin_add_rule(body, group_id):
 @admin.delete(
     "/security-group/<group_id>/rule/<rule_id>",
     op="remove_rule",
-    can=WRITE,
+    can=WRITE_PERMISSION,
     aliases=("/api/v1/security-group/<group_id>/rules/<rule_id>",),
 )
 def admin_remove_rule(group_id, rule_id):
@@ -264,7 +276,7 @@ def admin_remove_rule(group_id, rule_id):
     kit.set_message("The rule is removed.")
 
 
-@admin.post("/security-group/<group_id>/attach-instances", op="attach_instances", can=WRITE, body=Members)
+@admin.post("/security-group/<group_id>/attach-instances", op="attach_instances", can=WRITE_PERMISSION, body=Members)
 def admin_attach(body, group_id):
     """Put instances of the group's owner into a security group; into one of the platform's any.
 
@@ -275,7 +287,7 @@ def admin_attach(body, group_id):
     kit.set_message("The instances are in the group.")
 
 
-@admin.post("/security-group/<group_id>/detach-instances", op="detach_instances", can=WRITE, body=Members)
+@admin.post("/security-group/<group_id>/detach-instances", op="detach_instances", can=WRITE_PERMISSION, body=Members)
 def admin_detach(body, group_id):
     """Take instances out of a security group.
 

@@ -9,7 +9,7 @@ from panel.services import ssh_keys
 
 user = kit.User("ssh_key", __name__, description="SSH keys")
 
-PRIVATE = fields.String(
+PRIVATE_KEY_FIELD = fields.String(
     **describe("The private key, shown once and kept nowhere.", "-----BEGIN OPENSSH PRIVATE KEY-----…")
 )
 
@@ -33,7 +33,9 @@ def create(body):
     op="generate",
     can="ssh_keys.manage",
     body=SshKeyGenerate,
-    out=kit.build_result_schema(ssh_key=fields.Nested(SshKeyOut, **describe("The key.")), private_key=PRIVATE),
+    out=kit.build_result_schema(
+        ssh_key=fields.Nested(SshKeyOut, **describe("The key.")), private_key=PRIVATE_KEY_FIELD
+    ),
 )
 def generate(body):
     """Make a key pair.

@@ -12,7 +12,7 @@ admin = kit.Admin("task", __name__, description="Tasks")
 
 LOGS_FIELD = fields.List(fields.Nested(TaskLogOut), **describe("What the task said, oldest first."))
 Logs = kit.Schema.from_dict({"logs": LOGS_FIELD}, name="TaskLogs")
-LOGS = kit.build_result_schema(logs=LOGS_FIELD)
+LOG_RESPONSE = kit.build_result_schema(logs=LOGS_FIELD)
 
 
 @user.get(
@@ -31,7 +31,7 @@ def show(task_id):
     return {"message": None, "task": tasks.get(task_id, kit.get_current_access())}
 
 
-@user.get("/task/<task_id>/logs", op="logs", can="instances.view", budget="polls", out=LOGS)
+@user.get("/task/<task_id>/logs", op="logs", can="instances.view", budget="polls", out=LOG_RESPONSE)
 def logs(task_id):
     """Show what a task said."""
     return {"message": None, "logs": tasks.get(task_id, kit.get_current_access()).logs}

@@ -5,7 +5,7 @@ from marshmallow import fields
 from api import kit
 from panel.schemas.base import describe
 from panel.schemas.team import (
-    PERMISSIONS,
+    PERMISSION_EXAMPLE,
     Invitation,
     MemberOut,
     MemberPatch,
@@ -17,20 +17,20 @@ from panel.schemas.team import (
 from panel.services import invitations, team
 
 user = kit.User("team", __name__, description="The team")
-VIEW, MANAGE = "account.view", "team.manage"
+VIEW_PERMISSION, MANAGE_PERMISSION = "account.view", "team.manage"
 
 
 @user.get(
     "/team/permissions",
     op="permissions",
-    can=VIEW,
+    can=VIEW_PERMISSION,
     out=kit.build_result_schema(permissions=fields.List(fields.Nested(PermissionOut), **describe("Every permission."))),
 )
 def list_permissions():
     """List what a role may permit."""
     access = kit.get_current_access()
     rows = []
-    for name, description in PERMISSIONS.items():
+    for name, description in PERMISSION_EXAMPLE.items():
         family, _, verb = name.partition(".")
         row = {
             "name": name,
@@ -43,13 +43,15 @@ def list_permissions():
     return {"message": None, "permissions": rows}
 
 
-@user.get("/team/roles", op="roles", can=VIEW, query=kit.PageQuery, out=kit.build_page_schema(RoleOut))
+@user.get("/team/roles", op="roles", can=VIEW_PERMISSION, query=kit.PageQuery, out=kit.build_page_schema(RoleOut))
 def list_roles():
     """List the roles by name."""
     return kit.paginate(team.select_roles(kit.get_current_access()))
 
 
-@user.post("/team/roles", op="role_create", can=MANAGE, body=RoleIn, out=kit.build_wrapped_schema("role", RoleOut))
+@user.post(
+    "/team/roles", op="role_create", can=MANAGE_PERMISSION, body=RoleIn, out=kit.build_wrapped_schema("role", RoleOut)
+)
 def create_role(body):
     """Add a role.
 
@@ -59,14 +61,18 @@ def create_role(body):
     return {"message": "The role is added.", "role": team.create_role(kit.get_current_access(), **body)}
 
 
-@user.get("/team/role/<role_id>", op="role_get", can=VIEW, out=kit.build_wrapped_schema("role", RoleOut))
+@user.get("/team/role/<role_id>", op="role_get", can=VIEW_PERMISSION, out=kit.build_wrapped_schema("role", RoleOut))
 def show_role(role_id):
     """Show a role."""
     return {"message": None, "role": team.get_role(role_id, kit.get_current_access())}
 
 
 @user.patch(
-    "/team/role/<role_id>", op="role_update", can=MANAGE, body=RolePatch, out=kit.build_wrapped_schema("role", RoleOut)
+    "/team/role/<role_id>",
+    op="role_update",
+    can=MANAGE_PERMISSION,
+    body=RolePatch,
+    out=kit.build_wrapped_schema("role", RoleOut),
 )
 def update_role(body, role_id):
     """Change a role.
@@ -78,7 +84,7 @@ def update_role(body, role_id):
     return {"message": "The role is changed.", "role": role}
 
 
-@user.delete("/team/role/<role_id>", op="role_delete", can=MANAGE, out=kit.build_result_schema())
+@user.delete("/team/role/<role_id>", op="role_delete", can=MANAGE_PERMISSION, out=kit.build_result_schema())
 def delete_role(role_id):
     """Remove a role.
 
@@ -88,7 +94,9 @@ def delete_role(role_id):
     return {"message": "The role is removed."}
 
 
-@user.get("/team/subusers", op="members", can=VIEW, query=kit.PageQuery, out=kit.build_page_schema(MemberOut))
+@user.get(
+    "/team/subusers", op="members", can=VIEW_PERMISSION, query=kit.PageQuery, out=kit.build_page_schema(MemberOut)
+)
 def list_members():
     """List the members and the invited."""
     return kit.paginate(team.listing(kit.get_current_access()))
@@ -97,7 +105,7 @@ def list_members():
 @user.post(
     "/team/subusers/invite",
     op="invite",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=Invitation,
     out=kit.build_wrapped_schema("subuser", MemberOut),
 )
@@ -110,7 +118,10 @@ def invite(body):
 
 
 @user.post(
-    "/team/subuser/<member_id>/resend", op="resend", can=MANAGE, out=kit.build_wrapped_schema("subuser", MemberOut)
+    "/team/subuser/<member_id>/resend",
+    op="resend",
+    can=MANAGE_PERMISSION,
+    out=kit.build_wrapped_schema("subuser", MemberOut),
 )
 def resend(member_id):
     """Send the invitation again, with a new link.
@@ -125,7 +136,7 @@ def resend(member_id):
 @user.patch(
     "/team/subuser/<member_id>/role",
     op="member_update",
-    can=MANAGE,
+    can=MANAGE_PERMISSION,
     body=MemberPatch,
     out=kit.build_wrapped_schema("subuser", MemberOut),
 )
@@ -139,7 +150,7 @@ def update(body, member_id):
     return {"message": "The member is changed.", "subuser": member}
 
 
-@user.delete("/team/subuser/<member_id>", op="member_delete", can=MANAGE, out=kit.build_result_schema())
+@user.delete("/team/subuser/<member_id>", op="member_delete", can=MANAGE_PERMISSION, out=kit.build_result_schema())
 def delete(member_id):
     """Remove a member, or take an invitation back.
 

@@ -24,7 +24,7 @@ from panel.web.audit_view import audit_label
 user = kit.User("token", __name__, description="API tokens")
 admin = kit.Admin("token", __name__, description="API tokens")
 
-VALUE = fields.String(**describe("The value, in this answer and nowhere else.", "pu_3kX9aW…"))
+VALUE_FIELD = fields.String(**describe("The value, in this answer and nowhere else.", "pu_3kX9aW…"))
 FAMILY_LIST = fields.List(fields.Nested(FamilyOut), **describe("The families."))
 
 
@@ -64,7 +64,7 @@ def listing(query):
     can="api_tokens.manage",
     body=TokenIn,
     out=kit.build_result_schema(
-        token=VALUE, api_token=fields.Nested(TokenOut, **describe("The token without its value."))
+        token=VALUE_FIELD, api_token=fields.Nested(TokenOut, **describe("The token without its value."))
     ),
 )
 def create(body):

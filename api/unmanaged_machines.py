@@ -10,10 +10,12 @@ from panel.schemas.unmanaged_machines import AdoptIn, AdoptingOut, Asked, Discov
 from panel.services import accounts, hypervisors, imports, instances, unmanaged_machines
 from panel.workflows import reachability
 
-READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
 
 
-@hypervisor_routes.post("/hypervisor/<hypervisor_id>/orphan/discover", op="discover_orphans", can=WRITE, out=Asked)
+@hypervisor_routes.post(
+    "/hypervisor/<hypervisor_id>/orphan/discover", op="discover_orphans", can=WRITE_PERMISSION, out=Asked
+)
 def discover(hypervisor_id):
     """Compare a hypervisor with the panel.
 
@@ -24,7 +26,10 @@ def discover(hypervisor_id):
 
 
 @hypervisor_routes.get(
-    "/hypervisor/<hypervisor_id>/orphan/discoveries/latest", op="latest_discovery", can=READ, out=DiscoveryOut
+    "/hypervisor/<hypervisor_id>/orphan/discoveries/latest",
+    op="latest_discovery",
+    can=READ_PERMISSION,
+    out=DiscoveryOut,
 )
 def show_latest(hypervisor_id):
     """Show the latest comparison.
@@ -35,7 +40,7 @@ def show_latest(hypervisor_id):
 
 
 @hypervisor_routes.get(
-    "/hypervisor/<hypervisor_id>/orphan/discoveries/<task_id>", op="discovery", can=READ, out=DiscoveryOut
+    "/hypervisor/<hypervisor_id>/orphan/discoveries/<task_id>", op="discovery", can=READ_PERMISSION, out=DiscoveryOut
 )
 def show(hypervisor_id, task_id):
     """Show a comparison.
@@ -49,7 +54,7 @@ def show(hypervisor_id, task_id):
 @hypervisor_routes.post(
     "/hypervisor/<hypervisor_id>/orphan/import/<domain_name>",
     op="import_orphan",
-    can=WRITE,
+    can=WRITE_PERMISSION,
     body=AdoptIn,
     out=AdoptingOut,
 )
@@ -72,7 +77,11 @@ def import_machine(body, hypervisor_id, domain_name):
 
 
 @hypervisor_routes.post(
-    "/hypervisor/<hypervisor_id>/orphan/<machine_id>/remove", op="remove_orphan", can=WRITE, body=Typed, out=Asked
+    "/hypervisor/<hypervisor_id>/orphan/<machine_id>/remove",
+    op="remove_orphan",
+    can=WRITE_PERMISSION,
+    body=Typed,
+    out=Asked,
 )
 def remove(body, hypervisor_id, machine_id):
     """Remove an unknown machine from its hypervisor.

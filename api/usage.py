@@ -12,11 +12,13 @@ from panel.services import accounts, credits, usage
 user = kit.User("usage", __name__, description="Usage and charges")
 admin = kit.Admin("usage", __name__, description="Usage and charges")
 
-TOTALS = fields.Nested(UsageTotals, **describe("The whole month."))
-USAGE_REPORT = type(kit.build_page_schema(UsageOut)).from_dict({"totals": TOTALS}, name="UsageReport")()
-RESOURCES = fields.Nested(UsageOut, many=True, **describe("Each resource's part, the newest resource first."))
-META = fields.Nested(kit.Meta, **describe("Where these rows lie in the whole list."))
-REPORT = kit.Schema.from_dict({"totals": TOTALS, "resources": RESOURCES, "meta": META}, name="Usage")
+TOTALS_FIELD = fields.Nested(UsageTotals, **describe("The whole month."))
+USAGE_REPORT = type(kit.build_page_schema(UsageOut)).from_dict({"totals": TOTALS_FIELD}, name="UsageReport")()
+RESOURCES_FIELD = fields.Nested(UsageOut, many=True, **describe("Each resource's part, the newest resource first."))
+META_FIELD = fields.Nested(kit.Meta, **describe("Where these rows lie in the whole list."))
+REPORT_RESPONSE = kit.Schema.from_dict(
+    {"totals": TOTALS_FIELD, "resources": RESOURCES_FIELD, "meta": META_FIELD}, name="Usage"
+)
 
 
 def get_current_month():
@@ -67,7 +69,11 @@ def list_by_account(query):
 
 
 @admin.get(
-    "/cloud-service/usage-reports/<account_id>", op="get", can="admin:billing:read", query=UsageQuery, out=REPORT
+    "/cloud-service/usage-reports/<account_id>",
+    op="get",
+    can="admin:billing:read",
+    query=UsageQuery,
+    out=REPORT_RESPONSE,
 )
 def show_by_account(query, account_id):
     """Show one user's usage of a month, resource by resource.

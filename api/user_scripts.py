@@ -6,7 +6,7 @@ from panel.services import user_scripts
 
 user = kit.User("user_script", __name__, description="User scripts")
 admin = kit.Admin("user_script", __name__, description="User scripts")
-SCRIPT = kit.build_wrapped_schema("script", UserScriptOut)
+SCRIPT_RESPONSE = kit.build_wrapped_schema("script", UserScriptOut)
 
 
 @user.get(
@@ -17,7 +17,7 @@ def listing():
     return kit.paginate(user_scripts.listing(kit.get_current_access()))
 
 
-@user.post("/user-scripts", op="create", can="user_scripts.manage", body=UserScriptIn, out=SCRIPT)
+@user.post("/user-scripts", op="create", can="user_scripts.manage", body=UserScriptIn, out=SCRIPT_RESPONSE)
 def create(body):
     """Store a user script.
 
@@ -27,13 +27,15 @@ def create(body):
     return {"message": "The script is stored.", "script": user_scripts.create(kit.get_current_access(), **body)}
 
 
-@user.get("/user-script/<script_id>", op="get", can="user_scripts.view", out=SCRIPT)
+@user.get("/user-script/<script_id>", op="get", can="user_scripts.view", out=SCRIPT_RESPONSE)
 def show(script_id):
     """Show a user script."""
     return {"message": None, "script": user_scripts.get(script_id, kit.get_current_access())}
 
 
-@user.patch("/user-script/<script_id>", op="update", can="user_scripts.manage", body=UserScriptPatch, out=SCRIPT)
+@user.patch(
+    "/user-script/<script_id>", op="update", can="user_scripts.manage", body=UserScriptPatch, out=SCRIPT_RESPONSE
+)
 def update(body, script_id):
     """Change a user script.
 

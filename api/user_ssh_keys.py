@@ -3,31 +3,34 @@
 from marshmallow import fields
 
 from api import kit
-from api.ssh_keys import PRIVATE
+from api.ssh_keys import PRIVATE_KEY_FIELD
 from panel.schemas.base import Text, describe
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.ssh_keys import AdminSshKeyOut, SshKeyGenerate, SshKeyIn, SshKeyQuery
 from panel.services import accounts, ssh_keys
 
 admin = kit.Admin("ssh_key", __name__, description="SSH keys of users")
-READ, WRITE = "admin:accounts:read", "admin:accounts:write"
-OWNER = describe("Whose key it is.", EXAMPLE_ID)
+READ_PERMISSION, WRITE_PERMISSION = "admin:accounts:read", "admin:accounts:write"
+OWNER_DESCRIPTION = describe("Whose key it is.", EXAMPLE_ID)
 
 
 class SshKeyFor(SshKeyIn):
-    user_id = Text(maximum=36, required=True, **OWNER)
+    user_id = Text(maximum=36, required=True, **OWNER_DESCRIPTION)
 
 
 class SshKeyGenerateFor(SshKeyGenerate):
-    user_id = Text(maximum=36, required=True, **OWNER)
+    user_id = Text(maximum=36, required=True, **OWNER_DESCRIPTION)
 
 
-MADE = kit.Schema.from_dict(
-    {"ssh_key": fields.Nested(AdminSshKeyOut, **describe("The key.")), "private_key": PRIVATE}, name="GeneratedSshKey"
+GENERATED_KEY_RESPONSE = kit.Schema.from_dict(
+    {"ssh_key": fields.Nested(AdminSshKeyOut, **describe("The key.")), "private_key": PRIVATE_KEY_FIELD},
+    name="GeneratedSshKey",
 )
 
 
-@admin.get("/ssh-keys", op="list", can=READ, query=SshKeyQuery, out=kit.build_admin_page_schema(AdminSshKeyOut))
+@admin.get(
+    "/ssh-keys", op="list", can=READ_PERMISSION, query=SshKeyQuery, out=kit.build_admin_page_schema(AdminSshKeyOut)
+)
 def listing(query):
     """List everybody's SSH keys, newest first.
 
@@ -39,7 +42,7 @@ def listing(query):
 @admin.get(
     "/ssh-keys/user/<account_id>",
     op="list_by_user",
-    can=READ,
+    can=READ_PERMISSION,
     query=SshKeyQuery,
     out=kit.build_admin_page_schema(AdminSshKeyOut),
 )
@@ -51,7 +54,7 @@ def list_by_user(query, account_id):
     return kit.paginate(ssh_keys.listing(accounts.get(account_id), **query))
 
 
-@admin.post("/ssh-keys", op="create", can=WRITE, body=SshKeyFor, out=AdminSshKeyOut)
+@admin.post("/ssh-keys", op="create", can=WRITE_PERMISSION, body=SshKeyFor, out=AdminSshKeyOut)
 def create(body):
     """Store a public key for a user.
 
@@ -62,7 +65,9 @@ def create(body):
     return ssh_keys.create(accounts.get(body.pop("user_id"), "user_id"), **body)
 
 
-@admin.post("/ssh-key/generate", op="generate", can=WRITE, body=SshKeyGenerateFor, out=MADE)
+@admin.post(
+    "/ssh-key/generate", op="generate", can=WRITE_PERMISSION, body=SshKeyGenerateFor, out=GENERATED_KEY_RESPONSE
+)
 def generate(body):
     """Make a key pair for a user.
 
@@ -74,7 +79,7 @@ def generate(body):
     return {"ssh_key": key, "private_key": private}
 
 
-@admin.get("/ssh-key/<key_id>", op="get", can=READ, out=AdminSshKeyOut)
+@admin.get("/ssh-key/<key_id>", op="get", can=READ_PERMISSION, out=AdminSshKeyOut)
 def show(key_id):
     """Show an SSH key.
 
@@ -83,7 +88,7 @@ def show(key_id):
     return ssh_keys.get(key_id)
 
 
-@admin.delete("/ssh-key/<key_id>", op="delete", can=WRITE)
+@admin.delete("/ssh-key/<key_id>", op="delete", can=WRITE_PERMISSION)
 def delete(key_id):
     """Remove an SSH key of a user.
 

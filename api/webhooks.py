@@ -21,7 +21,7 @@ from panel.services.webhooks import subscriptions
 
 user = kit.User("webhook", __name__, description="Webhooks")
 admin = kit.Admin("webhook", __name__, description="Webhooks of users")
-READ = "admin:accounts:read"
+READ_PERMISSION = "admin:accounts:read"
 
 KIND_LIST = kit.Done.from_dict(
     {"data": fields.Nested(KindOut, many=True, **describe("The catalog."))}, name="EventKinds"
@@ -176,7 +176,7 @@ def redeliver(subscription_id, delivery_id):
 @admin.get(
     "/webhook-subscriptions",
     op="list",
-    can=READ,
+    can=READ_PERMISSION,
     query=AdminWebhookQuery,
     out=kit.build_admin_page_schema(AdminWebhookOut),
 )
@@ -188,7 +188,7 @@ def admin_listing(query):
     return kit.paginate(subscriptions.list_all(**query))
 
 
-@admin.get("/webhook-subscription/<subscription_id>", op="get", can=READ, out=AdminWebhookOut)
+@admin.get("/webhook-subscription/<subscription_id>", op="get", can=READ_PERMISSION, out=AdminWebhookOut)
 def admin_show(subscription_id):
     """Show the webhook subscription of an account.
 
@@ -200,7 +200,7 @@ def admin_show(subscription_id):
 @admin.get(
     "/webhook-subscription/<subscription_id>/deliveries",
     op="deliveries",
-    can=READ,
+    can=READ_PERMISSION,
     query=DeliveryQuery,
     out=kit.build_admin_page_schema(DeliveryOut),
 )

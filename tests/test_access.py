@@ -156,9 +156,9 @@ def test_allowed_ips_accept_addresses_and_networks(api_as, cast):
 def test_operation_requires_its_own_scope(api_as, cast, all_operations):
     """IDT-17 to IDT-25: a token without the required scope is refused; a token with only that scope is accepted."""
     needed = {operation["x-scope"] for *_, operation in all_operations["USER"] if "x-scope" in operation}
-    assert needed <= set(permissions.USER)
+    assert needed <= set(permissions.USER_SCOPES)
     for scope in sorted(needed):
-        others = [other for other in permissions.USER if other != scope]
+        others = [other for other in permissions.USER_SCOPES if other != scope]
         cast.tokens["others"] = tokens.issue("user", name="n", account=cast.owner, scopes=others)[1]
         cast.tokens["alone"] = tokens.issue("user", name="n", account=cast.owner, scopes=[scope])[1]
         session.commit()
@@ -188,7 +188,7 @@ def test_operation_scope_follows_from_its_path(all_operations):
     """IDT-22, IDT-26"""
     for method, path, operation in all_operations["USER"]:
         assert operation.get("x-scope") == permissions.find_required_scope(path, method), path
-    assert len(permissions.FAMILIES) == len(set(permissions.FAMILIES)) >= 26
+    assert len(permissions.PERMISSION_FAMILIES) == len(set(permissions.PERMISSION_FAMILIES)) >= 26
     assert permissions.find_required_scope("/api/microvm/vm/{id}/rollback", "POST") == "microvm:write"
     assert permissions.find_required_scope("/api/vpc/{id}/nat-gateway", "GET") == "nat_gateways:read"
     with pytest.raises(LookupError):
@@ -202,7 +202,7 @@ def test_viewer_role_permits_only_read_operations(api_as, all_operations):
         answer = api_as("viewer", method, fill_path(path))
         needed = operation["x-permission"]
         if needed in permissions.ROLE_INDEPENDENT or (
-            needed.partition(".")[0] in permissions.FAMILIES and needed.endswith(".view")
+            needed.partition(".")[0] in permissions.PERMISSION_FAMILIES and needed.endswith(".view")
         ):
             assert not is_refused(answer), path
             allowed_count += 1
@@ -216,7 +216,7 @@ def test_member_requires_permission_of_each_operation(api_as, cast, all_operatio
     role = session.scalar(select(Member).where(Member.account_id == cast.member.id)).role
     needed = {operation["x-permission"] for *_, operation in all_operations["USER"]} - set(permissions.ROLE_INDEPENDENT)
     for permission in sorted(needed):
-        role.permissions = [other for other in permissions.MEMBER if other != permission]
+        role.permissions = [other for other in permissions.MEMBER_PERMISSIONS if other != permission]
         session.commit()
         for method, path, operation in all_operations["USER"]:
             if operation["x-permission"] == permission:
@@ -252,7 +252,11 @@ def test_platform_tokens_are_accepted_by_their_operations(api_as, platform_opera
 def test_impersonation_token_has_permissions_of_its_account(api_as, cast, all_operations):
     """IDT-55, OP-19: except for the operations on credentials."""
     value = tokens.issue(
-        "impersonation", name="support", account=cast.owner, scopes=permissions.USER, issued_by="admin@example.com"
+        "impersonation",
+        name="support",
+        account=cast.owner,
+        scopes=permissions.USER_SCOPES,
+        issued_by="admin@example.com",
     )[1]
     cast.tokens["support"] = value
     session.commit()

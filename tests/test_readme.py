@@ -32,7 +32,7 @@ def test_makefile_installs_packages_of_hypervisor_and_images():
         word for line in makefile.splitlines() if "_PACKAGES := " in line for word in line.split(":=")[1].split()
     }
     needed = {
-        *private_daemon.PACKAGES,
+        *private_daemon.REQUIRED_PACKAGES,
         *disk.REQUIRED_PROGRAMS.values(),
         *packages.REQUIRED_PROGRAMS.values(),
         *boot.REQUIRED_PROGRAMS.values(),

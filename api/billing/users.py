@@ -4,7 +4,7 @@ from flask import url_for
 
 from api import idempotency, kit
 from api.credits import BOOKED_ONCE
-from api.usage import REPORT, build_report
+from api.usage import REPORT_RESPONSE, build_report
 from panel.auth import permissions
 from panel.schemas.billing import CustomerIn, CustomerOut, CustomerPatch, CustomerQuery, SsoIn, SsoOut, SuspendIn
 from panel.schemas.credits import CreditIn, CreditOut
@@ -113,7 +113,7 @@ def add_credit(body, account_id):
     )
 
 
-@billing.get("/user/<account_id>/usage", op="usage", can=BILLING_PERMISSION, query=UsageQuery, out=REPORT)
+@billing.get("/user/<account_id>/usage", op="usage", can=BILLING_PERMISSION, query=UsageQuery, out=REPORT_RESPONSE)
 def usage(query, account_id):
     """Show a user's usage of a month, resource by resource.
 

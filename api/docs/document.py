@@ -10,11 +10,11 @@ from panel.auth import permissions
 from panel.schemas.base import In
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
-ENVELOPE = {
+ENVELOPE_SCHEMA = {
     "description": "The version of the envelope that this answer wears.",
     "schema": {"type": "string", "examples": ["v1"]},
 }
-BEARER = {
+BEARER_SCHEME = {
     "type": "http",
     "scheme": "bearer",
     "description": "A token, as it was shown once when it was made.",
@@ -58,8 +58,8 @@ def build_document(app, surface):
                 add_envelope_header(operation)
     components = document["components"]
     components["responses"] = failures.build_responses(surface)
-    components["headers"] = {"X-Api-Envelope": ENVELOPE, **failures.FAILURE_HEADERS}
-    components["securitySchemes"] = {"bearer": BEARER}
+    components["headers"] = {"X-Api-Envelope": ENVELOPE_SCHEMA, **failures.FAILURE_HEADERS}
+    components["securitySchemes"] = {"bearer": BEARER_SCHEME}
     for schema, name in list_schemas(api):
         finalize_schema(schema, components["schemas"][name])
     components["schemas"].pop("PaginationMetadata", None)  # flask-smorest's own, which nothing here uses
@@ -68,7 +68,7 @@ def build_document(app, surface):
 
 def build_introduction(surface):
     text = (Path(__file__).parent / f"{surface.lower()}.md").read_text()
-    return text.replace("FAMILIES", ", ".join(f"`{family}`" for family in permissions.FAMILIES))
+    return text.replace("FAMILIES", ", ".join(f"`{family}`" for family in permissions.PERMISSION_FAMILIES))
 
 
 def tag_name(surface, resource):
@@ -103,7 +103,7 @@ def add_requirements(operation):
     requirements = []
     if scope := operation.get("x-scope"):
         requirements.append(f"Token scope: `{scope}`.")
-    if operation["x-permission"] in permissions.MEMBER:
+    if operation["x-permission"] in permissions.MEMBER_PERMISSIONS:
         requirements.append(f"Team members need `{operation['x-permission']}`.")
     operation["description"] = "\n\n".join(filter(None, (operation.get("description"), " ".join(requirements))))
     if not operation["description"]:

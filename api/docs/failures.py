@@ -3,7 +3,7 @@
 from api import errors
 from panel.auth import permissions
 
-ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
+EXAMPLE_ID_TEXT = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 FAILURE_NAMES = {
     400: "Malformed",
     401: "Unauthenticated",

@@ -11,7 +11,7 @@ from panel.schemas.tasks import TaskLogOut, TaskOut, TaskQuery
 from panel.services import instances, tasks
 
 TASK_ID = fields.String(**describe("The task to poll.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
-PASSWORD = fields.String(**describe("Password of root, when one was made up. Shown once.", "kX2v…"))
+PASSWORD_FIELD = fields.String(**describe("Password of root, when one was made up. Shown once.", "kX2v…"))
 
 
 @user.post(
@@ -19,7 +19,7 @@ PASSWORD = fields.String(**describe("Password of root, when one was made up. Sho
     op="deploy",
     can="instances.manage",
     body=DeployIn,
-    out=kit.build_result_schema(task_id=TASK_ID, password=PASSWORD),
+    out=kit.build_result_schema(task_id=TASK_ID, password=PASSWORD_FIELD),
 )
 def deploy(body, instance_id):
     """Install an operating system.

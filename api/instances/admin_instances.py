@@ -2,7 +2,7 @@
 
 from api import kit
 from api.instances import admin
-from api.instances.actions import PASSWORD, POWER_SUMMARIES, TASK_ID
+from api.instances.actions import PASSWORD_FIELD, POWER_SUMMARIES, TASK_ID
 from panel.core.errors import Invalid, NotFound
 from panel.schemas.instances import (
     AddressOut,
@@ -142,7 +142,7 @@ def set_hostname(body, instance_id):
 
 
 DEPLOY_ANSWER = kit.with_optional(
-    kit.Schema.from_dict({"task_id": TASK_ID, "password": PASSWORD}, name="Deploying"), ["password"]
+    kit.Schema.from_dict({"task_id": TASK_ID, "password": PASSWORD_FIELD}, name="Deploying"), ["password"]
 )
 
 

@@ -13,7 +13,9 @@ from panel.schemas.instances import InstanceOut
 from panel.services import instances
 from panel.web.bulk_forms import AdminBulkIn, BulkIn
 
-DONE = kit.Done.from_dict({"data": fields.Nested(BulkOut, **describe("What became of each."))}, name="BulkDone")()
+BULK_RESPONSE = kit.Done.from_dict(
+    {"data": fields.Nested(BulkOut, **describe("What became of each."))}, name="BulkDone"
+)()
 
 REFUSED_ANSWER = {
     "description": "Some were refused, or all of it was.",
@@ -38,7 +40,7 @@ def set_tags(body, instance_id):
     op="bulk",
     can="instances.view",
     body=BulkIn,
-    out=DONE,
+    out=BULK_RESPONSE,
 )
 @user.doc(responses={409: REFUSED_ANSWER})
 def run_bulk(body):

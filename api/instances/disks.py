@@ -12,7 +12,7 @@ from panel.schemas.disks import DiskIn, DiskPatch
 from panel.schemas.instances import DiskOut
 from panel.services import disks, instances
 
-ITEM = "/instance/<instance_id>/disk/<disk_id>"
+DISK_PATH = "/instance/<instance_id>/disk/<disk_id>"
 DISK_REFUSALS = """
 
 Refused with 409: `suspended`, `task_running`, `not_deployed`, `already_active` (a live session), `primary_disk`."""
@@ -38,7 +38,7 @@ def add_action_routes(action, summary):
         return {"task_id": task and task.id}
 
     act.__doc__ = admin_act.__doc__ = summary + DISK_REFUSALS
-    path, op = f"{ITEM}/{action}", f"disk_{action}"
+    path, op = f"{DISK_PATH}/{action}", f"disk_{action}"
     user.post(path, op=op, can="instances.manage", out=kit.build_result_schema(task_id=TASK_ID))(act)
     aliases = (f"/api/v1/instance/<instance_id>/disks/<disk_id>/{action}",)
     admin.post(path, op=op, can="admin:instances:write", out=OPTIONAL_TASK, aliases=aliases)(admin_act)
@@ -60,7 +60,7 @@ def add(body, instance_id):
     return {"disk": disk, "task_id": task.id}
 
 
-@admin.patch(ITEM, op="disk_resize", can="admin:instances:write", body=DiskPatch, out=OPTIONAL_TASK)
+@admin.patch(DISK_PATH, op="disk_resize", can="admin:instances:write", body=DiskPatch, out=OPTIONAL_TASK)
 def resize(body, instance_id, disk_id):
     """Grow a disk.
 
@@ -71,7 +71,7 @@ def resize(body, instance_id, disk_id):
     return {"task_id": task and task.id}
 
 
-@admin.delete(ITEM, op="disk_remove", can="admin:instances:write", out=OPTIONAL_TASK)
+@admin.delete(DISK_PATH, op="disk_remove", can="admin:instances:write", out=OPTIONAL_TASK)
 def remove(instance_id, disk_id):
     """Delete a disk.
 

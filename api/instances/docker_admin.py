@@ -3,15 +3,15 @@
 from api import kit
 from api.instances import admin
 from api.instances import docker_schemas as answers
-from api.instances.docker_schemas import DEPLOYMENT_PATH, PATH, get_deployment, get_instance
+from api.instances.docker_schemas import DEPLOYMENT_PATH, DOCKER_PATH, get_deployment, get_instance
 from panel.schemas.docker_deployments import DeployAppIn, DeployComposeIn, DockerAppOut, DockerLogsOut
 from panel.services import docker_apps
 from panel.workflows import docker_logs
 
-READ, WRITE = "admin:instances:read", "admin:instances:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 
 
-@admin.get(PATH, op="docker", can=READ, out=answers.ListedForOperators)
+@admin.get(DOCKER_PATH, op="docker", can=READ_PERMISSION, out=answers.ListedForOperators)
 def admin_show(instance_id):
     """Show the container apps of an instance, and whether Docker is there to run them.
 
@@ -20,7 +20,7 @@ def admin_show(instance_id):
     return answers.list_deployments(get_instance(instance_id, True))
 
 
-@admin.post(PATH, op="docker_deploy", can=WRITE, body=DeployAppIn, out=answers.Deployed)
+@admin.post(DOCKER_PATH, op="docker_deploy", can=WRITE_PERMISSION, body=DeployAppIn, out=answers.Deployed)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_deploy(body, instance_id):
     """Deploy an app of the catalog.
@@ -32,7 +32,13 @@ def admin_deploy(body, instance_id):
     return answers.deploy_app(get_instance(instance_id, True), body, True)
 
 
-@admin.post(f"{PATH}/custom", op="docker_deploy_compose", can=WRITE, body=DeployComposeIn, out=answers.Deployed)
+@admin.post(
+    f"{DOCKER_PATH}/custom",
+    op="docker_deploy_compose",
+    can=WRITE_PERMISSION,
+    body=DeployComposeIn,
+    out=answers.Deployed,
+)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_deploy_compose(body, instance_id):
     """Deploy what a compose file says.
@@ -44,7 +50,7 @@ def admin_deploy_compose(body, instance_id):
     return answers.deploy_compose(get_instance(instance_id, True), body, True)
 
 
-@admin.post(f"{PATH}/install", op="docker_install", can=WRITE, out=answers.Asked)
+@admin.post(f"{DOCKER_PATH}/install", op="docker_install", can=WRITE_PERMISSION, out=answers.Asked)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_install(instance_id):
     """Install Docker in the guest, by its guest agent.
@@ -56,7 +62,7 @@ def admin_install(instance_id):
     return answers.install(get_instance(instance_id, True), True)
 
 
-@admin.get(f"{PATH}/apps", op="docker_apps", can=READ, out=DockerAppOut(many=True))
+@admin.get(f"{DOCKER_PATH}/apps", op="docker_apps", can=READ_PERMISSION, out=DockerAppOut(many=True))
 def admin_catalog(instance_id):
     """List the apps that can be deployed with one call, with the variables of each.
 
@@ -66,7 +72,7 @@ def admin_catalog(instance_id):
     return docker_apps.listing()
 
 
-@admin.get(f"{PATH}/app/<app_slug>", op="docker_app", can=READ, out=DockerAppOut)
+@admin.get(f"{DOCKER_PATH}/app/<app_slug>", op="docker_app", can=READ_PERMISSION, out=DockerAppOut)
 def admin_catalog_app(instance_id, app_slug):
     """Show an app of the catalog.
 
@@ -76,7 +82,7 @@ def admin_catalog_app(instance_id, app_slug):
     return docker_apps.get(app_slug)
 
 
-@admin.get(f"{DEPLOYMENT_PATH}/logs", op="docker_logs", can=WRITE, out=DockerLogsOut, writes=True)
+@admin.get(f"{DEPLOYMENT_PATH}/logs", op="docker_logs", can=WRITE_PERMISSION, out=DockerLogsOut, writes=True)
 def admin_logs(instance_id, deployment_id):
     """Read what the app's containers wrote last, in the guest.
 
@@ -85,7 +91,7 @@ def admin_logs(instance_id, deployment_id):
     return answers.describe_logs(docker_logs.fetch_logs(get_deployment(instance_id, deployment_id, True)))
 
 
-@admin.get(f"{DEPLOYMENT_PATH}/cached-logs", op="docker_cached_logs", can=WRITE, out=DockerLogsOut)
+@admin.get(f"{DEPLOYMENT_PATH}/cached-logs", op="docker_cached_logs", can=WRITE_PERMISSION, out=DockerLogsOut)
 def admin_cached_logs(instance_id, deployment_id):
     """Show what the app's containers wrote, as it was read last.
 
@@ -94,7 +100,7 @@ def admin_cached_logs(instance_id, deployment_id):
     return answers.describe_logs(get_deployment(instance_id, deployment_id, True))
 
 
-@admin.post(f"{DEPLOYMENT_PATH}/check-status", op="docker_check_status", can=WRITE, out=answers.Asked)
+@admin.post(f"{DEPLOYMENT_PATH}/check-status", op="docker_check_status", can=WRITE_PERMISSION, out=answers.Asked)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_check_status(instance_id, deployment_id):
     """Have the state of an app looked at in the guest.
@@ -106,7 +112,7 @@ def admin_check_status(instance_id, deployment_id):
     return answers.check_status(get_deployment(instance_id, deployment_id, True), True)
 
 
-@admin.post(f"{DEPLOYMENT_PATH}/retry", op="docker_retry", can=WRITE, out=answers.Deployed)
+@admin.post(f"{DEPLOYMENT_PATH}/retry", op="docker_retry", can=WRITE_PERMISSION, out=answers.Deployed)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_retry(instance_id, deployment_id):
     """Deploy an app once more, with what it was deployed with.
@@ -117,7 +123,7 @@ def admin_retry(instance_id, deployment_id):
     return answers.retry(get_deployment(instance_id, deployment_id, True), True)
 
 
-@admin.post(f"{DEPLOYMENT_PATH}/<app_action>", op="docker_control", can=WRITE, out=answers.Removed)
+@admin.post(f"{DEPLOYMENT_PATH}/<app_action>", op="docker_control", can=WRITE_PERMISSION, out=answers.Removed)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_control(instance_id, deployment_id, app_action):
     """Start, stop, restart or remove an app.
@@ -130,7 +136,7 @@ def admin_control(instance_id, deployment_id, app_action):
     return answer
 
 
-@admin.delete(DEPLOYMENT_PATH, op="docker_delete", can=WRITE, out=answers.Removed)
+@admin.delete(DEPLOYMENT_PATH, op="docker_delete", can=WRITE_PERMISSION, out=answers.Removed)
 def admin_delete(instance_id, deployment_id):
     """Remove an app.
 

@@ -4,15 +4,15 @@ from api import kit
 from api.instances import docker_schemas as answers
 from api.instances import user
 from api.instances.customer import get_own_instance
-from api.instances.docker_schemas import DEPLOYMENT_PATH, PATH, get_deployment
+from api.instances.docker_schemas import DEPLOYMENT_PATH, DOCKER_PATH, get_deployment
 from panel.schemas.docker_deployments import DeployAppIn, DeployComposeIn, DockerAppOut
 from panel.services import docker_apps
 from panel.workflows import docker_logs
 
-VIEW, MANAGE, CONSOLE = "instances.view", "instances.manage", "instances.console"
+VIEW_PERMISSION, MANAGE_PERMISSION, CONSOLE_PERMISSION = "instances.view", "instances.manage", "instances.console"
 
 
-@user.get(PATH, op="docker", can=VIEW, out=answers.Listed)
+@user.get(DOCKER_PATH, op="docker", can=VIEW_PERMISSION, out=answers.Listed)
 def show(instance_id):
     """Show the container apps of an instance, and whether Docker is there to run them.
 
@@ -22,7 +22,7 @@ def show(instance_id):
     return {"success": True, "message": None, **answers.list_deployments(get_own_instance(instance_id))}
 
 
-@user.post(PATH, op="docker_deploy", can=MANAGE, body=DeployAppIn, out=answers.DEPLOYED)
+@user.post(DOCKER_PATH, op="docker_deploy", can=MANAGE_PERMISSION, body=DeployAppIn, out=answers.DEPLOY_RESPONSE)
 @user.doc(**answers.DOCKER_FAILURES)
 def deploy(body, instance_id):
     """Deploy an app of the catalog.
@@ -36,7 +36,13 @@ def deploy(body, instance_id):
     return {"message": answers.DEPLOYING_MESSAGE, **answers.deploy_app(get_own_instance(instance_id), body)}
 
 
-@user.post(f"{PATH}/custom", op="docker_deploy_compose", can=MANAGE, body=DeployComposeIn, out=answers.RETRIED)
+@user.post(
+    f"{DOCKER_PATH}/custom",
+    op="docker_deploy_compose",
+    can=MANAGE_PERMISSION,
+    body=DeployComposeIn,
+    out=answers.RETRY_RESPONSE,
+)
 @user.doc(**answers.DOCKER_FAILURES)
 def deploy_compose(body, instance_id):
     """Deploy what a compose file says.
@@ -47,7 +53,7 @@ def deploy_compose(body, instance_id):
     return {"message": answers.DEPLOYING_MESSAGE, **answers.deploy_compose(get_own_instance(instance_id), body)}
 
 
-@user.post(f"{PATH}/install", op="docker_install", can=MANAGE, out=answers.STARTED)
+@user.post(f"{DOCKER_PATH}/install", op="docker_install", can=MANAGE_PERMISSION, out=answers.TASK_RESPONSE)
 @user.doc(**answers.DOCKER_FAILURES)
 def install(instance_id):
     """Install Docker in the guest, by its guest agent.
@@ -60,21 +66,26 @@ def install(instance_id):
     return {"message": answers.INSTALLING_MESSAGE, **answers.install(get_own_instance(instance_id))}
 
 
-@user.get(f"{PATH}/apps", op="docker_apps", can=VIEW, out=answers.APPS)
+@user.get(f"{DOCKER_PATH}/apps", op="docker_apps", can=VIEW_PERMISSION, out=answers.CATALOG_RESPONSE)
 def catalog(instance_id):
     """List the apps that can be deployed with one call, with the variables of each."""
     get_own_instance(instance_id)
     return {"success": True, "message": None, "apps": docker_apps.listing()}
 
 
-@user.get(f"{PATH}/app/<app_slug>", op="docker_app", can=VIEW, out=kit.build_wrapped_schema("app", DockerAppOut))
+@user.get(
+    f"{DOCKER_PATH}/app/<app_slug>",
+    op="docker_app",
+    can=VIEW_PERMISSION,
+    out=kit.build_wrapped_schema("app", DockerAppOut),
+)
 def catalog_app(instance_id, app_slug):
     """Show an app of the catalog."""
     get_own_instance(instance_id)
     return {"message": None, "app": docker_apps.get(app_slug)}
 
 
-@user.get(f"{DEPLOYMENT_PATH}/logs", op="docker_logs", can=CONSOLE, out=answers.UserLogs, writes=True)
+@user.get(f"{DEPLOYMENT_PATH}/logs", op="docker_logs", can=CONSOLE_PERMISSION, out=answers.UserLogs, writes=True)
 def logs(instance_id, deployment_id):
     """Read what the app's containers wrote last, in the guest.
 
@@ -87,20 +98,22 @@ def logs(instance_id, deployment_id):
     }
 
 
-@user.get(f"{DEPLOYMENT_PATH}/cached-logs", op="docker_cached_logs", can=CONSOLE, out=answers.UserLogs)
+@user.get(f"{DEPLOYMENT_PATH}/cached-logs", op="docker_cached_logs", can=CONSOLE_PERMISSION, out=answers.UserLogs)
 def cached_logs(instance_id, deployment_id):
     """Show what the app's containers wrote, as it was read last."""
     return {"success": True, "message": None, **answers.describe_logs(get_deployment(instance_id, deployment_id))}
 
 
-@user.post(f"{DEPLOYMENT_PATH}/check-status", op="docker_check_status", can=MANAGE, out=answers.STARTED)
+@user.post(
+    f"{DEPLOYMENT_PATH}/check-status", op="docker_check_status", can=MANAGE_PERMISSION, out=answers.TASK_RESPONSE
+)
 @user.doc(**answers.DOCKER_FAILURES)
 def check_status(instance_id, deployment_id):
     """Have the state of an app looked at in the guest. That also happens every few minutes by itself."""
     return {"message": answers.CHECKING_MESSAGE, **answers.check_status(get_deployment(instance_id, deployment_id))}
 
 
-@user.post(f"{DEPLOYMENT_PATH}/retry", op="docker_retry", can=MANAGE, out=answers.RETRIED)
+@user.post(f"{DEPLOYMENT_PATH}/retry", op="docker_retry", can=MANAGE_PERMISSION, out=answers.RETRY_RESPONSE)
 @user.doc(**answers.DOCKER_FAILURES)
 def retry(instance_id, deployment_id):
     """Deploy an app once more, with what it was deployed with.
@@ -110,7 +123,7 @@ def retry(instance_id, deployment_id):
     return {"message": answers.DEPLOYING_MESSAGE, **answers.retry(get_deployment(instance_id, deployment_id))}
 
 
-@user.post(f"{DEPLOYMENT_PATH}/<app_action>", op="docker_control", can=MANAGE, out=answers.STARTED)
+@user.post(f"{DEPLOYMENT_PATH}/<app_action>", op="docker_control", can=MANAGE_PERMISSION, out=answers.TASK_RESPONSE)
 @user.doc(**answers.DOCKER_FAILURES)
 def control(instance_id, deployment_id, app_action):
     """Start, stop, restart or remove an app.
@@ -122,7 +135,7 @@ def control(instance_id, deployment_id, app_action):
     return {"message": message, **({} if answer["task_id"] is None else answer)}
 
 
-@user.delete(DEPLOYMENT_PATH, op="docker_delete", can=MANAGE, out=answers.STARTED)
+@user.delete(DEPLOYMENT_PATH, op="docker_delete", can=MANAGE_PERMISSION, out=answers.TASK_RESPONSE)
 def delete(instance_id, deployment_id):
     """Remove an app.
 

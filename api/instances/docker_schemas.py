@@ -16,31 +16,31 @@ from panel.services import docker_deployments as apps
 from panel.services import instances
 from panel.workflows import docker_support, reachability
 
-PATH = "/instance/<instance_id>/docker"
-DEPLOYMENT_PATH = f"{PATH}/<deployment_id>"
+DOCKER_PATH = "/instance/<instance_id>/docker"
+DEPLOYMENT_PATH = f"{DOCKER_PATH}/<deployment_id>"
 DOCKER_FAILURES = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
 ACTION_MESSAGES = {"start": "The app starts.", "stop": "The app stops.", "restart": "The app restarts."}
-LISTED: dict[str, fields.Field] = {
+DEPLOYMENT_LIST_FIELDS: dict[str, fields.Field] = {
     "docker_enabled": fields.Boolean(**describe("Whether Docker is installed in the guest.", True)),
     "docker_installing": fields.Boolean(**describe("Whether it is being installed.", False)),
     "docker_error": fields.String(allow_none=True, **describe("Why the latest installation failed.", None)),
     "deployments": fields.List(fields.Nested(DockerDeploymentOut), **describe("Its apps, oldest first.")),
 }
-DEPLOYMENT = fields.Nested(DockerDeploymentOut, **describe("The app."))
-GENERATED = fields.Dict(
+DEPLOYMENT_FIELD = fields.Nested(DockerDeploymentOut, **describe("The app."))
+GENERATED_VALUES_FIELD = fields.Dict(
     **describe("Secrets that were made up, by the names of their variables. Shown once.", {"ADMIN_PASSWORD": "kX2v…"})
 )
-LOGS: dict[str, fields.Field] = {
+LOG_FIELDS: dict[str, fields.Field] = {
     "logs": fields.String(**describe("The last lines of its containers, each with its time.", "web-1  | ready\n")),
     "logs_at": Time(
         allow_none=True, **describe("When they were read in the guest; null when nobody did yet.", EXAMPLE_TIME)
     ),
     "logs_error": fields.String(allow_none=True, **describe("Why they could not be read anew.", None)),
 }
-Listed = kit.Done.from_dict(LISTED, name="DockerDeployments")
-ListedForOperators = kit.Schema.from_dict(LISTED, name="DockerOfInstance")
+Listed = kit.Done.from_dict(DEPLOYMENT_LIST_FIELDS, name="DockerDeployments")
+ListedForOperators = kit.Schema.from_dict(DEPLOYMENT_LIST_FIELDS, name="DockerOfInstance")
 Deployed = kit.Schema.from_dict(
-    {"deployment": DEPLOYMENT, "task_id": TASK_ID, "generated": GENERATED}, name="DockerDeployed"
+    {"deployment": DEPLOYMENT_FIELD, "task_id": TASK_ID, "generated": GENERATED_VALUES_FIELD}, name="DockerDeployed"
 )
 kit.with_optional(Deployed, ["generated"])
 Asked = kit.Schema.from_dict({"task_id": TASK_ID}, name="DockerAsked")
@@ -48,11 +48,15 @@ Removed = kit.Schema.from_dict(
     {"task_id": fields.String(allow_none=True, **describe("The task; null when the guest cannot be reached.", None))},
     name="DockerRemoved",
 )
-UserLogs = kit.Done.from_dict(LOGS, name="DockerLogs")
-APPS = kit.Done.from_dict({"apps": fields.List(fields.Nested(DockerAppOut), **describe("By name."))}, name="DockerApps")
-DEPLOYED = kit.build_result_schema(deployment=DEPLOYMENT, task_id=TASK_ID, generated=GENERATED)
-RETRIED = kit.build_result_schema(deployment=DEPLOYMENT, task_id=TASK_ID)
-STARTED = kit.build_result_schema(task_id=TASK_ID)
+UserLogs = kit.Done.from_dict(LOG_FIELDS, name="DockerLogs")
+CATALOG_RESPONSE = kit.Done.from_dict(
+    {"apps": fields.List(fields.Nested(DockerAppOut), **describe("By name."))}, name="DockerApps"
+)
+DEPLOY_RESPONSE = kit.build_result_schema(
+    deployment=DEPLOYMENT_FIELD, task_id=TASK_ID, generated=GENERATED_VALUES_FIELD
+)
+RETRY_RESPONSE = kit.build_result_schema(deployment=DEPLOYMENT_FIELD, task_id=TASK_ID)
+TASK_RESPONSE = kit.build_result_schema(task_id=TASK_ID)
 
 INSTALLING_MESSAGE = "Docker is being installed."
 DEPLOYING_MESSAGE = "The app is being deployed."

@@ -10,10 +10,10 @@ from panel.schemas.base import describe
 from panel.schemas.forges import ForgeIn, ForgeOut, ForgeState
 from panel.services import forges, instances
 
-PATH = "/instance/<instance_id>/forge"
-SESSION = fields.Nested(ForgeOut, **describe("The session."))
-FORGE_ANSWER = kit.build_result_schema(forge=SESSION, task_id=TASK_ID)
-ADMIN_FORGE_ANSWER = kit.Schema.from_dict({"forge": SESSION, "task_id": TASK_ID}, name="ForgeWork")
+FORGE_PATH = "/instance/<instance_id>/forge"
+SESSION_FIELD = fields.Nested(ForgeOut, **describe("The session."))
+FORGE_ANSWER = kit.build_result_schema(forge=SESSION_FIELD, task_id=TASK_ID)
+ADMIN_FORGE_ANSWER = kit.Schema.from_dict({"forge": SESSION_FIELD, "task_id": TASK_ID}, name="ForgeWork")
 REFUSALS_TEXT = """
 
 Refused with 409 and the first reason that holds: `suspended`, `task_running`, `not_running`, {}."""
@@ -36,7 +36,7 @@ ACTION_TEXTS = {
 }
 
 
-@user.get(PATH, op="forge", can="instances.view", out=ForgeState, aliases=(PATH,))
+@user.get(FORGE_PATH, op="forge", can="instances.view", out=ForgeState, aliases=(FORGE_PATH,))
 def show_forge(instance_id):
     """Show the live-snapshot session.
 
@@ -45,7 +45,7 @@ def show_forge(instance_id):
     return forges.describe_state(get_own_instance(instance_id))
 
 
-@admin.get(PATH, op="forge", can="admin:instances:read", out=ForgeState)
+@admin.get(FORGE_PATH, op="forge", can="admin:instances:read", out=ForgeState)
 def admin_show_forge(instance_id):
     """Show the live-snapshot session of an instance.
 
@@ -70,7 +70,7 @@ def admin_enable(body, instance_id):
 
 
 enable.__doc__ = admin_enable.__doc__ = ACTION_TEXTS["enable"][0]
-ENABLE_PATH, ENABLE_OP = f"{PATH}/enable", "forge_enable"
+ENABLE_PATH, ENABLE_OP = f"{FORGE_PATH}/enable", "forge_enable"
 user.post(ENABLE_PATH, op=ENABLE_OP, can="instances.manage", body=ForgeIn, out=FORGE_ANSWER, aliases=(ENABLE_PATH,))(
     enable
 )
@@ -91,7 +91,7 @@ def add_ending_routes(action):
         return answer
 
     end.__doc__ = admin_end.__doc__ = ACTION_TEXTS[action][0]
-    path, op = f"{PATH}/{action}", f"forge_{action}"
+    path, op = f"{FORGE_PATH}/{action}", f"forge_{action}"
     user.post(path, op=op, can="instances.manage", out=FORGE_ANSWER, aliases=(path,))(end)
     admin.post(path, op=op, can="admin:instances:write", out=ADMIN_FORGE_ANSWER)(admin_end)
 

@@ -14,8 +14,8 @@ from panel.services import instances, ssh_keys, watched_instances
 from panel.web.audit_view import audit_label
 from panel.workflows import reachability
 
-PASSWORD = fields.String(**describe("The new password of root. Shown once.", "kX2v…"))
-PASSWORD_RESET_ANSWER = kit.Schema.from_dict({"password": PASSWORD, "task_id": TASK_ID}, name="PasswordReset")
+PASSWORD_FIELD = fields.String(**describe("The new password of root. Shown once.", "kX2v…"))
+PASSWORD_RESET_ANSWER = kit.Schema.from_dict({"password": PASSWORD_FIELD, "task_id": TASK_ID}, name="PasswordReset")
 PASSWORD_SETTING_MESSAGE = "The password is being set."
 GUEST_FAILURES = {"responses": {409: "Conflict", 503: "Unavailable"}}
 

@@ -20,8 +20,8 @@ InstanceNetwork = kit.Schema.from_dict(
     {"interfaces": fields.List(fields.Nested(InterfaceOut), **describe("The network cards, the first one first."))},
     name="InstanceNetwork",
 )
-IPS = fields.List(fields.Nested(AddressOut), **describe("The addresses that it was about."))
-READ, WRITE = "admin:instances:read", "admin:instances:write"
+ADDRESSES_FIELD = fields.List(fields.Nested(AddressOut), **describe("The addresses that it was about."))
+READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 IP_MESSAGES = {
     "add": "The address is the instance's. The guest has to take it up.",
     "remove": "The address is released.",
@@ -34,7 +34,7 @@ IP_MESSAGES = {
     op="change_ips",
     can="instances.manage",
     body=AddressesIn,
-    out=kit.build_result_schema(ips=IPS),
+    out=kit.build_result_schema(ips=ADDRESSES_FIELD),
 )
 def change_ips(body, instance_id):
     """Add, release or prefer addresses and prefixes.
@@ -92,10 +92,12 @@ def enable_public_network(instance_id):
     return {"message": "The public network is connected.", "interface": card}
 
 
-CHANGED_IPS_ANSWER = kit.Schema.from_dict({"ips": IPS}, name="ChangedAddresses")
+CHANGED_IPS_ANSWER = kit.Schema.from_dict({"ips": ADDRESSES_FIELD}, name="ChangedAddresses")
 
 
-@admin.post("/instance/<instance_id>/ips", op="change_ips", can=WRITE, body=AddressesIn, out=CHANGED_IPS_ANSWER)
+@admin.post(
+    "/instance/<instance_id>/ips", op="change_ips", can=WRITE_PERMISSION, body=AddressesIn, out=CHANGED_IPS_ANSWER
+)
 def admin_change_ips(body, instance_id):
     """Add, release or prefer addresses.
 
@@ -112,7 +114,11 @@ def admin_change_ips(body, instance_id):
 
 
 @admin.put(
-    "/instance/<instance_id>/ips/<address_id>/rdns", op="set_ip_rdns", can=WRITE, body=ReverseNameIn, out=AddressOut
+    "/instance/<instance_id>/ips/<address_id>/rdns",
+    op="set_ip_rdns",
+    can=WRITE_PERMISSION,
+    body=ReverseNameIn,
+    out=AddressOut,
 )
 def admin_set_ip_rdns(body, instance_id, address_id):
     """Note the reverse name of an address for those who run the reverse zone.
@@ -124,7 +130,7 @@ def admin_set_ip_rdns(body, instance_id, address_id):
     return ips.set_reverse_name(ips.get(instances.get(instance_id), address_id), body["rdns"])
 
 
-@admin.get("/instance/<instance_id>/bandwidth", op="bandwidth", can=READ, out=BandwidthOut)
+@admin.get("/instance/<instance_id>/bandwidth", op="bandwidth", can=READ_PERMISSION, out=BandwidthOut)
 def admin_bandwidth(instance_id):
     """Show the traffic of the billing period and of earlier ones.
 
@@ -133,7 +139,7 @@ def admin_bandwidth(instance_id):
     return traffic.describe_traffic(instances.get(instance_id))
 
 
-@admin.post("/instance/<instance_id>/bandwidth/reset", op="reset_bandwidth", can=WRITE, out=BandwidthOut)
+@admin.post("/instance/<instance_id>/bandwidth/reset", op="reset_bandwidth", can=WRITE_PERMISSION, out=BandwidthOut)
 def reset_bandwidth(instance_id):
     """Set the traffic counter of this billing period to zero.
 
@@ -147,7 +153,11 @@ def reset_bandwidth(instance_id):
 
 
 @admin.put(
-    "/instance/<instance_id>/modify/bandwidth", op="set_bandwidth", can=WRITE, body=BandwidthIn, out=BandwidthOut
+    "/instance/<instance_id>/modify/bandwidth",
+    op="set_bandwidth",
+    can=WRITE_PERMISSION,
+    body=BandwidthIn,
+    out=BandwidthOut,
 )
 def set_bandwidth(body, instance_id):
     """Change the traffic allowance and the speed of one instance.
@@ -161,7 +171,9 @@ def set_bandwidth(body, instance_id):
     return traffic.describe_traffic(instance)
 
 
-@admin.post("/instance/<instance_id>/network/public/enable", op="enable_public_network", can=WRITE, out=InterfaceOut)
+@admin.post(
+    "/instance/<instance_id>/network/public/enable", op="enable_public_network", can=WRITE_PERMISSION, out=InterfaceOut
+)
 def admin_enable_public_network(instance_id):
     """Connect the public network card.
 
@@ -173,7 +185,10 @@ def admin_enable_public_network(instance_id):
 
 
 @admin.post(
-    "/instance/<instance_id>/network/<switch>/secondary", op="secondary_network", can=WRITE, out=InstanceNetwork
+    "/instance/<instance_id>/network/<switch>/secondary",
+    op="secondary_network",
+    can=WRITE_PERMISSION,
+    out=InstanceNetwork,
 )
 def switch_secondary_network(instance_id, switch):
     """Add or remove the second network card of an instance.
@@ -193,7 +208,7 @@ def switch_secondary_network(instance_id, switch):
     return instance
 
 
-@admin.post("/instance/<instance_id>/network/public/disable", op="disable_public_network", can=WRITE)
+@admin.post("/instance/<instance_id>/network/public/disable", op="disable_public_network", can=WRITE_PERMISSION)
 def admin_disable_public_network(instance_id):
     """Cut off the public network card.
 

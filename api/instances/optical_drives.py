@@ -13,7 +13,7 @@ from panel.schemas.catalog import EXAMPLE_ID
 from panel.services import instances, isos
 from panel.workflows import reachability
 
-VERBS = {"mount": "mount", "insert": "mount", "unmount": "unmount", "eject": "unmount"}
+ACTION_BY_VERB = {"mount": "mount", "insert": "mount", "unmount": "unmount", "eject": "unmount"}
 INSERTING_MESSAGE, EJECTING_MESSAGE, ALREADY_EMPTY_MESSAGE = (
     "The ISO is being inserted.",
     "The drive is being emptied.",
@@ -48,9 +48,9 @@ def empty_drive(instance, slot, by_operator=False):
 
 
 def get_verb(action):
-    if action not in VERBS:
+    if action not in ACTION_BY_VERB:
         raise NotFound("No such action. There are mount and unmount.")
-    return VERBS[action]
+    return ACTION_BY_VERB[action]
 
 
 def build_answer(task, sentence):

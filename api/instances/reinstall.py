@@ -2,7 +2,7 @@
 
 from api import kit
 from api.instances import admin, user
-from api.instances.actions import PASSWORD, TASK_ID
+from api.instances.actions import PASSWORD_FIELD, TASK_ID
 from api.instances.admin_instances import DEPLOY_ANSWER
 from api.instances.customer import get_own_instance
 from panel.schemas.instances import ReinstallIn
@@ -16,7 +16,7 @@ REINSTALLING_MESSAGE = "The instance is being reinstalled."
     op="reinstall",
     can="instances.manage",
     body=ReinstallIn,
-    out=kit.build_result_schema(task_id=TASK_ID, password=PASSWORD),
+    out=kit.build_result_schema(task_id=TASK_ID, password=PASSWORD_FIELD),
 )
 def reinstall(body, instance_id):
     """Install an operating system anew.

@@ -10,20 +10,20 @@ from panel.schemas.base import describe
 from panel.schemas.snapshots import RollbackIn, SnapName, SnapshotIn, SnapshotOut
 from panel.services import snapshots
 
-PATH = "/instance/<instance_id>/snapshot"
-LISTED = kit.Done.from_dict(
+SNAPSHOT_PATH = "/instance/<instance_id>/snapshot"
+SNAPSHOT_LIST_RESPONSE = kit.Done.from_dict(
     {"snapshots": fields.List(fields.Nested(SnapshotOut), **describe("Oldest first."))}, name="Snapshots"
 )
 
 
-@user.get(f"{PATH}s", op="snapshots", can="instances.view", out=LISTED)
+@user.get(f"{SNAPSHOT_PATH}s", op="snapshots", can="instances.view", out=SNAPSHOT_LIST_RESPONSE)
 def listing(instance_id):
     """List the snapshots of an instance."""
     return {"success": True, "message": None, "snapshots": snapshots.listing(get_own_instance(instance_id))}
 
 
 @user.post(
-    PATH,
+    SNAPSHOT_PATH,
     op="snapshot_create",
     can="instances.manage",
     body=SnapshotIn,
@@ -40,7 +40,7 @@ def create(body, instance_id):
 
 
 @user.post(
-    f"{PATH}/rollback",
+    f"{SNAPSHOT_PATH}/rollback",
     op="snapshot_rollback",
     can="instances.manage",
     body=RollbackIn,
@@ -58,7 +58,11 @@ def rollback(body, instance_id):
 
 
 @user.delete(
-    PATH, op="snapshot_delete", can="instances.manage", body=SnapName, out=kit.build_result_schema(task_id=TASK_ID)
+    SNAPSHOT_PATH,
+    op="snapshot_delete",
+    can="instances.manage",
+    body=SnapName,
+    out=kit.build_result_schema(task_id=TASK_ID),
 )
 def delete(body, instance_id):
     """Delete a snapshot. The instance stays as it is."""

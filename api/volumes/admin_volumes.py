@@ -5,10 +5,12 @@ from api.volumes import admin
 from panel.schemas.volumes import AdminVolumeOut, VolumeQuery
 from panel.services import volumes
 
-READ, WRITE = "admin:volumes:read", "admin:volumes:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:volumes:read", "admin:volumes:write"
 
 
-@admin.get("/volumes", op="list", can=READ, query=VolumeQuery, out=kit.build_admin_page_schema(AdminVolumeOut))
+@admin.get(
+    "/volumes", op="list", can=READ_PERMISSION, query=VolumeQuery, out=kit.build_admin_page_schema(AdminVolumeOut)
+)
 def listing(query):
     """List everybody's volumes, newest first.
 
@@ -17,7 +19,7 @@ def listing(query):
     return kit.paginate(volumes.listing(**query))
 
 
-@admin.get("/volume/<volume_id>", op="get", can=READ, out=AdminVolumeOut)
+@admin.get("/volume/<volume_id>", op="get", can=READ_PERMISSION, out=AdminVolumeOut)
 def show(volume_id):
     """Show a volume with its snapshots.
 
@@ -26,7 +28,7 @@ def show(volume_id):
     return volumes.get(volume_id)
 
 
-@admin.patch("/volume/<volume_id>/detach", op="detach", can=WRITE, out=AdminVolumeOut)
+@admin.patch("/volume/<volume_id>/detach", op="detach", can=WRITE_PERMISSION, out=AdminVolumeOut)
 def detach(volume_id):
     """Detach a volume.
 
@@ -37,7 +39,7 @@ def detach(volume_id):
     return volumes.detach(volumes.get(volume_id), actor=kit.get_current_actor(), by_operator=True)
 
 
-@admin.delete("/volume/<volume_id>", op="delete", can=WRITE)
+@admin.delete("/volume/<volume_id>", op="delete", can=WRITE_PERMISSION)
 def delete(volume_id):
     """Delete a volume with its snapshots.
 

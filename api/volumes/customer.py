@@ -10,17 +10,17 @@ from panel.schemas.catalog import LocationOut
 from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeOut, VolumePlanOut, VolumeQuery, VolumeResize
 from panel.services import catalog, volume_plans, volumes
 
-ITEM = "/storage/volume/<volume_id>"
-VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
+VOLUME_PATH = "/storage/volume/<volume_id>"
+VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "volumes.view", "volumes.manage", "volumes.delete"
 WRAPPED_VOLUME = kit.build_wrapped_schema("volume", VolumeOut)
-CHOICES = kit.Done.from_dict(
+CHOICES_RESPONSE = kit.Done.from_dict(
     {
         "volume_plans": fields.List(fields.Nested(VolumePlanOut), **describe("What can be chosen.")),
         "hypervisor_groups": fields.List(fields.Nested(LocationOut), **describe("The open locations.")),
     },
     name="VolumeChoices",
 )
-RESIZED = kit.Done.from_dict(
+RESIZE_RESPONSE = kit.Done.from_dict(
     {
         "is_downgrade": fields.Boolean(**describe("Whether the new plan is cheaper.", False)),
         "volume": fields.Nested(VolumeOut, **describe("The volume.")),
@@ -33,13 +33,20 @@ def get_own_volume(volume_id):
     return volumes.get(volume_id, kit.get_current_access())
 
 
-@user.get("/storage/volumes", op="list", can=VIEW, query=VolumeQuery, out=kit.build_page_schema(VolumeOut), billed=True)
+@user.get(
+    "/storage/volumes",
+    op="list",
+    can=VIEW_PERMISSION,
+    query=VolumeQuery,
+    out=kit.build_page_schema(VolumeOut),
+    billed=True,
+)
 def listing(query):
     """List volumes, newest first."""
     return kit.paginate(volumes.listing(kit.get_current_access(), **query))
 
 
-@user.get("/storage/volumes/create", op="choices", can=VIEW, out=CHOICES, billed=True)
+@user.get("/storage/volumes/create", op="choices", can=VIEW_PERMISSION, out=CHOICES_RESPONSE, billed=True)
 def choices():
     """List what a new volume can be: plans and locations."""
     return {
@@ -48,7 +55,7 @@ def choices():
     }
 
 
-@user.post("/storage/volumes", op="create", can=MANAGE, body=VolumeIn, out=WRAPPED_VOLUME, billed=True)
+@user.post("/storage/volumes", op="create", can=MANAGE_PERMISSION, body=VolumeIn, out=WRAPPED_VOLUME, billed=True)
 def create(body):
     """Create a volume.
 
@@ -59,7 +66,7 @@ def create(body):
     return {"message": "The volume is being created.", "volume": volume}
 
 
-@user.get(ITEM, op="get", can=VIEW, out=WRAPPED_VOLUME, billed=True)
+@user.get(VOLUME_PATH, op="get", can=VIEW_PERMISSION, out=WRAPPED_VOLUME, billed=True)
 def show(volume_id):
     """Show a volume with its snapshots.
 
@@ -70,7 +77,9 @@ def show(volume_id):
     return {"volume": get_own_volume(volume_id)}
 
 
-@user.post(f"{ITEM}/attach", op="attach", can=MANAGE, body=VolumeAttach, out=WRAPPED_VOLUME, billed=True)
+@user.post(
+    f"{VOLUME_PATH}/attach", op="attach", can=MANAGE_PERMISSION, body=VolumeAttach, out=WRAPPED_VOLUME, billed=True
+)
 def attach(body, volume_id):
     """Attach a volume to an instance of its location.
 
@@ -85,7 +94,7 @@ def attach(body, volume_id):
     return {"message": "The volume is being attached.", "volume": volume}
 
 
-@user.post(f"{ITEM}/detach", op="detach", can=MANAGE, out=WRAPPED_VOLUME, billed=True)
+@user.post(f"{VOLUME_PATH}/detach", op="detach", can=MANAGE_PERMISSION, out=WRAPPED_VOLUME, billed=True)
 def detach(volume_id):
     """Detach a volume.
 
@@ -98,7 +107,9 @@ def detach(volume_id):
     }
 
 
-@user.patch(f"{ITEM}/resize", op="resize", can=MANAGE, body=VolumeResize, out=RESIZED, billed=True)
+@user.patch(
+    f"{VOLUME_PATH}/resize", op="resize", can=MANAGE_PERMISSION, body=VolumeResize, out=RESIZE_RESPONSE, billed=True
+)
 def resize(body, volume_id):
     """Move a volume to another plan of its class.
 
@@ -110,7 +121,7 @@ def resize(body, volume_id):
     return {"message": "The volume is being resized.", "is_downgrade": cheaper, "volume": volume}
 
 
-@user.delete(ITEM, op="delete", can=DELETE, out=kit.build_result_schema(), billed=True)
+@user.delete(VOLUME_PATH, op="delete", can=DELETE_PERMISSION, out=kit.build_result_schema(), billed=True)
 def delete(volume_id):
     """Delete a volume with its snapshots.
 

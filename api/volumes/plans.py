@@ -13,13 +13,13 @@ from panel.schemas.volumes import (
 )
 from panel.services import volume_plans
 
-READ, WRITE = "admin:catalog:read", "admin:catalog:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:catalog:read", "admin:catalog:write"
 
 
 @admin.get(
     "/volume/plan-groups",
     op="plan_groups",
-    can=READ,
+    can=READ_PERMISSION,
     query=VolumePlanQuery,
     out=kit.build_admin_page_schema(VolumePlanGroupOut),
 )
@@ -31,7 +31,9 @@ def groups(query):
     return kit.paginate(volume_plans.select_groups(**query))
 
 
-@admin.post("/volume/plan-groups", op="plan_group_create", can=WRITE, body=VolumePlanGroupIn, out=VolumePlanGroupOut)
+@admin.post(
+    "/volume/plan-groups", op="plan_group_create", can=WRITE_PERMISSION, body=VolumePlanGroupIn, out=VolumePlanGroupOut
+)
 def create_group(body):
     """Add a volume plan group.
 
@@ -44,7 +46,7 @@ def create_group(body):
 @admin.patch(
     "/volume/plan-group/<volume_plan_group_id>",
     op="plan_group_update",
-    can=WRITE,
+    can=WRITE_PERMISSION,
     body=VolumePlanGroupPatch,
     out=VolumePlanGroupOut,
 )
@@ -57,7 +59,7 @@ def update_group(body, volume_plan_group_id):
     return volume_plans.update_group(volume_plans.get_group(volume_plan_group_id), **body)
 
 
-@admin.delete("/volume/plan-group/<volume_plan_group_id>", op="plan_group_delete", can=WRITE)
+@admin.delete("/volume/plan-group/<volume_plan_group_id>", op="plan_group_delete", can=WRITE_PERMISSION)
 def delete_group(volume_plan_group_id):
     """Remove a volume plan group.
 
@@ -67,7 +69,13 @@ def delete_group(volume_plan_group_id):
     kit.set_message("The group is removed.")
 
 
-@admin.get("/volume/plans", op="plans", can=READ, query=VolumePlanQuery, out=kit.build_admin_page_schema(VolumePlanOut))
+@admin.get(
+    "/volume/plans",
+    op="plans",
+    can=READ_PERMISSION,
+    query=VolumePlanQuery,
+    out=kit.build_admin_page_schema(VolumePlanOut),
+)
 def listing(query):
     """List the volume plans, in the order customers see them.
 
@@ -76,7 +84,7 @@ def listing(query):
     return kit.paginate(volume_plans.listing(**query))
 
 
-@admin.post("/volume/plans", op="plan_create", can=WRITE, body=VolumePlanIn, out=VolumePlanOut)
+@admin.post("/volume/plans", op="plan_create", can=WRITE_PERMISSION, body=VolumePlanIn, out=VolumePlanOut)
 def create(body):
     """Add a volume plan.
 
@@ -86,7 +94,9 @@ def create(body):
     return volume_plans.create(volume_plans.get_group(body.pop("volume_plan_group_id"), "volume_plan_group_id"), **body)
 
 
-@admin.patch("/volume/plan/<volume_plan_id>", op="plan_update", can=WRITE, body=VolumePlanPatch, out=VolumePlanOut)
+@admin.patch(
+    "/volume/plan/<volume_plan_id>", op="plan_update", can=WRITE_PERMISSION, body=VolumePlanPatch, out=VolumePlanOut
+)
 def update(body, volume_plan_id):
     """Change a volume plan.
 
@@ -97,7 +107,7 @@ def update(body, volume_plan_id):
     return volume_plans.update(volume_plans.get(volume_plan_id), **body)
 
 
-@admin.delete("/volume/plan/<volume_plan_id>", op="plan_delete", can=WRITE)
+@admin.delete("/volume/plan/<volume_plan_id>", op="plan_delete", can=WRITE_PERMISSION)
 def delete(volume_plan_id):
     """Remove a volume plan.
 

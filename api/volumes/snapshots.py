@@ -4,14 +4,14 @@ from marshmallow import fields
 
 from api import kit
 from api.volumes import admin, user
-from api.volumes.customer import ITEM, MANAGE, get_own_volume
+from api.volumes.customer import MANAGE_PERMISSION, VOLUME_PATH, get_own_volume
 from panel.schemas.base import Out, describe
 from panel.schemas.volumes import EXAMPLE_ID, VolumeRestore, VolumeSnapshotIn
 from panel.services import volumes
 
-SNAPSHOT_PATH = f"{ITEM}/snapshot/<snapshot_id>"
+SNAPSHOT_PATH = f"{VOLUME_PATH}/snapshot/<snapshot_id>"
 ADMIN_PATH = "/volume/<volume_id>/snapshot"
-WRITE = "admin:volumes:write"
+WRITE_PERMISSION = "admin:volumes:write"
 
 
 class QueueOut(Out):
@@ -47,7 +47,14 @@ def restore_snapshot(snapshot, account, body):
     }
 
 
-@user.post(f"{ITEM}/snapshot", op="snapshot_create", can=MANAGE, body=VolumeSnapshotIn, out=QUEUED_ANSWER, billed=True)
+@user.post(
+    f"{VOLUME_PATH}/snapshot",
+    op="snapshot_create",
+    can=MANAGE_PERMISSION,
+    body=VolumeSnapshotIn,
+    out=QUEUED_ANSWER,
+    billed=True,
+)
 def create(body, volume_id):
     """Take a snapshot of a volume, also while it is in use.
 
@@ -56,7 +63,7 @@ def create(body, volume_id):
     return {"message": "The snapshot is being taken.", **create_snapshot(get_own_volume(volume_id), body)}
 
 
-@user.delete(SNAPSHOT_PATH, op="snapshot_delete", can=MANAGE, out=QUEUED_ANSWER, billed=True)
+@user.delete(SNAPSHOT_PATH, op="snapshot_delete", can=MANAGE_PERMISSION, out=QUEUED_ANSWER, billed=True)
 def delete(volume_id, snapshot_id):
     """Delete a snapshot of a volume."""
     snapshot = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
@@ -64,7 +71,12 @@ def delete(volume_id, snapshot_id):
 
 
 @user.post(
-    f"{SNAPSHOT_PATH}/restore", op="snapshot_restore", can=MANAGE, body=VolumeRestore, out=QUEUED_ANSWER, billed=True
+    f"{SNAPSHOT_PATH}/restore",
+    op="snapshot_restore",
+    can=MANAGE_PERMISSION,
+    body=VolumeRestore,
+    out=QUEUED_ANSWER,
+    billed=True,
 )
 def restore(body, volume_id, snapshot_id):
     """Put a snapshot back, or make a new volume of it.
@@ -76,7 +88,7 @@ def restore(body, volume_id, snapshot_id):
     return {"message": "The snapshot is being restored.", **restore_snapshot(snapshot, kit.get_current_access(), body)}
 
 
-@admin.post(ADMIN_PATH, op="snapshot_create", can=WRITE, body=VolumeSnapshotIn, out=QUEUE_ANSWER)
+@admin.post(ADMIN_PATH, op="snapshot_create", can=WRITE_PERMISSION, body=VolumeSnapshotIn, out=QUEUE_ANSWER)
 def admin_create(body, volume_id):
     """Take a snapshot of a volume.
 
@@ -86,7 +98,7 @@ def admin_create(body, volume_id):
     return create_snapshot(volumes.get(volume_id), body)
 
 
-@admin.delete(f"{ADMIN_PATH}/<snapshot_id>", op="snapshot_delete", can=WRITE, out=QUEUE_ANSWER)
+@admin.delete(f"{ADMIN_PATH}/<snapshot_id>", op="snapshot_delete", can=WRITE_PERMISSION, out=QUEUE_ANSWER)
 def admin_delete(volume_id, snapshot_id):
     """Delete a snapshot of a volume.
 
@@ -96,7 +108,11 @@ def admin_delete(volume_id, snapshot_id):
 
 
 @admin.post(
-    f"{ADMIN_PATH}/<snapshot_id>/restore", op="snapshot_restore", can=WRITE, body=VolumeRestore, out=QUEUE_ANSWER
+    f"{ADMIN_PATH}/<snapshot_id>/restore",
+    op="snapshot_restore",
+    can=WRITE_PERMISSION,
+    body=VolumeRestore,
+    out=QUEUE_ANSWER,
 )
 def admin_restore(body, volume_id, snapshot_id):
     """Put a snapshot back, or make a new volume of the same owner of it.

@@ -77,7 +77,7 @@ def map_requirements():
 
 
 def is_customer_permission(permission):
-    return permission in (*permissions.MEMBER, *permissions.ROLE_INDEPENDENT)
+    return permission in (*permissions.MEMBER_PERMISSIONS, *permissions.ROLE_INDEPENDENT)
 
 
 def list_operations():

@@ -6,7 +6,7 @@ that the route names, and an allowed source address.
 
 from panel.schemas import constants
 
-FAMILIES = tuple(constants.SCOPE_FAMILIES)
+PERMISSION_FAMILIES = tuple(constants.SCOPE_FAMILIES)
 """The 26 scope families (specification 5.3)."""
 
 PATH_SEGMENTS_BY_FAMILY = {
@@ -47,11 +47,11 @@ SCOPE_FAMILY_BY_SEGMENT = {
 }
 READ_METHODS = ("GET", "HEAD", "OPTIONS")
 
-USER = constants.SCOPES
+USER_SCOPES = constants.SCOPES
 """The scopes of tokens. `:write` does not include `:read`."""
 
-VERBS = ("view", "manage", "delete")
-SPECIAL = (
+PERMISSION_VERBS = ("view", "manage", "delete")
+SPECIAL_PERMISSIONS = (
     "instances.create",
     "instances.power",
     "instances.console",
@@ -61,7 +61,10 @@ SPECIAL = (
     "api_tokens.manage",
     "billing.view",
 )
-MEMBER = (*(f"{family}.{verb}" for family in FAMILIES for verb in VERBS), *SPECIAL)
+MEMBER_PERMISSIONS = (
+    *(f"{family}.{verb}" for family in PERMISSION_FAMILIES for verb in PERMISSION_VERBS),
+    *SPECIAL_PERMISSIONS,
+)
 """The permissions that a team role may have. The owner of an account has all of them."""
 
 ADMIN_RESOURCES = (
@@ -82,13 +85,13 @@ ADMIN_RESOURCES = (
     "tokens",
     "volumes",
 )
-ADMIN = tuple(f"admin:{resource}:{verb}" for resource in ADMIN_RESOURCES for verb in ("read", "write"))
+ADMIN_PERMISSIONS = tuple(f"admin:{resource}:{verb}" for resource in ADMIN_RESOURCES for verb in ("read", "write"))
 SUPPORT_WRITE_RESOURCES = ("accounts", "instances", "tasks")
 """Resources that operators with the role support may change. They may read the others."""
 
-OPERATOR_READ_PERMISSIONS = frozenset(name for name in ADMIN if name.endswith(":read"))
+OPERATOR_READ_PERMISSIONS = frozenset(name for name in ADMIN_PERMISSIONS if name.endswith(":read"))
 OPERATOR_ROLES = {
-    "full": frozenset(ADMIN),
+    "full": frozenset(ADMIN_PERMISSIONS),
     "support": OPERATOR_READ_PERMISSIONS | {f"admin:{resource}:write" for resource in SUPPORT_WRITE_RESOURCES},
     "read_only": OPERATOR_READ_PERMISSIONS,
 }
@@ -110,14 +113,14 @@ ANY_ADMIN = "any_admin_token"
 BILLING = "billing_token"
 PUBLIC = "public"
 
-ALL = frozenset((*MEMBER, *ADMIN, ANY_USER, PERSONAL, ANY_ADMIN, BILLING, PUBLIC))
+ALL_PERMISSIONS = frozenset((*MEMBER_PERMISSIONS, *ADMIN_PERMISSIONS, ANY_USER, PERSONAL, ANY_ADMIN, BILLING, PUBLIC))
 UNSCOPED_SEGMENTS = ("connect", "version")
 """First segments of the two paths that need no scope (specification 9.1)."""
 
 
 def validate_permission(permission):
     """Return the permission. Raise LookupError for an unknown one, so that a misspelt one fails at start."""
-    if permission not in ALL:
+    if permission not in ALL_PERMISSIONS:
         raise LookupError(f"{permission} is not a permission.")
     return permission
 

@@ -20,17 +20,19 @@ def list_view_requirements():
 
 def list_used_permissions():
     """Return the customers' permissions that a view requires, and `<family>.view` for each of their families."""
-    required = {permission for permission, _ in list_view_requirements()}.intersection(permissions.MEMBER)
-    return required | {f"{name.partition('.')[0]}.view" for name in required}.intersection(permissions.MEMBER)
+    required = {permission for permission, _ in list_view_requirements()}.intersection(permissions.MEMBER_PERMISSIONS)
+    return required | {f"{name.partition('.')[0]}.view" for name in required}.intersection(
+        permissions.MEMBER_PERMISSIONS
+    )
 
 
 def list_used_scopes():
     """Return the scopes that an operation of the user API requires."""
-    return {scope for _, scope in list_view_requirements()}.intersection(permissions.USER)
+    return {scope for _, scope in list_view_requirements()}.intersection(permissions.USER_SCOPES)
 
 
 def list_used_families():
     """Return the families of the used permissions and scopes, in the order of the specification."""
     families = {scope.partition(":")[0] for scope in list_used_scopes()}
     families |= {name.partition(".")[0] for name in list_used_permissions()}
-    return [family for family in permissions.FAMILIES if family in families]
+    return [family for family in permissions.PERMISSION_FAMILIES if family in families]

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from panel.core.errors import Problem
 
-MAGIC = b"PANEL-BACKUP-1\n"
+ARCHIVE_MAGIC = b"PANEL-BACKUP-1\n"
 CHUNK_BYTES = 1024 * 1024
 TAG_BYTES = 16
 SCRYPT_COST = {"n": 2**16, "r": 8, "p": 1}
@@ -48,7 +48,7 @@ class Writer(io.RawIOBase):
             raise Problem(f"The passphrase must have at least {MIN_PASSPHRASE_LENGTH} characters.")
         self.file, self.number, self.waiting = file, 0, bytearray()
         header = SCRYPT_COST | {"salt": os.urandom(16).hex(), "chunk": CHUNK_BYTES}
-        self.header = MAGIC + json.dumps(header).encode() + b"\n"
+        self.header = ARCHIVE_MAGIC + json.dumps(header).encode() + b"\n"
         self.cipher = AESGCM(derive_key(passphrase, header))
         file.write(self.header)
 
@@ -79,7 +79,7 @@ class Reader(io.RawIOBase):
     def __init__(self, file, passphrase):
         self.file, self.number, self.ready, self.is_ended = file, 0, b"", False
         magic, line = file.readline(MAX_HEADER_BYTES), file.readline(MAX_HEADER_BYTES)
-        if magic != MAGIC:
+        if magic != ARCHIVE_MAGIC:
             raise Problem("This is no backup of the panel.")
         try:
             header = json.loads(line)

@@ -225,7 +225,7 @@ def check_local_hypervisor(config):
     return f"possible. {private_daemon.get_kvm_verdict(directory).sentence} {'; '.join(facts)}."
 
 
-CHECKS = {
+DOCTOR_CHECKS = {
     "Panel": check_version,
     "Python": check_python,
     "Data": check_data_directory,
@@ -253,7 +253,7 @@ def command(ctx):
     config = load()
     problem_count = 0
     with prepare_app(config).app_context():
-        for name, check in CHECKS.items():
+        for name, check in DOCTOR_CHECKS.items():
             try:
                 click.echo(f"    ok  {name}: {check(config)}")
             except CheckFailed as error:

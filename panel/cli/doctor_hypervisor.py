@@ -5,7 +5,7 @@ from pathlib import Path
 
 from worker.nodes.libvirt import confinement
 
-MAX_SHOWN_PATHS = 3
+MAX_LISTED_PATHS = 3
 """The most files that one message names."""
 
 
@@ -74,5 +74,5 @@ def list_pool_directories(directory: Path) -> list[Path]:
 
 
 def join_names(files: list[Path]) -> str:
-    suffix = f" and {len(files) - MAX_SHOWN_PATHS} more" if len(files) > MAX_SHOWN_PATHS else ""
-    return ", ".join(map(str, files[:MAX_SHOWN_PATHS])) + suffix
+    suffix = f" and {len(files) - MAX_LISTED_PATHS} more" if len(files) > MAX_LISTED_PATHS else ""
+    return ", ".join(map(str, files[:MAX_LISTED_PATHS])) + suffix

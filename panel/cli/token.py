@@ -77,9 +77,9 @@ def issue_platform_token(kind, ip, name, description):
 @click.option("--name", default="command line", callback=validate_name)
 def user(email, scopes, name):
     """Create a token for the user API that acts for a customer."""
-    requested = scopes.split(",") if scopes else permissions.USER
-    if unknown := set(requested) - set(permissions.USER):
-        raise Problem(f"Unknown scope: {', '.join(sorted(unknown))}. Available: {', '.join(permissions.USER)}.")
+    requested = scopes.split(",") if scopes else permissions.USER_SCOPES
+    if unknown := set(requested) - set(permissions.USER_SCOPES):
+        raise Problem(f"Unknown scope: {', '.join(sorted(unknown))}. Available: {', '.join(permissions.USER_SCOPES)}.")
     with audited_context():
         print_token(tokens.issue("user", name=name, account=get_account(email), scopes=requested)[1])
 

@@ -31,7 +31,7 @@ MIN_FREE_BYTES = 256 * 1024
 """With less free space the probe's row may still fit, but not the writes of requests."""
 
 PROBE_ROW = "write_probe"
-OK = "ok"
+OK_STATE = "ok"
 
 
 class DatabaseProbe:
@@ -57,7 +57,7 @@ class DatabaseProbe:
     def state(self) -> str:
         """Return `ok` or the problem."""
         result = self.result or self.try_write()  # first call, and no thread runs
-        if result == OK and time.monotonic() - self.tried_at > PROBE_STALE_SECONDS and self.is_running():
+        if result == OK_STATE and time.monotonic() - self.tried_at > PROBE_STALE_SECONDS and self.is_running():
             return "does not answer"
         return result
 
@@ -68,11 +68,11 @@ class DatabaseProbe:
         previous = self.result
         result = self.write()
         self.result, self.tried_at = result, time.monotonic()
-        if result != OK and result != previous:
+        if result != OK_STATE and result != previous:
             log.error("database_unavailable", problem=result)
-        elif result == OK and previous not in (OK, None):
+        elif result == OK_STATE and previous not in (OK_STATE, None):
             log.info("database_available")
-        if result == OK and not self.is_checked:
+        if result == OK_STATE and not self.is_checked:
             self.check_late()
         return result
 
@@ -80,7 +80,7 @@ class DatabaseProbe:
         try:
             with self.app.app_context():
                 write_probe_row(session.get_bind())
-                return find_disk_problem(self.app.extensions["config"]) or OK
+                return find_disk_problem(self.app.extensions["config"]) or OK_STATE
         except SQLAlchemyError as error:
             outage = find_outage(error)
             if outage is None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, inspect, text
 
 from panel.core.config import ROOT, ConfigError
 
-REVISION = re.compile(r"^(revision|down_revision) = (?:['\"](\w+)['\"]|None)", re.MULTILINE)
+REVISION_PATTERN = re.compile(r"^(revision|down_revision) = (?:['\"](\w+)['\"]|None)", re.MULTILINE)
 
 NEWEST_TABLE = "installation_values"
 
@@ -17,7 +17,7 @@ def list_known_revisions() -> tuple[set[str], set[str]]:
     """Return (all revisions, newest revisions), parsed from the files: importing Alembic would slow every start."""
     revisions, parents = set(), set()
     for file in (ROOT / "panel" / "migrations" / "versions").glob("*.py"):
-        values = dict(REVISION.findall(file.read_text()))
+        values = dict(REVISION_PATTERN.findall(file.read_text()))
         revisions.add(values["revision"])
         parents.add(values["down_revision"])
     return revisions, revisions - parents

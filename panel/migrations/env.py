@@ -8,7 +8,7 @@ from alembic.operations.ops import AddColumnOp
 from flask import current_app
 from sqlalchemy import Boolean, DefaultClause, Integer, Numeric, TypeDecorator, text
 
-known = current_app.extensions["migrate"]
+migrate_extension = current_app.extensions["migrate"]
 ONE_AT_A_TIME = text("select pg_advisory_xact_lock(7262352)")
 
 
@@ -36,16 +36,16 @@ def with_default(migration, revision, added):
     return added
 
 
-with known.db.engine.connect() as connection:
+with migrate_extension.db.engine.connect() as connection:
     sqlite = connection.dialect.name == "sqlite"
     if sqlite:  # changing a table replaces it, which must not take the rows that refer to it along
         connection.connection.execute("pragma foreign_keys = off")
     context.configure(
         connection=connection,
-        target_metadata=known.db.metadata,
+        target_metadata=migrate_extension.db.metadata,
         render_item=render_plain_type,
         process_revision_directives=rows_stay,
-        **known.configure_args,
+        **migrate_extension.configure_args,
     )
     with context.begin_transaction():
         if not sqlite:

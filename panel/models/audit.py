@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
 from panel.core.db import Model, append_only, generate_id
-from panel.schemas.audit import PLATFORM
+from panel.schemas.audit import PLATFORM_PERSON_KINDS
 
 IMPERSONATED_SQL = text("impersonator is not null")
 
@@ -62,12 +62,12 @@ class AuditEntry(Model):
     @hybrid_property
     def by_platform(self) -> bool:
         """Whether an operator or platform token acted: customers do not see their IP address."""
-        return self.person_kind in PLATFORM or self.impersonator is not None
+        return self.person_kind in PLATFORM_PERSON_KINDS or self.impersonator is not None
 
     @by_platform.inplace.expression
     @classmethod
     def _by_platform(cls) -> ColumnElement[bool]:
-        return or_(cls.person_kind.in_(PLATFORM), cls.impersonator.is_not(None))
+        return or_(cls.person_kind.in_(PLATFORM_PERSON_KINDS), cls.impersonator.is_not(None))
 
 
 append_only(AuditEntry.__table__)

@@ -64,13 +64,13 @@ class Token(TimestampMixin, Model):
             return "Everything, but only to read" if token_scopes == READ_SCOPES else "Everything"
         families = dict.fromkeys(scope.partition(":")[0] for scope in self.scopes)
         labels = [describe_family(family, token_scopes) for family in families]
-        return ", ".join(labels[:MAX_SHOWN_FAMILIES]) + (
-            f" and {len(labels) - MAX_SHOWN_FAMILIES} more" if len(labels) > MAX_SHOWN_FAMILIES else ""
+        return ", ".join(labels[:MAX_LISTED_FAMILIES]) + (
+            f" and {len(labels) - MAX_LISTED_FAMILIES} more" if len(labels) > MAX_LISTED_FAMILIES else ""
         )
 
 
 READ_SCOPES = {scope for scope in SCOPES if scope.endswith(":read")}
-MAX_SHOWN_FAMILIES = 3
+MAX_LISTED_FAMILIES = 3
 
 
 def describe_family(family: str, scopes: Set[str]) -> str:

@@ -9,7 +9,12 @@ from panel.models.accounts import Account
 CLOUD_CONFIG_HEADER = "#cloud-config"
 CLOUD_CONFIG_TYPES = ("cloud-init", "cloud-config")
 """Types whose content is cloud-init configuration, even without its first line."""
-INTERPRETERS = {"bash": "/bin/bash", "sh": "/bin/sh", "python": "/usr/bin/env python3", "perl": "/usr/bin/env perl"}
+SCRIPT_INTERPRETERS = {
+    "bash": "/bin/bash",
+    "sh": "/bin/sh",
+    "python": "/usr/bin/env python3",
+    "perl": "/usr/bin/env perl",
+}
 
 
 class UserScript(TimestampMixin, Model):
@@ -38,7 +43,9 @@ class UserScript(TimestampMixin, Model):
         """The script with its first line, as an executable file."""
         if self.content.startswith("#!"):
             return self.content
-        reader = self.shebang.strip().removeprefix("#!").strip() or INTERPRETERS.get(self.type.lower(), "/bin/sh")
+        reader = self.shebang.strip().removeprefix("#!").strip() or SCRIPT_INTERPRETERS.get(
+            self.type.lower(), "/bin/sh"
+        )
         return f"#!{reader}\n{self.content}"
 
     @property

@@ -11,7 +11,7 @@ from panel.core.messages import message
 from panel.ratelimit import windows
 from panel.services import settings
 
-BUDGETS = ("requests", "polls", "metrics", "consoles")
+API_BUDGETS = ("requests", "polls", "metrics", "consoles")
 
 
 def consume(budget, key, read_key=None):
@@ -31,7 +31,7 @@ def consume(budget, key, read_key=None):
 def list_budgets_in_use():
     """Return the budgets that at least one operation of this panel uses."""
     used = {getattr(view, "budget", None) for view in current_app.view_functions.values()}
-    return [name for name in BUDGETS if name in used]
+    return [name for name in API_BUDGETS if name in used]
 
 
 def set_headers(response):

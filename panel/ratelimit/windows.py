@@ -74,7 +74,7 @@ class RedisWindow:
         self.client = Redis.from_url(redis_url, **get_redis_options())
         self.script = self.client.register_script(HIT_SCRIPT)
 
-    def take(self, key, maximum, seconds, read_key=None):
+    def count_use(self, key, maximum, seconds, read_key=None):
         keys = [f"panel:hits:{key}:before", f"panel:hits:{key}", *([read_key] if read_key else ())]
         is_allowed, previous, previous_left, current, current_left, value = self.script(keys, [maximum, seconds])
         return bool(is_allowed), previous, previous_left / 1000, current, current_left / 1000, value
@@ -88,7 +88,7 @@ class LocalWindow:
         self.lock, self.windows = threading.Lock(), {}
         """By key: (number of the window, hits in it, hits in the previous one, time from which neither counts)."""
 
-    def take(self, key, maximum, seconds):
+    def count_use(self, key, maximum, seconds):
         now = self.now()
         number, elapsed = divmod(now, seconds)
         with self.lock:
@@ -153,8 +153,8 @@ def count_use(name, key, maximum, seconds=MINUTE_SECONDS, read_key=None) -> Wind
 
 def acquire(key, maximum, seconds, read_key):
     limits = context.current().rate_limits
-    result = limits.try_redis(lambda redis: redis.take(key, maximum, seconds, read_key))
-    return result or limits.local.take(key, maximum, seconds)
+    result = limits.try_redis(lambda redis: redis.count_use(key, maximum, seconds, read_key))
+    return result or limits.local.count_use(key, maximum, seconds)
 
 
 def get(key, default=None):

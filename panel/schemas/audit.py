@@ -8,8 +8,8 @@ from panel.core.messages import message
 from panel.schemas.base import Out, PageQuery, Shape, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 
-PLATFORM = ("operator", "admin_token", "billing_token", "command_line")
-PERSON_KINDS = ("owner", "member", *PLATFORM, "nobody")
+PLATFORM_PERSON_KINDS = ("operator", "admin_token", "billing_token", "command_line")
+PERSON_KINDS = ("owner", "member", *PLATFORM_PERSON_KINDS, "nobody")
 
 
 class Moment(fields.AwareDateTime):

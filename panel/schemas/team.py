@@ -19,7 +19,7 @@ SPECIAL_PERMISSIONS = {
     "api_tokens.manage": message("Create API tokens that act as oneself."),
     "billing.view": message("View charges, credit and usage."),
 }
-PERMISSIONS = {
+PERMISSION_EXAMPLE = {
     f"{family}.{verb}": f"{does}. {words}."
     for family, words in SCOPE_FAMILIES.items()
     for verb, does in VERB_DESCRIPTIONS.items()
@@ -41,10 +41,12 @@ def name_field(**options):
 
 
 def permissions_field(**options):
-    permission = fields.String(validate=validate.OneOf(PERMISSIONS, error=message("{input} is not a permission.")))
+    permission = fields.String(
+        validate=validate.OneOf(PERMISSION_EXAMPLE, error=message("{input} is not a permission."))
+    )
     return fields.List(
         permission,
-        validate=validate.Length(max=len(PERMISSIONS)),
+        validate=validate.Length(max=len(PERMISSION_EXAMPLE)),
         **options,
         **describe("What its members may do; `GET /api/team/permissions` lists all.", ["instances.view"]),
     )

@@ -25,7 +25,7 @@ from panel.server.connection_limits import (
 
 log = structlog.get_logger()
 
-HOST = re.compile(rb"([\w.~%-]+|\[[0-9A-Fa-f:.]+\])(:\d*)?")
+HOST_PATTERN = re.compile(rb"([\w.~%-]+|\[[0-9A-Fa-f:.]+\])(:\d*)?")
 """A host name or an address, and a port (RFC 9110 7.2). Sub-delimiters are left out, because host names have none."""
 
 REQUEST_LINE = re.compile(rb"[\w!#$%&'*+.^`|~-]+ (\S+) HTTP/1\.[01]\r\n")
@@ -193,7 +193,7 @@ class ConnectionProtocol(HttpToolsProtocol):
                 self.reject(refusals.UNKNOWN_EXPECTATION)
         if version not in ("1.0", "1.1") or self.parser.get_method() == b"CONNECT":
             self.reject(refusals.BAD_REQUEST)
-        if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(HOST.fullmatch, hosts)):
+        if len(hosts) > 1 or (version == "1.1" and not hosts) or not all(map(HOST_PATTERN.fullmatch, hosts)):
             self.reject(refusals.BAD_HOST)
         if not self.url.startswith(b"/"):  # absolute form, whose path may be empty
             parsed = httptools.parse_url(self.url)

@@ -70,7 +70,7 @@ class ThreadedWsgi:
             if call.is_started:
                 connection.transport.abort()
             else:
-                await send_refusal(send, refusals.CRASHED, scope["path"])
+                await send_refusal(send, refusals.CRASH_REFUSAL, scope["path"])
         finally:
             if call.response is not None:
                 await run(call.close)

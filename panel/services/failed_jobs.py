@@ -8,7 +8,7 @@ from sqlalchemy import Select, func, select, text
 from panel.core.db import session
 from panel.models import Task
 
-QUEUE = "tasks"
+QUEUE_NAME = "tasks"
 FAILED_CONDITION = text("tasks.status = 'failed'")
 """Written like the condition of the partial index."""
 UNKNOWN_ERROR_CLASS = "Unknown"
@@ -22,7 +22,7 @@ class FailedJobGroup:
     count: int
     first_failed_at: datetime
     last_failed_at: datetime
-    queue: str = QUEUE
+    queue: str = QUEUE_NAME
 
 
 def list_groups(since: datetime | None = None) -> list[FailedJobGroup]:

@@ -60,12 +60,12 @@ class Challenge(NamedTuple):
         return timedelta(0) <= timedelta(seconds=clock.now().timestamp() - self.asked_at) <= CHALLENGE_TTL
 
 
-def seal(account: Account, challenge: Challenge) -> str:
+def encrypt_challenge(account: Account, challenge: Challenge) -> str:
     """Return the challenge as encrypted text, for a client without cookies."""
     return encrypt(json.dumps([account.id, *challenge]))
 
 
-def unseal(account: Account, state: str) -> Challenge | None:
+def decrypt_challenge(account: Account, state: str) -> Challenge | None:
     """Return the challenge that was sealed for this account, or None."""
     try:
         owner, *values = json.loads(decrypt(state))

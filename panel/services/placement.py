@@ -54,7 +54,7 @@ class Capacity:
             for storage in host.storages
         }
 
-    def within(self, group_id: str) -> "Capacity":
+    def restrict_to_group(self, group_id: str) -> "Capacity":
         """Return the capacity of one location."""
         part = copy(self)
         part.hosts = [host for host in self.hosts if host.group_id == group_id]
@@ -160,7 +160,7 @@ def find_full_locations(groups: Sequence[HypervisorGroup]) -> set[str]:
     capacity = Capacity(session.scalars(select_open_hypervisors(*groups)).all())
     full = set()
     for group_id, plans in catalog.list_plans_by_location(groups).items():
-        local_capacity = capacity.within(group_id)
+        local_capacity = capacity.restrict_to_group(group_id)
         if local_capacity.hosts and plans and all(local_capacity.placement_error(plan) for plan in plans):
             full.add(group_id)
     return full

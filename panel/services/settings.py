@@ -14,7 +14,7 @@ from panel.schemas.settings import SystemSettings
 
 SETTINGS_CACHE_SECONDS = 5
 """Seconds until a change is visible in every process."""
-DEFAULTS = {name: field.load_default for name, field in SystemSettings().fields.items()}
+DEFAULT_SETTINGS = {name: field.load_default for name, field in SystemSettings().fields.items()}
 
 
 def get() -> SimpleNamespace:
@@ -30,7 +30,7 @@ def get() -> SimpleNamespace:
 
 def load() -> SimpleNamespace:
     """Return all settings as they are in the database now."""
-    return SimpleNamespace(**DEFAULTS | dict(session.execute(select(Setting.name, Setting.value)).all()))
+    return SimpleNamespace(**DEFAULT_SETTINGS | dict(session.execute(select(Setting.name, Setting.value)).all()))
 
 
 def update(changes: Mapping[str, Any]) -> SimpleNamespace:

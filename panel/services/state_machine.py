@@ -39,7 +39,7 @@ PROTECTED_ACTIONS = ("destroy", "reinstall")
 ALLOWED_WHILE_PENDING = ("destroy", "suspend", "unsuspend")
 """Actions that are allowed before the instance is deployed."""
 
-REASONS = {
+REASON_MESSAGES = {
     TASK_RUNNING: message("Another task is in progress. Try again when it has finished."),
     "suspended": message("The instance is suspended. Unsuspend it first."),
     "not_running": message("The instance is not running. Start it first."),
@@ -60,8 +60,8 @@ REASONS = {
 
 
 def make_problem(reason: str) -> Problem:
-    """Return the exception for a reason of `REASONS`."""
-    return (Unavailable if reason == "hypervisor_unreachable" else Conflict)(REASONS[reason], reason=reason)
+    """Return the exception for a reason of `REASON_MESSAGES`."""
+    return (Unavailable if reason == "hypervisor_unreachable" else Conflict)(REASON_MESSAGES[reason], reason=reason)
 
 
 def ensure_no_error(reason: str | None) -> None:

@@ -25,7 +25,7 @@ from panel.services.access import ACCESS_COLUMNS, Access, join_membership
 from panel.services.crud import update_fields
 
 VALUE_PREFIXES = {"user": "pu_", "impersonation": "pi_", "admin": "pa_", "billing": "pb_"}
-SHOWN_PREFIX_LENGTH = 8
+DISPLAYED_PREFIX_LENGTH = 8
 """How many characters of a value are stored, so that people can distinguish tokens."""
 LAST_USE_RESOLUTION = timedelta(milliseconds=5)
 """Precision of `last_used_at`."""
@@ -58,7 +58,7 @@ def issue(
         account_id=account and account.id,
         created_by_id=maker and maker.id,
         name=name,
-        prefix=value[:SHOWN_PREFIX_LENGTH],
+        prefix=value[:DISPLAYED_PREFIX_LENGTH],
         secret_hash=hash_secret(value),
         **{"scopes": [], "allowed_ips": [], **values},
     )

@@ -39,8 +39,8 @@ from panel.services.access import Access
 MeteredResource: TypeAlias = Instance | ResourcePack | Volume
 
 HOURS_PER_MONTH = 730
-HOUR = timedelta(hours=1)
-MICRO, CENT = Decimal("0.000001"), Decimal("0.01")
+ONE_HOUR = timedelta(hours=1)
+CHARGE_QUANTUM, CENT_QUANTUM = Decimal("0.000001"), Decimal("0.01")
 RECORDS_PER_BATCH, HOURS_PER_BATCH = 200, 100
 """Maximum number of metering records in one transaction, and of hours of each."""
 USAGE_HOUR_RETENTION = timedelta(days=400)
@@ -163,7 +163,7 @@ def truncate_to_hour(moment: datetime) -> datetime:
 
 def add_hour(moment: datetime) -> datetime:
     """Return the first hour that begins at the moment or after it."""
-    return truncate_to_hour(moment) if moment == truncate_to_hour(moment) else truncate_to_hour(moment) + HOUR
+    return truncate_to_hour(moment) if moment == truncate_to_hour(moment) else truncate_to_hour(moment) + ONE_HOUR
 
 
 def make_month_key(moment: datetime) -> str:
@@ -195,7 +195,7 @@ def meter_hours() -> int:
     for record in records:
         hours = list(iter_unrecorded_hours(record, end))
         hour_rows += [(record, make_hour_row(record, hour, modes.get(record.account_id))) for hour in hours]
-        record.metered_until += HOUR * len(hours)
+        record.metered_until += ONE_HOUR * len(hours)
         record.closed = record.ended_at is not None and record.metered_until >= record.ended_at
     if hour_rows:
         session.execute(insert(UsageHour), [row for _, row in hour_rows])
@@ -207,7 +207,7 @@ def meter_hours() -> int:
 def iter_unrecorded_hours(record: MeteringRecord, end: datetime) -> Iterator[datetime]:
     """Yield the record's finished hours that are not recorded yet, oldest first, at most `HOURS_PER_BATCH`."""
     until = end if record.ended_at is None else min(end, add_hour(record.ended_at))
-    following = (record.metered_until + HOUR * number for number in range(HOURS_PER_BATCH))
+    following = (record.metered_until + ONE_HOUR * number for number in range(HOURS_PER_BATCH))
     return takewhile(lambda hour: hour < until, following)
 
 
@@ -222,7 +222,7 @@ def make_hour_row(record: MeteringRecord, hour: datetime, mode: str | None) -> d
     """Return the row of one hour. `mode` is the account's billing mode; None if nothing is charged at the moment."""
     mode = "external" if record.billing_mode == "external" else mode
     month = hour.replace(day=1, hour=0)
-    number = (hour - max(month, record.first_hour)) // HOUR
+    number = (hour - max(month, record.first_hour)) // ONE_HOUR
     return {
         "resource_id": record.resource_id,
         "hour": hour,
@@ -239,7 +239,7 @@ def calculate_charge(price: Decimal, number: int) -> Decimal:
 
 
 def calculate_price(price: Decimal, hours: int) -> Decimal:
-    return (price * min(hours, HOURS_PER_MONTH) / HOURS_PER_MONTH).quantize(MICRO)
+    return (price * min(hours, HOURS_PER_MONTH) / HOURS_PER_MONTH).quantize(CHARGE_QUANTUM)
 
 
 def add_to_months(hour_rows: Sequence[tuple[MeteringRecord, dict[str, Any]]]) -> None:
@@ -300,7 +300,7 @@ def post_month(account_id: str, month: str) -> None:
     query = select(UsageMonth).where(UsageMonth.account_id == account_id, UsageMonth.month == month)
     query = with_lock(query.order_by(UsageMonth.resource_id))
     rows = session.scalars(query).all()
-    total = sum((row.charge for row in rows), Decimal(0)).quantize(CENT)
+    total = sum((row.charge for row in rows), Decimal(0)).quantize(CENT_QUANTUM)
     difference = total - credits.get_charged_total(account_id, month)
     if account and difference:
         credits.post_entry(

@@ -26,7 +26,7 @@ class Chart:
     """The name and the label of each metric."""
 
 
-CHARTS = (
+METRIC_CHARTS = (
     Chart(lazy_gettext("CPU"), "percent", (("cpu_percent", lazy_gettext("Used")),)),
     Chart(lazy_gettext("Memory"), "mib", (("memory_used", lazy_gettext("Used")),)),
     Chart(
@@ -45,9 +45,9 @@ CHARTS = (
         (("disk_read_iops", lazy_gettext("Read")), ("disk_write_iops", lazy_gettext("Written"))),
     ),
 )
-CHARTED_FIGURES = [(chart, name, label) for chart in CHARTS for name, label in chart.lines]
+CHARTED_FIGURES = [(chart, name, label) for chart in METRIC_CHARTS for name, label in chart.lines]
 NO_VALUE = "–"  # noqa: RUF001
-RANGES = (
+TIME_RANGES = (
     ("30m", lazy_gettext("30 min")),
     ("1h", lazy_gettext("1 h")),
     ("12h", lazy_gettext("12 h")),
@@ -129,7 +129,7 @@ def build_table_rows(series):
 
 def parse_requested_range(text):
     """Return the range if it is a valid one, else one hour."""
-    return text if text in dict(RANGES) else "1h"
+    return text if text in dict(TIME_RANGES) else "1h"
 
 
 def build_sparkline(curve, label):

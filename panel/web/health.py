@@ -8,21 +8,21 @@ from panel.core.database_probe import get_probe
 from panel.services import workers
 
 bp = Blueprint("health", __name__)
-OK = "ok"
+OK_RESPONSE = "ok"
 
 
 @bp.get("/healthz")
 def healthz():
     """Answer without checking dependencies, so that a lost database does not cause restarts."""
-    return {"status": OK}
+    return {"status": OK_RESPONSE}
 
 
 @bp.get("/readyz")
 def readyz():
     """Return the state of database, Redis and workers: 200 when requests and their tasks can be served, else 503."""
     parts = {"database": get_database_state(), "redis": get_redis_state(), "workers": get_workers_state()}
-    ready = all(state == OK for state in parts.values())
-    return {"status": OK if ready else "not ready", "parts": parts}, 200 if ready else 503
+    ready = all(state == OK_RESPONSE for state in parts.values())
+    return {"status": OK_RESPONSE if ready else "not ready", "parts": parts}, 200 if ready else 503
 
 
 def get_database_state():
@@ -35,12 +35,12 @@ def get_redis_state():
         context.current().redis.ping()
     except (RedisError, OSError):
         return "does not answer"
-    return OK
+    return OK_RESPONSE
 
 
 def get_workers_state():
     try:
-        return OK if workers.count_alive() else "none is alive"
+        return OK_RESPONSE if workers.count_alive() else "none is alive"
     except (RedisError, OSError):
         return "cannot be seen without Redis"
 

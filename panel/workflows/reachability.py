@@ -75,7 +75,7 @@ def wait_for_poll(hypervisor, requested_at, instance=None):
     waiting.wait_until(lambda: is_polled(hypervisor.id, instance_id, requested_at), REACHABILITY_TIMEOUT_SECONDS)
     session.refresh(hypervisor)
     if hypervisor.status != "up":
-        raise Unavailable(instances.REASONS["hypervisor_unreachable"], reason="hypervisor_unreachable")
+        raise Unavailable(instances.REASON_MESSAGES["hypervisor_unreachable"], reason="hypervisor_unreachable")
     if not is_since(hypervisor.seen_at, requested_at):
         raise Unavailable(NOT_REACHED, reason="hypervisor_unreachable")
     if instance:

@@ -41,7 +41,7 @@ def test_archive_round_trip(size):
 
 def test_modified_archive_is_refused():
     data = seal_archive(os.urandom(3500))
-    begin = data.index(b"\n", len(archive.MAGIC)) + 1
+    begin = data.index(b"\n", len(archive.ARCHIVE_MAGIC)) + 1
     chunk = 1000 + archive.TAG_BYTES
     changed = bytearray(data)
     changed[begin + 1500] ^= 1
@@ -66,7 +66,14 @@ def test_excessive_key_derivation_cost_is_refused():
 
 
 @pytest.mark.parametrize(
-    "junk", [b"", b"SQLite format 3\0", archive.MAGIC, archive.MAGIC + b"{}\n", archive.MAGIC + b"[]\n"]
+    "junk",
+    [
+        b"",
+        b"SQLite format 3\0",
+        archive.ARCHIVE_MAGIC,
+        archive.ARCHIVE_MAGIC + b"{}\n",
+        archive.ARCHIVE_MAGIC + b"[]\n",
+    ],
 )
 def test_file_that_is_no_archive_is_refused(junk):
     with pytest.raises(Problem):

@@ -47,7 +47,7 @@ def create_customer(config):
     with app.app_context():
         db.create_all()
         account = accounts.create(email="bench@example.com")
-        value = tokens.issue("user", name="bench", account=account, scopes=permissions.USER)[1]
+        value = tokens.issue("user", name="bench", account=account, scopes=permissions.USER_SCOPES)[1]
         settings.update({"rate_limit_requests": 10**6})
         session.commit()
         db.engine.dispose()

@@ -25,7 +25,7 @@ def build_archive(package_names, *, cache):
 
     It is cached for a week, like the packages of images."""
     digest = hashlib.sha256(" ".join(package_names).encode()).hexdigest()[:12]
-    archive = cache / f"{packages.SUITE}-archive-zstd-{digest}"
+    archive = cache / f"{packages.DEBIAN_SUITE}-archive-zstd-{digest}"
     with packages.lock_cache(cache, ".lock-archive"):
         if archive.exists() and clock.now().timestamp() - archive.stat().st_mtime < packages.CACHE_MAX_AGE_SECONDS:
             return archive
@@ -40,7 +40,7 @@ def build_archive(package_names, *, cache):
                 "--skip=download/empty",
                 copy_hook,
             ]
-            commands.run("mmdebstrap", *options, packages.SUITE, Path(work_dir, "tree"))
+            commands.run("mmdebstrap", *options, packages.DEBIAN_SUITE, Path(work_dir, "tree"))
             recompress_large_packages(new_archive)
             write_index(new_archive)
             shutil.rmtree(archive, ignore_errors=True)

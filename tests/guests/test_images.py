@@ -73,13 +73,13 @@ def test_loader_packages_are_reduced_to_loaders(tmp_path):
 
 
 def test_image_boots_grub_from_first_partition(raw_image):
-    sector = raw_image.read_bytes()[: disk.SECTOR]
+    sector = raw_image.read_bytes()[: disk.SECTOR_BYTES]
     assert sector[:3] == (disk.GRUB_FOLDER / "boot.img").read_bytes()[:3]
     assert b"GRUB" in sector
     table = json.loads(run_command("/sbin/sfdisk", "--json", raw_image))["partitiontable"]
     partition, efi = table["partitions"]
-    assert (table["label"], partition["start"], partition["bootable"]) == ("dos", PARTITION // disk.SECTOR, True)
-    assert PARTITION + partition["size"] * disk.SECTOR == raw_image.stat().st_size
+    assert (table["label"], partition["start"], partition["bootable"]) == ("dos", PARTITION // disk.SECTOR_BYTES, True)
+    assert PARTITION + partition["size"] * disk.SECTOR_BYTES == raw_image.stat().st_size
     assert (efi["type"], efi["start"] + efi["size"]) == ("ef", partition["start"])
 
 
@@ -175,10 +175,20 @@ def test_strip_signature_keeps_module_bytes():
 def read_calls(guest_cache, tmp_path_factory):
     """Return a function that converts a seed with the guest's jq to calls of the guest's functions, as a shell reads
     them."""
-    unpacked = packages.unpack(tiny.PACKAGES, cache=guest_cache, prepare=boot.index_modules, log=lambda line: None)
-    search = os.pathsep.join(str(unpacked / directory) for directory in tree.LIBRARIES)
-    scripts = tree.OVERLAY / "usr/lib/guest"
-    jq = [unpacked / tree.LOADER, "--library-path", search, unpacked / "usr/bin/jq", "-nr", "-f", scripts / "seed.jq"]
+    unpacked = packages.unpack(
+        tiny.IMAGE_PACKAGES, cache=guest_cache, prepare=boot.index_modules, log=lambda line: None
+    )
+    search = os.pathsep.join(str(unpacked / directory) for directory in tree.LIBRARY_FOLDERS)
+    scripts = tree.OVERLAY_FOLDER / "usr/lib/guest"
+    jq = [
+        unpacked / tree.LOADER_PATH,
+        "--library-path",
+        search,
+        unpacked / "usr/bin/jq",
+        "-nr",
+        "-f",
+        scripts / "seed.jq",
+    ]
     functions = "".join((scripts / name).read_text() for name in ("network.sh", "first-boot.sh"))
     shown = 'show() { printf "%s\\0" "$@"; printf "\\001"; }\n' + "".join(
         f'{name}() {{ show {name} "$@"; }}\n' for name in re.findall(r"^(\w+)\(\)", functions, re.MULTILINE)

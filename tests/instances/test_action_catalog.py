@@ -2,7 +2,7 @@
 
 import pytest
 
-from panel.schemas.team import PERMISSIONS
+from panel.schemas.team import PERMISSION_EXAMPLE
 from panel.services import instances
 from panel.services.instances import action_catalog
 from panel.services.instances.action_catalog import ACTIONS
@@ -13,7 +13,7 @@ def test_customer_bulk_actions_have_permissions_and_exclude_suspend():
         "suspend",
         "unsuspend",
     }
-    assert {ACTIONS[name].permission for name in action_catalog.CUSTOMER_BULK_ACTIONS} <= set(PERMISSIONS)
+    assert {ACTIONS[name].permission for name in action_catalog.CUSTOMER_BULK_ACTIONS} <= set(PERMISSION_EXAMPLE)
 
 
 @pytest.mark.parametrize("name", ["start", "stop", "shutdown", "poweroff"])

@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Account, AuditEntry, Instance, SecurityGroup, Snapshot, SshKey, Task
-from panel.pages.shared.instances.show import TABS
+from panel.pages.shared.instances.show import INSTANCE_TABS
 from panel.services import instances, security_groups, ssh_keys
 from panel.services.instances import rescue
 from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
@@ -43,7 +43,7 @@ def get_last_task():
     return session.scalar(select(Task).order_by(Task.id.desc()).limit(1))
 
 
-@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("tab", INSTANCE_TABS)
 def test_admin_instance_tab_is_only_for_operators(browser_as, cast, instance_path, tab):
     address = instance_path if tab == "overview" else f"{instance_path}/{tab}"
     page = browser_as("admin").get(address)
@@ -59,9 +59,9 @@ def test_admin_instance_tab_is_only_for_operators(browser_as, cast, instance_pat
 def test_admin_instance_tabs_link_only_to_admin_pages(browser_as, machine, instance_path):
     for who, prefix in (("owner", f"/instances/{machine.id}"), ("admin", instance_path)):
         page = browser_as(who).get(prefix).text
-        for tab in TABS[1:]:
+        for tab in INSTANCE_TABS[1:]:
             assert f'href="{prefix}/{tab}"' in page, tab
-    for tab in TABS:
+    for tab in INSTANCE_TABS:
         page = browser_as("admin").get(instance_path if tab == "overview" else f"{instance_path}/{tab}").text
         assert not re.search(r'(action|hx-post|hx-get)="/instances/', page), tab
 
@@ -70,7 +70,7 @@ def test_read_only_operator_sees_all_tabs_and_changes_nothing(browser_as, app, c
     cast.admin.operator_role = "read_only"
     session.commit()
     browser = browser_as("admin")
-    for tab in TABS:
+    for tab in INSTANCE_TABS:
         assert browser.get(instance_path if tab == "overview" else f"{instance_path}/{tab}").status_code == 200
     tried = 0
     for rule in app.url_map.iter_rules():

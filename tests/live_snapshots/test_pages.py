@@ -2,7 +2,7 @@
 
 from panel.core.db import session
 from panel.services import forges
-from panel.services.state_machine import REASONS
+from panel.services.state_machine import REASON_MESSAGES
 
 
 def get_snapshots_tab(browse, machine, who="owner"):
@@ -32,11 +32,11 @@ def test_forge_session_on_pages_without_javascript(browser_as, machine, run_task
 def test_unavailable_forge_action_shows_reason(browser_as, machine, run_tasks):
     machine.power = "off"
     session.commit()
-    assert REASONS["not_running"] in get_snapshots_tab(browser_as, machine)
+    assert REASON_MESSAGES["not_running"] in get_snapshots_tab(browser_as, machine)
     assert "needs instances.manage" in get_snapshots_tab(browser_as, machine, "viewer")
     answer = browser_as("owner").post(f"/instances/{machine.id}/forge/enable")
     assert answer.status_code == 409
-    assert REASONS["not_running"] in answer.text
+    assert REASON_MESSAGES["not_running"] in answer.text
     assert browser_as("owner").post(f"/instances/{machine.id}/forge/nonsense").status_code == 404
     assert browser_as("outsider").post(f"/instances/{machine.id}/forge/enable").status_code == 404
 

@@ -12,8 +12,8 @@ from tests.support.link_crawler import crawl_pages
 
 FAMILIES_WITH_PAGES = ("instances", "projects", "ssh_keys", "account", "webhooks")
 SINGLE_PERMISSIONS = [
-    *(f"{family}.{verb}" for family in FAMILIES_WITH_PAGES for verb in permissions.VERBS),
-    *permissions.SPECIAL,
+    *(f"{family}.{verb}" for family in FAMILIES_WITH_PAGES for verb in permissions.PERMISSION_VERBS),
+    *permissions.SPECIAL_PERMISSIONS,
     "dns_zones.view",
     None,
 ]
@@ -77,7 +77,7 @@ def test_linked_pages_open_with_single_permission(findable_rows, browser_with_pe
             endpoint, _ = adapter.match(address.partition("?")[0], method="POST")
             needed = rolled_back_app.view_functions[endpoint].permission
             granted = team.with_implied_views([permission] if permission else [])
-            assert needed in granted or needed not in permissions.MEMBER, (path, address)
+            assert needed in granted or needed not in permissions.MEMBER_PERMISSIONS, (path, address)
 
 
 def test_overview_shows_team_and_role_of_member(browser_as, cast):

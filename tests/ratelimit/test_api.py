@@ -75,7 +75,7 @@ def test_each_token_has_its_own_budget(api_as, cast, set_limits):
     set_limits(requests=1)
     assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(2)] == [200, 429]
     assert api_as("member", "GET", "/api/connect").status_code == 200
-    second = tokens.issue("user", name="second", account=cast.owner, scopes=permissions.USER)[1]
+    second = tokens.issue("user", name="second", account=cast.owner, scopes=permissions.USER_SCOPES)[1]
     session.commit()
     answer = api_as("nobody", "GET", "/api/connect", headers={"Authorization": f"Bearer {second}"})
     assert answer.status_code == 200
@@ -111,7 +111,7 @@ def test_changed_rate_limit_applies_at_once(api_as, set_limits):
 
 
 def test_every_budget_has_a_setting(rolled_back_app):
-    for name in (*api_budget.BUDGETS, "sign_in"):
+    for name in (*api_budget.API_BUDGETS, "sign_in"):
         assert getattr(settings.get(), f"rate_limit_{name}") >= 1
 
 

@@ -68,7 +68,7 @@ def test_requests_are_counted_locally_without_redis(redis, api_as, monkeypatch):
 
 def test_silent_redis_delays_only_one_request(rolled_back_app, monkeypatch):
     """A server that accepts connections and never answers."""
-    calls, take = [], windows.RedisWindow.take
+    calls, take = [], windows.RedisWindow.count_use
     monkeypatch.setattr(windows.RedisWindow, "take", lambda *args: calls.append(args) or take(*args))
     monkeypatch.setattr(windows, "REDIS_RETRY_SECONDS", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -80,7 +80,7 @@ def test_silent_redis_delays_only_one_request(rolled_back_app, monkeypatch):
 
 def test_redis_window_slides(redis):
     """The hits of the previous window count in proportion to its part within the last minute."""
-    take = context.current().rate_limits.redis.take
+    take = context.current().rate_limits.redis.count_use
     client = context.current().rate_limits.redis.client
     assert [take("slide", 4, 60)[0] for _ in range(4)] == [True] * 4
     client.pexpire("panel:hits:slide", 44_000)  # as 76 s later

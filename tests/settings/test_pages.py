@@ -27,7 +27,7 @@ def find_field_names(page):
 def test_settings_page_shows_all_settings_in_use(rolled_back_app, operator_browser):
     """Rate limits that no operation uses are not shown."""
     page = operator_browser.get(SETTINGS_PATH).text
-    unused = {f"rate_limit_{name}" for name in set(api_budget.BUDGETS) - set(api_budget.list_budgets_in_use())}
+    unused = {f"rate_limit_{name}" for name in set(api_budget.API_BUDGETS) - set(api_budget.list_budgets_in_use())}
     assert find_field_names(page) & SystemSettings().fields.keys() == SystemSettings().fields.keys() - unused
     for heading in ("Sign-in", "Consoles", "Billing", "Rate limits"):
         assert heading in page

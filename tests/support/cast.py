@@ -44,9 +44,9 @@ class Cast:
 def create_cast(data_dir) -> Cast:
     owner = accounts.create(email="owner@example.com", password=PASSWORD, first_name="Olga", last_name="Owner")
     outsider = accounts.create(email="outsider@example.com", password=PASSWORD)
-    member = add_team_member(owner, "member@example.com", "Engineer", permissions.MEMBER, reach="chosen")
+    member = add_team_member(owner, "member@example.com", "Engineer", permissions.MEMBER_PERMISSIONS, reach="chosen")
     viewer = add_team_member(
-        owner, "viewer@example.com", "Viewer", [f"{family}.view" for family in permissions.FAMILIES]
+        owner, "viewer@example.com", "Viewer", [f"{family}.view" for family in permissions.PERMISSION_FAMILIES]
     )
     admin = accounts.create(email="admin@example.com", password=PASSWORD, operator_role="full")
     location = hypervisors.create_group(name="lab", display_name="Laboratory", country="DE")
@@ -73,7 +73,9 @@ def create_cast(data_dir) -> Cast:
     subnets.create(location, name="v6", cidr="fd99::/64", gateway="fd99::1")
     cast = Cast(owner, member, viewer, outsider, admin, location, node, plan, image)
     for who in ("owner", "member", "viewer", "outsider"):
-        cast.tokens[who] = tokens.issue("user", name="test", account=getattr(cast, who), scopes=permissions.USER)[1]
+        cast.tokens[who] = tokens.issue(
+            "user", name="test", account=getattr(cast, who), scopes=permissions.USER_SCOPES
+        )[1]
     for kind in ("admin", "billing"):
         cast.tokens[kind] = tokens.issue(kind, name="test")[1]
     session.commit()

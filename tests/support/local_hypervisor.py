@@ -32,7 +32,7 @@ class LocalHypervisor:
 @pytest.fixture(scope="session")
 def hypervisor(tmp_path_factory):
     assert not private_daemon.list_missing(), (
-        f"{' '.join(private_daemon.list_missing())} Install {' '.join(private_daemon.PACKAGES)}."
+        f"{' '.join(private_daemon.list_missing())} Install {' '.join(private_daemon.REQUIRED_PACKAGES)}."
     )
     directory = tmp_path_factory.mktemp("hypervisor")
     local_hypervisor = LocalHypervisor(private_daemon.make_connection_uri(directory), directory, claim_network())
@@ -75,7 +75,7 @@ def guest_cache():
 def busybox(guest_cache):
     """The tiny guest's busybox."""
     return (
-        packages.unpack(tiny.PACKAGES, cache=guest_cache, prepare=boot.index_modules, log=lambda *_: None)
+        packages.unpack(tiny.IMAGE_PACKAGES, cache=guest_cache, prepare=boot.index_modules, log=lambda *_: None)
         / "bin/busybox"
     )
 

@@ -9,5 +9,5 @@ from worker.images.tiny import boot
 
 if __name__ == "__main__":
     cache = ROOT / "var" / "cache"
-    packages.unpack(tiny.PACKAGES, cache=cache, prepare=boot.index_modules, log=print)
+    packages.unpack(tiny.IMAGE_PACKAGES, cache=cache, prepare=boot.index_modules, log=print)
     uefi.fetch_loaders(cache, print)

@@ -13,7 +13,7 @@ from panel.models import Member, Project, ResourceGrant
 from panel.services import tokens
 from tests.support.cast import add_team_member
 
-VIEW_PERMISSIONS = [f"{family}.view" for family in permissions.FAMILIES]
+VIEW_PERMISSIONS = [f"{family}.view" for family in permissions.PERMISSION_FAMILIES]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def add_member(cast):
             kind = "project" if isinstance(row, Project) else "instance"
             session.add(ResourceGrant(member_id=member.id, resource_id=row.id, resource_type=kind))
         setattr(cast, name, person)
-        cast.tokens[name] = tokens.issue("user", name="test", account=person, scopes=permissions.USER)[1]
+        cast.tokens[name] = tokens.issue("user", name="test", account=person, scopes=permissions.USER_SCOPES)[1]
         session.commit()
         return member
 

@@ -25,7 +25,7 @@ def issue_token(cast):
     """Return a function that issues a token without the API and stores its value as `cast.tokens[name]`."""
 
     def issue(who="owner", name="issued", kind="user", **facts):
-        facts = {"scopes": permissions.USER, **facts}
+        facts = {"scopes": permissions.USER_SCOPES, **facts}
         token, cast.tokens[name] = tokens.issue(kind, name=name, account=getattr(cast, who), **facts)
         session.commit()
         return token

@@ -70,7 +70,9 @@ def test_token_revocation_is_audited(api_as, cast):
 
 def test_user_token_list_includes_impersonation_and_created_tokens(api_as, cast):
     tokens.issue("impersonation", name="support", account=cast.member, issued_by="API token test")
-    tokens.issue("user", name="of old times", account=cast.owner, created_by=cast.member, scopes=permissions.USER)
+    tokens.issue(
+        "user", name="of old times", account=cast.owner, created_by=cast.member, scopes=permissions.USER_SCOPES
+    )
     session.commit()
     answer = api_as("admin", "GET", f"/api/v1/user/{cast.member.id}/api-tokens")
     shown = [(row["name"], row["account_id"], row["created_by"]) for row in answer.json["data"]]

@@ -13,7 +13,7 @@ from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
 
 
 def create_token(cast, who="owner", **facts):
-    facts = {"name": "ci", "scopes": permissions.USER, **facts}
+    facts = {"name": "ci", "scopes": permissions.USER_SCOPES, **facts}
     token, value = tokens.issue("user", account=getattr(cast, who), **facts)
     session.commit()
     return token, value

@@ -17,9 +17,9 @@ from panel.core.messages import join_messages, message, plural_message
 from worker.guest import background_job
 from worker.nodes.base import NodeDriver, Refused
 
-SCRIPTS = Path(__file__).parent / "docker_scripts"
+SCRIPTS_FOLDER = Path(__file__).parent / "docker_scripts"
 INSTALL_SCRIPT, COMPOSE_SCRIPT, STATUS_SCRIPT, LOGS_SCRIPT = (
-    (SCRIPTS / f"{name}.sh").read_text() for name in ("install", "compose", "look", "logs")
+    (SCRIPTS_FOLDER / f"{name}.sh").read_text() for name in ("install", "compose", "look", "logs")
 )
 
 REFUSED_EXIT_CODE = 64

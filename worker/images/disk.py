@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from worker.images import uefi
 from worker.images.commands import BuildFailed, run
 
-SECTOR = 512
+SECTOR_BYTES = 512
 UEFI_OFFSET = 1024**2
 """Start of the partition for UEFI; the sectors between it and the boot record contain GRUB."""
 
@@ -45,8 +45,8 @@ MKE2FS_OPTIONS = f"-q -t ext4 -b {BLOCK_BYTES} -i 16384 -m 1 -O ^metadata_csum_s
 
 PARTITION_TABLE = f"""\
 label: dos
-start={ROOT_OFFSET // SECTOR}, type=83, bootable
-start={UEFI_OFFSET // SECTOR}, size={(ROOT_OFFSET - UEFI_OFFSET) // SECTOR}, type=ef
+start={ROOT_OFFSET // SECTOR_BYTES}, type=83, bootable
+start={UEFI_OFFSET // SECTOR_BYTES}, size={(ROOT_OFFSET - UEFI_OFFSET) // SECTOR_BYTES}, type=ef
 """
 
 REQUIRED_PROGRAMS = {
@@ -110,9 +110,9 @@ def write_grub(raw: Path, work: Path):
     stub_config, core = work / "first.cfg", work / "core.img"
     stub_config.write_text(GRUB_STUB_CONFIG)
     run("grub-mkimage", "-O", "i386-pc", "-p", "/boot/grub", "-c", stub_config, "-o", core, *GRUB_MODULES)
-    if core.stat().st_size > UEFI_OFFSET - SECTOR:
+    if core.stat().st_size > UEFI_OFFSET - SECTOR_BYTES:
         raise BuildFailed("GRUB does not fit in front of the first partition.")
     with raw.open("r+b") as disk:
         disk.write((GRUB_FOLDER / "boot.img").read_bytes()[:440])
-        disk.seek(SECTOR)
+        disk.seek(SECTOR_BYTES)
         disk.write(core.read_bytes())

@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 from panel.core import clock
 from worker.images.commands import BuildFailed, run
 
-SUITE = "bookworm"
+DEBIAN_SUITE = "bookworm"
 CACHE_MAX_AGE_SECONDS = 7 * 24 * 3600
 UNFINISHED_PREFIX = ".fetching-"
 REQUIRED_PROGRAMS = {"mmdebstrap": "mmdebstrap"}
@@ -26,16 +26,23 @@ def unpack(packages: list[str], *, cache: Path, prepare: Callable[[Path], None],
     The directory is cached and fetched again after a week, so that images get security updates. When that fails (no
     network) the cached one is used; without one, `BuildFailed` is raised. Leftovers of interrupted builds are deleted.
     """
-    cached = cache / f"{SUITE}-{hashlib.sha256(' '.join(packages).encode()).hexdigest()[:12]}"
+    cached = cache / f"{DEBIAN_SUITE}-{hashlib.sha256(' '.join(packages).encode()).hexdigest()[:12]}"
     with lock_cache(cache, ".lock"):
         for leftover in cache.glob(f"{UNFINISHED_PREFIX}*"):
             shutil.rmtree(leftover)
         if cached.exists() and clock.now().timestamp() - cached.stat().st_mtime < CACHE_MAX_AGE_SECONDS:
             return cached
-        log(f"Fetching {len(packages)} packages of Debian {SUITE} and what they depend on …")
+        log(f"Fetching {len(packages)} packages of Debian {DEBIAN_SUITE} and what they depend on …")
         new_directory = Path(mkdtemp(dir=cache, prefix=UNFINISHED_PREFIX))
         try:
-            run("mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}", SUITE, new_directory)
+            run(
+                "mmdebstrap",
+                "--quiet",
+                "--variant=extract",
+                f"--include={','.join(packages)}",
+                DEBIAN_SUITE,
+                new_directory,
+            )
             prepare(new_directory)
         except BuildFailed as error:
             shutil.rmtree(new_directory)
@@ -61,7 +68,7 @@ def install(packages: list[str], tree: Path, *, cache: Path, overlay: Path, fini
     """Install a system of these packages in `tree`. `overlay` is copied over it before they are configured, and the
     program `finish` runs afterwards with the tree as its argument. Downloaded packages are cached, so the next build
     downloads only new ones."""
-    cached = cache / f"{SUITE}-debs"
+    cached = cache / f"{DEBIAN_SUITE}-debs"
     archives = "/var/cache/apt/archives"
     with lock_cache(cache, ".lock-debs"):
         cached.mkdir(exist_ok=True)
@@ -77,6 +84,6 @@ def install(packages: list[str], tree: Path, *, cache: Path, overlay: Path, fini
             f'--essential-hook=cp -a {shlex.quote(str(overlay))}/. "$1"',
             f"--customize-hook={finish}",
             f"--customize-hook=sync-out {archives} {shlex.quote(str(cached))}",
-            SUITE,
+            DEBIAN_SUITE,
             tree,
         )

@@ -9,7 +9,7 @@ from panel.services.firewall import APPLY_TASK_KIND
 from worker.engine.registry import task_handler
 from worker.nodes.base import FirewallRule, Nic, NotOnNode
 
-DIRECTIONS = {"ingress": "in", "egress": "out"}
+DIRECTION_BY_RULE = {"ingress": "in", "egress": "out"}
 MAX_RULES_PER_MACHINE = 1000
 """Rules of one machine. A node needs some hundredths of a second for each."""
 
@@ -73,4 +73,4 @@ def expand_rule(rule):
     """Yield the rule once for each network, as rules for the node."""
     protocol = "icmp" if rule.protocol == "icmpv6" else rule.protocol
     for network in (None,) if rule.networks is None else rule.networks:
-        yield FirewallRule(DIRECTIONS[rule.direction], rule.family, protocol, rule.ports, network)
+        yield FirewallRule(DIRECTION_BY_RULE[rule.direction], rule.family, protocol, rule.ports, network)

@@ -62,7 +62,7 @@ class DeliveryRun:
             if (subscription := self.renew_lease()) is None:
                 break
             self.outcomes.append(attempt_delivery(self.connection, subscription, delivery, event))
-            if not self.outcomes[-1].arrived:
+            if not self.outcomes[-1].is_delivered:
                 is_receiving = position > 0
                 break
         self.connection.close()

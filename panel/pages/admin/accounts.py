@@ -27,7 +27,11 @@ SEARCH_RESULTS = (
         "customer", "Customers", icon="users", url=lambda row_id: url_for("admin_accounts.show", account_id=row_id)
     ),
 )
-READ, WRITE, WRITE_OPERATORS = "admin:accounts:read", "admin:accounts:write", "admin:operators:write"
+READ_PERMISSION, WRITE_PERMISSION, WRITE_OPERATORS = (
+    "admin:accounts:read",
+    "admin:accounts:write",
+    "admin:operators:write",
+)
 OPERATOR_ROLE_OPTIONS = (
     ("full", lazy_gettext("Full access"), lazy_gettext("Can do everything.")),
     (
@@ -47,7 +51,7 @@ class AccountSettingsForm(AccountPatch):
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     kind = request.args.get("kind") if request.args.get("kind") in accounts.ACCOUNT_KINDS else None
     suspended = {"yes": True, "no": False}.get(request.args.get("suspended"))
@@ -59,13 +63,13 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     return render("admin/accounts/new.html", form=Form(AccountIn, initial={"timezone": "UTC"}))
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     form = Form(AccountIn)
     if form.submit(accounts.create):
@@ -84,21 +88,21 @@ def get_changeable(account_id):
 
 
 @bp.get("/<account_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def show(account_id):
     account = accounts.get(account_id)
     return render("admin/accounts/show.html", "rows", account=account, page=Page(instances.listing(account)))
 
 
 @bp.get("/<account_id>/team")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def members(account_id):
     account = accounts.get(account_id)
     return render("admin/accounts/team.html", "rows", account=account, page=Page(team.listing(account)))
 
 
 @bp.get("/<account_id>/settings")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def settings(account_id):
     account = accounts.get(account_id)
     form = Form(AccountSettingsForm, initial=account)
@@ -111,7 +115,7 @@ def list_limit_options():
 
 
 @bp.post("/<account_id>/settings")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def change(account_id):
     account = get_changeable(account_id)
     form = Form(AccountSettingsForm)
@@ -123,7 +127,7 @@ def change(account_id):
 
 
 @bp.get("/<account_id>/access")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def access(account_id):
     return access_page(accounts.get(account_id), Form(Suspension))
 
@@ -141,7 +145,7 @@ def access_page(account, form, block=None):
 
 
 @bp.post("/<account_id>/suspend")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def suspend(account_id):
     account = get_changeable(account_id)
     if account == get_current_account():
@@ -154,7 +158,7 @@ def suspend(account_id):
 
 
 @bp.post("/<account_id>/unsuspend")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def unsuspend(account_id):
     account = accounts.unsuspend(get_changeable(account_id))
     flash_message(_("%(email)s unsuspended.", email=account.email))
@@ -162,7 +166,7 @@ def unsuspend(account_id):
 
 
 @bp.post("/<account_id>/password")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def reset_password(account_id):
     """Show the new password in the response itself, without a redirect, because it is not stored."""
     account, password = get_changeable(account_id), token_urlsafe(15)
@@ -171,7 +175,7 @@ def reset_password(account_id):
 
 
 @bp.post("/<account_id>/factors")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def reset_factors(account_id):
     account = get_changeable(account_id)
     factors.reset(account, login.get_request_source())
@@ -181,7 +185,7 @@ def reset_factors(account_id):
 
 
 @bp.post("/<account_id>/sessions")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def end_sessions(account_id):
     account = get_changeable(account_id)
     sessions.revoke_others(account)
@@ -201,7 +205,7 @@ def promote(account_id):
 
 
 @bp.post("/<account_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(account_id):
     account = get_changeable(account_id)
     if request.form.get("typed", "").strip().lower() != account.email:

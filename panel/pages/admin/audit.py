@@ -16,11 +16,11 @@ bp = Blueprint("admin_audit", __name__, url_prefix="/admin/audit")
 NAVIGATION = NavigationEntry(
     "control", "Audit log", "admin_audit.index", icon="file-text", permission="admin:audit:read", position=20
 )
-READ = "admin:audit:read"
+READ_PERMISSION = "admin:audit:read"
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     filters = parse_filters()
     owner = filters["account_id"] and session.get(Account, filters["account_id"])
@@ -35,7 +35,7 @@ def index():
 
 
 @bp.get("/export")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def export():
     return csv_export.build_csv_response(
         "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_full_columns(audit.listing(**parse_filters())))
@@ -43,7 +43,7 @@ def export():
 
 
 @bp.get("/<entry_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def show(entry_id):
     entry = audit.get(entry_id)
     owner = entry.account_id and session.get(Account, entry.account_id)

@@ -18,8 +18,8 @@ bp = Blueprint("admin_billing", __name__, url_prefix="/admin/billing")
 NAVIGATION = NavigationEntry(
     "customers", "Billing", "admin_billing.index", icon="credit-card", permission="admin:billing:read", position=50
 )
-READ, WRITE = "admin:billing:read", "admin:billing:write"
-MAX_SHOWN_RESOURCES = 100
+READ_PERMISSION, WRITE_PERMISSION = "admin:billing:read", "admin:billing:write"
+MAX_LISTED_RESOURCES = 100
 """Maximum of resources of a customer on the page; the CSV file has all."""
 ENTRY_KIND_OPTIONS = (
     ("credit", lazy_gettext("Credit (payment received)")),
@@ -29,7 +29,7 @@ ENTRY_KIND_OPTIONS = (
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     month = month_picker.parse_requested_month()
     return render(
@@ -44,20 +44,20 @@ def index():
 
 
 @bp.get("/ledger")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def ledger():
     return render("admin/billing/ledger.html", "rows", page=Page(credits.listing()))
 
 
 @bp.get("/usage.csv")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def usage_sheet():
     month = month_picker.parse_requested_month()
     return csv_export.build_csv_response(f"usage-{month}", usage.EXPORT_COLUMNS, usage.iter_export(month))
 
 
 @bp.get("/customers/<account_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def customer(account_id):
     return customer_page(accounts.get(account_id), Form(CreditIn, initial={"kind": "credit"}))
 
@@ -74,13 +74,13 @@ def customer_page(account, form, block="rows"):
         month=month,
         months=month_picker.list_month_choices(account),
         totals=usage.get_totals(month, account),
-        used=session.scalars(usage.select_month_rows(month, account).limit(MAX_SHOWN_RESOURCES)).all(),
+        used=session.scalars(usage.select_month_rows(month, account).limit(MAX_LISTED_RESOURCES)).all(),
         page=Page(credits.listing(account)),
     )
 
 
 @bp.post("/customers/<account_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def give(account_id):
     account = accounts.get(account_id)
     form = Form(CreditIn)
@@ -91,7 +91,7 @@ def give(account_id):
 
 
 @bp.post("/customers/<account_id>/entries/<entry_id>/take-back")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def take_back(account_id, entry_id):
     """Revoke a credit entry by adding an adjustment. The ledger keeps both."""
     credits.correct(credits.get(entry_id, account_id), amount=0, actor=get_current_actor(), description="Reversed")

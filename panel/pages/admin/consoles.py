@@ -18,12 +18,12 @@ bp = Blueprint("admin_consoles", __name__, url_prefix="/admin")
 NAVIGATION = NavigationEntry(
     "customers", "Consoles", "admin_consoles.index", icon="terminal-2", permission="admin:instances:read", position=70
 )
-READ, WRITE = "admin:instances:read", "admin:instances:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 CLOSED_MESSAGE = "An operator closed the console."
 
 
 @bp.get("/consoles")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
     return render(
@@ -36,14 +36,14 @@ def index():
 
 
 @bp.post("/consoles/<console_id>/close")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def close(console_id):
     consoles.close(consoles.get(console_id), CLOSED_MESSAGE)
     return build_action_response(_("Closing the console."), url_for(".index"), "info")
 
 
 @bp.post("/instances/<instance_id>/console")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 @audit_label("Request console")
 def new_screen(instance_id):
     _session, secret = vnc_console.open_vnc_session(
@@ -53,7 +53,7 @@ def new_screen(instance_id):
 
 
 @bp.get("/instances/<instance_id>/shell")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def shell(instance_id):
     instance = instances.get(instance_id)
     return console_views.shell_page(
@@ -62,20 +62,20 @@ def shell(instance_id):
 
 
 @bp.post("/instances/<instance_id>/shell")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 @audit_label("Request shell")
 def open_shell(instance_id):
     return console_views.open_shell(instances.get(instance_id), audit_context.describe_session_owner())
 
 
 @bp.get("/instances/<instance_id>/shell/host-key")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def host_key(instance_id):
     return jsonify(consoles.describe_host_keys(instances.get(instance_id)))
 
 
 @bp.post("/instances/<instance_id>/shell/host-key")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 @audit_label("Accept host key")
 def trust(instance_id):
     return console_views.accept_host_key(instances.get(instance_id))

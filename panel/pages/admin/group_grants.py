@@ -12,7 +12,7 @@ from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_group_grants", __name__, url_prefix="/admin/locations/<group_id>/access")
-READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
 
 
 class GrantForm(In):
@@ -20,7 +20,7 @@ class GrantForm(In):
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def show(group_id):
     return grants_page(group_id, Form(GrantForm), "rows")
 
@@ -33,7 +33,7 @@ def grants_page(group_id, form, block):
 
 
 @bp.post("/<any(open, close):state>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def switch(group_id, state):
     group = group_grants.set_access(hypervisors.get_group(group_id), public=state == "open")
     if group.public:
@@ -44,7 +44,7 @@ def switch(group_id, state):
 
 
 @bp.post("/grant")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def grant(group_id):
     group, form = hypervisors.get_group(group_id), Form(GrantForm)
     if form.submit(lambda owner: group_grants.grant(group, owner_emails.get_account_by_email(owner), "owner")):
@@ -54,7 +54,7 @@ def grant(group_id):
 
 
 @bp.post("/<account_id>/revoke")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def revoke(group_id, account_id):
     account = accounts.get(account_id)
     group_grants.revoke(hypervisors.get_group(group_id), account)

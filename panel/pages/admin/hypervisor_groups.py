@@ -25,8 +25,8 @@ NAVIGATION = NavigationEntry(
     permission="admin:hypervisors:read",
     position=30,
 )
-READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
-SWITCHES = {
+READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
+GROUP_SWITCHES = {
     "public_networking_enabled": lazy_gettext("Public IP addresses"),
     "vpc_enabled": lazy_gettext("Private networks"),
     "natgw_enabled": lazy_gettext("NAT gateways"),
@@ -53,14 +53,14 @@ FAMILY_OF_SWITCH = {
 """{switch: family of resources that it closes}. Switches of families that the panel lacks are not shown."""
 LOCATION_DEFAULTS = {
     "enabled": True,
-    **dict.fromkeys(SWITCHES, True),
+    **dict.fromkeys(GROUP_SWITCHES, True),
     "backup_mode": "full",
     "natgw_bandwidth_accounting": "total",
 }
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
     return render(
@@ -69,13 +69,13 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     return form_page(Form(HypervisorGroupIn, initial=LOCATION_DEFAULTS))
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     form = Form(HypervisorGroupIn)
     if form.submit(lambda **data: hypervisors.create_group(**resolve_plan_groups(data))):
@@ -85,7 +85,7 @@ def create():
 
 
 @bp.get("/<group_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def edit(group_id):
     group = hypervisors.get_group(group_id)
     initial = {name: getattr(group, name) for name in HypervisorGroupPatch().fields if name != "plan_groups"}
@@ -95,7 +95,7 @@ def edit(group_id):
 
 
 @bp.post("/<group_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(group_id):
     group = hypervisors.get_group(group_id)
     form = Form(HypervisorGroupPatch)
@@ -128,11 +128,11 @@ def list_available_switches():
     """Return (name, label) of the switches whose family exists in this panel."""
     families = permissions_in_use.list_used_families()
     is_shown = lambda name: FAMILY_OF_SWITCH.get(name) is None or FAMILY_OF_SWITCH[name] in families  # noqa: E731
-    return [(name, label) for name, label in SWITCHES.items() if is_shown(name)]
+    return [(name, label) for name, label in GROUP_SWITCHES.items() if is_shown(name)]
 
 
 @bp.post("/<group_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(group_id):
     group = hypervisors.get_group(group_id)
     hypervisors.delete_group(group)

@@ -36,7 +36,7 @@ SEARCH_RESULTS = (
         url=lambda row_id: url_for("admin_hypervisors.show", hypervisor_id=row_id),
     ),
 )
-READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
 TEST_TIMEOUT = timedelta(minutes=1)
 """How long a page waits for the result of a connection test."""
 HYPERVISOR_DEFAULTS = {
@@ -61,7 +61,7 @@ SWITCH_MESSAGES = {
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     status, group = request.args.get("status"), request.args.get("group")
     filters = {"search": request.args.get("search", "")[:255], "group_id": group}
@@ -77,14 +77,14 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     initial = {**HYPERVISOR_DEFAULTS, "hypervisor_group_id": request.args.get("group")}
     return render("admin/hypervisors/new.html", form=Form(HypervisorIn, initial=initial), groups=list_group_options())
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     """Create the hypervisor. Its page shows the progress of the first probe."""
     form = Form(HypervisorIn)
@@ -102,7 +102,7 @@ def list_group_options():
 
 
 @bp.get("/<hypervisor_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def show(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     requested_at = parse_timestamp(request.args.get("since"))
@@ -132,7 +132,7 @@ def parse_timestamp(text):
 
 
 @bp.get("/<hypervisor_id>/instances")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def machines(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     page = Page(instances.listing(hypervisor_id=hypervisor.id))
@@ -146,7 +146,7 @@ def machines(hypervisor_id):
 
 
 @bp.get("/<hypervisor_id>/edit")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def edit(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     initial = {name: getattr(hypervisor, name) for name in HypervisorPatch().fields if name != "hypervisor_group_id"}
@@ -155,7 +155,7 @@ def edit(hypervisor_id):
 
 
 @bp.post("/<hypervisor_id>/edit")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     form = Form(HypervisorPatch)
@@ -177,7 +177,7 @@ def edit_page(hypervisor, form):
 
 
 @bp.post("/<hypervisor_id>/test")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def test(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.test(hypervisor)
@@ -185,7 +185,7 @@ def test(hypervisor_id):
 
 
 @bp.post("/<hypervisor_id>/switch/<flag>/<to>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def switch(hypervisor_id, flag, to):
     message = SWITCH_MESSAGES.get((flag, to)) or abort(404)
     hypervisor = hypervisors.update(hypervisors.get(hypervisor_id), **{flag: to == "on"})
@@ -193,7 +193,7 @@ def switch(hypervisor_id, flag, to):
 
 
 @bp.post("/<hypervisor_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.delete(hypervisor)
@@ -202,7 +202,7 @@ def delete(hypervisor_id):
 
 
 @bp.post("/<hypervisor_id>/give-up")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def give_up(hypervisor_id):
     """Remove a lost hypervisor. Requires its name, because its machines are lost for their owners, too."""
     hypervisor = hypervisors.get(hypervisor_id)

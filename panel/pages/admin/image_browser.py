@@ -10,11 +10,11 @@ from panel.web.htmx import flash_message, redirect_to, render
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_image_browser", __name__, url_prefix="/admin/image-browser")
-READ, WRITE = "admin:images:read", "admin:images:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:images:read", "admin:images:write"
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
     context = {
@@ -26,7 +26,7 @@ def index():
 
 
 @bp.post("/<key>/add")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def add(key):
     image = image_catalog.add(catalog_id=key, actor=get_current_actor())
     flash_message(_("Download of %(name)s started.", name=image.label))
@@ -34,13 +34,13 @@ def add(key):
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     return render("admin/image_browser/new.html", form=Form(ImageIn, initial={"public": True, "cloudinit": True}))
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     form = Form(ImageIn)
     if form.submit(lambda **data: images.create(actor=get_current_actor(), **data)):

@@ -20,11 +20,11 @@ NAVIGATION = NavigationEntry(
 SEARCH_RESULTS = (
     SearchResults("image", "Images", icon="copy", url=lambda row_id: url_for("admin_images.edit", image_id=row_id)),
 )
-READ, WRITE = "admin:images:read", "admin:images:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:images:read", "admin:images:write"
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     purpose = request.args.get("purpose")
     filters = {
@@ -43,14 +43,14 @@ def index():
 
 
 @bp.get("/<image_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def edit(image_id):
     image = catalog.get_image(image_id)
     return form_page(Form(ImagePatch, initial={name: getattr(image, name) for name in ImagePatch().fields}), image)
 
 
 @bp.post("/<image_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(image_id):
     image = catalog.get_image(image_id)
     form = Form(ImagePatch)
@@ -81,13 +81,13 @@ def iter_purposes(image):
 
 
 @bp.post("/<image_id>/on")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def turn_on(image_id):
     return set_enabled(image_id, True)
 
 
 @bp.post("/<image_id>/off")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def turn_off(image_id):
     return set_enabled(image_id, False)
 
@@ -101,14 +101,14 @@ def set_enabled(image_id, on):
 
 
 @bp.post("/<image_id>/retry")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def retry(image_id):
     images.retry(catalog.get_image(image_id), actor=get_current_actor())
     return build_action_response(_("Download restarted."), url_for(".edit", image_id=image_id))
 
 
 @bp.post("/<image_id>/release")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def release(image_id):
     image = image_catalog.update_to_release(catalog.get_image(image_id), actor=get_current_actor())
     flash_message(_("Update of %(name)s started.", name=image.label))
@@ -116,7 +116,7 @@ def release(image_id):
 
 
 @bp.post("/<image_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(image_id):
     image = catalog.get_image(image_id)
     images.delete(image, actor=get_current_actor())

@@ -13,11 +13,11 @@ from panel.web.htmx import build_action_response, render
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_instance_disks", __name__, url_prefix="/admin/instances/<instance_id>/disks")
-WRITE = "admin:instances:write"
+WRITE_PERMISSION = "admin:instances:write"
 
 
 @bp.post("/add")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def add(instance_id):
     instance, form = instances.get(instance_id), Form(DiskIn)
     if form.submit(lambda **values: disks.add(instance, actor=get_current_actor(), **values)):
@@ -26,7 +26,7 @@ def add(instance_id):
 
 
 @bp.post("/grow")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def grow(instance_id):
     instance, form = instances.get(instance_id), Form(DiskGrowthForm)
     if form.submit(

@@ -13,11 +13,11 @@ from panel.web.htmx import build_action_response, flash_message, redirect_to, re
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_instance_network", __name__, url_prefix="/admin/instances/<instance_id>/network")
-WRITE = "admin:instances:write"
+WRITE_PERMISSION = "admin:instances:write"
 
 
 @bp.post("/limits")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def limit(instance_id):
     instance, form = instances.get(instance_id), Form(BandwidthIn)
     if form.submit(lambda **data: traffic.set_allowance(instance, actor=get_current_actor(), **data)):
@@ -28,7 +28,7 @@ def limit(instance_id):
 
 
 @bp.post("/reset")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def reset(instance_id):
     instance = instances.get(instance_id)
     traffic.reset(instance)
@@ -36,7 +36,7 @@ def reset(instance_id):
 
 
 @bp.post("/<any(connect, disconnect):state>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def cable(instance_id, state):
     instance = instances.get(instance_id)
     if state == "connect":

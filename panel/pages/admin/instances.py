@@ -35,7 +35,7 @@ SEARCH_RESULTS = (
     ),
 )
 register(bp, is_operator_area=True)
-READ, WRITE = "admin:instances:read", "admin:instances:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 UNSCHEDULABLE_MESSAGES = {
     "hypervisor_down": lazy_gettext("not reachable"),
     "hypervisor_maintenance": lazy_gettext("in maintenance"),
@@ -55,7 +55,7 @@ class OrderForm(InstanceIn):
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     state = request.args.get("state")
     filters = {"search": request.args.get("search", "")[:255], "hypervisor_id": request.args.get("node")}
@@ -77,13 +77,13 @@ def list_hypervisor_options():
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     return form_page(Form(OrderForm, initial=request.args.to_dict()), request.args.get("location_id"))
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     """Create an instance. A generated password is shown in the response itself, without a redirect."""
     form = Form(OrderForm)
@@ -192,7 +192,7 @@ def unschedulable_error(node):
 
 
 @bp.post("/<instance_id>/power/<action>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def power(instance_id, action):
     power_action = find_power_action(action) or abort(404)
     instance = instances.get(instance_id)
@@ -201,7 +201,7 @@ def power(instance_id, action):
 
 
 @bp.post("/<instance_id>/<any(suspend, resume):action>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def suspension(instance_id, action):
     instance = instances.get(instance_id)
     if action == "suspend":
@@ -213,7 +213,7 @@ def suspension(instance_id, action):
 
 
 @bp.post("/<instance_id>/destroy")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def destroy(instance_id):
     """Destroy the instance. Requires its name, because the data on its disks is lost."""
     instance = instances.get(instance_id)

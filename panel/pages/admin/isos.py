@@ -16,11 +16,11 @@ bp = Blueprint("admin_isos", __name__, url_prefix="/admin/isos")
 NAVIGATION = NavigationEntry(
     "catalog", "ISOs", "admin_isos.index", icon="disc", permission="admin:images:read", position=50
 )
-READ, WRITE = "admin:images:read", "admin:images:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:images:read", "admin:images:write"
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(isos.listing(search=search))
@@ -28,13 +28,13 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     return render("admin/isos/new.html", form=Form(AdminIsoIn, initial={"public": True}))
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     form = Form(AdminIsoIn)
     if form.submit(lambda **data: isos.create(actor=get_current_actor(), **data)):
@@ -44,14 +44,14 @@ def create():
 
 
 @bp.get("/<iso_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def show(iso_id):
     iso = isos.get(iso_id)
     return render("admin/isos/show.html", "live", iso=iso, form=Form(IsoPatch, initial=iso))
 
 
 @bp.post("/<iso_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(iso_id):
     iso = isos.get(iso_id)
     form = Form(IsoPatch, initial=iso)
@@ -62,7 +62,7 @@ def update(iso_id):
 
 
 @bp.post("/<iso_id>/retry")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def retry(iso_id):
     iso = isos.get(iso_id)
     downloads.retry(iso, actor=get_current_actor())
@@ -72,7 +72,7 @@ def retry(iso_id):
 
 
 @bp.post("/<iso_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(iso_id):
     iso = isos.get(iso_id)
     isos.delete(iso, actor=get_current_actor())

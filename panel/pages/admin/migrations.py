@@ -24,7 +24,7 @@ NAVIGATION = NavigationEntry(
     permission="admin:instances:read",
     position=20,
 )
-READ, WRITE = "admin:instances:read", "admin:instances:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 FOLLOW_UP_ACTIONS = {
     "stop": (migrations.stop, lambda name: _("Stop of the migration of %(name)s requested.", name=name)),
     "restart": (migrations.restart, lambda name: _("Migration of %(name)s requested again.", name=name)),
@@ -38,7 +38,7 @@ class TargetForm(In):
 
 
 @bp.get("/migrations")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     status = request.args.get("status") if request.args.get("status") in MIGRATION_STATUSES else None
     page = Page(migrations.listing(status=status))
@@ -52,7 +52,7 @@ def index():
 
 
 @bp.post("/migrations/<migration_id>/<action>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def afterwards(migration_id, action):
     act, message = FOLLOW_UP_ACTIONS.get(action) or abort(404)
     row = migrations.get(migration_id)
@@ -63,13 +63,13 @@ def afterwards(migration_id, action):
 
 
 @bp.get("/instances/<instance_id>/move")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def choose(instance_id):
     return form_page(instances.get(instance_id), Form(TargetForm, initial={}))
 
 
 @bp.post("/instances/<instance_id>/move")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def move(instance_id):
     instance, form = instances.get(instance_id), Form(TargetForm)
 
@@ -91,7 +91,7 @@ def form_page(instance, form):
         "migrate_error": instances.action_error(instance, "migrate", by_operator=True),
     }
     return render(
-        "admin/migrations/new.html", "form", status=form.status, form=form, reasons=instances.REASONS, **context
+        "admin/migrations/new.html", "form", status=form.status, form=form, reasons=instances.REASON_MESSAGES, **context
     )
 
 

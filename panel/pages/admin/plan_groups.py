@@ -18,24 +18,24 @@ bp = Blueprint("admin_plan_groups", __name__, url_prefix="/admin/plan-groups")
 NAVIGATION = NavigationEntry(
     "catalog", "Plan groups", "admin_plan_groups.index", icon="stack-2", permission="admin:catalog:read", position=20
 )
-READ, WRITE = "admin:catalog:read", "admin:catalog:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:catalog:read", "admin:catalog:write"
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     page = Page(catalog.list_all_plan_groups().options(selectinload(PlanGroup.plans)))
     return render("admin/plan_groups/index.html", "rows", page=page)
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     return form_page(Form(PlanGroupIn, initial={"enabled": True, "position": 0}))
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     form = Form(PlanGroupIn)
     if form.submit(lambda **data: catalog.create_plan_group(**resolve_locations(data))):
@@ -45,7 +45,7 @@ def create():
 
 
 @bp.get("/<plan_group_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def edit(plan_group_id):
     group = catalog.get_plan_group(plan_group_id)
     initial = {name: getattr(group, name) for name in ("name", "display_name", "position", "enabled")}
@@ -54,7 +54,7 @@ def edit(plan_group_id):
 
 
 @bp.post("/<plan_group_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(plan_group_id):
     group = catalog.get_plan_group(plan_group_id)
     form = Form(PlanGroupPatch)
@@ -83,7 +83,7 @@ def form_page(form, group=None):
 
 
 @bp.post("/<plan_group_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(plan_group_id):
     group = catalog.get_plan_group(plan_group_id)
     catalog.delete_plan_group(group)

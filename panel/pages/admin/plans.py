@@ -21,7 +21,7 @@ NAVIGATION = NavigationEntry(
 SEARCH_RESULTS = (
     SearchResults("plan", "Plans", icon="package", url=lambda row_id: url_for("admin_plans.edit", plan_id=row_id)),
 )
-READ, WRITE = "admin:catalog:read", "admin:catalog:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:catalog:read", "admin:catalog:write"
 PLAN_DEFAULTS: dict[str, Any] = {
     "enabled": True,
     "position": 0,
@@ -35,7 +35,7 @@ PLAN_DEFAULTS |= {"ipv6_prefixes": 0, "private_ipv4": 0, "overage": "none"}
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     filters = {"search": request.args.get("search", "")[:255], "plan_group_id": request.args.get("group")}
     page = Page(catalog.list_all_plans(**filters))
@@ -45,13 +45,13 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     return form_page(Form(PlanIn, initial={**PLAN_DEFAULTS, "plan_group_id": request.args.get("group")}))
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     form = Form(PlanIn)
     if form.submit(create_in_group):
@@ -65,7 +65,7 @@ def create_in_group(plan_group_id, **values):
 
 
 @bp.get("/<plan_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def edit(plan_id):
     plan = catalog.get_plan(plan_id)
     initial = {name: getattr(plan, name) for name in PlanPatch().fields}
@@ -73,7 +73,7 @@ def edit(plan_id):
 
 
 @bp.post("/<plan_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(plan_id):
     plan = catalog.get_plan(plan_id)
     form = Form(PlanPatch)
@@ -94,13 +94,13 @@ def form_page(form, plan=None):
 
 
 @bp.post("/<plan_id>/on")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def turn_on(plan_id):
     return set_enabled(plan_id, True)
 
 
 @bp.post("/<plan_id>/off")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def turn_off(plan_id):
     return set_enabled(plan_id, False)
 
@@ -114,7 +114,7 @@ def set_enabled(plan_id, on):
 
 
 @bp.post("/<plan_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(plan_id):
     plan = catalog.get_plan(plan_id)
     catalog.delete_plan(plan)

@@ -23,7 +23,7 @@ NAVIGATION = NavigationEntry(
     permission="admin:billing:read",
     position=60,
 )
-READ, WRITE = "admin:billing:read", "admin:billing:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:billing:read", "admin:billing:write"
 
 
 class PackForm(PackIn):
@@ -32,7 +32,7 @@ class PackForm(PackIn):
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     user_id = request.args.get("user", "")[:36] or None
     page = Page(resource_packs.with_usage(resource_packs.listing(user_id=user_id)))
@@ -40,13 +40,13 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     return form_page(Form(PackForm, initial={"enabled": True, "user_id": request.args.get("user"), "instances": 0}))
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     form = Form(PackForm)
     if form.submit(create_pack):
@@ -67,7 +67,7 @@ def create_pack(user_id, **values):
 
 
 @bp.get("/<pack_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def edit(pack_id):
     pack = resource_packs.get(pack_id)
     initial = {name: getattr(pack, name) for name in PackPatch().fields if name != "location_id"}
@@ -77,7 +77,7 @@ def edit(pack_id):
 
 
 @bp.post("/<pack_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(pack_id):
     form = Form(PackPatch)
     if form.submit(lambda **data: resource_packs.update(resource_packs.get(pack_id), **data)):
@@ -92,7 +92,7 @@ def form_page(form, pack=None):
 
 
 @bp.post("/<pack_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(pack_id):
     pack = resource_packs.get(pack_id)
     resource_packs.delete(pack)

@@ -16,7 +16,7 @@ bp = Blueprint("admin_settings", __name__, url_prefix="/admin/settings")
 NAVIGATION = NavigationEntry(
     "control", "Settings", "admin_settings.show", icon="settings", permission="admin:settings:read", position=30
 )
-READ, WRITE = "admin:settings:read", "admin:settings:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:settings:read", "admin:settings:write"
 SECOND_FACTOR_OPTIONS = (
     ("nobody", lazy_gettext("Optional")),
     ("operators", lazy_gettext("Required for operators")),
@@ -31,13 +31,13 @@ BUDGET_LABELS = {
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def show():
     return settings_page(Form(SystemSettings, initial=settings.load()))
 
 
 @bp.post("")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update():
     form = Form(SystemSettings)
     if form.submit(lambda **values: settings.update({name: values[name] for name in values if name in request.form})):

@@ -10,11 +10,11 @@ from panel.web.htmx import build_action_response, flash_message, redirect_to, re
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_storages", __name__, url_prefix="/admin/hypervisors")
-WRITE = "admin:hypervisors:write"
+WRITE_PERMISSION = "admin:hypervisors:write"
 
 
 @bp.get("/<hypervisor_id>/storages/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     form = Form(StorageIn, initial={"hypervisor_id": hypervisor.id, "overcommit": 1, "enabled": True})
@@ -22,7 +22,7 @@ def new(hypervisor_id):
 
 
 @bp.post("/<hypervisor_id>/storages/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     form = Form(StorageIn)
@@ -33,14 +33,14 @@ def create(hypervisor_id):
 
 
 @bp.get("/storages/<storage_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def edit(storage_id):
     storage = hypervisors.get_storage(storage_id)
     return render("admin/storages/edit.html", storage=storage, form=Form(StoragePatch, initial=storage))
 
 
 @bp.post("/storages/<storage_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(storage_id):
     storage = hypervisors.get_storage(storage_id)
     form = Form(StoragePatch)
@@ -51,7 +51,7 @@ def update(storage_id):
 
 
 @bp.post("/storages/<storage_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(storage_id):
     storage = hypervisors.get_storage(storage_id)
     address = hypervisor_url(storage)

@@ -30,7 +30,7 @@ SEARCH_RESULTS = (
     SearchResults("subnet", "Subnets", icon="network", url=subnet_url),
     SearchResults("address", "Addresses", icon="map-pin", url=subnet_url),
 )
-READ, WRITE = "admin:subnets:read", "admin:subnets:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:subnets:read", "admin:subnets:write"
 SUBNET_KIND_OPTIONS = (
     ("public", lazy_gettext("Public addresses")),
     ("private", lazy_gettext("Private IPv4 addresses")),
@@ -39,7 +39,7 @@ SUBNET_KIND_OPTIONS = (
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(subnets.with_statistics(subnets.listing(search)))
@@ -47,14 +47,14 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     form = Form(SubnetIn, initial={"enabled": True, "hypervisor_group_id": request.args.get("group")})
     return render("admin/subnets/new.html", form=form, groups=list_group_options(), kinds=SUBNET_KIND_OPTIONS)
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     form = Form(SubnetIn)
     if form.submit(create_in_group):
@@ -79,7 +79,7 @@ def list_group_options():
 
 
 @bp.get("/<subnet_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def show(subnet_id):
     subnet = subnets.get(subnet_id)
     use = request.args.get("use")
@@ -90,14 +90,14 @@ def show(subnet_id):
 
 
 @bp.get("/<subnet_id>/edit")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def edit(subnet_id):
     subnet = subnets.get(subnet_id)
     return render("admin/subnets/edit.html", subnet=subnet, form=Form(SubnetPatch, initial=subnet))
 
 
 @bp.post("/<subnet_id>/edit")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(subnet_id):
     subnet = subnets.get(subnet_id)
     form = Form(SubnetPatch)
@@ -108,7 +108,7 @@ def update(subnet_id):
 
 
 @bp.post("/<subnet_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(subnet_id):
     subnet = subnets.get(subnet_id)
     subnets.delete(subnet)
@@ -117,7 +117,7 @@ def delete(subnet_id):
 
 
 @bp.post("/addresses/<address_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def reserve(address_id):
     """Reserve an address, or end the reservation."""
     address = subnets.get_address(address_id)

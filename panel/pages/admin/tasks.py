@@ -30,7 +30,7 @@ SEARCH_RESULTS = (
         label_of=lambda kind: _(task_label(kind)),
     ),
 )
-READ, WRITE = "admin:tasks:read", "admin:tasks:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:tasks:read", "admin:tasks:write"
 STATUS_FILTERS = {
     "failed": lazy_gettext("Failed"),
     "open": lazy_gettext("In progress"),
@@ -49,7 +49,7 @@ SINCE_OPTIONS = {
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     filters = {"status": request.args.get("status"), "search": request.args.get("search", "")[:255]}
     filters["status"] = filters["status"] if filters["status"] in STATUS_FILTERS else None
@@ -67,7 +67,7 @@ def map_hypervisor_names(rows):
 
 
 @bp.get("/failed")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def failed():
     """Show failed tasks, grouped by error and counted."""
     choice = request.args.get("since") if request.args.get("since") in SINCE_OPTIONS else DEFAULT_SINCE
@@ -79,7 +79,7 @@ def failed():
 
 
 @bp.get("/<task_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def show(task_id):
     task = tasks.get(task_id)
     return render(
@@ -93,14 +93,14 @@ def show(task_id):
 
 
 @bp.post("/<task_id>/cancel")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def cancel(task_id):
     task = tasks.cancel(tasks.get(task_id))
     return build_action_response(_("Cancellation requested."), url_for(".show", task_id=task.id), "info")
 
 
 @bp.post("/<task_id>/mark-failed")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def mark_failed(task_id):
     task = tasks.mark_failed(tasks.get(task_id))
     return build_action_response(

@@ -14,11 +14,11 @@ bp = Blueprint("admin_tokens", __name__, url_prefix="/admin")
 NAVIGATION = NavigationEntry(
     "control", "API tokens", "admin_tokens.index", icon="api", permission="admin:tokens:read", position=10
 )
-READ, WRITE = "admin:tokens:read", "admin:tokens:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:tokens:read", "admin:tokens:write"
 
 
 @bp.get("/tokens")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     kind = request.args.get("kind") if request.args.get("kind") in PLATFORM_TOKEN_KINDS else None
     page = Page(tokens.select_platform(kind))
@@ -27,7 +27,7 @@ def index():
 
 
 @bp.get("/customers/<account_id>/tokens")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def show_account_tokens(account_id):
     account = accounts.get(account_id)
     page = Page(tokens.select_of_account(account))
@@ -36,7 +36,7 @@ def show_account_tokens(account_id):
 
 
 @bp.post("/tokens/<token_id>/<any(on, off):state>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def switch(token_id, state):
     token = tokens.set_enabled(tokens.get_any_owner(token_id), state == "on")
     message = _("Token %(name)s enabled.", name=token.name)
@@ -46,7 +46,7 @@ def switch(token_id, state):
 
 
 @bp.post("/tokens/<token_id>/revoke")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def revoke(token_id):
     token = tokens.get_any_owner(token_id)
     tokens.revoke(token)

@@ -17,7 +17,7 @@ from panel.web.translation import gettext as _
 from panel.workflows import reachability
 
 bp = Blueprint("admin_orphans", __name__, url_prefix="/admin")
-READ, WRITE = "admin:hypervisors:read", "admin:hypervisors:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors:write"
 
 
 class ImportForm(AdoptionIn):
@@ -27,7 +27,7 @@ class ImportForm(AdoptionIn):
 
 
 @bp.get("/hypervisors/<hypervisor_id>/orphans")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     context = {"missing": unmanaged_machines.list_missing_instances(hypervisor), "condition": hypervisors.get_condition}
@@ -40,7 +40,7 @@ def index(hypervisor_id):
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/discover")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def discover(hypervisor_id):
     hypervisor = hypervisors.get(hypervisor_id)
     unmanaged_machines.discover(hypervisor, actor=get_current_actor())
@@ -49,7 +49,7 @@ def discover(hypervisor_id):
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/remove")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def remove(hypervisor_id, machine_id):
     """Remove the machine. Requires its name, because its memory is lost. Its disks stay."""
     hypervisor = hypervisors.get(hypervisor_id)
@@ -60,7 +60,7 @@ def remove(hypervisor_id, machine_id):
 
 
 @bp.get("/hypervisors/<hypervisor_id>/orphans/<machine_id>/import")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def choose(hypervisor_id, machine_id):
     hypervisor = hypervisors.get(hypervisor_id)
     machine = get_machine(hypervisor, machine_id)
@@ -69,19 +69,19 @@ def choose(hypervisor_id, machine_id):
 
 
 @bp.post("/hypervisors/<hypervisor_id>/orphans/<machine_id>/import")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def adopt(hypervisor_id, machine_id):
     hypervisor = hypervisors.get(hypervisor_id)
     machine = get_machine(hypervisor, machine_id)
     form = Form(ImportForm)
 
-    def ask(owner, **chosen):
+    def request_import(owner, **chosen):
         reachability.check_node(hypervisor)
         return imports.import_machine(
             hypervisor, machine["name"], owner=get_customer(owner), actor=get_current_actor(), **chosen
         )
 
-    if form.submit(ask):
+    if form.submit(request_import):
         task, _instance = form.result
         return redirect_to(url_for("admin_tasks.show", task_id=task.id))
     return form_page(hypervisor, machine, form)

@@ -16,13 +16,13 @@ bp = Blueprint("admin_volume_plans", __name__, url_prefix="/admin/volume-plans")
 NAVIGATION = NavigationEntry(
     "catalog", "Volume plans", "admin_volume_plans.index", icon="stack-2", permission="admin:catalog:read", position=30
 )
-READ, WRITE = "admin:catalog:read", "admin:catalog:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:catalog:read", "admin:catalog:write"
 PLAN_FIELDS = ("name", "size", "position", "enabled")
 CLASS_FIELDS = ("name", "display_name", "position", "enabled")
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(volume_plans.select_with_groups(search))
@@ -35,14 +35,14 @@ def list_classes():
 
 
 @bp.get("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new():
     initial = {"enabled": True, "position": 0, "price": 0, "volume_plan_group_id": request.args.get("class")}
     return plan_page(Form(VolumePlanIn, initial=initial))
 
 
 @bp.post("/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create():
     form = Form(VolumePlanIn)
     if form.submit(create_in_class):
@@ -56,7 +56,7 @@ def create_in_class(volume_plan_group_id, **values):
 
 
 @bp.get("/<plan_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def edit(plan_id):
     plan = volume_plans.get(plan_id)
     initial = {name: getattr(plan, name) for name in PLAN_FIELDS}
@@ -64,7 +64,7 @@ def edit(plan_id):
 
 
 @bp.post("/<plan_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update(plan_id):
     plan, form = volume_plans.get(plan_id), Form(VolumePlanPatch)
     if form.submit(lambda **data: volume_plans.update(plan, **data)):
@@ -80,7 +80,7 @@ def plan_page(form, plan=None):
 
 
 @bp.post("/<plan_id>/<any(on, off):state>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def switch(plan_id, state):
     plan = volume_plans.update(volume_plans.get(plan_id), enabled=state == "on")
     message = _("Volume plan %(name)s turned on.", name=plan.name)
@@ -90,7 +90,7 @@ def switch(plan_id, state):
 
 
 @bp.post("/<plan_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete(plan_id):
     plan = volume_plans.get(plan_id)
     volume_plans.delete(plan)
@@ -101,13 +101,13 @@ def delete(plan_id):
 
 
 @bp.get("/class/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def new_class():
     return class_page(Form(VolumePlanGroupIn, initial={"enabled": True, "position": 0}))
 
 
 @bp.post("/class/new")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def create_class():
     form = Form(VolumePlanGroupIn)
     if form.submit(lambda **data: volume_plans.create_group(**data)):
@@ -117,14 +117,14 @@ def create_class():
 
 
 @bp.get("/class/<group_id>")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def edit_class(group_id):
     group = volume_plans.get_group(group_id)
     return class_page(Form(VolumePlanGroupPatch, initial={name: getattr(group, name) for name in CLASS_FIELDS}), group)
 
 
 @bp.post("/class/<group_id>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def update_class(group_id):
     group, form = volume_plans.get_group(group_id), Form(VolumePlanGroupPatch)
     if form.submit(lambda **data: volume_plans.update_group(group, **data)):
@@ -138,7 +138,7 @@ def class_page(form, plan_class=None):
 
 
 @bp.post("/class/<group_id>/delete")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def delete_class(group_id):
     group = volume_plans.get_group(group_id)
     volume_plans.delete_group(group)

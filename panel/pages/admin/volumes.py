@@ -13,11 +13,11 @@ bp = Blueprint("admin_volumes", __name__, url_prefix="/admin/volumes")
 NAVIGATION = NavigationEntry(
     "customers", "Volumes", "admin_volumes.index", icon="database", permission="admin:volumes:read", position=20
 )
-READ, WRITE = "admin:volumes:read", "admin:volumes:write"
+READ_PERMISSION, WRITE_PERMISSION = "admin:volumes:read", "admin:volumes:write"
 
 
 @bp.get("")
-@require_page_permission(READ)
+@require_page_permission(READ_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
     return render(
@@ -29,7 +29,7 @@ def index():
 
 
 @bp.post("/<volume_id>/<any(detach, delete):action>")
-@require_page_permission(WRITE)
+@require_page_permission(WRITE_PERMISSION)
 def act(volume_id, action):
     getattr(volumes, action)(volumes.get(volume_id), actor=get_current_actor(), by_operator=True)
     return build_action_response(

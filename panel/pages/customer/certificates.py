@@ -23,7 +23,11 @@ PALETTE_ACTIONS = (
         "Add certificate", "certificates.new", icon="certificate", permission="certificates.manage", position=60
     ),
 )
-VIEW, MANAGE, DELETE = "certificates.view", "certificates.manage", "certificates.delete"
+VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = (
+    "certificates.view",
+    "certificates.manage",
+    "certificates.delete",
+)
 
 
 def get_own(certificate_id):
@@ -50,7 +54,7 @@ def get_panel_address():
 
 
 @bp.get("")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def index():
     search, status = request.args.get("search", "")[:255], request.args.get("status")
     status = status if status in CERTIFICATE_STATUSES else None
@@ -66,7 +70,7 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def new():
     certificate_type = request.args.get("type")
     return new_page(
@@ -78,7 +82,7 @@ def new():
 
 
 @bp.post("/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def create():
     form = Form(CertificateIn)
     if form.submit(lambda **values: certificates.create(get_current_access(), actor=get_current_actor(), **values)):
@@ -103,7 +107,7 @@ def new_page(form):
 
 
 @bp.get("/<certificate_id>")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def show(certificate_id):
     row = get_own(certificate_id)
     order = certificates.find_latest_order(row)
@@ -111,7 +115,7 @@ def show(certificate_id):
 
 
 @bp.post("/<certificate_id>/renew")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def renew(certificate_id):
     row = certificates.renew(get_own(certificate_id), actor=get_current_actor())
     return build_action_response(
@@ -120,14 +124,14 @@ def renew(certificate_id):
 
 
 @bp.get("/<certificate_id>/edit")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def edit(certificate_id):
     row = get_own(certificate_id)
     return edit_page(row, Form(CertificatePatch, initial={"name": row.name}))
 
 
 @bp.post("/<certificate_id>/edit")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def update(certificate_id):
     row, form = get_own(certificate_id), Form(CertificatePatch)
     if form.submit(
@@ -143,7 +147,7 @@ def edit_page(row, form):
 
 
 @bp.post("/<certificate_id>/delete")
-@require_page_permission(DELETE)
+@require_page_permission(DELETE_PERMISSION)
 def delete(certificate_id):
     row = get_own(certificate_id)
     certificates.delete(row)

@@ -20,12 +20,12 @@ PALETTE_ACTIONS = (
 SEARCH_RESULTS = (
     SearchResults("project", "Projects", icon="folder", url=lambda row: url_for("projects.show", project_id=row.id)),
 )
-VIEW, MANAGE = "projects.view", "projects.manage"
-COLORS = ("#1c5fd4", "#2fb344", "#f59f00", "#d63939", "#ae3ec9", "#0ca678", "#667382")
+VIEW_PERMISSION, MANAGE_PERMISSION = "projects.view", "projects.manage"
+PROJECT_COLORS = ("#1c5fd4", "#2fb344", "#f59f00", "#d63939", "#ae3ec9", "#0ca678", "#667382")
 
 
 @bp.get("")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def index():
     query = projects.listing(get_current_access(), search=request.args.get("search", "")[:255])
     page = Page(projects.with_counts(query, get_current_access()))
@@ -33,13 +33,13 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def new():
-    return form_page(Form(ProjectIn, initial={"color": COLORS[0]}))
+    return form_page(Form(ProjectIn, initial={"color": PROJECT_COLORS[0]}))
 
 
 @bp.post("/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def create():
     form = Form(ProjectIn)
     if form.submit(lambda **data: projects.create(get_current_access(), **data)):
@@ -49,7 +49,7 @@ def create():
 
 
 @bp.get("/<project_id>")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def show(project_id):
     project = projects.get(project_id, get_current_access())
     page = (
@@ -77,14 +77,14 @@ MAX_OFFERED_RESOURCES = 500
 
 
 @bp.get("/<project_id>/edit")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def edit(project_id):
     project = projects.get(project_id, get_current_access())
     return form_page(Form(ProjectPatch, initial=project), project)
 
 
 @bp.post("/<project_id>/edit")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def change(project_id):
     project = projects.get(project_id, get_current_access())
     form = Form(ProjectPatch)
@@ -95,7 +95,9 @@ def change(project_id):
 
 
 def form_page(form, project=None, block=None):
-    return render("customer/projects/form.html", block, status=form.status, form=form, project=project, colors=COLORS)
+    return render(
+        "customer/projects/form.html", block, status=form.status, form=form, project=project, colors=PROJECT_COLORS
+    )
 
 
 @bp.post("/<project_id>/delete")
@@ -108,7 +110,7 @@ def delete(project_id):
 
 
 @bp.post("/<project_id>/add")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def add(project_id):
     """Add resources. The form sends instances as `resource_id`, volumes as `volume_id`."""
     fields = (("instance", "resource_id"), ("volume", "volume_id"))
@@ -124,7 +126,7 @@ def add(project_id):
 
 
 @bp.post("/assign")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def assign():
     """Move one resource into a project, or out of its project when none is chosen. Used on several pages."""
     form = Form(Assignment)

@@ -12,18 +12,18 @@ bp = Blueprint("resource_packs", __name__, url_prefix="/resource-packs")
 NAVIGATION = NavigationEntry(
     "compute", "Resource packs", "resource_packs.index", icon="package", permission="instances.view", position=20
 )
-VIEW = "instances.view"
+VIEW_PERMISSION = "instances.view"
 
 
 @bp.get("")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def index():
     page = Page(resource_packs.with_usage(resource_packs.listing(get_current_access())))
     return render("customer/resource_packs/index.html", "rows", page=page)
 
 
 @bp.get("/<pack_id>")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def show(pack_id):
     pack = resource_packs.get(pack_id, get_current_access())
     page = Page(instances.listing(get_current_access(), pack_id=pack.id))

@@ -23,7 +23,7 @@ PALETTE_ACTIONS = (PaletteAction("Invite member", "team.new", icon="user-plus", 
 SEARCH_RESULTS = (
     SearchResults("member", "Team", icon="users", url=lambda row: url_for("team.member", member_id=row.id)),
 )
-VIEW, MANAGE = "account.view", "team.manage"
+VIEW_PERMISSION, MANAGE_PERMISSION = "account.view", "team.manage"
 OWNER_ONLY_PERMISSIONS = ("team.manage", "billing.view", "api_tokens.manage")
 OPERATOR_PRESET_PERMISSIONS = ("instances.view", "instances.power", "instances.console")
 ROLE_PRESETS = {
@@ -51,7 +51,7 @@ REACH_OPTIONS = (
 
 
 @bp.get("")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def index():
     page = Page(team.listing(get_current_access(), search=request.args.get("search", "")[:255]))
     context = {
@@ -68,13 +68,13 @@ def list_roles():
 
 
 @bp.get("/invite")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def new():
     return invite_page(Form(Invitation, initial={"reach": get_current_access().reach}))
 
 
 @bp.post("/invite")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def invite():
     form = Form(Invitation)
     if form.submit(
@@ -144,14 +144,14 @@ def permissions_error(permissions):
 
 
 @bp.get("/members/<member_id>")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def member(member_id):
     row = team.get(member_id, get_current_access())
     return member_page(row, Form(MemberPatch, initial=row))
 
 
 @bp.post("/members/<member_id>")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def change(member_id):
     access = get_current_access()
     row = team.get_changeable(member_id, access)
@@ -169,14 +169,14 @@ def member_page(membership, form, block=None):
 
 
 @bp.post("/members/<member_id>/resend")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def resend(member_id):
     row = invitations.resend(get_current_access(), team.get_changeable(member_id, get_current_access()))
     return build_action_response(_("New invitation sent to %(email)s.", email=row.email), url_for(".index"))
 
 
 @bp.post("/members/<member_id>/remove")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def remove(member_id):
     row = team.get_changeable(member_id, get_current_access())
     email = row.email
@@ -186,7 +186,7 @@ def remove(member_id):
 
 
 @bp.get("/roles/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def new_role():
     name = request.args.get("preset")
     initial = {}
@@ -196,7 +196,7 @@ def new_role():
 
 
 @bp.post("/roles/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def create_role():
     form = Form(RoleIn)
     if form.submit(lambda **data: team.create_role(get_current_access(), **data)):
@@ -206,14 +206,14 @@ def create_role():
 
 
 @bp.get("/roles/<role_id>")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def role(role_id):
     row = team.get_role(role_id, get_current_access())
     return role_page(Form(RolePatch, initial=row), row)
 
 
 @bp.post("/roles/<role_id>")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def change_role(role_id):
     row = team.get_role(role_id, get_current_access())
     form = Form(RolePatch)
@@ -237,7 +237,7 @@ def role_page(form, row=None, block=None):
 
 
 @bp.post("/roles/<role_id>/delete")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def delete_role(role_id):
     row = team.get_role(role_id, get_current_access())
     team.delete_role(get_current_access(), row)

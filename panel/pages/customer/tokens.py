@@ -26,7 +26,7 @@ bp = Blueprint("tokens", __name__, url_prefix="/api-tokens")
 NAVIGATION = NavigationEntry(
     "account", "API tokens", "tokens.index", icon="api", permission=permissions.ANY_USER, position=40
 )
-MANAGE = "api_tokens.manage"
+MANAGE_PERMISSION = "api_tokens.manage"
 
 DEPLOY_FAMILIES = (
     "instances",
@@ -48,7 +48,7 @@ SCOPE_PRESETS = {
     "all": (lazy_gettext("Everything"), lambda family, verb: True),
 }
 """The presets of scopes: {name: (label, filter of the scopes in use)}"""
-HOUR, DAY_HOURS = 1, 24
+ONE_HOUR, DAY_HOURS = 1, 24
 TOKEN_LIFETIMES = (
     (DAY_HOURS, lazy_gettext("1 day")),
     (7 * DAY_HOURS, lazy_gettext("7 days")),
@@ -56,7 +56,7 @@ TOKEN_LIFETIMES = (
     (90 * DAY_HOURS, lazy_gettext("90 days")),
     (365 * DAY_HOURS, lazy_gettext("1 year")),
 )
-EDIT_LIFETIMES = ((HOUR, lazy_gettext("1 hour")), *TOKEN_LIFETIMES)
+EDIT_LIFETIMES = ((ONE_HOUR, lazy_gettext("1 hour")), *TOKEN_LIFETIMES)
 
 
 class TokenForm(TokenIn):
@@ -94,13 +94,13 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def new():
     return form_page(Form(TokenForm, initial={"hours": 90 * DAY_HOURS}))
 
 
 @bp.post("/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def create():
     """Create a token. The form's `fill` buttons, which work without JavaScript, only fill in fields."""
     form = Form(TokenForm)
@@ -158,7 +158,7 @@ def fill_form(form_values):
 
 
 @bp.get("/<token_id>/made")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def created(token_id):
     """Show the new token's value once. A reload redirects to the token's page."""
     value = flash_secrets.pop(token_id)
@@ -179,7 +179,7 @@ def edit(token_id):
 
 
 @bp.post("/<token_id>")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def update(token_id):
     token = tokens.get(token_id, get_current_access())
     form = Form(EditForm)

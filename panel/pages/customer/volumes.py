@@ -18,7 +18,7 @@ bp = Blueprint("volumes", __name__, url_prefix="/volumes")
 NAVIGATION = NavigationEntry(
     "storage", "Volumes", "volumes.index", icon="database", permission="volumes.view", position=10, is_billed=True
 )
-VIEW, MANAGE, DELETE = "volumes.view", "volumes.manage", "volumes.delete"
+VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "volumes.view", "volumes.manage", "volumes.delete"
 
 
 def billing_error():
@@ -43,7 +43,7 @@ def list_plans():
 
 
 @bp.get("")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def index():
     project_options = [(project.id, project.name) for project in list_projects()]
     filters = {"search": request.args.get("search", "")[:255]}
@@ -63,13 +63,13 @@ def index():
 
 
 @bp.get("/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def new():
     return form_page(Form(VolumeIn, initial={"project_id": request.args.get("project")}))
 
 
 @bp.post("/new")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def create():
     usage.ensure_billing_enabled(get_current_access())
     form = Form(VolumeIn)
@@ -91,7 +91,7 @@ def form_page(form):
 
 
 @bp.get("/<volume_id>")
-@require_page_permission(VIEW)
+@require_page_permission(VIEW_PERMISSION)
 def show(volume_id):
     return volume_page(volume_id)
 
@@ -124,7 +124,7 @@ def submit_form(volume_id, name, schema, action, message):
 
 
 @bp.post("/<volume_id>/attach")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def attach(volume_id):
     def to(volume, **values):
         return volumes.attach(volume, account=get_current_access(), **values)
@@ -133,19 +133,19 @@ def attach(volume_id):
 
 
 @bp.post("/<volume_id>/resize")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def resize(volume_id):
     return submit_form(volume_id, "resize_form", VolumeResize, volumes.resize, _("Resize of the volume requested."))
 
 
 @bp.post("/<volume_id>/snapshot")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def snapshot(volume_id):
     return submit_form(volume_id, "snapshot_form", VolumeSnapshotIn, volumes.create_snapshot, _("Snapshot requested."))
 
 
 @bp.post("/<volume_id>/detach")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def detach(volume_id):
     usage.ensure_billing_enabled(get_current_access())
     volumes.detach(get_own(volume_id), actor=get_current_actor())
@@ -153,7 +153,7 @@ def detach(volume_id):
 
 
 @bp.post("/<volume_id>/delete")
-@require_page_permission(DELETE)
+@require_page_permission(DELETE_PERMISSION)
 def delete(volume_id):
     usage.ensure_billing_enabled(get_current_access())
     volume = get_own(volume_id)
@@ -163,7 +163,7 @@ def delete(volume_id):
 
 
 @bp.post("/<volume_id>/snapshot/<snapshot_id>/<any(restore, copy, delete):action>")
-@require_page_permission(MANAGE)
+@require_page_permission(MANAGE_PERMISSION)
 def use_snapshot(volume_id, snapshot_id, action):
     usage.ensure_billing_enabled(get_current_access())
     snapshot = volumes.get_snapshot(get_own(volume_id), snapshot_id)

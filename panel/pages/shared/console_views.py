@@ -3,7 +3,7 @@
 from flask import jsonify, request, url_for
 
 from panel.services import consoles
-from panel.services.state_machine import REASONS
+from panel.services.state_machine import REASON_MESSAGES
 from panel.web.htmx import render
 from panel.workflows import ssh_console
 
@@ -12,7 +12,7 @@ def list_console_errors(instance, permission_reason, by_operator=False):
     """Return why screen and shell cannot be opened: for each a reason or None."""
     vnc_error, shell_error = consoles.vnc_error(instance, by_operator), consoles.shell_error(instance)
     return {
-        "screen": permission_reason or REASONS.get(vnc_error),
+        "screen": permission_reason or REASON_MESSAGES.get(vnc_error),
         "shell": permission_reason or (shell_error and shell_error.message),
     }
 

@@ -13,7 +13,7 @@ from panel.core.errors import Conflict, Invalid, Problem
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
 from panel.models import ConsoleSession, Instance, Task
-from panel.services.state_machine import REASONS, ensure_no_error, make_problem
+from panel.services.state_machine import REASON_MESSAGES, ensure_no_error, make_problem
 from panel.services.tokens import hash_secret
 
 task_kind("instance_ssh_session", "Shell")
@@ -83,7 +83,7 @@ def shell_error(instance: Instance) -> Problem | None:
     if instance.hypervisor_id is None:
         return Conflict(message("The instance is on no hypervisor."), reason="no_hypervisor")
     if instance.state != "running":
-        return Conflict(REASONS["not_running"], reason="instance_not_running")
+        return Conflict(REASON_MESSAGES["not_running"], reason="instance_not_running")
     if instance.image and instance.image.type != "linux":
         return Invalid(message("A shell can be opened only in Linux. Use the console."), reason="unsupported_os")
     if not (instance.ipv4 or instance.ipv6):

@@ -101,19 +101,19 @@ def load_app(path: Path) -> App:
     )
 
 
-APPS = {path.stem: load_app(path) for path in sorted(Path(__file__).parent.glob("*.yaml"))}
+DOCKER_APPS = {path.stem: load_app(path) for path in sorted(Path(__file__).parent.glob("*.yaml"))}
 
 
 def listing() -> list[App]:
     """Return all apps, by name."""
-    return sorted(APPS.values(), key=lambda app: app.name.lower())
+    return sorted(DOCKER_APPS.values(), key=lambda app: app.name.lower())
 
 
 def get(slug: str) -> App:
     """Return the app. Raise NotFound when the catalog does not have it."""
-    if slug not in APPS:
+    if slug not in DOCKER_APPS:
         raise NotFound(message("The catalog has no such app."))
-    return APPS[slug]
+    return DOCKER_APPS[slug]
 
 
 def render_compose_file(

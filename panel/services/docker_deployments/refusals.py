@@ -40,7 +40,7 @@ UNSUPPORTED_SYSTEM_MESSAGE = message(
     "pacman). Install Docker and Compose by hand, or deploy another image."
 )
 DOCKER_REASONS = {
-    **state_machine.REASONS,
+    **state_machine.REASON_MESSAGES,
     DOCKER_TASK_RUNNING: message(
         "Another Docker task is in progress in this instance. Try again when it has finished."
     ),

@@ -27,12 +27,12 @@ from panel.services.instances.reinstall import reinstall
 from panel.services.instances.suspension import suspend, unsuspend
 from panel.services.instances.tags import set_tags
 from panel.services.instances.update import update
-from panel.services.state_machine import BLOCKED_IN_STATE, REASONS, action_error, ensure_not_suspended
+from panel.services.state_machine import BLOCKED_IN_STATE, REASON_MESSAGES, action_error, ensure_not_suspended
 
 __all__ = [
     "ACTIONS",
     "BLOCKED_IN_STATE",
-    "REASONS",
+    "REASON_MESSAGES",
     "action_error",
     "change_plan",
     "count_bulk_results",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from panel.core.messages import message
 from panel.models import Instance, Task
-from panel.services.state_machine import REASONS, action_error
+from panel.services.state_machine import REASON_MESSAGES, action_error
 
 
 @dataclass(frozen=True)
@@ -162,4 +162,4 @@ def find_power_action(name: str) -> Action | None:
 def disabled_reason(instance: Instance, action: Action, *, by_operator: bool = False) -> str | None:
     """Return why the action is not offered now, as a sentence, or None."""
     reason = action_error(instance, action.name, by_operator=by_operator)
-    return REASONS[reason] if reason else action.noop_message if action.is_noop(instance) else None
+    return REASON_MESSAGES[reason] if reason else action.noop_message if action.is_noop(instance) else None

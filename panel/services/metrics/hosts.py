@@ -13,7 +13,7 @@ from panel.services.metrics.read import FRESH_SECONDS, make_time
 from panel.services.metrics.ring_buffer import FINEST_STEP
 
 columns = InstanceMetric.__table__.c
-SUMS = [func.coalesce(func.sum(columns[name]), 0).label(name) for name in METRIC_NAMES if name != "cpu_percent"]
+SUM_COLUMNS = [func.coalesce(func.sum(columns[name]), 0).label(name) for name in METRIC_NAMES if name != "cpu_percent"]
 USED_CORES = func.coalesce(func.sum(columns.cpu_percent * Instance.cpu_cores) / 100, 0).label("cores")
 
 
@@ -27,7 +27,9 @@ def describe_host(hypervisor: Hypervisor) -> dict[str, Any]:
     is_fresh = (columns.step == FINEST_STEP, columns.at > now - FRESH_SECONDS, columns.at <= now)
     at = session.scalar(select(func.max(columns.at)).join(Instance, on_host).where(*is_fresh))
     query = (
-        select(func.count().label("instances"), USED_CORES, *SUMS).select_from(InstanceMetric).join(Instance, on_host)
+        select(func.count().label("instances"), USED_CORES, *SUM_COLUMNS)
+        .select_from(InstanceMetric)
+        .join(Instance, on_host)
     )
     row = session.execute(query.where(columns.step == FINEST_STEP, columns.at == at)).one()
     cores = hypervisor.cpu_cores or 0

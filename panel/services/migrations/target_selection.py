@@ -66,7 +66,7 @@ def run_checks(instance: Instance, target: Hypervisor) -> Iterator[tuple[str, bo
     """Yield every check before a migration: name, whether it passed, and a sentence if not."""
     reason = state_machine.action_error(instance, "migrate", by_operator=True)
     unavailable = availability_error(target)
-    yield "instance", reason is None, reason and state_machine.REASONS.get(reason)
+    yield "instance", reason is None, reason and state_machine.REASON_MESSAGES.get(reason)
     blocker = blocking_error(instance)
     yield "disks", blocker is None, blocker
     yield "source", instance.hypervisor.status == "up", message("The machine's own hypervisor does not answer.")

@@ -85,7 +85,7 @@ DELIVERY_COLUMNS: Bundle[Any] = Bundle(
 )
 
 
-class Run(Protocol):
+class SubscriptionRun(Protocol):
     """A run of a leased subscription in this process."""
 
     host: str
@@ -109,17 +109,17 @@ class AttemptOutcome(NamedTuple):
     body: str | None
 
     @property
-    def arrived(self) -> bool:
+    def is_delivered(self) -> bool:
         return self.error is None
 
     @property
     def is_given_up(self) -> bool:
         """Return whether this was the last attempt and failed; a test has one attempt."""
-        return not self.arrived and (self.delivery.test or self.delivery.attempts >= len(RETRY_DELAYS))
+        return not self.is_delivered and (self.delivery.test or self.delivery.attempts >= len(RETRY_DELAYS))
 
     @property
     def status(self) -> str:
-        return "delivered" if self.arrived else "failed_permanent" if self.is_given_up else "pending_retry"
+        return "delivered" if self.is_delivered else "failed_permanent" if self.is_given_up else "pending_retry"
 
 
 def notify_dispatcher(_: object = None) -> None:
@@ -128,7 +128,7 @@ def notify_dispatcher(_: object = None) -> None:
 
 
 def claim_subscriptions(
-    holder: str, *, is_fast: bool, maximum: int, running: Sequence[Run] = ()
+    holder: str, *, is_fast: bool, maximum: int, running: Sequence[SubscriptionRun] = ()
 ) -> list[Row[str, str, str]]:
     """Lease up to `maximum` subscriptions with due deliveries and return their rows: id, account_id, host.
 
@@ -280,13 +280,13 @@ def count_outcomes(outcomes: Sequence[AttemptOutcome]) -> dict[str, Any]:
     A delivery that was given up increments the failures, a successful one resets them, and too many disable the
     subscription. Tests do not count.
     """
-    is_fast = outcomes[-1].arrived and outcomes[-1].duration_ms <= FAST_RESPONSE_MILLISECONDS
+    is_fast = outcomes[-1].is_delivered and outcomes[-1].duration_ms <= FAST_RESPONSE_MILLISECONDS
     outcomes = [outcome for outcome in outcomes if not outcome.delivery.test]
     if not outcomes:
         return {"is_fast": is_fast}
     failures: SQLColumnExpression[int] = WebhookSubscription.consecutive_failures
     for outcome in outcomes:
-        if outcome.arrived:
+        if outcome.is_delivered:
             failures = literal(0)
         elif outcome.is_given_up:
             failures = failures + 1

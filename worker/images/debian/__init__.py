@@ -13,7 +13,7 @@ from worker.images import commands, disk, packages, rootfs_overlay, uefi
 from worker.images.image_file import BuiltImage, describe_image
 
 IMAGE_FOLDER = Path(__file__).parent
-PACKAGES = [
+IMAGE_PACKAGES = [
     *("linux-image-cloud-amd64", "initramfs-tools", "lz4", "kmod", "udev", "fdisk"),
     *("systemd-sysv", "systemd-resolved", "systemd-timesyncd", "dbus", "libpam-systemd", "locales", "sudo"),
     *("cloud-init", "cloud-guest-utils", "openssh-server", "qemu-guest-agent"),
@@ -45,7 +45,7 @@ def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
         modules.write_text("\n".join(DISK_MODULES) + "\n")
         log("Installing Debian …")
         packages.install(
-            PACKAGES, root, cache=cache, overlay=overlay, finish=IMAGE_FOLDER / "finish", dpkg=DPKG_EXCLUDES
+            IMAGE_PACKAGES, root, cache=cache, overlay=overlay, finish=IMAGE_FOLDER / "finish", dpkg=DPKG_EXCLUDES
         )
         log(f"Writing {out.name} …")
         disk.write_image(
@@ -64,7 +64,7 @@ def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
         name="debian",
         label="Debian 12",
         distro="debian",
-        release=packages.SUITE,
+        release=packages.DEBIAN_SUITE,
         version="12",
         publisher_version=exact_version,
         min_disk_gb=3,

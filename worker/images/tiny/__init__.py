@@ -18,7 +18,7 @@ from worker.images import commands, disk, packages, uefi
 from worker.images.image_file import BuiltImage, describe_image
 from worker.images.tiny import boot, tree
 
-PACKAGES = [
+IMAGE_PACKAGES = [
     *("base-files", "busybox-static", "dropbear-bin", "e2fsprogs", "jq"),
     *("linux-image-cloud-amd64", "qemu-guest-agent", "tzdata", "util-linux"),
 ]
@@ -32,7 +32,7 @@ def list_missing() -> list[str]:
 
 def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
     """Write the image. After failure (`BuildFailed`) an older file at `out` is unchanged."""
-    unpacked = packages.unpack(PACKAGES, cache=cache, prepare=boot.index_modules, log=log)
+    unpacked = packages.unpack(IMAGE_PACKAGES, cache=cache, prepare=boot.index_modules, log=log)
     signed = uefi.fetch_loaders(cache, log)
     with TemporaryDirectory(dir=cache, prefix=".tiny-") as work:
         root = Path(work, "root")
@@ -55,7 +55,7 @@ def build(out: Path, *, cache: Path, log=print) -> BuiltImage:
         name="tiny",
         label="Debian 12 tiny",
         distro="debian",
-        release=packages.SUITE,
+        release=packages.DEBIAN_SUITE,
         version="12",
         publisher_version=(unpacked / "etc/debian_version").read_text().strip(),
         min_disk_gb=1,

@@ -11,7 +11,7 @@ DISK_MODULES = ["virtio_pci", "virtio_blk", "virtio_scsi", "ata_piix", "sd_mod",
 """Needed before there is a root file system. The optical drive of the seed is slow to answer, so its driver loads
 early."""
 
-MODULES = [
+KERNEL_MODULES = [
     *DISK_MODULES,
     *("virtio_net", "virtio_console", "virtio_balloon", "virtio_rng", "button", "evdev"),
     *("isofs", "vfat", "nls_cp437", "nls_iso8859_1", "nls_utf8", "overlay"),
@@ -45,8 +45,8 @@ def install(packages: Path, tree: Path):
     signatures, because a machine with secure boot accepts no others."""
     version = find_kernel_version(packages)
     shutil.copy(packages / f"boot/vmlinuz-{version}", tree / "boot/vmlinuz")
-    copy_modules(MODULES, packages, tree, version, strip_signature)
-    copy_modules(MODULES, packages, tree / SIGNED_MODULES_FOLDER, version, bytes)
+    copy_modules(KERNEL_MODULES, packages, tree, version, strip_signature)
+    copy_modules(KERNEL_MODULES, packages, tree / SIGNED_MODULES_FOLDER, version, bytes)
     for name, convert in (("initrd", strip_signature), ("initrd-signed", bytes)):
         (tree / "boot" / name).write_bytes(gzip.compress(build_initrd(packages, tree.parent, version, convert)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from worker.images import rootfs_overlay
 from worker.images.commands import run
 
-OVERLAY = Path(__file__).parent / "overlay"
+OVERLAY_FOLDER = Path(__file__).parent / "overlay"
 DIRECTORIES = [
     "boot",
     "dev",
@@ -26,12 +26,12 @@ DIRECTORIES = [
     "var/lib",
     "var/log",
 ]
-MODES = {"root": 0o700, "tmp": 0o1777, "etc/shadow": 0o600}
+FILE_MODES = {"root": 0o700, "tmp": 0o1777, "etc/shadow": 0o600}
 
-BUSYBOX = "bin/busybox"
-LOADER = "lib64/ld-linux-x86-64.so.2"
-LIBRARIES = "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"
-PROGRAMS = [
+BUSYBOX_PATH = "bin/busybox"
+LOADER_PATH = "lib64/ld-linux-x86-64.so.2"
+LIBRARY_FOLDERS = "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"
+PROGRAM_PATHS = [
     "usr/sbin/dropbear",
     "usr/bin/dropbearkey",
     "usr/sbin/qemu-ga",
@@ -42,10 +42,10 @@ PROGRAMS = [
     "sbin/e2fsck",
     "sbin/mke2fs",
 ]
-RESOLVERS = [f"{LIBRARIES[0]}/{name}" for name in ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2")]
+RESOLVER_PATHS = [f"{LIBRARY_FOLDERS[0]}/{name}" for name in ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2")]
 """Loaded by name at run time, so no program lists them."""
 
-ZONES = "usr/share/zoneinfo"
+TIME_ZONES_FOLDER = "usr/share/zoneinfo"
 EXCLUDED_APPLETS = ["dpkg", "dpkg-deb", "rpm", "rpm2cpio"]
 """Parts of busybox that would suggest that this is an ordinary Debian."""
 
@@ -56,27 +56,30 @@ def build_tree(packages: Path, tree: Path):
         (tree / directory).mkdir(parents=True)
     for directory in ("bin", "lib", "lib64", "sbin"):
         (tree / directory).symlink_to(f"usr/{directory}")
-    for program in (BUSYBOX, LOADER, *PROGRAMS, *RESOLVERS):
+    for program in (BUSYBOX_PATH, LOADER_PATH, *PROGRAM_PATHS, *RESOLVER_PATHS):
         copy_program(packages, program, tree)
-    for applet in run(packages / BUSYBOX, "--list-full").split():
+    for applet in run(packages / BUSYBOX_PATH, "--list-full").split():
         link = tree / applet
         if link.name not in EXCLUDED_APPLETS and not link.exists() and link.parent != tree:
             link.symlink_to("/usr/bin/busybox")
     shutil.copytree(
-        packages / ZONES, tree / ZONES, symlinks=True, ignore=shutil.ignore_patterns("posix", "right", "*.*", "leap*")
+        packages / TIME_ZONES_FOLDER,
+        tree / TIME_ZONES_FOLDER,
+        symlinks=True,
+        ignore=shutil.ignore_patterns("posix", "right", "*.*", "leap*"),
     )
     shutil.copy(packages / "usr/lib/os-release", tree / "etc")
-    rootfs_overlay.copy_overlay(OVERLAY, tree)
-    for path, mode in MODES.items():
+    rootfs_overlay.copy_overlay(OVERLAY_FOLDER, tree)
+    for path, mode in FILE_MODES.items():
         (tree / path).chmod(mode)
 
 
 def copy_program(packages: Path, program: str, tree: Path):
     """Copy a program and the libraries that the loader would load for it."""
     files = [program]
-    if program not in (BUSYBOX, LOADER):
-        search = os.pathsep.join(str(packages / directory) for directory in LIBRARIES)
-        listing = run(packages / LOADER, "--library-path", search, "--list", packages / program)
+    if program not in (BUSYBOX_PATH, LOADER_PATH):
+        search = os.pathsep.join(str(packages / directory) for directory in LIBRARY_FOLDERS)
+        listing = run(packages / LOADER_PATH, "--library-path", search, "--list", packages / program)
         files += re.findall(rf"=> {re.escape(str(packages))}/(\S+)", listing)
     for file in files:
         (tree / file).parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from worker.nodes.libvirt.errors import AGENT_UNAVAILABLE_CODES
 from worker.nodes.libvirt.guest_agent import ANSWER_SECONDS, get_running_domain, send_command
 from worker.nodes.libvirt.machines import get_domain
 
-PINGS_AT_ONCE = 8
+MAX_CONCURRENT_PINGS = 8
 """Concurrent pings on one node. An agent that hangs blocks one of the daemon's 20 workers for ANSWER_SECONDS, and other
 calls need workers, too."""
 
@@ -30,7 +30,7 @@ class AgentPinger:
 
     def __init__(self, connections: ConnectionPool) -> None:
         self.connections = connections
-        self.slots = threading.BoundedSemaphore(PINGS_AT_ONCE)
+        self.slots = threading.BoundedSemaphore(MAX_CONCURRENT_PINGS)
         self.last_answer_at = time.monotonic()
 
     def get_last_answer_at(self) -> float:
@@ -40,7 +40,7 @@ class AgentPinger:
     def ping_all(self, machine_ids: Iterable[str], seconds: float) -> dict[str, bool]:
         machine_ids = list(machine_ids)
         ids, deadline, results = iter(machine_ids), time.monotonic() + seconds, {}
-        thread_count, lock = min(PINGS_AT_ONCE, len(machine_ids)), threading.Lock()
+        thread_count, lock = min(MAX_CONCURRENT_PINGS, len(machine_ids)), threading.Lock()
         self.last_answer_at = time.monotonic()
 
         def next_id() -> str | None:

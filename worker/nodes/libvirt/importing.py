@@ -17,7 +17,7 @@ from worker.nodes.libvirt.machines import get_domain
 
 NOTE_NAMESPACE = "urn:panel:before:1"
 NOTE_ELEMENT = ElementMaker(namespace=NOTE_NAMESPACE, nsmap={"before": NOTE_NAMESPACE})
-KEPT_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
+DEFINITION_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 
 
 def import_machine(
@@ -29,7 +29,7 @@ def import_machine(
     unmanaged_machines.refresh_pools(connection)  # its disks may have been placed there by hand
     note = find_note(domain)
     if note is None:
-        note = NOTE_ELEMENT.definition(domain.XMLDesc(KEPT_XML_FLAGS), autostart=str(domain.autostart()))
+        note = NOTE_ELEMENT.definition(domain.XMLDesc(DEFINITION_XML_FLAGS), autostart=str(domain.autostart()))
     try:
         machines.define(connection, machine, kvm, limits, has_filters, (note,))
         domain.setAutostart(0)
@@ -41,7 +41,7 @@ def import_machine(
 
 def find_note(domain: libvirt.virDomain) -> etree._Element | None:
     """Return the metadata element with the earlier definition, or None."""
-    return etree.fromstring(domain.XMLDesc(KEPT_XML_FLAGS)).find(f"metadata/{{{NOTE_NAMESPACE}}}definition")
+    return etree.fromstring(domain.XMLDesc(DEFINITION_XML_FLAGS)).find(f"metadata/{{{NOTE_NAMESPACE}}}definition")
 
 
 def revert_import(connection: libvirt.virConnect, machine_id: str) -> None:

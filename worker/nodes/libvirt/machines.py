@@ -16,7 +16,7 @@ from worker.nodes.libvirt.pools import get_volume
 
 log = structlog.get_logger()
 
-FIREWALL_ATTEMPTS = 4
+MAX_FIREWALL_ATTEMPTS = 4
 """Attempts to start a machine. When another program changes the host's firewall at the same moment, a NIC's filter is
 refused, and with it the start; the next attempt usually succeeds."""
 
@@ -94,7 +94,7 @@ def power(connection: libvirt.virConnect, machine_id: str) -> Power:
 def start(connection: libvirt.virConnect, machine_id: str) -> None:
     domain = get_domain(connection, machine_id)
     firewall.upgrade_filters(connection, nic_devices.list_macs(domain))
-    for attempt in range(1, FIREWALL_ATTEMPTS + 1):
+    for attempt in range(1, MAX_FIREWALL_ATTEMPTS + 1):
         try:
             with ignore_if(domain.isActive):
                 domain.create()
@@ -102,7 +102,7 @@ def start(connection: libvirt.virConnect, machine_id: str) -> None:
         except libvirt.libvirtError as error:
             if NO_DIRECT_IO in str(error) and use_page_cache(connection, domain):
                 continue
-            if error.get_error_domain() != libvirt.VIR_FROM_FIREWALL or attempt == FIREWALL_ATTEMPTS:
+            if error.get_error_domain() != libvirt.VIR_FROM_FIREWALL or attempt == MAX_FIREWALL_ATTEMPTS:
                 raise
             log.info("firewall_busy", machine=machine_id, attempt=attempt, detail=str(error))
 

@@ -23,7 +23,7 @@ MIGRATION_POLL_INTERVAL_SECONDS = 0.5
 """Seconds between two polls of the progress."""
 
 MIGRATABLE_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE
-KEPT_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
+DEFINITION_XML_FLAGS = libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_INACTIVE
 
 
 def migrate(connection: libvirt.virConnect, target: libvirt.virConnect, machine: Machine, limits: bool) -> None:
@@ -54,7 +54,7 @@ def migrate(connection: libvirt.virConnect, target: libvirt.virConnect, machine:
             domain.XMLDesc(MIGRATABLE_XML_FLAGS), machine, paths, media, limits
         ),
         libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: build_target_xml(
-            domain.XMLDesc(KEPT_XML_FLAGS), machine, paths, media, limits
+            domain.XMLDesc(DEFINITION_XML_FLAGS), machine, paths, media, limits
         ),
         libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS: [device.find("target").get("dev") for device in devices],
     }

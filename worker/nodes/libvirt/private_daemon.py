@@ -41,7 +41,7 @@ REQUIRED_PROGRAMS = {
 """Program → the Debian package that contains it. (dnsmasq is never used, but without it a daemon does not start again
 beside an active network.)"""
 
-PACKAGES = tuple(dict.fromkeys(REQUIRED_PROGRAMS.values()))
+REQUIRED_PACKAGES = tuple(dict.fromkeys(REQUIRED_PROGRAMS.values()))
 
 PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a daemon looks for the programs that it runs."""

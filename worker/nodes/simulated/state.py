@@ -20,7 +20,7 @@ from worker.nodes.simulated.importing import IMPORT_SCHEMA
 from worker.nodes.simulated.overlays import OVERLAY_SCHEMA
 from worker.nodes.simulated.snapshots import SNAPSHOT_SCHEMA
 
-SCHEMA = """
+SCHEMA_SQL = """
 CREATE TABLE pools (name TEXT PRIMARY KEY, path TEXT NOT NULL);
 CREATE TABLE disks (
     pool TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, size INTEGER NOT NULL, allocated INTEGER NOT NULL,
@@ -110,7 +110,7 @@ def create_database(path: Path) -> None:
     os.close(handle)
     db = sqlite3.connect(draft)
     db.execute("PRAGMA journal_mode = WAL")
-    db.executescript(SCHEMA)
+    db.executescript(SCHEMA_SQL)
     db.close()
     with contextlib.suppress(FileExistsError):
         os.link(draft, path)

@@ -14,7 +14,7 @@ from panel.web.translation import gettext as _
 from panel.web.translation import ngettext, translate
 
 VIEWS = SharedViews()
-VIEW, MANAGE, DELETE = "ip_sets.view", "ip_sets.manage", "ip_sets.delete"
+VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "ip_sets.view", "ip_sets.manage", "ip_sets.delete"
 
 
 class OwnedIpSetForm(IpSetIn):
@@ -31,7 +31,7 @@ def get_own(set_id):
     return ip_sets.get_own(set_id, scope_account())
 
 
-@VIEWS.page("GET", "", can=VIEW)
+@VIEWS.page("GET", "", can=VIEW_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(ip_sets.listing(scope_account(), search=search))
@@ -39,12 +39,12 @@ def index():
     return render("customer/ip_sets/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 
 
-@VIEWS.page("GET", "/new", can=MANAGE)
+@VIEWS.page("GET", "/new", can=MANAGE_PERMISSION)
 def new():
     return form_page(Form(IpSetIn, initial={"ip_version": "ipv4"}))
 
 
-@VIEWS.page("POST", "/new", can=MANAGE)
+@VIEWS.page("POST", "/new", can=MANAGE_PERMISSION)
 def create():
     form = Form(OwnedIpSetForm if is_operator_area() else IpSetIn)
     if form.submit(create_set):
@@ -63,7 +63,7 @@ def form_page(form, ip_set=None):
     return render("customer/ip_sets/form.html", "form", status=form.status, form=form, ip_set=ip_set)
 
 
-@VIEWS.page("GET", "/<set_id>", can=VIEW)
+@VIEWS.page("GET", "/<set_id>", can=VIEW_PERMISSION)
 def show(set_id):
     return set_page(set_id, Form(IpSetBulk), "live")
 
@@ -83,16 +83,16 @@ def change_error(ip_set):
     """Return why the viewer cannot change the set, or None."""
     if ip_set.is_global and not is_operator_area():
         return _("This set is managed by the platform.")
-    return None if has_permission(MANAGE) else _("You can view IP sets but not change them.")
+    return None if has_permission(MANAGE_PERMISSION) else _("You can view IP sets but not change them.")
 
 
-@VIEWS.page("GET", "/<set_id>/edit", can=VIEW)
+@VIEWS.page("GET", "/<set_id>/edit", can=VIEW_PERMISSION)
 def edit(set_id):
     ip_set = get_visible(set_id)
     return form_page(Form(IpSetPatch, initial=ip_set), ip_set)
 
 
-@VIEWS.page("POST", "/<set_id>/edit", can=MANAGE)
+@VIEWS.page("POST", "/<set_id>/edit", can=MANAGE_PERMISSION)
 def change(set_id):
     ip_set, form = get_own(set_id), Form(IpSetPatch)
     if form.submit(lambda **data: ip_sets.update(ip_set, **data)):
@@ -101,7 +101,7 @@ def change(set_id):
     return form_page(form, get_own(set_id))
 
 
-@VIEWS.page("POST", "/<set_id>/delete", can=DELETE)
+@VIEWS.page("POST", "/<set_id>/delete", can=DELETE_PERMISSION)
 def delete(set_id):
     ip_set = get_own(set_id)
     name = ip_set.name
@@ -110,7 +110,7 @@ def delete(set_id):
     return redirect_to(url_for(".index"))
 
 
-@VIEWS.page("POST", "/<set_id>/entries", can=MANAGE)
+@VIEWS.page("POST", "/<set_id>/entries", can=MANAGE_PERMISSION)
 def add(set_id):
     """Add the valid networks. The message lists the others with the reason."""
     ip_set, form = get_own(set_id), Form(IpSetBulk)
@@ -124,7 +124,7 @@ def add(set_id):
     )
 
 
-@VIEWS.page("POST", "/<set_id>/entry/<entry_id>/delete", can=MANAGE)
+@VIEWS.page("POST", "/<set_id>/entry/<entry_id>/delete", can=MANAGE_PERMISSION)
 def remove(set_id, entry_id):
     ip_sets.remove_entry(get_own(set_id), entry_id, actor=get_current_actor())
     return build_action_response(_("Network removed."), url_for(".show", set_id=set_id))

@@ -17,7 +17,11 @@ from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
 VIEWS = SharedViews()
-VIEW, MANAGE, DELETE = "security_groups.view", "security_groups.manage", "security_groups.delete"
+VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = (
+    "security_groups.view",
+    "security_groups.manage",
+    "security_groups.delete",
+)
 MAX_OFFERED_INSTANCES = 500
 """Maximum of instances that the form offers."""
 
@@ -36,7 +40,7 @@ def get_own(group_id):
     return security_groups.get_own(group_id, scope_account())
 
 
-@VIEWS.page("GET", "", can=VIEW)
+@VIEWS.page("GET", "", can=VIEW_PERMISSION)
 def index():
     search = request.args.get("search", "")[:255]
     page = Page(security_groups.with_counts(security_groups.listing(scope_account(), search=search), scope_account()))
@@ -44,12 +48,12 @@ def index():
     return render("customer/security_groups/index.html", "rows", page=page, filtered=bool(search), emails=emails)
 
 
-@VIEWS.page("GET", "/new", can=MANAGE)
+@VIEWS.page("GET", "/new", can=MANAGE_PERMISSION)
 def new():
     return form_page(Form(SecurityGroupIn))
 
 
-@VIEWS.page("POST", "/new", can=MANAGE)
+@VIEWS.page("POST", "/new", can=MANAGE_PERMISSION)
 def create():
     form = Form(OwnedSecurityGroupForm if is_operator_area() else SecurityGroupIn)
     if form.submit(create_group):
@@ -68,7 +72,7 @@ def form_page(form, group=None):
     return render("customer/security_groups/form.html", "form", status=form.status, form=form, group=group)
 
 
-@VIEWS.page("GET", "/<group_id>", can=VIEW)
+@VIEWS.page("GET", "/<group_id>", can=VIEW_PERMISSION)
 def show(group_id):
     return group_page(group_id, Form(RuleForm, initial=RULE_DEFAULTS), "live")
 
@@ -105,16 +109,16 @@ def change_error(group):
     """Return why the viewer cannot change the group, or None."""
     if group.is_global and not is_operator_area():
         return _("This group is managed by the platform.")
-    return None if has_permission(MANAGE) else _("You can view security groups but not change them.")
+    return None if has_permission(MANAGE_PERMISSION) else _("You can view security groups but not change them.")
 
 
-@VIEWS.page("GET", "/<group_id>/edit", can=VIEW)
+@VIEWS.page("GET", "/<group_id>/edit", can=VIEW_PERMISSION)
 def edit(group_id):
     group = get_visible(group_id)
     return form_page(Form(SecurityGroupPatch, initial=group), group)
 
 
-@VIEWS.page("POST", "/<group_id>/edit", can=MANAGE)
+@VIEWS.page("POST", "/<group_id>/edit", can=MANAGE_PERMISSION)
 def change(group_id):
     group, form = get_own(group_id), Form(SecurityGroupPatch)
     if form.submit(lambda **data: security_groups.update(group, **data)):
@@ -123,7 +127,7 @@ def change(group_id):
     return form_page(form, get_own(group_id))
 
 
-@VIEWS.page("POST", "/<group_id>/delete", can=DELETE)
+@VIEWS.page("POST", "/<group_id>/delete", can=DELETE_PERMISSION)
 def delete(group_id):
     group = get_own(group_id)
     name = group.name
@@ -132,7 +136,7 @@ def delete(group_id):
     return redirect_to(url_for(".index"))
 
 
-@VIEWS.page("POST", "/<group_id>/rules", can=MANAGE)
+@VIEWS.page("POST", "/<group_id>/rules", can=MANAGE_PERMISSION)
 def add_rule(group_id):
     group, form = get_own(group_id), Form(RuleForm)
     if form.submit(lambda **data: add_rules(group, scope_account(), actor=get_current_actor(), **data)):
@@ -141,7 +145,7 @@ def add_rule(group_id):
     return group_page(group_id, form, "rule")
 
 
-@VIEWS.page("POST", "/<group_id>/presets/<preset>", can=MANAGE)
+@VIEWS.page("POST", "/<group_id>/presets/<preset>", can=MANAGE_PERMISSION)
 def add_preset(group_id, preset):
     """Add the rules of a preset, for both IP versions."""
     if preset not in RULE_PRESETS:
@@ -153,13 +157,13 @@ def add_preset(group_id, preset):
     )
 
 
-@VIEWS.page("POST", "/<group_id>/rule/<rule_id>/delete", can=MANAGE)
+@VIEWS.page("POST", "/<group_id>/rule/<rule_id>/delete", can=MANAGE_PERMISSION)
 def remove_rule(group_id, rule_id):
     security_groups.remove_rule(get_own(group_id), rule_id, actor=get_current_actor())
     return build_action_response(with_update_notice(_("Rule deleted.")), url_for(".show", group_id=group_id))
 
 
-@VIEWS.page("POST", "/<group_id>/attach", can=MANAGE)
+@VIEWS.page("POST", "/<group_id>/attach", can=MANAGE_PERMISSION)
 def attach(group_id):
     """Add instances. Asks for confirmation when the group would block all inbound traffic of one."""
     group, ids = get_visible(group_id), request.form.getlist("instance_ids")
@@ -172,7 +176,7 @@ def attach(group_id):
     return change_members(group_id, security_groups.attach, _("Added to the security group."))
 
 
-@VIEWS.page("GET", "/<group_id>/attach", can=MANAGE)
+@VIEWS.page("GET", "/<group_id>/attach", can=MANAGE_PERMISSION)
 def confirm_attach(group_id):
     group, ids = get_visible(group_id), request.args.getlist("instance_ids")
     context = {
@@ -190,7 +194,7 @@ def list_closed_instances(group, ids):
     return [instance for instance in security_groups.list_cut_off_instances(group, ids) if instance.id in visible_ids]
 
 
-@VIEWS.page("POST", "/<group_id>/detach", can=MANAGE)
+@VIEWS.page("POST", "/<group_id>/detach", can=MANAGE_PERMISSION)
 def detach(group_id):
     return change_members(group_id, security_groups.detach, _("Removed from the security group."))
 

@@ -8,7 +8,7 @@ from panel.auth.browser_session import get_current_actor
 from panel.core.messages import message
 from panel.pages.shared.area import get_endpoint_prefix, get_instance, is_operator_area, route, tab_url
 from panel.pages.shared.instances import docker_forms
-from panel.pages.shared.instances.docker_tab import MANAGE, find_error_message, list_apps, list_exposed_ports
+from panel.pages.shared.instances.docker_tab import MANAGE_PERMISSION, find_error_message, list_apps, list_exposed_ports
 from panel.services import docker_apps
 from panel.services import docker_deployments as deployments
 from panel.services.docker_deployments import firewall_ports
@@ -32,7 +32,7 @@ REMOVED_MESSAGE = message("Removal of {name} requested. Data in its volumes stay
 REMOVED_LATER_MESSAGE = message("{name} removed. Its containers are deleted when the instance is reachable again.")
 
 
-@route("POST", "/<instance_id>/apps/install", can=MANAGE)
+@route("POST", "/<instance_id>/apps/install", can=MANAGE_PERMISSION)
 def install_docker(instance_id):
     instance = get_instance(instance_id)
     docker_support.install(instance, actor=get_current_actor(), by_operator=is_operator_area())
@@ -47,7 +47,7 @@ def app_catalog(instance_id):
     return render(f"{TEMPLATE_FOLDER}/catalog.html", "rows", instance=instance, rows=rows, deploy_error=deploy_error)
 
 
-@route("GET", "/<instance_id>/apps/new/<slug>", can=MANAGE)
+@route("GET", "/<instance_id>/apps/new/<slug>", can=MANAGE_PERMISSION)
 def new_app(instance_id, slug):
     app = docker_apps.get(slug)
     return app_page(
@@ -55,7 +55,7 @@ def new_app(instance_id, slug):
     )
 
 
-@route("POST", "/<instance_id>/apps/new/<slug>", can=MANAGE)
+@route("POST", "/<instance_id>/apps/new/<slug>", can=MANAGE_PERMISSION)
 def deploy_app(instance_id, slug):
     instance, app = get_instance(instance_id), docker_apps.get(slug)
     form = Form(docker_forms.app_schema(app))
@@ -93,12 +93,12 @@ def app_page(instance, app, form, block=None):
     )
 
 
-@route("GET", "/<instance_id>/apps/compose", can=MANAGE)
+@route("GET", "/<instance_id>/apps/compose", can=MANAGE_PERMISSION)
 def new_compose(instance_id):
     return compose_page(get_instance(instance_id), Form(docker_forms.ComposeForm))
 
 
-@route("POST", "/<instance_id>/apps/compose", can=MANAGE)
+@route("POST", "/<instance_id>/apps/compose", can=MANAGE_PERMISSION)
 def deploy_compose(instance_id):
     instance, form = get_instance(instance_id), Form(docker_forms.ComposeForm)
 
@@ -124,7 +124,7 @@ def compose_page(instance, form, block=None):
     )
 
 
-@route("GET", "/<instance_id>/apps/<deployment_id>/secrets", can=MANAGE)
+@route("GET", "/<instance_id>/apps/<deployment_id>/secrets", can=MANAGE_PERMISSION)
 def app_secrets(instance_id, deployment_id):
     instance = get_instance(instance_id)
     row = deployments.get(instance, deployment_id)
@@ -152,7 +152,11 @@ def logs_page(instance, deployment_id):
     return render(f"{TEMPLATE_FOLDER}/logs.html", "logs", instance=instance, **context)
 
 
-@route("POST", "/<instance_id>/apps/<deployment_id>/<any(start, stop, restart, retry, check):action>", can=MANAGE)
+@route(
+    "POST",
+    "/<instance_id>/apps/<deployment_id>/<any(start, stop, restart, retry, check):action>",
+    can=MANAGE_PERMISSION,
+)
 def use_app(instance_id, deployment_id, action):
     instance = get_instance(instance_id)
     row = deployments.get(instance, deployment_id)
@@ -167,7 +171,7 @@ def use_app(instance_id, deployment_id, action):
     )
 
 
-@route("POST", "/<instance_id>/apps/<deployment_id>/remove", can=MANAGE)
+@route("POST", "/<instance_id>/apps/<deployment_id>/remove", can=MANAGE_PERMISSION)
 def remove_app(instance_id, deployment_id):
     instance = get_instance(instance_id)
     row = deployments.get(instance, deployment_id)

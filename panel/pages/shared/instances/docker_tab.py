@@ -8,7 +8,7 @@ from panel.services import docker_apps, docker_deployments
 from panel.services.docker_deployments import firewall_ports
 from panel.web.translation import gettext as _
 
-MANAGE = "instances.manage"
+MANAGE_PERMISSION = "instances.manage"
 NON_HTTP_PORTS = (22, 25, 53, 3306, 5432, 6379, 27017)
 """Container ports of protocols other than HTTP."""
 TLS_PORTS = (443, 8443, 9443)
@@ -24,7 +24,7 @@ class ExposedPort:
     """Whether no security group allows inbound traffic to the port."""
 
 
-def find_error_message(reason, permission=MANAGE):
+def find_error_message(reason, permission=MANAGE_PERMISSION):
     """Return the message of a refusal, or None."""
     return permission_error(permission) or docker_deployments.DOCKER_REASONS.get(reason)
 

@@ -12,7 +12,7 @@ def switch_mail(instance, on, *, actor):
     instances.update(instance, actor=actor, enable_smtp=on)
 
 
-SWITCHES = {
+FEATURE_SWITCHES = {
     "mail": (lazy_gettext("Outgoing mail"), switch_mail),
     "vnc": (lazy_gettext("Console"), instances.set_vnc),
     "tpm": (lazy_gettext("TPM"), instances.set_tpm),
@@ -26,7 +26,7 @@ SWITCHES = {
     can="instances.manage",
 )
 def switch(instance_id, part, action):
-    label, change = SWITCHES[part]
+    label, change = FEATURE_SWITCHES[part]
     instance = get_instance(instance_id)
     change(instance, action == "enable", actor=get_current_actor())
     message = _("%(label)s enabled.", label=label) if action == "enable" else _("%(label)s disabled.", label=label)

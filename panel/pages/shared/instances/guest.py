@@ -2,7 +2,7 @@
 
 from panel.auth.browser_session import get_current_actor
 from panel.pages.shared.area import get_endpoint_prefix, get_instance, is_operator_area, route, scope_account, tab_url
-from panel.pages.shared.instances.show import TEMPLATES, build_context
+from panel.pages.shared.instances.show import INSTANCE_TEMPLATES, build_context
 from panel.schemas.guests import PushKeysIn
 from panel.services import instances
 from panel.web import flash_secrets
@@ -39,4 +39,4 @@ def push_keys(instance_id):
         flash_message(_("Installation of the keys requested."), "info")
         return redirect_to(tab_url(instance, "overview"))
     tab = build_context(instance_id, "settings", push_keys_form=form)
-    return render(TEMPLATES[get_endpoint_prefix()], "settings", status=form.status, **tab)
+    return render(INSTANCE_TEMPLATES[get_endpoint_prefix()], "settings", status=form.status, **tab)

@@ -45,7 +45,7 @@ def build_context(instance, tab):
             "new_owner_form": Form(NewOwnerForm),
             "topology": Form(TopologyIn, initial=get_current_topology(instance)),
         }
-        context["topology_error"] = instances.REASONS.get(topology.change_error(instance))
+        context["topology_error"] = instances.REASON_MESSAGES.get(topology.change_error(instance))
     if tab == "network":
         card = instance.primary_interface
         initial = {"bandwidth": instance.bandwidth, "port_speed": card.port_speed if card else 0}

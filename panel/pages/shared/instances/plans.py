@@ -27,6 +27,6 @@ def change_plan(instance_id):
 
 def plan_page(instance, form):
     reason = instances.action_error(instance, "change_plan")
-    disabled_reason = plans.owner_change_error(instance) or (reason and instances.REASONS[reason])
+    disabled_reason = plans.owner_change_error(instance) or (reason and instances.REASON_MESSAGES[reason])
     context = {"instance": instance, "plan_choices": plans.list_offered(instance), "disabled_reason": disabled_reason}
     return render("customer/instances/change_plan.html", "form", status=form.status, form=form, **context)

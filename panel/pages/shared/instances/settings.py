@@ -5,7 +5,7 @@ from flask import request
 from panel.auth.browser_session import get_current_actor
 from panel.core.errors import Invalid
 from panel.pages.shared.area import get_endpoint_prefix, get_instance, route, tab_url
-from panel.pages.shared.instances.show import TEMPLATES, build_context
+from panel.pages.shared.instances.show import INSTANCE_TEMPLATES, build_context
 from panel.schemas.instances import InstanceSettings, Rename
 from panel.services import instances
 from panel.web.forms import Form
@@ -30,4 +30,4 @@ def change(instance_id):
         flash_message(_("Settings saved."))
         return redirect_to(tab_url(instance, "media" if request.args.get("tab") == "media" else "settings"))
     tab = build_context(instance_id, "settings", form=form)
-    return render(TEMPLATES[get_endpoint_prefix()], "settings", status=form.status, **tab)
+    return render(INSTANCE_TEMPLATES[get_endpoint_prefix()], "settings", status=form.status, **tab)

@@ -35,9 +35,20 @@ from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
 from panel.web.word_labels import word_label
 
-TEMPLATES = {"": "customer/instances/show.html", "admin_": "admin/instances/show.html"}
+INSTANCE_TEMPLATES = {"": "customer/instances/show.html", "admin_": "admin/instances/show.html"}
 """{prefix of the area: template}. The templates differ around the tabs."""
-TABS = ("overview", "metrics", "network", "storage", "media", "snapshots", "apps", "tasks", "activity", "settings")
+INSTANCE_TABS = (
+    "overview",
+    "metrics",
+    "network",
+    "storage",
+    "media",
+    "snapshots",
+    "apps",
+    "tasks",
+    "activity",
+    "settings",
+)
 MAX_RECENT = 5
 BOOT_ORDERS = (
     ("disk", lazy_gettext("Disk")),
@@ -57,20 +68,22 @@ def list_boot_orders(instance):
 @route("GET", "/<instance_id>", can="instances.view", endpoint="show", defaults={"tab": "overview"})
 @route("GET", "/<instance_id>/<tab>", can="instances.view", endpoint="tab")
 def show(instance_id, tab):
-    if tab not in TABS:
+    if tab not in INSTANCE_TABS:
         abort(404)
     try:
         context = build_context(instance_id, tab)
     except NotFound:
         return redirect_if_destroyed(instance_id)
     password = None if is_htmx_request() else flash_secrets.pop(instance_id)
-    return render(TEMPLATES[get_endpoint_prefix()], "live", password=password, **context)
+    return render(INSTANCE_TEMPLATES[get_endpoint_prefix()], "live", password=password, **context)
 
 
 @route("GET", "/<instance_id>/media/now", can="instances.view")
 def show_media_tab(instance_id):
     """Render the media tab alone. The periodic refresh leaves it out, so that its forms keep their input."""
-    return render(TEMPLATES[get_endpoint_prefix()], "media", password=None, **build_context(instance_id, "media"))
+    return render(
+        INSTANCE_TEMPLATES[get_endpoint_prefix()], "media", password=None, **build_context(instance_id, "media")
+    )
 
 
 def redirect_if_destroyed(instance_id):
@@ -90,7 +103,7 @@ def build_context(instance_id, tab, **extra):
     context = {
         "instance": instance,
         "tab": tab,
-        "tabbed": [(word_label(name), tab_url(instance, name), name == tab) for name in TABS],
+        "tabbed": [(word_label(name), tab_url(instance, name), name == tab) for name in INSTANCE_TABS],
         "power_buttons": list(iter_power_buttons(instance)),
         "power_url": partial(power_url, instance),
         "console_refusals": list_console_errors(instance, permission_error("instances.console"), is_operator_area()),
@@ -98,8 +111,8 @@ def build_context(instance_id, tab, **extra):
         "running": next((task for task in latest if task.open), None),
         "failed": next((task for task in latest[:1] if task.status == "failed"), None),
         "may_deploy": instances.action_error(instance, "deploy") is None,
-        "reinstall_error": instances.REASONS.get(instances.action_error(instance, "reinstall")),
-        "destroy_error": instances.REASONS.get(
+        "reinstall_error": instances.REASON_MESSAGES.get(instances.action_error(instance, "reinstall")),
+        "destroy_error": instances.REASON_MESSAGES.get(
             instances.action_error(instance, "destroy", by_operator=is_operator_area())
         ),
         "in_rescue": session.get(Rescue, instance.id) is not None,
@@ -119,7 +132,9 @@ def build_context(instance_id, tab, **extra):
         context["volumes_offered"] = (
             not is_operator_area() and has_permission("volumes.view") and usage.is_billing_enabled(get_current_access())
         )
-        context["disks_error"] = instances.REASONS.get(disks.change_error(instance, by_operator=is_operator_area()))
+        context["disks_error"] = instances.REASON_MESSAGES.get(
+            disks.change_error(instance, by_operator=is_operator_area())
+        )
     if tab == "snapshots":
         context |= snapshots_tab.build_context(instance)
     if tab == "apps":
@@ -148,7 +163,9 @@ def build_settings_context(instance):
         "form": Form(InstanceSettings, initial=instance),
         "push_keys_form": Form(PushKeysIn),
         "keys": [(key.id, key.name) for key in keys],
-        "guest_error": instances.REASONS.get(instances.guest_access_error(instance, by_operator=is_operator_area())),
+        "guest_error": instances.REASON_MESSAGES.get(
+            instances.guest_access_error(instance, by_operator=is_operator_area())
+        ),
         "tpm_error": instances.tpm_error(instance),
         "secure_boot_error": instances.secure_boot_error(instance),
         "keymaps": [(keymap, keymap) for keymap in KEYMAPS],

@@ -5,7 +5,7 @@ from flask import abort, request
 from panel.auth.browser_session import get_current_actor
 from panel.core.errors import Invalid
 from panel.pages.shared.area import get_endpoint_prefix, get_instance, route, tab_url
-from panel.pages.shared.instances.show import TEMPLATES, build_context
+from panel.pages.shared.instances.show import INSTANCE_TEMPLATES, build_context
 from panel.schemas.base import In, Text
 from panel.schemas.snapshots import SnapshotIn
 from panel.services import forges, snapshots
@@ -38,7 +38,7 @@ def take(instance_id):
         flash_message(_("Snapshot requested."))
         return redirect_to(tab_url(instance, "snapshots"))
     tab = build_context(instance_id, "snapshots", form=form)
-    return render(TEMPLATES[get_endpoint_prefix()], "live", status=form.status, **tab)
+    return render(INSTANCE_TEMPLATES[get_endpoint_prefix()], "live", status=form.status, **tab)
 
 
 @route("POST", "/<instance_id>/snapshots/<name>/delete", can="instances.manage")
