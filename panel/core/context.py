@@ -35,8 +35,8 @@ class Context:
     """Expiry (monotonic) and settings. Replaced as one tuple, because threads read it concurrently."""
     cached_tokens: dict[str, Any] = field(default_factory=dict)
     """By hash: a `panel.services.token_cache.CachedToken`."""
-    noted_token_uses: dict[str, datetime] = field(default_factory=dict)
-    noted_session_uses: dict[str, datetime] = field(default_factory=dict)
+    recorded_token_uses: dict[str, datetime] = field(default_factory=dict)
+    recorded_session_uses: dict[str, datetime] = field(default_factory=dict)
     """By id: when this process last recorded a use."""
     marked_instances: dict[str, float] = field(default_factory=dict)
     """By id: when this process last marked the instance as watched (monotonic)."""

@@ -22,7 +22,7 @@ POSTGRESQL_PROBLEMS = {
 }
 """By SQLSTATE or a prefix of it."""
 
-REFUSED_COMMITS = {"busy", "read-only", "disk full", "too many connections", "overloaded"}
+REJECTED_COMMIT_STATES = {"busy", "read-only", "disk full", "too many connections", "overloaded"}
 """Problems that mean that a commit was rolled back or not begun. After any other problem it is unknown whether the
 commit was done."""
 
@@ -36,7 +36,7 @@ class Outage(NamedTuple):
 
     @property
     def is_commit_refused(self) -> bool:
-        return self.problem in REFUSED_COMMITS
+        return self.problem in REJECTED_COMMIT_STATES
 
 
 def find_outage(error: BaseException | None) -> Outage | None:

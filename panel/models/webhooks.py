@@ -13,7 +13,7 @@ from panel.models.events import Event
 OPEN_DELIVERY_STATUSES = ("pending", "pending_retry")
 """Statuses of a delivery with another attempt to come."""
 
-UNDER_WAY_SQL = "status in ('pending', 'pending_retry')"
+OPEN_DELIVERY_SQL = "status in ('pending', 'pending_retry')"
 """The condition of the partial indexes for open deliveries, which are few."""
 
 
@@ -68,15 +68,15 @@ class WebhookDelivery(TimestampMixin, Model):
             "ix_webhook_deliveries_due",
             "subscription_id",
             "due_at",
-            sqlite_where=text(UNDER_WAY_SQL),
-            postgresql_where=text(UNDER_WAY_SQL),
+            sqlite_where=text(OPEN_DELIVERY_SQL),
+            postgresql_where=text(OPEN_DELIVERY_SQL),
         ),
         Index(
             "ix_webhook_deliveries_under_way",
             "subscription_id",
             "id",
-            sqlite_where=text(UNDER_WAY_SQL),
-            postgresql_where=text(UNDER_WAY_SQL),
+            sqlite_where=text(OPEN_DELIVERY_SQL),
+            postgresql_where=text(OPEN_DELIVERY_SQL),
         ),
     )
 

@@ -8,8 +8,8 @@ from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 from panel.schemas.instances import validate_time_zone
 
-ABOUT_REASON = describe("What the person is told.", "Invoice 1042 is overdue.")
-ABOUT_ROLE = describe("`full`, `support` or `read_only`; null for who runs nothing.", "support")
+REASON_DESCRIPTION = describe("What the person is told.", "Invoice 1042 is overdue.")
+ROLE_DESCRIPTION = describe("`full`, `support` or `read_only`; null for who runs nothing.", "support")
 
 
 class Email(Text):
@@ -65,7 +65,7 @@ class AccountOut(Caps):
     company_name = fields.String(allow_none=True, **describe("Company.", None))
     timezone = fields.String(**describe("Time zone in which times are shown.", "UTC"))
     is_admin = fields.Boolean(**describe("Whether the person runs the platform.", False))
-    operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ABOUT_ROLE)
+    operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ROLE_DESCRIPTION)
     owner_id = fields.String(allow_none=True, **describe("In whose team the person is; null for nobody's.", None))
     membership_id = fields.String(allow_none=True, **describe("The membership in that team; null without one.", None))
     invitations = fields.Nested(
@@ -133,7 +133,7 @@ class AccountQuery(PageQuery):
 
 
 class Suspension(In):
-    reason = Text(maximum=1000, load_default=None, allow_none=True, lines=True, **ABOUT_REASON)
+    reason = Text(maximum=1000, load_default=None, allow_none=True, lines=True, **REASON_DESCRIPTION)
 
 
 class Promotion(In):

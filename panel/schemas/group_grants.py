@@ -5,7 +5,7 @@ from marshmallow import fields, validate
 from panel.schemas.base import Bool, In, Out, PageQuery, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 
-ABOUT_PUBLIC = describe("True: every customer may choose it. False: only accounts with a grant.", False)
+PUBLIC_DESCRIPTION = describe("True: every customer may choose it. False: only accounts with a grant.", False)
 MAX_ACCOUNTS_PER_REQUEST = 500
 """Maximum number of accounts in one request."""
 
@@ -17,7 +17,7 @@ def accounts_field(sentence):
 
 
 class AccessIn(In):
-    public = Bool(required=True, **ABOUT_PUBLIC)
+    public = Bool(required=True, **PUBLIC_DESCRIPTION)
     account_ids = accounts_field("The accounts that have a grant afterwards; without it the grants stay as they are.")
 
 
@@ -25,7 +25,7 @@ class AccessOut(Out):
     id = fields.String(**describe("Group id.", EXAMPLE_ID))
     name = fields.String(**describe("A short name, unique.", "fsn1"))
     display_name = fields.String(**describe("What customers see.", "Falkenstein"))
-    public = fields.Boolean(**ABOUT_PUBLIC)
+    public = fields.Boolean(**PUBLIC_DESCRIPTION)
     grants = fields.Integer(**describe("How many accounts have a grant.", 3))
 
 
@@ -57,5 +57,5 @@ class ChoosableOut(Out):
     name = fields.String(**describe("A short name, unique.", "fsn1"))
     display_name = fields.String(**describe("What customers see.", "Falkenstein"))
     enabled = fields.Boolean(**describe("Whether new resources may be placed there at all.", True))
-    public = fields.Boolean(**ABOUT_PUBLIC)
+    public = fields.Boolean(**PUBLIC_DESCRIPTION)
     granted = fields.Boolean(**describe("Whether the account has a grant.", True))

@@ -8,7 +8,7 @@ from panel.schemas.catalog import EXAMPLE_ID
 ACCOUNTINGS = ("inbound", "outbound", "total")
 BACKUP_MODES = ("full", "incremental")
 
-ABOUT_SETTINGS = {
+SETTING_DESCRIPTIONS = {
     "enabled": describe("Off closes the group to new resources; existing ones go on.", True),
     "public_networking_enabled": describe("Off: new instances get no public network card and no address.", True),
     "vpc_enabled": describe("Off: no new private networks.", True),
@@ -38,52 +38,54 @@ MAX_PRICE = 10**6
 
 
 class GroupSettingsIn(In):
-    enabled = Bool(**ABOUT_SETTINGS["enabled"])
-    public_networking_enabled = Bool(**ABOUT_SETTINGS["public_networking_enabled"])
-    vpc_enabled = Bool(**ABOUT_SETTINGS["vpc_enabled"])
-    natgw_enabled = Bool(**ABOUT_SETTINGS["natgw_enabled"])
-    lb_enabled = Bool(**ABOUT_SETTINGS["lb_enabled"])
-    db_enabled = Bool(**ABOUT_SETTINGS["db_enabled"])
-    microvm_enabled = Bool(**ABOUT_SETTINGS["microvm_enabled"])
-    image_enabled = Bool(**ABOUT_SETTINGS["image_enabled"])
-    autoscaling_enabled = Bool(**ABOUT_SETTINGS["autoscaling_enabled"])
-    static_ip_enabled = Bool(**ABOUT_SETTINGS["static_ip_enabled"])
-    vpngw_enabled = Bool(**ABOUT_SETTINGS["vpngw_enabled"])
-    managed_backups_billed = Bool(**ABOUT_SETTINGS["managed_backups_billed"])
-    vpc_network_inbound_average = Int(1, allow_none=True, **ABOUT_SETTINGS["vpc_network_inbound_average"])
-    vpc_network_outbound_average = Int(1, allow_none=True, **ABOUT_SETTINGS["vpc_network_outbound_average"])
-    natgw_credit_value = Number(0, MAX_PRICE, **ABOUT_SETTINGS["natgw_credit_value"])
-    natgw_bandwidth_rate = Int(0, 10**6, **ABOUT_SETTINGS["natgw_bandwidth_rate"])
+    enabled = Bool(**SETTING_DESCRIPTIONS["enabled"])
+    public_networking_enabled = Bool(**SETTING_DESCRIPTIONS["public_networking_enabled"])
+    vpc_enabled = Bool(**SETTING_DESCRIPTIONS["vpc_enabled"])
+    natgw_enabled = Bool(**SETTING_DESCRIPTIONS["natgw_enabled"])
+    lb_enabled = Bool(**SETTING_DESCRIPTIONS["lb_enabled"])
+    db_enabled = Bool(**SETTING_DESCRIPTIONS["db_enabled"])
+    microvm_enabled = Bool(**SETTING_DESCRIPTIONS["microvm_enabled"])
+    image_enabled = Bool(**SETTING_DESCRIPTIONS["image_enabled"])
+    autoscaling_enabled = Bool(**SETTING_DESCRIPTIONS["autoscaling_enabled"])
+    static_ip_enabled = Bool(**SETTING_DESCRIPTIONS["static_ip_enabled"])
+    vpngw_enabled = Bool(**SETTING_DESCRIPTIONS["vpngw_enabled"])
+    managed_backups_billed = Bool(**SETTING_DESCRIPTIONS["managed_backups_billed"])
+    vpc_network_inbound_average = Int(1, allow_none=True, **SETTING_DESCRIPTIONS["vpc_network_inbound_average"])
+    vpc_network_outbound_average = Int(1, allow_none=True, **SETTING_DESCRIPTIONS["vpc_network_outbound_average"])
+    natgw_credit_value = Number(0, MAX_PRICE, **SETTING_DESCRIPTIONS["natgw_credit_value"])
+    natgw_bandwidth_rate = Int(0, 10**6, **SETTING_DESCRIPTIONS["natgw_bandwidth_rate"])
     natgw_bandwidth_accounting = fields.String(
-        validate=validate.OneOf(ACCOUNTINGS), **ABOUT_SETTINGS["natgw_bandwidth_accounting"]
+        validate=validate.OneOf(ACCOUNTINGS), **SETTING_DESCRIPTIONS["natgw_bandwidth_accounting"]
     )
-    natgw_bandwidth_overage = Number(0, MAX_PRICE, **ABOUT_SETTINGS["natgw_bandwidth_overage"])
-    ipv4_credit_value = Number(0, MAX_PRICE, **ABOUT_SETTINGS["ipv4_credit_value"])
-    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **ABOUT_SETTINGS["backup_mode"])
-    default_backup_policy_id = Text(maximum=36, allow_none=True, **ABOUT_SETTINGS["default_backup_policy_id"])
+    natgw_bandwidth_overage = Number(0, MAX_PRICE, **SETTING_DESCRIPTIONS["natgw_bandwidth_overage"])
+    ipv4_credit_value = Number(0, MAX_PRICE, **SETTING_DESCRIPTIONS["ipv4_credit_value"])
+    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **SETTING_DESCRIPTIONS["backup_mode"])
+    default_backup_policy_id = Text(maximum=36, allow_none=True, **SETTING_DESCRIPTIONS["default_backup_policy_id"])
 
 
 class GroupSettingsOut(Out):
-    enabled = fields.Boolean(**ABOUT_SETTINGS["enabled"])
-    public_networking_enabled = fields.Boolean(**ABOUT_SETTINGS["public_networking_enabled"])
-    vpc_enabled = fields.Boolean(**ABOUT_SETTINGS["vpc_enabled"])
-    natgw_enabled = fields.Boolean(**ABOUT_SETTINGS["natgw_enabled"])
-    lb_enabled = fields.Boolean(**ABOUT_SETTINGS["lb_enabled"])
-    db_enabled = fields.Boolean(**ABOUT_SETTINGS["db_enabled"])
-    microvm_enabled = fields.Boolean(**ABOUT_SETTINGS["microvm_enabled"])
-    image_enabled = fields.Boolean(**ABOUT_SETTINGS["image_enabled"])
-    autoscaling_enabled = fields.Boolean(**ABOUT_SETTINGS["autoscaling_enabled"])
-    static_ip_enabled = fields.Boolean(**ABOUT_SETTINGS["static_ip_enabled"])
-    vpngw_enabled = fields.Boolean(**ABOUT_SETTINGS["vpngw_enabled"])
-    managed_backups_billed = fields.Boolean(**ABOUT_SETTINGS["managed_backups_billed"])
-    vpc_network_inbound_average = fields.Integer(allow_none=True, **ABOUT_SETTINGS["vpc_network_inbound_average"])
-    vpc_network_outbound_average = fields.Integer(allow_none=True, **ABOUT_SETTINGS["vpc_network_outbound_average"])
-    natgw_credit_value = fields.Float(**ABOUT_SETTINGS["natgw_credit_value"])
-    natgw_bandwidth_rate = fields.Integer(**ABOUT_SETTINGS["natgw_bandwidth_rate"])
-    natgw_bandwidth_accounting = fields.String(
-        validate=validate.OneOf(ACCOUNTINGS), **ABOUT_SETTINGS["natgw_bandwidth_accounting"]
+    enabled = fields.Boolean(**SETTING_DESCRIPTIONS["enabled"])
+    public_networking_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["public_networking_enabled"])
+    vpc_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["vpc_enabled"])
+    natgw_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["natgw_enabled"])
+    lb_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["lb_enabled"])
+    db_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["db_enabled"])
+    microvm_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["microvm_enabled"])
+    image_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["image_enabled"])
+    autoscaling_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["autoscaling_enabled"])
+    static_ip_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["static_ip_enabled"])
+    vpngw_enabled = fields.Boolean(**SETTING_DESCRIPTIONS["vpngw_enabled"])
+    managed_backups_billed = fields.Boolean(**SETTING_DESCRIPTIONS["managed_backups_billed"])
+    vpc_network_inbound_average = fields.Integer(allow_none=True, **SETTING_DESCRIPTIONS["vpc_network_inbound_average"])
+    vpc_network_outbound_average = fields.Integer(
+        allow_none=True, **SETTING_DESCRIPTIONS["vpc_network_outbound_average"]
     )
-    natgw_bandwidth_overage = fields.Float(**ABOUT_SETTINGS["natgw_bandwidth_overage"])
-    ipv4_credit_value = fields.Float(**ABOUT_SETTINGS["ipv4_credit_value"])
-    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **ABOUT_SETTINGS["backup_mode"])
-    default_backup_policy_id = fields.String(allow_none=True, **ABOUT_SETTINGS["default_backup_policy_id"])
+    natgw_credit_value = fields.Float(**SETTING_DESCRIPTIONS["natgw_credit_value"])
+    natgw_bandwidth_rate = fields.Integer(**SETTING_DESCRIPTIONS["natgw_bandwidth_rate"])
+    natgw_bandwidth_accounting = fields.String(
+        validate=validate.OneOf(ACCOUNTINGS), **SETTING_DESCRIPTIONS["natgw_bandwidth_accounting"]
+    )
+    natgw_bandwidth_overage = fields.Float(**SETTING_DESCRIPTIONS["natgw_bandwidth_overage"])
+    ipv4_credit_value = fields.Float(**SETTING_DESCRIPTIONS["ipv4_credit_value"])
+    backup_mode = fields.String(validate=validate.OneOf(BACKUP_MODES), **SETTING_DESCRIPTIONS["backup_mode"])
+    default_backup_policy_id = fields.String(allow_none=True, **SETTING_DESCRIPTIONS["default_backup_policy_id"])

@@ -179,7 +179,7 @@ class AdminInstanceOut(AdminInstanceRow, InstanceOut):
     """Everything about an instance, for operators."""
 
 
-ABOUT_SEARCH = (
+SEARCH_DESCRIPTION = (
     "Words that are in a name or begin an address, and conditions like `name:web state:running -tag:prod ip:10.0. "
     "location:lab plan:S image:debian project:shop`; operators also have `owner:` and `node:`. All must be true, a "
     "minus turns one around, quotes keep spaces together."
@@ -187,7 +187,7 @@ ABOUT_SEARCH = (
 
 
 class InstanceQuery(PageQuery):
-    search = fields.String(validate=validate.Length(max=255), metadata={"description": ABOUT_SEARCH})
+    search = fields.String(validate=validate.Length(max=255), metadata={"description": SEARCH_DESCRIPTION})
     state = fields.String(
         validate=validate.OneOf(INSTANCE_STATES), metadata={"description": "Only instances in this state."}
     )

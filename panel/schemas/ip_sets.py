@@ -6,14 +6,16 @@ from panel.schemas.base import In, Name, Out, PageQuery, Patch, Text, Time, desc
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import IP_VERSIONS
 
-ABOUT_NAME = describe("What it is called.", "Offices")
-ABOUT_NOTE = describe("A note.", "Those that may reach the database")
-ABOUT_VERSION = describe("Which networks it holds.", "ipv4")
-ABOUT_CIDR = describe("A network. A bare address is stored and answered as one: `/32` or `/128`.", "203.0.113.0/24")
+NAME_DESCRIPTION = describe("What it is called.", "Offices")
+NOTE_DESCRIPTION = describe("A note.", "Those that may reach the database")
+VERSION_DESCRIPTION = describe("Which networks it holds.", "ipv4")
+CIDR_DESCRIPTION = describe(
+    "A network. A bare address is stored and answered as one: `/32` or `/128`.", "203.0.113.0/24"
+)
 
 
 def version_field(**options):
-    return fields.String(validate=validate.OneOf(IP_VERSIONS), **options, **ABOUT_VERSION)
+    return fields.String(validate=validate.OneOf(IP_VERSIONS), **options, **VERSION_DESCRIPTION)
 
 
 class IpSetEntryOut(Out):
@@ -24,9 +26,9 @@ class IpSetEntryOut(Out):
 
 class IpSetRow(Out):
     id = fields.String(**describe("Set id.", EXAMPLE_ID))
-    name = fields.String(**ABOUT_NAME)
-    description = fields.String(allow_none=True, **ABOUT_NOTE)
-    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **ABOUT_VERSION)
+    name = fields.String(**NAME_DESCRIPTION)
+    description = fields.String(allow_none=True, **NOTE_DESCRIPTION)
+    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **VERSION_DESCRIPTION)
     is_global = fields.Boolean(
         **describe("Whether it is the platform's: everybody may use it, operators change it.", False)
     )
@@ -49,9 +51,9 @@ class AdminIpSetOut(AdminIpSetRow, IpSetOut):
 
 
 class IpSetIn(In):
-    name = Name(required=True, **ABOUT_NAME)
+    name = Name(required=True, **NAME_DESCRIPTION)
     ip_version = version_field(required=True)
-    description = Text(load_default=None, allow_none=True, **ABOUT_NOTE)
+    description = Text(load_default=None, allow_none=True, **NOTE_DESCRIPTION)
 
 
 class AdminIpSetIn(IpSetIn):
@@ -64,13 +66,13 @@ class AdminIpSetIn(IpSetIn):
 
 
 class IpSetPatch(Patch):
-    name = Name(**ABOUT_NAME)
-    description = Text(allow_none=True, **ABOUT_NOTE)
+    name = Name(**NAME_DESCRIPTION)
+    description = Text(allow_none=True, **NOTE_DESCRIPTION)
     ip_version = version_field()
 
 
 class IpSetEntryIn(In):
-    cidr = Text(maximum=49, minimum=1, required=True, **ABOUT_CIDR)
+    cidr = Text(maximum=49, minimum=1, required=True, **CIDR_DESCRIPTION)
     description = Text(load_default=None, allow_none=True, **describe("A note.", "Berlin"))
 
 

@@ -9,39 +9,39 @@ from panel.schemas.base import In, Int, Name, Out, PageQuery, Patch, Text, Time,
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import IP_VERSIONS, RULE_DIRECTIONS, RULE_PROTOCOLS
 
-ABOUT_NAME = describe("What it is called.", "Web servers")
-ABOUT_NOTE = describe("A note.", "Everything that customers reach")
+NAME_DESCRIPTION = describe("What it is called.", "Web servers")
+NOTE_DESCRIPTION = describe("A note.", "Everything that customers reach")
 PROTOCOLS_WITH_PORTS = ("tcp", "udp")
 PEER_FIELDS = ("cidr", "remote_group_id", "ip_set_id")
 
-ABOUT_DIRECTION = describe("`ingress` is what may reach an instance, `egress` what it may begin.", "ingress")
-ABOUT_PROTOCOL = describe("Which traffic.", "tcp")
-ABOUT_VERSION = describe("Of which version.", "ipv4")
-ABOUT_FIRST_PORT = describe("The first port; null where there are none.", 80)
-ABOUT_LAST_PORT = describe("The last port; null where there are none.", 443)
-ABOUT_NETWORK = describe("With this network.", "203.0.113.0/24")
-ABOUT_REMOTE_GROUP = describe("With the instances of this group.", None)
-ABOUT_IP_SET = describe("With the networks of this IP set.", None)
-ABOUT_RULE_NOTE = describe("A note.", "Browsers")
+DIRECTION_DESCRIPTION = describe("`ingress` is what may reach an instance, `egress` what it may begin.", "ingress")
+PROTOCOL_DESCRIPTION = describe("Which traffic.", "tcp")
+VERSION_DESCRIPTION = describe("Of which version.", "ipv4")
+FIRST_PORT_DESCRIPTION = describe("The first port; null where there are none.", 80)
+LAST_PORT_DESCRIPTION = describe("The last port; null where there are none.", 443)
+NETWORK_DESCRIPTION = describe("With this network.", "203.0.113.0/24")
+REMOTE_GROUP_DESCRIPTION = describe("With the instances of this group.", None)
+IP_SET_DESCRIPTION = describe("With the networks of this IP set.", None)
+RULE_NOTE_DESCRIPTION = describe("A note.", "Browsers")
 
 
 class SecurityRuleOut(Out):
     id = fields.String(**describe("Rule id.", EXAMPLE_ID))
-    direction = fields.String(validate=validate.OneOf(RULE_DIRECTIONS), **ABOUT_DIRECTION)
-    protocol = fields.String(validate=validate.OneOf(RULE_PROTOCOLS), **ABOUT_PROTOCOL)
-    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **ABOUT_VERSION)
-    port_range_min = fields.Integer(allow_none=True, **ABOUT_FIRST_PORT)
-    port_range_max = fields.Integer(allow_none=True, **ABOUT_LAST_PORT)
-    cidr = fields.String(allow_none=True, **ABOUT_NETWORK)
-    remote_group_id = fields.String(allow_none=True, **ABOUT_REMOTE_GROUP)
-    ip_set_id = fields.String(allow_none=True, **ABOUT_IP_SET)
-    description = fields.String(allow_none=True, **ABOUT_RULE_NOTE)
+    direction = fields.String(validate=validate.OneOf(RULE_DIRECTIONS), **DIRECTION_DESCRIPTION)
+    protocol = fields.String(validate=validate.OneOf(RULE_PROTOCOLS), **PROTOCOL_DESCRIPTION)
+    ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **VERSION_DESCRIPTION)
+    port_range_min = fields.Integer(allow_none=True, **FIRST_PORT_DESCRIPTION)
+    port_range_max = fields.Integer(allow_none=True, **LAST_PORT_DESCRIPTION)
+    cidr = fields.String(allow_none=True, **NETWORK_DESCRIPTION)
+    remote_group_id = fields.String(allow_none=True, **REMOTE_GROUP_DESCRIPTION)
+    ip_set_id = fields.String(allow_none=True, **IP_SET_DESCRIPTION)
+    description = fields.String(allow_none=True, **RULE_NOTE_DESCRIPTION)
 
 
 class SecurityGroupRow(Out):
     id = fields.String(**describe("Group id.", EXAMPLE_ID))
-    name = fields.String(**ABOUT_NAME)
-    description = fields.String(allow_none=True, **ABOUT_NOTE)
+    name = fields.String(**NAME_DESCRIPTION)
+    description = fields.String(allow_none=True, **NOTE_DESCRIPTION)
     is_global = fields.Boolean(
         **describe("Whether it is the platform's: everybody may use it, operators change it.", False)
     )
@@ -69,8 +69,8 @@ class AdminSecurityGroupOut(AdminSecurityGroupRow, SecurityGroupOut):
 
 
 class SecurityGroupIn(In):
-    name = Name(required=True, **ABOUT_NAME)
-    description = Text(load_default=None, allow_none=True, **ABOUT_NOTE)
+    name = Name(required=True, **NAME_DESCRIPTION)
+    description = Text(load_default=None, allow_none=True, **NOTE_DESCRIPTION)
 
 
 class AdminSecurityGroupIn(SecurityGroupIn):
@@ -83,8 +83,8 @@ class AdminSecurityGroupIn(SecurityGroupIn):
 
 
 class SecurityGroupPatch(Patch):
-    name = Name(**ABOUT_NAME)
-    description = Text(allow_none=True, **ABOUT_NOTE)
+    name = Name(**NAME_DESCRIPTION)
+    description = Text(allow_none=True, **NOTE_DESCRIPTION)
 
 
 def port_field(facts):
@@ -92,15 +92,15 @@ def port_field(facts):
 
 
 class SecurityRuleIn(In):
-    direction = fields.String(required=True, validate=validate.OneOf(RULE_DIRECTIONS), **ABOUT_DIRECTION)
-    protocol = fields.String(required=True, validate=validate.OneOf(RULE_PROTOCOLS), **ABOUT_PROTOCOL)
-    ip_version = fields.String(required=True, validate=validate.OneOf(IP_VERSIONS), **ABOUT_VERSION)
-    port_range_min = port_field(ABOUT_FIRST_PORT)
-    port_range_max = port_field(ABOUT_LAST_PORT)
-    cidr = Text(maximum=49, load_default=None, allow_none=True, **ABOUT_NETWORK)
-    remote_group_id = Text(maximum=36, load_default=None, allow_none=True, **ABOUT_REMOTE_GROUP)
-    ip_set_id = Text(maximum=36, load_default=None, allow_none=True, **ABOUT_IP_SET)
-    description = Text(load_default=None, allow_none=True, **ABOUT_RULE_NOTE)
+    direction = fields.String(required=True, validate=validate.OneOf(RULE_DIRECTIONS), **DIRECTION_DESCRIPTION)
+    protocol = fields.String(required=True, validate=validate.OneOf(RULE_PROTOCOLS), **PROTOCOL_DESCRIPTION)
+    ip_version = fields.String(required=True, validate=validate.OneOf(IP_VERSIONS), **VERSION_DESCRIPTION)
+    port_range_min = port_field(FIRST_PORT_DESCRIPTION)
+    port_range_max = port_field(LAST_PORT_DESCRIPTION)
+    cidr = Text(maximum=49, load_default=None, allow_none=True, **NETWORK_DESCRIPTION)
+    remote_group_id = Text(maximum=36, load_default=None, allow_none=True, **REMOTE_GROUP_DESCRIPTION)
+    ip_set_id = Text(maximum=36, load_default=None, allow_none=True, **IP_SET_DESCRIPTION)
+    description = Text(load_default=None, allow_none=True, **RULE_NOTE_DESCRIPTION)
 
     @validates_schema
     def validate_ports(self, data, **_):

@@ -45,11 +45,11 @@ class Cidr(Text):
             ) from None
 
 
-ABOUT_KIND = (
+KIND_DESCRIPTION = (
     "`public`: single addresses. `private`, IPv4 only: addresses that are known only within the location, and are none"
     " of the public ones that plans come with. `routed`, IPv6 only: whole networks of `delegated_length` at a time."
 )
-ABOUT_DELEGATED_LENGTH = "`routed` only: the length of the prefixes that it is handed out as, like 64 of a /48."
+DELEGATED_LENGTH_DESCRIPTION = "`routed` only: the length of the prefixes that it is handed out as, like 64 of a /48."
 
 
 class Statistics(Out):
@@ -67,9 +67,9 @@ class SubnetRow(Out):
     )
     hypervisor_group = fields.Nested(GroupRef, attribute="group", **describe("The group whose machines use it."))
     family = fields.Integer(**describe("4 or 6.", 4))
-    kind = fields.String(validate=validate.OneOf(SUBNET_KINDS), **describe(ABOUT_KIND, "public"))
+    kind = fields.String(validate=validate.OneOf(SUBNET_KINDS), **describe(KIND_DESCRIPTION, "public"))
     cidr = fields.String(**describe("The range.", "203.0.113.0/24"))
-    delegated_length = fields.Integer(allow_none=True, **describe(ABOUT_DELEGATED_LENGTH, None))
+    delegated_length = fields.Integer(allow_none=True, **describe(DELEGATED_LENGTH_DESCRIPTION, None))
     gateway = fields.String(allow_none=True, **describe("The router. Never given out.", "203.0.113.1"))
     nameservers = fields.List(fields.String(), **describe("Name servers that machines are told.", ["203.0.113.1"]))
     enabled = fields.Boolean(**describe("Whether new machines get addresses of it.", True))
@@ -93,10 +93,12 @@ def nameservers_field(**options):
 class SubnetIn(In):
     name = Name(maximum=64, required=True, **describe("Its name, unique.", "fsn1-public-4"))
     hypervisor_group_id = Text(maximum=36, required=True, **describe("The group whose machines use it.", EXAMPLE_ID))
-    kind = fields.String(load_default="public", validate=validate.OneOf(SUBNET_KINDS), **describe(ABOUT_KIND, "public"))
+    kind = fields.String(
+        load_default="public", validate=validate.OneOf(SUBNET_KINDS), **describe(KIND_DESCRIPTION, "public")
+    )
     cidr = Cidr(required=True, **describe("The range; IPv4 at most a /16.", "203.0.113.0/24"))
     delegated_length = Int(
-        1, 127, load_default=None, allow_none=True, **describe(f"{ABOUT_DELEGATED_LENGTH} By default 64.", None)
+        1, 127, load_default=None, allow_none=True, **describe(f"{DELEGATED_LENGTH_DESCRIPTION} By default 64.", None)
     )
     gateway = Ip(load_default=None, allow_none=True, **describe("The router. Never given out.", "203.0.113.1"))
     nameservers = nameservers_field()

@@ -25,7 +25,7 @@ PERMISSION_EXAMPLE = {
     for verb, does in VERB_DESCRIPTIONS.items()
 } | SPECIAL_PERMISSIONS
 """Every permission that a role may have, with its description."""
-ABOUT_REACH = "`all` of the account's resources, those of `projects`, or `chosen` ones."
+REACH_DESCRIPTION = "`all` of the account's resources, those of `projects`, or `chosen` ones."
 
 
 class PermissionOut(Schema):
@@ -85,7 +85,7 @@ def ids_field(subject):
 class Reach(In):
     """Which resources a member reaches."""
 
-    reach = fields.String(validate=validate.OneOf(MEMBER_REACHES), **describe(ABOUT_REACH, "chosen"))
+    reach = fields.String(validate=validate.OneOf(MEMBER_REACHES), **describe(REACH_DESCRIPTION, "chosen"))
     project_ids = ids_field("The projects, where the reach is `projects`.")
     resource_ids = ids_field("Instances, chosen one by one; with the reach `projects` those beside the projects.")
 
@@ -102,7 +102,7 @@ class Invitation(Reach):
     email = Email(required=True, **describe("Where the invitation is sent to.", "grace@example.com"))
     role_id = Text(maximum=36, required=True, **describe("What the person may do.", EXAMPLE_ID))
     reach = fields.String(
-        load_default="all", validate=validate.OneOf(MEMBER_REACHES), **describe(ABOUT_REACH, "chosen")
+        load_default="all", validate=validate.OneOf(MEMBER_REACHES), **describe(REACH_DESCRIPTION, "chosen")
     )
 
 
@@ -126,7 +126,7 @@ class MemberOut(Out):
     )
     role_id = fields.String(**describe("What the person may do.", EXAMPLE_ID))
     role_name = fields.String(**describe("What the team calls that.", "On call"))
-    reach = fields.String(**describe(ABOUT_REACH, "chosen"))
+    reach = fields.String(**describe(REACH_DESCRIPTION, "chosen"))
     project_ids = fields.List(fields.String(), **describe("The projects, where the reach is `projects`.", []))
     resource_ids = fields.List(
         fields.String(), **describe("Instances that were chosen one by one, or that the person made.", [EXAMPLE_ID])

@@ -139,7 +139,7 @@ def get_major_version(version: str | None) -> str:
     return (version or "").split(".")[0]
 
 
-HOME_MADE_MESSAGE = message("This image was created here, so the catalog has no release of it.")
+NO_RELEASE_MESSAGE = message("This image was created here, so the catalog has no release of it.")
 BUILT_IMAGE_NAMES = ("tiny", "rescue")
 """Names of the small systems that are built with the panel, which rescue also boots."""
 
@@ -148,7 +148,7 @@ def update_to_release(image: Image, *, actor: str, catalog_id: str | None = None
     """Update the image to the catalog's current release of the same distribution and major version. Raise
     `catalog_mismatch` for another one, and for images that were built here or captured from an instance."""
     if image.purpose == "user" or image.name in BUILT_IMAGE_NAMES:
-        raise Problem(HOME_MADE_MESSAGE, reason="catalog_mismatch", status=400)
+        raise Problem(NO_RELEASE_MESSAGE, reason="catalog_mismatch", status=400)
     row = get_entry(catalog_id or image.catalog_key or find_matching_key(image))
     is_same_series = row.distro.lower() == image.distro.lower() and get_major_version(row.version) == get_major_version(
         image.version
@@ -175,7 +175,7 @@ def update_to_release(image: Image, *, actor: str, catalog_id: str | None = None
     image.catalog_key, image.url, image.expected_sha256 = row.key, row.url, row.sha256
     image.size = row.size or image.size
     if changed or image.status != "available" or row.publisher_version is None:
-        images.fetch_again(image, actor=actor)
+        images.retry_fetch(image, actor=actor)
     session.flush()
     return image
 

@@ -30,7 +30,7 @@ def create(
     return image
 
 
-def fetch_again(image: Image, *, actor: str) -> Task | None:
+def retry_fetch(image: Image, *, actor: str) -> Task | None:
     """Download the file again, in any state. The current file stays in use until then."""
     if image.url is None:
         raise Conflict(message("The image has no download URL."), reason="no_url")

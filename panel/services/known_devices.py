@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 DEVICE_RETENTION = timedelta(days=365)
 """Time after the last sign-in."""
 
-BROWSER_MARKS = (
+BROWSER_PATTERNS = (
     ("Edg/", "Edge"),
     ("OPR/", "Opera"),
     ("Firefox/", "Firefox"),
     ("Chrome/", "Chrome"),
     ("Safari/", "Safari"),
 )
-SYSTEM_MARKS = (
+SYSTEM_PATTERNS = (
     ("Android", "Android"),
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
@@ -41,8 +41,8 @@ SYSTEM_MARKS = (
 
 def describe_user_agent(user_agent: str) -> str:
     """Return a readable name such as `Firefox on Linux`."""
-    name = next((label for mark, label in BROWSER_MARKS if mark in user_agent), "Another program")
-    system = next((label for mark, label in SYSTEM_MARKS if mark in user_agent), None)
+    name = next((label for mark, label in BROWSER_PATTERNS if mark in user_agent), "Another program")
+    system = next((label for mark, label in SYSTEM_PATTERNS if mark in user_agent), None)
     return f"{name} on {system}" if system else name
 
 

@@ -19,7 +19,7 @@ SESSION_LIFETIME = timedelta(days=14)
 LAST_SEEN_RESOLUTION = timedelta(minutes=5)
 """Precision of `last_seen_at`."""
 LAST_SEEN_KEY = "panel:sessions:seen"
-MAX_NOTED_SESSIONS = 10_000
+MAX_RECORDED_SESSIONS = 10_000
 
 
 def start(
@@ -100,13 +100,13 @@ def record_use(row: LoginSession) -> None:
     Requests must not write to the database for this: the time is stored in Redis until a worker writes it to the row.
     """
     now = clock.now()
-    noted_uses = context.current().noted_session_uses
-    last = max(row.last_seen_at or row.created_at, noted_uses.get(row.id, row.created_at))
+    recorded_uses = context.current().recorded_session_uses
+    last = max(row.last_seen_at or row.created_at, recorded_uses.get(row.id, row.created_at))
     if now - last < LAST_SEEN_RESOLUTION:
         return
-    if len(noted_uses) >= MAX_NOTED_SESSIONS:
-        noted_uses.clear()
-    noted_uses[row.id] = now
+    if len(recorded_uses) >= MAX_RECORDED_SESSIONS:
+        recorded_uses.clear()
+    recorded_uses[row.id] = now
     with contextlib.suppress(RedisError, OSError):  # without Redis this use is not noted
         context.current().redis.hset(LAST_SEEN_KEY, row.id, now.isoformat())
 

@@ -29,7 +29,7 @@ DISPLAYED_PREFIX_LENGTH = 8
 """How many characters of a value are stored, so that people can distinguish tokens."""
 LAST_USE_RESOLUTION = timedelta(milliseconds=5)
 """Precision of `last_used_at`."""
-MAX_NOTED_TOKENS = 10_000
+MAX_RECORDED_TOKENS = 10_000
 IMPERSONATION_RETENTION = timedelta(days=30)
 """How long an expired impersonation stays in the lists."""
 LAST_USE_KEY = "panel:tokens:used"
@@ -267,12 +267,12 @@ def record_use(token_id: str, ip: str) -> None:
     process, until a worker writes it to the row.
     """
     now = clock.now()
-    noted_uses = context.current().noted_token_uses
-    if now - noted_uses.get(token_id, now - LAST_USE_RESOLUTION) < LAST_USE_RESOLUTION:
+    recorded_uses = context.current().recorded_token_uses
+    if now - recorded_uses.get(token_id, now - LAST_USE_RESOLUTION) < LAST_USE_RESOLUTION:
         return
-    if len(noted_uses) >= MAX_NOTED_TOKENS:
-        noted_uses.clear()
-    noted_uses[token_id] = now
+    if len(recorded_uses) >= MAX_RECORDED_TOKENS:
+        recorded_uses.clear()
+    recorded_uses[token_id] = now
     call_redis("hset", token_id, orjson.dumps([now, ip]))  # without Redis this use is not noted
 
 

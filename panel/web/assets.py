@@ -15,8 +15,8 @@ from panel.auth.browser_session import require_page_permission
 from panel.core.config import ROOT
 
 STATIC_FOLDER = ROOT / "static"
-OWN_FILES = ("app.css", "app.js", "passkeys.js", "theme.js", "reference.css", "reference.js", "favicon.svg")
-SERVED_PREFIXES = (*OWN_FILES, "metrics.css", "metrics.js", "consoles/", "vendor/")
+PANEL_FILES = ("app.css", "app.js", "passkeys.js", "theme.js", "reference.css", "reference.js", "favicon.svg")
+SERVED_PREFIXES = (*PANEL_FILES, "metrics.css", "metrics.js", "consoles/", "vendor/")
 
 MODULE_SUFFIXES = (".js", ".mjs")
 

@@ -45,7 +45,7 @@ METRIC_CHARTS = (
         (("disk_read_iops", lazy_gettext("Read")), ("disk_write_iops", lazy_gettext("Written"))),
     ),
 )
-CHARTED_FIGURES = [(chart, name, label) for chart in METRIC_CHARTS for name, label in chart.lines]
+CHARTED_METRICS = [(chart, name, label) for chart in METRIC_CHARTS for name, label in chart.lines]
 NO_VALUE = "–"  # noqa: RUF001
 TIME_RANGES = (
     ("30m", lazy_gettext("30 min")),
@@ -74,7 +74,7 @@ def build_legend(series):
     """Return the formatted last, average and highest value of each metric."""
     points = series["points"]
     texts = {}
-    for chart, name, _ in CHARTED_FIGURES:
+    for chart, name, _ in CHARTED_METRICS:
         values = [point[name] for point in points]
         highest = max((point[f"{name}_max"] for point in points), default=None)
         numbers = (values[-1], sum(values) / len(values), highest) if values else (None, None, None)
@@ -85,7 +85,7 @@ def build_legend(series):
 def build_plot_data(series, axis_maxima):
     """Return the data for the script: the Unix times of the points (`at`) and each metric's values at them. A gap is
     marked by one point with None. `most` has the maxima of the axes that have one."""
-    at, values = [], {name: [] for _, name, _ in CHARTED_FIGURES}
+    at, values = [], {name: [] for _, name, _ in CHARTED_METRICS}
     step = series["step"]
     max_distance = step * (2 if step == FINEST_STEP_SECONDS else 1)
     for point in series["points"]:
@@ -120,7 +120,7 @@ def build_table_rows(series):
                 group[0]["at"],
                 [
                     format_value(chart.unit, sum(point[name] for point in group) / len(group))
-                    for chart, name, _ in CHARTED_FIGURES
+                    for chart, name, _ in CHARTED_METRICS
                 ],
             )
         )

@@ -280,7 +280,7 @@ def test_hanging_guest_does_not_block_other_guests(docker_ready, monkeypatch):
     first = set()
     for _ in range(60):
         polled.clear()
-        docker_polling.call_each_guest(
+        docker_polling.call_guests(
             docker_ready.instance.hypervisor_id, ["a", "b"], hang, fake_time[0] + docker_polling.DOCKER_POLL_SECONDS
         )
         assert len(polled) == 1

@@ -68,8 +68,8 @@ def test_requests_are_counted_locally_without_redis(redis, api_as, monkeypatch):
 
 def test_silent_redis_delays_only_one_request(rolled_back_app, monkeypatch):
     """A server that accepts connections and never answers."""
-    calls, take = [], windows.RedisWindow.count_use
-    monkeypatch.setattr(windows.RedisWindow, "take", lambda *args: calls.append(args) or take(*args))
+    calls, count_use = [], windows.RedisWindow.count_use
+    monkeypatch.setattr(windows.RedisWindow, "count_use", lambda *args: calls.append(args) or count_use(*args))
     monkeypatch.setattr(windows, "REDIS_RETRY_SECONDS", 600)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         connect_rate_limits(f"redis://127.0.0.1:{silent.getsockname()[1]}")

@@ -24,7 +24,7 @@ def redis(tmp_path, rolled_back_app, monkeypatch):
         monkeypatch.setattr(windows, "REDIS_TIMEOUT_SECONDS", 60)  # slow test machines
         monkeypatch.setattr(token_cache, "CACHE_TTL_SECONDS", 600)
         monkeypatch.setattr(context.current(), "redis_paused_until", -math.inf)  # earlier tests may have paused Redis
-        context.current().noted_token_uses.clear()
+        context.current().recorded_token_uses.clear()
         monkeypatch.setattr(context.current(), "redis", jobs.create_client(url))
         connect_rate_limits(url)
         context.current().cached_tokens.clear()

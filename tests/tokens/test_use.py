@@ -50,7 +50,7 @@ def redis(monkeypatch):
     redis_hash = FakeRedisHash()
     monkeypatch.setattr(context.current(), "redis", redis_hash)
     monkeypatch.setattr(context.current(), "redis_paused_until", -math.inf)
-    context.current().noted_token_uses.clear()
+    context.current().recorded_token_uses.clear()
     return redis_hash
 
 
@@ -111,7 +111,7 @@ def test_token_use_during_flush_is_kept(api_as, redis, watched_token_id):
     api_as("watched", "GET", "/api/connect")
     tokens.write_last_use()
     assert watched_token_id.encode() in redis.fields
-    context.current().noted_token_uses.clear()
+    context.current().recorded_token_uses.clear()
     api_as("watched", "GET", "/api/connect", environ_base={"REMOTE_ADDR": "203.0.113.9"})
     session.commit()
     assert get_last_ip() == "203.0.113.9"

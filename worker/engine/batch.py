@@ -43,7 +43,7 @@ def run(task_ids: Sequence[str], worker: str) -> None:
 
 def claim(task_ids: Sequence[str], worker: str) -> list[TaskContext]:
     """Claim the batchable tasks that have the same kind as the first of them."""
-    rows = session.scalars(select_under_way(), {"task_ids": task_ids}).all()
+    rows = session.scalars(select_open_tasks(), {"task_ids": task_ids}).all()
     task_counts = Counter(row.resource_id for row in rows)
     batchable = [row for row in rows if row.id in task_ids and task_counts[row.resource_id] == 1 and is_batchable(row)]
     rows = [row for row in batchable if row.kind == batchable[0].kind]
@@ -57,7 +57,7 @@ def claim(task_ids: Sequence[str], worker: str) -> list[TaskContext]:
 
 
 @cache
-def select_under_way() -> Select[Task]:
+def select_open_tasks() -> Select[Task]:
     resources = select(Task.resource_id).where(Task.id.in_(bindparam("task_ids", expanding=True)))
     query = select(Task).where(Task.resource_id.in_(resources), claiming.TASK_IS_UNDER_WAY).order_by(Task.id)
     return with_lock(query, key_share=True)

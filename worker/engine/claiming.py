@@ -28,7 +28,7 @@ def claim(task_id: str, worker: str) -> Task | None:
     Returns None when another worker has it, when it is over, or when it has to wait. All open tasks of the resource are
     locked (SELECT … FOR UPDATE), which serialises claims.
     """
-    others = {other.id: other for other in session.scalars(select_under_way(), {"task_id": task_id})}
+    others = {other.id: other for other in session.scalars(select_open_tasks(), {"task_id": task_id})}
     row = others.pop(task_id, None)
     if row is None or row.worker or not can_begin(row, others.values()):
         session.rollback()
@@ -43,7 +43,7 @@ def claim(task_id: str, worker: str) -> Task | None:
 
 
 @cache
-def select_under_way() -> Select[Task]:
+def select_open_tasks() -> Select[Task]:
     resource = select(Task.resource_id).where(Task.id == bindparam("task_id")).scalar_subquery()
     query = select(Task).where(Task.resource_id == resource, TASK_IS_UNDER_WAY).order_by(Task.id)
     return with_lock(query, key_share=True)

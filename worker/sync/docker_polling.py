@@ -73,7 +73,7 @@ def poll(hypervisor_id: str) -> None:
         or_(DockerEngine.checked_at.is_(None), DockerEngine.checked_at < oldest_allowed),
     )
     due = session.scalars(query.order_by(DockerEngine.checked_at.nulls_first()).limit(MAX_GUESTS_PER_POLL)).all()
-    call_each_guest(hypervisor_id, due, poll_engine, until)
+    call_guests(hypervisor_id, due, poll_engine, until)
     query = select_reachable(hypervisor_id, DockerDeployment.instance_id).join(
         DockerEngine, DockerEngine.instance_id == DockerDeployment.instance_id
     )
@@ -83,12 +83,10 @@ def poll(hypervisor_id: str) -> None:
     )
     oldest = func.min(func.coalesce(DockerDeployment.checked_at, LONG_AGO))
     query = query.group_by(DockerDeployment.instance_id).order_by(oldest).limit(MAX_GUESTS_PER_POLL)
-    call_each_guest(hypervisor_id, session.scalars(query).all(), poll_apps, until)
+    call_guests(hypervisor_id, session.scalars(query).all(), poll_apps, until)
 
 
-def call_each_guest(
-    hypervisor_id: str, due: Sequence[str], call: Callable[[NodeDriver, str], None], until: float
-) -> None:
+def call_guests(hypervisor_id: str, due: Sequence[str], call: Callable[[NodeDriver, str], None], until: float) -> None:
     """Call `call(node, instance_id)` for each guest, until `until`.
 
     The order is random, so that a guest that hangs cannot always delay the same others.

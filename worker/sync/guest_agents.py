@@ -31,7 +31,7 @@ log = structlog.get_logger()
 AGENT_WRITE_INTERVAL = timedelta(seconds=60)
 """Age of a stored answer above which the same answer is written again."""
 
-PING_AGAIN_AFTER = timedelta(seconds=70)
+PING_RETRY_INTERVAL = timedelta(seconds=70)
 """Age of a stored answer above which the agent is pinged again.
 
 With the schedule's intervals and one unanswered ping, an agent that hangs is noticed within two minutes.
@@ -105,7 +105,7 @@ def select_running(hypervisor_id: str, *columns: Any) -> Select[Any]:
 
 def is_due(row: Row, now: datetime) -> bool:
     checked_at, on_since = row.agent_checked_at, row.power_reported_at or LONG_AGO
-    if checked_at is None or checked_at < on_since or now - checked_at >= PING_AGAIN_AFTER:
+    if checked_at is None or checked_at < on_since or now - checked_at >= PING_RETRY_INTERVAL:
         return True
     return now - on_since < AGENT_BOOT_GRACE and (row.agent_seen_at is None or row.agent_seen_at < on_since)
 

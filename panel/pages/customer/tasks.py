@@ -19,7 +19,7 @@ bp = Blueprint("tasks", __name__, url_prefix="/tasks")
 NAVIGATION = NavigationEntry(
     "watch", "Tasks", "tasks.index", icon="list-check", permission="instances.view", position=10
 )
-MAX_TRAY_TASKS = 6
+MAX_MENU_TASKS = 6
 """Maximum of recent tasks that are shown."""
 STATUS_FILTERS = ("open", *(word for word in TASK_STATUSES if word not in ("pending", "queued")))
 
@@ -103,7 +103,7 @@ def find_instance_names(rows):
 
 def list_recent_tasks(account):
     """Return recent tasks: open ones first, then finished ones."""
-    open_tasks = session.scalars(tasks.listing(account, status="open").limit(MAX_TRAY_TASKS)).all()
-    ended = [task for task in session.scalars(tasks.listing(account).limit(MAX_TRAY_TASKS)) if not task.open]
-    listed = open_tasks + ended[: max(2, MAX_TRAY_TASKS - len(open_tasks))]
+    open_tasks = session.scalars(tasks.listing(account, status="open").limit(MAX_MENU_TASKS)).all()
+    ended = [task for task in session.scalars(tasks.listing(account).limit(MAX_MENU_TASKS)) if not task.open]
+    listed = open_tasks + ended[: max(2, MAX_MENU_TASKS - len(open_tasks))]
     return {"open_tasks": open_tasks, "listed_tasks": listed, "instance_names": find_instance_names(listed)}

@@ -68,7 +68,7 @@ def lookup_column(column: InstrumentedAttribute[Any], condition: ColumnElement[b
     return select(column).where(condition).scalar_subquery()
 
 
-LOOKED_UP_COLUMNS = {
+LOOKUP_COLUMNS = {
     "location_name": lookup_column(HypervisorGroup.display_name, HypervisorGroup.id == Instance.group_id),
     "owner_email": lookup_column(Account.email, Account.id == Instance.account_id),
     "hypervisor_name": lookup_column(Hypervisor.name, Hypervisor.id == Instance.hypervisor_id),
@@ -78,8 +78,7 @@ LOOKED_UP_COLUMNS = {
 @cache
 def select_columns(columns: tuple[str, ...]) -> Select:
     selected = (
-        (LOOKED_UP_COLUMNS[name] if name in LOOKED_UP_COLUMNS else getattr(Instance, name)).label(name)
-        for name in columns
+        (LOOKUP_COLUMNS[name] if name in LOOKUP_COLUMNS else getattr(Instance, name)).label(name) for name in columns
     )
     return select(*selected).select_from(Instance).execution_options(has_plain_rows=True)
 

@@ -31,7 +31,7 @@ from sqlalchemy.orm import Bundle
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
 from panel.models import Event, WebhookDelivery, WebhookSubscription
-from panel.models.webhooks import UNDER_WAY_SQL
+from panel.models.webhooks import OPEN_DELIVERY_SQL
 from panel.services.webhooks import samples
 
 RETRY_DELAYS = [timedelta(seconds=seconds) for seconds in (10, 60, 300, 900)]
@@ -58,7 +58,7 @@ ACCOUNT_SHARE = 4
 MAX_REMEMBERED_ATTEMPTS = 10
 """Maximum number of attempts stored in a delivery. More than five happen when it was sent again by hand."""
 
-WAITING_CONDITION = text(f"webhook_deliveries.{UNDER_WAY_SQL}")
+WAITING_CONDITION = text(f"webhook_deliveries.{OPEN_DELIVERY_SQL}")
 
 EVENT_COLUMNS: Bundle[Any] = Bundle(
     "event",
