@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
 import pytest
+from sqlalchemy import select
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from consoles.event_loop import EventLoop
@@ -18,6 +19,7 @@ from panel.core import clock, jobs
 from panel.core.db import generate_id, session
 from panel.models import AuditEntry, ConsoleSession, Image, Instance
 from panel.services import consoles, instances, settings
+from panel.services.consoles.read import is_connected
 from tests.consoles.conftest import wait_until
 from tests.support import console_client, isolated_app, ssh_guest, vnc_server
 from worker.engine import runner
@@ -53,6 +55,10 @@ class ConsoleSite:
     def get_session_row(self):
         with self.app.app_context():
             return session.get(ConsoleSession, self.session_id)
+
+    def has_connected_sessions(self):
+        with self.app.app_context():
+            return session.scalar(select(ConsoleSession.id).where(is_connected()).limit(1)) is not None
 
     def update_instance(self, **values):
         with self.app.app_context():
@@ -154,6 +160,7 @@ def reset_site(site):
         {"instance": site.instance_id}, import_module("consoles.close_codes").CLIENT_CLOSED
     )
     wait_until(lambda: not site.console_server.list_streams(), "the consoles to close")
+    wait_until(lambda: not site.has_connected_sessions(), "the ends in the rows, which count in the limits")
     site.update_instance(power="on", suspended_reason=None, ssh_host_key=None, presented_host_key=None)
     with site.app.app_context():
         settings.update({"vnc_allowed_sources": "", "consoles_per_account": 20})
