@@ -32,7 +32,7 @@ def ensure_websocket_handshake(environ):
         "the header Upgrade: websocket": header("UPGRADE").lower() == "websocket",
         "the header Connection: Upgrade": "upgrade" in connection,
         "the header Sec-WebSocket-Version: 13": header("SEC_WEBSOCKET_VERSION") == "13",
-        "the header Sec-WebSocket-Key with 16 bytes in base64": is_key(header("SEC_WEBSOCKET_KEY")),
+        "the header Sec-WebSocket-Key with 16 bytes in base64": is_websocket_key(header("SEC_WEBSOCKET_KEY")),
     }
     for requirement, is_met in requirements.items():
         if not is_met:
@@ -44,7 +44,7 @@ def ensure_websocket_handshake(environ):
             )
 
 
-def is_key(text):
+def is_websocket_key(text):
     try:
         return len(base64.b64decode(text, validate=True)) == 16
     except (binascii.Error, ValueError):

@@ -68,7 +68,7 @@ def connect(guest: SshTarget, on_host_key):
         transport.auth_publickey(guest.user, paramiko.Ed25519Key.from_private_key(io.StringIO(guest.private_key)))
     except Exception as error:
         transport.close()
-        if (refusal := to_refusal(error)) is None:
+        if (refusal := classify_error(error)) is None:
             raise
         raise refusal from error
     transport.set_keepalive(30)
@@ -96,7 +96,7 @@ def list_key_algorithms(host_key):
     return ["rsa-sha2-512", "rsa-sha2-256"] if kind == "ssh-rsa" else [kind]
 
 
-def to_refusal(error):
+def classify_error(error):
     """Return the `SshRefused` for an error; None when the panel is at fault."""
     if isinstance(error, SshRefused):
         return error

@@ -95,7 +95,7 @@ class SshConsole(ConsoleStream):
             self.host_key = str(data, "ascii")
         elif kind == READY:
             self.mark_opened()
-            self.send_control(orjson.dumps({"type": "ready", "fingerprint": host_key_fingerprint(self.host_key)}))
+            self.send_control(orjson.dumps({"type": "ready", "fingerprint": compute_fingerprint(self.host_key)}))
         elif kind == END:
             self.close(CloseReason(**orjson.loads(data)))
 
@@ -121,7 +121,7 @@ class SshConsole(ConsoleStream):
         super().close(close_reason)
 
 
-def host_key_fingerprint(host_key):
+def compute_fingerprint(host_key):
     digest = hashlib.sha256(base64.b64decode(host_key.split()[1])).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 

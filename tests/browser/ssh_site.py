@@ -18,7 +18,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from consoles import fd_passing
 from consoles.event_loop import EventLoop
 from consoles.server import ConsoleServer
-from consoles.ssh_shell import host_key_fingerprint
+from consoles.ssh_shell import compute_fingerprint
 from panel.app import create_app
 from panel.core import context
 from panel.core.config import Config
@@ -117,7 +117,7 @@ class SshSite:
 
 
 def make_fingerprint(key):
-    return key and host_key_fingerprint(key)
+    return key and compute_fingerprint(key)
 
 
 def run_bash(channel, interface):

@@ -26,7 +26,7 @@ class Pair:
         self.lab = lab
         instances = [lab.create(plan_id=plan_id) for _ in range(2)]
         body = {"image_id": lab.image, "ssh_keys": [lab.key_id]}
-        answers = [lab.call("POST", f"/api/instance/{each['id']}/deploy", body) for each in instances]
+        answers = [lab.call("POST", f"/api/instance/{instance['id']}/deploy", body) for instance in instances]
         for answer in answers:
             lab.wait_for_task(answer["task_id"])
         self.server, self.client = map(lab.get_instance, instances)
@@ -73,7 +73,7 @@ class Pair:
 
     def attach(self, group, *instances):
         if instances:
-            body = {"instance_ids": [each["id"] for each in instances]}
+            body = {"instance_ids": [instance["id"] for instance in instances]}
             self.lab.call("POST", f"/api/security-group/{group}/attach-instances", body)
             self.wait_until_applied()
 
@@ -119,9 +119,9 @@ def get_first_address(prefix):
 def test_guests_use_only_their_own_prefix_and_private_address(pair):
     """INS-72, INS-73: the guest has the first address of its prefix from its first boot on and may use the rest of it;
     nothing gets out from an address of another prefix, or from another private address."""
-    own, other = (get_first_address(each["ipv6_prefixes"][0]["prefix"]) for each in (pair.client, pair.server))
+    own, other = (get_first_address(instance["ipv6_prefixes"][0]["prefix"]) for instance in (pair.client, pair.server))
     another, foreign = str(ipaddress.ip_address(own) + 0x12345677), "fd77:0:0:77::1"
-    private, other_private = (each["primary_private_ip"]["ip"] for each in (pair.client, pair.server))
+    private, other_private = (instance["primary_private_ip"]["ip"] for instance in (pair.client, pair.server))
     add_route = f"ip -6 route add {PREFIX_POOL} dev eth0"
     pair.run_on_server(add_route)
     wait_until(lambda: "tentative" not in pair.run_on_server("ip addr show dev eth0"), "the server's addresses")
@@ -129,7 +129,7 @@ def test_guests_use_only_their_own_prefix_and_private_address(pair):
     assert (f"{own}/64" in addresses, f"{private}/29" in addresses) == (True, True)
     commands = (
         "echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad",
-        *(f"ip -6 addr add {each}/128 dev eth0" for each in (another, foreign)),
+        *(f"ip -6 addr add {address}/128 dev eth0" for address in (another, foreign)),
         f"ip addr add {FOREIGN_PRIVATE_IP}/29 dev eth0",
         "ip addr show dev eth0",
     )
@@ -145,7 +145,7 @@ def test_guests_use_only_their_own_prefix_and_private_address(pair):
         (own, other),
     )
     assert answers == ["yes", "yes", "no", "yes", "no", "yes"]
-    deletes = [f"ip -6 addr del {each}/128 dev eth0" for each in (another, foreign)]
+    deletes = [f"ip -6 addr del {address}/128 dev eth0" for address in (another, foreign)]
     pair.run_on_client("; ".join((*deletes, f"ip addr del {FOREIGN_PRIVATE_IP}/29 dev eth0")))
 
 

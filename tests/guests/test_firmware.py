@@ -58,7 +58,8 @@ def test_tpm_appears_in_guest_and_is_not_captured(lab, hypervisor):
     lab.run_power_action(other, "start")
     assert "TPM2" in lab.ssh(other_ip, f"ls {TABLES}")
     states = [
-        (get_tpm_directory(hypervisor, each["id"]) / "tpm2" / "tpm2-00.permall").read_bytes() for each in (first, other)
+        (get_tpm_directory(hypervisor, instance["id"]) / "tpm2" / "tpm2-00.permall").read_bytes()
+        for instance in (first, other)
     ]
     assert states[0] != states[1]
     lab.destroy(other)
@@ -95,10 +96,10 @@ def test_secure_boot_machine_has_enrolled_keys_and_keeps_variables(node, hypervi
     the TPM are kept over another definition, and go with the machine."""
     described = etree.fromstring(find_domain(hypervisor, secure_boot_machine.id).XMLDesc())
     assert described.find("os/loader").get("secure") == "yes"
-    features = {each.get("name"): each.get("enabled") for each in described.iterfind("os/firmware/feature")}
+    features = {feature.get("name"): feature.get("enabled") for feature in described.iterfind("os/firmware/feature")}
     assert features == {"enrolled-keys": "yes", "secure-boot": "yes"}
     assert described.find("os/type").get("machine").startswith("pc-q35")
-    drives = [each.find("target").get("bus") for each in described.iterfind("devices/disk[@device='cdrom']")]
+    drives = [drive.find("target").get("bus") for drive in described.iterfind("devices/disk[@device='cdrom']")]
     assert drives == ["scsi", "sata", "sata"]
     variables = hypervisor.directory / "lib" / "qemu" / "nvram" / "secured_VARS.fd"
     assert variables.exists()
@@ -117,7 +118,7 @@ def test_secure_boot_machine_hotplugs_disks_and_media(node, hypervisor, secure_b
     medium = node.upload_media("firmware", "medium.iso", io.BytesIO(bytes(1024**2)), 1024**2)
     node.set_media(secure_boot_machine.id, "primary", medium)
     described = etree.fromstring(find_domain(hypervisor, secure_boot_machine.id).XMLDesc())
-    files = {each.get("file").rpartition("/")[2] for each in described.iterfind("devices/disk/source")}
+    files = {source.get("file").rpartition("/")[2] for source in described.iterfind("devices/disk/source")}
     assert files == {"secured", "more", "medium.iso"}
     node.set_media(secure_boot_machine.id, "primary", None)
     node.power_off(secure_boot_machine.id)

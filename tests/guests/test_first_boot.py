@@ -105,7 +105,7 @@ def test_reinstall_keeps_nothing_of_first_boot(lab, guest, hypervisor, tmp_path)
     pool.refresh()
     volume_names = [volume for volume in pool.listVolumes() if volume.startswith(guest["name"])]
     connection.close()
-    assert sorted(each.split("-")[1] for each in volume_names) == ["0", "seed"]
+    assert sorted(name.split("-")[1] for name in volume_names) == ["0", "seed"]
 
 
 def test_reinstall_password_yields_to_custom_cloud_config(lab, guest):

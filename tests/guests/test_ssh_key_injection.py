@@ -128,7 +128,9 @@ def assert_first_boot(guest, run, timeout_seconds):
     guest.node.agent_set_password(guest.machine.id, "root", "a new: password")
     assert is_password_valid(run, "root", "a new: password")
     assert guest.node.ping_agents([guest.machine.id]) == {guest.machine.id: True}
-    [root] = [each for each in guest.node.agent_filesystems(guest.machine.id) if each.mountpoint == "/"]
+    [root] = [
+        filesystem for filesystem in guest.node.agent_filesystems(guest.machine.id) if filesystem.mountpoint == "/"
+    ]
     assert 0 < root.used < root.size <= 3 * GiB
 
 

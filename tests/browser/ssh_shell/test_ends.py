@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from consoles import close_codes
-from consoles.ssh_shell import host_key_fingerprint
+from consoles.ssh_shell import compute_fingerprint
 from tests.processes.conftest import wait_until
 from tests.support import ssh_guest as guests
 
@@ -123,8 +123,8 @@ def test_changed_host_key_is_shown_and_accepted(shell_page, screenshot):
     shell_page.open(wait_until_ready=False)
     expect(shell_page.notice).to_contain_text("host key of the instance has changed")
     presented_key = guests.public_key_line(site.guest.host_keys[0])
-    expect(shell_page.notice).to_contain_text(host_key_fingerprint(previous_key))
-    expect(shell_page.notice).to_contain_text(host_key_fingerprint(presented_key))
+    expect(shell_page.notice).to_contain_text(compute_fingerprint(previous_key))
+    expect(shell_page.notice).to_contain_text(compute_fingerprint(presented_key))
     assert site.guest.interfaces[0].attempts == 0  # the key was not sent to the unknown host
     screenshot("changed")
     shell_page.page.wait_for_timeout(1500)
@@ -133,7 +133,7 @@ def test_changed_host_key_is_shown_and_accepted(shell_page, screenshot):
     shell_page.wait_until_ready()
     assert site.known_host_key == presented_key
     shell_page.find_button("Options").click()
-    expect(shell_page.page.locator("#options")).to_contain_text(host_key_fingerprint(presented_key))
+    expect(shell_page.page.locator("#options")).to_contain_text(compute_fingerprint(presented_key))
 
 
 def test_only_the_shown_host_key_is_accepted(shell_page, console_errors):
@@ -146,5 +146,5 @@ def test_only_the_shown_host_key_is_accepted(shell_page, console_errors):
     expect(shell_page.notice).to_contain_text("The instance presented another key in the meantime.")
     assert site.known_host_key == previous_key
     shell_page.find_button("Compare again").click()
-    expect(shell_page.notice).to_contain_text(host_key_fingerprint(third_key))
+    expect(shell_page.notice).to_contain_text(compute_fingerprint(third_key))
     assert "409" in console_errors.pop()

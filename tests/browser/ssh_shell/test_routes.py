@@ -7,7 +7,7 @@ import pytest
 from paramiko import AUTH_FAILED, AUTH_SUCCESSFUL
 from playwright.sync_api import expect
 
-from consoles.ssh_shell import host_key_fingerprint
+from consoles.ssh_shell import compute_fingerprint
 from tests.browser.ssh_shell.conftest import ShellPage
 from tests.browser.ssh_site import run_bash
 from tests.browser.test_tokens import CUSTOMER, PASSWORD, sign_in
@@ -77,13 +77,13 @@ def test_shell_opens_through_panel_routes(
     shell_page.run("exit 7")
     expect(shell_page.notice).to_contain_text("exit code 7")
 
-    previous_fingerprint = host_key_fingerprint(guests.public_key_line(redirected_consoles.guest.host_keys[0]))
+    previous_fingerprint = compute_fingerprint(guests.public_key_line(redirected_consoles.guest.host_keys[0]))
     redirected_consoles.replace_guest()
     shell_page.find_button("Open again").click()
     expect(shell_page.notice).to_contain_text("host key of the instance has changed")
     expect(shell_page.notice).to_contain_text(previous_fingerprint)
     expect(shell_page.notice).to_contain_text(
-        host_key_fingerprint(guests.public_key_line(redirected_consoles.guest.host_keys[0]))
+        compute_fingerprint(guests.public_key_line(redirected_consoles.guest.host_keys[0]))
     )
     shell_page.find_button("Accept this key and open").click()
     shell_page.wait_until_ready()
