@@ -81,7 +81,7 @@ class SshSite:
 
         @bp.get("/shell")
         def page():
-            links = {"opening": "/shell/opening", "host_key": "/shell/host-key", "back": "/shell/back"}
+            links = {"new_session_url": "/shell/opening", "host_key": "/shell/host-key", "back": "/shell/back"}
             return render_template("console/ssh_shell.html", name="web-1", **links)
 
         @bp.post("/shell/opening")
