@@ -231,7 +231,7 @@ def test_interrupted_console_of_signed_out_user_links_to_sign_in(
 
 def test_console_closed_by_panel_shows_reason(console_page, panel, screenshot):
     """The page does not automatically open a console again that the panel closed."""
-    panel.consoles.close(
+    panel.consoles.close_streams(
         {"session": next(iter(panel.sessions))}, close_codes.CLOSED.with_message("web-1 was suspended.")
     )
     expect(console_page.locator("#notice p")).to_have_text("web-1 was suspended.")

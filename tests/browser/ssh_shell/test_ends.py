@@ -69,7 +69,7 @@ def test_shell_opens_again_after_panel_restart(shell_page):
 
 def test_shell_closed_by_panel_stays_closed(shell_page):
     shell_page.open()
-    shell_page.site.consoles.close({"session": "1"}, close_codes.CLOSED.with_message("Your sign-in was ended."))
+    shell_page.site.consoles.close_streams({"session": "1"}, close_codes.CLOSED.with_message("Your sign-in was ended."))
     expect(shell_page.notice).to_contain_text("Your sign-in was ended.")
     shell_page.page.wait_for_timeout(2000)
     assert shell_page.site.openings == 1
