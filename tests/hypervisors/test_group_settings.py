@@ -9,7 +9,7 @@ from panel.core.db import session
 from panel.models import HypervisorGroup, Instance
 from panel.models.hypervisor_group_settings import GROUP_SERVICES
 from panel.pages.admin.hypervisor_groups import FAMILY_OF_SWITCH
-from panel.schemas.hypervisor_group_settings import SETTINGS_DESCRIPTION
+from panel.schemas.hypervisor_group_settings import SETTING_DESCRIPTIONS
 from panel.services import settings, volume_plans
 
 GROUPS_PATH = "/api/v1/hypervisor/groups"
@@ -63,7 +63,7 @@ def test_group_switches_are_saved_on_create_and_update(api_as, path, name):
 
 def test_group_terms_are_saved_on_create_and_update(api_as, path):
     """HVG-04"""
-    assert set(GROUP_SWITCHES) | set(GROUP_TERMS) | {"default_backup_policy_id"} == set(SETTINGS_DESCRIPTION)
+    assert set(GROUP_SWITCHES) | set(GROUP_TERMS) | {"default_backup_policy_id"} == set(SETTING_DESCRIPTIONS)
     made = api_as("admin", "POST", GROUPS_PATH, json={"name": "other", **GROUP_TERMS}).json["data"]
     stored = api_as("admin", "GET", f"/api/v1/hypervisor/group/{made['id']}").json["data"]
     assert {name: stored[name] for name in GROUP_TERMS} == GROUP_TERMS
