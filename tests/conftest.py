@@ -1,7 +1,7 @@
 """The fixtures of all tests. The application is built once; each test runs in a transaction that is rolled back.
 
 `commit()` and on_commit calls behave as in production, because the session works in savepoints of that transaction.
-Set PANEL_TEST_DATABASE_URL to run the same tests on PostgreSQL.
+Set TEST_DATABASE_URL to run the same tests on PostgreSQL.
 """
 
 import email
@@ -25,7 +25,7 @@ from panel.core.config import Config
 from panel.core.db import db, generate_id, session
 from panel.ratelimit import windows
 from panel.services import accounts, sessions, settings
-from tests.support import audit_assertions, response_assertions
+from tests.support import audit_assertions, postgres, response_assertions
 from tests.support import cast as people
 from worker import nodes
 from worker.engine import batch, main, runner  # noqa: F401  (main registers the task handlers)
@@ -38,8 +38,10 @@ pytest_plugins = [
     "tests.support.programs",
 ]
 
-PANEL_ENVIRONMENT = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PANEL_")}
-TEST_DATABASE_URL = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL", "")
+for name in [name for name in os.environ if name.startswith("PANEL_")]:
+    del os.environ[name]
+
+TEST_DATABASE_URL = os.environ.get(postgres.URL_VARIABLE, "")
 ISOLATED_APP_NAMES = {"isolated_app", "isolated_installation"}
 """Names under which modules import tests/support/isolated_app.py."""
 
@@ -78,8 +80,12 @@ def uses_database(item):
 
 @pytest.fixture(scope="session")
 def database_url():
-    """The URL of the database under test; empty for SQLite files."""
-    return TEST_DATABASE_URL
+    """The URL of the database under test, of which each pytest-xdist worker has its own; empty for SQLite files."""
+    if not TEST_DATABASE_URL:
+        yield ""
+        return
+    with postgres.create_database(TEST_DATABASE_URL) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -3,15 +3,14 @@
 For tests of concurrent transactions and processes.
 """
 
+import os
 from contextlib import contextmanager
-
-import sqlalchemy
 
 from panel.bootstrap import create_worker_app
 from panel.core import context, jobs
 from panel.core.config import Config
-from panel.core.db import db, generate_id, session
-from tests.conftest import PANEL_ENVIRONMENT
+from panel.core.db import db, session
+from tests.support import postgres
 from tests.support.cast import create_cast
 
 PRODUCTION_JOBS_CALL = jobs.enqueue_call
@@ -44,16 +43,8 @@ def isolated_installation(directory, *, create=create_worker_app, on_call=lambda
 @contextmanager
 def create_database(directory):
     """Yield the URL of an empty database: an SQLite file, or a new one on the test suite's PostgreSQL server."""
-    address = PANEL_ENVIRONMENT.get("PANEL_TEST_DATABASE_URL")
-    if not address:
+    if server_url := os.environ.get(postgres.URL_VARIABLE):
+        with postgres.create_database(server_url) as url:
+            yield url
+    else:
         yield f"sqlite:///{directory / 'panel.db'}"
-        return
-    name = f"isolated_{generate_id().replace('-', '')}"
-    server = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
-    with sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT").connect() as connection:
-        connection.exec_driver_sql(f"create database {name}")
-        try:
-            yield server.set(database=name).render_as_string(hide_password=False)
-        finally:
-            connection.exec_driver_sql(f"drop database {name} with (force)")
-            connection.engine.dispose()

@@ -1,7 +1,8 @@
 """Run a command with a temporary PostgreSQL server: `python -m tests.support.postgres pytest`.
 
 The server listens on a Unix socket in a directory that is removed afterwards. It refuses to run as root, so it runs as
-an unprivileged user.
+an unprivileged user. The command fails when it connected to none of the databases that `create_database` makes: tests
+that ran on SQLite instead would prove nothing.
 """
 
 import os
@@ -12,9 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from contextlib import contextmanager
 from pathlib import Path
 
+import sqlalchemy
+
+URL_VARIABLE = "TEST_DATABASE_URL"
+"""Without the prefix of the product's settings, because tests/conftest.py removes these from the environment, which the
+workers of pytest-xdist inherit."""
+
+DATABASE_PREFIX = "test_"
 UNPRIVILEGED_USERS = ("postgres", "nobody")
 
 
@@ -38,7 +47,7 @@ def make_unprivileged_options():
 
 @contextmanager
 def run_server():
-    """Run a server until the block ends. Yields the URL of an empty database."""
+    """Run a server until the block ends. Yields the URL of its database `postgres`."""
     with tempfile.TemporaryDirectory(prefix="postgres-") as directory:
         owner = make_unprivileged_options() | {"cwd": directory, "stdin": subprocess.DEVNULL}
         if "user" in owner:
@@ -55,6 +64,7 @@ def run_server():
         ]
         subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, **owner)
         options = ["-k", directory, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
+        options += ["-c", "log_connections=on"]
         with Path(directory, "log").open("w") as log:
             process = subprocess.Popen(
                 [find_program_folder() / "postgres", "-D", data, *options], stderr=log, stdout=log, **owner
@@ -74,7 +84,29 @@ def wait_until_ready(process, directory):
         time.sleep(0.1)
 
 
+@contextmanager
+def create_database(server_url):
+    """Yield the URL of a new, empty database of the server."""
+    name = f"{DATABASE_PREFIX}{uuid.uuid4().hex}"
+    server = sqlalchemy.make_url(server_url)
+    with sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT").connect() as connection:
+        connection.exec_driver_sql(f"create database {name}")
+        try:
+            yield server.set(database=name).render_as_string(hide_password=False)
+        finally:
+            connection.exec_driver_sql(f"drop database {name} with (force)")
+            connection.engine.dispose()
+
+
+def run_command(command):
+    """Run the command with the server's URL in the environment. Return its exit status."""
+    with run_server() as url:
+        status = subprocess.run(command, env=os.environ | {URL_VARIABLE: url}).returncode
+        log = Path(sqlalchemy.make_url(url).query["host"], "log")
+        if f"database={DATABASE_PREFIX}" not in log.read_text():
+            raise SystemExit("The command did not use the PostgreSQL server.")
+    return status
+
+
 if __name__ == "__main__":
-    with run_server() as address:
-        status = subprocess.run(sys.argv[1:], env=os.environ | {"PANEL_TEST_DATABASE_URL": address}).returncode
-    sys.exit(status)
+    sys.exit(run_command(sys.argv[1:]))
