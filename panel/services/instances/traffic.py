@@ -136,8 +136,8 @@ def set_disconnected(instance: Instance, before: str | None, after: str | None) 
 
 def reset(instance: Instance) -> None:
     """Reset the counters of this month; an instance that was disconnected for them is reconnected."""
-    for interface in instance.interfaces:
-        session.refresh(interface, with_for_update=True)
+    query = select(Interface).where(Interface.instance_id == instance.id).order_by(Interface.position)
+    for interface in session.scalars(with_lock(query, of=Interface)).unique():
         interface.received = interface.sent = 0
     session.flush()
     enforce_quota(instance.id)
