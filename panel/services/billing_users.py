@@ -40,13 +40,15 @@ def provision(*, external_id: str, email: str, password: str | None = None, **fa
                 if password is None:
                     passwords.request_reset(account.email)
             return account
-    except IntegrityError:  # another request was faster
+    except (IntegrityError, Invalid) as error:  # perhaps because another request was faster
         account = find_by_external_id(external_id)
-        if account is None:
-            raise Invalid(
-                message("An account with this email address already exists."), email=message("This address is taken.")
-            ) from None
-        return account
+        if account is not None:
+            return account
+        if isinstance(error, Invalid):
+            raise
+        raise Invalid(
+            message("An account with this email address already exists."), email=message("This address is taken.")
+        ) from None
 
 
 def find_by_external_id(external_id: str) -> Account | None:
