@@ -21,7 +21,8 @@ def transaction_modes(committing_app):
 
     def record(connection, cursor, statement, *_):
         if connection.dialect.name == "postgresql":
-            transaction_modes.add("begin" if connection.get_isolation_level() == "AUTOCOMMIT" else "begin immediate")
+            is_autocommit = connection.connection.dbapi_connection.autocommit
+            transaction_modes.add("begin" if is_autocommit else "begin immediate")
         elif statement.startswith("begin"):
             transaction_modes.add(statement)
 

@@ -53,7 +53,9 @@ def get_created_session(answer, who="owner"):
 
 
 def list_console_sessions():
-    return session.scalars(select(ConsoleSession).execution_options(populate_existing=True)).all()
+    return session.scalars(
+        select(ConsoleSession).order_by(ConsoleSession.id).execution_options(populate_existing=True)
+    ).all()
 
 
 @pytest.fixture
