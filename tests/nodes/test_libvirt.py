@@ -2,6 +2,8 @@
 
 import errno
 import stat
+import subprocess
+import sys
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +34,20 @@ MACHINE = Machine(
 
 def build_domain(kvm=False, limits=True, guarded=True, **facts):
     return etree.fromstring(xml.build_domain_xml(replace(MACHINE, **facts), PATHS, kvm, limits, guarded))
+
+
+EXIT_SCRIPT = """
+import os
+from worker.nodes.libvirt.connection import ConnectionPool
+os.pool = ConnectionPool("test:///default")  # a module that the interpreter unloads after libvirt
+with os.pool.borrow():
+    pass
+"""
+
+
+def test_process_with_idle_connection_ends_without_traceback():
+    process = subprocess.run([sys.executable, "-c", EXIT_SCRIPT], capture_output=True, text=True, check=True)
+    assert "Traceback" not in process.stderr
 
 
 # --- XML

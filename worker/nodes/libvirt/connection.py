@@ -6,9 +6,12 @@ thread. So keepalive is used only on connections that wait for events; elsewhere
 node.
 """
 
+import atexit
 import contextlib
 import os
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 
 import libvirt
@@ -25,6 +28,9 @@ lost."""
 
 MAX_IDLE_CONNECTIONS = 8
 """Idle connections that are kept for the next calls."""
+
+EXIT_TIMEOUT_SECONDS = 1
+"""How long a process that ends waits for its connections to close."""
 
 libvirt.registerErrorHandler(lambda _, error: None, None)  # it would print to stderr what it raises anyway
 
@@ -45,6 +51,7 @@ class ConnectionPool:
         self.uri = with_batch_mode(uri)
         self.pid = os.getpid()
         self.idle: list[libvirt.virConnect] = []
+        pools.add(self)
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[libvirt.virConnect]:
@@ -76,17 +83,30 @@ class ConnectionPool:
         log.debug("libvirt_connected", uri=self.uri)
         return connection
 
-    def close(self) -> None:
-        """Close the idle connections; one in use is closed when its call ends."""
-        if self.pid == os.getpid():
-            idle, self.idle = self.idle, []
-            for connection in idle:
-                close_in_background(connection)
+    def close(self) -> list[threading.Thread]:
+        """Close the idle connections; one in use is closed when its call ends. Returns the threads that close them."""
+        if self.pid != os.getpid():
+            return []
+        idle, self.idle = self.idle, []
+        return [close_in_background(connection) for connection in idle]
 
 
-def close_in_background(connection: libvirt.virConnect) -> None:
+pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
+
+
+def close_in_background(connection: libvirt.virConnect) -> threading.Thread:
     """Close in a separate thread, because it may block for as long as the node does not answer."""
-    threading.Thread(target=connection.close, name="libvirt close", daemon=True).start()
+    thread = threading.Thread(target=connection.close, name="libvirt close", daemon=True)
+    thread.start()
+    return thread
+
+
+@atexit.register
+def close_pools() -> None:
+    """Close the idle connections before the interpreter unloads libvirt, which then prints a traceback for each."""
+    deadline = time.monotonic() + EXIT_TIMEOUT_SECONDS
+    for thread in [thread for pool in pools for thread in pool.close()]:
+        thread.join(max(0, deadline - time.monotonic()))
 
 
 def is_alive(connection: libvirt.virConnect) -> bool:
