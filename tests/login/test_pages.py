@@ -72,6 +72,14 @@ def test_sign_in_redirects_to_next_page(browser_as):
     )
 
 
+def test_operator_who_opened_the_address_alone_starts_in_the_admin_area(browser_as, cast):
+    """Finding M2: the panel's address leads to /sign-in?next=/."""
+    browser = browser_as()
+    address = browser.get("/").headers["Location"]
+    assert address == "/sign-in?next=/"
+    assert sign_in(browser, cast.admin.email, address=address).headers["Location"] == "/admin"
+
+
 def test_expired_session_requires_sign_in(browser_as, cast):
     browser = browser_as("owner")
     assert browser.get("/").status_code == 200

@@ -188,6 +188,7 @@ def parse_requested_next():
 
 
 def get_next_url():
-    """Return the `next` parameter when it is a local URL, else the person's first page."""
+    """Return the `next` parameter when it is a local URL, else the person's first page, also for the panel's address
+    alone, where operators have another first page than customers."""
     target = request.args.get("next", "")
-    return target if is_local_url(target) else get_home_url()
+    return target if is_local_url(target) and target != url_for("overview.show") else get_home_url()
