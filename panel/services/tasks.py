@@ -1,6 +1,7 @@
 """Tasks for the API and pages: list, cancel, mark as failed, delete."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from sqlalchemy import ColumnElement, Select, exists, or_, select, update
 from sqlalchemy.orm import aliased
@@ -51,8 +52,10 @@ def select_visible(account: Access | Account | None) -> Select[Task]:
     return select(Task).where(account.visible_rows(Task)) if account else select(Task)
 
 
+@cache
 def retried_condition() -> ColumnElement[bool]:
-    """Return the condition that a later task does the same to the same resource."""
+    """Return the condition that a later task does the same to the same resource. Every page has it in two queries, and
+    constructing an alias takes longer than running them."""
     later = aliased(Task)
     return exists().where(later.resource_id == Task.resource_id, later.kind == Task.kind, later.id > Task.id)
 
