@@ -149,9 +149,6 @@ def test_all_page_texts_are_translated(browser_as, cast, run_tasks, pseudo_langu
     assert len(pages) > 40
     data = sorted([*load_row_texts(), *read_image_catalog_texts()], key=len, reverse=True)
     known_texts = compile_known_texts()
-    untranslated = {}
-    for path, answer in pages:
-        for text in find_visible_texts(answer.text):
-            if is_untranslated(text, data, known_texts):
-                untranslated.setdefault(text, path)
+    paths_by_text = {text: path for path, answer in pages for text in find_visible_texts(answer.text)}
+    untranslated = {text: path for text, path in paths_by_text.items() if is_untranslated(text, data, known_texts)}
     assert not untranslated, "\n".join(f"{path}: {text}" for text, path in untranslated.items())
