@@ -4,19 +4,33 @@
 const find = (selector, within = document) => within.querySelector(selector);
 const texts = JSON.parse(find("#texts").textContent); // what scripts show, translated by the panel
 
-// Confirmation of a request by htmx, in a dialog. Escape and Cancel mean no.
+// Confirmation in a dialog, of a request by htmx or of a plain form. Escape and Cancel mean no.
+function askForConfirmation(question, { confirmLabel, danger }, onClose) {
+  const dialog = find("#confirm");
+  find("#confirm-text").textContent = question;
+  find("#confirm-yes").textContent = confirmLabel || find("#confirm-yes").dataset.text;
+  find("#confirm-yes").className = `btn btn-${danger === undefined ? "primary" : "danger"}`;
+  dialog.returnValue = "no";
+  dialog.addEventListener("close", () => onClose(dialog.returnValue === "yes"), { once: true });
+  dialog.showModal();
+}
 document.addEventListener("htmx:confirm", (event) => {
   const { ctx, issueRequest, dropRequest } = event.detail;
   if (!ctx.confirm) return;
   event.preventDefault();
-  const { confirmLabel, danger } = ctx.sourceElement.dataset;
-  const dialog = find("#confirm");
-  find("#confirm-text").textContent = ctx.confirm;
-  find("#confirm-yes").textContent = confirmLabel || find("#confirm-yes").dataset.text;
-  find("#confirm-yes").className = `btn btn-${danger === undefined ? "primary" : "danger"}`;
-  dialog.returnValue = "no";
-  dialog.addEventListener("close", () => (dialog.returnValue === "yes" ? issueRequest() : dropRequest()), { once: true });
-  dialog.showModal();
+  askForConfirmation(ctx.confirm, ctx.sourceElement.dataset, (isConfirmed) => (isConfirmed ? issueRequest() : dropRequest()));
+});
+document.addEventListener("submit", (event) => {
+  const { target, submitter } = event;
+  const question = submitter?.dataset.confirm;
+  if (!question) return;
+  event.preventDefault();
+  askForConfirmation(question, submitter.dataset, (isConfirmed) => {
+    if (!isConfirmed) return;
+    delete submitter.dataset.confirm;
+    target.requestSubmit(submitter);
+    submitter.dataset.confirm = question; // for a page that is shown again from the browser's history
+  });
 });
 document.addEventListener("mousedown", (event) => {
   if (event.target instanceof HTMLDialogElement) event.target.close(); // a click beside a dialog
@@ -26,7 +40,7 @@ document.addEventListener("mousedown", (event) => {
 const isPoll = (event) => event.detail.ctx?.sourceEvent?.type === "every";
 function isInUse(part) {
   const active = document.activeElement;
-  const typing = active?.matches("input:not([type=checkbox]), textarea, select") && part.contains(active);
+  const typing = active?.matches("input:not([type=checkbox]), textarea, select") && part.contains(active) && active.value !== active.defaultValue;
   return typing || find(".dropdown-menu.show, dialog[open], [name=ids]:checked", part);
 }
 document.addEventListener("htmx:before:request", (event) => {
@@ -148,6 +162,10 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     openPalette();
   }
+  if (event.key === "Escape" && event.target.id === "palette-query") {
+    event.preventDefault(); // the browser would clear the field first
+    find("#palette").close();
+  }
   const step = { ArrowDown: 1, ArrowUp: -1, Enter: 0 }[event.key];
   const results = [...document.querySelectorAll("#palette-results a")];
   if (step === undefined || !results.length || !event.target.closest?.("#palette")) return;
@@ -210,23 +228,48 @@ document.addEventListener("input", ({ target }) => {
 });
 
 // Restore the focus: a button that is disabled while its request runs, or replaced by the answer, loses it.
+const CONTROLS = "input:not([type=hidden]):enabled, button:enabled, a[href], select:enabled, textarea:enabled";
+const SUBMIT_BUTTON = "button[type=submit]:enabled";
 let focused = null;
+document.addEventListener("pointerdown", () => (focused = null), true); // a click beside all controls takes the focus away
 document.addEventListener("focusin", ({ target }) => (focused = target));
-document.addEventListener("htmx:finally:request", (event) => {
-  if (!isPoll(event)) setTimeout(restoreFocus);
-});
+document.addEventListener("htmx:finally:request", () => setTimeout(restoreFocus));
 function restoreFocus() {
   const active = document.activeElement;
   if (!focused || (active && active !== document.body) || find("dialog[open]")) return;
   const sameElement = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
   const form = focused.closest("form[id]");
   const container = sameElement ? sameElement.closest(".btn-list, form, section, tr") : form && document.getElementById(form.id);
-  const next = container && find("input:not([type=hidden]):enabled, button:enabled, a[href], select:enabled, textarea:enabled", container);
+  const next = container && find(CONTROLS, container);
   for (const target of [sameElement, next, find("#main")].filter(Boolean)) {
     target.focus({ preventScroll: true });
     if (document.activeElement === target) return;
   }
 }
+
+// A form that leads back to its own page gets the focus again when that page has loaded.
+const FORM_TO_FOCUS = "panel-form-to-focus";
+document.addEventListener("htmx:after:request", (event) => {
+  const { response, sourceElement } = event.detail.ctx;
+  const url = response.headers.get("HX-Redirect");
+  const form = sourceElement.closest("form[id]");
+  if (!url || !form) return;
+  try {
+    sessionStorage.setItem(FORM_TO_FOCUS, JSON.stringify([new URL(url, location).pathname, form.id]));
+  } catch {} // private windows store nothing
+});
+function focusSubmittedForm() {
+  let path, id;
+  try {
+    [path, id] = JSON.parse(sessionStorage.getItem(FORM_TO_FOCUS) || "[]");
+    sessionStorage.removeItem(FORM_TO_FOCUS);
+  } catch {}
+  if (path !== location.pathname) return;
+  const form = document.getElementById(id);
+  const control = form && (find(SUBMIT_BUTTON, form) || find(CONTROLS, form));
+  (control || find("#main")).focus({ preventScroll: true });
+}
+focusSubmittedForm();
 
 // Keep the count in the title equal to that of the list, also after a filter.
 function updateTitleCount() {

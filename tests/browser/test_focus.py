@@ -39,6 +39,69 @@ def test_focus_is_kept_after_actions(site, open_page):
     page.wait_for_timeout(1000)
     assert find_focused_element(page) != "BODY"
 
+    page.goto(f"{site.url}{site.paths['instance']}/snapshots")
+    page.locator("#take [name=snapname]").fill("focus-test")
+    page.locator("#take button").click()
+    expect(page.locator("#toasts")).to_contain_text("Snapshot requested.")
+    expect(page.locator("#take button:focus")).to_have_count(1)  # a field would stop the updates of the page
+
+
+def test_focus_is_kept_when_an_update_disables_the_button(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}{site.paths['instance']}")
+    button = page.get_by_role("button", name="Power off").first
+    button.focus()
+    with page.expect_response(lambda answer: answer.request.headers.get("hx-request-type") == "partial"):
+        button.evaluate("button => (button.disabled = true)")
+    expect(page.locator(":focus:not(:disabled)")).to_have_count(1)
+
+
+def test_updates_continue_while_an_empty_field_has_the_focus(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}{site.paths['instance']}/snapshots")
+    page.locator("#take [name=snapname]").focus()
+    page.locator("#instance h1").evaluate("title => (title.textContent = 'outdated')")
+    expect(page.locator("#instance h1")).not_to_have_text("outdated", timeout=15_000)
+    expect(page.locator("#take [name=snapname]")).to_be_focused()
+    page.locator("#take [name=snapname]").fill("before-upgrade")
+    page.locator("#instance h1").evaluate("title => (title.textContent = 'outdated')")
+    page.wait_for_timeout(11_000)
+    expect(page.locator("#take [name=snapname]")).to_have_value("before-upgrade")
+
+
+def test_escape_closes_the_search_with_text(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}/instances")
+    page.keyboard.press("Control+k")
+    page.locator("#palette-query").fill("volumes")
+    page.keyboard.press("Escape")
+    expect(page.locator("#palette")).to_be_hidden()
+
+
+def test_enter_in_the_tag_field_adds_the_tag(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}/instances")
+    page.locator("[name=ids]").first.check()
+    page.locator("#bulk [name=tag]").fill("nightly")
+    page.locator("#bulk [name=tag]").press("Enter")
+    expect(page.locator("main")).to_contain_text("Tag added.")
+
+
+def test_bulk_actions_that_interrupt_guests_are_confirmed(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}/instances")
+    page.locator("[name=ids]").first.check()
+    page.locator("#bulk").get_by_role("button", name="Restart").click()
+    question = "Restart the selected instances? Their guests are asked to reboot."
+    expect(page.locator("#confirm-text")).to_have_text(question)
+    page.locator("#confirm").get_by_role("button", name="Cancel").click()
+    expect(page.locator("#confirm")).to_be_hidden()
+    assert page.url == f"{site.url}/instances"
+    page.locator("#bulk").get_by_role("button", name="Restart").click()
+    page.locator("#confirm-yes").click()
+    expect(page).to_have_url(f"{site.url}/instances/bulk")
+    expect(page.locator("main")).to_contain_text("Restart requested.")
+
 
 CONTRAST_RATIO_SCRIPT = """element => {
     const context = new OffscreenCanvas(1, 1).getContext("2d");

@@ -26,6 +26,8 @@ class Action:
     """The power with which nothing has to be done."""
     confirmation: str | None = None
     """The confirmation, with places for the instance's `name` and its `owner`'s address."""
+    bulk_confirmation: str | None = None
+    """The confirmation for the selected instances of a list."""
     is_dangerous: bool = False
     takes_tag: bool = False
     """Whether it needs a tag, which it changes at once, without a task."""
@@ -69,6 +71,10 @@ ACTIONS = {
             ALREADY_STOPPED_MESSAGE,
             "off",
             message("Stop {name}? It is asked to shut down, and powered off if it has not done so after two minutes."),
+            message(
+                "Stop the selected instances? They are asked to shut down, and powered off if they have not done so"
+                " after two minutes."
+            ),
         ),
         Action(
             "shutdown",
@@ -79,6 +85,7 @@ ACTIONS = {
             ALREADY_STOPPED_MESSAGE,
             "off",
             message("Shut down {name}? Its guest is asked to shut down."),
+            message("Shut down the selected instances? Their guests are asked to shut down."),
         ),
         Action(
             "restart",
@@ -87,6 +94,7 @@ ACTIONS = {
             "instances.power",
             message("Restart requested."),
             confirmation=message("Restart {name}? Its guest is asked to reboot."),
+            bulk_confirmation=message("Restart the selected instances? Their guests are asked to reboot."),
         ),
         Action(
             "poweroff",
@@ -97,6 +105,7 @@ ACTIONS = {
             ALREADY_STOPPED_MESSAGE,
             "off",
             message("Power off {name} at once? What its guest has not saved is lost."),
+            message("Power off the selected instances at once? What their guests have not saved is lost."),
             is_dangerous=True,
         ),
         Action(
@@ -128,6 +137,10 @@ ACTIONS = {
             message("Suspended. Power off requested."),
             message("Already suspended."),
             confirmation=message("Suspend {name}? It is turned off, and {owner} cannot start it until you resume it."),
+            bulk_confirmation=message(
+                "Suspend the selected instances? They are turned off, and their owners cannot start them until you"
+                " resume them."
+            ),
             is_dangerous=True,
         ),
         Action(
