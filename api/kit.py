@@ -216,7 +216,7 @@ class Billing(Admin):
     surface, prefix = "billing", "/api/v1/billing"
 
 
-DATA_DESCRIPTION = describe("What was asked for.")
+PAYLOAD_DESCRIPTION = describe("The requested resource or resources.")
 SUCCESS_DESCRIPTION = describe("Always true: failures have their own shape.", True)
 
 
@@ -224,7 +224,7 @@ SUCCESS_DESCRIPTION = describe("Always true: failures have their own shape.", Tr
 def build_wrapped_schema(key: str, schema: Any) -> Schema:
     """Return a schema of `{success, message, <key>: {…}}`."""
     name = f"{get_schema_name(schema)}Under{key.title().replace('_', '')}"
-    return Done.from_dict({key: fields.Nested(schema, **DATA_DESCRIPTION)}, name=name)()
+    return Done.from_dict({key: fields.Nested(schema, **PAYLOAD_DESCRIPTION)}, name=name)()
 
 
 class Done(Schema):
@@ -232,7 +232,7 @@ class Done(Schema):
 
     success = fields.Boolean(dump_default=True, **SUCCESS_DESCRIPTION)
     message = fields.String(
-        allow_none=True, dump_default=None, **describe("What happened, in a sentence.", "The instance starts.")
+        allow_none=True, dump_default=None, **describe("The result as a sentence.", "Start requested.")
     )
 
 
@@ -256,14 +256,14 @@ def build_envelope_schema(schema: Any, many: bool = False) -> Any:
     """Return the schema of an answer in the operators' envelope, for the OpenAPI document."""
     declared: dict[str, fields.Field] = {
         "success": fields.Boolean(**SUCCESS_DESCRIPTION),
-        "message": fields.String(allow_none=True, **describe("What happened, in a sentence.", "The instance starts.")),
+        "message": fields.String(allow_none=True, **describe("The result as a sentence.", "Start requested.")),
     }
     if isinstance(schema, Rows):
         declared["data"] = schema.fields["__rows__"]
-        declared["meta"] = fields.Nested(Meta, **describe("Where these rows lie in the whole list."))
+        declared["meta"] = fields.Nested(Meta, **describe("The page: its number, its size and the total."))
         return Schema.from_dict(declared, name=f"{type(schema).__name__}List")()
     if schema is not None:
-        declared["data"] = fields.Nested(schema, many=many, **DATA_DESCRIPTION)
+        declared["data"] = fields.Nested(schema, many=many, **PAYLOAD_DESCRIPTION)
     kind = "Array" if many else ""
     return Schema.from_dict(declared, name=f"{get_schema_name(schema)}{kind}Envelope" if schema else "Envelope")()
 

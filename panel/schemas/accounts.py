@@ -8,7 +8,7 @@ from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 from panel.schemas.instances import validate_time_zone
 
-REASON_DESCRIPTION = describe("What the person is told.", "Invoice 1042 is overdue.")
+SUSPENSION_REASON_DESCRIPTION = describe("Why the account is suspended; the user sees it.", "Invoice 1042 is overdue.")
 ROLE_DESCRIPTION = describe("`full`, `support` or `read_only`; null for who runs nothing.", "support")
 
 
@@ -133,7 +133,7 @@ class AccountQuery(PageQuery):
 
 
 class Suspension(In):
-    reason = Text(maximum=1000, load_default=None, allow_none=True, lines=True, **REASON_DESCRIPTION)
+    reason = Text(maximum=1000, load_default=None, allow_none=True, lines=True, **SUSPENSION_REASON_DESCRIPTION)
 
 
 class Promotion(In):

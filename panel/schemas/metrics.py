@@ -50,7 +50,7 @@ class MetricsPoint(Out):
 
 
 class MetricsSeries(Schema):
-    time_range = fields.String(**describe("What was asked for.", "1h"))
+    time_range = fields.String(**describe("The requested time range.", "1h"))
     step = fields.Integer(**describe("Seconds of a span.", 15))
     since = Time(**describe("Where the series begins.", "2026-01-02T02:04:05Z"))
     until = Time(**describe("Where it ends: the moment of the answer.", "2026-01-02T03:04:05Z"))

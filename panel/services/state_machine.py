@@ -41,7 +41,7 @@ ALLOWED_WHILE_PENDING = ("destroy", "suspend", "unsuspend")
 
 REASON_MESSAGES = {
     TASK_RUNNING: message("Another task is in progress. Try again when it has finished."),
-    "suspended": message("The instance is suspended. Unsuspend it first."),
+    "suspended": message("The instance is suspended. Only an operator can resume it."),
     "not_running": message("The instance is not running. Start it first."),
     "already_deployed": message("The instance already has an operating system. Reinstall it to start over."),
     "not_deployed": message("The instance has no operating system yet. Deploy an image first."),

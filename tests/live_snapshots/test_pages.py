@@ -55,5 +55,5 @@ def test_disabled_reason_is_shown_as_text(api_as, browser_as, machine, run_tasks
     assert "</svg> The instance is not running. Start it first.</p>" in get_snapshots_tab(browser_as, machine)
     machine.suspended_reason = "admin"
     session.commit()
-    sentence = "</svg> The instance is suspended. Unsuspend it first.</p>"
+    sentence = "</svg> The instance is suspended. Only an operator can resume it.</p>"
     assert get_snapshots_tab(browser_as, machine).count(sentence) == 2, "one for snapshots, one for live sessions"
