@@ -218,22 +218,20 @@ def open_page(browser, site):
         browser_context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", VIEWPORTS)
-def test_customer_pages_are_readable(site, open_page, size, theme):
+def test_customer_pages_are_readable(site, open_page, size):
     paths = [*CUSTOMER_PATHS, *site.paths.values(), *(site.paths["instance"] + tab for tab in INSTANCE_TABS)]
-    assert find_readability_errors(open_page(size, theme), site, paths) == {}
+    assert find_readability_errors(open_page(size), site, paths) == {}
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", VIEWPORTS)
-def test_admin_pages_are_readable(site, open_page, size, theme):
+def test_admin_pages_are_readable(site, open_page, size):
     with site.app.test_request_context():
         lists = [url_for(entry.endpoint) for entry in OPERATOR_PAGES.entries]
     tabs = [f"/admin{site.paths['instance']}{tab}" for tab in ("", "/network", "/settings")]
     detail_pages = [f"/admin{site.paths[name]}" for name in ("group", "set", "pack")]
     paths = [*lists, *(f"/admin/{form}" for form in ADMIN_FORMS), *tabs, *detail_pages, "/admin/ip-sets?search=nothing"]
-    assert find_readability_errors(open_page(size, theme, "admin"), site, paths) == {}
+    assert find_readability_errors(open_page(size, who="admin"), site, paths) == {}
 
 
 def find_readability_errors(page, site, paths):
@@ -244,6 +242,13 @@ def find_readability_errors(page, site, paths):
         if page_errors := page.evaluate(READABILITY_SCRIPT):
             errors[path] = page_errors
     return errors
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_theme_of_the_system_is_used(site, open_page, theme):
+    page = open_page("screen", theme)
+    page.goto(site.url)
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", theme)
 
 
 def test_firewall_rules_show_direction_on_phone(site, open_page):
