@@ -23,16 +23,23 @@ def parse_time(text):
 
 @pytest.fixture
 def instance_with_metrics(running_instance, poll_node):
+    """An instance that ran for two minutes while the node was polled."""
+    poll_node(120)
+    return running_instance
+
+
+@pytest.fixture
+def instance_with_long_series(running_instance, poll_node):
     """An instance that ran for fifty minutes while the node was polled."""
     poll_node(3000)
     return running_instance
 
 
-def test_series_covers_requested_time_range(api_as, instance_with_metrics):
+def test_series_covers_requested_time_range(api_as, instance_with_long_series):
     """INS-100"""
     bodies = {}
     for time_range in TIME_RANGES:
-        answer = api_as("owner", "GET", f"/api/instance/{instance_with_metrics.id}/metrics?timeRange={time_range}")
+        answer = api_as("owner", "GET", f"/api/instance/{instance_with_long_series.id}/metrics?timeRange={time_range}")
         assert answer.status_code == 200
         bodies[time_range] = body = answer.json
         seconds, step = RANGE_AND_STEP_SECONDS[time_range]
@@ -48,7 +55,7 @@ def test_series_covers_requested_time_range(api_as, instance_with_metrics):
     assert len(bodies["30m"]["points"]) == 120
     assert len(bodies["1h"]["points"]) > 150
     assert len(bodies["12h"]["points"]) in (10, 11)
-    assert api_as("owner", "GET", f"/api/instance/{instance_with_metrics.id}/metrics").json["time_range"] == "1h"
+    assert api_as("owner", "GET", f"/api/instance/{instance_with_long_series.id}/metrics").json["time_range"] == "1h"
 
 
 def test_series_of_admin_api_equals_series_of_owner(api_as, instance_with_metrics):
@@ -94,7 +101,7 @@ def test_current_metrics_of_running_instance(api_as, instance_with_metrics, fake
     session.commit()
     body = api_as("admin", "GET", f"/api/v1/instance/{instance_with_metrics.id}/metrics").json["data"]
     assert (body["status"], body["state"]) == (1, "running")
-    assert body["uptime"] >= 3000
+    assert body["uptime"] >= 120
     assert 0 < body["cpu"]["percent"] <= 100
     assert 0 < body["ram"]["percent"] <= 100
     assert body["ram"]["total"] == instance_with_metrics.ram

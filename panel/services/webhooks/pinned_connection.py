@@ -5,6 +5,7 @@ import ssl
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from http.client import HTTPException, HTTPResponse
 
 import certifi
@@ -20,8 +21,10 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 MAX_INTERIM_ANSWERS = 100
 
 
+@cache
 def create_ssl_context(pem: str = "") -> ssl.SSLContext:
-    """Return a context that verifies certificates against the usual authorities and those in `pem`."""
+    """Return a context that verifies certificates against the usual authorities and those in `pem`. It is shared by
+    all connections: reading the authorities takes 20 ms."""
     context = ssl.create_default_context(cafile=certifi.where())
     if pem:
         context.load_verify_locations(cadata=pem)
