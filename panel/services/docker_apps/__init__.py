@@ -26,6 +26,10 @@ MAX_VALUE_LENGTH = 4096
 """Maximum length of a value, in characters."""
 
 
+SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader in C, if PyYAML has it: every web process and worker reads the catalog when it starts."""
+
+
 @dataclass(frozen=True)
 class Variable:
     """A variable of an app. `generate` is the length of the random value that is used when none is given."""
@@ -89,7 +93,7 @@ class AppFile(Schema):
 
 
 def load_app(path: Path) -> App:
-    content = yaml.safe_load(path.read_text())
+    content = yaml.load(path.read_text(), Loader=SafeLoader)
     values = AppFile().load(content.pop("x-app"))
     services = content["services"]
     return App(
