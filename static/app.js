@@ -247,27 +247,30 @@ function restoreFocus() {
   }
 }
 
-// A form that leads back to its own page gets the focus again when that page has loaded.
-const FORM_TO_FOCUS = "panel-form-to-focus";
-document.addEventListener("htmx:after:request", (event) => {
-  const { response, sourceElement } = event.detail.ctx;
-  const url = response.headers.get("HX-Redirect");
-  const form = sourceElement.closest("form[id]");
-  if (!url || !form) return;
+// A form that leads to a page: a new page starts with its content, and its own page with the form again.
+const SUBMITTED_FORM = "panel-submitted-form";
+function storeSubmittedForm(form) {
   try {
-    sessionStorage.setItem(FORM_TO_FOCUS, JSON.stringify([new URL(url, location).pathname, form.id]));
+    sessionStorage.setItem(SUBMITTED_FORM, JSON.stringify([location.pathname, form.id]));
   } catch {} // private windows store nothing
+}
+document.addEventListener("submit", ({ target, defaultPrevented }) => {
+  if (!defaultPrevented && !target.target) storeSubmittedForm(target);
+});
+document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+  const form = ctx.sourceElement.closest("form");
+  if (form && ctx.response.headers.get("HX-Redirect")) storeSubmittedForm(form);
 });
 function focusSubmittedForm() {
   let path, id;
   try {
-    [path, id] = JSON.parse(sessionStorage.getItem(FORM_TO_FOCUS) || "[]");
-    sessionStorage.removeItem(FORM_TO_FOCUS);
+    [path, id] = JSON.parse(sessionStorage.getItem(SUBMITTED_FORM) || "[]");
+    sessionStorage.removeItem(SUBMITTED_FORM);
   } catch {}
-  if (path !== location.pathname) return;
-  const form = document.getElementById(id);
+  if (!path || document.activeElement !== document.body) return;
+  const form = path === location.pathname && id && document.getElementById(id);
   const control = form && (find(SUBMIT_BUTTON, form) || find(CONTROLS, form));
-  (control || find("#main")).focus({ preventScroll: true });
+  (control || find("#main"))?.focus({ preventScroll: true });
 }
 focusSubmittedForm();
 

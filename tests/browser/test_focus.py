@@ -56,6 +56,28 @@ def test_focus_is_kept_when_an_update_disables_the_button(site, open_page):
     expect(page.locator(":focus:not(:disabled)")).to_have_count(1)
 
 
+def test_switch_has_the_focus_again_on_the_reloaded_page(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}{site.paths['instance']}/settings")
+    button = page.locator("#switch-mail button")
+    action = button.inner_text()
+    button.click()
+    expect(page.locator("#switch-mail button")).not_to_have_text(action)
+    expect(page.locator("#switch-mail button")).to_be_focused()
+
+
+def test_new_page_after_a_form_starts_with_its_content(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}/instances")
+    page.locator("[name=ids]").first.check()
+    page.locator("#bulk [name=tag]").fill("focus")
+    page.locator("#bulk [name=tag]").press("Enter")
+    expect(page.locator("main")).to_contain_text("Tag added.")
+    expect(page.locator("#main")).to_be_focused()
+    page.reload()
+    assert find_focused_element(page) == "BODY"
+
+
 def test_updates_continue_while_an_empty_field_has_the_focus(site, open_page):
     page = open_page("screen")
     page.goto(f"{site.url}{site.paths['instance']}/snapshots")
