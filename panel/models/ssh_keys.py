@@ -15,3 +15,7 @@ class SshKey(TimestampMixin, Model):
     public_key: Mapped[str] = mapped_column(Text)
     fingerprint: Mapped[str] = mapped_column(String(64))
     comments: Mapped[str | None]
+
+    @property
+    def authorized_keys_line(self) -> str:
+        return self.public_key.strip()

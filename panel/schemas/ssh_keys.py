@@ -7,13 +7,15 @@ from panel.schemas.base import In, Int, Name, Out, PageQuery, Text, Time, descri
 
 
 class PublicKeyLine(Text):
-    """A public key: one line in OpenSSH format, stored exactly as it was sent."""
+    """A public key: one line in OpenSSH format, stored exactly as it was sent. It may end with a line break, as the
+    file that ssh-keygen writes does."""
 
     def _deserialize(self, value, attr, data, **kwargs):
-        line = super()._deserialize(value, attr, data, **kwargs)
+        text = value.removesuffix("\n").removesuffix("\r") if isinstance(value, str) else value
+        line = super()._deserialize(text, attr, data, **kwargs)
         if len(line.split()) < 2:
             raise ValidationError(message("Paste one line in OpenSSH format."))
-        return line
+        return value
 
 
 def name_field(**options):

@@ -4,6 +4,9 @@ import subprocess
 
 import pytest
 
+from panel.core.db import session
+from panel.models import SshKey
+
 SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO0x7dLSNbO8zpWt/5mYUZrqkMRYBDzSRHwLnmRLQIAw ada@laptop"
 
 
@@ -17,6 +20,14 @@ def test_ssh_key_is_returned_as_sent(api_as):
     assert (key["name"], key["public_key"], key["comments"]) == ("laptop", SSH_PUBLIC_KEY, "ada@laptop")
     assert api_as("owner", "GET", f"/api/ssh-key/{key['id']}").json["ssh_key"] == key
     assert api_as("owner", "GET", "/api/ssh-keys").json["data"] == [key]
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n"])
+def test_ssh_key_with_line_break_at_its_end_is_accepted(api_as, line_break):
+    """The file of ssh-keygen ends with one, and configuration tools compare what they sent with the answer."""
+    key = create_key(api_as, public_key=SSH_PUBLIC_KEY + line_break).json["ssh_key"]
+    assert (key["public_key"], key["comments"]) == (SSH_PUBLIC_KEY + line_break, "ada@laptop")
+    assert session.get(SshKey, key["id"]).authorized_keys_line == SSH_PUBLIC_KEY
 
 
 def test_ssh_key_fingerprint_matches_ssh_keygen(api_as, tmp_path):

@@ -37,7 +37,7 @@ def prepare_first_boot(
     arguments = {
         "image_id": image.id,
         "hostname": hostname or instance.hostname,
-        "ssh_keys": [key.public_key for key in keys],
+        "ssh_keys": [key.authorized_keys_line for key in keys],
         "user_scripts": [script.id for script in scripts],
         "timezone": timezone,
         "cloudcfg": cloudcfg,

@@ -47,7 +47,7 @@ def push_keys(
     if not key_ids:
         raise Invalid(message("No key was chosen."), ssh_keys=message("Choose at least one."))
     ensure_reachable(instance, "ssh_key_inject", by_operator=account is None)
-    lines = [key.public_key for key in ssh_keys.get_chosen(key_ids, account, key_field)]
+    lines = [key.authorized_keys_line for key in ssh_keys.get_chosen(key_ids, account, key_field)]
     return enqueue(instance, "ssh_key_inject", "light", actor=actor, arguments={"ssh_keys": lines})
 
 

@@ -42,7 +42,9 @@ def get_last_deploy_values(instance):
     if last is None:
         return {"hostname": instance.hostname}
     lines = last.arguments["ssh_keys"]
-    keys = [key.id for key in session.scalars(ssh_keys.listing(get_owner(instance))) if key.public_key in lines]
+    keys = [
+        key.id for key in session.scalars(ssh_keys.listing(get_owner(instance))) if key.authorized_keys_line in lines
+    ]
     secret = {"cloudcfg": None} if is_operator_area() else {}
     return {**last.arguments, **secret, "ssh_keys": keys}
 
