@@ -238,6 +238,12 @@ def test_bulk_destroy_requires_typed_count(browser_as, running_instances, run_ta
     assert "m1" not in browser.get(path).text
 
 
+@pytest.mark.parametrize(("who", "path"), [("owner", "/instances"), ("admin", "/admin/instances")])
+def test_address_of_bulk_results_leads_to_list(browser_as, who, path):
+    answer = browser_as(who).get(f"{path}/bulk")
+    assert (answer.status_code, answer.headers["Location"]) == (303, path)
+
+
 @pytest.mark.parametrize(("who", "path"), LIST_PAGES)
 def test_bulk_page_without_selection_shows_error(browser_as, running_instances, who, path):
     answer = browser_as(who).post(f"{path}/bulk", data={"action": "start"})

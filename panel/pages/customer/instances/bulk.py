@@ -7,6 +7,14 @@ from panel.pages.customer.instances import bp
 from panel.pages.shared.instances.bulk import bulk_page
 from panel.services import instances
 from panel.web.bulk_forms import BulkIn, parse_bulk_request
+from panel.web.htmx import redirect_to
+
+
+@bp.get("/bulk")
+@require_page_permission("instances.view")
+def show_list():
+    """Redirect to the list: the results of an action are shown once."""
+    return redirect_to(url_for("instances.index"))
 
 
 @bp.post("/bulk")
