@@ -186,7 +186,17 @@ def is_agent_answering(node, machine_id):
 
 
 def wait_for_agent(node, machine_id):
-    wait_until(lambda: is_agent_answering(node, machine_id))
+    try:
+        wait_until(lambda: is_agent_answering(node, machine_id))
+    except AssertionError as error:
+        for _ in range(2):  # the difference of `cpu_seconds` shows whether the guest hangs
+            error.add_note(f"machine: {find_status(node, machine_id)}")
+            time.sleep(1)
+        try:
+            node.agent_ping(machine_id)
+        except AgentUnavailable as refusal:
+            error.add_note(f"agent: {refusal.detail}")
+        raise
 
 
 def find_status(node, machine_id):
