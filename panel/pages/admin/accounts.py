@@ -161,7 +161,7 @@ def suspend(account_id):
 @require_page_permission(WRITE_PERMISSION)
 def unsuspend(account_id):
     account = accounts.unsuspend(get_changeable(account_id))
-    flash_message(_("%(email)s unsuspended.", email=account.email))
+    flash_message(_("%(email)s resumed.", email=account.email))
     return redirect_to(url_for(".access", account_id=account_id))
 
 

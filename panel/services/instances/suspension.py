@@ -10,7 +10,7 @@ from panel.services.instances.actions import enqueue, find_open_task
 from panel.services.state_machine import ensure_allowed
 
 task_kind("instance_suspend", "Suspend")
-task_kind("instance_unsuspend", "Unsuspend")
+task_kind("instance_unsuspend", "Resume")
 
 POWER_ON_TASK_KINDS = (
     "instance_deploy",
