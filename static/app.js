@@ -255,7 +255,7 @@ function storeSubmittedForm(form) {
   } catch {} // private windows store nothing
 }
 document.addEventListener("submit", ({ target, defaultPrevented }) => {
-  if (!defaultPrevented && !target.target) storeSubmittedForm(target);
+  if (!defaultPrevented && target.method === "post" && !target.target) storeSubmittedForm(target);
 });
 document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
   const form = ctx.sourceElement.closest("form");
@@ -267,7 +267,7 @@ function focusSubmittedForm() {
     [path, id] = JSON.parse(sessionStorage.getItem(SUBMITTED_FORM) || "[]");
     sessionStorage.removeItem(SUBMITTED_FORM);
   } catch {}
-  if (!path || document.activeElement !== document.body) return;
+  if (!path || document.activeElement !== document.body || find("[autofocus]")) return;
   const form = path === location.pathname && id && document.getElementById(id);
   const control = form && (find(SUBMIT_BUTTON, form) || find(CONTROLS, form));
   (control || find("#main"))?.focus({ preventScroll: true });

@@ -78,6 +78,23 @@ def test_new_page_after_a_form_starts_with_its_content(site, open_page):
     assert find_focused_element(page) == "BODY"
 
 
+def test_page_after_a_cancelled_dialog_starts_at_its_top(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}{site.paths['instance']}")
+    page.get_by_role("button", name="Restart").first.click()
+    page.locator("#confirm").get_by_role("button", name="Cancel").click()
+    page.goto(f"{site.url}/ssh-keys")
+    assert find_focused_element(page) == "BODY"
+
+
+def test_page_with_autofocus_after_a_form_focuses_its_field(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}/ssh-keys")
+    page.evaluate("sessionStorage.setItem('panel-submitted-form', JSON.stringify(['/profile', 'form']))")
+    page.goto(f"{site.url}/ssh-keys/new")
+    expect(page.locator("#field-name")).to_be_focused()
+
+
 def test_updates_continue_while_an_empty_field_has_the_focus(site, open_page):
     page = open_page("screen")
     page.goto(f"{site.url}{site.paths['instance']}/snapshots")
