@@ -214,5 +214,6 @@ def test_app_without_containers_is_redeployed(docker, web):
     assert app["status"] == "error"
     assert "no longer exist" in app["error_message"]
     docker.run_task("POST", f"/{web['id']}/retry")
-    assert docker.find(web["id"])["status"] == "running"
+    app = docker.find(web["id"])
+    assert (app["status"], app["error_message"]) == ("running", None)
     assert wait_until(lambda: docker.fetch(8080), "the app's answer") == MESSAGE
