@@ -13,7 +13,7 @@ from panel.services import hypervisors as service
 from panel.services.instances import state_reports
 from worker.engine import claiming
 from worker.nodes.base import Disk, Machine, NodeError, NotOnNode, Power
-from worker.sync import node_sync
+from worker.sync import metrics, node_sync
 
 GiB = 1024**3
 
@@ -397,7 +397,12 @@ def test_lock_of_removed_hypervisor_finds_no_row(cast, queries):
     assert claiming.lock_hypervisor(cast.node.id).id == cast.node.id
 
 
-def test_poll_query_count_is_constant(cast, running_instance, request_deploy, run_tasks, poll_node, queries):
+def test_poll_query_count_is_constant(
+    cast, running_instance, request_deploy, run_tasks, poll_node, queries, monkeypatch
+):
+    """Each poll records a sample and rolls up, as one poll in every 15 and 60 seconds does."""
+    monkeypatch.setattr(metrics, "SAMPLE_INTERVAL_SECONDS", 1e-4)
+    monkeypatch.setattr(metrics, "ROLLUP_INTERVAL_SECONDS", 1e-4)
     poll_node()
     queries.clear()
     poll_node()
