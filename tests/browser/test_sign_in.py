@@ -96,6 +96,7 @@ def sign_out(page):
     page.get_by_role("button", name="Account:").click()
     page.get_by_role("banner").get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(page.get_by_label("Email address")).to_be_focused()
 
 
 def set_up_authenticator(page, site):
