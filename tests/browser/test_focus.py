@@ -87,12 +87,16 @@ def test_page_after_a_cancelled_dialog_starts_at_its_top(site, open_page):
     assert find_focused_element(page) == "BODY"
 
 
-def test_page_with_autofocus_after_a_form_focuses_its_field(site, open_page):
+def test_refused_bulk_destroy_focuses_its_field(site, open_page):
     page = open_page("screen")
-    page.goto(f"{site.url}/ssh-keys")
-    page.evaluate("sessionStorage.setItem('panel-submitted-form', JSON.stringify(['/profile', 'form']))")
-    page.goto(f"{site.url}/ssh-keys/new")
-    expect(page.locator("#field-name")).to_be_focused()
+    page.goto(f"{site.url}/instances")
+    page.locator("[name=ids]").first.check()
+    page.locator("#bulk [value=destroy]").click()
+    page.locator("#typed").fill("99")
+    page.locator("#typed").press("Enter")
+    expect(page.locator("#typed-error")).to_contain_text("Nothing was destroyed.")
+    expect(page.locator("#typed")).to_be_focused()
+    expect(page.locator("#typed")).to_have_value("99")
 
 
 def test_updates_continue_while_an_empty_field_has_the_focus(site, open_page):

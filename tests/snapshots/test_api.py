@@ -249,6 +249,7 @@ def test_snapshots_page(browser_as, machine, run_tasks, guest):
     assert "Snapshot taken" in page
     assert "1 disk" in page
     wrong = owner.post(f"{path}/one/rollback", data={"typed": "two"})
+    assert 'value="two"' in wrong.text
     assert (wrong.status_code, 'id="wrong-typed"' in wrong.text) == (422, True)
     assert guest.read() == "after"
     assert owner.post(f"{path}/one/rollback", data={"typed": "one"}).status_code == 303
