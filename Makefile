@@ -128,7 +128,7 @@ test-containerfile:  ## Carry out the Containerfile in a minimal Debian root and
 	@$(call apt,$(DEPLOYMENT_PACKAGES)) || { echo "As root: apt install $(DEPLOYMENT_PACKAGES)"; exit 1; }
 	python3 -m tests.deployment.containerfile
 
-check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, types, templates, migrations, documents
+check: installed $(VENV)/developing  ## Look at the code without running it: style, layers, types, templates, migrations, documents, links
 	ruff check .
 	ruff format --check .
 	lint-imports
@@ -136,6 +136,7 @@ check: installed $(VENV)/developing  ## Look at the code without running it: sty
 	djlint --lint --quiet templates
 	@export PANEL_DATA_DIR=$$(mktemp -d) && trap 'rm -r "$$PANEL_DATA_DIR"' EXIT && panel db upgrade && panel db check
 	panel openapi check
+	pytest -q -p no:cacheprovider tests/docs/test_links.py tests/docs/test_interface_ids.py
 	@$(EXTRACT) --output-file=/dev/stdout | diff -u $(MESSAGES) - || { echo "The texts have changed: run make messages"; exit 1; }
 
 messages: installed  ## Write the catalogue of the texts of pages and mails
