@@ -10,7 +10,7 @@ from sqlalchemy import Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
-from panel.core.db import Model, Money, TimestampMixin, append_only, generate_id
+from panel.core.db import MessageText, Model, Money, TimestampMixin, append_only, generate_id
 
 
 class MeteringRecord(TimestampMixin, Model):
@@ -121,7 +121,7 @@ class CreditLedgerEntry(Model):
     amount: Mapped[Decimal] = mapped_column(Money)
     """What it adds to the balance; negative for usage."""
     balance_after: Mapped[Decimal] = mapped_column(Money)
-    description: Mapped[str] = mapped_column(default="")
+    description: Mapped[str] = mapped_column(MessageText, default="")
     reference: Mapped[str | None]
     """An external system's reference: the number of an invoice or a payment."""
     actor: Mapped[str]

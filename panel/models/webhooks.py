@@ -86,7 +86,7 @@ class WebhookDelivery(TimestampMixin, Model):
     """Empty for a test, whose event is a sample (panel.services.webhooks.samples)."""
     event_kind: Mapped[str] = mapped_column(String(48))
     status: Mapped[str] = mapped_column(String(16), default="pending")
-    """`pending`, `pending_retry`, `delivered` or `failed_permanent` (3)."""
+    """`pending`, `pending_retry`, `delivered` or `failed_permanent`."""
     attempts: Mapped[int] = mapped_column(default=0)
     due_at: Mapped[datetime] = mapped_column(default=clock.now)
     response_code: Mapped[int | None]
@@ -96,7 +96,7 @@ class WebhookDelivery(TimestampMixin, Model):
     tries: Mapped[list] = mapped_column(JSON, default=list)
     """The attempts, oldest first: `{id, at, code, duration_ms, error, body}`.
 
-    `body` is the first 2 KB of the answer, `id` is sent as X-Hypervisor-Delivery.
+    `error` is a stored message, `body` the first 2 KB of the answer, and `id` is sent as X-Hypervisor-Delivery.
     """
     test: Mapped[bool] = mapped_column(default=False)
 

@@ -170,9 +170,26 @@ def make_month_key(moment: datetime) -> str:
     return f"{moment:%Y-%m}"
 
 
+MONTH_NAMES = (
+    message("January"),
+    message("February"),
+    message("March"),
+    message("April"),
+    message("May"),
+    message("June"),
+    message("July"),
+    message("August"),
+    message("September"),
+    message("October"),
+    message("November"),
+    message("December"),
+)
+
+
 def month_label(month: str) -> str:
-    """Return the month as text: `November 2026`."""
-    return f"{datetime.strptime(month, '%Y-%m'):%B %Y}"
+    """Return the month as a message: `November 2026`."""
+    year, number = month.split("-")
+    return message("{month} {year}", month=MONTH_NAMES[int(number) - 1], year=year)
 
 
 def meter_hours() -> int:
@@ -303,9 +320,8 @@ def post_month(account_id: str, month: str) -> None:
     total = sum((row.charge for row in rows), Decimal(0)).quantize(CENT_QUANTUM)
     difference = total - credits.get_charged_total(account_id, month)
     if account and difference:
-        credits.post_entry(
-            account, "usage", -difference, actor="system", description=f"Usage of {month_label(month)}", month=month
-        )
+        description = message("Usage of {month}", month=month_label(month))
+        credits.post_entry(account, "usage", -difference, actor="system", description=description, month=month)
     for row in rows:
         row.needs_posting = False
     session.flush()

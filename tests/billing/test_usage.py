@@ -97,6 +97,17 @@ def test_repeated_metering_changes_nothing(set_clock, clock_at_start, billing_en
     assert load_ledger_amounts(customer) == [Decimal("-0.72")]
 
 
+def test_usage_entry_keeps_its_month_as_a_message(set_clock, clock_at_start, billing_enabled, customer):
+    start_metering(customer)
+    set_clock(START_TIME + timedelta(days=3))
+    usage_tasks.meter_and_post()
+    session.expire_all()
+    [entry] = session.scalars(select(CreditLedgerEntry).where(CreditLedgerEntry.account_id == customer.id))
+    assert entry.description == "Usage of January 2026"
+    assert entry.description.template == "Usage of {month}"
+    assert entry.description.parameters["month"].parameters["month"].template == "January"
+
+
 def test_usage_is_posted_once_a_day(set_clock, clock_at_start, billing_enabled, customer):
     start_metering(customer, "73")
     for hours in range(1, 49):

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import delete, func, select
 from structlog.testing import capture_logs
 
-from panel.core import clock
+from panel.core import clock, messages
 from panel.core.db import session
 from panel.models import WebhookDelivery, WebhookSubscription
 from panel.models.webhooks import OPEN_DELIVERY_STATUSES
@@ -116,6 +116,7 @@ def test_delivery_retries_with_backoff_up_to_five_attempts(
     assert [post.headers["X-Hypervisor-Delivery"] for post in receiver.posts] == [
         attempt["id"] for attempt in delivery.tries
     ]
+    assert all(messages.from_stored(attempt["error"]).parameters for attempt in delivery.tries), "cannot be translated"
     assert {post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts} == {delivery.event_id}
     assert len({post.body for post in receiver.posts}) == 1
     session.refresh(row)

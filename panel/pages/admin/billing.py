@@ -4,6 +4,7 @@ from flask import Blueprint, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
+from panel.core.messages import message
 from panel.schemas.credits import CreditIn
 from panel.services import accounts, credits, settings, usage
 from panel.web import csv_export, month_picker
@@ -94,5 +95,6 @@ def give(account_id):
 @require_page_permission(WRITE_PERMISSION)
 def take_back(account_id, entry_id):
     """Revoke a credit entry by adding an adjustment. The ledger keeps both."""
-    credits.correct(credits.get(entry_id, account_id), amount=0, actor=get_current_actor(), description="Reversed")
+    entry = credits.get(entry_id, account_id)
+    credits.correct(entry, amount=0, actor=get_current_actor(), description=message("Reversed"))
     return build_action_response(_("Ledger entry reverted."), url_for(".customer", account_id=account_id))

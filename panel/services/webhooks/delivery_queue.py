@@ -30,6 +30,7 @@ from sqlalchemy.orm import Bundle
 
 from panel.core import clock, jobs
 from panel.core.db import on_commit, session
+from panel.core.messages import to_stored
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.models.webhooks import OPEN_DELIVERY_SQL
 from panel.services.webhooks import samples
@@ -258,7 +259,14 @@ UPDATE_IF_UNCHANGED = DELIVERY_TABLE.update().where(
 
 def make_delivery_row(outcome: AttemptOutcome) -> dict[str, Any]:
     """Return the delivery's values after an attempt."""
-    row, attempt = outcome.delivery, outcome._asdict() | {"at": outcome.at.isoformat()}
+    row, attempt = (
+        outcome.delivery,
+        outcome._asdict()
+        | {
+            "at": outcome.at.isoformat(),
+            "error": to_stored(outcome.error),
+        },
+    )
     del attempt["delivery"]
     is_retried = outcome.status == "pending_retry"
     return {

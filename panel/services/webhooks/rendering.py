@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
+from panel.core.messages import from_stored
 from panel.models import WebhookDelivery, WebhookSubscription
 from panel.services.webhooks import samples, signing
 
@@ -44,4 +45,5 @@ def render_attempts(subscription: WebhookSubscription, delivery: WebhookDelivery
 
 def render_attempt(secret: str, attempt: Mapping[str, Any]) -> dict[str, Any]:
     body = (attempt["body"] or "").replace(secret, HIDDEN_TEXT)
-    return {**attempt, "at": datetime.fromisoformat(attempt["at"]), "body": body}
+    times = {"at": datetime.fromisoformat(attempt["at"]), "error": from_stored(attempt["error"])}
+    return attempt | times | {"body": body}

@@ -10,7 +10,7 @@ from sqlalchemy.orm import defer, joinedload
 from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, NotFound
-from panel.core.messages import message
+from panel.core.messages import from_stored, message
 from panel.models import Account, WebhookDelivery, WebhookSubscription
 from panel.models.webhooks import OPEN_DELIVERY_STATUSES
 from panel.services.access import Access
@@ -147,7 +147,7 @@ def list_attempts(delivery: WebhookDelivery) -> list[Attempt]:
             datetime.fromisoformat(row["at"]),
             row["code"],
             row["duration_ms"],
-            row["error"],
+            from_stored(row["error"]),
         )
         for row in reversed(delivery.tries)
     ]
