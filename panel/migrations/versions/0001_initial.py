@@ -112,7 +112,7 @@ def upgrade():
         sa.Column("kind", sa.String(length=16), nullable=False),
         sa.Column("amount", sa.BigInteger(), nullable=False),
         sa.Column("balance_after", sa.BigInteger(), nullable=False),
-        sa.Column("description", sa.String(length=255), nullable=False),
+        sa.Column("description", sa.Text(), nullable=False),
         sa.Column("reference", sa.String(length=255), nullable=True),
         sa.Column("actor", sa.String(length=255), nullable=False),
         sa.Column("month", sa.String(length=7), nullable=True),
