@@ -3,6 +3,7 @@
 # and Compose read in the same way.
 set -eu
 umask 077
+export COMPOSE_HTTP_TIMEOUT=600 # Compose gives up after a minute of silence, which a busy machine exceeds
 IFS= read -r action
 IFS= read -r project
 dir=/opt/panel-apps/$project

@@ -1,10 +1,10 @@
 # Docker's engine and Compose, from the system's own packages; from Docker's where the system has none. What is there
 # already is fine. Ends with 64 and a sentence for the customer when it cannot be done.
 set -u
-words=$(mktemp)
-sources=$words.sources # what was said while the packages were looked up
-: >"$sources"
-trap 'rm -f "$words" "$sources"' EXIT
+output_file=$(mktemp)
+lookup_output_file=$output_file.sources # what was said while the packages were looked up
+: >"$lookup_output_file"
+trap 'rm -f "$output_file" "$lookup_output_file"' EXIT
 
 refuse() {
     printf 'refused: %s\n' "$*"
@@ -15,27 +15,27 @@ answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 composes() { docker compose version >/dev/null 2>&1 || have docker-compose; }
 
 # Runs a package manager; while somebody else's holds its lock, waits.
-patiently() {
+retry_while_locked() {
     tries=0
-    until "$@" >"$words" 2>&1; do
-        cat "$words"
-        grep -qiE 'could not get lock|unable to lock|is held by process|is locked|waiting for .*lock' "$words" || return 1
+    until "$@" >"$output_file" 2>&1; do
+        cat "$output_file"
+        grep -qiE 'could not get lock|unable to lock|is held by process|is locked|waiting for .*lock' "$output_file" || return 1
         tries=$((tries + 1))
         [ "$tries" -lt 60 ] || refuse 'Another program in the machine has been installing software for ten minutes.' \
             'Try again when it has ended.'
         sleep 10
     done
-    cat "$words"
+    cat "$output_file"
 }
 
-# $1 is what to do about it where the packages are not known; what was said last is in $words.
-failed() {
-    away='resolv|unreachable|connect|timed out|failed to fetch|could not download|temporary error'
-    if grep -qiE "$away" "$words" "$sources"; then
+# $1 is what to do about it where the packages are not known; what was said last is in $output_file.
+refuse_failed_install() {
+    network_errors='resolv|unreachable|connect|timed out|failed to fetch|could not download|temporary error'
+    if grep -qiE "$network_errors" "$output_file" "$lookup_output_file"; then
         refuse "The machine could not fetch the packages: look at its network, its DNS and its package sources."
-    elif grep -qiE 'no space left|enough free space|at least .* more space|disk full' "$words"; then
+    elif grep -qiE 'no space left|enough free space|at least .* more space|disk full' "$output_file"; then
         refuse "The machine's disk does not have enough room for Docker."
-    elif grep -qiE 'unable to locate|no installation candidate|no match for|unable to select|not found' "$words"; then
+    elif grep -qiE 'unable to locate|no installation candidate|no match for|unable to select|not found' "$output_file"; then
         refuse "$1"
     fi
     exit 1
@@ -45,43 +45,43 @@ candidate() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
 
 with_apt() {
     export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
-    patiently dpkg --configure -a # what a power cut left half-done
-    patiently apt-get -q -o DPkg::Lock::Timeout=60 update
-    cp "$words" "$sources"
-    wanted=
+    retry_while_locked dpkg --configure -a # what a power cut left half-done
+    retry_while_locked apt-get -q -o DPkg::Lock::Timeout=60 update
+    cp "$output_file" "$lookup_output_file"
+    packages=
     if ! have docker; then
-        wanted=docker.io
-        for each in docker-cli apparmor; do candidate "$each" && wanted="$wanted $each"; done
+        packages=docker.io
+        for each in docker-cli apparmor; do candidate "$each" && packages="$packages $each"; done
     fi
     if ! composes; then
         for each in docker-compose-plugin docker-compose-v2 docker-compose; do
             [ "$each" != docker-compose-plugin ] || have docker || continue
-            candidate "$each" && wanted="$wanted $each" && break
+            candidate "$each" && packages="$packages $each" && break
         done
     fi
-    patiently apt-get -qy --no-install-recommends -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=60 \
-        install ca-certificates iptables $wanted || failed "$unknown"
+    retry_while_locked apt-get -qy --no-install-recommends -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=60 \
+        install ca-certificates iptables $packages || refuse_failed_install "$unknown"
 }
 
 with_dnf() {
     case "$ID" in fedora | rhel) of=$ID ;; *) of=centos ;; esac
     if ! have docker; then
         curl -fsSL "https://download.docker.com/linux/$of/docker-ce.repo" -o /etc/yum.repos.d/docker-ce.repo \
-            >"$words" 2>&1 || { cat "$words" && refuse 'The machine could not reach download.docker.com.'; }
-        patiently dnf -qy install docker-ce docker-ce-cli containerd.io docker-compose-plugin || failed "$unknown"
+            >"$output_file" 2>&1 || { cat "$output_file" && refuse 'The machine could not reach download.docker.com.'; }
+        retry_while_locked dnf -qy install docker-ce docker-ce-cli containerd.io docker-compose-plugin || refuse_failed_install "$unknown"
     else
-        patiently dnf -qy install docker-compose-plugin || patiently dnf -qy install docker-compose || failed "$unknown"
+        retry_while_locked dnf -qy install docker-compose-plugin || retry_while_locked dnf -qy install docker-compose || refuse_failed_install "$unknown"
     fi
 }
 
 with_apk() {
-    patiently apk add --update-cache docker docker-cli-compose || failed \
+    retry_while_locked apk add --update-cache docker docker-cli-compose || refuse_failed_install \
         "This system's package sources have no Docker. Turn Alpine's community repository on in /etc/apk/repositories."
 }
 
-with_zypper() { patiently zypper -nq install docker docker-compose || failed "$unknown"; }
+with_zypper() { retry_while_locked zypper -nq install docker docker-compose || refuse_failed_install "$unknown"; }
 
-with_pacman() { patiently pacman -Sy --noconfirm --needed docker docker-compose || failed "$unknown"; }
+with_pacman() { retry_while_locked pacman -Sy --noconfirm --needed docker docker-compose || refuse_failed_install "$unknown"; }
 
 # From the next start on.
 enabled() {
