@@ -80,8 +80,8 @@ test: local installed browser-files $(VENV)/developing  ## Run every test, on SQ
 	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
 	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
 	@$(PY) -m tests.support.prefetch_packages
-	@$(MAKE) --no-print-directory -j3 --keep-going --output-sync=target \
-		guest-tests other-tests light-tests debian-tests node-tests postgres-tests
+	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target \
+		guest-tests browser-tests process-tests light-tests postgres-tests node-tests debian-tests
 else
 # T names folders and files: T=volumes means tests/volumes and every test_volumes.py, T=tests/worker/test_kill.py that file.
 TESTED := $(foreach name,$(T),$(if $(findstring /,$(name)),$(name),$(wildcard \
@@ -92,17 +92,18 @@ test: local installed browser-files $(VENV)/developing
 	pytest $(TESTED)
 endif
 
-# Each lane waits a good deal, so three run side by side, the longest first. Each one's output appears when it has ended.
+# Each lane waits a good deal, so four run side by side, the longest first. Each one's output appears when it has ended.
 # Hypervisors of one network undo each other's firewalls, and browsers drop their requests whenever an interface comes or
 # goes, as those of guests do: so lanes with either have a network of their own, in which nothing can be fetched. Only
 # the Debian image is built from the network.
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
+# Malformed input is tested on PostgreSQL, whose types are strict.
 light-tests:
-	pytest -n auto -m "$(LIGHT)"
+	pytest -n auto -m "$(LIGHT)" --ignore=tests/input_validation --ignore=tests/docs/test_schemathesis.py
 
 guest-tests:
-	$(APART) pytest -m "guest and not debian" --ignore=tests/nodes $(SLOWEST)
+	$(APART) pytest -m "guest and not browser and not debian" --ignore=tests/nodes $(SLOWEST)
 
 debian-tests:
 	pytest -m debian $(SLOWEST)
@@ -110,11 +111,24 @@ debian-tests:
 node-tests:
 	$(APART) pytest -m guest tests/nodes $(SLOWEST)
 
-other-tests:
-	$(APART) pytest -m "not guest and (browser or processes)" $(SLOWEST)
+browser-tests:
+	$(APART) pytest -m browser $(SLOWEST)
+
+process-tests:
+	$(APART) pytest -m "processes and not browser and not guest" $(SLOWEST)
 
 postgres-tests:
-	$(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)"
+	$(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)" --postgres-selection
+
+postgres-selection: installed browser-files $(VENV)/developing  ## Run all light tests on PostgreSQL, and select those of the lane postgres-tests
+	@folder=$$(mktemp -d) && trap 'rm -r "$$folder"' EXIT && \
+	$(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)" --record-statements="$$folder" && \
+	$(PY) -m tests.support.postgres_selection "$$folder"
+
+slow-proofs: local installed browser-files $(VENV)/developing  ## Run the proofs that take minutes, and record the files that they passed with
+	@$(call apt,$(LOCAL_PACKAGES) $(TEST_PACKAGES)) || { echo "As root: apt install $(LOCAL_PACKAGES) $(TEST_PACKAGES)"; exit 1; }
+	pytest -m slow_proof --run-slow-proofs $(SLOWEST)
+	$(PY) -m tests.support.slow_proofs
 
 test-clean:  ## Do `make run` and the whole CI run inside a minimal Debian root, where nothing else is installed
 	@$(call apt,mmdebstrap util-linux) || { echo "As root: apt install mmdebstrap util-linux"; exit 1; }
@@ -153,5 +167,5 @@ new-resource: installed $(VENV)/developing  ## Write the skeleton of a resource:
 bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within one run
 	$(PY) -m tests.bench.run
 
-.PHONY: help run stop local installed browser-files test test-clean test-systemd test-containerfile light-tests guest-tests \
-	debian-tests node-tests other-tests postgres-tests check messages migration new-resource bench
+.PHONY: help run stop local installed browser-files test slow-proofs test-clean test-systemd test-containerfile light-tests guest-tests \
+	debian-tests node-tests browser-tests process-tests postgres-tests postgres-selection check messages migration new-resource bench

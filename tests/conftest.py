@@ -36,6 +36,8 @@ pytest_plugins = [
     "tests.support.installation",
     "tests.support.file_server",
     "tests.support.programs",
+    "tests.support.postgres_selection",
+    "tests.support.slow_proofs",
 ]
 
 for name in [name for name in os.environ if name.startswith("PANEL_")]:

@@ -12,7 +12,7 @@ import pytest
 from tests.guests import package_archive
 from worker.nodes.base import GiB
 
-pytestmark = [pytest.mark.guest, pytest.mark.debian]
+pytestmark = [pytest.mark.guest, pytest.mark.debian, pytest.mark.slow_proof("docker")]
 
 IMAGES = ("tests/web:1", "nginx:1.28.3-alpine")
 COMPOSE = """\

@@ -1,0 +1,87 @@
+"""Slow proofs: tests that take minutes and are run when the files that they prove have changed since they passed.
+
+`tests/slow_proofs.json` has the digest of these files for each proof, as of its last success. While it is the present
+one, the tests marked `slow_proof(name)` are deselected, and the summary says so. `make slow-proofs` runs them all and
+records their digests.
+"""
+
+import hashlib
+import json
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD_PATH = ROOT / "tests" / "slow_proofs.json"
+RUN_OPTION = "--run-slow-proofs"
+
+PROVED_FILES = {
+    "docker": (
+        "tests/guests/test_docker.py",
+        "tests/guests/package_archive.py",
+        "worker/guest/*.py",
+        "worker/guest/docker_scripts/*",
+        "worker/images/debian/**/*",
+        "worker/nodes/libvirt/guest_agent*.py",
+        "worker/sync/docker_polling.py",
+        "worker/tasks/docker_deployments.py",
+        "panel/services/docker_apps/*",
+        "panel/services/docker_deployments/*.py",
+        "panel/workflows/docker_*.py",
+        "api/instances/docker_*.py",
+    ),
+}
+"""Proof → patterns of the files whose change makes it run again."""
+
+deselected_key = pytest.StashKey[list[str]]()
+
+
+@cache
+def compute_digest(name):
+    """Return the digest of the names and contents of the files that a proof is about."""
+    digest = hashlib.sha256()
+    for pattern in PROVED_FILES[name]:
+        paths = [path for path in sorted(ROOT.glob(pattern)) if path.is_file() and "__pycache__" not in path.parts]
+        assert paths, f"The pattern {pattern} of the proof {name} matches no file."
+        for path in paths:
+            digest.update(f"{path.relative_to(ROOT)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def has_passed(name):
+    """Return whether the proof has passed with the files as they are."""
+    return json.loads(RECORD_PATH.read_text()).get(name) == compute_digest(name)
+
+
+def pytest_addoption(parser):
+    parser.addoption(RUN_OPTION, action="store_true", help="run slow proofs also while their files are unchanged")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption(RUN_OPTION):
+        return
+    deselected = []
+    for item in items:
+        marker = item.get_closest_marker("slow_proof")
+        if marker and has_passed(marker.args[0]):
+            deselected.append(item)
+    if deselected:
+        items[:] = [item for item in items if item not in deselected]
+        config.hook.pytest_deselected(items=deselected)
+        config.stash[deselected_key] = sorted({item.get_closest_marker("slow_proof").args[0] for item in deselected})
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for name in config.stash.get(deselected_key, ()):
+        terminalreporter.write_line(f"Slow proof {name}: not run, its files are unchanged since it passed.")
+
+
+def main():
+    """Record that all proofs have passed with the files as they are."""
+    RECORD_PATH.write_text(json.dumps({name: compute_digest(name) for name in PROVED_FILES}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
