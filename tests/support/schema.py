@@ -1,5 +1,7 @@
 """Descriptions of database schemas for comparison, with triggers and index conditions, which Alembic ignores."""
 
+import re
+
 from sqlalchemy import text
 
 SQLITE_QUERY = "select sql from sqlite_master where sql is not null and tbl_name <> 'alembic_version'"
@@ -24,6 +26,9 @@ def describe_schema(engine):
 
 
 def normalize(statement):
-    """Return the statement with the lines of a table sorted: their order does not matter."""
+    """Return the statement as it would be before its table was recreated: without the quotes of the table's name, and
+    with the case of actions as models write it. The lines are sorted: their order does not matter."""
+    statement = re.sub(r'^CREATE TABLE "(\w+)"', r"CREATE TABLE \1", statement)
+    statement = re.sub(r"(?<= ON DELETE )[A-Z ]+", lambda action: action[0].lower(), statement)
     first, *lines = [line.strip().rstrip(",") for line in statement.splitlines()]
     return "\n".join([first, *sorted(lines)])
