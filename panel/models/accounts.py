@@ -12,16 +12,6 @@ from panel.core.db import EncryptedText, Model, Money, TimestampMixin
 if TYPE_CHECKING:
     from panel.models.team import Member
 
-LIMIT_COLUMNS = (
-    "max_certificates",
-    "max_dns_zones",
-    "max_serverless_apps",
-    "max_kubernetes_clusters",
-    "max_kubernetes_nodes_per_cluster",
-    "max_kubernetes_snapshots_per_cluster",
-)
-"""Limits that an operator may set for one account (specification 2.9). 0 is unlimited."""
-
 
 class Account(TimestampMixin, Model):
     """Somebody who signs in.

@@ -1,11 +1,13 @@
 """Accounts in the operators' API."""
 
+from typing import Any
+
 from marshmallow import Schema, fields, validate
 
 from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
-from panel.schemas.constants import OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
+from panel.schemas.constants import ACCOUNT_LIMITS, OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 from panel.schemas.instances import validate_time_zone
 
 SUSPENSION_REASON_DESCRIPTION = describe("Why the account is suspended; the user sees it.", "Invoice 1042 is overdue.")
@@ -30,6 +32,11 @@ class AccountPassword(Text):
 PASSWORD_RULE = "At least 12 characters; common passwords, patterns and the person's email address are refused."
 
 
+def make_limit_fields(make_field):
+    """Return {name: field} for a schema with one field for each limit of an account."""
+    return {name: make_field(str(subject)) for name, subject in ACCOUNT_LIMITS.items()}
+
+
 def limit_out_field(subject):
     return fields.Integer(**describe(f"{subject} at most; 0 is unlimited.", 5))
 
@@ -38,15 +45,8 @@ def limit_in_field(subject):
     return Int(allow_none=True, **describe(f"{subject} at most; 0 is unlimited, null keeps what it is.", 5))
 
 
-class Caps(Out):
-    """An account's limit and usage of one resource (specification 2.9)."""
-
-    max_certificates = limit_out_field("Certificates")
-    max_dns_zones = limit_out_field("DNS zones")
-    max_serverless_apps = limit_out_field("Serverless apps")
-    max_kubernetes_clusters = limit_out_field("Kubernetes clusters")
-    max_kubernetes_nodes_per_cluster = limit_out_field("Nodes of one Kubernetes cluster")
-    max_kubernetes_snapshots_per_cluster = limit_out_field("Snapshots of one Kubernetes cluster")
+Caps: Any = Out.from_dict(make_limit_fields(limit_out_field), name="Caps")
+"""The limits of an account (specification 2.9)."""
 
 
 class OpenInvitation(Out):
@@ -97,15 +97,8 @@ class AccountIn(In):
     )
 
 
-class AccountLimits(Patch):
-    """The limits of an account, as operators set them."""
-
-    max_certificates = limit_in_field("Certificates")
-    max_dns_zones = limit_in_field("DNS zones")
-    max_serverless_apps = limit_in_field("Serverless apps")
-    max_kubernetes_clusters = limit_in_field("Kubernetes clusters")
-    max_kubernetes_nodes_per_cluster = limit_in_field("Nodes of one Kubernetes cluster")
-    max_kubernetes_snapshots_per_cluster = limit_in_field("Snapshots of one Kubernetes cluster")
+AccountLimits: Any = Patch.from_dict(make_limit_fields(limit_in_field), name="AccountLimits")
+"""The limits of an account, as operators set them."""
 
 
 class AccountPatch(AccountLimits):
@@ -159,10 +152,4 @@ def limit_state_field(subject):
     return fields.Nested(Limit, **describe(f"{subject}: how many the account may have."))
 
 
-class LimitsOut(Schema):
-    max_certificates = limit_state_field("Certificates")
-    max_dns_zones = limit_state_field("DNS zones")
-    max_serverless_apps = limit_state_field("Serverless apps")
-    max_kubernetes_clusters = limit_state_field("Kubernetes clusters")
-    max_kubernetes_nodes_per_cluster = limit_state_field("Nodes of one Kubernetes cluster")
-    max_kubernetes_snapshots_per_cluster = limit_state_field("Snapshots of one Kubernetes cluster")
+LimitsOut = Schema.from_dict(make_limit_fields(limit_state_field), name="LimitsOut")

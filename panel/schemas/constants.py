@@ -62,3 +62,12 @@ SCOPES = tuple(f"{family}:{verb}" for family in SCOPE_FAMILIES for verb in ("rea
 """All scopes of tokens. `:write` does not include `:read`."""
 OPERATOR_ROLES = ("full", "support", "read_only")
 MEMBER_REACHES = ("all", "projects", "chosen")
+ACCOUNT_LIMITS = {
+    "max_certificates": message("Certificates"),
+    "max_dns_zones": message("DNS zones"),
+    "max_serverless_apps": message("Serverless apps"),
+    "max_kubernetes_clusters": message("Kubernetes clusters"),
+    "max_kubernetes_nodes_per_cluster": message("Nodes of one Kubernetes cluster"),
+    "max_kubernetes_snapshots_per_cluster": message("Snapshots of one Kubernetes cluster"),
+}
+"""Limits that an operator may set for one account (specification 2.9): columns of accounts, and what each counts."""

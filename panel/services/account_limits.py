@@ -8,9 +8,9 @@ from panel.core.db import lock_row, session
 from panel.core.errors import Invalid
 from panel.core.messages import message
 from panel.models import Account, Certificate
-from panel.models.accounts import LIMIT_COLUMNS
+from panel.schemas.constants import ACCOUNT_LIMITS
 
-COUNTED_MODELS: dict[str, type[Certificate]] = {
+COUNTED_MODELS: dict[str, Any] = {
     "max_certificates": Certificate,
 }
 """The model that each limit counts. A limit without a model here is not counted."""
@@ -19,7 +19,7 @@ COUNTED_MODELS: dict[str, type[Certificate]] = {
 def describe_limits(account_id: str) -> dict[str, dict[str, Any]]:
     """Return for each limit its `value`, whether it is `unlimited`, and how many are `used` (None: not counted)."""
     account = session.get_one(Account, account_id)
-    return {name: describe_limit(account, name) for name in LIMIT_COLUMNS}
+    return {name: describe_limit(account, name) for name in ACCOUNT_LIMITS}
 
 
 def describe_limit(account: Account, name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import Message, join_messages, message, plural_message
 from panel.models import Account, Image, Member
-from panel.models.accounts import LIMIT_COLUMNS
+from panel.schemas.constants import ACCOUNT_LIMITS
 from panel.services import one_time_tokens, operators
 from panel.services.crud import get_or_404, update_fields
 from panel.services.password_rules import ensure_strong_password
@@ -89,7 +89,7 @@ def update(account: Account, **changes: Any) -> Account:
             one_time_tokens.revoke_all(account, one_time_tokens.PASSWORD_RESET)
             update_member_email(account, changes["email"])
     return update_fields(
-        account, {name: value for name, value in changes.items() if value is not None or name not in LIMIT_COLUMNS}
+        account, {name: value for name, value in changes.items() if value is not None or name not in ACCOUNT_LIMITS}
     )
 
 

@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.core.errors import Invalid
 from panel.models import Account, SshKey
-from panel.models.accounts import LIMIT_COLUMNS
+from panel.schemas.constants import ACCOUNT_LIMITS
 from panel.services import account_limits
 
 
@@ -16,11 +16,10 @@ def set_limits(api_as, cast):
 
 def test_account_limits_are_set_and_returned(api_as, cast, set_limits):
     """OTH-01, LIM-13"""
-    wanted = {name: number for number, name in enumerate(LIMIT_COLUMNS, 1)}
-    assert len(wanted) == 6
-    assert {name: set_limits(**wanted).json["data"][name] for name in LIMIT_COLUMNS} == wanted
+    wanted = {name: number for number, name in enumerate(ACCOUNT_LIMITS, 1)}
+    assert {name: set_limits(**wanted).json["data"][name] for name in ACCOUNT_LIMITS} == wanted
     shown = api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]
-    assert {name: shown[name] for name in LIMIT_COLUMNS} == wanted
+    assert {name: shown[name] for name in ACCOUNT_LIMITS} == wanted
     assert {row["id"]: row["max_dns_zones"] for row in api_as("admin", "GET", "/api/v1/users").json["data"]}[
         cast.owner.id
     ] == wanted["max_dns_zones"]
@@ -34,7 +33,7 @@ def test_null_keeps_account_limit(set_limits):
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, "x", "3", True, [], 2**31])
-@pytest.mark.parametrize("name", LIMIT_COLUMNS)
+@pytest.mark.parametrize("name", ACCOUNT_LIMITS)
 def test_invalid_account_limit_is_refused(api_as, cast, set_limits, name, value):
     """LIM-14"""
     before = getattr(cast.owner, name)
@@ -60,11 +59,13 @@ def test_customer_reads_account_limits(api_as, cast, set_limits, monkeypatch):
     session.add(SshKey(account_id=cast.owner.id, name="k", public_key="", fingerprint=""))
     set_limits(max_dns_zones=3, max_serverless_apps=0)
     shown = api_as("owner", "GET", "/api/account/limits").json["data"]
-    assert set(shown) == set(LIMIT_COLUMNS)
+    assert set(shown) == set(ACCOUNT_LIMITS)
     assert shown["max_dns_zones"] == {"value": 3, "unlimited": False, "used": 1}
     assert shown["max_serverless_apps"] == {"value": 0, "unlimited": True, "used": None}
     assert api_as("member", "GET", "/api/account/limits").json["data"] == shown
 
 
-def test_limit_columns_match_account_columns():
-    assert set(LIMIT_COLUMNS) == {column.name for column in Account.__table__.columns if column.name.startswith("max_")}
+def test_account_limits_match_account_columns():
+    assert set(ACCOUNT_LIMITS) == {
+        column.name for column in Account.__table__.columns if column.name.startswith("max_")
+    }

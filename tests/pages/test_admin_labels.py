@@ -6,13 +6,11 @@ from panel.pages.admin import labels
 from panel.schemas import constants
 from panel.schemas.audit import PERSON_KINDS
 from panel.schemas.migrations import MIGRATION_STATUSES
-from panel.services.account_limits import COUNTED_MODELS
 
 
 @pytest.mark.parametrize(
     ("table", "values"),
     [
-        (labels.ACCOUNT_LIMITS, COUNTED_MODELS),
         (labels.ADDRESS_USES, constants.ADDRESS_USES),
         (labels.HYPERVISOR_STATUSES, constants.HYPERVISOR_STATUSES),
         (labels.IMAGE_PURPOSES, constants.IMAGE_PURPOSES),

@@ -7,16 +7,16 @@ from flask import Blueprint, request, url_for
 from panel.auth import login
 from panel.auth.browser_session import ensure_permission, get_current_account, require_page_permission
 from panel.core.errors import Invalid
-from panel.pages.admin import labels
 from panel.schemas.accounts import AccountIn, AccountPatch, Promotion, Suspension
 from panel.schemas.base import Name
+from panel.schemas.constants import ACCOUNT_LIMITS
 from panel.services import account_limits, accounts, factors, instances, operators, passwords, sessions, team, tokens
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
-from panel.web.translation import lazy_gettext
+from panel.web.translation import lazy_gettext, translate
 
 bp = Blueprint("admin_accounts", __name__, url_prefix="/admin/customers")
 NAVIGATION = NavigationEntry(
@@ -111,7 +111,7 @@ def settings(account_id):
 
 def list_limit_options():
     """Return (name, label) of the limits whose resources this panel counts."""
-    return [(name, labels.ACCOUNT_LIMITS[name]) for name in account_limits.COUNTED_MODELS]
+    return [(name, translate(ACCOUNT_LIMITS[name])) for name in account_limits.COUNTED_MODELS]
 
 
 @bp.post("/<account_id>/settings")

@@ -2,7 +2,6 @@
 
 from panel.web.translation import lazy_gettext
 
-ACCOUNT_LIMITS = {"max_certificates": lazy_gettext("Certificates")}
 ADDRESS_USES = {
     "free": lazy_gettext("Free"),
     "used": lazy_gettext("In use"),
