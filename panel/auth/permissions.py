@@ -7,7 +7,7 @@ that the route names, and an allowed source address.
 from panel.schemas import constants
 
 PERMISSION_FAMILIES = tuple(constants.SCOPE_FAMILIES)
-"""The 26 scope families (specification 5.3)."""
+"""The scope families (specification 5.3, and one for each resource of the panel's own)."""
 
 PATH_SEGMENTS_BY_FAMILY = {
     "account": "profile dashboard team api-token api-tokens api-token-scopes usage-report account activity "

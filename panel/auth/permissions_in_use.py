@@ -1,6 +1,6 @@
 """The permissions, scopes and families that a view of this panel requires; forms offer only these.
 
-The API accepts all 26 families (specification 5.3), but some have no views here.
+The API accepts all families of the specification (5.3), but some have no views here.
 """
 
 from flask import current_app

@@ -57,7 +57,7 @@ SCOPE_FAMILIES = {
     "backup_policies": message("Backup policies"),
     "monitoring": message("Alert rules and notification channels"),
 }
-"""The 26 scope families (specification 5.3) and what each permits."""
+"""The scope families (specification 5.3, and one for each resource of the panel's own) and what each permits."""
 SCOPES = tuple(f"{family}:{verb}" for family in SCOPE_FAMILIES for verb in ("read", "write"))
 """All scopes of tokens. `:write` does not include `:read`."""
 OPERATOR_ROLES = ("full", "support", "read_only")

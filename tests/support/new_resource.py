@@ -106,7 +106,9 @@ def complete_existing_files(plural, singular, family):
         insert_text("panel/auth/permissions.py", rf'(?<=\n    "{family}": ")', f"{segments} ")
     else:
         insert_text(
-            "panel/schemas/constants.py", r"(?<=\n)(?=}\n\"\"\"The \d+ scope families)", f'    "{family}": "{label}",\n'
+            "panel/schemas/constants.py",
+            r"(?<=\n)(?=}\n\"\"\"The scope families)",
+            f'    "{family}": message("{label}"),\n',
         )
         insert_text(
             "panel/auth/permissions.py",

@@ -213,7 +213,7 @@ def test_token_pages_are_well_formed(browser_as, cast):
 
 
 def test_create_form_offers_only_used_scopes(browser_as):
-    """Finding M6: the form offered families without an operation. The API accepts all 26."""
+    """Finding M6: the form offered families without an operation. The API accepts all."""
     settings.update({"billing_enabled": True})
     session.commit()
     page = browser_as("owner").get("/api-tokens/new").text
