@@ -34,7 +34,11 @@ def compute_file_digest(name):
     path = STATIC_FOLDER / (
         "package-lock.json" if name.startswith("vendor/") and name.endswith(MODULE_SUFFIXES) else name
     )
-    return hash_file(path, path.stat().st_mtime_ns)
+    try:
+        changed_at = path.stat().st_mtime_ns
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is missing. Run `make browser-files`.") from None
+    return hash_file(path, changed_at)
 
 
 @cache
