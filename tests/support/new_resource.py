@@ -22,7 +22,7 @@ NAME_PATTERN = re.compile(r"[a-z]+(_[a-z0-9]+)*")
 def main():
     parser = argparse.ArgumentParser(prog="make new-resource", description="Write the skeleton of a new resource.")
     parser.add_argument("name", help="name of its modules, in the plural: load_tests")
-    parser.add_argument("--singular", help="name of one, when it is not the plural without s: policy")
+    parser.add_argument("--singular", help="name of one, for a plural that does not just add an s: policy for policies")
     parser.add_argument("--family", help="family of its permissions and scopes; default: its name")
     parser.add_argument(
         "--group", default="account", help="group of the navigation: compute, storage, network, account"
@@ -41,8 +41,10 @@ def write_resource(plural, singular, options):
     paths = [write_file(path, names, options) for path in sorted(SKELETON_FOLDER.rglob("*")) if path.is_file()]
     paths = [path for path in paths if path]
     complete_existing_files(plural, singular, family)
-    run_module("ruff", "check", "--quiet", "--fix", "--select", "I", "panel/models/__init__.py", *paths)
-    run_module("ruff", "format", "--quiet", *paths)
+    sort_imports = ("check", "--quiet", "--fix", "--select", "I")
+    run_module("ruff", *sort_imports, "panel/models/__init__.py")
+    run_module("ruff", *sort_imports, "--config", "lint.isort.split-on-trailing-comma = false", *paths)
+    run_module("ruff", "format", "--quiet", "--config", "format.skip-magic-trailing-comma = true", *paths)
     with tempfile.TemporaryDirectory() as data_dir:
         run_module("panel.cli", "db", "upgrade", PANEL_DATA_DIR=data_dir)
         run_module("panel.cli", "db", "migrate", f"add {replace_underscores(plural)}", PANEL_DATA_DIR=data_dir)

@@ -26,7 +26,13 @@ def create(body):
     """Create a sample thing."""
     return {
         "message": "The sample thing was created.",
-        "sample_thing": sample_things.create(kit.get_current_access(), **body),
+        "sample_thing": sample_things.create(
+            kit.get_current_access(),
+            # if task
+            actor=kit.get_current_actor(),
+            # end if
+            **body,
+        ),
     }
 
 
@@ -45,7 +51,13 @@ def show(sample_thing_id):
 )
 def update(body, sample_thing_id):
     """Change a sample thing."""
-    sample_thing = sample_things.update(sample_things.get(sample_thing_id, kit.get_current_access()), **body)
+    sample_thing = sample_things.update(
+        sample_things.get(sample_thing_id, kit.get_current_access()),
+        # if task
+        actor=kit.get_current_actor(),
+        # end if
+        **body,
+    )
     return {"message": "The sample thing was changed.", "sample_thing": sample_thing}
 
 

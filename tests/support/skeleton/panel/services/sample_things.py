@@ -20,7 +20,7 @@ from panel.models import Account, SampleThing
 from panel.services.access import Access
 
 # if task
-APPLY_TASK_KIND = task_kind("sample_thing_apply", "Sample thing")
+APPLY_TASK_KIND = task_kind("sample_thing_apply", "Apply sample thing")
 # end if
 
 
@@ -35,20 +35,40 @@ def get(sample_thing_id: str, account: Access | Account) -> SampleThing:
     return sample_thing
 
 
-def create(account: Access | Account, **values: Any) -> SampleThing:
+def create(
+    account: Access | Account,
+    # if task
+    *,
+    actor: str,
+    # end if
+    **values: Any,
+) -> SampleThing:
     sample_thing = SampleThing(account_id=account.id, **values)
     session.add(sample_thing)
     session.flush()
     # if task
-    jobs.enqueue(APPLY_TASK_KIND, "sample_thing", sample_thing, lock="exclusive", actor=account.email)
+    jobs.enqueue(APPLY_TASK_KIND, "sample_thing", sample_thing, lock="exclusive", actor=actor)
     # end if
     return sample_thing
 
 
-def update(sample_thing: SampleThing, **changes: Any) -> SampleThing:
+def update(
+    sample_thing: SampleThing,
+    # if task
+    *,
+    actor: str,
+    # end if
+    **changes: Any,
+) -> SampleThing:
     for field, value in changes.items():
         setattr(sample_thing, field, value)
+    # if task
+    sample_thing.is_applied = False
+    # end if
     session.flush()
+    # if task
+    jobs.enqueue(APPLY_TASK_KIND, "sample_thing", sample_thing, lock="light", actor=actor)
+    # end if
     return sample_thing
 
 

@@ -55,6 +55,15 @@ def test_task_applies_sample_thing(api_as, run_tasks):
     assert api_as("owner", "GET", path).json["sample_thing"]["is_applied"] is True
 
 
+def test_changed_sample_thing_is_applied_again(api_as, run_tasks):
+    path = f"/api/sample-thing/{create_sample_thing(api_as).json['sample_thing']['id']}"
+    run_tasks()
+    changed = api_as("owner", "PATCH", path, json={"name": "second"}).json["sample_thing"]
+    assert changed["is_applied"] is False
+    run_tasks()
+    assert api_as("owner", "GET", path).json["sample_thing"]["is_applied"] is True
+
+
 def test_task_of_deleted_sample_thing_fails(api_as, run_tasks):
     created = create_sample_thing(api_as).json["sample_thing"]
     api_as("owner", "DELETE", f"/api/sample-thing/{created['id']}")

@@ -8,7 +8,13 @@ from panel.services import sample_things
 
 
 def create_sample_thing(account, name="first"):
-    sample_thing = sample_things.create(account, name=name)
+    sample_thing = sample_things.create(
+        account,
+        # if task
+        actor=account.email,
+        # end if
+        name=name,
+    )
     session.commit()
     return sample_thing
 

@@ -3,7 +3,13 @@
 from flask import Blueprint, url_for
 from panel.schemas.sample_things import SampleThingIn, SampleThingPatch
 
-from panel.auth.browser_session import get_current_access, require_page_permission
+from panel.auth.browser_session import (
+    get_current_access,
+    # if task
+    get_current_actor,
+    # end if
+    require_page_permission,
+)
 from panel.services import sample_things
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
@@ -48,7 +54,15 @@ def new():
 @require_page_permission("sample_family.manage")
 def create():
     form = Form(SampleThingIn)
-    if form.submit(lambda **data: sample_things.create(get_current_access(), **data)):
+    if form.submit(
+        lambda **data: sample_things.create(
+            get_current_access(),
+            # if task
+            actor=get_current_actor(),
+            # end if
+            **data,
+        )
+    ):
         flash_message(_("Sample thing %(name)s created.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return render("customer/sample_things/new.html", "form", status=form.status, form=form)
@@ -67,7 +81,15 @@ def edit(sample_thing_id):
 def update(sample_thing_id):
     sample_thing = sample_things.get(sample_thing_id, get_current_access())
     form = Form(SampleThingPatch, initial=sample_thing)
-    if form.submit(lambda **data: sample_things.update(sample_thing, **data)):
+    if form.submit(
+        lambda **data: sample_things.update(
+            sample_thing,
+            # if task
+            actor=get_current_actor(),
+            # end if
+            **data,
+        )
+    ):
         flash_message(_("Sample thing %(name)s changed.", name=form.result.name))
         return redirect_to(url_for(".index"))
     return render("customer/sample_things/edit.html", "form", status=form.status, sample_thing=sample_thing, form=form)
