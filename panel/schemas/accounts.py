@@ -10,8 +10,8 @@ from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import ACCOUNT_LIMITS, OPERATOR_ROLES, PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH
 from panel.schemas.instances import validate_time_zone
 
-SUSPENSION_REASON_DESCRIPTION = describe("Why the account is suspended; the user sees it.", "Invoice 1042 is overdue.")
-ROLE_DESCRIPTION = describe("`full`, `support` or `read_only`; null for who runs nothing.", "support")
+SUSPENSION_REASON_DESCRIPTION = describe("Reason of the suspension, visible to the user.", "Invoice 1042 is overdue.")
+ROLE_DESCRIPTION = describe("`full`, `support` or `read_only`; null if the user is not an operator.", "support")
 
 
 class Email(Text):
@@ -29,7 +29,7 @@ class AccountPassword(Text):
         super().__init__(minimum=PASSWORD_MIN_LENGTH, maximum=PASSWORD_MAX_LENGTH, **options)
 
 
-PASSWORD_RULE = "At least 12 characters; common passwords, patterns and the person's email address are refused."
+PASSWORD_RULE = "At least 12 characters; common passwords, patterns and the user's email address are refused."
 
 
 def make_limit_fields(make_field):
@@ -38,22 +38,22 @@ def make_limit_fields(make_field):
 
 
 def limit_out_field(subject):
-    return fields.Integer(**describe(f"{subject} at most; 0 is unlimited.", 5))
+    return fields.Integer(**describe(f"{subject}: maximum; 0 means unlimited.", 5))
 
 
 def limit_in_field(subject):
-    return Int(allow_none=True, **describe(f"{subject} at most; 0 is unlimited, null keeps what it is.", 5))
+    return Int(allow_none=True, **describe(f"{subject}: maximum; 0 means unlimited, null keeps the current value.", 5))
 
 
 Caps: Any = Out.from_dict(make_limit_fields(limit_out_field), name="Caps")
-"""The limits of an account (specification 2.9)."""
+"""The limits of an account (OTH-01)."""
 
 
 class OpenInvitation(Out):
     membership_id = fields.String(
-        attribute="id", **describe("The membership that acceptance makes; it ends the invitation too.", EXAMPLE_ID)
+        attribute="id", **describe("Membership id. Use it to withdraw the invitation.", EXAMPLE_ID)
     )
-    email = fields.String(**describe("Where the invitation was sent to.", "grace@example.com"))
+    email = fields.String(**describe("Email address of the invited user.", "grace@example.com"))
     invited_at = Time(**describe("When it was last sent.", "2026-01-02T03:04:05.678Z"))
 
 
@@ -63,22 +63,24 @@ class AccountOut(Caps):
     first_name = fields.String(**describe("First name.", "Ada"))
     last_name = fields.String(**describe("Last name.", "Lovelace"))
     company_name = fields.String(allow_none=True, **describe("Company.", None))
-    timezone = fields.String(**describe("Time zone in which times are shown.", "UTC"))
-    is_admin = fields.Boolean(**describe("Whether the person runs the platform.", False))
+    timezone = fields.String(**describe("Time zone for displayed times.", "UTC"))
+    is_admin = fields.Boolean(**describe("Whether the user is an operator.", False))
     operator_role = fields.String(allow_none=True, validate=validate.OneOf(OPERATOR_ROLES), **ROLE_DESCRIPTION)
-    owner_id = fields.String(allow_none=True, **describe("In whose team the person is; null for nobody's.", None))
-    membership_id = fields.String(allow_none=True, **describe("The membership in that team; null without one.", None))
-    invitations = fields.Nested(
-        OpenInvitation, many=True, **describe("Invitations to the person's team that nobody has accepted yet.")
+    owner_id = fields.String(
+        allow_none=True, **describe("Owner of the team that the user is a member of, or null.", None)
     )
-    external_id = fields.String(allow_none=True, **describe("What the billing system calls the user.", "client-1042"))
-    self_provisioning = fields.Boolean(**describe("Unbilled provisioning: never charged by the panel.", False))
-    two_factor_enabled = fields.Boolean(**describe("Whether codes of an authenticator are asked for.", False))
-    suspended_at = Time(allow_none=True, **describe("Since when the account is suspended.", None))
-    suspended_reason = fields.String(allow_none=True, **describe("What the person is told about that.", None))
-    last_login_at = Time(allow_none=True, **describe("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
-    instances = fields.Integer(**describe("Instances the person has.", 3))
-    created_at = Time(**describe("When the account was made.", "2026-01-02T03:04:05.678Z"))
+    membership_id = fields.String(allow_none=True, **describe("Membership in that team, or null.", None))
+    invitations = fields.Nested(OpenInvitation, many=True, **describe("Open invitations to the user's team."))
+    external_id = fields.String(allow_none=True, **describe("Id of the user in the billing system.", "client-1042"))
+    self_provisioning = fields.Boolean(**describe("Unbilled provisioning: the panel never charges the account.", False))
+    two_factor_enabled = fields.Boolean(**describe("Whether two-factor authentication is enabled.", False))
+    suspended_at = Time(allow_none=True, **describe("When the account was suspended.", None))
+    suspended_reason = fields.String(
+        allow_none=True, **describe("Reason of the suspension, visible to the user.", None)
+    )
+    last_login_at = Time(allow_none=True, **describe("When the user last signed in.", "2026-01-02T03:04:05.678Z"))
+    instances = fields.Integer(**describe("Number of instances.", 3))
+    created_at = Time(**describe("When the account was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
@@ -87,14 +89,12 @@ class AccountIn(In):
     password = AccountPassword(
         load_default=None,
         allow_none=True,
-        **describe(f"{PASSWORD_RULE} Without one the person cannot sign in on the pages yet.", "correct horse battery"),
+        **describe(f"{PASSWORD_RULE} Without one the user cannot sign in to the panel yet.", "correct horse battery"),
     )
     first_name = Name(minimum=0, maximum=100, **describe("First name.", "Ada"))
     last_name = Name(minimum=0, maximum=100, **describe("Last name.", "Lovelace"))
     company_name = Name(minimum=0, allow_none=True, **describe("Company.", None))
-    timezone = fields.String(
-        validate=validate_time_zone, **describe("Time zone in which times are shown.", "Europe/Berlin")
-    )
+    timezone = fields.String(validate=validate_time_zone, **describe("Time zone for displayed times.", "Europe/Berlin"))
 
 
 AccountLimits: Any = Patch.from_dict(make_limit_fields(limit_in_field), name="AccountLimits")
@@ -108,21 +108,19 @@ class AccountPatch(AccountLimits):
     first_name = Name(minimum=0, maximum=100, **describe("First name.", "Ada"))
     last_name = Name(minimum=0, maximum=100, **describe("Last name.", "Lovelace"))
     company_name = Name(minimum=0, allow_none=True, **describe("Company.", None))
-    timezone = fields.String(
-        validate=validate_time_zone, **describe("Time zone in which times are shown.", "Europe/Berlin")
-    )
-    self_provisioning = Bool(**describe("Unbilled provisioning: never charged by the panel.", True))
+    timezone = fields.String(validate=validate_time_zone, **describe("Time zone for displayed times.", "Europe/Berlin"))
+    self_provisioning = Bool(**describe("Unbilled provisioning: the panel never charges the account.", True))
 
 
 class AccountQuery(PageQuery):
     search = fields.String(
-        validate=validate.Length(max=255), metadata={"description": "Part of a name, a company or an email address."}
+        validate=validate.Length(max=255), metadata={"description": "Part of a name, company or email address."}
     )
     kind = fields.String(
         validate=validate.OneOf(("customer", "member", "operator")),
         metadata={"description": "Only customers, only members of a customer's team, or only operators."},
     )
-    suspended = fields.Boolean(metadata={"description": "Only those who are suspended, or only those who are not."})
+    suspended = fields.Boolean(metadata={"description": "Only suspended users (true), or only others (false)."})
 
 
 class Suspension(In):
@@ -134,22 +132,22 @@ class Promotion(In):
         required=True,
         allow_none=True,
         validate=validate.OneOf(OPERATOR_ROLES),
-        **describe("`full`, `support` or `read_only`; null ends it.", "support"),
+        **describe("`full`, `support` or `read_only`; null removes the role.", "support"),
     )
 
 
 class NewPassword(Out):
-    password = fields.String(**describe("The new password, in this answer and nowhere else.", "kX2v…"))
+    password = fields.String(**describe("The new password. Only returned in this response.", "kX2v…"))
 
 
 class Limit(Schema):
-    value = fields.Integer(**describe("At most so many; 0 is unlimited.", 5))
+    value = fields.Integer(**describe("Maximum; 0 means unlimited.", 5))
     unlimited = fields.Boolean(**describe("Whether there is no limit.", False))
-    used = fields.Integer(allow_none=True, **describe("How many there are; null where nothing is counted yet.", 2))
+    used = fields.Integer(allow_none=True, **describe("Current number; null if it is not counted.", 2))
 
 
 def limit_state_field(subject):
-    return fields.Nested(Limit, **describe(f"{subject}: how many the account may have."))
+    return fields.Nested(Limit, **describe(f"{subject}: limit and usage."))
 
 
 LimitsOut = Schema.from_dict(make_limit_fields(limit_state_field), name="LimitsOut")

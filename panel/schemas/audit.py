@@ -22,18 +22,18 @@ class Moment(fields.AwareDateTime):
         try:
             return super()._deserialize(value, attr, data, **kwargs).astimezone(UTC)
         except (ValidationError, OverflowError):
-            raise ValidationError(message("Must be a moment in ISO 8601, like 2026-01-02T03:04:05Z.")) from None
+            raise ValidationError(message("Must be a time in ISO 8601 format, such as 2026-01-02T03:04:05Z.")) from None
 
 
 class AuditFilter(Schema):
     """Filters of the audit log."""
 
-    search = Text(**describe("Part of a person, an object's name or an action; or a whole address or id.", "web-1"))
-    action = Text(**describe("An operation's id, or a page's action.", "user.instance.create"))
-    person = Text(**describe("Who acted: an email address, an id, or a platform token's name.", "ada@example.com"))
+    search = Text(**describe("Part of a user, object name or action; or a complete IP address or id.", "web-1"))
+    action = Text(**describe("Operation id, or action of a page.", "user.instance.create"))
+    person = Text(**describe("User: an email address, an id, or the name of a platform token.", "ada@example.com"))
     object_id = Text(**describe("Id of the object.", EXAMPLE_ID))
-    since = Moment(**describe("Not before this moment, ISO 8601.", "2026-01-02T03:04:05Z"))
-    until = Moment(**describe("Not after this moment, ISO 8601.", "2026-01-03T03:04:05Z"))
+    since = Moment(**describe("Only entries at or after this time, ISO 8601.", "2026-01-02T03:04:05Z"))
+    until = Moment(**describe("Only entries at or before this time, ISO 8601.", "2026-01-03T03:04:05Z"))
 
 
 class AuditQuery(AuditFilter, PageQuery):
@@ -42,50 +42,50 @@ class AuditQuery(AuditFilter, PageQuery):
 
 class AuditOut(Out):
     id = fields.String(**describe("Id of the entry. Ids sort by age.", EXAMPLE_ID))
-    created_at = Time(**describe("When it was done.", "2026-01-02T03:04:05.678Z"))
-    person = fields.String(**describe("Who acted, as it was then.", "ada@example.com"))
-    person_id = fields.String(
-        allow_none=True, **describe("Id of the person; null for the platform's tokens.", EXAMPLE_ID)
-    )
+    created_at = Time(**describe("Time of the action.", "2026-01-02T03:04:05.678Z"))
+    person = fields.String(**describe("User at the time of the action.", "ada@example.com"))
+    person_id = fields.String(allow_none=True, **describe("Id of the user; null for platform tokens.", EXAMPLE_ID))
     person_kind = fields.String(
         validate=validate.OneOf(PERSON_KINDS),
-        **describe("In what role the person acted. `nobody` had not signed in.", "owner"),
+        **describe("Role of the user. `nobody`: not signed in.", "owner"),
     )
-    impersonator = fields.String(allow_none=True, **describe("The operator who acted as the person.", None))
-    token_id = fields.String(allow_none=True, **describe("The token that was used; null at the pages.", EXAMPLE_ID))
-    token_name = fields.String(allow_none=True, **describe("The token's name.", "deploys"))
-    ip = fields.String(allow_none=True, **describe("From which address; null when the platform acted.", "192.0.2.7"))
-    action = fields.String(**describe("The operation's id, or the page's action.", "user.instance.create"))
-    object_type = fields.String(allow_none=True, **describe("What kind of thing it was done to.", "instance"))
-    object_id = fields.String(allow_none=True, **describe("That thing's id.", EXAMPLE_ID))
-    object_name = fields.String(allow_none=True, **describe("That thing's name at that time.", "web-1"))
+    impersonator = fields.String(allow_none=True, **describe("Operator who impersonated the user, or null.", None))
+    token_id = fields.String(
+        allow_none=True, **describe("Token of the request; null for actions in the browser.", EXAMPLE_ID)
+    )
+    token_name = fields.String(allow_none=True, **describe("Name of the token.", "deploys"))
+    ip = fields.String(allow_none=True, **describe("Source address; null for actions of the platform.", "192.0.2.7"))
+    action = fields.String(**describe("Operation id, or action of a page.", "user.instance.create"))
+    object_type = fields.String(allow_none=True, **describe("Type of the object.", "instance"))
+    object_id = fields.String(allow_none=True, **describe("Id of the object.", EXAMPLE_ID))
+    object_name = fields.String(allow_none=True, **describe("Name of the object at that time.", "web-1"))
     changes = fields.Dict(
         **describe(
-            "What became of it: `did` is `made`, `changed`, `removed`, `asked` or `refused`; `fields` names what"
-            " changed, without values; `task` is the work that was asked for.",
+            "Result: `did` is `made`, `changed`, `removed`, `asked` (requested) or `refused`; `fields`"
+            " lists the changed fields, without values; `task` is the requested task.",
             {"did": "changed", "fields": ["name"]},
         )
     )
     also = fields.List(
         fields.String(),
         allow_none=True,
-        **describe("Further objects that it was done to, at most 200.", ["ssh key laptop"]),
+        **describe("Further affected objects, at most 200.", ["ssh key laptop"]),
     )
 
 
 class AdminAuditOut(AuditOut):
     account_id = fields.String(
-        allow_none=True, **describe("In whose trail it stands; null for the platform's own.", EXAMPLE_ID)
+        allow_none=True, **describe("Account whose audit log contains the entry; null for the platform.", EXAMPLE_ID)
     )
     target_user = Shape(
         "TargetUser",
         {
-            "id": ("account_id", describe("Id of the user in whose trail it stands.", EXAMPLE_ID)),
+            "id": ("account_id", describe("Id of that account.", EXAMPLE_ID)),
             "email": (
                 "account_email",
-                {"allow_none": True, **describe("Email address; null when gone.", "a@example.com")},
+                {"allow_none": True, **describe("Email address; null if the account was deleted.", "a@example.com")},
             ),
         },
         allow_none=True,
-        **describe("The user whose resources it was about; null for the platform's own."),
+        **describe("Owner of the affected resources; null for the platform."),
     )

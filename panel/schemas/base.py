@@ -24,7 +24,7 @@ HOST_LABEL_PATTERN = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_]|-(?!-))*", re.ASCII)
 
 
 class Text(fields.String):
-    """One line of text: no control characters, at most `most` characters."""
+    """One line of text: no control characters, at most `maximum` characters."""
 
     def __init__(self, *, maximum=255, minimum=0, lines=False, **options):
         self.pattern = CONTROL_IN_TEXT_PATTERN if lines else CONTROL_PATTERN
@@ -95,7 +95,7 @@ class Number(fields.Float):
 
 
 class Hostname(Text):
-    """A host name: labels of letters, digits, `_` and single inner hyphens, 253 characters in all (spec, section 8).
+    """A host name: labels of letters, digits, `_` and single inner hyphens, 253 characters in all (LIM-04, LIM-07).
 
     With `empty` an empty string is accepted too.
     """
@@ -157,7 +157,7 @@ class Patch(In):
 
 
 class Out(Schema):
-    """A response. Objects and rows, also long lists of them, are serialised by a `Writer`, not by marshmallow."""
+    """A response. Objects and rows, also long lists of them, are serialized by a `Writer`, not by marshmallow."""
 
     def dump(self, obj, *, many=None):
         many = self.many if many is None else many
@@ -173,7 +173,7 @@ class Out(Schema):
     @classmethod
     @cache
     def columns(cls):
-        """Return the attributes that the fields read. Rows whose first columns are these are serialised fastest."""
+        """Return the attributes that the fields read. Rows whose first columns are these are serialized fastest."""
         return cls().writer.columns
 
     @cached_property
@@ -182,7 +182,7 @@ class Out(Schema):
 
 
 class Writer:
-    """Serialises objects and rows by the fields of a schema, several times faster than marshmallow. It supports only
+    """Serializes objects and rows by the fields of a schema, several times faster than marshmallow. It supports only
     fields whose values need little conversion."""
 
     def __init__(self, schema):
@@ -249,7 +249,7 @@ PLAIN_SERIALIZERS = {
     kind._serialize
     for kind in (fields.Raw, fields.String, fields.Boolean, fields.Dict, fields.Integer, fields.List, Time)
 }
-"""Serialisers of fields whose values need no conversion for JSON."""
+"""Serializers of fields whose values need no conversion for JSON."""
 
 
 class QueryInt(fields.Integer):
@@ -264,7 +264,7 @@ class QueryInt(fields.Integer):
 class PageQuery(Schema):
     page = QueryInt(load_default=1, validate=validate.Range(1, 10**6), metadata={"description": "Page number."})
     per_page = QueryInt(
-        load_default=100, validate=validate.Range(1, 100), metadata={"description": "Rows a page, 1 to 100."}
+        load_default=100, validate=validate.Range(1, 100), metadata={"description": "Rows per page, 1 to 100."}
     )
 
 

@@ -15,35 +15,37 @@ SYSTEM_FIELDS = ("password", "cloudcfg", "timezone", "ssh_keys", "ssh_key_id", "
 
 
 def external_id_field(**options):
-    return Text(minimum=1, **options, **describe("What the billing system calls the user. Unique.", "client-1042"))
+    return Text(minimum=1, **options, **describe("Id of the user in the billing system. Unique.", "client-1042"))
 
 
 class CustomerOut(Out):
     id = fields.String(**describe("User id.", EXAMPLE_ID))
-    external_id = fields.String(allow_none=True, **describe("What the billing system calls the user.", "client-1042"))
+    external_id = fields.String(allow_none=True, **describe("Id of the user in the billing system.", "client-1042"))
     email = fields.String(**describe("Email address, unique.", "ada@example.com"))
     first_name = fields.String(**describe("First name.", "Ada"))
     last_name = fields.String(**describe("Last name.", "Lovelace"))
     company_name = fields.String(allow_none=True, **describe("Company.", None))
-    timezone = fields.String(**describe("Time zone in which times are shown.", "UTC"))
-    balance = fields.Float(**describe("Credit that is left.", 31.2))
-    self_provisioning = fields.Boolean(**describe("Unbilled provisioning: never charged by the panel.", False))
-    suspended_at = Time(allow_none=True, **describe("Since when the account is suspended.", None))
-    suspended_reason = fields.String(allow_none=True, **describe("What the user is told about that.", None))
+    timezone = fields.String(**describe("Time zone for displayed times.", "UTC"))
+    balance = fields.Float(**describe("Remaining credit.", 31.2))
+    self_provisioning = fields.Boolean(**describe("Unbilled provisioning: the panel never charges the account.", False))
+    suspended_at = Time(allow_none=True, **describe("When the account was suspended.", None))
+    suspended_reason = fields.String(
+        allow_none=True, **describe("Reason of the suspension, visible to the user.", None)
+    )
     last_login_at = Time(allow_none=True, **describe("When the user last signed in.", "2026-01-02T03:04:05.678Z"))
-    instances = fields.Integer(**describe("Instances that the user has.", 3))
-    created_at = Time(**describe("When the account was made.", "2026-01-02T03:04:05.678Z"))
+    instances = fields.Integer(**describe("Number of instances.", 3))
+    created_at = Time(**describe("When the account was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class CustomerQuery(PageQuery):
-    external_id = fields.String(validate=validate.Length(max=255), metadata={"description": "Exactly this one."})
-    email = fields.String(validate=validate.Length(max=255), metadata={"description": "Exactly this one."})
+    external_id = fields.String(validate=validate.Length(max=255), metadata={"description": "Exact match."})
+    email = fields.String(validate=validate.Length(max=255), metadata={"description": "Exact match."})
 
 
 class CustomerIn(AccountIn):
     external_id = external_id_field(required=True)
-    self_provisioning = Bool(**describe("Unbilled provisioning: never charged by the panel.", True))
+    self_provisioning = Bool(**describe("Unbilled provisioning: the panel never charges the account.", True))
 
 
 class CustomerPatch(Patch):
@@ -52,25 +54,25 @@ class CustomerPatch(Patch):
     first_name = Name(minimum=0, maximum=100, **describe("First name.", "Ada"))
     last_name = Name(minimum=0, maximum=100, **describe("Last name.", "Lovelace"))
     company_name = Name(minimum=0, allow_none=True, **describe("Company.", None))
-    timezone = fields.String(
-        validate=validate_time_zone, **describe("Time zone in which times are shown.", "Europe/Berlin")
-    )
-    self_provisioning = Bool(**describe("Unbilled provisioning: never charged by the panel.", True))
+    timezone = fields.String(validate=validate_time_zone, **describe("Time zone for displayed times.", "Europe/Berlin"))
+    self_provisioning = Bool(**describe("Unbilled provisioning: the panel never charges the account.", True))
 
 
 class SuspendIn(In):
     reason = Text(
-        load_default=None, allow_none=True, **describe("What the user is told.", "Invoice INV-1042 is overdue.")
+        load_default=None,
+        allow_none=True,
+        **describe("Reason of the suspension, visible to the user.", "Invoice INV-1042 is overdue."),
     )
 
 
 class SsoIn(In):
-    expires_in = Int(60, 600, load_default=60, **describe("Seconds the link is good for, 60 to 600.", 60))
+    expires_in = Int(60, 600, load_default=60, **describe("Seconds until the link expires, 60 to 600.", 60))
 
 
 class SsoOut(Out):
-    url = fields.String(**describe("Where to send the browser. It works once.", "https://panel.example.com/sso/kX2v…"))
-    expires_at = Time(**describe("Until when it works.", "2026-01-02T03:05:05.678Z"))
+    url = fields.String(**describe("URL for the browser. It works once.", "https://panel.example.com/sso/kX2v…"))
+    expires_at = Time(**describe("Expiry of the link.", "2026-01-02T03:05:05.678Z"))
 
 
 class OrderIn(DeployIn, InstanceIn):
@@ -78,7 +80,9 @@ class OrderIn(DeployIn, InstanceIn):
 
     user_id = Text(maximum=36, required=True, **describe("The owner.", EXAMPLE_ID))
     image_id = Text(
-        maximum=36, load_default=None, **describe("What to install at once; without one nothing is.", EXAMPLE_ID)
+        maximum=36,
+        load_default=None,
+        **describe("Image to deploy immediately. Without it, nothing is deployed.", EXAMPLE_ID),
     )
     hostname = cast(Hostname, InstanceIn().fields["hostname"])
 
@@ -86,28 +90,28 @@ class OrderIn(DeployIn, InstanceIn):
     def require_image_for_system(self, data, **_):
         if data.get("image_id") is None and any(data.get(name) for name in SYSTEM_FIELDS):
             raise ValidationError(
-                message("Needed to set a password, keys, a configuration or a time zone."), "image_id"
+                message("Required to set a password, keys, a configuration or a time zone."), "image_id"
             )
 
 
 class OrderOut(Out):
     instance_id = fields.String(**describe("The new instance.", EXAMPLE_ID))
-    task_id = fields.String(
-        allow_none=True, **describe("The task that installs the image, if one was named.", EXAMPLE_ID)
-    )
+    task_id = fields.String(allow_none=True, **describe("The deployment task; null if no image was given.", EXAMPLE_ID))
     password = fields.String(
-        allow_none=True, **describe("Password of root, when one was made up. Shown once.", "kX2v…")
+        allow_none=True, **describe("Root password, if one was generated. Shown only once.", "kX2v…")
     )
 
 
 class RentedInstanceOut(AdminInstanceOut):
     """Everything about an instance, for billing systems."""
 
-    billing_mode = fields.String(**describe("Who charges for it: `external` or `cloud_service`.", "external"))
+    billing_mode = fields.String(
+        **describe("Who charges for it: `external` (the billing system) or `cloud_service` (the panel).", "external")
+    )
 
 
 class TerminateIn(In):
     delete_backups = Bool(
         load_default=False,
-        **describe("Whether its backups go with it, but for protected ones. It is noted on the task.", False),
+        **describe("Whether to delete its backups as well, except protected ones. Recorded in the task.", False),
     )

@@ -32,7 +32,7 @@ class Tags(fields.Field):
     def _deserialize(self, value, attr, data, **kwargs):
         tags = value.split(",") if isinstance(value, str) else value
         if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            raise ValidationError(message("Must be a list of tags, or a text with commas between them."))
+            raise ValidationError(message("Must be a list of tags or a comma-separated string."))
         return sorted({self.one.deserialize(tag) for tag in tags if tag.strip()})
 
 
@@ -40,7 +40,7 @@ class TagsIn(In):
     tags = Tags(
         required=True,
         metadata={
-            "description": "The tags that it has from now on. An empty text or list removes all.",
+            "description": "The new tags. An empty string or list removes all.",
             "example": "prod,web",
             "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
         },
@@ -56,17 +56,19 @@ class TagsText(In):
 class BulkLine(Schema):
     sometimes = ("reason",)
     id = fields.String(**describe("Instance id.", EXAMPLE_ID))
-    name = fields.String(allow_none=True, **describe("Its label; null when there is no such instance.", "Shop front"))
-    status = fields.Integer(**describe("The HTTP status that the action alone would have had.", 200))
-    success = fields.Boolean(**describe("Whether it was not refused.", True))
-    message = fields.String(**describe("What became of it.", "It starts."))
-    reason = fields.String(**describe("Why it was refused, as a word.", "suspended"))
+    name = fields.String(
+        allow_none=True, **describe("Display name; null if the instance does not exist.", "Shop front")
+    )
+    status = fields.Integer(**describe("HTTP status that a request for this instance alone would have.", 200))
+    success = fields.Boolean(**describe("Whether the action was accepted.", True))
+    message = fields.String(**describe("Result as a sentence.", "Start requested."))
+    reason = fields.String(**describe("Reason code of the refusal.", "suspended"))
 
 
 class BulkOut(Schema):
-    queued = fields.Integer(**describe("How many were not refused.", 1))
-    refused = fields.Integer(**describe("How many were.", 0))
-    results = fields.List(fields.Nested(BulkLine), **describe("A line for each instance, in the order of the request."))
+    queued = fields.Integer(**describe("Number of instances for which the action was accepted.", 1))
+    refused = fields.Integer(**describe("Number of instances for which the action was refused.", 0))
+    results = fields.List(fields.Nested(BulkLine), **describe("Result for each instance, in the order of the request."))
 
 
 class BulkRefused(Schema):
@@ -74,6 +76,6 @@ class BulkRefused(Schema):
 
     sometimes = ("reason", "data")
     success = fields.Boolean(**describe("Always false.", False))
-    message = fields.String(**describe("What became of it, in a sentence.", "1 instance done, 1 refused."))
-    reason = fields.String(**describe("Why all of it was refused, as a word.", "task_running"))
-    data = fields.Nested(BulkOut, **describe("What became of each."))
+    message = fields.String(**describe("Result as a sentence.", "Requested for 1 instance, 1 refused."))
+    reason = fields.String(**describe("Reason code, if the whole request was refused.", "task_running"))
+    data = fields.Nested(BulkOut, **describe("Result for each instance."))

@@ -24,7 +24,7 @@ class Domain(Hostname):
     def _deserialize(self, value, attr, data, **kwargs):
         if isinstance(value, str) and value.startswith("*."):
             raise ValidationError(
-                message("Wildcards are not issued: the authority checks each domain by HTTP. List the domains.")
+                message("Wildcards are not supported, because domains are validated over HTTP. List each domain.")
             )
         name = super()._deserialize(value, attr, data, **kwargs).lower().removesuffix(".")
         labels = name.split(".")
@@ -37,64 +37,66 @@ class Domain(Hostname):
 
 class CertificateRow(Out):
     id = fields.String(**describe("Certificate id.", EXAMPLE_ID))
-    name = fields.String(**describe("What people call it.", "shop.example.com"))
+    name = fields.String(**describe("Display name.", "shop.example.com"))
     type = fields.String(
         validate=validate.OneOf(CERTIFICATE_TYPES),
-        **describe("`manual`: it was uploaded. `letsencrypt`: the panel orders and renews it.", "letsencrypt"),
+        **describe("`manual`: uploaded. `letsencrypt`: ordered and renewed by the panel.", "letsencrypt"),
     )
     status = fields.String(
         validate=validate.OneOf(CERTIFICATE_STATUSES),
         **describe(
-            "`active`; `expiring` in the 30 days before its end; `expired` after it. Of what was never issued:"
-            " `pending` while it is ordered, `failed` when that failed.",
+            "`active`; `expiring`: expires within 30 days; `expired`. Before the first issue: `pending`"
+            " while it is ordered, `failed` if the order failed.",
             "active",
         ),
     )
-    domains = fields.List(fields.String(), **describe("The hosts it is for.", EXAMPLE_DOMAINS))
-    issuer = fields.String(allow_none=True, **describe("Who signed it.", "CN=R11,O=Let's Encrypt,C=US"))
-    fingerprint = fields.String(allow_none=True, **describe("SHA-256 of the certificate.", ":".join(["9F"] * 32)))
-    key_type = fields.String(allow_none=True, **describe("The kind of its key.", "EC P-256"))
-    not_before = Time(allow_none=True, **describe("When it becomes valid.", EXAMPLE_TIME))
-    not_after = Time(allow_none=True, **describe("When it ends.", EXAMPLE_TIME))
-    days_left = fields.Integer(allow_none=True, **describe("Whole days until its end; 0 when it is over.", 88))
-    ordering = fields.Boolean(**describe("Whether an order is under way. What there is stays in use.", False))
+    domains = fields.List(fields.String(), **describe("Domains of the certificate.", EXAMPLE_DOMAINS))
+    issuer = fields.String(allow_none=True, **describe("Issuer.", "CN=R11,O=Let's Encrypt,C=US"))
+    fingerprint = fields.String(allow_none=True, **describe("SHA-256 fingerprint.", ":".join(["9F"] * 32)))
+    key_type = fields.String(allow_none=True, **describe("Key type.", "EC P-256"))
+    not_before = Time(allow_none=True, **describe("Start of validity.", EXAMPLE_TIME))
+    not_after = Time(allow_none=True, **describe("Expiry.", EXAMPLE_TIME))
+    days_left = fields.Integer(allow_none=True, **describe("Full days until it expires; 0 if it has expired.", 88))
+    ordering = fields.Boolean(
+        **describe("Whether an order is in progress. The current certificate stays in use.", False)
+    )
     task_id = fields.String(allow_none=True, **describe("The task of the latest order.", EXAMPLE_ID))
-    error = fields.String(allow_none=True, **describe("Why the latest order failed, in the authority's words.", None))
-    error_at = Time(allow_none=True, **describe("When it failed.", None))
+    error = fields.String(allow_none=True, **describe("Error of the latest order, as reported by the authority.", None))
+    error_at = Time(allow_none=True, **describe("When the latest order failed.", None))
     renews_at = Time(
         attribute="next_attempt_at",
         allow_none=True,
-        **describe("When it is renewed without being asked.", EXAMPLE_TIME),
+        **describe("When it is renewed automatically.", EXAMPLE_TIME),
     )
     created_at = Time(**describe("When it was added.", EXAMPLE_TIME))
     updated_at = Time(**describe("When it last changed.", EXAMPLE_TIME))
 
 
 class CertificateOut(CertificateRow):
-    certificate = fields.String(allow_none=True, **describe("The certificate, PEM, as it was sent.", EXAMPLE_PEM))
-    chain = fields.String(
-        allow_none=True, **describe("The certificates between it and a known authority, PEM.", EXAMPLE_PEM)
-    )
+    certificate = fields.String(allow_none=True, **describe("The certificate as it was sent, PEM.", EXAMPLE_PEM))
+    chain = fields.String(allow_none=True, **describe("Intermediate certificates, PEM.", EXAMPLE_PEM))
 
 
 class CertificateQuery(PageQuery):
     search = Text(**describe("Part of the name or of a domain.", "example.com"))
     status = fields.String(
-        validate=validate.OneOf(CERTIFICATE_STATUSES), **describe("Only those with this status.", "expiring")
+        validate=validate.OneOf(CERTIFICATE_STATUSES), **describe("Only certificates with this status.", "expiring")
     )
     type = fields.String(
-        validate=validate.OneOf(CERTIFICATE_TYPES), **describe("Only those of this type.", "letsencrypt")
+        validate=validate.OneOf(CERTIFICATE_TYPES), **describe("Only certificates of this type.", "letsencrypt")
     )
     sort = fields.String(
         load_default="created_at",
         validate=validate.OneOf(("created_at", "name", "not_after")),
-        **describe("What the list is ordered by.", "not_after"),
+        **describe("Sort field.", "not_after"),
     )
-    dir = fields.String(load_default="desc", validate=validate.OneOf(("asc", "desc")), **describe("Up or down.", "asc"))
+    dir = fields.String(
+        load_default="desc", validate=validate.OneOf(("asc", "desc")), **describe("Sort direction.", "asc")
+    )
 
 
 def name_field():
-    return Text(minimum=1, **describe("What people call it; by default its first domain.", "shop.example.com"))
+    return Text(minimum=1, **describe("Name. Defaults to the first domain.", "shop.example.com"))
 
 
 def certificate_field(**options):
@@ -103,7 +105,10 @@ def certificate_field(**options):
         minimum=1,
         maximum=65536,
         **options,
-        **describe("PEM. Its key is RSA with at least 2048 bits, or of the curve P-256, P-384 or P-521.", EXAMPLE_PEM),
+        **describe(
+            "The certificate, PEM. Its key must be RSA with at least 2048 bits, or ECDSA P-256, P-384 or P-521.",
+            EXAMPLE_PEM,
+        ),
     )
 
 
@@ -113,7 +118,8 @@ def chain_field():
         maximum=65536,
         allow_none=True,
         **describe(
-            "PEM: the authority that signed the certificate, then the one that signed that, and so on.", EXAMPLE_PEM
+            "Intermediate certificates, PEM: the issuer of the certificate first, then its issuer, and so on.",
+            EXAMPLE_PEM,
         ),
     )
 
@@ -125,7 +131,7 @@ def private_key_field(**options):
         maximum=16384,
         load_only=True,
         **options,
-        **describe("PEM, without a passphrase. It is kept encrypted and never shown.", EXAMPLE_KEY),
+        **describe("Private key, PEM, without a passphrase. It is stored encrypted and never returned.", EXAMPLE_KEY),
     )
 
 
@@ -134,7 +140,8 @@ class CertificateIn(In):
         load_default="manual",
         validate=validate.OneOf(CERTIFICATE_TYPES),
         **describe(
-            "`manual`: you send certificate and key. `letsencrypt`: the panel orders one for `domains`.", "letsencrypt"
+            "`manual`: upload certificate and key. `letsencrypt`: the panel orders a certificate for `domains`.",
+            "letsencrypt",
         ),
     )
     name = name_field()
@@ -144,9 +151,7 @@ class CertificateIn(In):
     domains = fields.List(
         Domain(),
         validate=validate.Length(1, MAX_DOMAINS),
-        **describe(
-            "For `letsencrypt`: the hosts, each of which has to lead to the panel. No wildcards.", EXAMPLE_DOMAINS
-        ),
+        **describe("For `letsencrypt`: the domains, which must point at the panel. No wildcards.", EXAMPLE_DOMAINS),
     )
 
     @validates_schema(skip_on_field_errors=True)
@@ -157,16 +162,17 @@ class CertificateIn(In):
         foreign_fields = {"certificate", "chain", "private_key"} if is_ordered else {"domains"}
         errors = {field: [message("Missing data for required field.")] for field in required_fields - data.keys()}
         errors |= {
-            field: [message("Is not for the type {type}.", type=data["type"])] for field in foreign_fields & data.keys()
+            field: [message("Not allowed for type {type}.", type=data["type"])]
+            for field in foreign_fields & data.keys()
         }
         if len(set(data.get("domains", ()))) < len(data.get("domains", ())):
-            errors["domains"] = [message("The same domain is named twice.")]
+            errors["domains"] = [message("Duplicate domain.")]
         if errors:
             raise ValidationError(errors)
 
 
 class CertificatePatch(Patch):
-    name = Name(**describe("What people call it.", "shop.example.com"))
+    name = Name(**describe("Display name.", "shop.example.com"))
     certificate = certificate_field()
     chain = chain_field()
     private_key = private_key_field()

@@ -50,14 +50,14 @@ SCOPE_FAMILIES = {
     "vpn_gateways": message("VPN gateways and their peers"),
     "scaling_groups": message("Scaling groups"),
     "security_groups": message("Security groups and their rules"),
-    "ip_sets": message("Sets of addresses for rules"),
+    "ip_sets": message("IP sets for firewall rules"),
     "static_ips": message("Static IP addresses"),
     "user_scripts": message("Scripts that run on new instances"),
     "projects": message("Projects"),
     "backup_policies": message("Backup policies"),
     "monitoring": message("Alert rules and notification channels"),
 }
-"""The scope families (specification 5.3, and one for each resource of the panel's own) and what each permits."""
+"""The scope families (IDT-22, and one for each resource of the panel's own) and what each permits."""
 SCOPES = tuple(f"{family}:{verb}" for family in SCOPE_FAMILIES for verb in ("read", "write"))
 """All scopes of tokens. `:write` does not include `:read`."""
 OPERATOR_ROLES = ("full", "support", "read_only")
@@ -70,4 +70,4 @@ ACCOUNT_LIMITS = {
     "max_kubernetes_nodes_per_cluster": message("Nodes of one Kubernetes cluster"),
     "max_kubernetes_snapshots_per_cluster": message("Snapshots of one Kubernetes cluster"),
 }
-"""Limits that an operator may set for one account (specification 2.9): columns of accounts, and what each counts."""
+"""Limits that an operator may set for one account (OTH-01): columns of accounts, and what each counts."""

@@ -18,7 +18,7 @@ class Amount(fields.Decimal):
 
     def _deserialize(self, value, attr, data, **kwargs):
         if not isinstance(value, int | float) or isinstance(value, bool) or not AMOUNT_PATTERN.fullmatch(str(value)):
-            raise ValidationError(message("Must be a number like 12.50."))
+            raise ValidationError(message("Must be a number such as 12.50."))
         amount = Decimal(str(value))
         if amount != amount.quantize(Decimal("0.01")):
             raise ValidationError(message("Must be whole cents."))
@@ -28,45 +28,47 @@ class Amount(fields.Decimal):
 
 
 def description_field(**options):
-    return Text(**options, **describe("What it is for, as the customer reads it.", "Bank transfer of 2 November"))
+    return Text(**options, **describe("Description shown to the customer.", "Bank transfer of 2 November"))
 
 
 class CreditIn(In):
-    amount = Amount(required=True, **describe("How much, in whole cents. Less than 0 only as an `adjustment`.", 25.5))
+    amount = Amount(required=True, **describe("Amount in whole cents. Only an `adjustment` can be negative.", 25.5))
     kind = fields.String(
         load_default="credit",
         validate=validate.OneOf(("credit", "adjustment", "refund")),
-        **describe("Credit that was paid, an adjustment either way, or something paid back.", "credit"),
+        **describe(
+            "`credit`: a payment. `adjustment`: a correction in either direction. `refund`: a refund.", "credit"
+        ),
     )
     description = description_field(load_default="")
     reference = Text(
-        load_default=None, allow_none=True, **describe("What an outside system calls it, as an invoice.", "INV-1042")
+        load_default=None, allow_none=True, **describe("External reference, such as an invoice number.", "INV-1042")
     )
 
 
 class AdminCreditIn(CreditIn):
-    user_id = Text(maximum=36, required=True, **describe("Whose credit.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **describe("User id.", EXAMPLE_ID))
 
 
 class CreditPatch(Patch):
-    amount = Amount(required=True, **describe("What it is to count as. The difference is booked as an adjustment.", 20))
+    amount = Amount(required=True, **describe("The corrected amount. The difference is booked as an adjustment.", 20))
     description = description_field(load_default="")
 
 
 class CreditOut(Out):
     id = fields.String(**describe("Id of the entry.", EXAMPLE_ID))
-    user_id = fields.String(attribute="account_id", **describe("Whose ledger.", EXAMPLE_ID))
-    email = fields.String(**describe("The customer's email address when it was written.", "ada@example.com"))
+    user_id = fields.String(attribute="account_id", **describe("User id.", EXAMPLE_ID))
+    email = fields.String(**describe("Email address of the customer at the time of the entry.", "ada@example.com"))
     kind = fields.String(**describe("`credit`, `usage`, `adjustment` or `refund`.", "credit"))
-    amount = fields.Float(**describe("What it added to the balance; less than 0 for usage.", 25.5))
-    balance_after = fields.Float(**describe("The balance after it.", 31.2))
-    description = fields.String(**describe("What it is for.", "Bank transfer of 2 November"))
-    reference = fields.String(allow_none=True, **describe("What an outside system calls it.", "INV-1042"))
-    month = fields.String(allow_none=True, **describe("The month whose usage it charges.", None))
-    corrects_id = fields.String(allow_none=True, **describe("The entry that it changes or takes back.", None))
-    actor = fields.String(**describe("Who wrote it.", "operator@example.com"))
-    created_at = Time(**describe("When it was written.", "2026-11-02T03:04:05.678Z"))
+    amount = fields.Float(**describe("Amount added to the balance; negative for usage.", 25.5))
+    balance_after = fields.Float(**describe("Balance after this entry.", 31.2))
+    description = fields.String(**describe("Description.", "Bank transfer of 2 November"))
+    reference = fields.String(allow_none=True, **describe("External reference.", "INV-1042"))
+    month = fields.String(allow_none=True, **describe("Month of the charged usage.", None))
+    corrects_id = fields.String(allow_none=True, **describe("The entry that it corrects or reverses.", None))
+    actor = fields.String(**describe("Who created the entry.", "operator@example.com"))
+    created_at = Time(**describe("When it was created.", "2026-11-02T03:04:05.678Z"))
 
 
 class CreditQuery(PageQuery):
-    user_id = fields.String(validate=validate.Length(max=36), metadata={"description": "Only this user's."})
+    user_id = fields.String(validate=validate.Length(max=36), metadata={"description": "Only entries of this user."})

@@ -1,4 +1,4 @@
-"""Container apps in guests in the API, with the field names of the public clients."""
+"""Container apps of guests in the API, with the field names of the public clients."""
 
 from marshmallow import ValidationError, fields, validate
 
@@ -29,8 +29,8 @@ class Value(Text):
 
 
 class PortIn(In):
-    container_port = Int(1, 65535, required=True, **describe("The port inside the container.", 80))
-    host_port = Int(1, 65535, required=True, **describe("The port of the machine that leads there.", 8080))
+    container_port = Int(1, 65535, required=True, **describe("Port inside the container.", 80))
+    host_port = Int(1, 65535, required=True, **describe("Port on the instance.", 8080))
     protocol = fields.String(
         load_default="tcp", validate=validate.OneOf(PORT_PROTOCOLS), **describe("`tcp` or `udp`.", "tcp")
     )
@@ -40,7 +40,7 @@ def validate_unique_ports(mappings):
     """Refuse mappings of two containers to the same port of the machine."""
     outer = [(mapping["host_port"], mapping["protocol"]) for mapping in mappings]
     if len(set(outer)) < len(outer):
-        raise ValidationError(message("The same port of the instance is named twice."))
+        raise ValidationError(message("Duplicate port of the instance."))
 
 
 class Deploying(In):
@@ -49,13 +49,13 @@ class Deploying(In):
         values=Value(maximum=4096),
         allow_none=True,
         validate=validate.Length(max=MAX_VARIABLES),
-        **describe("Variables by name. They are kept encrypted and never shown.", {"MYSQL_DATABASE": "shop"}),
+        **describe("Variables by name. They are stored encrypted and never returned.", {"MYSQL_DATABASE": "shop"}),
     )
     port_mappings = fields.List(
         fields.Nested(PortIn),
         allow_none=True,
         validate=[validate.Length(max=MAX_PORT_MAPPINGS), validate_unique_ports],
-        **describe("Ports of the machine in place of those that the app comes with."),
+        **describe("Port mappings instead of the app's default ones."),
     )
 
 
@@ -63,85 +63,81 @@ class DeployAppIn(Deploying):
     app_slug = Text(
         maximum=64,
         required=True,
-        **describe("Which app of the catalog: see `GET /api/instance/{id}/docker/apps`.", "nginx"),
+        **describe("App of the catalog: see `GET /api/instance/{id}/docker/apps`.", "nginx"),
     )
 
 
 class DeployComposeIn(Deploying):
-    app_name = Name(maximum=64, required=True, **describe("What people call it.", "Shop"))
+    app_name = Name(maximum=64, required=True, **describe("Display name.", "Shop"))
     compose_url = Text(
         minimum=1,
         maximum=2048,
         required=True,
-        **describe(
-            "Where its compose file is, `https://…`. The panel fetches it, also at each retry.", EXAMPLE_COMPOSE_URL
-        ),
+        **describe("https URL of the compose file. The panel downloads it, again for each retry.", EXAMPLE_COMPOSE_URL),
     )
 
 
 class PortOut(Out):
-    container_port = fields.Integer(**describe("The port inside the container.", 80))
-    host_port = fields.Integer(**describe("The port of the machine that leads there.", 8080))
+    container_port = fields.Integer(**describe("Port inside the container.", 80))
+    host_port = fields.Integer(**describe("Port on the instance.", 8080))
     protocol = fields.String(**describe("`tcp` or `udp`.", "tcp"))
 
 
 class DockerDeploymentOut(Out):
     id = fields.String(**describe("Deployment id.", EXAMPLE_ID))
-    instance_id = fields.String(**describe("The instance that it runs in.", EXAMPLE_ID))
-    app_slug = fields.String(**describe("Which app of the catalog; `custom` for a compose file of your own.", "nginx"))
-    app_name = fields.String(**describe("What people call it.", "nginx"))
-    project_name = fields.String(**describe("What Docker calls its project in the guest.", "nginx-1a2b3c4d"))
+    instance_id = fields.String(**describe("The instance.", EXAMPLE_ID))
+    app_slug = fields.String(**describe("App of the catalog; `custom` for a compose file.", "nginx"))
+    app_name = fields.String(**describe("Display name.", "nginx"))
+    project_name = fields.String(**describe("Name of the compose project in the guest.", "nginx-1a2b3c4d"))
     status = fields.String(
         validate=validate.OneOf(DEPLOYMENT_STATUSES),
         **describe(
-            "`pending` and `deploying` until it was deployed, or `failed` when that did not work; then `running`,"
-            " `stopped`, or `error` when a container does not do well.",
+            "`pending` and `deploying` during the deployment, `failed` if it failed; then `running`,"
+            " `stopped`, or `error` if a container has a problem.",
             "running",
         ),
     )
-    error_message = fields.String(allow_none=True, **describe("Why it failed, or what is wrong with it.", None))
-    deployed_at = Time(allow_none=True, **describe("When it first ran.", EXAMPLE_TIME))
-    checked_at = Time(allow_none=True, **describe("When somebody last looked at it in the guest.", EXAMPLE_TIME))
+    error_message = fields.String(allow_none=True, **describe("Error message of the deployment or the app.", None))
+    deployed_at = Time(allow_none=True, **describe("When it was first running.", EXAMPLE_TIME))
+    checked_at = Time(allow_none=True, **describe("When its state was last checked in the guest.", EXAMPLE_TIME))
     port_mappings = fields.List(
-        fields.Raw(), attribute="ports", **describe("At which ports of the machine it can be reached.")
+        fields.Raw(), attribute="ports", **describe("Ports of the instance on which it can be reached.")
     )
     metadata = fields.Dict(
         attribute="details",
-        **describe("`compose_url` of a compose file of your own.", {"compose_url": EXAMPLE_COMPOSE_URL}),
+        **describe("`compose_url` for a custom compose file.", {"compose_url": EXAMPLE_COMPOSE_URL}),
     )
-    task_id = fields.String(allow_none=True, **describe("The latest task that works, or worked, on it.", EXAMPLE_ID))
-    created_at = Time(**describe("When it was asked for.", EXAMPLE_TIME))
+    task_id = fields.String(allow_none=True, **describe("The latest task for this app.", EXAMPLE_ID))
+    created_at = Time(**describe("When it was requested.", EXAMPLE_TIME))
     updated_at = Time(**describe("When it last changed.", EXAMPLE_TIME))
 
 
 class DockerLogsOut(Out):
-    logs = fields.String(**describe("The last lines of its containers, each with its time.", "web-1  | ready\n"))
-    logs_at = Time(
-        allow_none=True, **describe("When they were read in the guest; null when nobody did yet.", EXAMPLE_TIME)
-    )
+    logs = fields.String(**describe("Last log lines of its containers, with timestamps.", "web-1  | ready\n"))
+    logs_at = Time(allow_none=True, **describe("When the logs were read in the guest; null if never.", EXAMPLE_TIME))
     logs_error = fields.String(
-        allow_none=True, **describe("Why they could not be read anew; these are older ones.", None)
+        allow_none=True, **describe("Why reading failed the last time; `logs` then has the stored logs.", None)
     )
 
 
 class VariableOut(Out):
-    name = fields.String(**describe("Its name in `env_variables`.", "MYSQL_DATABASE"))
-    label = fields.String(**describe("What people call it.", "Database"))
-    description = fields.String(**describe("What it is for.", "The database that is made at the first start."))
-    required = fields.Boolean(**describe("Whether it has to be given.", False))
+    name = fields.String(**describe("Name in `env_variables`.", "MYSQL_DATABASE"))
+    label = fields.String(**describe("Display name.", "Database"))
+    description = fields.String(**describe("Description.", "The database that is created at the first start."))
+    required = fields.Boolean(**describe("Whether a value is required.", False))
     sensitive = fields.Boolean(
         attribute="secret",
-        **describe("Whether it is a password or the like. One is made up when none is given.", False),
+        **describe("Whether it is a secret. Without a value, one is generated.", False),
     )
-    default = fields.String(allow_none=True, **describe("What it is when it is not given.", "shop"))
+    default = fields.String(allow_none=True, **describe("Default value.", "shop"))
 
 
 class DockerAppOut(Out):
-    slug = fields.String(**describe("Its name in `app_slug`.", "nginx"))
-    name = fields.String(**describe("What people call it.", "nginx"))
-    description = fields.String(**describe("What it does.", "A web server."))
-    category = fields.String(**describe("What kind of app it is.", "Web"))
-    website = fields.String(**describe("Where its makers tell more.", "https://nginx.org"))
-    min_memory_mb = fields.Integer(**describe("How much memory the machine should have, MiB.", 256))
-    ports = fields.List(fields.Raw(), **describe("Which ports of the machine it takes when none are chosen."))
-    variables = fields.List(fields.Nested(VariableOut), **describe("What can be set when it is deployed."))
+    slug = fields.String(**describe("Name in `app_slug`.", "nginx"))
+    name = fields.String(**describe("Display name.", "nginx"))
+    description = fields.String(**describe("Description.", "A web server."))
+    category = fields.String(**describe("Category.", "Web"))
+    website = fields.String(**describe("Website of the project.", "https://nginx.org"))
+    min_memory_mb = fields.Integer(**describe("Recommended memory of the instance in MiB.", 256))
+    ports = fields.List(fields.Raw(), **describe("Default ports on the instance."))
+    variables = fields.List(fields.Nested(VariableOut), **describe("Variables for the deployment."))

@@ -8,31 +8,36 @@ from panel.schemas.catalog import EXAMPLE_ID
 
 class GroupInEffect(Out):
     id = fields.String(**describe("Group id.", EXAMPLE_ID))
-    name = fields.String(**describe("What it is called.", "Web servers"))
-    is_global = fields.Boolean(**describe("Whether it is the platform's.", False))
+    name = fields.String(**describe("Name.", "Web servers"))
+    is_global = fields.Boolean(**describe("Whether it belongs to the platform.", False))
 
 
 class RuleInEffect(Out):
-    direction = fields.String(**describe("`ingress` is what may reach it, `egress` what it may begin.", "ingress"))
-    protocol = fields.String(**describe("Which traffic.", "tcp"))
-    ip_version = fields.String(**describe("Of which version.", "ipv4"))
-    port_range_min = fields.Integer(allow_none=True, **describe("The first port; null: all.", 80))
-    port_range_max = fields.Integer(allow_none=True, **describe("The last port; null: all.", 443))
+    direction = fields.String(**describe("`ingress`: inbound traffic. `egress`: outbound traffic.", "ingress"))
+    protocol = fields.String(**describe("Protocol.", "tcp"))
+    ip_version = fields.String(**describe("IP version.", "ipv4"))
+    port_range_min = fields.Integer(allow_none=True, **describe("First port; null for all ports.", 80))
+    port_range_max = fields.Integer(allow_none=True, **describe("Last port; null for all ports.", 443))
     networks = fields.List(
         fields.String(),
         allow_none=True,
-        **describe("With whom, names looked up; null: everybody; empty: nobody at the moment.", ["203.0.113.0/24"]),
+        **describe(
+            "Peer networks, with groups and IP sets resolved; null for any address, empty if there is currently none.",
+            ["203.0.113.0/24"],
+        ),
     )
     security_groups = fields.List(
         fields.Nested(GroupInEffect),
-        **describe("The groups whose rules allow it; empty: it passes because no rule is about going out."),
+        **describe("Groups with this rule; empty if the traffic is allowed because no group has outbound rules."),
     )
 
 
 class FirewallOut(Out):
-    restricted = fields.Boolean(**describe("Whether it is in a group: else everything may pass.", True))
-    smtp_blocked = fields.Boolean(
-        **describe("Whether port 25 of others is shut for it, whatever the rules say.", False)
+    restricted = fields.Boolean(
+        **describe("Whether the instance is in a security group. If not, all traffic is allowed.", True)
     )
-    security_groups = fields.List(fields.Nested(GroupInEffect), **describe("The groups that it is in."))
-    rules = fields.List(fields.Nested(RuleInEffect), **describe("What may begin, of all groups together, each once."))
+    smtp_blocked = fields.Boolean(
+        **describe("Whether outbound SMTP (port 25) is blocked regardless of the rules.", False)
+    )
+    security_groups = fields.List(fields.Nested(GroupInEffect), **describe("Security groups of the instance."))
+    rules = fields.List(fields.Nested(RuleInEffect), **describe("Combined rules of all groups, without duplicates."))

@@ -13,24 +13,24 @@ class ForgeOut(Out):
 
     id = fields.String(**describe("Session id.", EXAMPLE_ID))
     instance_id = fields.String(**describe("The instance.", EXAMPLE_ID))
-    status = fields.String(validate=validate.OneOf(FORGE_STATUSES), **describe("Where it stands.", "active"))
+    status = fields.String(validate=validate.OneOf(FORGE_STATUSES), **describe("Current status.", "active"))
     disks = fields.Raw(
         metadata={
-            "description": "The disks that it covers.",
+            "description": "Disks of the session.",
             "example": [{"id": EXAMPLE_ID, "name": "h10000001-0.qcow2", "size": 20}],
             "type": "array",
             "items": {"type": "object"},
         }
     )
-    error = fields.String(allow_none=True, **describe("What went wrong, in a sentence; null when nothing did.", None))
-    created_at = Time(**describe("When it was enabled.", "2026-01-02T03:04:05.678Z"))
+    error = fields.String(allow_none=True, **describe("Error message, or null.", None))
+    created_at = Time(**describe("When it was started.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
     ended_at = Time(allow_none=True, **describe("When it was committed, discarded or failed.", None))
 
 
 class ForgeState(Out):
-    active = fields.Boolean(**describe("Whether changes are being kept beside the disks.", True))
-    session = fields.Nested(ForgeOut, allow_none=True, **describe("The latest session; null when there never was one."))
+    active = fields.Boolean(**describe("Whether changes are currently stored separately from the disks.", True))
+    session = fields.Nested(ForgeOut, allow_none=True, **describe("The latest session; null if there was none."))
 
 
 class ForgeIn(In):
@@ -39,5 +39,5 @@ class ForgeIn(In):
         load_default=None,
         allow_none=True,
         validate=validate.Length(max=64),
-        **describe("The disks to cover; by default the first one.", [EXAMPLE_ID]),
+        **describe("Ids of the disks. Defaults to the first one.", [EXAMPLE_ID]),
     )

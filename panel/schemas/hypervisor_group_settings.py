@@ -1,4 +1,4 @@
-"""What a hypervisor group offers and on which terms, in the API (specification 2.9)."""
+"""Offers and prices of a hypervisor group, in the API (HVG-03, HVG-04)."""
 
 from marshmallow import fields, validate
 
@@ -9,29 +9,33 @@ ACCOUNTINGS = ("inbound", "outbound", "total")
 BACKUP_MODES = ("full", "incremental")
 
 SETTING_DESCRIPTIONS = {
-    "enabled": describe("Off closes the group to new resources; existing ones go on.", True),
-    "public_networking_enabled": describe("Off: new instances get no public network card and no address.", True),
-    "vpc_enabled": describe("Off: no new private networks.", True),
-    "natgw_enabled": describe("Off: no new NAT gateways.", True),
-    "lb_enabled": describe("Off: no new load balancers.", True),
-    "db_enabled": describe("Off: no new managed databases.", True),
-    "microvm_enabled": describe("Off: no new micro VMs.", True),
-    "image_enabled": describe("Off: no images are captured from instances.", True),
-    "autoscaling_enabled": describe("Off: no new scaling groups.", True),
-    "static_ip_enabled": describe("Off: no new static addresses.", True),
-    "vpngw_enabled": describe("Off: no new VPN gateways.", True),
-    "managed_backups_billed": describe("Whether backups by the platform's own policies cost the customer.", False),
-    "vpc_network_inbound_average": describe(
-        "KiB/s that a card in a private network receives; null: unlimited.", 131072
+    "enabled": describe("If false, the group accepts no new resources; existing ones are not affected.", True),
+    "public_networking_enabled": describe(
+        "If false, new instances get no public network interface and no address.", True
     ),
-    "vpc_network_outbound_average": describe("KiB/s that a card in a private network sends; null: unlimited.", 131072),
-    "natgw_credit_value": describe("Price of a NAT gateway a month.", 5.0),
-    "natgw_bandwidth_rate": describe("Mbit/s of a NAT gateway; 0 is unlimited.", 1000),
-    "natgw_bandwidth_accounting": describe("Which traffic of a NAT gateway counts.", "total"),
-    "natgw_bandwidth_overage": describe("Price of a GB above what a NAT gateway includes.", 0.01),
-    "ipv4_credit_value": describe("Price of an additional IPv4 address a month.", 1.0),
-    "backup_mode": describe("How backups are made here.", "full"),
-    "default_backup_policy_id": describe("The backup policy of new instances, or null.", EXAMPLE_ID),
+    "vpc_enabled": describe("If false, no new private networks can be created.", True),
+    "natgw_enabled": describe("If false, no new NAT gateways can be created.", True),
+    "lb_enabled": describe("If false, no new load balancers can be created.", True),
+    "db_enabled": describe("If false, no new managed databases can be created.", True),
+    "microvm_enabled": describe("If false, no new micro VMs can be created.", True),
+    "image_enabled": describe("If false, no custom images can be created from instances.", True),
+    "autoscaling_enabled": describe("If false, no new scaling groups can be created.", True),
+    "static_ip_enabled": describe("If false, no new static IP addresses can be created.", True),
+    "vpngw_enabled": describe("If false, no new VPN gateways can be created.", True),
+    "managed_backups_billed": describe("Whether customers are charged for backups by policies of the platform.", False),
+    "vpc_network_inbound_average": describe(
+        "Inbound limit of an interface in a private network in KiB/s; null means unlimited.", 131072
+    ),
+    "vpc_network_outbound_average": describe(
+        "Outbound limit of an interface in a private network in KiB/s; null means unlimited.", 131072
+    ),
+    "natgw_credit_value": describe("Monthly price of a NAT gateway.", 5.0),
+    "natgw_bandwidth_rate": describe("Speed of a NAT gateway in Mbit/s; 0 means unlimited.", 1000),
+    "natgw_bandwidth_accounting": describe("Which traffic of a NAT gateway is counted.", "total"),
+    "natgw_bandwidth_overage": describe("Price per GB above the included traffic of a NAT gateway.", 0.01),
+    "ipv4_credit_value": describe("Monthly price of an additional IPv4 address.", 1.0),
+    "backup_mode": describe("Backup mode.", "full"),
+    "default_backup_policy_id": describe("Id of the default backup policy for new instances, or null.", EXAMPLE_ID),
 }
 MAX_PRICE = 10**6
 """Maximum of a price."""

@@ -23,19 +23,20 @@ class Truth(fields.Boolean):
 
 class OwnImageOut(ImageOut):
     status = fields.String(**describe("`creating`, `available` or `error`.", "available"))
-    instance_id = fields.String(allow_none=True, **describe("The instance that it was made of.", EXAMPLE_ID))
-    created_at = Time(**describe("When it was asked for.", "2026-01-02T03:04:05.678Z"))
+    instance_id = fields.String(allow_none=True, **describe("The source instance.", EXAMPLE_ID))
+    created_at = Time(**describe("When it was requested.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class CaptureIn(In):
-    instance_id = Text(maximum=36, required=True, **describe("The instance, which may run.", EXAMPLE_ID))
-    name = Name(required=True, **describe("What to call it.", "Shop front, before the sale"))
-    cloudinit = Truth(**describe("Whether it reads a first-boot configuration; by default as its source.", True))
+    instance_id = Text(maximum=36, required=True, **describe("The source instance. It can be running.", EXAMPLE_ID))
+    name = Name(required=True, **describe("Name.", "Shop front, before the sale"))
+    cloudinit = Truth(**describe("Whether the image supports cloud-init. Defaults to the value of the source.", True))
     type = fields.String(
-        validate=validate.OneOf(["linux", "windows", "other"]), **describe("By default as its source.", "linux")
+        validate=validate.OneOf(["linux", "windows", "other"]),
+        **describe("Operating system type. Defaults to the value of the source.", "linux"),
     )
 
 
 class ImageRename(Patch):
-    name = Name(**describe("What to call it.", "Shop front, before the sale"))
+    name = Name(**describe("Name.", "Shop front, before the sale"))

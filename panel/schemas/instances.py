@@ -19,7 +19,7 @@ TIME_ZONES = frozenset(zoneinfo.available_timezones())
 def validate_time_zone(name):
     """Validate a time zone. It is a function, so that the API reference does not list this machine's zones."""
     if name not in TIME_ZONES:
-        raise ValidationError(message("Must be a time zone like Europe/Berlin."))
+        raise ValidationError(message("Must be a time zone such as Europe/Berlin."))
 
 
 class AddressOut(Out):
@@ -28,32 +28,34 @@ class AddressOut(Out):
     family = fields.Integer(**describe("4 or 6.", 4))
     kind = fields.String(
         validate=validate.OneOf(SUBNET_KINDS),
-        **describe("`private`: known only within the location. `routed`: a prefix. Else `public`.", "public"),
+        **describe("`public`, `private` (reachable only within the location) or `routed` (a prefix).", "public"),
     )
     subnet_id = fields.String(**describe("The subnet it belongs to.", EXAMPLE_ID))
-    interface_id = fields.String(allow_none=True, **describe("The interface that holds it.", EXAMPLE_ID))
-    is_primary = fields.Boolean(**describe("Whether the instance is known by it.", True))
-    rdns = fields.String(allow_none=True, **describe("The name wanted for reverse DNS.", "shop.example.com"))
+    interface_id = fields.String(allow_none=True, **describe("The interface it is assigned to.", EXAMPLE_ID))
+    is_primary = fields.Boolean(**describe("Whether it is the primary address of its family.", True))
+    rdns = fields.String(allow_none=True, **describe("Reverse DNS name.", "shop.example.com"))
 
 
 class PrefixOut(Out):
     id = fields.String(**describe("Prefix id.", EXAMPLE_ID))
     prefix = fields.String(attribute="ip", **describe("The network.", "2001:db8:0:1::/64"))
     subnet_id = fields.String(**describe("The subnet it belongs to.", EXAMPLE_ID))
-    interface_id = fields.String(allow_none=True, **describe("The interface that it is routed to.", EXAMPLE_ID))
+    interface_id = fields.String(allow_none=True, **describe("The interface it is routed to.", EXAMPLE_ID))
 
 
 class InterfaceOut(Out):
     id = fields.String(**describe("Interface id.", EXAMPLE_ID))
     instance_id = fields.String(**describe("The instance.", EXAMPLE_ID))
-    mac = fields.String(**describe("Hardware address.", "52:54:0a:1b:2c:3d"))
+    mac = fields.String(**describe("MAC address.", "52:54:0a:1b:2c:3d"))
     kind = fields.String(**describe("`public` or `private`.", "public"))
-    port_speed = fields.Integer(**describe("Mbit/s each way; 0 is unlimited.", 1000))
-    used_bandwidth = fields.Float(**describe("GB of the current billing period, both ways.", 1.25))
+    port_speed = fields.Integer(**describe("Port speed in Mbit/s per direction; 0 means unlimited.", 1000))
+    used_bandwidth = fields.Float(**describe("Traffic of the current billing period in GB, both directions.", 1.25))
     off = fields.String(
         attribute="disconnect_reason",
         allow_none=True,
-        **describe("Why it is cut off: `traffic` (the allowance is used up), `operator`; else null.", None),
+        **describe(
+            "Why it is disconnected: `traffic` (the allowance is used up) or `operator`; null if it is connected.", None
+        ),
     )
     addresses = fields.List(fields.Nested(AddressOut), **describe("Its addresses."))
 
@@ -61,42 +63,44 @@ class InterfaceOut(Out):
 class DiskOut(Out):
     id = fields.String(**describe("Disk id.", EXAMPLE_ID))
     instance_id = fields.String(**describe("The instance.", EXAMPLE_ID))
-    name = fields.String(**describe("What the node calls it.", "h10000001-0.qcow2"))
-    size = fields.Integer(**describe("GiB.", 20))
-    is_primary = fields.Boolean(**describe("Whether the operating system is on it.", True))
-    attached = fields.Boolean(**describe("Whether the machine has it.", True))
+    name = fields.String(**describe("Name on the hypervisor.", "h10000001-0.qcow2"))
+    size = fields.Integer(**describe("Size in GiB.", 20))
+    is_primary = fields.Boolean(**describe("Whether it contains the operating system.", True))
+    attached = fields.Boolean(**describe("Whether it is attached.", True))
 
 
 class InstanceRow(Out):
     """An instance in a list."""
 
     id = fields.String(**describe("Instance id.", EXAMPLE_ID))
-    name = fields.String(**describe("The platform's own name for it. Never changes.", "h10000001"))
-    display_name = fields.String(**describe("The customer's label.", "Shop front"))
+    name = fields.String(**describe("Name assigned by the platform. Never changes.", "h10000001"))
+    display_name = fields.String(**describe("Display name set by the customer.", "Shop front"))
     hostname = fields.String(**describe("Host name of the guest.", "shop.example.com"))
-    status = fields.Integer(**describe("The older word: 0 stopped, 1 running, 2 suspended.", 1))
-    state = fields.String(validate=validate.OneOf(INSTANCE_STATES), **describe("Where it is in its life.", "running"))
+    status = fields.Integer(**describe("Numeric status, for older clients: 0 stopped, 1 running, 2 suspended.", 1))
+    state = fields.String(validate=validate.OneOf(INSTANCE_STATES), **describe("Current state.", "running"))
     deployed = fields.Boolean(**describe("Whether it has an operating system.", True))
-    task_running = fields.Boolean(**describe("Whether a task of it is queued or runs.", False))
-    last_error = fields.String(allow_none=True, **describe("Why the last deploy failed, or what is wrong now.", None))
+    task_running = fields.Boolean(**describe("Whether a task is queued or running.", False))
+    last_error = fields.String(
+        allow_none=True, **describe("Why the last deployment failed, or the current problem.", None)
+    )
     notes = fields.String(allow_none=True, **describe("Free text.", "Behind the load balancer"))
     tags = fields.List(fields.String(), **describe("Its tags, sorted.", ["prod", "web"]))
-    location_id = fields.String(attribute="group_id", **describe("Location.", EXAMPLE_ID))
+    location_id = fields.String(attribute="group_id", **describe("Location id.", EXAMPLE_ID))
     location = Shape(
         "Location",
         {
             "id": ("group_id", describe("Location id.", EXAMPLE_ID)),
-            "name": ("location_name", describe("What people call it.", "Falkenstein")),
+            "name": ("location_name", describe("Display name.", "Falkenstein")),
         },
-        **describe("Where it is."),
+        **describe("The location."),
     )
-    project_id = fields.String(allow_none=True, **describe("The project it is in.", None))
-    plan_id = fields.String(**describe("Plan.", EXAMPLE_ID))
-    image_id = fields.String(allow_none=True, **describe("Image it was made from.", EXAMPLE_ID))
-    cpu_cores = fields.Integer(**describe("Processor cores.", 2))
-    ram = fields.Integer(**describe("MiB of memory.", 2048))
-    storage = fields.Integer(**describe("GiB of the first disk.", 20))
-    bandwidth = fields.Integer(**describe("GB of traffic a month; 0 is unlimited.", 1000))
+    project_id = fields.String(allow_none=True, **describe("Id of its project.", None))
+    plan_id = fields.String(**describe("Plan id.", EXAMPLE_ID))
+    image_id = fields.String(allow_none=True, **describe("Image id.", EXAMPLE_ID))
+    cpu_cores = fields.Integer(**describe("CPU cores.", 2))
+    ram = fields.Integer(**describe("Memory in MiB.", 2048))
+    storage = fields.Integer(**describe("Size of the first disk in GiB.", 20))
+    bandwidth = fields.Integer(**describe("Monthly traffic in GB; 0 means unlimited.", 1000))
     primary_public_ip = Shape(
         "Ipv4",
         {"ip": ("ipv4", describe("The address.", "203.0.113.10"))},
@@ -115,7 +119,9 @@ class InstanceRow(Out):
         allow_none=True,
         **describe("The first private IPv4 address."),
     )
-    protection_enabled = fields.Boolean(**describe("While true, reinstall and destroy are refused.", False))
+    protection_enabled = fields.Boolean(
+        **describe("Delete protection: if true, reinstall and destroy are refused.", False)
+    )
     suspended_reason = fields.String(allow_none=True, **describe("`user`, `admin` or `network`.", None))
     created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
@@ -125,36 +131,36 @@ class InstanceOut(InstanceRow):
     """Everything about an instance."""
 
     pending_cpu_cores = fields.Integer(
-        allow_none=True, **describe("Processor cores that the guest gets at its next start; null: it has them.", None)
+        allow_none=True, **describe("CPU cores from the next start; null if there is no pending change.", None)
     )
     pending_ram = fields.Integer(
-        allow_none=True, **describe("MiB of memory that the guest gets at its next start; null: it has them.", None)
+        allow_none=True, **describe("Memory in MiB from the next start; null if there is no pending change.", None)
     )
     iso_id = fields.String(allow_none=True, **describe("The ISO in the first optical drive.", None))
-    iso_url = fields.String(allow_none=True, **describe("Where that ISO is from.", None))
+    iso_url = fields.String(allow_none=True, **describe("URL of that ISO.", None))
     secondary_iso_id = fields.String(allow_none=True, **describe("The ISO in the second optical drive.", None))
-    secondary_iso_url = fields.String(allow_none=True, **describe("Where that ISO is from.", None))
+    secondary_iso_url = fields.String(allow_none=True, **describe("URL of that ISO.", None))
     topology = fields.Nested(
         TopologyOut,
         attribute="chosen_topology",
         allow_none=True,
-        **describe("How its processors look to the guest, if chosen."),
+        **describe("Custom CPU topology, or null."),
     )
-    topology_pending = fields.Boolean(**describe("Whether the guest has that at its next start only.", False))
-    boot = fields.String(**describe("Order of boot devices.", "disk"))
-    timezone = fields.String(allow_none=True, **describe("Time zone set at the deploy.", "Europe/Berlin"))
-    enable_smtp = fields.Boolean(**describe("Whether it may send mail by port 25.", True))
-    enable_vnc = fields.Boolean(**describe("Whether its screen can be opened.", True))
-    tpm_enabled = fields.Boolean(**describe("Whether it has a TPM, from its next start on.", False))
-    secure_boot_enabled = fields.Boolean(**describe("Whether it starts only what is signed, by UEFI.", False))
-    vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **describe("Keyboard of the screen.", "en-us"))
-    vnc_password = fields.Constant(
-        None, **describe("Always null: each console session has a password of its own.", None)
+    topology_pending = fields.Boolean(**describe("Whether the topology takes effect at the next start.", False))
+    boot = fields.String(**describe("Boot order.", "disk"))
+    timezone = fields.String(allow_none=True, **describe("Time zone set by the deployment.", "Europe/Berlin"))
+    enable_smtp = fields.Boolean(**describe("Whether outbound SMTP (port 25) is allowed.", True))
+    enable_vnc = fields.Boolean(**describe("Whether the VNC console is enabled.", True))
+    tpm_enabled = fields.Boolean(**describe("Whether it has a TPM. Takes effect at the next start.", False))
+    secure_boot_enabled = fields.Boolean(**describe("Whether UEFI secure boot is enabled.", False))
+    vnc_keymap = fields.String(
+        validate=validate.OneOf(KEYMAPS), **describe("Keyboard layout of the VNC console.", "en-us")
     )
-    primary_interface = fields.Nested(InterfaceOut, allow_none=True, **describe("The first network card."))
-    interfaces = fields.List(fields.Nested(InterfaceOut), **describe("Every network card."))
+    vnc_password = fields.Constant(None, **describe("Always null: each console session has its own password.", None))
+    primary_interface = fields.Nested(InterfaceOut, allow_none=True, **describe("The first network interface."))
+    interfaces = fields.List(fields.Nested(InterfaceOut), **describe("All network interfaces."))
     ipv6_prefixes = fields.List(
-        fields.Nested(PrefixOut), attribute="prefixes", **describe("IPv6 networks that are routed to it.")
+        fields.Nested(PrefixOut), attribute="prefixes", **describe("IPv6 prefixes routed to the instance.")
     )
     disks = fields.List(fields.Nested(DiskOut), **describe("Its disks."))
     tasks = fields.List(fields.Nested(TaskOut), **describe("Its latest tasks, newest first."))
@@ -163,16 +169,18 @@ class InstanceOut(InstanceRow):
 
 class AdminInstanceRow(InstanceRow):
     account_id = fields.String(**describe("The owner.", EXAMPLE_ID))
-    owner = fields.String(attribute="owner_email", **describe("The owner's email address.", "ada@example.com"))
-    hypervisor_id = fields.String(**describe("The node.", EXAMPLE_ID))
-    hypervisor_name = fields.String(**describe("The node's name.", "node-1"))
-    power = fields.String(**describe("`on` or `off`, as the node reported it.", "on"))
+    owner = fields.String(attribute="owner_email", **describe("Email address of the owner.", "ada@example.com"))
+    hypervisor_id = fields.String(**describe("The hypervisor.", EXAMPLE_ID))
+    hypervisor_name = fields.String(**describe("Name of the hypervisor.", "node-1"))
+    power = fields.String(**describe("`on` or `off`, as last reported by the hypervisor.", "on"))
     power_at = Time(
         attribute="power_reported_at",
         allow_none=True,
-        **describe("When the node reported it.", "2026-01-02T03:04:05.678Z"),
+        **describe("When the hypervisor reported it.", "2026-01-02T03:04:05.678Z"),
     )
-    lost = fields.Boolean(attribute="missing_on_node", **describe("Whether the node misses it.", False))
+    lost = fields.Boolean(
+        attribute="missing_on_node", **describe("Whether its VM is missing on the hypervisor.", False)
+    )
 
 
 class AdminInstanceOut(AdminInstanceRow, InstanceOut):
@@ -180,9 +188,9 @@ class AdminInstanceOut(AdminInstanceRow, InstanceOut):
 
 
 SEARCH_DESCRIPTION = (
-    "Words that are in a name or begin an address, and conditions like `name:web state:running -tag:prod ip:10.0. "
-    "location:lab plan:S image:debian project:shop`; operators also have `owner:` and `node:`. All must be true, a "
-    "minus turns one around, quotes keep spaces together."
+    "Words that match part of a name or the start of an address, and conditions such as `name:web state:running "
+    "-tag:prod ip:10.0. location:lab plan:S image:debian project:shop`; operators can also use `owner:` and `node:`. "
+    "All of them must match. A minus sign negates a term; put quotes around a term that contains spaces."
 )
 
 
@@ -198,11 +206,13 @@ class InstanceQuery(PageQuery):
 
 class InstanceIn(In):
     location_id = Text(
-        maximum=36, required=True, **describe("Where. `hypervisor_group_id` means the same.", EXAMPLE_ID)
+        maximum=36, required=True, **describe("Location id. `hypervisor_group_id` is an alias.", EXAMPLE_ID)
     )
-    plan_id = Text(maximum=36, required=True, **describe("Which size.", EXAMPLE_ID))
-    hostname = Hostname(**describe("Host name of the guest; by default the platform's name.", "shop.example.com"))
-    display_name = Name(**describe("A label; by default the host name.", "Shop front"))
+    plan_id = Text(maximum=36, required=True, **describe("Plan id.", EXAMPLE_ID))
+    hostname = Hostname(
+        **describe("Host name of the guest. Defaults to the name assigned by the platform.", "shop.example.com")
+    )
+    display_name = Name(**describe("Display name. Defaults to the host name.", "Shop front"))
 
     def load(self, data, **options):
         if isinstance(data, dict) and "hypervisor_group_id" in data:
@@ -213,9 +223,13 @@ class InstanceIn(In):
 
 class AdminInstanceIn(InstanceIn):
     user_id = Text(maximum=36, required=True, **describe("The owner.", EXAMPLE_ID))
-    hypervisor_id = Text(maximum=36, **describe("The node; by default the one with the most room.", EXAMPLE_ID))
-    iso_id = Text(maximum=36, **describe("An ISO to boot from, one that the owner may mount.", EXAMPLE_ID))
-    enable_vnc = Bool(**describe("Whether the screen can be opened; by default only with an ISO to boot from.", True))
+    hypervisor_id = Text(
+        maximum=36, **describe("Hypervisor id. Defaults to the one with the most free capacity.", EXAMPLE_ID)
+    )
+    iso_id = Text(maximum=36, **describe("ISO to boot from. The owner must be allowed to mount it.", EXAMPLE_ID))
+    enable_vnc = Bool(
+        **describe("Whether the VNC console is enabled. Defaults to true with a boot ISO, otherwise false.", True)
+    )
 
 
 def boot_order_field(**options):
@@ -225,7 +239,7 @@ def boot_order_field(**options):
             error=message("Must be a comma-separated order of disk, cdrom and network."),
         ),
         **options,
-        **describe("Order of boot devices; counts at the next start.", "disk"),
+        **describe("Boot order. Takes effect at the next start.", "disk"),
     )
 
 
@@ -236,22 +250,26 @@ class BootOrder(In):
 class InstanceSettings(Patch):
     """Fields that people may edit. Error messages list these names as the writable ones."""
 
-    display_name = Name(**describe("The label.", "Shop front"))
-    hostname = Hostname(**describe("Host name; the guest takes it at its next deploy.", "shop.example.com"))
+    display_name = Name(**describe("Display name.", "Shop front"))
+    hostname = Hostname(**describe("Host name. The guest gets it with the next deployment.", "shop.example.com"))
     notes = Text(maximum=65536, lines=True, allow_none=True, **describe("Free text.", "Behind the load balancer"))
     boot = boot_order_field()
-    enable_smtp = Bool(**describe("Whether it may send mail by port 25.", True))
-    vnc_keymap = fields.String(validate=validate.OneOf(KEYMAPS), **describe("Keyboard of the screen.", "de"))
-    protection_enabled = Bool(**describe("While true, reinstall and destroy are refused.", True))
+    enable_smtp = Bool(**describe("Whether outbound SMTP (port 25) is allowed.", True))
+    vnc_keymap = fields.String(
+        validate=validate.OneOf(KEYMAPS), **describe("Keyboard layout of the VNC console.", "de")
+    )
+    protection_enabled = Bool(**describe("Delete protection: if true, reinstall and destroy are refused.", True))
 
 
 class InstancePatch(InstanceSettings):
     """The same for programs: the public provider sends `""` for names that it does not set."""
 
-    display_name = Name(minimum=0, **describe('The label. `""` leaves it unchanged.', "Shop front"))
+    display_name = Name(minimum=0, **describe('Display name. `""` leaves it unchanged.', "Shop front"))
     hostname = Hostname(
         empty=True,
-        **describe('Host name; the guest takes it at its next deploy. `""` leaves it unchanged.', "shop.example.com"),
+        **describe(
+            'Host name. The guest gets it with the next deployment. `""` leaves it unchanged.', "shop.example.com"
+        ),
     )
     notes = Text(
         maximum=65536, lines=True, allow_none=True, **describe('Free text. `""` and null clear it.', "Behind NAT")
@@ -259,19 +277,19 @@ class InstancePatch(InstanceSettings):
 
     @post_load
     def drop_empty_names(self, data, **_):
-        """Ignore empty names (decision "Empty strings in PATCH")."""
+        """Ignore empty names (docs/decisions/0017, "Empty strings in PATCH")."""
         changes = {field: value for field, value in data.items() if value != ""}
         return changes | ({"notes": None} if data.get("notes") == "" else {})
 
 
 class Rename(In):
-    display_name = Name(**describe("The label. `name` means the same.", "Shop front"))
-    name = Name(**describe("The same as `display_name`.", "Shop front"))
+    display_name = Name(**describe("Display name. `name` is an alias.", "Shop front"))
+    name = Name(**describe("Alias of `display_name`.", "Shop front"))
 
     @validates_schema
     def validate_name_is_given(self, data, **_):
         if not data:
-            raise ValidationError(message("A name is needed."), "display_name")
+            raise ValidationError(message("A name is required."), "display_name")
 
     @post_load
     def normalize_name(self, data, **_):
@@ -279,7 +297,7 @@ class Rename(In):
 
 
 class PlanChange(In):
-    plan_id = Text(maximum=36, required=True, **describe("The plan to move to.", EXAMPLE_ID))
+    plan_id = Text(maximum=36, required=True, **describe("Id of the new plan.", EXAMPLE_ID))
 
 
 class NewHostname(In):
@@ -291,28 +309,31 @@ def key_ids_field(**options):
 
 
 class DeployIn(In):
-    image_id = Text(maximum=36, required=True, **describe("What to install.", EXAMPLE_ID))
-    hostname = Hostname(**describe("Host name of the guest; by default the instance's.", "shop.example.com"))
-    ssh_keys = key_ids_field(**describe("Ids of SSH keys that may sign in as root.", [EXAMPLE_ID]))
+    image_id = Text(maximum=36, required=True, **describe("Image id.", EXAMPLE_ID))
+    hostname = Hostname(**describe("Host name of the guest. Defaults to the instance's.", "shop.example.com"))
+    ssh_keys = key_ids_field(**describe("Ids of SSH keys that can sign in as root.", [EXAMPLE_ID]))
     ssh_key_id = fields.Raw(
-        **describe("One id or several: the same as `ssh_keys`, which wins when both are sent.", EXAMPLE_ID)
+        **describe("One id or a list: same as `ssh_keys`, which takes precedence if both are sent.", EXAMPLE_ID)
     )
     password = Text(
         maximum=128,
         minimum=8,
         load_default=None,
         allow_none=True,
-        **describe("Password of root.", "correct horse battery"),
+        **describe("Root password.", "correct horse battery"),
     )
     cloudcfg = fields.String(
         load_default=None,
         allow_none=True,
         validate=validate.Length(max=65536),
-        **describe("Further cloud-init configuration (YAML). What it sets wins.", "package_update: true"),
+        **describe(
+            "Additional cloud-init configuration (YAML). It takes precedence over all other settings.",
+            "package_update: true",
+        ),
     )
     user_scripts = key_ids_field(
         **describe(
-            "Ids of user scripts that run at the first boot, in this order, after `cloudcfg`'s commands.", [EXAMPLE_ID]
+            "Ids of user scripts that run at first boot, in this order, after the commands of `cloudcfg`.", [EXAMPLE_ID]
         )
     )
     timezone = fields.String(
@@ -344,6 +365,4 @@ class DeployIn(In):
 class ReinstallIn(DeployIn):
     """The fields of a deploy. Values of the earlier first boot do not apply."""
 
-    image_id = Text(
-        maximum=36, allow_none=True, **describe("What to install; by default what it was made from.", EXAMPLE_ID)
-    )
+    image_id = Text(maximum=36, allow_none=True, **describe("Image id. Defaults to the current image.", EXAMPLE_ID))

@@ -6,12 +6,10 @@ from panel.schemas.base import In, Name, Out, PageQuery, Patch, Text, Time, desc
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import IP_VERSIONS
 
-NAME_DESCRIPTION = describe("What it is called.", "Offices")
-NOTE_DESCRIPTION = describe("A note.", "Those that may reach the database")
-VERSION_DESCRIPTION = describe("Which networks it holds.", "ipv4")
-CIDR_DESCRIPTION = describe(
-    "A network. A bare address is stored and answered as one: `/32` or `/128`.", "203.0.113.0/24"
-)
+NAME_DESCRIPTION = describe("Name.", "Offices")
+NOTE_DESCRIPTION = describe("Description.", "Allowed to reach the database")
+VERSION_DESCRIPTION = describe("IP version of its networks.", "ipv4")
+CIDR_DESCRIPTION = describe("A network. A single address is stored as `/32` or `/128`.", "203.0.113.0/24")
 
 
 def version_field(**options):
@@ -21,7 +19,7 @@ def version_field(**options):
 class IpSetEntryOut(Out):
     id = fields.String(**describe("Entry id.", EXAMPLE_ID))
     cidr = fields.String(**describe("The network.", "203.0.113.0/24"))
-    description = fields.String(allow_none=True, **describe("A note.", "Berlin"))
+    description = fields.String(allow_none=True, **describe("Description.", "Berlin"))
 
 
 class IpSetRow(Out):
@@ -30,11 +28,11 @@ class IpSetRow(Out):
     description = fields.String(allow_none=True, **NOTE_DESCRIPTION)
     ip_version = fields.String(validate=validate.OneOf(IP_VERSIONS), **VERSION_DESCRIPTION)
     is_global = fields.Boolean(
-        **describe("Whether it is the platform's: everybody may use it, operators change it.", False)
+        **describe("Whether it belongs to the platform: all users can use it, only operators can change it.", False)
     )
-    entries_count = fields.Integer(**describe("How many networks it holds.", 2))
-    rules_count = fields.Integer(**describe("How many rules refer to it.", 1))
-    created_at = Time(**describe("When it was made.", "2026-01-02T03:04:05.678Z"))
+    entries_count = fields.Integer(**describe("Number of networks.", 2))
+    rules_count = fields.Integer(**describe("Number of rules that refer to it.", 1))
+    created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
@@ -43,7 +41,7 @@ class IpSetOut(IpSetRow):
 
 
 class AdminIpSetRow(IpSetRow):
-    account_id = fields.String(allow_none=True, **describe("Whose it is; null for the platform's.", None))
+    account_id = fields.String(allow_none=True, **describe("The owner; null if it belongs to the platform.", None))
 
 
 class AdminIpSetOut(AdminIpSetRow, IpSetOut):
@@ -61,7 +59,7 @@ class AdminIpSetIn(IpSetIn):
         maximum=36,
         load_default=None,
         allow_none=True,
-        **describe("Whose it is to be; by default the platform's.", None),
+        **describe("The owner. Defaults to the platform.", None),
     )
 
 
@@ -73,7 +71,7 @@ class IpSetPatch(Patch):
 
 class IpSetEntryIn(In):
     cidr = Text(maximum=49, minimum=1, required=True, **CIDR_DESCRIPTION)
-    description = Text(load_default=None, allow_none=True, **describe("A note.", "Berlin"))
+    description = Text(load_default=None, allow_none=True, **describe("Description.", "Berlin"))
 
 
 class IpSetBulk(In):
@@ -81,13 +79,13 @@ class IpSetBulk(In):
         Text(maximum=49, minimum=1),
         required=True,
         validate=validate.Length(1, 1000),
-        **describe("Networks, and bare addresses.", ["203.0.113.0/24", "198.51.100.7"]),
+        **describe("Networks or single addresses.", ["203.0.113.0/24", "198.51.100.7"]),
     )
 
 
 class IpSetRefusal(Out):
-    cidr = fields.String(**describe("What was sent.", "203.0.113.0/24"))
-    message = fields.String(**describe("What is wrong with it.", "It is already in the set."))
+    cidr = fields.String(**describe("The network as it was sent.", "203.0.113.0/24"))
+    message = fields.String(**describe("Why it could not be added.", "It is already in the set."))
 
 
 class IpSetQuery(PageQuery):

@@ -1,4 +1,4 @@
-"""Metrics of machines in the API."""
+"""Metrics of instances in the API."""
 
 from typing import ClassVar
 
@@ -8,15 +8,15 @@ from panel.schemas.base import Out, Time, describe
 
 TIME_RANGES = ("30m", "1h", "12h", "1d", "1w")
 METRIC_DESCRIPTIONS = {
-    "cpu_percent": ("Percent of all its processors", 12.5),
-    "memory_used": ("MiB of memory in use, as the guest tells it; as the node sees it when it does not", 310.2),
-    "memory_percent": ("Percent of its memory in use", 60.6),
-    "network_receive_mbps": ("Mbit/s that the guest receives, on all its cards", 1.25),
-    "network_transmit_mbps": ("Mbit/s that the guest sends, on all its cards", 0.4),
-    "disk_read_bytes": ("Bytes a second read from its disks", 4096.0),
-    "disk_write_bytes": ("Bytes a second written to its disks", 20480.0),
-    "disk_read_iops": ("Read operations a second on its disks", 0.5),
-    "disk_write_iops": ("Write operations a second on its disks", 2.1),
+    "cpu_percent": ("CPU usage in percent of all cores", 12.5),
+    "memory_used": ("Used memory in MiB, as reported by the guest or, without a report, by the hypervisor", 310.2),
+    "memory_percent": ("Used memory in percent", 60.6),
+    "network_receive_mbps": ("Received traffic of all interfaces in Mbit/s", 1.25),
+    "network_transmit_mbps": ("Sent traffic of all interfaces in Mbit/s", 0.4),
+    "disk_read_bytes": ("Disk reads in bytes per second", 4096.0),
+    "disk_write_bytes": ("Disk writes in bytes per second", 20480.0),
+    "disk_read_iops": ("Disk read operations per second", 0.5),
+    "disk_write_iops": ("Disk write operations per second", 2.1),
 }
 """Description and example of each metric."""
 
@@ -26,20 +26,22 @@ class MetricsQuery(Schema):
         data_key="timeRange",
         load_default="1h",
         validate=validate.OneOf(TIME_RANGES),
-        metadata={"description": "How far back: spans of 15 s up to `1h`, of 5 min up to `1d`, of 1 h for `1w`."},
+        metadata={
+            "description": "Length of the series. Steps are 15 s up to `1h`, 5 min up to `1d`, and 1 h for `1w`."
+        },
     )
 
 
 def build_metric_fields(name, subject, example):
     """Return the fields of a metric's average and maximum."""
     return {
-        name: fields.Float(**describe(f"{subject}; the average.", example)),
-        f"{name}_max": fields.Float(**describe(f"{subject}; the highest.", example)),
+        name: fields.Float(**describe(f"{subject} (average).", example)),
+        f"{name}_max": fields.Float(**describe(f"{subject} (maximum).", example)),
     }
 
 
 class MetricsPoint(Out):
-    at = Time(**describe("When the span began.", "2026-01-02T03:04:00Z"))
+    at = Time(**describe("Start of the step.", "2026-01-02T03:04:00Z"))
 
     class Meta:
         include: ClassVar = {
@@ -51,41 +53,41 @@ class MetricsPoint(Out):
 
 class MetricsSeries(Schema):
     time_range = fields.String(**describe("The requested time range.", "1h"))
-    step = fields.Integer(**describe("Seconds of a span.", 15))
-    since = Time(**describe("Where the series begins.", "2026-01-02T02:04:05Z"))
-    until = Time(**describe("Where it ends: the moment of the answer.", "2026-01-02T03:04:05Z"))
+    step = fields.Integer(**describe("Length of a step in seconds.", 15))
+    since = Time(**describe("Start of the series.", "2026-01-02T02:04:05Z"))
+    until = Time(**describe("End of the series: the time of the response.", "2026-01-02T03:04:05Z"))
     points = fields.List(
         fields.Nested(MetricsPoint),
-        **describe("The spans, oldest first. One in which nothing was measured (the machine was off) is not there."),
+        **describe(
+            "Data points, oldest first. Steps without measurements, such as while the instance was off, are missing."
+        ),
     )
 
 
 def metric_field(name):
     description, example = METRIC_DESCRIPTIONS[name]
-    return fields.Float(allow_none=True, **describe(f"{description}; null when it was not measured lately.", example))
+    return fields.Float(allow_none=True, **describe(f"{description}; null if there is no recent value.", example))
 
 
 def block_field(name, **parts):
-    return fields.Nested(Schema.from_dict(parts, name=name), **describe("Its parts."))
+    return fields.Nested(Schema.from_dict(parts, name=name), **describe("Current values."))
 
 
 class MetricsNow(Schema):
-    """What a machine uses at this moment."""
+    """The current usage of an instance."""
 
     status = fields.Integer(**describe("0 stopped, 1 running, 2 suspended.", 1))
-    state = fields.String(**describe("Where it is in its life.", "running"))
+    state = fields.String(**describe("Current state.", "running"))
     measured_at = Time(
         allow_none=True,
-        **describe("When the figures were taken; null when long ago.", "2026-01-02T03:04:05Z"),
+        **describe("When the values were measured; null if they are outdated.", "2026-01-02T03:04:05Z"),
     )
     uptime = fields.Integer(**describe("Seconds since it was powered on; 0 while it is off.", 86400))
-    cpu = block_field(
-        "CpuNow", percent=metric_field("cpu_percent"), cores=fields.Integer(**describe("Processor cores.", 2))
-    )
+    cpu = block_field("CpuNow", percent=metric_field("cpu_percent"), cores=fields.Integer(**describe("CPU cores.", 2)))
     ram = block_field(
         "RamNow",
         used=metric_field("memory_used"),
-        total=fields.Integer(**describe("MiB of memory.", 512)),
+        total=fields.Integer(**describe("Memory in MiB.", 512)),
         percent=metric_field("memory_percent"),
     )
     network = block_field(
@@ -99,9 +101,9 @@ class MetricsNow(Schema):
     )
     agent = block_field(
         "AgentNow",
-        available=fields.Boolean(**describe("Whether the guest agent answers.", True)),
+        available=fields.Boolean(**describe("Whether the guest agent responds.", True)),
         reason=fields.String(
             allow_none=True,
-            **describe("Why it does not: `not_running` or `agent_not_reporting`; null when it does.", None),
+            **describe("Reason if not: `not_running` or `agent_not_reporting`; otherwise null.", None),
         ),
     )

@@ -9,71 +9,71 @@ from panel.schemas.hypervisors import GroupRef
 
 
 class AdminLocationOut(LocationOut):
-    enabled = fields.Boolean(**describe("Whether customers see it.", True))
+    enabled = fields.Boolean(**describe("Whether it is visible to customers.", True))
 
 
 class PlanGroupFields(In):
-    display_name = Name(**describe("What customers see; by default the name.", "Standard"))
-    position = Int(0, 10_000, **describe("Where it stands in the list: small numbers first.", 10))
-    enabled = Bool(**describe("Off: none of its plans can be chosen.", True))
+    display_name = Name(**describe("Name shown to customers. Defaults to `name`.", "Standard"))
+    position = Int(0, 10_000, **describe("Position in lists, lowest first.", 10))
+    enabled = Bool(**describe("If false, none of its plans can be selected.", True))
     hypervisor_groups = fields.List(
         Text(maximum=36),
         validate=validate.Length(max=200),
-        **describe("Ids of the groups where it is offered.", [EXAMPLE_ID]),
+        **describe("Ids of the locations where it is offered.", [EXAMPLE_ID]),
     )
 
 
 class PlanGroupIn(PlanGroupFields):
-    name = Name(maximum=64, required=True, **describe("A short name, unique.", "standard"))
+    name = Name(maximum=64, required=True, **describe("Unique short name.", "standard"))
 
 
 class PlanGroupPatch(Patch, PlanGroupFields):
-    name = Name(maximum=64, **describe("A short name, unique.", "standard"))
+    name = Name(maximum=64, **describe("Unique short name.", "standard"))
 
 
 class AdminPlanGroupOut(PlanGroupOut):
-    position = fields.Integer(**describe("Where it stands in the list: small numbers first.", 10))
-    enabled = fields.Boolean(**describe("Off: none of its plans can be chosen.", True))
+    position = fields.Integer(**describe("Position in lists, lowest first.", 10))
+    enabled = fields.Boolean(**describe("If false, none of its plans can be selected.", True))
     hypervisor_groups = fields.List(
-        fields.Nested(GroupRef), attribute="groups", **describe("The groups where it is offered.")
+        fields.Nested(GroupRef), attribute="groups", **describe("The locations where it is offered.")
     )
     created_at = Time(**describe("When it was added.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class PlanFields(In):
-    position = Int(0, 10_000, **describe("Where it stands in the list: small numbers first.", 10))
-    enabled = Bool(**describe("Off: nobody can choose it; machines keep it.", True))
-    bandwidth = Int(**describe("GB of traffic a month; 0 is unlimited.", 1000))
+    position = Int(0, 10_000, **describe("Position in lists, lowest first.", 10))
+    enabled = Bool(**describe("If false, it cannot be selected; existing instances keep it.", True))
+    bandwidth = Int(**describe("Monthly traffic in GB; 0 means unlimited.", 1000))
     overage = fields.String(
         validate=validate.OneOf(OVERAGE_POLICIES), **describe("What happens when the traffic is used up.", "network")
     )
-    port_speed = Int(0, 1_000_000, **describe("Mbit/s each way; 0 is unlimited.", 1000))
-    ipv4 = Int(0, 16, **describe("IPv4 addresses that come with it.", 1))
-    ipv6 = Int(0, 16, **describe("IPv6 addresses that come with it.", 1))
-    ipv6_prefixes = Int(0, 16, **describe("IPv6 networks (prefixes) that are routed to it; by default none.", 1))
-    private_ipv4 = Int(0, 16, **describe("IPv4 addresses of private subnets that come with it; by default none.", 1))
-    price = Number(0, 10**7, **describe("A month, in the installation's currency.", 4.5))
+    port_speed = Int(0, 1_000_000, **describe("Port speed in Mbit/s per direction; 0 means unlimited.", 1000))
+    ipv4 = Int(0, 16, **describe("Included IPv4 addresses.", 1))
+    ipv6 = Int(0, 16, **describe("Included IPv6 addresses.", 1))
+    ipv6_prefixes = Int(0, 16, **describe("Included IPv6 prefixes, routed to the instance. Defaults to none.", 1))
+    private_ipv4 = Int(0, 16, **describe("Included private IPv4 addresses. Defaults to none.", 1))
+    price = Number(0, 10**7, **describe("Monthly price in the installation's currency.", 4.5))
 
 
 def name_field(**options):
-    return Name(maximum=64, **options, **describe("Unique in its group.", "S"))
+    return Name(maximum=64, **options, **describe("Name, unique in the plan group.", "S"))
 
 
 def cpu_cores_field(**options):
-    return Int(1, 512, **options, **describe("Processor cores.", 2))
+    return Int(1, 512, **options, **describe("CPU cores.", 2))
 
 
 def ram_field(**options):
-    return Int(64, 16 * 1024**2, **options, **describe("MiB of memory.", 2048))
+    return Int(64, 16 * 1024**2, **options, **describe("Memory in MiB.", 2048))
 
 
 def storage_field(**options):
-    return Int(1, 1024**2, **options, **describe("GiB of the first disk.", 20))
+    return Int(1, 1024**2, **options, **describe("Size of the first disk in GiB.", 20))
 
 
 def plan_group_id_field(**options):
-    return Text(maximum=36, **options, **describe("The group it is sold in.", EXAMPLE_ID))
+    return Text(maximum=36, **options, **describe("The plan group.", EXAMPLE_ID))
 
 
 class PlanIn(PlanFields):
@@ -93,10 +93,10 @@ class PlanPatch(Patch, PlanFields):
 
 
 class AdminPlanOut(PlanOut):
-    plan_group_id = fields.String(**describe("The group it is sold in.", EXAMPLE_ID))
-    plan_group = fields.Nested(GroupRef, attribute="group", **describe("The group it is sold in."))
-    position = fields.Integer(**describe("Where it stands in the list: small numbers first.", 10))
-    enabled = fields.Boolean(**describe("Off: nobody can choose it; machines keep it.", True))
+    plan_group_id = fields.String(**describe("The plan group.", EXAMPLE_ID))
+    plan_group = fields.Nested(GroupRef, attribute="group", **describe("The plan group."))
+    position = fields.Integer(**describe("Position in lists, lowest first.", 10))
+    enabled = fields.Boolean(**describe("If false, it cannot be selected; existing instances keep it.", True))
     created_at = Time(**describe("When it was added.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 

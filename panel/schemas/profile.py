@@ -1,4 +1,4 @@
-"""The token's person in the API."""
+"""The user of the token in the API."""
 
 from marshmallow import fields, validate
 
@@ -11,9 +11,7 @@ class ProfilePatch(Patch):
     first_name = Name(minimum=0, maximum=100, **describe("First name.", "Ada"))
     last_name = Name(minimum=0, maximum=100, **describe("Last name.", "Lovelace"))
     company_name = Name(minimum=0, allow_none=True, **describe("Company.", None))
-    timezone = fields.String(
-        validate=validate_time_zone, **describe("Time zone in which times are shown.", "Europe/Berlin")
-    )
+    timezone = fields.String(validate=validate_time_zone, **describe("Time zone for displayed times.", "Europe/Berlin"))
 
 
 class ProfileOut(Out):
@@ -22,23 +20,26 @@ class ProfileOut(Out):
     last_name = fields.String(**describe("Last name.", "Lovelace"))
     email = fields.String(**describe("Email address, unique.", "ada@example.com"))
     company_name = fields.String(allow_none=True, **describe("Company.", None))
-    timezone = fields.String(**describe("Time zone in which times are shown.", "Europe/Berlin"))
-    default_currency = fields.String(**describe("The currency that prices are in.", "EUR"))
-    gravatar = fields.String(**describe("SHA-256 of the email address, by which avatar services know it.", "31c5543c…"))
+    timezone = fields.String(**describe("Time zone for displayed times.", "Europe/Berlin"))
+    default_currency = fields.String(**describe("Currency of all prices.", "EUR"))
+    gravatar = fields.String(**describe("SHA-256 of the email address, for avatar services.", "31c5543c…"))
     owner_id = fields.String(
         allow_none=True,
-        **describe("In whose team the person is: whose resources the token opens; null for one's own.", None),
+        **describe(
+            "Owner of the team, for a team member: the account whose resources the token can access. Otherwise null.",
+            None,
+        ),
     )
     status = fields.Integer(validate=validate.OneOf((1, 2)), **describe("1 active, 2 suspended.", 1))
-    suspended_reason = fields.String(allow_none=True, **describe("Why it is suspended, if an operator said so.", None))
-    is_admin = fields.Boolean(**describe("Whether the person runs the platform.", False))
-    two_factor_enabled = fields.Boolean(**describe("Whether codes of an authenticator are asked for.", True))
-    self_provisioning = fields.Boolean(**describe("Unbilled provisioning: never charged by the panel.", False))
+    suspended_reason = fields.String(allow_none=True, **describe("Reason of the suspension, if given.", None))
+    is_admin = fields.Boolean(**describe("Whether the user is an operator.", False))
+    two_factor_enabled = fields.Boolean(**describe("Whether two-factor authentication is enabled.", True))
+    self_provisioning = fields.Boolean(**describe("Unbilled provisioning: the panel never charges the account.", False))
     permissions = fields.List(
         fields.String(),
         allow_none=True,
-        **describe("What the person's role in the team permits; null for the owner, who may do everything.", None),
+        **describe("Permissions of a team member's role; null for the owner, who has all permissions.", None),
     )
-    last_login_at = Time(allow_none=True, **describe("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
-    created_at = Time(**describe("When the account was made.", "2026-01-02T03:04:05.678Z"))
+    last_login_at = Time(allow_none=True, **describe("When the user last signed in.", "2026-01-02T03:04:05.678Z"))
+    created_at = Time(**describe("When the account was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))

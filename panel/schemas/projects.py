@@ -16,25 +16,21 @@ def name_field(**options):
             r"(?i)\A[a-z0-9 ._-]+\Z", error=message("Only letters, digits, spaces, dots, hyphens and underscores.")
         )
     ]
-    return Name(
-        maximum=64, rules=rules, **options, **describe("What people call it, unique in the account.", "Web shop")
-    )
+    return Name(maximum=64, rules=rules, **options, **describe("Name, unique in the account.", "Web shop"))
 
 
 def description_field():
-    return Text(allow_none=True, **describe("A note; null for none.", "Everything behind shop.example.com"))
+    return Text(allow_none=True, **describe("Description; null for none.", "Everything behind shop.example.com"))
 
 
 def color_field():
-    rule = validate.Regexp(r"\A#[0-9a-fA-F]{6}\Z", error=message("Must be a colour like #1c5fd4."))
-    return fields.String(
-        allow_none=True, validate=rule, **describe("A colour to know it by; null for none.", "#1c5fd4")
-    )
+    rule = validate.Regexp(r"\A#[0-9a-fA-F]{6}\Z", error=message("Must be a color such as #1c5fd4."))
+    return fields.String(allow_none=True, validate=rule, **describe("Color; null for none.", "#1c5fd4"))
 
 
 def kind_field():
     rule = validate.OneOf(RESOURCE_KINDS)
-    return fields.String(required=True, validate=rule, **describe("What it is: `instance` or `volume`.", "instance"))
+    return fields.String(required=True, validate=rule, **describe("Resource type: `instance` or `volume`.", "instance"))
 
 
 class ProjectIn(In):
@@ -51,16 +47,16 @@ class ProjectPatch(Patch):
 
 class ProjectOut(Out):
     id = fields.String(**describe("Project id.", EXAMPLE_ID))
-    name = fields.String(**describe("What people call it.", "Web shop"))
-    description = fields.String(allow_none=True, **describe("A note.", "Everything behind shop.example.com"))
-    color = fields.String(allow_none=True, **describe("A colour to know it by.", "#1c5fd4"))
-    created_at = Time(**describe("When it was made.", "2026-01-02T03:04:05.678Z"))
+    name = fields.String(**describe("Display name.", "Web shop"))
+    description = fields.String(allow_none=True, **describe("Description.", "Everything behind shop.example.com"))
+    color = fields.String(allow_none=True, **describe("Color.", "#1c5fd4"))
+    created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class ProjectRow(ProjectOut):
-    instances = fields.Integer(**describe("How many instances are in it.", 3))
-    volumes = fields.Integer(**describe("How many volumes are in it.", 1))
+    instances = fields.Integer(**describe("Number of instances.", 3))
+    volumes = fields.Integer(**describe("Number of volumes.", 1))
 
 
 def project_id_field():
@@ -68,13 +64,13 @@ def project_id_field():
         maximum=36,
         required=True,
         allow_none=True,
-        **describe("The project; null takes it out of its project.", EXAMPLE_ID),
+        **describe("Project id; null removes the resource from its project.", EXAMPLE_ID),
     )
 
 
 class Resource(In):
     resource_type = kind_field()
-    resource_id = Text(maximum=36, required=True, **describe("Which one.", EXAMPLE_ID))
+    resource_id = Text(maximum=36, required=True, **describe("Resource id.", EXAMPLE_ID))
 
 
 class Assignment(Resource):
@@ -86,13 +82,13 @@ class Assignments(In):
         fields.Nested(Resource),
         required=True,
         validate=validate.Length(1, 100),
-        **describe("What is put there, 1 to 100."),
+        **describe("Resources, 1 to 100."),
     )
     project_id = project_id_field()
 
 
 class ResourceOut(Schema):
-    resource_type = fields.String(**describe("What it is: `instance` or `volume`.", "instance"))
-    resource_id = fields.String(attribute="id", **describe("Which one.", EXAMPLE_ID))
-    name = fields.String(**describe("What people call it.", "Shop front"))
-    project_id = fields.String(allow_none=True, **describe("The project it is in.", None))
+    resource_type = fields.String(**describe("Resource type: `instance` or `volume`.", "instance"))
+    resource_id = fields.String(attribute="id", **describe("Resource id.", EXAMPLE_ID))
+    name = fields.String(**describe("Display name.", "Shop front"))
+    project_id = fields.String(allow_none=True, **describe("Id of its project.", None))

@@ -6,25 +6,25 @@ from panel.schemas.base import Bool, In, Int, Name, Number, Out, PageQuery, Patc
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import InstanceIn
 
-NAME_DESCRIPTION = describe("What people call it.", "Laboratory")
-CORES_DESCRIPTION = describe("Processor cores in all.", 16)
-RAM_DESCRIPTION = describe("MiB of memory in all.", 32768)
-STORAGE_DESCRIPTION = describe("GiB of disk in all.", 500)
-INSTANCES_DESCRIPTION = describe("How many instances there may be; 0 is unlimited.", 10)
-LOCATION_DESCRIPTION = describe("The location that it is for; null for all.", None)
-PRICE_DESCRIPTION = describe("A month for the whole of it, in the installation's currency.", 40)
+NAME_DESCRIPTION = describe("Display name.", "Laboratory")
+CORES_DESCRIPTION = describe("Total CPU cores.", 16)
+RAM_DESCRIPTION = describe("Total memory in MiB.", 32768)
+STORAGE_DESCRIPTION = describe("Total disk space in GiB.", 500)
+INSTANCES_DESCRIPTION = describe("Maximum number of instances; 0 means unlimited.", 10)
+LOCATION_DESCRIPTION = describe("Location id; null for all locations.", None)
+PRICE_DESCRIPTION = describe("Monthly price of the pack in the installation's currency.", 40)
 
 
 class PackFields(In):
-    description = Text(maximum=65536, lines=True, allow_none=True, **describe("A note that its owner sees.", None))
+    description = Text(maximum=65536, lines=True, allow_none=True, **describe("Description shown to the owner.", None))
     location_id = Text(maximum=36, allow_none=True, **LOCATION_DESCRIPTION)
-    enabled = Bool(**describe("Off: nothing more is made from it; what there is goes on.", True))
+    enabled = Bool(**describe("If false, no new instances can be created from it; existing ones keep running.", True))
     instances = Int(0, 100_000, **INSTANCES_DESCRIPTION)
     price = Number(0, 10**7, **PRICE_DESCRIPTION)
 
 
 class PackIn(PackFields):
-    user_id = Text(maximum=36, required=True, **describe("Whose it is.", EXAMPLE_ID))
+    user_id = Text(maximum=36, required=True, **describe("The owner.", EXAMPLE_ID))
     name = Name(maximum=64, required=True, **NAME_DESCRIPTION)
     cpu_cores = Int(1, 100_000, required=True, **CORES_DESCRIPTION)
     ram = Int(1, 2**31 - 1, required=True, **RAM_DESCRIPTION)
@@ -39,31 +39,31 @@ class PackPatch(Patch, PackFields):
 
 
 class PackUse(Out):
-    instances = fields.Integer(**describe("Instances made from it.", 2))
-    cpu_cores = fields.Integer(**describe("Their processor cores.", 4))
-    ram = fields.Integer(**describe("Their memory, MiB.", 4096))
-    storage = fields.Integer(**describe("Their disks, GiB.", 80))
+    instances = fields.Integer(**describe("Number of instances created from it.", 2))
+    cpu_cores = fields.Integer(**describe("CPU cores of these instances.", 4))
+    ram = fields.Integer(**describe("Memory of these instances in MiB.", 4096))
+    storage = fields.Integer(**describe("Disks of these instances in GiB.", 80))
 
 
 class PackOut(Out):
-    id = fields.String(**describe("Pack id: the `pack_id` of a create.", EXAMPLE_ID))
+    id = fields.String(**describe("Pack id, used as `pack_id` to create an instance.", EXAMPLE_ID))
     name = fields.String(**NAME_DESCRIPTION)
-    description = fields.String(allow_none=True, **describe("A note.", None))
+    description = fields.String(allow_none=True, **describe("Description.", None))
     location_id = fields.String(attribute="group_id", allow_none=True, **LOCATION_DESCRIPTION)
-    enabled = fields.Boolean(**describe("Off: nothing more is made from it.", True))
+    enabled = fields.Boolean(**describe("If false, no new instances can be created from it.", True))
     instances = fields.Integer(**INSTANCES_DESCRIPTION)
     cpu_cores = fields.Integer(**CORES_DESCRIPTION)
     ram = fields.Integer(**RAM_DESCRIPTION)
     storage = fields.Integer(**STORAGE_DESCRIPTION)
     price = fields.Float(**PRICE_DESCRIPTION)
-    used = fields.Nested(PackUse, **describe("What of it is in use."))
+    used = fields.Nested(PackUse, **describe("Usage of the pack."))
     created_at = Time(**describe("When it was added.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class AdminPackOut(PackOut):
-    user_id = fields.String(attribute="account_id", **describe("Whose it is.", EXAMPLE_ID))
-    owner = fields.String(attribute="owner_email", **describe("The owner's email address.", "ada@example.com"))
+    user_id = fields.String(attribute="account_id", **describe("The owner.", EXAMPLE_ID))
+    owner = fields.String(attribute="owner_email", **describe("Email address of the owner.", "ada@example.com"))
 
 
 class PackQuery(PageQuery):
@@ -74,7 +74,7 @@ class PackedInstanceIn(InstanceIn):
     pack_id = Text(
         maximum=36,
         **describe(
-            "The resource pack to take it from; by default the first with room, and none when the account has none.",
+            "Resource pack. Defaults to the first one with enough capacity, or none if the account has no packs.",
             EXAMPLE_ID,
         ),
     )

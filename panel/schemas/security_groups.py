@@ -9,20 +9,20 @@ from panel.schemas.base import In, Int, Name, Out, PageQuery, Patch, Text, Time,
 from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.constants import IP_VERSIONS, RULE_DIRECTIONS, RULE_PROTOCOLS
 
-NAME_DESCRIPTION = describe("What it is called.", "Web servers")
-NOTE_DESCRIPTION = describe("A note.", "Everything that customers reach")
+NAME_DESCRIPTION = describe("Name.", "Web servers")
+NOTE_DESCRIPTION = describe("Description.", "Public web servers")
 PROTOCOLS_WITH_PORTS = ("tcp", "udp")
 PEER_FIELDS = ("cidr", "remote_group_id", "ip_set_id")
 
-DIRECTION_DESCRIPTION = describe("`ingress` is what may reach an instance, `egress` what it may begin.", "ingress")
-PROTOCOL_DESCRIPTION = describe("Which traffic.", "tcp")
-VERSION_DESCRIPTION = describe("Of which version.", "ipv4")
-FIRST_PORT_DESCRIPTION = describe("The first port; null where there are none.", 80)
-LAST_PORT_DESCRIPTION = describe("The last port; null where there are none.", 443)
-NETWORK_DESCRIPTION = describe("With this network.", "203.0.113.0/24")
-REMOTE_GROUP_DESCRIPTION = describe("With the instances of this group.", None)
-IP_SET_DESCRIPTION = describe("With the networks of this IP set.", None)
-RULE_NOTE_DESCRIPTION = describe("A note.", "Browsers")
+DIRECTION_DESCRIPTION = describe("`ingress`: inbound traffic. `egress`: outbound traffic.", "ingress")
+PROTOCOL_DESCRIPTION = describe("Protocol.", "tcp")
+VERSION_DESCRIPTION = describe("IP version.", "ipv4")
+FIRST_PORT_DESCRIPTION = describe("First port; null for protocols without ports.", 80)
+LAST_PORT_DESCRIPTION = describe("Last port; null for protocols without ports.", 443)
+NETWORK_DESCRIPTION = describe("Peer network.", "203.0.113.0/24")
+REMOTE_GROUP_DESCRIPTION = describe("Peer security group: all its instances.", None)
+IP_SET_DESCRIPTION = describe("Peer IP set: all its networks.", None)
+RULE_NOTE_DESCRIPTION = describe("Description.", "Browsers")
 
 
 class SecurityRuleOut(Out):
@@ -43,11 +43,11 @@ class SecurityGroupRow(Out):
     name = fields.String(**NAME_DESCRIPTION)
     description = fields.String(allow_none=True, **NOTE_DESCRIPTION)
     is_global = fields.Boolean(
-        **describe("Whether it is the platform's: everybody may use it, operators change it.", False)
+        **describe("Whether it belongs to the platform: all users can use it, only operators can change it.", False)
     )
-    rules_count = fields.Integer(**describe("How many rules it has.", 3))
-    instances_count = fields.Integer(**describe("How many of the instances in reach are in it.", 2))
-    created_at = Time(**describe("When it was made.", "2026-01-02T03:04:05.678Z"))
+    rules_count = fields.Integer(**describe("Number of rules.", 3))
+    instances_count = fields.Integer(**describe("Number of instances in the group that the user can access.", 2))
+    created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
@@ -56,16 +56,16 @@ class SecurityGroupOut(SecurityGroupRow):
 
 
 class AdminSecurityGroupRow(SecurityGroupRow):
-    account_id = fields.String(allow_none=True, **describe("Whose it is; null for the platform's.", None))
+    account_id = fields.String(allow_none=True, **describe("The owner; null if it belongs to the platform.", None))
 
 
 class AttachedOut(Out):
     id = fields.String(**describe("Instance id.", EXAMPLE_ID))
-    name = fields.String(attribute="display_name", **describe("The customer's label.", "Shop front"))
+    name = fields.String(attribute="display_name", **describe("Display name set by the customer.", "Shop front"))
 
 
 class AdminSecurityGroupOut(AdminSecurityGroupRow, SecurityGroupOut):
-    attached_instances = fields.List(fields.Nested(AttachedOut), **describe("The instances in it."))
+    attached_instances = fields.List(fields.Nested(AttachedOut), **describe("Instances in the group."))
 
 
 class SecurityGroupIn(In):
@@ -78,7 +78,7 @@ class AdminSecurityGroupIn(SecurityGroupIn):
         maximum=36,
         load_default=None,
         allow_none=True,
-        **describe("Whose it is to be; by default the platform's.", None),
+        **describe("The owner. Defaults to the platform.", None),
     )
 
 
@@ -125,18 +125,21 @@ class SecurityRuleIn(In):
         except ValueError:
             raise ValidationError(message("Must be a network such as 203.0.113.0/24."), "cidr") from None
         if f"ipv{network.version}" != data.get("ip_version"):
-            raise ValidationError(message("Must be of the rule's version."), "cidr")
+            raise ValidationError(message("Must have the rule's IP version."), "cidr")
 
     @validates_schema
     def validate_single_peer(self, data, **_):
         named = [name for name in PEER_FIELDS if data.get(name) is not None]
         if len(named) > 1:
-            raise ValidationError(message("Say at most one of cidr, remote_group_id and ip_set_id."), named[1])
+            raise ValidationError(message("Send at most one of cidr, remote_group_id and ip_set_id."), named[1])
 
 
 class Members(In):
     instance_ids = fields.List(
-        Text(maximum=36), required=True, validate=validate.Length(1, 500), **describe("Which instances.", [EXAMPLE_ID])
+        Text(maximum=36),
+        required=True,
+        validate=validate.Length(1, 500),
+        **describe("Ids of the instances.", [EXAMPLE_ID]),
     )
 
 

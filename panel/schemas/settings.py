@@ -32,7 +32,7 @@ def is_network(entry):
 
 
 def rate_field(subject, default):
-    return Int(1, 10**6, load_default=default, **describe(f"{subject} allowed a minute.", default))
+    return Int(1, 10**6, load_default=default, **describe(f"{subject} per minute.", default))
 
 
 def validate_contact(text):
@@ -47,15 +47,15 @@ class SystemSettings(In):
         maximum=4000,
         load_default="",
         **describe(
-            "Comma-separated addresses and networks that may open consoles. Empty: all.", "192.0.2.0/24,2001:db8::/32"
+            "Comma-separated addresses and networks that can open consoles. Empty: all.", "192.0.2.0/24,2001:db8::/32"
         ),
     )
-    consoles_per_account = Int(1, 1000, load_default=20, **describe("Consoles that may be open for one account.", 20))
+    consoles_per_account = Int(1, 1000, load_default=20, **describe("Maximum number of open consoles per account.", 20))
     consoles_per_node = Int(
-        1, 10000, load_default=200, **describe("Consoles that may be open for one hypervisor.", 200)
+        1, 10000, load_default=200, **describe("Maximum number of open consoles per hypervisor.", 200)
     )
     console_idle_minutes = Int(
-        1, 1440, load_default=30, **describe("Minutes after which a console that nobody uses is closed.", 30)
+        1, 1440, load_default=30, **describe("Minutes after which an idle console is closed.", 30)
     )
     console_longest_hours = Int(1, 168, load_default=8, **describe("Hours after which every console is closed.", 8))
     require_second_factor = fields.String(
@@ -64,39 +64,41 @@ class SystemSettings(In):
         **describe("Who must sign in with a second factor: `nobody`, `operators` or `everybody`.", "operators"),
     )
     impersonation_expires_in = Int(
-        60, 3600, load_default=3600, **describe("Seconds an impersonation lasts when nobody says otherwise.", 3600)
+        60, 3600, load_default=3600, **describe("Default lifetime of an impersonation in seconds.", 3600)
     )
     billing_enabled = Bool(
         load_default=False,
-        **describe("Whether customers are charged. Off, gated routes answer `billing_disabled`.", True),
+        **describe(
+            "Whether customers are charged. If false, operations that require billing return `billing_disabled`.", True
+        ),
     )
     customers_change_plans = Bool(
-        load_default=True, **describe("Whether customers may move their instances to other plans themselves.", True)
+        load_default=True, **describe("Whether customers can change the plans of their instances.", True)
     )
     image_catalog_url = Text(
         maximum=2000,
         load_default="",
-        **describe("Where a catalog of images of your own is, a JSON list. Empty: the panel's own.", "https://…"),
+        **describe("URL of a custom image catalog, a JSON list. Empty: the built-in catalog.", "https://…"),
     )
     acme_directory_url = Text(
         maximum=500,
         rules=[validate.Regexp(r"https://\S+\Z", error=message("Must begin with https://."))],
         load_default="https://acme-v02.api.letsencrypt.org/directory",
         **describe(
-            "The directory of the authority that issues customers' certificates (ACME, RFC 8555). Ordering there means"
-            " agreeing to its terms.",
+            "ACME directory (RFC 8555) of the authority for customers' certificates. Ordering"
+            " certificates means agreeing to its terms.",
             "https://acme-v02.api.letsencrypt.org/directory",
         ),
     )
     acme_contact = Text(
         rules=[validate_contact],
         load_default="",
-        **describe("Where that authority writes to. Empty: nowhere.", "ops@example.com"),
+        **describe("Contact email address for that authority. Empty: none.", "ops@example.com"),
     )
     rate_limit_requests = rate_field("Requests of one token", 600)
-    rate_limit_polls = rate_field("Looks at tasks, of one token,", 1200)
+    rate_limit_polls = rate_field("Task polls of one token", 1200)
     rate_limit_metrics = rate_field("Metrics requests of one token", 30)
-    rate_limit_sign_in = rate_field("Attempts to sign in, for each address and each account,", 10)
+    rate_limit_sign_in = rate_field("Sign-in attempts per address and per account,", 10)
     rate_limit_consoles = rate_field("Console and shell sessions of one token", 30)
 
 
@@ -119,7 +121,7 @@ SystemOut = Out.from_dict(SystemSettings().fields, name="SystemSettings")
 
 
 class SettingsByArea(Out):
-    system = fields.Nested(SystemOut, **describe("Of the whole platform."))
+    system = fields.Nested(SystemOut, **describe("Settings of the platform."))
 
 
 class SettingsOut(Out):

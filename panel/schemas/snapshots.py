@@ -14,12 +14,12 @@ SNAPSHOT_STATUSES = ("creating", "available", "restoring", "deleting", "failed")
 
 class SnapshotOut(Out):
     id = fields.String(**describe("Snapshot id.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
-    name = fields.String(**describe("Its name, unique in the instance.", "before-upgrade"))
+    name = fields.String(**describe("Name, unique in the instance.", "before-upgrade"))
     description = fields.String(**describe("Free text.", "Before the upgrade to 13"))
-    snaptime = fields.Integer(**describe("When it was taken, in seconds since 1970.", 1767323045))
-    vmstate = fields.Boolean(**describe("Whether the memory was kept too.", False))
-    parent = fields.String(allow_none=True, **describe("The snapshot that the machine came from.", None))
-    status = fields.String(validate=validate.OneOf(SNAPSHOT_STATUSES), **describe("Where it stands.", "available"))
+    snaptime = fields.Integer(**describe("When it was created, as a Unix timestamp.", 1767323045))
+    vmstate = fields.Boolean(**describe("Whether it includes the memory.", False))
+    parent = fields.String(allow_none=True, **describe("Parent snapshot.", None))
+    status = fields.String(validate=validate.OneOf(SNAPSHOT_STATUSES), **describe("Current status.", "available"))
     error = fields.String(allow_none=True, **describe("Why the last attempt failed.", None))
 
 
@@ -31,7 +31,8 @@ class SnapName(In):
 
 class SnapshotIn(SnapName):
     vmstate = Bool(
-        load_default=False, **describe("Whether to keep the memory too: a rollback goes on where it was.", False)
+        load_default=False,
+        **describe("Whether to include the memory: a rollback then resumes the running system.", False),
     )
     description = Text(
         maximum=1024, lines=True, load_default="", allow_none=True, **describe("Free text.", "Before 13")
@@ -40,5 +41,7 @@ class SnapshotIn(SnapName):
 
 class RollbackIn(SnapName):
     start = Bool(
-        load_default=None, allow_none=True, **describe("Whether it is on afterwards; by default if it was on.", True)
+        load_default=None,
+        allow_none=True,
+        **describe("Whether to start the instance afterwards. Defaults to its previous power state.", True),
     )

@@ -20,7 +20,7 @@ class PublicKeyLine(Text):
 
 def name_field(**options):
     rules = [validate.Regexp(r"(?i)^[a-z0-9 .-]+$", error=message("Only letters, digits, spaces, dots and hyphens."))]
-    return Name(maximum=32, rules=rules, **options, **describe("A label, unique in the account.", "laptop"))
+    return Name(maximum=32, rules=rules, **options, **describe("Name, unique in the account.", "laptop"))
 
 
 class SshKeyIn(In):
@@ -28,23 +28,23 @@ class SshKeyIn(In):
     public_key = PublicKeyLine(
         maximum=16384, required=True, **describe("The public key, OpenSSH format.", "ssh-ed25519 AAAAC3Nza… ada@laptop")
     )
-    comments = Text(allow_none=True, **describe("A note; by default the key's own comment.", "Ada's laptop"))
+    comments = Text(allow_none=True, **describe("Comment. Defaults to the comment in the key.", "Ada's laptop"))
 
 
 class SshKeyPatch(In):
     name = name_field()
-    comments = Text(allow_none=True, **describe("A note.", "Ada's laptop"))
+    comments = Text(allow_none=True, **describe("Comment.", "Ada's laptop"))
 
 
 class SshKeyGenerate(In):
     name = name_field(required=True)
     algorithm = fields.String(
-        required=True, validate=validate.OneOf(("rsa", "ed25519")), **describe("The kind of key.", "ed25519")
+        required=True, validate=validate.OneOf(("rsa", "ed25519")), **describe("Key type.", "ed25519")
     )
     bits = Int(
         load_default=None,
         allow_none=True,
-        **describe("Size: 2048, 3072 (if left out) or 4096 for RSA; 256 for Ed25519.", 256),
+        **describe("Key size: 2048, 3072 (default) or 4096 for RSA; 256 for Ed25519.", 256),
     )
 
     @validates_schema
@@ -56,17 +56,15 @@ class SshKeyGenerate(In):
 
 class SshKeyOut(Out):
     id = fields.String(**describe("Key id.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
-    name = fields.String(**describe("The label.", "laptop"))
-    public_key = fields.String(**describe("The public key, as it was sent.", "ssh-ed25519 AAAAC3Nza… ada@laptop"))
-    fingerprint = fields.String(**describe("As ssh-keygen prints it.", "SHA256:2Vd8…"))
-    comments = fields.String(allow_none=True, **describe("A note.", "ada@laptop"))
-    created_at = Time(**describe("When it was stored.", "2026-01-02T03:04:05.678Z"))
+    name = fields.String(**describe("Name.", "laptop"))
+    public_key = fields.String(**describe("The public key as it was sent.", "ssh-ed25519 AAAAC3Nza… ada@laptop"))
+    fingerprint = fields.String(**describe("Fingerprint as printed by ssh-keygen.", "SHA256:2Vd8…"))
+    comments = fields.String(allow_none=True, **describe("Comment.", "ada@laptop"))
+    created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
 
 
 class AdminSshKeyOut(SshKeyOut):
-    user_id = fields.String(
-        attribute="account_id", **describe("Whose key it is.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d")
-    )
+    user_id = fields.String(attribute="account_id", **describe("The owner.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
 
 
 class SshKeyQuery(PageQuery):

@@ -41,44 +41,47 @@ class Cidr(Text):
                 raise ValidationError(message("Must be a network such as 203.0.113.0/24.")) from None
             first = ipaddress.ip_network(text, strict=False)
             raise ValidationError(
-                message("Must begin with the network's first address: {first}.", first=first)
+                message("Must start with the first address of the network: {first}.", first=first)
             ) from None
 
 
 KIND_DESCRIPTION = (
-    "`public`: single addresses. `private`, IPv4 only: addresses that are known only within the location, and are none"
-    " of the public ones that plans come with. `routed`, IPv6 only: whole networks of `delegated_length` at a time."
+    "`public`: public addresses. `private` (IPv4 only): addresses that are reachable only within"
+    " the location and do not count as public addresses of plans. `routed` (IPv6 only): prefixes"
+    " of the length `delegated_length`."
 )
-DELEGATED_LENGTH_DESCRIPTION = "`routed` only: the length of the prefixes that it is handed out as, like 64 of a /48."
+DELEGATED_LENGTH_DESCRIPTION = "`routed` only: length of the prefixes that are assigned to instances, such as 64."
 
 
 class Statistics(Out):
-    total = fields.Integer(**describe("Addresses (or prefixes) there are; IPv6: those that were ever given out.", 253))
-    available = fields.Integer(**describe("Free and not reserved: as many as `available-ips` lists.", 240))
-    reserved = fields.Integer(**describe("Kept from being given out.", 3))
-    used = fields.Integer(**describe("Held by instances.", 10))
+    total = fields.Integer(
+        **describe("Total number of addresses or prefixes; for IPv6, those that were assigned at least once.", 253)
+    )
+    available = fields.Integer(**describe("Free addresses that are not reserved, as listed by `available-ips`.", 240))
+    reserved = fields.Integer(**describe("Reserved addresses.", 3))
+    used = fields.Integer(**describe("Addresses used by instances.", 10))
 
 
 class SubnetRow(Out):
     id = fields.String(**describe("Subnet id.", EXAMPLE_ID))
-    name = fields.String(**describe("Its name, unique.", "fsn1-public-4"))
+    name = fields.String(**describe("Unique name.", "fsn1-public-4"))
     hypervisor_group_id = fields.String(
-        attribute="group_id", **describe("The group whose machines use it.", EXAMPLE_ID)
+        attribute="group_id", **describe("The hypervisor group that uses it.", EXAMPLE_ID)
     )
-    hypervisor_group = fields.Nested(GroupRef, attribute="group", **describe("The group whose machines use it."))
+    hypervisor_group = fields.Nested(GroupRef, attribute="group", **describe("The hypervisor group that uses it."))
     family = fields.Integer(**describe("4 or 6.", 4))
     kind = fields.String(validate=validate.OneOf(SUBNET_KINDS), **describe(KIND_DESCRIPTION, "public"))
-    cidr = fields.String(**describe("The range.", "203.0.113.0/24"))
+    cidr = fields.String(**describe("Range in CIDR notation.", "203.0.113.0/24"))
     delegated_length = fields.Integer(allow_none=True, **describe(DELEGATED_LENGTH_DESCRIPTION, None))
-    gateway = fields.String(allow_none=True, **describe("The router. Never given out.", "203.0.113.1"))
-    nameservers = fields.List(fields.String(), **describe("Name servers that machines are told.", ["203.0.113.1"]))
-    enabled = fields.Boolean(**describe("Whether new machines get addresses of it.", True))
+    gateway = fields.String(allow_none=True, **describe("The gateway. Never assigned to instances.", "203.0.113.1"))
+    nameservers = fields.List(fields.String(), **describe("Name servers for instances.", ["203.0.113.1"]))
+    enabled = fields.Boolean(**describe("Whether new instances get addresses from it.", True))
     created_at = Time(**describe("When it was added.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
 class SubnetOut(SubnetRow):
-    statistics = fields.Nested(Statistics, **describe("How its addresses are used."))
+    statistics = fields.Nested(Statistics, **describe("Number of addresses by use."))
 
 
 def nameservers_field(**options):
@@ -86,34 +89,36 @@ def nameservers_field(**options):
         Ip(),
         validate=validate.Length(max=8),
         **options,
-        **describe("Name servers that machines are told.", ["9.9.9.9"]),
+        **describe("Name servers for instances.", ["9.9.9.9"]),
     )
 
 
 class SubnetIn(In):
-    name = Name(maximum=64, required=True, **describe("Its name, unique.", "fsn1-public-4"))
-    hypervisor_group_id = Text(maximum=36, required=True, **describe("The group whose machines use it.", EXAMPLE_ID))
+    name = Name(maximum=64, required=True, **describe("Unique name.", "fsn1-public-4"))
+    hypervisor_group_id = Text(maximum=36, required=True, **describe("The hypervisor group that uses it.", EXAMPLE_ID))
     kind = fields.String(
         load_default="public", validate=validate.OneOf(SUBNET_KINDS), **describe(KIND_DESCRIPTION, "public")
     )
-    cidr = Cidr(required=True, **describe("The range; IPv4 at most a /16.", "203.0.113.0/24"))
+    cidr = Cidr(required=True, **describe("Range in CIDR notation; for IPv4 at most a /16.", "203.0.113.0/24"))
     delegated_length = Int(
-        1, 127, load_default=None, allow_none=True, **describe(f"{DELEGATED_LENGTH_DESCRIPTION} By default 64.", None)
+        1, 127, load_default=None, allow_none=True, **describe(f"{DELEGATED_LENGTH_DESCRIPTION} Defaults to 64.", None)
     )
-    gateway = Ip(load_default=None, allow_none=True, **describe("The router. Never given out.", "203.0.113.1"))
+    gateway = Ip(
+        load_default=None, allow_none=True, **describe("The gateway. Never assigned to instances.", "203.0.113.1")
+    )
     nameservers = nameservers_field()
-    enabled = Bool(**describe("Whether new machines get addresses of it.", True))
+    enabled = Bool(**describe("Whether new instances get addresses from it.", True))
 
 
 class SubnetPatch(Patch):
-    name = Name(maximum=64, **describe("Its name, unique.", "fsn1-public-4"))
+    name = Name(maximum=64, **describe("Unique name.", "fsn1-public-4"))
     nameservers = nameservers_field()
-    enabled = Bool(**describe("Whether new machines get addresses of it.", False))
+    enabled = Bool(**describe("Whether new instances get addresses from it.", False))
 
 
 class HolderOut(Out):
     id = fields.String(attribute="instance_id", **describe("Instance id.", EXAMPLE_ID))
-    name = fields.String(attribute="instance.name", **describe("The platform's name for it.", "h10000001"))
+    name = fields.String(attribute="instance.name", **describe("Name assigned by the platform.", "h10000001"))
 
 
 class SubnetAddressOut(Out):
@@ -121,13 +126,13 @@ class SubnetAddressOut(Out):
     ip = fields.String(**describe("The address; in a routed subnet the prefix.", "203.0.113.10"))
     family = fields.Integer(**describe("4 or 6.", 4))
     subnet_id = fields.String(**describe("The subnet it belongs to.", EXAMPLE_ID))
-    interface_id = fields.String(allow_none=True, **describe("The interface that holds it.", None))
+    interface_id = fields.String(allow_none=True, **describe("The interface it is assigned to.", None))
     instance = fields.Nested(
-        HolderOut, attribute="interface", allow_none=True, **describe("The instance that holds it.")
+        HolderOut, attribute="interface", allow_none=True, **describe("The instance it is assigned to.")
     )
-    reserved = fields.Boolean(**describe("Whether it is kept from being given out.", False))
-    note = fields.String(allow_none=True, **describe("A note for operators.", "second router"))
-    rdns = fields.String(allow_none=True, **describe("The name that its holder wants for reverse DNS.", None))
+    reserved = fields.Boolean(**describe("Whether it is reserved and not assigned to instances.", False))
+    note = fields.String(allow_none=True, **describe("Note for operators.", "second router"))
+    rdns = fields.String(allow_none=True, **describe("Reverse DNS name.", None))
 
 
 class FreeAddressOut(Out):
@@ -153,15 +158,15 @@ class Prefix(Text):
 
 
 class AddressIn(In):
-    subnet_id = Text(maximum=36, required=True, **describe("The subnet that the address is in.", EXAMPLE_ID))
+    subnet_id = Text(maximum=36, required=True, **describe("Subnet id.", EXAMPLE_ID))
     ip = Prefix(required=True, **describe("The address; for a routed subnet the prefix.", "203.0.113.10"))
-    reserved = Bool(load_default=False, **describe("Whether it is kept from being given out.", True))
-    note = Text(load_default=None, allow_none=True, **describe("A note for operators.", "second router"))
+    reserved = Bool(load_default=False, **describe("Whether it is reserved and not assigned to instances.", True))
+    note = Text(load_default=None, allow_none=True, **describe("Note for operators.", "second router"))
 
 
 class AddressPatch(Patch):
-    reserved = Bool(**describe("Whether it is kept from being given out.", True))
-    note = Text(allow_none=True, **describe("A note for operators; null removes it.", "second router"))
+    reserved = Bool(**describe("Whether it is reserved and not assigned to instances.", True))
+    note = Text(allow_none=True, **describe("Note for operators; null removes it.", "second router"))
 
 
 class SubnetQuery(PageQuery):
@@ -182,5 +187,5 @@ class WholeQuery(PageQuery):
     """Paging for a list that is complete unless a page is requested."""
 
     per_page = QueryInt(
-        validate=validate.Range(1, 100), metadata={"description": "Rows a page, 1 to 100; by default all of them."}
+        validate=validate.Range(1, 100), metadata={"description": "Rows per page, 1 to 100. Defaults to all rows."}
     )

@@ -7,46 +7,46 @@ from panel.schemas.constants import TASK_STATUSES
 
 
 class TaskLogOut(Out):
-    message = fields.String(**describe("What the task said.", "Creating the disk"))
-    at = Time(**describe("When.", "2026-01-02T03:04:05.678Z"))
+    message = fields.String(**describe("Log line.", "Creating the disk"))
+    at = Time(**describe("Time of the log line.", "2026-01-02T03:04:05.678Z"))
 
 
 class TaskOut(Out):
     id = fields.String(**describe("Task id.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
-    kind = fields.String(**describe("What is done.", "instance_deploy"))
-    resource_type = fields.String(**describe("The kind of thing it works on.", "instance"))
-    resource_id = fields.String(**describe("The thing it works on.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
-    resource_name = fields.String(**describe("That thing's name when the task was made.", "h10000001"))
+    kind = fields.String(**describe("Kind of the task.", "instance_deploy"))
+    resource_type = fields.String(**describe("Type of the resource.", "instance"))
+    resource_id = fields.String(**describe("Id of the resource.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
+    resource_name = fields.String(**describe("Name of the resource when the task was created.", "h10000001"))
     instance_id = fields.String(
-        allow_none=True, **describe("The instance, for tasks of one.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d")
+        allow_none=True, **describe("Instance id, for tasks of an instance.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d")
     )
-    status = fields.String(validate=validate.OneOf(TASK_STATUSES), **describe("Where it stands.", "running"))
+    status = fields.String(validate=validate.OneOf(TASK_STATUSES), **describe("Current status.", "running"))
     progress = fields.Integer(**describe("Percent done, 0 to 100.", 50))
-    stage = fields.String(**describe("What it is doing, in words.", "Creating the disk"))
-    bytes_done = fields.Integer(allow_none=True, **describe("Bytes moved so far in this stage.", 1048576))
-    bytes_total = fields.Integer(allow_none=True, **describe("Bytes to move in this stage.", 20971520))
-    error = fields.String(allow_none=True, **describe("Why it failed.", None))
-    actor = fields.String(**describe("Who asked.", "ada@example.com"))
+    stage = fields.String(**describe("Current stage.", "Creating the disk"))
+    bytes_done = fields.Integer(allow_none=True, **describe("Bytes transferred so far in this stage.", 1048576))
+    bytes_total = fields.Integer(allow_none=True, **describe("Bytes to transfer in this stage.", 20971520))
+    error = fields.String(allow_none=True, **describe("Error message.", None))
+    actor = fields.String(**describe("Who requested the task.", "ada@example.com"))
     cancellable = fields.Boolean(**describe("Whether it can still be cancelled.", True))
-    source_backup_id = fields.String(allow_none=True, **describe("The backup that a restore came from.", None))
-    source_backup_at = Time(allow_none=True, **describe("When that backup was taken.", None))
-    created_at = Time(**describe("When it was asked for.", "2026-01-02T03:04:05.678Z"))
-    started_at = Time(allow_none=True, **describe("When a worker took it.", "2026-01-02T03:04:05.700Z"))
-    updated_at = Time(**describe("When it last reported.", "2026-01-02T03:04:06.000Z"))
+    source_backup_id = fields.String(allow_none=True, **describe("The restored backup.", None))
+    source_backup_at = Time(allow_none=True, **describe("When that backup was created.", None))
+    created_at = Time(**describe("When it was requested.", "2026-01-02T03:04:05.678Z"))
+    started_at = Time(allow_none=True, **describe("When it was started.", "2026-01-02T03:04:05.700Z"))
+    updated_at = Time(**describe("Time of the last progress report.", "2026-01-02T03:04:06.000Z"))
     finished_at = Time(allow_none=True, **describe("When it ended.", None))
 
 
 class AdminTaskOut(TaskOut):
-    account_id = fields.String(allow_none=True, **describe("Whose resource it is.", None))
-    hypervisor_id = fields.String(allow_none=True, **describe("The node it runs on.", None))
-    error_detail = fields.String(allow_none=True, **describe("What the node or the panel said, for operators.", None))
-    attempt = fields.Integer(**describe("How many workers have tried.", 1))
+    account_id = fields.String(allow_none=True, **describe("Owner of the resource.", None))
+    hypervisor_id = fields.String(allow_none=True, **describe("The hypervisor.", None))
+    error_detail = fields.String(allow_none=True, **describe("Technical details for operators.", None))
+    attempt = fields.Integer(**describe("Number of attempts.", 1))
 
 
 class TaskQuery(PageQuery):
     status = fields.String(
         validate=validate.OneOf((*TASK_STATUSES, "open")),
-        metadata={"description": "Only tasks with this status; `open` means not ended."},
+        metadata={"description": "Only tasks with this status; `open` matches all tasks that have not ended."},
     )
     search = fields.String(validate=validate.Length(max=255), metadata={"description": "Part of the resource's name."})
 

@@ -15,8 +15,8 @@ SPECIAL_PERMISSIONS = {
     "instances.console": message("Open the console and the shell of instances."),
     "instances.backups": message("Create and delete backups of instances."),
     "instances.restore": message("Restore instances from backups."),
-    "team.manage": message("Invite and remove members, and edit roles within the limits of one's own role."),
-    "api_tokens.manage": message("Create API tokens that act as oneself."),
+    "team.manage": message("Invite and remove members, and edit roles within the limits of their own role."),
+    "api_tokens.manage": message("Create API tokens for themselves."),
     "billing.view": message("View charges, credit and usage."),
 }
 PERMISSION_EXAMPLE = {
@@ -25,19 +25,19 @@ PERMISSION_EXAMPLE = {
     for verb, does in VERB_DESCRIPTIONS.items()
 } | SPECIAL_PERMISSIONS
 """Every permission that a role may have, with its description."""
-REACH_DESCRIPTION = "`all` of the account's resources, those of `projects`, or `chosen` ones."
+REACH_DESCRIPTION = "Resources that the member can access: `all`, those in `projects`, or `chosen` ones."
 
 
 class PermissionOut(Schema):
-    name = fields.String(**describe("What roles and refusals call it.", "instances.power"))
-    family = fields.String(**describe("The kind of resource it is for.", "instances"))
-    verb = fields.String(**describe("What may be done.", "power"))
-    description = fields.String(**describe("The same in words.", "Start, stop and restart instances."))
-    held = fields.Boolean(**describe("Whether whoever asks holds it, and so may give it to others.", True))
+    name = fields.String(**describe("Name of the permission.", "instances.power"))
+    family = fields.String(**describe("Resource family.", "instances"))
+    verb = fields.String(**describe("Allowed action.", "power"))
+    description = fields.String(**describe("Description.", "Start, stop and restart instances."))
+    held = fields.Boolean(**describe("Whether you have this permission and can grant it to others.", True))
 
 
 def name_field(**options):
-    return Name(maximum=64, **options, **describe("What the team calls it, unique in the account.", "On call"))
+    return Name(maximum=64, **options, **describe("Name of the role, unique in the account.", "On call"))
 
 
 def permissions_field(**options):
@@ -48,12 +48,12 @@ def permissions_field(**options):
         permission,
         validate=validate.Length(max=len(PERMISSION_EXAMPLE)),
         **options,
-        **describe("What its members may do; `GET /api/team/permissions` lists all.", ["instances.view"]),
+        **describe("Permissions of the role; `GET /api/team/permissions` lists all.", ["instances.view"]),
     )
 
 
 def description_field():
-    return Text(allow_none=True, **describe("A note.", "Who is woken at night"))
+    return Text(allow_none=True, **describe("Description.", "On-call engineers"))
 
 
 class RoleIn(In):
@@ -70,11 +70,11 @@ class RolePatch(Patch):
 
 class RoleOut(Out):
     id = fields.String(**describe("Role id.", EXAMPLE_ID))
-    name = fields.String(**describe("What the team calls it.", "On call"))
-    description = fields.String(allow_none=True, **describe("A note.", "Who is woken at night"))
-    permissions = fields.List(fields.String(), **describe("What its members may do.", ["instances.view"]))
-    members = fields.Integer(**describe("How many people have it, invited ones among them.", 2))
-    created_at = Time(**describe("When it was made.", "2026-01-02T03:04:05.678Z"))
+    name = fields.String(**describe("Name of the role.", "On call"))
+    description = fields.String(allow_none=True, **describe("Description.", "On-call engineers"))
+    permissions = fields.List(fields.String(), **describe("Permissions of the role.", ["instances.view"]))
+    members = fields.Integer(**describe("Number of members with this role, including invited ones.", 2))
+    created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
@@ -83,24 +83,26 @@ def ids_field(subject):
 
 
 class Reach(In):
-    """Which resources a member reaches."""
+    """Which resources a member can access."""
 
     reach = fields.String(validate=validate.OneOf(MEMBER_REACHES), **describe(REACH_DESCRIPTION, "chosen"))
-    project_ids = ids_field("The projects, where the reach is `projects`.")
-    resource_ids = ids_field("Instances, chosen one by one; with the reach `projects` those beside the projects.")
+    project_ids = ids_field("Project ids, if `reach` is `projects`.")
+    resource_ids = ids_field(
+        "Instance ids, if `reach` is `chosen`, or in addition to the projects if it is `projects`."
+    )
 
     @validates_schema
     def validate_chosen(self, data, **_):
         for field, reaches in (("project_ids", ("projects",)), ("resource_ids", ("projects", "chosen"))):
             if data.get(field) and data.get("reach") not in reaches:
                 raise ValidationError(
-                    message("Only counts where reach is {reaches}.", reaches=" or ".join(reaches)), field
+                    message("Only allowed if reach is {reaches}.", reaches=" or ".join(reaches)), field
                 )
 
 
 class Invitation(Reach):
-    email = Email(required=True, **describe("Where the invitation is sent to.", "grace@example.com"))
-    role_id = Text(maximum=36, required=True, **describe("What the person may do.", EXAMPLE_ID))
+    email = Email(required=True, **describe("Email address of the invited user.", "grace@example.com"))
+    role_id = Text(maximum=36, required=True, **describe("Role id.", EXAMPLE_ID))
     reach = fields.String(
         load_default="all", validate=validate.OneOf(MEMBER_REACHES), **describe(REACH_DESCRIPTION, "chosen")
     )
@@ -109,28 +111,25 @@ class Invitation(Reach):
 class MemberPatch(Reach):
     """A new role, a new reach, or both. A reach replaces the previous projects and instances."""
 
-    role_id = Text(maximum=36, **describe("What the person may do.", EXAMPLE_ID))
+    role_id = Text(maximum=36, **describe("Role id.", EXAMPLE_ID))
 
 
 class MemberOut(Out):
     id = fields.String(**describe("Member id.", EXAMPLE_ID))
-    email = fields.String(**describe("The person's address.", "grace@example.com"))
-    name = fields.String(
-        allow_none=True, **describe("The person's name; null until the invitation is accepted.", "Grace")
-    )
+    email = fields.String(**describe("Email address.", "grace@example.com"))
+    name = fields.String(allow_none=True, **describe("Name; null until the invitation is accepted.", "Grace"))
     status = fields.String(
         validate=validate.OneOf(("invited", "expired", "active", "suspended")),
-        **describe(
-            "`invited`, `expired` (the invitation was not accepted in time), `active` or `suspended`.", "active"
-        ),
+        **describe("`invited`, `expired` (the invitation has expired), `active` or `suspended`.", "active"),
     )
-    role_id = fields.String(**describe("What the person may do.", EXAMPLE_ID))
-    role_name = fields.String(**describe("What the team calls that.", "On call"))
+    role_id = fields.String(**describe("Role id.", EXAMPLE_ID))
+    role_name = fields.String(**describe("Name of the role.", "On call"))
     reach = fields.String(**describe(REACH_DESCRIPTION, "chosen"))
-    project_ids = fields.List(fields.String(), **describe("The projects, where the reach is `projects`.", []))
+    project_ids = fields.List(fields.String(), **describe("Project ids, if `reach` is `projects`.", []))
     resource_ids = fields.List(
-        fields.String(), **describe("Instances that were chosen one by one, or that the person made.", [EXAMPLE_ID])
+        fields.String(),
+        **describe("Ids of instances that were chosen individually or created by the member.", [EXAMPLE_ID]),
     )
-    two_factor_enabled = fields.Boolean(**describe("Whether codes of an authenticator are asked for.", True))
-    last_login_at = Time(allow_none=True, **describe("When the person last signed in.", "2026-01-02T03:04:05.678Z"))
+    two_factor_enabled = fields.Boolean(**describe("Whether two-factor authentication is enabled.", True))
+    last_login_at = Time(allow_none=True, **describe("When the user last signed in.", "2026-01-02T03:04:05.678Z"))
     invited_at = Time(**describe("When the last invitation was sent.", "2026-01-02T03:04:05.678Z"))

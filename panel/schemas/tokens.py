@@ -29,7 +29,7 @@ class Scope(fields.String):
                     "There is no scope family {family}. GET /api/api-token-scopes lists them.", family=repr(family[:64])
                 )
             )
-        raise ValidationError(message("Write {family}:read or {family}:write.", family=family))
+        raise ValidationError(message("Must be {family}:read or {family}:write.", family=family))
 
 
 class Network(fields.String):
@@ -43,7 +43,9 @@ class Network(fields.String):
             raise ValidationError(describe_network_error(text)) from None
         first = getattr(network, "network_address", network)
         if first.version == 6 and (first.scope_id or first.ipv4_mapped):
-            raise ValidationError(message("Write IPv4 addresses as such, and IPv6 addresses without a zone."))
+            raise ValidationError(
+                message("Use plain IPv4 notation for IPv4 addresses, and no zone for IPv6 addresses.")
+            )
         return str(network)
 
 
@@ -54,7 +56,9 @@ def describe_network_error(text):
     except ValueError:
         return message("{text} is neither an IP address nor a network in CIDR notation.", text=repr(text[:64]))
     return message(
-        "{text} is a host in the network {network}: write one or the other.", text=text[:64], network=network
+        "{text} is a host in the network {network}. Enter the address without a prefix length, or the network.",
+        text=text[:64],
+        network=network,
     )
 
 
@@ -73,20 +77,21 @@ class Moment(fields.AwareDateTime):
 
 def scopes_field(**options):
     some = validate.Length(1, error=message("Choose at least one scope."))
-    text = describe("What the token may be used for: `<family>:read` and `<family>:write`.", ["instances:read"])
+    text = describe("Scopes of the token: `<family>:read` and `<family>:write`.", ["instances:read"])
     return fields.List(Scope(), validate=some, **options, **text)
 
 
 def allowed_ips_field(**options):
     few = validate.Length(max=MAX_ADDRESSES)
     text = describe(
-        "Addresses and networks from which it may be used, IPv4 and IPv6. Empty: all.", ["203.0.113.7", "2001:db8::/32"]
+        "Addresses and networks from which the token can be used, IPv4 and IPv6. Empty: all.",
+        ["203.0.113.7", "2001:db8::/32"],
     )
     return fields.List(Network(), validate=few, **options, **text)
 
 
 def name_field(**options):
-    return Name(maximum=64, **options, **describe("To tell tokens apart.", "CI of the shop"))
+    return Name(maximum=64, **options, **describe("Name of the token.", "CI of the shop"))
 
 
 class TokenIn(In):
@@ -96,7 +101,7 @@ class TokenIn(In):
     expires_at = Moment(
         load_default=None,
         allow_none=True,
-        **describe("When it ends, in the future. Null: never.", "2030-01-02T03:04:05Z"),
+        **describe("Expiry, in the future. Null: never.", "2030-01-02T03:04:05Z"),
     )
 
 
@@ -106,55 +111,59 @@ class TokenPatch(Patch):
     allowed_ips = allowed_ips_field()
     expires_at = Moment(
         allow_none=True,
-        **describe("An earlier end, in the future. An end cannot be put off or taken away.", EXAMPLE_TIME),
+        **describe("Earlier expiry, in the future. It cannot be moved to a later time or removed.", EXAMPLE_TIME),
     )
 
 
 class TokenQuery(PageQuery):
     include = fields.String(
         validate=validate.OneOf(["impersonation"]),
-        **describe(
-            "`impersonation` lists the tokens that administrators minted for this person as well.", "impersonation"
-        ),
+        **describe("`impersonation` also lists impersonation tokens for this user.", "impersonation"),
     )
 
 
 class TokenOut(Out):
     id = fields.String(**describe("Token id.", EXAMPLE_ID))
-    name = fields.String(**describe("To tell tokens apart.", "CI of the shop"))
-    prefix = fields.String(**describe("The beginning of the value. The rest was shown once.", "pu_3kX9a"))
-    kind = fields.String(**describe("`user`, or `impersonation` for one that an administrator minted.", "user"))
-    scopes = fields.List(fields.String(), **describe("What it may be used for.", ["instances:read"]))
-    allowed_ips = fields.List(fields.String(), **describe("From where it may be used. Empty: everywhere.", []))
-    expires_at = Time(allow_none=True, **describe("When it ends; null when never.", EXAMPLE_TIME))
-    last_used_at = Time(allow_none=True, **describe("When it was last shown, also where it was refused.", EXAMPLE_TIME))
-    last_used_ip = fields.String(allow_none=True, **describe("From which address.", "203.0.113.7"))
-    created_by = fields.String(allow_none=True, **describe("Who made it.", "ada@example.com"))
-    created_at = Time(**describe("When it was made.", EXAMPLE_TIME))
+    name = fields.String(**describe("Name of the token.", "CI of the shop"))
+    prefix = fields.String(
+        **describe("First characters of the token. The full value is only shown when it is created.", "pu_3kX9a")
+    )
+    kind = fields.String(**describe("`user`, or `impersonation` for a token created by an operator.", "user"))
+    scopes = fields.List(fields.String(), **describe("Scopes.", ["instances:read"]))
+    allowed_ips = fields.List(
+        fields.String(), **describe("Addresses and networks from which it can be used. Empty: all.", [])
+    )
+    expires_at = Time(allow_none=True, **describe("Expiry; null if it never expires.", EXAMPLE_TIME))
+    last_used_at = Time(allow_none=True, **describe("When it was last used, including refused requests.", EXAMPLE_TIME))
+    last_used_ip = fields.String(allow_none=True, **describe("Address of the last request.", "203.0.113.7"))
+    created_by = fields.String(allow_none=True, **describe("Creator of the token.", "ada@example.com"))
+    created_at = Time(**describe("When it was created.", EXAMPLE_TIME))
 
 
 class FamilyOut(Out):
-    family = fields.String(**describe("The family's name.", "instances"))
-    description = fields.String(**describe("What it opens.", "Instances: ordering, power, backups, consoles, tasks"))
-    scopes = fields.List(fields.String(), **describe("Its scopes.", ["instances:read", "instances:write"]))
+    family = fields.String(**describe("Name of the family.", "instances"))
+    description = fields.String(**describe("Description.", "Instances: ordering, power, backups, consoles, tasks"))
+    scopes = fields.List(fields.String(), **describe("Scopes of the family.", ["instances:read", "instances:write"]))
 
 
 class AccountTokenOut(TokenOut):
-    account_id = fields.String(**describe("The person whom it acts for.", EXAMPLE_ID))
-    enabled = fields.Boolean(**describe("Whether it has not been switched off.", True))
+    account_id = fields.String(**describe("The user.", EXAMPLE_ID))
+    enabled = fields.Boolean(**describe("Whether it is enabled.", True))
 
 
 class PlatformTokenOut(Out):
     id = fields.String(**describe("Token id.", EXAMPLE_ID))
     kind = fields.String(**describe("`admin` or `billing`.", "admin"))
-    name = fields.String(**describe("To tell tokens apart.", "deployment"))
-    description = fields.String(**describe("What it is for.", "Terraform of the platform team"))
-    prefix = fields.String(**describe("The beginning of the value. The rest was shown once.", "pa_3kX9a"))
-    allowed_ips = fields.List(fields.String(), **describe("The one address it is bound to.", ["203.0.113.7"]))
-    enabled = fields.Boolean(**describe("Whether it has not been switched off.", True))
-    last_used_at = Time(allow_none=True, **describe("When it was last shown, also where it was refused.", EXAMPLE_TIME))
-    last_used_ip = fields.String(allow_none=True, **describe("From which address.", "203.0.113.7"))
-    created_at = Time(**describe("When it was made.", EXAMPLE_TIME))
+    name = fields.String(**describe("Name of the token.", "deployment"))
+    description = fields.String(**describe("Description.", "Terraform of the platform team"))
+    prefix = fields.String(
+        **describe("First characters of the token. The full value is only shown when it is created.", "pa_3kX9a")
+    )
+    allowed_ips = fields.List(fields.String(), **describe("The address it is bound to.", ["203.0.113.7"]))
+    enabled = fields.Boolean(**describe("Whether it is enabled.", True))
+    last_used_at = Time(allow_none=True, **describe("When it was last used, including refused requests.", EXAMPLE_TIME))
+    last_used_ip = fields.String(allow_none=True, **describe("Address of the last request.", "203.0.113.7"))
+    created_at = Time(**describe("When it was created.", EXAMPLE_TIME))
 
 
 class PlatformTokenQuery(PageQuery):
@@ -164,7 +173,7 @@ class PlatformTokenQuery(PageQuery):
 
 
 class PlatformTokenPatch(Patch):
-    enabled = Bool(required=True, **describe("False switches it off at once, true on again.", False))
+    enabled = Bool(required=True, **describe("False disables it immediately, true enables it again.", False))
 
 
 class ImpersonationIn(In):
@@ -175,11 +184,11 @@ class ImpersonationIn(In):
         3600,
         load_default=None,
         allow_none=True,
-        **describe("Seconds until it ends. Left out: what the operators have set, an hour by default.", 900),
+        **describe("Lifetime in seconds. Defaults to the platform setting, which is one hour unless changed.", 900),
     )
 
 
 class ImpersonationOut(Out):
-    token = fields.String(**describe("The value, in this answer and nowhere else.", "pi_9f2…"))
+    token = fields.String(**describe("The token. Only returned in this response.", "pi_9f2…"))
     token_id = fields.String(**describe("Token id.", EXAMPLE_ID))
-    expires_at = Time(**describe("When it ends.", EXAMPLE_TIME))
+    expires_at = Time(**describe("Expiry.", EXAMPLE_TIME))

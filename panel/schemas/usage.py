@@ -6,44 +6,44 @@ from panel.core.messages import message
 from panel.schemas.base import Out, PageQuery, Time, describe
 from panel.schemas.catalog import EXAMPLE_ID
 
-MONTH_RULE = validate.Regexp(r"\A20[0-9]{2}-(0[1-9]|1[0-2])\Z", error=message("Must be a month like 2026-11."))
+MONTH_RULE = validate.Regexp(r"\A20[0-9]{2}-(0[1-9]|1[0-2])\Z", error=message("Must be a month such as 2026-11."))
 
 
 class UsageQuery(PageQuery):
     month = fields.String(
-        validate=MONTH_RULE, metadata={"description": "Which month (UTC), as `2026-11`; by default the current one."}
+        validate=MONTH_RULE, metadata={"description": "Month (UTC) such as `2026-11`. Defaults to the current one."}
     )
 
 
 class UsageTotals(Out):
-    month = fields.String(**describe("The calendar month (UTC).", "2026-11"))
-    currency = fields.String(**describe("The currency of all amounts.", "EUR"))
-    resources = fields.Integer(**describe("How many resources there were.", 3))
-    hours = fields.Integer(**describe("Hours that are over, of all resources.", 1460))
-    charge = fields.Float(**describe("What they cost; the ledger has it in whole cents.", 9.5))
-    balance = fields.Float(**describe("The account's credit now.", 31.2))
+    month = fields.String(**describe("Calendar month (UTC).", "2026-11"))
+    currency = fields.String(**describe("Currency of all amounts.", "EUR"))
+    resources = fields.Integer(**describe("Number of resources.", 3))
+    hours = fields.Integer(**describe("Completed hours of all resources.", 1460))
+    charge = fields.Float(**describe("Charges; the ledger has them in whole cents.", 9.5))
+    balance = fields.Float(**describe("Current balance of the account.", 31.2))
 
 
 class UsageOut(Out):
-    month = fields.String(**describe("The calendar month (UTC).", "2026-11"))
-    resource_id = fields.String(**describe("The resource, which may be gone.", EXAMPLE_ID))
-    resource_type = fields.String(**describe("Its kind.", "instance"))
-    resource_name = fields.String(**describe("Its name when it was made.", "Shop front"))
-    plan = fields.String(**describe("Its plan in the last hour.", "S"))
-    price = fields.Float(**describe("The plan's price a month, of 730 hours or more.", 4.5))
+    month = fields.String(**describe("Calendar month (UTC).", "2026-11"))
+    resource_id = fields.String(**describe("Resource id. The resource may have been deleted.", EXAMPLE_ID))
+    resource_type = fields.String(**describe("Resource type.", "instance"))
+    resource_name = fields.String(**describe("Name of the resource when it was created.", "Shop front"))
+    plan = fields.String(**describe("Plan in the last counted hour.", "S"))
+    price = fields.Float(**describe("Monthly price, for 730 hours or more.", 4.5))
     billing_mode = fields.String(
-        **describe("`cloud_service`, or why it costs nothing here: `self_provisioned`, `external`.", "cloud_service")
+        **describe("`cloud_service`, or why it is not charged: `self_provisioned` or `external`.", "cloud_service")
     )
-    hours = fields.Integer(**describe("Hours in which it was there.", 730))
-    charge = fields.Float(**describe("What they cost.", 4.5))
-    last_hour = Time(**describe("When the last of these hours began.", "2026-11-02T03:00:00Z"))
+    hours = fields.Integer(**describe("Charged hours.", 730))
+    charge = fields.Float(**describe("Charges.", 4.5))
+    last_hour = Time(**describe("Start of the last counted hour.", "2026-11-02T03:00:00Z"))
 
 
 class AccountUsageOut(Out):
-    user_id = fields.String(attribute="account_id", **describe("Whose usage.", EXAMPLE_ID))
+    user_id = fields.String(attribute="account_id", **describe("User id.", EXAMPLE_ID))
     email = fields.String(
-        allow_none=True, **describe("Their email address; null when the user is gone.", "a@example.com")
+        allow_none=True, **describe("Email address of the user; null if the user was deleted.", "a@example.com")
     )
-    resources = fields.Integer(**describe("How many resources there were.", 3))
-    hours = fields.Integer(**describe("Hours that are over, of all resources.", 1460))
-    charge = fields.Float(**describe("What they cost.", 9.5))
+    resources = fields.Integer(**describe("Number of resources.", 3))
+    hours = fields.Integer(**describe("Completed hours of all resources.", 1460))
+    charge = fields.Float(**describe("Charges.", 9.5))

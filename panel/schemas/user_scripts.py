@@ -18,24 +18,26 @@ class Script(Text):
 
 def make_fields(required):
     return {
-        "name": Name(required=required, **describe("A label.", "web server")),
+        "name": Name(required=required, **describe("Name.", "web server")),
         "type": Text(
             maximum=50,
             minimum=1,
             required=required,
-            **describe("What it is: `bash`, `sh`, `python`, `cloud-init`. Decides how it is run.", "bash"),
+            **describe("Type: `bash`, `sh`, `python` or `cloud-init`. Determines how it is run.", "bash"),
         ),
         "content": Script(
             maximum=MAX_SCRIPT_LENGTH,
             minimum=1,
             lines=True,
             required=required,
-            **describe("The script, or cloud-init configuration that begins with `#cloud-config`.", "echo ready"),
+            **describe("The script, or a cloud-init configuration that starts with `#cloud-config`.", "echo ready"),
         ),
-        "description": Text(allow_none=True, **describe("A note. Empty clears it.", "Installs nginx")),
+        "description": Text(allow_none=True, **describe("Description. An empty string clears it.", "Installs nginx")),
         "shebang": Text(
             allow_none=True,
-            **describe("The program that runs it, unless its first line says so. By default from `type`.", "/bin/bash"),
+            **describe(
+                "Interpreter, unless the first line of the script names one. Defaults to that of `type`.", "/bin/bash"
+            ),
         ),
     }
 
@@ -46,12 +48,12 @@ UserScriptPatch = Patch.from_dict(make_fields(required=False), name="UserScriptP
 
 class UserScriptOut(Out):
     id = fields.String(**describe("Script id.", EXAMPLE_ID))
-    name = fields.String(**describe("The label.", "web server"))
-    type = fields.String(**describe("What it is.", "bash"))
+    name = fields.String(**describe("Name.", "web server"))
+    type = fields.String(**describe("Type.", "bash"))
     content = fields.String(**describe("The script.", "echo ready"))
-    description = fields.String(**describe("A note, or nothing.", "Installs nginx"))
-    shebang = fields.String(**describe("The program that runs it, or nothing.", "/bin/bash"))
-    created_at = Time(**describe("When it was stored.", "2026-01-02T03:04:05.678Z"))
+    description = fields.String(**describe("Description, or empty.", "Installs nginx"))
+    shebang = fields.String(**describe("Interpreter, or empty.", "/bin/bash"))
+    created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))
 
 
@@ -60,9 +62,9 @@ class AdminUserScriptOut(Out):
 
     id = fields.String(**describe("Script id.", EXAMPLE_ID))
     account_id = fields.String(**describe("The owner.", EXAMPLE_ID))
-    owner = fields.String(attribute="owner_email", **describe("The owner's email address.", "ada@example.com"))
-    name = fields.String(**describe("The label.", "web server"))
-    type = fields.String(**describe("What it is.", "bash"))
-    description = fields.String(**describe("A note, or nothing.", "Installs nginx"))
-    created_at = Time(**describe("When it was stored.", "2026-01-02T03:04:05.678Z"))
+    owner = fields.String(attribute="owner_email", **describe("Email address of the owner.", "ada@example.com"))
+    name = fields.String(**describe("Name.", "web server"))
+    type = fields.String(**describe("Type.", "bash"))
+    description = fields.String(**describe("Description, or empty.", "Installs nginx"))
+    created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
     updated_at = Time(**describe("When it last changed.", "2026-01-02T03:04:05.678Z"))

@@ -11,38 +11,39 @@ SNAPSHOT_STATUSES = ("creating", "available", "restoring", "deleting", "failed")
 
 class VolumeSnapshotOut(Out):
     id = fields.String(**describe("Snapshot id.", EXAMPLE_ID))
-    volume_id = fields.String(**describe("The volume it is a copy of.", EXAMPLE_ID))
-    name = fields.String(**describe("Its name, unique in the volume.", "before-upgrade"))
-    status = fields.String(validate=validate.OneOf(SNAPSHOT_STATUSES), **describe("Where it stands.", "available"))
-    size = fields.Integer(attribute="bytes", **describe("Bytes.", 10737418240))
+    volume_id = fields.String(**describe("Volume id.", EXAMPLE_ID))
+    name = fields.String(**describe("Name, unique in the volume.", "before-upgrade"))
+    status = fields.String(validate=validate.OneOf(SNAPSHOT_STATUSES), **describe("Current status.", "available"))
+    size = fields.Integer(attribute="bytes", **describe("Size in bytes.", 10737418240))
     error = fields.String(allow_none=True, **describe("Why the last attempt failed.", None))
-    created_at = Time(**describe("When it was asked for.", "2026-01-02T03:04:05.678Z"))
+    created_at = Time(**describe("When it was requested.", "2026-01-02T03:04:05.678Z"))
 
 
 class PendingOut(Out):
-    operation = fields.String(attribute="kind", **describe("What is still to be done.", "volume_detach"))
-    task_id = fields.String(attribute="id", **describe("The task that does it.", EXAMPLE_ID))
+    operation = fields.String(attribute="kind", **describe("Kind of the open task.", "volume_detach"))
+    task_id = fields.String(attribute="id", **describe("The task.", EXAMPLE_ID))
 
 
 class VolumeOut(Out):
     id = fields.String(**describe("Volume id.", EXAMPLE_ID))
-    name = fields.String(**describe("The customer's name for it.", "data"))
-    status = fields.String(validate=validate.OneOf(VOLUME_STATUSES), **describe("Where it stands.", "available"))
-    deployed = fields.Boolean(**describe("Whether there is a disk for it.", True))
-    size = fields.Integer(**describe("GiB that the disk has. After a resize it changes when the disk has grown.", 10))
-    volume_plan_id = fields.String(attribute="plan_id", **describe("Its plan.", EXAMPLE_ID))
-    hypervisor_group_id = fields.String(attribute="group_id", **describe("Its location.", EXAMPLE_ID))
-    project_id = fields.String(allow_none=True, **describe("The project it is in.", None))
-    instance_id = fields.String(allow_none=True, **describe("The instance it is attached to.", None))
+    name = fields.String(**describe("Name of the volume.", "data"))
+    status = fields.String(validate=validate.OneOf(VOLUME_STATUSES), **describe("Current status.", "available"))
+    deployed = fields.Boolean(**describe("Whether its disk has been created.", True))
+    size = fields.Integer(**describe("Size in GiB. After a resize request it changes once the disk has grown.", 10))
+    volume_plan_id = fields.String(attribute="plan_id", **describe("Volume plan id.", EXAMPLE_ID))
+    hypervisor_group_id = fields.String(attribute="group_id", **describe("Location id.", EXAMPLE_ID))
+    project_id = fields.String(allow_none=True, **describe("Id of its project.", None))
+    instance_id = fields.String(allow_none=True, **describe("Id of the instance it is attached to.", None))
     dev = fields.String(
-        allow_none=True, **describe("Where the guest finds it; null when detached.", "/dev/disk/by-id/virtio-v10000001")
+        allow_none=True,
+        **describe("Device path in the guest; null while it is detached.", "/dev/disk/by-id/virtio-v10000001"),
     )
-    path = fields.Constant(None, **describe("Always null: where it lies on its node is the platform's affair.", None))
+    path = fields.Constant(None, **describe("Always null: the path on the hypervisor is not exposed.", None))
     error = fields.String(allow_none=True, **describe("Why the last attempt failed.", None))
     pending = fields.Nested(
         PendingOut,
         allow_none=True,
-        **describe("The last requested operation while it is not complete; null when nothing is open."),
+        **describe("The last requested operation, until it is complete; otherwise null."),
     )
     snapshots = fields.List(fields.Nested(VolumeSnapshotOut), **describe("Its snapshots, oldest first."))
     created_at = Time(**describe("When it was created.", "2026-01-02T03:04:05.678Z"))
@@ -51,9 +52,9 @@ class VolumeOut(Out):
 
 class AdminVolumeOut(VolumeOut):
     account_id = fields.String(**describe("The owner.", EXAMPLE_ID))
-    owner = fields.String(attribute="owner_email", **describe("The owner's email address.", "ada@example.com"))
-    storage_id = fields.String(**describe("The storage it lies in.", EXAMPLE_ID))
-    disk_name = fields.String(**describe("What the node calls it.", "v10000001.qcow2"))
+    owner = fields.String(attribute="owner_email", **describe("Email address of the owner.", "ada@example.com"))
+    storage_id = fields.String(**describe("Storage id.", EXAMPLE_ID))
+    disk_name = fields.String(**describe("Name on the hypervisor.", "v10000001.qcow2"))
 
 
 class VolumePlanQuery(PageQuery):
@@ -65,26 +66,26 @@ class VolumeQuery(VolumePlanQuery):
 
 
 def plan_id_field(**options):
-    return Text(maximum=36, **options, **describe("A volume plan.", EXAMPLE_ID))
+    return Text(maximum=36, **options, **describe("Volume plan id.", EXAMPLE_ID))
 
 
 def group_id_field(**options):
-    return Text(maximum=36, **options, **describe("The location.", EXAMPLE_ID))
+    return Text(maximum=36, **options, **describe("Location id.", EXAMPLE_ID))
 
 
 def project_id_field():
-    return Text(maximum=36, load_default=None, allow_none=True, **describe("A project to put it in.", EXAMPLE_ID))
+    return Text(maximum=36, load_default=None, allow_none=True, **describe("Project id.", EXAMPLE_ID))
 
 
 class VolumeIn(In):
-    name = Name(required=True, **describe("A name for it.", "data"))
+    name = Name(required=True, **describe("Name of the volume.", "data"))
     volume_plan_id = plan_id_field(required=True)
     hypervisor_group_id = group_id_field(required=True)
     project_id = project_id_field()
 
 
 class VolumeAttach(In):
-    instance_id = Text(maximum=36, required=True, **describe("The instance, in the same location.", EXAMPLE_ID))
+    instance_id = Text(maximum=36, required=True, **describe("Id of an instance in the same location.", EXAMPLE_ID))
 
 
 class VolumeResize(In):
@@ -97,7 +98,7 @@ class VolumeSnapshotIn(In):
         minimum=0,
         load_default=None,
         allow_none=True,
-        **describe("A name, unique in the volume.", "before-upgrade"),
+        **describe("Name, unique in the volume.", "before-upgrade"),
     )
 
 
@@ -105,59 +106,61 @@ class VolumeRestore(In):
     mode = fields.String(
         required=True,
         validate=validate.OneOf(["in_place", "new_volume"]),
-        **describe("`in_place` puts it back (detached volumes only), `new_volume` makes another volume.", "in_place"),
+        **describe(
+            "`in_place` restores the volume (detached volumes only), `new_volume` creates a new volume.", "in_place"
+        ),
     )
     volume_plan_id = plan_id_field(load_default=None, allow_none=True)
     hypervisor_group_id = group_id_field(load_default=None, allow_none=True)
-    name = Name(minimum=0, load_default=None, allow_none=True, **describe("The new volume's name.", "data again"))
+    name = Name(minimum=0, load_default=None, allow_none=True, **describe("Name of the new volume.", "data again"))
     project_id = project_id_field()
 
 
 class VolumePlanOut(Out):
     id = fields.String(**describe("Volume plan id.", EXAMPLE_ID))
-    volume_plan_group_id = fields.String(**describe("Its class.", EXAMPLE_ID))
-    name = fields.String(**describe("Its name.", "10 GB"))
-    position = fields.Integer(**describe("Where it stands in the list: small numbers first.", 10))
-    enabled = fields.Boolean(**describe("Off: nobody can choose it; volumes keep it.", True))
-    size = fields.Integer(**describe("GiB.", 10))
-    price = fields.Float(**describe("A month, in the installation's currency.", 1.5))
+    volume_plan_group_id = fields.String(**describe("Volume plan group (class).", EXAMPLE_ID))
+    name = fields.String(**describe("Name of the plan.", "10 GB"))
+    position = fields.Integer(**describe("Position in lists, lowest first.", 10))
+    enabled = fields.Boolean(**describe("If false, it cannot be selected; existing volumes keep it.", True))
+    size = fields.Integer(**describe("Size in GiB.", 10))
+    price = fields.Float(**describe("Monthly price in the installation's currency.", 1.5))
 
 
 class VolumePlanGroupOut(Out):
     id = fields.String(**describe("Volume plan group id.", EXAMPLE_ID))
-    name = fields.String(**describe("A short name, unique.", "ssd"))
-    display_name = fields.String(**describe("What customers see.", "SSD"))
-    position = fields.Integer(**describe("Where it stands in the list: small numbers first.", 10))
-    enabled = fields.Boolean(**describe("Off: none of its plans can be chosen.", True))
+    name = fields.String(**describe("Unique short name.", "ssd"))
+    display_name = fields.String(**describe("Name shown to customers.", "SSD"))
+    position = fields.Integer(**describe("Position in lists, lowest first.", 10))
+    enabled = fields.Boolean(**describe("If false, none of its plans can be selected.", True))
 
 
 class Ordered(In):
-    position = Int(0, 10_000, **describe("Where it stands in the list: small numbers first.", 10))
-    enabled = Bool(**describe("Off: nobody can choose it.", True))
+    position = Int(0, 10_000, **describe("Position in lists, lowest first.", 10))
+    enabled = Bool(**describe("If false, it cannot be selected.", True))
 
 
 def short_name_field(**options):
-    return Name(maximum=64, **options, **describe("A short name, unique.", "ssd"))
+    return Name(maximum=64, **options, **describe("Unique short name.", "ssd"))
 
 
 class VolumePlanGroupIn(Ordered):
     name = short_name_field(required=True)
-    display_name = Name(**describe("What customers see; by default the name.", "SSD"))
+    display_name = Name(**describe("Name shown to customers. Defaults to `name`.", "SSD"))
 
 
 class VolumePlanGroupPatch(Patch, Ordered):
     name = short_name_field()
-    display_name = Name(**describe("What customers see.", "SSD"))
+    display_name = Name(**describe("Name shown to customers.", "SSD"))
 
 
 class VolumePlanIn(Ordered):
-    volume_plan_group_id = Text(maximum=36, required=True, **describe("Its class.", EXAMPLE_ID))
+    volume_plan_group_id = Text(maximum=36, required=True, **describe("Volume plan group (class).", EXAMPLE_ID))
     name = short_name_field(required=True)
-    size = Int(1, 65536, required=True, **describe("GiB.", 10))
-    price = Number(0, 10**7, **describe("A month, in the installation's currency.", 1.5))
+    size = Int(1, 65536, required=True, **describe("Size in GiB.", 10))
+    price = Number(0, 10**7, **describe("Monthly price in the installation's currency.", 1.5))
 
 
 class VolumePlanPatch(Patch, Ordered):
     name = short_name_field()
-    size = Int(1, 65536, **describe("GiB that new volumes get.", 10))
-    price = Number(0, 10**7, **describe("A month, in the installation's currency.", 1.5))
+    size = Int(1, 65536, **describe("Size of new volumes in GiB.", 10))
+    price = Number(0, 10**7, **describe("Monthly price in the installation's currency.", 1.5))

@@ -1,4 +1,4 @@
-"""Webhook subscriptions and deliveries in the API, and the catalog of event kinds (specification 2.4, 6.1)."""
+"""Webhook subscriptions and deliveries in the API, and the catalog of event kinds (WHK-02)."""
 
 from dataclasses import dataclass
 
@@ -54,7 +54,7 @@ EVENT_KINDS = {
         (
             CLUSTER_RESOURCE,
             "admin.force_evict_node",
-            message("An administrator took a node out of a cluster by force."),
+            message("An administrator evicted a node from a cluster by force."),
         ),
         (
             CLUSTER_RESOURCE,
@@ -68,20 +68,20 @@ EVENT_KINDS = {
         (
             INSTANCE_RESOURCE,
             "instance.deployed",
-            message("An instance finished deploying. May come again after 7 days without one."),
+            message("The deployment of an instance finished. Can be sent again after 7 days without this event."),
         ),
-        (INSTANCE_RESOURCE, "instance.status_changed", message("An instance began to run or stopped.")),
+        (INSTANCE_RESOURCE, "instance.status_changed", message("An instance was started or stopped.")),
         (
             INSTANCE_RESOURCE,
             "instance.suspended",
-            message("An instance was suspended: by its user, an administrator or network policy."),
+            message("An instance was suspended by its user, an operator or the traffic policy."),
         ),
         (INSTANCE_RESOURCE, "instance.unsuspended", message("The suspension of an instance ended.")),
         (INSTANCE_RESOURCE, "instance.reinstalled", message("A reinstall of an instance finished.")),
         (INSTANCE_RESOURCE, "instance.deleted", message("An instance was deleted.")),
     )
 }
-"""Every event kind that can be subscribed to (specification 6.1)."""
+"""Every event kind that can be subscribed to (WHK-02)."""
 
 EVENT_KIND_GROUPS = {
     message("Instances"): ("instance.",),
@@ -108,22 +108,22 @@ class EventKind(fields.String):
 
 
 def name_field(**options):
-    return Name(maximum=255, **options, **describe("To tell subscriptions apart.", "Inventory"))
+    return Name(maximum=255, **options, **describe("Name of the subscription.", "Inventory"))
 
 
 def url_field(**options):
-    text = "Where deliveries are sent: https, a public address. Redirects are not followed."
+    text = "Target URL: https, public addresses only. Redirects are not followed."
     return Text(minimum=1, maximum=1024, **options, **describe(text, "https://hooks.example.com/panel"))
 
 
 def secret_field(**options):
-    text = "Deliveries are signed with it. It is never shown again."
+    text = "Secret for the signature of deliveries. It is never returned."
     return Text(minimum=16, maximum=255, **options, load_only=True, **describe(text, "a7c91e5b3f2d48609c1b"))
 
 
 def event_kinds_field(**options):
     some = validate.Length(1, MAX_EVENT_KINDS)
-    text = "What is delivered: exact kinds of the catalog, or `*` for all. What is named twice counts once."
+    text = "Event kinds to deliver, or `*` for all. Duplicates are ignored."
     return fields.List(
         EventKind(), validate=some, **options, **describe(text, ["instance.created", "instance.deleted"])
     )
@@ -132,14 +132,15 @@ def event_kinds_field(**options):
 def cluster_filter_field(**options):
     few = validate.Length(max=MAX_CLUSTERS)
     text = (
-        "Ids of your own Kubernetes clusters. `cluster.*`, `pool.*`, `admin.*` and `cert.renewed` are delivered for"
-        " these only; events of instances are not limited. Null or empty: all clusters."
+        "Ids of your Kubernetes clusters. `cluster.*`, `pool.*`, `admin.*` and `cert.renewed` are"
+        " only delivered for these clusters; events of instances are not filtered. Null or empty: all"
+        " clusters."
     )
     return fields.List(fields.UUID(), validate=few, allow_none=True, **options, **describe(text, None))
 
 
 def enabled_field(**options):
-    text = "Whether new events are delivered. Sending true sets `consecutive_failures` to 0."
+    text = "Whether new events are delivered. Sending true resets `consecutive_failures` to 0."
     return Bool(**options, **describe(text, True))
 
 
@@ -177,51 +178,51 @@ class WebhookPatch(NormalizeMixin, Patch):
 
 class WebhookOut(Out):
     id = fields.String(**describe("Subscription id.", EXAMPLE_ID))
-    name = fields.String(**describe("To tell subscriptions apart.", "Inventory"))
-    url = fields.String(**describe("Where deliveries are sent.", "https://hooks.example.com/panel"))
+    name = fields.String(**describe("Name of the subscription.", "Inventory"))
+    url = fields.String(**describe("Target URL.", "https://hooks.example.com/panel"))
     event_kinds = fields.List(
-        fields.String(), **describe("What is delivered.", ["instance.created", "instance.deleted"])
+        fields.String(), **describe("Event kinds to deliver.", ["instance.created", "instance.deleted"])
     )
     cluster_filter = fields.List(
-        fields.String(), allow_none=True, **describe("The clusters whose events are delivered; null: all.", None)
+        fields.String(), allow_none=True, **describe("Ids of clusters whose events are delivered; null for all.", None)
     )
     enabled = fields.Boolean(
-        **describe("Whether new events are delivered. 20 failed deliveries in a row set it to false.", True)
+        **describe("Whether new events are delivered. It is set to false after 20 consecutive failed deliveries.", True)
     )
-    consecutive_failures = fields.Integer(**describe("Deliveries in a row that failed for good.", 0))
+    consecutive_failures = fields.Integer(**describe("Number of consecutive deliveries that failed permanently.", 0))
     last_delivery_status = fields.String(
-        allow_none=True, **describe("Status of the last delivery, if any.", "delivered")
+        allow_none=True, **describe("Status of the last delivery, or null.", "delivered")
     )
 
 
 class DeliveryOut(Out):
     id = fields.String(**describe("Delivery id.", EXAMPLE_ID))
-    event_id = fields.String(allow_none=True, **describe("The event; null for a test.", EXAMPLE_EVENT_ID))
-    event_kind = fields.String(**describe("Its kind.", "instance.created"))
+    event_id = fields.String(allow_none=True, **describe("Event id; null for a test.", EXAMPLE_EVENT_ID))
+    event_kind = fields.String(**describe("Event kind.", "instance.created"))
     status = fields.String(**describe(f"One of {', '.join(DELIVERY_STATUSES)}.", "delivered"))
-    attempts = fields.Integer(**describe("How often it was tried, at most 5 times.", 1))
+    attempts = fields.Integer(**describe("Number of attempts, at most 5.", 1))
     response_code = fields.Integer(
-        allow_none=True, **describe("The HTTP status that the last attempt was answered with; null: none.", 200)
+        allow_none=True, **describe("HTTP status of the last attempt; null if there was no response.", 200)
     )
-    duration_ms = fields.Integer(allow_none=True, **describe("How long the last attempt took, in milliseconds.", 84))
-    error = fields.String(allow_none=True, **describe("Why the last attempt failed, in a sentence; or null.", None))
-    test = fields.Boolean(**describe("Whether it was sent to try the receiver, without an event behind it.", False))
-    created_at = Time(**describe("When it was made.", EXAMPLE_TIME))
+    duration_ms = fields.Integer(allow_none=True, **describe("Duration of the last attempt in milliseconds.", 84))
+    error = fields.String(allow_none=True, **describe("Error of the last attempt, or null.", None))
+    test = fields.Boolean(**describe("Whether it is a test without an event.", False))
+    created_at = Time(**describe("When it was created.", EXAMPLE_TIME))
 
 
 class AdminWebhookOut(WebhookOut):
     """A customer's subscription, for operators. The secret is not shown to them either."""
 
-    user_id = fields.String(attribute="account_id", **describe("Whose subscription it is.", EXAMPLE_ID))
+    user_id = fields.String(attribute="account_id", **describe("The owner.", EXAMPLE_ID))
     disabled_at = Time(
-        allow_none=True, **describe("When too many failures disabled it; null when a person did, or nobody.", None)
+        allow_none=True, **describe("When it was disabled because of too many failures; otherwise null.", None)
     )
     created_at = Time(**describe("When it was created.", EXAMPLE_TIME))
 
 
 class AdminWebhookQuery(PageQuery):
-    user_id = Text(maximum=36, **describe("Only the subscriptions of this account.", EXAMPLE_ID))
-    search = Text(**describe("Part of a name or of the address.", "hooks.example.com"))
+    user_id = Text(maximum=36, **describe("Only subscriptions of this user.", EXAMPLE_ID))
+    search = Text(**describe("Part of the name or URL.", "hooks.example.com"))
 
 
 class DeliveryQuery(PageQuery):
@@ -231,22 +232,22 @@ class DeliveryQuery(PageQuery):
 
 
 class AttemptOut(Out):
-    id = fields.String(**describe("The attempt: the value of its header `X-Hypervisor-Delivery`.", EXAMPLE_ID))
-    at = Time(**describe("When it began.", EXAMPLE_TIME))
+    id = fields.String(**describe("Attempt id: the value of its header `X-Hypervisor-Delivery`.", EXAMPLE_ID))
+    at = Time(**describe("Start of the attempt.", EXAMPLE_TIME))
     status = fields.String(**describe("`delivered` or `failed`.", "delivered"))
     response_code = fields.Integer(
-        allow_none=True, **describe("The HTTP status of the receiver's answer; null: there was none.", 200)
+        allow_none=True, **describe("HTTP status of the response; null if there was none.", 200)
     )
-    duration_ms = fields.Integer(allow_none=True, **describe("How long it took, in milliseconds.", 84))
-    error = fields.String(allow_none=True, **describe("Why it failed, in a sentence; or null.", None))
+    duration_ms = fields.Integer(allow_none=True, **describe("Duration in milliseconds.", 84))
+    error = fields.String(allow_none=True, **describe("Error message, or null.", None))
 
 
 class KindOut(Out):
-    kind = fields.String(**describe("What `event_kinds` may name.", "instance.created"))
+    kind = fields.String(**describe("Value for `event_kinds`.", "instance.created"))
     resource = fields.String(
-        **describe(f"What it happens to: `{CLUSTER_RESOURCE}` or `{INSTANCE_RESOURCE}`.", INSTANCE_RESOURCE)
+        **describe(f"Resource type: `{CLUSTER_RESOURCE}` or `{INSTANCE_RESOURCE}`.", INSTANCE_RESOURCE)
     )
-    description = fields.String(**describe("What has happened.", "An instance was created."))
+    description = fields.String(**describe("Description.", "An instance was created."))
 
 
 class TestIn(In):
@@ -256,5 +257,5 @@ class TestIn(In):
         validate=validate.OneOf(
             list(EVENT_KINDS), error=message("Choose one of the kinds in GET /api/webhook-event-kinds.")
         ),
-        **describe("The kind of the made-up event.", "instance.created"),
+        **describe("Event kind of the test event.", "instance.created"),
     )

@@ -22,7 +22,7 @@ class BulkIn(In):
         **describe("The instances, each counted once.", [EXAMPLE_ID]),
     )
     action = fields.String(
-        required=True, validate=validate.OneOf(CUSTOMER_BULK_ACTIONS), **describe("What to do.", "start")
+        required=True, validate=validate.OneOf(CUSTOMER_BULK_ACTIONS), **describe("Action.", "start")
     )
     tag = Tag(**describe("The tag, for `add_tag` and `remove_tag`.", "prod"))
 
@@ -35,7 +35,7 @@ class BulkIn(In):
 
 class AdminBulkIn(BulkIn):
     action = fields.String(
-        required=True, validate=validate.OneOf(OPERATOR_BULK_ACTIONS), **describe("What to do.", "suspend")
+        required=True, validate=validate.OneOf(OPERATOR_BULK_ACTIONS), **describe("Action.", "suspend")
     )
 
 
