@@ -179,7 +179,7 @@ def count_plan_users(plans: Iterable[Plan]) -> dict[str, int]:
 
 def delete_plan(plan: Plan) -> None:
     if session.scalar(select(Instance.id).where(Instance.plan_id == plan.id).limit(1)):
-        raise Conflict(message("Instances have this plan. Turn it off instead: then nobody can choose it any more."))
+        raise Conflict(message("Instances use this plan. Turn it off instead, so that it can no longer be selected."))
     session.delete(plan)
     session.flush()
 

@@ -97,7 +97,7 @@ def ensure_capturable(instance: Instance) -> None:
             raise make_problem(reason)
     forges.ensure_not_active(instance)
     if not instance.group.can_create("image"):
-        raise Conflict(message("No images are made of instances in this location."), reason="image_disabled")
+        raise Conflict(message("Image creation is turned off in this location."), reason="image_disabled")
 
 
 def ensure_no_open_capture(instance: Instance) -> None:

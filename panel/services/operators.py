@@ -7,7 +7,7 @@ from panel.core.errors import Conflict
 from panel.core.messages import message
 from panel.models import Account, Member
 
-LAST_OPERATOR_MESSAGE = message("This is the last operator with full access. Give somebody else this role first.")
+LAST_OPERATOR_MESSAGE = message("This is the last operator with full access. Assign this role to another user first.")
 
 
 def listing() -> Select[Account]:

@@ -24,7 +24,7 @@ def get_account_by_email(email: str | None) -> Account | None:
         return None
     account = accounts.find_by_email(email)
     if account is None:
-        raise Invalid(message("There is no such customer."), owner=message("Nobody has this email address."))
+        raise Invalid(message("Customer not found."), owner=message("No account has this email address."))
     return account
 
 

@@ -84,7 +84,7 @@ def update_role(access: Access, role: Role, **changes: Any) -> Role:
     if access.reach != "all" and any(
         is_beyond_reach(access, member) for member in session.scalars(select_members_with(role))
     ):
-        raise Forbidden(message("Somebody with more access than you has this role. Ask the account's owner."))
+        raise Forbidden(message("A member with more access than you has this role. Ask the account's owner."))
     if "permissions" in changes:
         changes["permissions"] = with_implied_views(changes["permissions"])
         ensure_within_own_rights(access, changes["permissions"])

@@ -86,6 +86,6 @@ def update(plan: VolumePlan, **changes: Any) -> VolumePlan:
 
 def delete(plan: VolumePlan) -> None:
     if session.scalar(select(Volume.id).where(Volume.plan_id == plan.id).limit(1)):
-        raise Conflict(message("Volumes have this plan. Turn it off instead: then nobody can choose it any more."))
+        raise Conflict(message("Volumes use this plan. Turn it off instead, so that it can no longer be selected."))
     session.delete(plan)
     session.flush()
