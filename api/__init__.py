@@ -21,7 +21,8 @@ class IdConverter(BaseConverter):
 
 
 class UserApi(flask_smorest.Api):
-    """A surface whose document is made when it is first requested, because that takes a third of a process's start."""
+    """A surface whose document is generated on first request, because generating it takes a third of a process's
+    start."""
 
     ERROR_SCHEMA = errors.UserError
 
@@ -79,6 +80,6 @@ def register(app: Flask):
 
 
 def list_blueprints(module, surface):
-    """Return a module's blueprints for a surface as a tuple. The module has none, one, or a tuple of several."""
+    """Return a module's blueprints for a surface as a tuple. A module has none, one, or a tuple of several."""
     blueprints = getattr(module, surface, ())
     return blueprints if isinstance(blueprints, tuple) else (blueprints,)

@@ -1,4 +1,4 @@
-"""Accounts: the token's own, and all accounts for operators."""
+"""Accounts: the token's own account, and all accounts for operators."""
 
 from hashlib import sha256
 from secrets import token_urlsafe
@@ -28,9 +28,9 @@ READ_PERMISSION, WRITE_PERMISSION = "admin:accounts:read", "admin:accounts:write
 
 @user.get("/profile", op="get", can=permissions.ANY_USER, out=kit.build_wrapped_schema("data", ProfileOut))
 def profile():
-    """Show who the token acts for.
+    """Get the profile of the token's user.
 
-    Of a team member it shows the member; `owner_id` names whose resources the token opens.
+    For a team member this is the member's own profile; `owner_id` is the account whose resources the token can access.
     """
     return {"message": None, "data": describe_profile()}
 
@@ -43,12 +43,12 @@ def profile():
     out=kit.build_wrapped_schema("data", ProfileOut),
 )
 def change_profile(body):
-    """Change name, company and time zone.
+    """Update name, company and time zone.
 
-    Only what is sent changes. Also while the account is suspended.
+    Only the fields you send are changed. Allowed while the account is suspended.
     """
     accounts.update(accounts.get(kit.get_current_access().person_id), **body)
-    return {"message": "The profile is changed.", "data": describe_profile()}
+    return {"message": "Profile updated.", "data": describe_profile()}
 
 
 def describe_profile():
@@ -67,86 +67,86 @@ def describe_profile():
 
 @user.get("/account/limits", op="limits", can="account.view", out=kit.build_wrapped_schema("data", LimitsOut))
 def limits():
-    """Show what the account may have at most, and how much of it there is."""
+    """Get the limits of the account and its current usage."""
     return {"message": None, "data": account_limits.describe_limits(kit.get_current_access().id)}
 
 
 @admin.get("/users", op="list", can=READ_PERMISSION, query=AccountQuery, out=kit.build_admin_page_schema(AccountOut))
 def listing(query):
-    """List the users, newest first.
+    """List users, newest first.
 
-    `search`, `kind` and `suspended` narrow the list. Operators and members of teams are in it.
+    Filter with `search`, `kind` and `suspended`. The list includes operators and team members.
     """
     return kit.paginate(accounts.with_details(accounts.listing(**query)))
 
 
 @admin.post("/users", op="create", can=WRITE_PERMISSION, body=AccountIn, out=AccountOut)
 def create(body):
-    """Add a user.
+    """Create a user.
 
-    No mail is sent. Without a password the person sets one by "Forgot your password?". 422 under `email` when the
-    address is taken, under `password` for one that is short, common or made of the email address. An operator is made
-    by a promotion afterwards.
+    No email is sent. Without a password, the user sets one through "Forgot your password?". Returns 422 under `email`
+    if the address is already used, and under `password` if the password is too short, too common or based on the email
+    address. To create an operator, promote the user afterwards.
     """
-    kit.set_message("The user is added.")
+    kit.set_message("User created.")
     return accounts.create(**body)
 
 
 @admin.get("/user/<account_id>", op="get", can=READ_PERMISSION, out=AccountOut)
 def show(account_id):
-    """Show a user.
+    """Get a user.
 
-    404 when there is no such user. Passwords and secrets are never shown.
+    Passwords and secrets are never returned. Returns 404 if the user does not exist.
     """
     return accounts.get(account_id)
 
 
 @admin.put("/user/<account_id>", op="update", can=WRITE_PERMISSION, body=AccountPatch, out=AccountOut)
 def update(body, account_id):
-    """Change a user's address, names and limits.
+    """Update a user's email address, names and limits.
 
-    What is not sent stays, and a limit that is null stays as well; 0 is unlimited (specification 2.9). An account that
-    has more than a lowered limit keeps what it has and gets no more.
+    Only the fields you send are changed. A limit of null keeps its current value, 0 means unlimited. An account that is
+    above a lowered limit keeps its resources but cannot create more.
     """
     account = accounts.update(accounts.get(account_id), **body)
-    kit.set_message("The user is changed.")
+    kit.set_message("User updated.")
     return account
 
 
 @admin.delete("/user/<account_id>", op="delete", can=WRITE_PERMISSION)
 def delete(account_id):
-    """Remove a user who owns nothing.
+    """Delete a user who owns no resources.
 
-    409 `owns_resources` names what is left, 409 `last_operator` protects the last operator who may do everything.
-    Tokens, sessions and keys go with the account; what was booked for it stays.
+    Returns 409 `owns_resources` with what the user still owns, and 409 `last_operator` for the last operator with full
+    access. The account's tokens, sessions and keys are deleted; its billing records are kept.
     """
     accounts.remove(accounts.get(account_id))
-    kit.set_message("The user is removed.")
+    kit.set_message("User deleted.")
 
 
 @admin.delete("/user/<account_id>/association/<membership_id>", op="delete_association", can=WRITE_PERMISSION)
 def delete_association(account_id, membership_id):
-    """End a membership in a team.
+    """Remove a member from a team.
 
-    The user is the member or the team's owner; of an invitation that was not accepted, the owner. `membership_id` is in
-    the user object, those of open invitations in its `invitations`. Sessions and tokens of the member end at once. What
-    the member made stays the owner's. An account that the invitation made is removed too, unless it owns something or a
-    billing system knows it.
+    `account_id` is the member or the owner of the team; for an invitation that has not been accepted it is the owner.
+    `membership_id` is in the user object, that of an open invitation in its `invitations`. The member's sessions and
+    tokens end immediately. Resources that the member created stay with the owner. An account that was created by the
+    invitation is deleted as well, unless it owns resources or belongs to a billing system.
     """
     team.remove(team.get_membership(accounts.get(account_id), membership_id))
-    kit.set_message("The membership is ended.")
+    kit.set_message("Membership removed.")
 
 
 @admin.post("/user/<account_id>/suspend", op="suspend", can=WRITE_PERMISSION, body=Suspension, out=AccountOut)
 def suspend(body, account_id):
-    """Suspend a user, and with an owner the team.
+    """Suspend a user and, if the user is an owner, the whole team.
 
-    The person can sign in, read the reason and what there is, change their own profile and look after their own
-    security: password, second factor, passkeys, sessions, removing tokens. Every other change answers 403
-    `account_suspended`. Instances go on running: suspend those that must not. Repeated, it only changes the reason.
+    A suspended user can sign in, read the reason and all data, and manage their own profile and security: password,
+    second factor, passkeys, sessions, deleting tokens. Every other change returns 403 `account_suspended`. Instances
+    keep running: suspend them separately. If the user is already suspended, only the reason changes.
     """
     account = accounts.suspend(accounts.get(account_id), body["reason"])
-    kit.set_message("The user is suspended.")
+    kit.set_message("User suspended.")
     return account
 
 
@@ -154,46 +154,49 @@ def suspend(body, account_id):
 def unsuspend(account_id):
     """End a user's suspension.
 
-    The team may act again at once. Instances that were suspended stay so. Does nothing to a user who is not suspended.
+    The team can make changes again immediately. Suspended instances stay suspended. Does nothing if the user is not
+    suspended.
     """
     account = accounts.unsuspend(accounts.get(account_id))
-    kit.set_message("The user is no longer suspended.")
+    kit.set_message("User suspension ended.")
     return account
 
 
 @admin.post("/user/<account_id>/resetPassword", op="reset_password", can=WRITE_PERMISSION, out=NewPassword)
 def reset_password(account_id):
-    """Give a user a new password.
+    """Reset a user's password.
 
-    It is in this answer and nowhere else. Every session of the person ends; tokens stay.
+    The new password is generated and only returned in this response. All sessions of the user end; API tokens stay
+    valid.
     """
     password = token_urlsafe(15)
     passwords.change(accounts.get(account_id), password, login.get_request_source())
-    kit.set_message("The password is changed, and every session is ended.")
+    kit.set_message("Password changed. All sessions are signed out.")
     return {"password": password}
 
 
 @admin.post("/user/<account_id>/two-factor/disable", op="two_factor_disable", can=WRITE_PERMISSION, out=AccountOut)
 def disable_two_factor(account_id):
-    """Remove a user's second factors, for somebody who lost them.
+    """Remove all second factors of a user who lost them.
 
-    Authenticator, passkeys and recovery codes: the password alone opens the account again. 409 when there are none.
+    Removes authenticator, passkeys and recovery codes; afterwards the password alone is enough to sign in. Returns 409
+    if the user has no second factor.
     """
     account = accounts.get(account_id)
     if not factors.has_second_factor(account):
         raise Conflict("The user has no second factor.", reason="two_factor_disabled")
     factors.reset(account, login.get_request_source())
-    kit.set_message("The second factors are removed.")
+    kit.set_message("Second factors removed.")
     return account
 
 
 @admin.post("/user/<account_id>/promote", op="promote", can="admin:operators:write", body=Promotion, out=AccountOut)
 def promote(body, account_id):
-    """Make a user an operator, change an operator's role, or end it with null.
+    """Make a user an operator, or change or remove the operator role.
 
-    `full` may do everything, `support` sees everything and looks after accounts, instances and tasks, `read_only` sees
-    everything. 409 `last_operator` protects the last one who may do everything.
+    `full` has full access, `support` can see everything and manage accounts, instances and tasks, `read_only` can see
+    everything, null removes the role. Returns 409 `last_operator` for the last operator with full access.
     """
     account = operators.promote(accounts.get(account_id), body["role"])
-    kit.set_message("The role is changed.")
+    kit.set_message("Role updated.")
     return account

@@ -17,9 +17,9 @@ READ_PERMISSION = "admin:audit:read"
     out=kit.build_admin_page_schema(AdminAuditOut),
 )
 def listing(query):
-    """List who did what on the whole platform, newest first.
+    """List the audit log of the platform, newest first.
 
-    Entries are only ever added: the database itself refuses to change or remove one.
+    Entries are append-only: the database refuses to change or delete them.
     """
     return kit.paginate(audit.with_full_columns(audit.listing(**query)))
 
@@ -28,10 +28,10 @@ def listing(query):
     "/system/admin-logs/export", op="admin_logs_export", can=READ_PERMISSION, query=AuditFilter, out=kit.CSV_RESPONSE
 )
 def export(query):
-    """Take the same along as a CSV file.
+    """Export the audit log as CSV.
 
-    The newest 100,000 rows, without the envelope. Values that a spreadsheet would take for a formula begin with an
-    apostrophe.
+    Contains the newest 100,000 entries, without the envelope. Values that a spreadsheet would interpret as a formula
+    are prefixed with an apostrophe.
     """
     return csv_export.build_csv_response(
         "audit", audit.EXPORT_COLUMNS, audit.iter_export(audit.with_full_columns(audit.listing(**query)))

@@ -1,4 +1,4 @@
-"""The plans, locations and images that a customer may choose."""
+"""The plans, locations and images that a customer can select."""
 
 from itertools import groupby
 from operator import attrgetter
@@ -59,7 +59,8 @@ class ImageSearch(Schema):
 
 
 Branches = Schema.from_dict(
-    {"results": fields.List(fields.Nested(ImageBranch), **describe("One entry a distribution."))}, name="ImageBranches"
+    {"results": fields.List(fields.Nested(ImageBranch), **describe("One entry per distribution."))},
+    name="ImageBranches",
 )
 
 
@@ -76,7 +77,7 @@ def iter_branches(query):
 
 FITTING_IMAGES_SCHEMA = {
     "type": "object",
-    "description": "A key for each distribution, as the images name it, with its images.",
+    "description": "Images by distribution: one key per distribution.",
     "properties": {},
     "additionalProperties": {"type": "array", "items": {"$ref": "#/components/schemas/ImageOut"}},
 }
@@ -85,7 +86,7 @@ FITTING_IMAGES_SCHEMA = {
 @user.get("/instance/<instance_id>/images", op="deploy_images", can="instances.view", out=None)
 @user.doc(responses={200: {"content": {"application/json": {"schema": FITTING_IMAGES_SCHEMA}}}})
 def deploy_images(instance_id):
-    """List the images that fit an instance, by distribution."""
+    """List the images that can be installed on an instance, by distribution."""
     instance = instances.get(instance_id, kit.get_current_access())
     fitting = [
         i

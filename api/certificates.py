@@ -29,7 +29,7 @@ def get_own_certificate(certificate_id):
     "/certificates", op="list", can=VIEW_PERMISSION, query=CertificateQuery, out=kit.build_page_schema(CertificateRow)
 )
 def listing(query):
-    """List certificates with their status and the days they have left, newest first."""
+    """List certificates with status and days until expiry, newest first."""
     return kit.paginate(certificates.listing(kit.get_current_access(), **query))
 
 
@@ -37,26 +37,26 @@ def listing(query):
 def create(body):
     """Upload a certificate with its private key, or order one.
 
-    `manual`: send `certificate`, `private_key` and the `chain` if there is one. The key must belong to the certificate,
-    and each certificate of the chain must have signed the one before it; what is wrong is a 422 that names the field.
+    `manual`: send `certificate`, `private_key` and, if there is one, `chain`. The key must match the certificate, and
+    each certificate of the chain must have signed the previous one; otherwise the request returns 422 under the field.
 
-    `letsencrypt`: send `domains`. The panel orders the certificate from the operators' authority and renews it 30 days
-    before its end. Poll it until it is no longer `pending`. The authority asks each domain, by HTTP on port 80, for a
-    file below `/.well-known/acme-challenge/`, which the panel has. So either the domain's DNS record leads to the
-    panel, or its web server redirects that path to the same path of the panel: authorities follow redirects. A domain
-    for which another account has such a certificate is refused, as is a wildcard.
+    `letsencrypt`: send `domains`. The panel orders the certificate from the configured authority and renews it 30 days
+    before it expires. Poll the certificate until it is no longer `pending`. The authority validates each domain over
+    HTTP on port 80 with a file below `/.well-known/acme-challenge/`, which the panel serves. Point the domain's DNS
+    record at the panel, or redirect that path from your web server to the same path of the panel. Wildcards are
+    refused, and so are domains for which another account has such a certificate.
 
-    An account that has as many certificates as its limit `max_certificates` allows gets a 422 `limit_reached`: see
-    `GET /api/account/limits`. An account may order 20 certificates an hour.
+    Returns 422 `limit_reached` when the account has reached `max_certificates` (see `GET /api/account/limits`). An
+    account can order 20 certificates per hour.
     """
     certificate = certificates.create(kit.get_current_access(), actor=kit.get_current_actor(), **body)
-    message = "The certificate is being ordered." if certificate.ordering else "The certificate is stored."
+    message = "Order requested." if certificate.ordering else "Certificate uploaded."
     return {"message": message, "certificate": certificate}
 
 
 @user.get(CERTIFICATE_PATH, op="get", can=VIEW_PERMISSION, out=WRAPPED_CERTIFICATE)
 def show(certificate_id):
-    """Show a certificate. Its private key is never shown."""
+    """Get a certificate. The private key is never returned."""
     return {"certificate": get_own_certificate(certificate_id)}
 
 
@@ -64,26 +64,26 @@ def show(certificate_id):
 def update(body, certificate_id):
     """Rename a certificate, or replace an uploaded one.
 
-    `certificate` and `private_key` are sent together, with the `chain` if there is one: the old chain goes with the
-    old certificate.
+    Send `certificate` and `private_key` together, and `chain` if there is one: the old chain is removed with the old
+    certificate.
     """
     certificate = certificates.update(get_own_certificate(certificate_id), **body)
-    return {"message": "The certificate is changed.", "certificate": certificate}
+    return {"message": "Certificate updated.", "certificate": certificate}
 
 
 @user.delete(CERTIFICATE_PATH, op="delete", can=DELETE_PERMISSION, out=kit.build_result_schema())
 def delete(certificate_id):
-    """Remove a certificate with its private key. An order that is under way is ended."""
+    """Delete a certificate and its private key. An order in progress is cancelled."""
     certificates.delete(get_own_certificate(certificate_id))
-    return {"message": "The certificate is removed."}
+    return {"message": "Certificate deleted."}
 
 
 @user.post(f"{CERTIFICATE_PATH}/renew", op="renew", can=MANAGE_PERMISSION, out=WRAPPED_CERTIFICATE)
 def renew(certificate_id):
-    """Order a certificate once more: before its time, or after an order that failed.
+    """Order a certificate again: before it expires, or after a failed order.
 
-    What there is stays in use until the new one is there. Refused with 409: `task_running` while an order is under way,
-    `not_renewable` for an uploaded one.
+    The current certificate stays in use until the new one is issued. Returns 409 `task_running` while an order is in
+    progress and 409 `not_renewable` for an uploaded certificate.
     """
     certificate = certificates.renew(get_own_certificate(certificate_id), actor=kit.get_current_actor())
-    return {"message": "The certificate is being ordered.", "certificate": certificate}
+    return {"message": "Order requested.", "certificate": certificate}

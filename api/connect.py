@@ -7,8 +7,8 @@ from api import kit
 from panel.auth import permissions
 from panel.schemas.base import Out, describe
 
-user = kit.User("connect", __name__, description="Confirming a token")
-admin = kit.Admin("system", __name__, description="The platform itself")
+user = kit.User("connect", __name__, description="Token check and version")
+admin = kit.Admin("system", __name__, description="Platform")
 
 
 class Version(Out):
@@ -18,9 +18,9 @@ class Version(Out):
 
 @user.get("/connect", op="check", can=permissions.ANY_USER, out=kit.build_result_schema(), aliases=("/connect",))
 def connect():
-    """Confirm a user token.
+    """Check a user token.
 
-    Also served as `/connect`, without the prefix. Needs no scope.
+    Also available as `/connect`, without the prefix. Needs no scope.
     """
     return {"success": True, "message": "The token is valid."}
 
@@ -33,28 +33,27 @@ def connect():
     aliases=("/version",),
 )
 def user_version():
-    """Show the platform version.
+    """Get the platform version.
 
-    Also served as `/version`, without the prefix. Needs no scope.
+    Also available as `/version`, without the prefix. Needs no scope.
     """
     return {"success": True, "message": None, "data": get_platform_version()}
 
 
 @admin.get("/auth", op="auth", can=permissions.ANY_ADMIN)
 def auth():
-    """Confirm an admin token.
+    """Check an admin token.
 
-    Answers 200 for a valid admin token and changes nothing. Tokens of customers and billing systems are refused with
-    403.
+    Returns 200 for a valid admin token. Tokens of customers and billing systems return 403.
     """
     kit.set_message("The token is valid.")
 
 
 @admin.get("/system/version", op="version", can=permissions.ANY_ADMIN, out=Version)
 def admin_version():
-    """Show the platform version.
+    """Get the platform version.
 
-    The same facts as the customers' `GET /api/version`. Any admin token may ask.
+    Returns the same data as `GET /api/version`. Any admin token can call it.
     """
     return get_platform_version()
 

@@ -9,8 +9,8 @@ READ_PERMISSION, WRITE_PERMISSION = "admin:billing:read", "admin:billing:write"
 LEDGER_IDEMPOTENCY_PARAMETER = {
     "in": "header",
     "name": idempotency.IDEMPOTENCY_HEADER,
-    "description": "At most 255 characters. The same key with the same body is booked once and answered alike; with "
-    "another body it is refused with 422.",
+    "description": "At most 255 characters. A repeated request with the same key and body is booked once and gets the "
+    "same response; with another body it returns 422.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     "example": "payment-1042",
 }
@@ -26,9 +26,9 @@ BOOKED_ONCE = {"once": False, "idempotency_key": LEDGER_IDEMPOTENCY_PARAMETER}
     out=kit.build_admin_page_schema(CreditOut),
 )
 def listing(query):
-    """List credit that was given, adjusted or paid back, newest first.
+    """List credit, adjustments and refunds, newest first.
 
-    Charges for usage are not in it: see the history.
+    Charges for usage are not included: see the credit history.
     """
     return list_entries(credits.GRANTED_KINDS, **query)
 
@@ -41,7 +41,7 @@ def listing(query):
     out=kit.build_admin_page_schema(CreditOut),
 )
 def history(query):
-    """List every entry of the ledgers, charges for usage included, newest first.
+    """List all ledger entries, including usage charges, newest first.
 
     The balance of an account is the sum of its entries.
     """
@@ -57,32 +57,32 @@ def list_entries(kinds, user_id=None):
     "/cloud-service/credits", op="create", can=WRITE_PERMISSION, body=AdminCreditIn, out=CreditOut, **BOOKED_ONCE
 )
 def create(body):
-    """Add credit to an account, pay something back or adjust its balance.
+    """Add credit to an account, refund it or adjust its balance.
 
-    It is booked at once. Credit and refunds are more than 0, an adjustment is not 0 (422 under `amount`). With an
-    `Idempotency-Key` a repeated request is booked once and answered alike.
+    Takes effect immediately. Credit and refunds must be greater than 0, an adjustment must not be 0 (422 under
+    `amount`). With an `Idempotency-Key`, a repeated request is booked once and gets the same response.
     """
     owner = accounts.get(body.pop("user_id"), "user_id")
-    kit.set_message("The amount is booked.")
+    kit.set_message("Ledger entry created.")
     return credits.grant(owner, actor=kit.get_current_actor(), idempotency_key=idempotency.get_key(), **body)
 
 
 @admin.patch("/cloud-service/credit/<entry_id>", op="update", can=WRITE_PERMISSION, body=CreditPatch, out=CreditOut)
 def update(body, entry_id):
-    """Change what an entry counts as.
+    """Correct the amount of a ledger entry.
 
-    Entries are never rewritten: the difference is booked as an adjustment, which is the answer. Refused with 409 for
-    charges and for adjustments of other entries.
+    Entries are never rewritten: the difference is booked as an adjustment, which is returned. Returns 409 for usage
+    charges and for adjustments that correct another entry.
     """
-    kit.set_message("The difference is booked.")
+    kit.set_message("Adjustment created.")
     return credits.correct(credits.get(entry_id), actor=kit.get_current_actor(), **body)
 
 
 @admin.delete("/cloud-service/credit/<entry_id>", op="delete", can=WRITE_PERMISSION, out=CreditOut)
 def delete(entry_id):
-    """Take an entry back.
+    """Reverse a ledger entry.
 
-    It stays in the ledger, and an adjustment, which is the answer, takes away what it counted as.
+    The entry stays in the ledger; an adjustment that cancels its amount is booked and returned.
     """
     kit.set_message("Entry reversed.")
     return credits.correct(credits.get(entry_id), amount=0, actor=kit.get_current_actor(), description="Reversed")

@@ -1,4 +1,4 @@
-"""The customer's dashboard and search, limited to what the access of the token permits."""
+"""The customer's dashboard and search, limited to what the token can access."""
 
 from marshmallow import Schema, fields, validate
 
@@ -10,26 +10,28 @@ from panel.schemas.catalog import EXAMPLE_ID
 from panel.schemas.instances import InstanceRow
 from panel.services import dashboard, instances
 
-user = kit.User("dashboard", __name__, description="The dashboard")
+user = kit.User("dashboard", __name__, description="Dashboard and search")
 MAX_ROWS = 8
 
 
 def count_field(resources):
-    return fields.Integer(**describe(f"How many {resources} there are; missing when the person may not see them.", 3))
+    return fields.Integer(**describe(f"Number of {resources}. Missing if the user cannot see them.", 3))
 
 
 class Machines(Schema):
-    total = fields.Integer(**describe("How many instances there are.", 3))
+    total = fields.Integer(**describe("Number of instances.", 3))
     states = fields.Dict(
-        keys=fields.String(), values=fields.Integer(), **describe("How many are in each state.", {"running": 3})
+        keys=fields.String(), values=fields.Integer(), **describe("Number of instances in each state.", {"running": 3})
     )
-    price = fields.Float(**describe("What they cost a month.", 12.0))
+    price = fields.Float(**describe("Monthly price of all instances.", 12.0))
 
 
 class Dashboard(Schema):
-    instances = fields.Nested(Machines, allow_none=True, **describe("Instances; null to who may not see them."))
-    tasks_running = fields.Integer(allow_none=True, **describe("Tasks under way; null to who may not see them.", 1))
-    attention = fields.List(fields.Nested(InstanceRow), **describe("Instances that need somebody."))
+    instances = fields.Nested(Machines, allow_none=True, **describe("Instances; null if the user cannot see them."))
+    tasks_running = fields.Integer(
+        allow_none=True, **describe("Number of active tasks; null if the user cannot see them.", 1)
+    )
+    attention = fields.List(fields.Nested(InstanceRow), **describe("Instances that need attention."))
 
 
 Counts = Schema.from_dict(
@@ -39,21 +41,21 @@ kit.with_optional(Counts, dashboard.SEARCHABLE_KINDS)
 
 
 class Found(Schema):
-    type = fields.String(validate=validate.OneOf(dashboard.SEARCHABLE_KINDS), **describe("What it is.", "instance"))
-    id = fields.String(**describe("Which one.", EXAMPLE_ID))
-    name = fields.String(**describe("What people call it.", "Shop front"))
-    detail = fields.String(**describe("What stands beside the name.", "shop.example.com · 203.0.113.10 · running"))
+    type = fields.String(validate=validate.OneOf(dashboard.SEARCHABLE_KINDS), **describe("Resource type.", "instance"))
+    id = fields.String(**describe("Resource id.", EXAMPLE_ID))
+    name = fields.String(**describe("Display name.", "Shop front"))
+    detail = fields.String(**describe("Details shown next to the name.", "shop.example.com · 203.0.113.10 · running"))
 
 
 class Words(Schema):
     q = fields.String(
-        required=True, validate=validate.Length(1, 255), metadata={"description": "Part of a name, or of an address."}
+        required=True, validate=validate.Length(1, 255), metadata={"description": "Part of a name or address."}
     )
 
 
 @user.get("/dashboard", op="get", can=permissions.ANY_USER, out=kit.build_wrapped_schema("data", Dashboard))
 def show():
-    """Show what is there, what is under way and what needs attention."""
+    """Get a summary of the account: instances, active tasks and problems."""
     access = kit.get_current_access()
     summary = dashboard.summarize_instances(access)
     problems = session.scalars(instances.select_with_problems(access).limit(MAX_ROWS)).unique().all() if summary else []
@@ -67,7 +69,7 @@ def show():
 
 @user.get("/dashboard/summary", op="summary", can=permissions.ANY_USER, out=kit.build_wrapped_schema("data", Counts))
 def summary():
-    """Count the resources, kind by kind."""
+    """Count the resources of each type."""
     return {"message": None, "data": dashboard.count_resources(kit.get_current_access())}
 
 
@@ -77,11 +79,11 @@ def summary():
     can=permissions.ANY_USER,
     query=Words,
     out=kit.build_result_schema(
-        results=fields.List(fields.Nested(Found), **describe("What was found, a few of each kind."))
+        results=fields.List(fields.Nested(Found), **describe("Matches, at most 8 of each type."))
     ),
 )
 def search(query):
-    """Find resources of every kind by their names."""
+    """Search resources of all types by name."""
     results = [
         {"type": kind.name, "id": row.id, **dict(zip(("name", "detail"), kind.describe(row), strict=True))}
         for kind, rows in dashboard.search(kit.get_current_access(), query["q"], MAX_ROWS)

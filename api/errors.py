@@ -1,4 +1,4 @@
-"""Error responses, in the dialect of the requested path (specification 7.1)."""
+"""Error responses, in the dialect of the requested path."""
 
 import functools
 
@@ -25,12 +25,14 @@ class UserError(Schema):
 
     sometimes = ("reason", "errors")
     success = fields.Boolean(metadata={"description": "Always false.", "example": False})
-    message = fields.String(metadata={"description": "What happened and how to go on.", "example": "No such instance."})
-    reason = fields.String(metadata={"description": "A word for programs to branch on.", "example": "task_running"})
+    message = fields.String(
+        metadata={"description": "What went wrong and how to fix it.", "example": "No such instance."}
+    )
+    reason = fields.String(metadata={"description": "Machine-readable reason code.", "example": "task_running"})
     errors = fields.Dict(
         keys=fields.String(),
         values=fields.List(fields.String()),
-        metadata={"description": "For each field what is wrong with it.", "example": {"name": ["Too long."]}},
+        metadata={"description": "Error messages by field.", "example": {"name": ["Too long."]}},
     )
 
 
@@ -71,7 +73,7 @@ def answer_problem(error: Problem):
 
 
 def raise_on_failure(view):
-    """Return the view; a body with `success: false` becomes a 400 (specification 4.1)."""
+    """Return the view; a body with `success: false` becomes a 400 (ENV-15)."""
 
     @functools.wraps(view)
     def checked(*args, **kwargs):
@@ -102,11 +104,11 @@ def answer_http_error(error: HTTPException):
 
 def answer_outage(status, message):
     """Answer a request that failed because the database is away, full or busy."""
-    return build_failure(status, f"{message} Tell support this id if it stays: {g.get('request_id')}.")
+    return build_failure(status, f"{message} If it persists, send support this id: {g.get('request_id')}.")
 
 
 def answer_crash(error: Exception):
     """Answer an unexpected exception. The response has only the request's id; the log has the details."""
     session.rollback()
     log.exception("request_crashed", database=isinstance(error, SQLAlchemyError))
-    return build_failure(500, f"An internal error occurred. Tell support this id: {g.get('request_id')}.")
+    return build_failure(500, f"An internal error occurred. Send support this id: {g.get('request_id')}.")

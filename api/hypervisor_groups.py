@@ -15,9 +15,9 @@ admin = kit.Admin("hypervisor_group", __name__, description="Hypervisor groups")
     out=kit.build_admin_page_schema(HypervisorGroupOut),
 )
 def listing():
-    """List the hypervisor groups.
+    """List hypervisor groups.
 
-    By display name, with their hypervisors and plan groups. `search` looks at both names.
+    Sorted by display name, with their hypervisors and plan groups. `search` matches both names.
     """
     return kit.paginate(hypervisors.select_groups())
 
@@ -26,20 +26,20 @@ def listing():
     "/hypervisor/groups", op="create", can="admin:hypervisors:write", body=HypervisorGroupIn, out=HypervisorGroupOut
 )
 def create(body):
-    """Add a hypervisor group.
+    """Create a hypervisor group.
 
-    It is a location that customers can choose once it is enabled and has a hypervisor. 422 under `name` when the name
-    is taken.
+    Customers can select it as a location once it is enabled and has a hypervisor. Returns 422 under `name` if the name
+    is already used.
     """
-    kit.set_message("The group is added.")
+    kit.set_message("Hypervisor group created.")
     return hypervisors.create_group(**resolve_plan_groups(body))
 
 
 @admin.get("/hypervisor/group/<group_id>", op="get", can="admin:hypervisors:read", out=HypervisorGroupOut)
 def show(group_id):
-    """Show a hypervisor group.
+    """Get a hypervisor group.
 
-    404 when there is no such group.
+    Returns 404 if the group does not exist.
     """
     return hypervisors.get_group(group_id)
 
@@ -52,23 +52,23 @@ def show(group_id):
     out=HypervisorGroupOut,
 )
 def update(body, group_id):
-    """Change a hypervisor group.
+    """Update a hypervisor group.
 
-    Only what is sent changes. One that is closed (`enabled: false`) takes no new instances; existing ones go on. 422
-    under `name` when the name is taken.
+    Only the fields you send are changed. A disabled group (`enabled: false`) accepts no new instances; existing ones
+    keep running. Returns 422 under `name` if the name is already used.
     """
-    kit.set_message("The group is changed.")
+    kit.set_message("Hypervisor group updated.")
     return hypervisors.update_group(hypervisors.get_group(group_id), **resolve_plan_groups(body))
 
 
 @admin.delete("/hypervisor/group/<group_id>", op="delete", can="admin:hypervisors:write")
 def delete(group_id):
-    """Remove a hypervisor group.
+    """Delete a hypervisor group with its grants and settings.
 
-    Refused while hypervisors or subnets belong to it. That is a 409. Grants and settings of the group go with it.
+    Returns 409 while hypervisors or subnets belong to it.
     """
     hypervisors.delete_group(hypervisors.get_group(group_id))
-    kit.set_message("The group is removed.")
+    kit.set_message("Hypervisor group deleted.")
 
 
 @admin.get(
@@ -79,10 +79,7 @@ def delete(group_id):
     out=kit.build_admin_page_schema(HypervisorRow),
 )
 def members(group_id):
-    """List the hypervisors of a group.
-
-    By name.
-    """
+    """List the hypervisors of a group, by name."""
     return kit.paginate(hypervisors.with_allocation(hypervisors.listing(group_id=hypervisors.get_group(group_id).id)))
 
 

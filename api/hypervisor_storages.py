@@ -1,4 +1,4 @@
-"""Storages of hypervisors, where disks lie."""
+"""Storages of hypervisors, which hold the disks."""
 
 from marshmallow import fields
 
@@ -12,7 +12,7 @@ admin = kit.Admin("hypervisor_storage", __name__, description="Storages")
 
 
 class AddedStorage(Out):
-    storage_id = fields.String(**describe("The storage that was added.", EXAMPLE_ID))
+    storage_id = fields.String(**describe("Id of the new storage.", EXAMPLE_ID))
 
 
 @admin.get(
@@ -25,7 +25,7 @@ class AddedStorage(Out):
 def listing():
     """List the storages of all hypervisors.
 
-    By hypervisor and name, with capacity and what is promised of it.
+    Sorted by hypervisor and name, with capacity and allocated space.
     """
     return kit.paginate(hypervisors.select_storages())
 
@@ -34,19 +34,19 @@ def listing():
 def create(body):
     """Add a storage to a hypervisor.
 
-    A worker makes the folder at once. 422 under `name` or `path` when the hypervisor has a storage of that name or in
-    this folder, under `hypervisor_id` for an unknown hypervisor.
+    A worker creates the directory immediately. Returns 422 under `name` or `path` if the hypervisor already has a
+    storage with that name or directory, and under `hypervisor_id` if the hypervisor does not exist.
     """
     hypervisor = hypervisors.get(body.pop("hypervisor_id"), "hypervisor_id")
-    kit.set_message("The storage is added.")
+    kit.set_message("Storage created. A worker creates its directory.")
     return {"storage_id": hypervisors.create_storage(hypervisor, **body).id}
 
 
 @admin.get("/hypervisor/storage/<storage_id>", op="get", can="admin:hypervisors:read", out=StorageOut)
 def show(storage_id):
-    """Show a storage.
+    """Get a storage.
 
-    404 when there is no such storage.
+    Returns 404 if the storage does not exist.
     """
     return hypervisors.get_storage(storage_id)
 
@@ -55,11 +55,11 @@ def show(storage_id):
     "/hypervisor/storage/<storage_id>", op="update", can="admin:hypervisors:write", body=StoragePatch, out=StorageOut
 )
 def update(body, storage_id):
-    """Change a storage.
+    """Update a storage.
 
-    Only what is sent changes. One that is off takes no new disks; those in it stay.
+    Only the fields you send are changed. A disabled storage accepts no new disks; existing disks stay.
     """
-    kit.set_message("The storage is changed.")
+    kit.set_message("Storage updated.")
     return hypervisors.update_storage(hypervisors.get_storage(storage_id), **body)
 
 
@@ -67,7 +67,7 @@ def update(body, storage_id):
 def delete(storage_id):
     """Remove a storage from the panel.
 
-    Refused while disks are in it; its files stay on the host. Disks in it are a 409. No file is removed.
+    The files on the host are not deleted. Returns 409 while the storage contains disks.
     """
     hypervisors.delete_storage(hypervisors.get_storage(storage_id))
-    kit.set_message("The storage is removed.")
+    kit.set_message("Storage removed from the panel. Its files stay on the host.")

@@ -1,4 +1,4 @@
-"""Hypervisors: the hosts of machines, for operators."""
+"""Hypervisors: the hosts of instances, for operators."""
 
 from marshmallow import fields
 
@@ -22,7 +22,7 @@ admin = kit.Admin("hypervisor", __name__, description="Hypervisors")
 
 
 class AddedHypervisor(Out):
-    hypervisor_id = fields.String(**describe("The hypervisor that was added.", EXAMPLE_ID))
+    hypervisor_id = fields.String(**describe("Id of the new hypervisor.", EXAMPLE_ID))
 
 
 @admin.get(
@@ -33,9 +33,9 @@ class AddedHypervisor(Out):
     out=kit.build_admin_page_schema(HypervisorRow),
 )
 def listing(query):
-    """List the hypervisors, by name.
+    """List hypervisors, by name.
 
-    By name, with status, capacity and what is promised. `search`, `status` and the group narrow the list.
+    Contains status, capacity and allocated resources. Filter with `search` and `status`.
     """
     return kit.paginate(hypervisors.with_allocation(hypervisors.listing(**query)))
 
@@ -44,18 +44,18 @@ def listing(query):
 def create(body):
     """Add a hypervisor.
 
-    A worker looks at it at once: its `status` is `unknown` until then, and `up` or `down` afterwards.
+    A worker connects to it immediately: its `status` is `unknown` until then, and `up` or `down` afterwards.
     """
     group = hypervisors.get_group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
-    kit.set_message("The hypervisor is added and is being looked at.")
+    kit.set_message("Hypervisor created. A worker connects to it.")
     return {"hypervisor_id": hypervisors.create(group, **body).id}
 
 
 @admin.get("/hypervisor/<hypervisor_id>", op="get", can="admin:hypervisors:read", out=HypervisorOut)
 def show(hypervisor_id):
-    """Show a hypervisor.
+    """Get a hypervisor.
 
-    With what is promised of it and when a worker saw it last. 404 when there is no such hypervisor.
+    Contains the allocated resources and the time of its last response. Returns 404 if the hypervisor does not exist.
     """
     return hypervisors.get(hypervisor_id)
 
@@ -64,14 +64,14 @@ def show(hypervisor_id):
     "/hypervisor/<hypervisor_id>", op="update", can="admin:hypervisors:write", body=HypervisorPatch, out=HypervisorOut
 )
 def update(body, hypervisor_id):
-    """Change a hypervisor.
+    """Update a hypervisor.
 
-    Only what is sent changes: `{"maintenance": true}` is enough to close it. In maintenance it takes no new instances;
-    those on it go on running. A new `uri` sets the status to `unknown` until a worker has connected. 409 for another
-    group while instances are on it, 422 for a name or an address that another hypervisor has. With an `Idempotency-Key`
-    a repeated request is carried out once.
+    Only the fields you send are changed: `{"maintenance": true}` is enough to stop new placements. In maintenance it
+    accepts no new instances; existing ones keep running. A new `uri` sets the status to `unknown` until a worker has
+    connected. Returns 409 for a change of group while instances are on the hypervisor, and 422 for a name or address of
+    another hypervisor. With an `Idempotency-Key`, a repeated request is executed once.
     """
-    kit.set_message("The hypervisor is changed.")
+    kit.set_message("Hypervisor updated.")
     return hypervisors.update(hypervisors.get(hypervisor_id), **body)
 
 
@@ -79,46 +79,51 @@ def update(body, hypervisor_id):
 def delete(hypervisor_id):
     """Remove a hypervisor from the panel.
 
-    Refused while instances are on it; nothing is changed on the host. That is a 409, and so are volumes on it. For one
-    that will not come back, use `DELETE /api/v1/hypervisor/{id}/force`.
+    Nothing is changed on the host. Returns 409 while instances or volumes are on the hypervisor. If the host is lost,
+    use `DELETE /api/v1/hypervisor/{id}/force`.
     """
     hypervisors.delete(hypervisors.get(hypervisor_id))
-    kit.set_message("The hypervisor is removed.")
+    kit.set_message("Hypervisor removed from the panel. Nothing was changed on the host.")
 
 
 class LostIn(In):
-    name = Text(maximum=64, required=True, **describe("Its name, to confirm: this cannot be undone.", "node-3"))
+    name = Text(
+        maximum=64,
+        required=True,
+        **describe("The name of the hypervisor, as confirmation. This cannot be undone.", "node-3"),
+    )
 
 
 @admin.delete("/hypervisor/<hypervisor_id>/force", op="give_up", can="admin:hypervisors:write", body=LostIn)
 def force_remove(body, hypervisor_id):
-    """Give up a hypervisor that will not come back.
+    """Remove a lost hypervisor with everything on it.
 
-    Its instances and volumes are removed from the panel, their addresses are free again, and they cost nothing any
-    more. Nothing is changed on the host. Refused with `hypervisor_up` while it answers and with `task_running` while a
-    machine is being moved from it or to it.
+    Its instances and volumes are deleted from the panel, their addresses are released, and billing for them ends.
+    Nothing is changed on the host. Returns 409 `hypervisor_up` while the hypervisor responds, and `task_running` while
+    an instance is being migrated from or to it.
     """
     hypervisor_removal.force_remove(hypervisors.get(hypervisor_id), actor=kit.get_current_actor(), **body)
-    kit.set_message("The hypervisor and everything that was on it are removed.")
+    kit.set_message("Hypervisor and everything on it removed from the panel.")
 
 
 @admin.post("/hypervisor/<hypervisor_id>/test", op="test", can="admin:hypervisors:write", out=HypervisorOut)
 def test(hypervisor_id):
-    """Look at a hypervisor now.
+    """Check the connection to a hypervisor.
 
-    A worker connects to it. When `status` is no longer `unknown` and `seen_at` or `status_detail` is new, it is done.
+    A worker connects to it. The check is complete when `status` is no longer `unknown` and `seen_at` or `status_detail`
+    has changed.
     """
     hypervisor = hypervisors.get(hypervisor_id)
     hypervisors.test(hypervisor)
-    kit.set_message("The hypervisor is being looked at.")
+    kit.set_message("Connection check requested.")
     return hypervisor
 
 
 @admin.get("/hypervisor/<hypervisor_id>/metrics", op="metrics", can="admin:hypervisors:read", out=HostNow)
 def metrics(hypervisor_id):
-    """Show what a hypervisor has, what is promised of it, and what its instances use at this moment.
+    """Get capacity, allocated resources and current usage of a hypervisor.
 
-    Measured by a worker and not by this call.
+    Returns the latest values that a worker measured; this call does not query the host.
     """
     return describe_host(hypervisors.get(hypervisor_id))
 
@@ -132,7 +137,7 @@ def metrics(hypervisor_id):
 def instance_stats(hypervisor_id):
     """Count the instances of a hypervisor by state.
 
-    Destroyed instances are not counted.
+    Destroyed instances are not included.
     """
     states = overview.count_states(hypervisors.get(hypervisor_id))
     return {"total": sum(states.values()), "states": states}
@@ -140,8 +145,8 @@ def instance_stats(hypervisor_id):
 
 @admin.get("/hypervisor/<hypervisor_id>/ipv4/stats", op="ipv4_stats", can="admin:hypervisors:read", out=Ipv4Stats)
 def ipv4_stats(hypervisor_id):
-    """Count the IPv4 addresses that a hypervisor's instances hold, and those that its group has left.
+    """Count used and available public IPv4 addresses of a hypervisor.
 
-    Private addresses are not counted.
+    Private addresses are not included.
     """
     return subnets.get_ipv4_usage(hypervisors.get(hypervisor_id))

@@ -12,8 +12,8 @@ IDEMPOTENCY_HEADER = "Idempotency-Key"
 IDEMPOTENCY_PARAMETER = {
     "in": "header",
     "name": IDEMPOTENCY_HEADER,
-    "description": "At most 255 characters. When an answer got lost, send the same request again with the same key "
-    "within 24 hours: it is carried out once and answered alike. Another request with that key is refused with 422.",
+    "description": "At most 255 characters. If a response was lost, repeat the request with the same key within 24 "
+    "hours: it is executed once and gets the same response. Another request with the same key returns 422.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "examples": ["order-1042"]},
 }
 

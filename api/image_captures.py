@@ -11,7 +11,7 @@ user = kit.User("image", __name__, description="Images")
 
 @user.get("/images", op="list", can="images.view", query=IsoQuery, out=kit.build_page_schema(OwnImageOut))
 def listing(query):
-    """List the account's own images, newest first."""
+    """List your custom images, newest first."""
     return kit.paginate(image_captures.listing(kit.get_current_access(), **query))
 
 
@@ -19,26 +19,26 @@ def listing(query):
     "/images", op="create", can="images.manage", body=CaptureIn, out=kit.build_wrapped_schema("image", OwnImageOut)
 )
 def create(body):
-    """Make an image of the first disk of an instance, also while it runs.
+    """Create an image from the first disk of an instance.
 
-    The image has the disk as it was at one moment, soon after the request. The file systems of a running guest are
-    frozen for that moment through the guest agent; where no agent answers the image is as after a power failure. The
-    guest goes on and its later writes are in its own disk only. Poll the list until the image's status is `available`
-    or `error`; then it can be deployed like any other. Until then the instance is not started, migrated or given a live
-    session. Refused (409) with `not_deployed`, `suspended`, `task_running`, `already_active` (a live session) and
-    `image_disabled`, and (422) with `limit_reached`.
+    The instance can be running. The image contains the disk at one point in time shortly after the request; writes
+    after that only go to the instance's own disk. The file systems of a running guest are frozen for a moment through
+    the guest agent; without an agent the image is in the state after a power failure. Poll the list until the image's
+    status is `available` or `error`; an available image can be deployed like any other. Until then the instance cannot
+    be started or migrated, and no live-snapshot session can be started. Returns 409 `not_deployed`, `suspended`,
+    `task_running`, `already_active` (a live-snapshot session) or `image_disabled`, and 422 `limit_reached`.
     """
     try:
         instance = instances.get(body.pop("instance_id"), kit.get_current_access())
     except NotFound as error:
         raise Invalid(error.message, instance_id=error.message) from None
     image = image_captures.capture(instance, actor=kit.get_current_actor(), **body)
-    return {"message": "The image is being made.", "image": image}
+    return {"message": "Image requested.", "image": image}
 
 
 @user.get("/image/<image_id>", op="get", can="images.view", out=kit.build_wrapped_schema("image", OwnImageOut))
 def show(image_id):
-    """Show an image of the account's own."""
+    """Get a custom image."""
     return {"image": image_captures.get(image_id, kit.get_current_access())}
 
 
@@ -50,29 +50,29 @@ def show(image_id):
     out=kit.build_wrapped_schema("image", OwnImageOut),
 )
 def rename(body, image_id):
-    """Rename an image of the account's own."""
+    """Rename a custom image."""
     image = image_captures.get(image_id, kit.get_current_access())
-    return {"message": "The image is changed.", "image": image_captures.rename(image, body.get("name", image.name))}
+    return {"message": "Image updated.", "image": image_captures.rename(image, body.get("name", image.name))}
 
 
 @user.post(
     "/image/<image_id>/retry", op="retry", can="images.manage", out=kit.build_wrapped_schema("image", OwnImageOut)
 )
 def retry(image_id):
-    """Make a failed image of the account's own again.
+    """Retry a failed custom image.
 
-    Its instance is copied anew, as it is now. Refused (409) with `not_failed` when the image did not fail, with
-    `instance_gone` when its instance was destroyed, and for the reasons for which an image cannot be made.
+    Copies the instance's disk again, in its current state. Returns 409 `not_failed` if the image did not fail,
+    `instance_gone` if its instance was destroyed, and the reasons for which an image cannot be created.
     """
     image = image_captures.get(image_id, kit.get_current_access())
     return {
-        "message": "The image is being made.",
+        "message": "Image requested.",
         "image": image_captures.retry(image, kit.get_current_access(), actor=kit.get_current_actor()),
     }
 
 
 @user.delete("/image/<image_id>", op="delete", can="images.delete", out=kit.build_result_schema())
 def delete(image_id):
-    """Remove an image of the account's own. Instances that were made from it go on."""
+    """Delete a custom image. Instances created from it are not affected."""
     image_captures.delete(image_captures.get(image_id, kit.get_current_access()), actor=kit.get_current_actor())
-    return {"message": "The image is removed."}
+    return {"message": "Image deleted."}

@@ -42,9 +42,9 @@ class Purpose(Schema):
     out=group_schema(AdminImageRow, "AdminImageGroup"),
 )
 def listing(query):
-    """List every image by distribution, captured ones too.
+    """List all images by distribution, including custom images.
 
-    Complete, without pages. `purpose` narrows the list; an unknown one answers 422.
+    The list is complete and has no pages. Filter with `purpose`; an unknown value returns 422.
     """
     return group_by_distro(session.scalars(catalog.select_images(**query)))
 
@@ -56,9 +56,10 @@ def listing(query):
     out=group_schema(ImageOut, "FittingImageGroup"),
 )
 def list_fitting(instance_id):
-    """List by distribution the images that fit an instance, of those that its owner may choose.
+    """List the images that can be installed on an instance, by distribution.
 
-    Those whose needs of disk and memory its plan meets. 404 when there is no such instance.
+    Contains the images that the owner can select and whose disk and memory requirements the plan meets. Returns 404 if
+    the instance does not exist.
     """
     instance = instances.get(instance_id)
     images = session.scalars(catalog.select_images(instance.account))

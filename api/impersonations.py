@@ -1,11 +1,11 @@
-"""Acting as a customer, through the operators' API (specification 4.7, 5.9)."""
+"""Impersonation of a customer, through the operators' API."""
 
 from api import kit
 from panel.schemas.tokens import ImpersonationIn, ImpersonationOut
 from panel.services import impersonations
 from panel.web.audit_view import audit_label
 
-admin = kit.Admin("impersonation", __name__, description="Acting as a customer")
+admin = kit.Admin("impersonation", __name__, description="Impersonation")
 
 
 @admin.post(
@@ -17,12 +17,13 @@ admin = kit.Admin("impersonation", __name__, description="Acting as a customer")
 )
 @audit_label("Start acting as the customer")
 def start(body, account_id):
-    """Mint a token that acts as a customer.
+    """Create a token to impersonate a customer.
 
-    It opens the user API as that person, a member of a team within the member's role. It cannot make or change tokens,
-    the password or second factors. `POST /api/profile/impersonation/stop` ends it. Operators cannot be impersonated.
+    The token accesses the user API as that user, for a team member within the member's role. It cannot create or change
+    tokens, change the password or change second factors. End it with `POST /api/profile/impersonation/stop`. Operators
+    cannot be impersonated.
     """
     account = impersonations.get_customer(account_id)
     token, value = impersonations.create_token(account, issued_by=kit.get_current_actor(), **body)
-    kit.set_message(f"The token acts as {account.email}.")
+    kit.set_message(f"Impersonation of {account.email} started.")
     return {"token": value, "token_id": token.id, "expires_at": token.expires_at}

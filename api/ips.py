@@ -7,16 +7,16 @@ from panel.schemas.subnets import AddressIn, AddressPatch, AddressQuery, SubnetA
 from panel.services import subnets
 from panel.services.instances import ips
 
-admin = kit.Admin("ip", __name__, description="Addresses")
+admin = kit.Admin("ip", __name__, description="IP addresses")
 
 
 @admin.get(
     "/ips", op="list", can="admin:subnets:read", query=AddressQuery, out=kit.build_admin_page_schema(SubnetAddressOut)
 )
 def listing(query):
-    """List the addresses of every subnet.
+    """List the IP addresses of all subnets.
 
-    Ordered by subnet and address, with the instance that holds each.
+    Sorted by subnet and address, with the instance each address is assigned to.
     """
     return kit.paginate(subnets.list_all_addresses(**query))
 
@@ -25,48 +25,48 @@ def listing(query):
 def create(body):
     """Add an address to a subnet, or a prefix to a routed subnet.
 
-    For an address that was removed, and for an IPv6 address or prefix that is to be reserved before it is given out.
-    Refused with 422 under `ip`: an address outside of the subnet, its network, broadcast or gateway address, and one
-    that is listed already. An address that is not reserved may be given to the next instance.
+    Use it to restore a deleted address, or to reserve an IPv6 address or prefix in advance. Returns 422 under `ip` for
+    an address outside the subnet, for its network, broadcast or gateway address, and for an address that is already
+    listed. An address that is not reserved can be assigned to the next instance.
     """
     address = subnets.add_address(subnets.get(body.pop("subnet_id"), "subnet_id"), **body)
-    kit.set_message("The address is added.")
+    kit.set_message("Address created.")
     return address
 
 
 @admin.delete("/ip/<address_id>", op="delete", can="admin:subnets:write")
 def delete(address_id):
-    """Remove a free or reserved address from its subnet.
+    """Delete a free or reserved address from its subnet.
 
-    It is not given out any more until it is added again. Only an IPv6 address or prefix that was added before its turn
-    is given out when its turn comes. Refused with 409 while an instance holds it: release it first.
+    It is not assigned until it is added again. Exception: an IPv6 address or prefix that was added in advance is still
+    assigned when its turn comes. Returns 409 while an instance uses it: release it first.
     """
     subnets.delete_address(subnets.get_address(address_id))
-    kit.set_message("The address is removed.")
+    kit.set_message("Address deleted.")
 
 
 @admin.patch("/ip/<address_id>", op="update", can="admin:subnets:write", body=AddressPatch, out=SubnetAddressOut)
 def update(body, address_id):
-    """Reserve an address or let it go again.
+    """Reserve an address or release the reservation.
 
-    An address that an instance holds cannot be reserved. That is a 409. A reserved one is not given out. `note` is for
-    operators only.
+    A reserved address is not assigned to instances. `note` is only visible to operators. Returns 409 for the
+    reservation of an address that is assigned to an instance.
     """
     address = subnets.get_address(address_id)
     subnets.set_reserved(address, **{"reserved": address.reserved, "note": address.note, **body})
-    kit.set_message("The address is changed.")
+    kit.set_message("Address updated.")
     return address
 
 
 @admin.post("/ip/<address_id>/rdns", op="set_rdns", can="admin:subnets:write", body=ReverseNameIn, out=SubnetAddressOut)
 def set_rdns(body, address_id):
-    """Note the reverse name of an address that an instance holds.
+    """Set the reverse DNS name of an assigned address.
 
-    Nothing is changed in a name server by this call. null or an empty text takes the name back. 409 when nobody holds
-    the address or when it is a prefix.
+    The name is stored for the operators of the reverse zone; this call does not change a name server. null or an empty
+    string removes the name. Returns 409 if the address is not assigned to an instance or is a prefix.
     """
     address = subnets.get_address(address_id)
     if address.interface_id is None:
-        raise Conflict("Nobody holds this address.")
-    kit.set_message("The name is noted.")
+        raise Conflict("This address is not assigned to an instance.")
+    kit.set_message("Reverse DNS name saved.")
     return ips.set_reverse_name(address, body["rdns"])

@@ -5,7 +5,7 @@ One decorator declares the parameters, the response and the permission of an ope
     @user.get("/ssh-keys", op="list", can="ssh_keys.view", query=PageQuery, out=page(SshKeyOut))
 
 `can` has no default, so an operation without a permission fails at import. The two dialects are the classes User and
-Admin; only Admin knows the envelope (specification 4.1).
+Admin; only Admin knows the envelope (ENV-01).
 
 Lists are paged: their `query` derives from PageQuery, and the view passes its whole select to `paginate`.
 """
@@ -58,7 +58,7 @@ __all__ = [
 
 ID_SEGMENT = re.compile(r"<(\w+_id)>")
 
-CSV_RESPONSE = {"type": "string", "description": "A line of names, then a line for each row (RFC 4180)."}
+CSV_RESPONSE = {"type": "string", "description": "A header line, then one line per row (RFC 4180)."}
 """`out` of an operation that answers with CSV (panel.web.csv_export). Both dialects send it without an envelope."""
 
 
@@ -101,7 +101,7 @@ class Resource(flask_smorest.Blueprint):
 
         `aliases`: further, undocumented paths of the same view. `unscoped_kind`: the kind of token that needs no scope.
         `budget`: the rate limit that counts the request (panel.ratelimit.api_budget). `billed`: refused while billing
-        is off (specification 7.2, `billing_disabled`). `writes`: must be set for a GET that writes (panel.core.db).
+        is off (BIL-10, `billing_disabled`). `writes`: must be set for a GET that writes (panel.core.db).
         `once`: support `Idempotency-Key` when the method is in `repeatable` (api.idempotency). `idempotency_key`: the
         documented parameter of an operation that handles the key itself.
         """
@@ -184,7 +184,7 @@ class User(Resource):
     surface, prefix = "user", "/api"
 
     def scope(self, rule: str, method: str) -> str | None:
-        """Return the scope that follows from path and method, independent of `op` (specification 5.3)."""
+        """Return the scope that follows from path and method, independent of `op` (IDT-26)."""
         return permissions.find_required_scope(rule, method)
 
 
@@ -217,7 +217,7 @@ class Billing(Admin):
 
 
 PAYLOAD_DESCRIPTION = describe("The requested resource or resources.")
-SUCCESS_DESCRIPTION = describe("Always true: failures have their own shape.", True)
+SUCCESS_DESCRIPTION = describe("Always true. Errors have their own format.", True)
 
 
 @cache
@@ -231,9 +231,7 @@ class Done(Schema):
     """The result of an action: `{success, message}`."""
 
     success = fields.Boolean(dump_default=True, **SUCCESS_DESCRIPTION)
-    message = fields.String(
-        allow_none=True, dump_default=None, **describe("The result as a sentence.", "Start requested.")
-    )
+    message = fields.String(allow_none=True, dump_default=None, **describe("Result as a sentence.", "Start requested."))
 
 
 @cache
@@ -256,11 +254,11 @@ def build_envelope_schema(schema: Any, many: bool = False) -> Any:
     """Return the schema of an answer in the operators' envelope, for the OpenAPI document."""
     declared: dict[str, fields.Field] = {
         "success": fields.Boolean(**SUCCESS_DESCRIPTION),
-        "message": fields.String(allow_none=True, **describe("The result as a sentence.", "Start requested.")),
+        "message": fields.String(allow_none=True, **describe("Result as a sentence.", "Start requested.")),
     }
     if isinstance(schema, Rows):
         declared["data"] = schema.fields["__rows__"]
-        declared["meta"] = fields.Nested(Meta, **describe("The page: its number, its size and the total."))
+        declared["meta"] = fields.Nested(Meta, **describe("Paging: page number, page size and total."))
         return Schema.from_dict(declared, name=f"{type(schema).__name__}List")()
     if schema is not None:
         declared["data"] = fields.Nested(schema, many=many, **PAYLOAD_DESCRIPTION)

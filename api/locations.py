@@ -15,18 +15,18 @@ admin = kit.Admin("cs_location", __name__, description="Locations")
     out=kit.build_admin_page_schema(AdminLocationOut),
 )
 def listing():
-    """List the locations, the closed ones too.
+    """List all locations, including disabled ones.
 
-    Customers see the open ones that they may choose.
+    Customers only see the enabled ones that they can select.
     """
     return kit.paginate(hypervisors.select_groups())
 
 
 @admin.get("/cloud-service/location/<location_id>", op="get", can="admin:catalog:read", out=AdminLocationOut)
 def show(location_id):
-    """Show a location.
+    """Get a location.
 
-    A location is a hypervisor group as customers see it. 404 when there is none.
+    A location is a hypervisor group as customers see it. Returns 404 if the location does not exist.
     """
     return hypervisors.get_group(location_id)
 
@@ -39,9 +39,6 @@ def show(location_id):
     out=kit.build_admin_page_schema(AdminPlanGroupOut),
 )
 def plan_groups(location_id):
-    """List the plan groups that are offered in a location.
-
-    Switched-off ones too.
-    """
+    """List the plan groups offered in a location, including disabled ones."""
     query = catalog.list_all_plan_groups(group=hypervisors.get_group(location_id))
     return kit.paginate(query)

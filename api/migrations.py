@@ -28,7 +28,7 @@ admin = kit.Admin("migration", __name__, description="Migrations")
 READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 OLD_MIGRATE_PATH = "/api/v1/instance/<instance_id>/proxmox-migrate"
 LOG_RESPONSE = kit.Schema.from_dict(
-    {"logs": fields.List(fields.Nested(TaskLogOut), **describe("What it said, oldest first."))}, name="MigrationLogs"
+    {"logs": fields.List(fields.Nested(TaskLogOut), **describe("Log lines, oldest first."))}, name="MigrationLogs"
 )
 
 
@@ -38,16 +38,16 @@ LOG_RESPONSE = kit.Schema.from_dict(
 def listing(query):
     """List migrations, newest first.
 
-    `status` and `instance_id` narrow the list.
+    Filter with `status` and `instance_id`.
     """
     return kit.paginate(migrations.listing(**query))
 
 
 @admin.post("/migrations", op="create", can=WRITE_PERMISSION, body=MigrationIn, out=Moving)
 def create(body):
-    """Move an instance to another hypervisor of its location.
+    """Migrate an instance to another hypervisor of its location.
 
-    A guest that runs goes on meanwhile. If it fails, the instance is where it was.
+    A running guest keeps running. If the migration fails, the instance stays on its hypervisor.
     """
     instance = get_or_422(instances.get, body["instance_id"], "instance_id")
     target = hypervisors.get(body["hypervisor_id"], "hypervisor_id") if body.get("hypervisor_id") else None
@@ -59,18 +59,18 @@ def create(body):
 
 @admin.get("/migration/<migration_id>", op="get", can=READ_PERMISSION, budget="polls", out=MigrationOut)
 def show(migration_id):
-    """Show a migration.
+    """Get a migration.
 
-    Poll it until its status is `completed`, `failed` or `cancelled`. It counts in the budget of polls.
+    Poll it until its status is `completed`, `failed` or `cancelled`. Counts against the rate limit for polls.
     """
     return migrations.get(migration_id)
 
 
 @admin.get("/migration/<migration_id>/logs", op="logs", can=READ_PERMISSION, budget="polls", out=LOG_RESPONSE)
 def logs(migration_id):
-    """Show what a migration said.
+    """Get the log of a migration, oldest line first.
 
-    Oldest first. It counts in the budget of polls.
+    Counts against the rate limit for polls.
     """
     migration = migrations.get(migration_id)
     return {"logs": migration.task.logs if migration.task else []}
@@ -80,18 +80,19 @@ def logs(migration_id):
 def stop(migration_id):
     """Stop a migration.
 
-    The instance stays where it was. What was copied is removed. Refused with 409 `not_cancellable` when it is over.
+    The instance stays on its hypervisor, and copied data is deleted. Returns 409 `not_cancellable` if the migration has
+    ended.
     """
-    kit.set_message("The migration is being stopped.")
+    kit.set_message("Stop requested.")
     return {"task_id": migrations.stop(migrations.get(migration_id)).id}
 
 
 @admin.post("/migration/<migration_id>/restart", op="restart", can=WRITE_PERMISSION, out=Moving)
 def restart(migration_id):
-    """Try a migration again that failed or was stopped.
+    """Retry a migration that failed or was stopped.
 
-    A new migration to the same hypervisor. Refused with 409 when it has not failed, and for the reasons for which a
-    move is refused.
+    Starts a new migration to the same hypervisor. Returns 409 if the migration has not failed, and for the reasons for
+    which a migration is refused.
     """
     migration = migrations.get(migration_id)
     reachability.check_source(migration)
@@ -100,10 +101,10 @@ def restart(migration_id):
 
 @admin.post("/migration/<migration_id>/rollback", op="rollback", can=WRITE_PERMISSION, out=Moving)
 def rollback(migration_id):
-    """Move an instance back to where a migration took it from.
+    """Migrate an instance back to its previous hypervisor.
 
-    A new migration back. Refused with 409 when the instance is elsewhere by now or was destroyed, and for the reasons
-    for which a move is refused.
+    Starts a new migration. Returns 409 if the instance is no longer on the target or was destroyed, and for the reasons
+    for which a migration is refused.
     """
     migration = migrations.get(migration_id)
     reachability.check_source(migration)
@@ -112,11 +113,11 @@ def rollback(migration_id):
 
 @admin.post("/migration/<migration_id>/complete", op="complete", can=WRITE_PERMISSION, out=Asked)
 def complete(migration_id):
-    """Remove what a migration left on its source.
+    """Delete the data that a migration left on its source.
 
-    For one whose source did not answer when the instance had arrived (`cleanup_pending`).
+    For migrations whose source did not respond after the instance had been moved (`cleanup_pending`).
     """
-    kit.set_message("What was left is being removed.")
+    kit.set_message("Deletion of the old disks requested.")
     return {"task_id": migrations.enqueue_cleanup(migrations.get(migration_id), actor=kit.get_current_actor()).id}
 
 
@@ -129,12 +130,13 @@ def complete(migration_id):
     aliases=[OLD_MIGRATE_PATH],
 )
 def migrate(body, instance_id):
-    """Move an instance to another hypervisor of its location, named by id or name.
+    """Migrate an instance to another hypervisor of its location.
 
-    A running guest goes on meanwhile; `online` says that it must run, or must be off. If it fails, the instance is
-    where it was. 422 when it does not fit there; 409 `instance_running`, `not_running`, `task_running`, or what holds
-    it here (`has_volumes`, `has_media`, `has_snapshots`, `rescue_active`, `change_pending`); 503
-    `hypervisor_unreachable`.
+    `target_node` is the id or name of the hypervisor. A running guest keeps running. `online: true` requires a running
+    instance, `online: false` a stopped one. If the migration fails, the instance stays on its hypervisor. Returns 422
+    if the instance does not fit on the target; 409 `instance_running`, `not_running`, `task_running`, or the reason why
+    the instance cannot leave its hypervisor (`has_volumes`, `has_media`, `has_snapshots`, `rescue_active`,
+    `change_pending`); 503 `hypervisor_unreachable`.
     """
     instance, target = instances.get(instance_id), hypervisors.get_by_id_or_name(body["target_node"], "target_node")
     reachability.check_node(instance.hypervisor)
@@ -152,10 +154,10 @@ def migrate(body, instance_id):
     aliases=[f"{OLD_MIGRATE_PATH}/precheck"],
 )
 def precheck(query, instance_id):
-    """Look whether an instance can move, by what is known of the hypervisors.
+    """Check whether an instance can be migrated.
 
-    Nothing is asked of the hypervisors and nothing is reserved: a move can still be refused. Without `target_node`
-    every other hypervisor of the location is looked at.
+    The check uses stored data: no hypervisor is contacted and nothing is reserved, so the migration can still be
+    refused. Without `target_node`, all other hypervisors of the location are checked.
     """
     instance, checks = instances.get(instance_id), []
     if query.get("target_node"):
@@ -174,15 +176,16 @@ def precheck(query, instance_id):
     "/hypervisor/<hypervisor_id>/evacuate", op="evacuate", can="admin:hypervisors:write", out=Evacuation
 )
 def evacuate(hypervisor_id):
-    """Empty a hypervisor.
+    """Migrate all instances away from a hypervisor.
 
-    It is put into maintenance, and each of its instances moves to where most room is in its location.
+    Puts the hypervisor into maintenance. Each instance is migrated to the hypervisor of its location with the most free
+    capacity.
     """
     task = migrations.evacuate(hypervisors.get(hypervisor_id), actor=kit.get_current_actor())
-    kit.set_message("The hypervisor is being emptied.")
+    kit.set_message("Evacuation requested.")
     return {"task_id": task.id, "refused": task.arguments["refused"]}
 
 
 def describe_start(row):
-    kit.set_message("The instance is being moved.")
+    kit.set_message("Migration requested.")
     return {"task_id": row.task_id, "migration_id": row.id}

@@ -13,16 +13,18 @@ from panel.web.paging import Page
 class Meta(Schema):
     """The position of a page in the whole list."""
 
-    current_page = fields.Integer(**describe("Which page this is, from 1.", 1))
-    per_page = fields.Integer(**describe("How many rows a page has at most.", 100))
-    total = fields.Integer(**describe("How many rows there are on all pages.", 2))
-    last_page = fields.Integer(**describe("The number of the last page.", 1))
-    to = fields.Integer(allow_none=True, **describe("The number of this page's last row; null when it has none.", 2))
+    current_page = fields.Integer(**describe("Page number, starting at 1.", 1))
+    per_page = fields.Integer(**describe("Maximum number of rows per page.", 100))
+    total = fields.Integer(**describe("Total number of rows.", 2))
+    last_page = fields.Integer(**describe("Number of the last page.", 1))
+    to = fields.Integer(
+        allow_none=True, **describe("Number of the last row on this page; null if the page is empty.", 2)
+    )
 
     class Meta:
         include: ClassVar = {
             "from": fields.Integer(
-                allow_none=True, **describe("The number of this page's first row; null when it has none.", 1)
+                allow_none=True, **describe("Number of the first row on this page; null if the page is empty.", 1)
             )
         }
 

@@ -15,9 +15,9 @@ admin = kit.Admin("cs_plan_group", __name__, description="Plan groups")
     out=kit.build_admin_page_schema(AdminPlanGroupOut),
 )
 def listing():
-    """List the plan groups, in the order customers see them.
+    """List plan groups, in the order customers see them.
 
-    Switched-off ones too, with the locations that offer them.
+    Includes disabled groups. Contains the locations that offer each group.
     """
     return kit.paginate(catalog.list_all_plan_groups())
 
@@ -26,20 +26,20 @@ def listing():
     "/cloud-service/plan-groups", op="create", can="admin:catalog:write", body=PlanGroupIn, out=AdminPlanGroupOut
 )
 def create(body):
-    """Add a plan group.
+    """Create a plan group.
 
-    It offers nothing until it has plans and locations. 422 under `name` when the name is taken, under
+    It offers nothing until it has plans and locations. Returns 422 under `name` if the name is already used, and under
     `hypervisor_groups` for an unknown location.
     """
-    kit.set_message("The plan group is added.")
+    kit.set_message("Plan group created.")
     return catalog.create_plan_group(**resolve_groups(body))
 
 
 @admin.get("/cloud-service/plan-group/<plan_group_id>", op="get", can="admin:catalog:read", out=AdminPlanGroupOut)
 def show(plan_group_id):
-    """Show a plan group.
+    """Get a plan group.
 
-    404 when there is no such plan group.
+    Returns 404 if the plan group does not exist.
     """
     return catalog.get_plan_group(plan_group_id)
 
@@ -52,23 +52,23 @@ def show(plan_group_id):
     out=AdminPlanGroupOut,
 )
 def update(body, plan_group_id):
-    """Change a plan group.
+    """Update a plan group.
 
-    Only what is sent changes. `hypervisor_groups` replaces the locations. Existing instances stay where they are and
-    keep their plan. 422 under `name` when the name is taken.
+    Only the fields you send are changed. `hypervisor_groups` replaces the locations. Existing instances keep their
+    location and plan. Returns 422 under `name` if the name is already used.
     """
-    kit.set_message("The plan group is changed.")
+    kit.set_message("Plan group updated.")
     return catalog.update_plan_group(catalog.get_plan_group(plan_group_id), **resolve_groups(body))
 
 
 @admin.delete("/cloud-service/plan-group/<plan_group_id>", op="delete", can="admin:catalog:write")
 def delete(plan_group_id):
-    """Remove a plan group.
+    """Delete a plan group.
 
-    Refused while plans belong to it. That is a 409: remove the plans first, or switch the group off.
+    Returns 409 while plans belong to it: delete the plans first, or disable the group.
     """
     catalog.delete_plan_group(catalog.get_plan_group(plan_group_id))
-    kit.set_message("The plan group is removed.")
+    kit.set_message("Plan group deleted.")
 
 
 @admin.get(
@@ -81,7 +81,7 @@ def delete(plan_group_id):
 def plans(plan_group_id):
     """List the plans of a plan group.
 
-    In the order customers see them, switched-off ones too.
+    In the order customers see them, including disabled plans.
     """
     query = catalog.list_all_plans(plan_group_id=catalog.get_plan_group(plan_group_id).id)
     return kit.paginate(query)

@@ -1,6 +1,6 @@
-"""The security of the token's own account: password, second factor, passkeys, sessions.
+"""Security of the token's own user: password, second factor, passkeys, sessions.
 
-These operations need only the scope of the token and no permission of a role, so every team member can use them.
+These operations only need the token's scope and no permission of a role, so every team member can use them.
 """
 
 import json
@@ -18,22 +18,22 @@ from panel.schemas.base import describe
 from panel.schemas.security import CodeIn, PasskeyIn, PasskeyOut, PasswordChange, PasswordConfirmed, SignInOut
 from panel.services import factors, passkeys, passwords, sessions
 
-user = kit.User("profile", __name__, description="The person behind the token")
+user = kit.User("profile", __name__, description="The user of the token")
 RECOVERY_CODES_FIELD = fields.List(
     fields.String(),
     allow_none=True,
     **describe(
-        "Ten recovery codes, in this answer and nowhere else; null when there are some.", ["a2bc-d3ef-gh4j-kmn5"]
+        "Ten recovery codes, only returned in this response; null if there already are some.", ["a2bc-d3ef-gh4j-kmn5"]
     ),
 )
 OPTIONS_FIELD = fields.Dict(
-    **describe("What the browser's `navigator.credentials.create()` takes.", {"challenge": "8cP…"})
+    **describe("Options for `navigator.credentials.create()` in the browser.", {"challenge": "8cP…"})
 )
-STATE_FIELD = fields.String(**describe("To be sent back with the browser's answer, within five minutes.", "gAAAAABp…"))
+STATE_FIELD = fields.String(**describe("Send it back with the browser's response within five minutes.", "gAAAAABp…"))
 
 
 def get_person():
-    """Return the account of the person behind the token: the member's for a team member, not the owner's."""
+    """Return the account of the token's user: for a team member the member's, not the owner's."""
     return session.get(Account, kit.get_current_access().person_id)
 
 
@@ -51,12 +51,12 @@ def confirm_password(password, error_field="password"):
 def change_password(body):
     """Change the password.
 
-    A common password, a pattern or the person's email address answers 422 under `new_password`. Every session in a
-    browser ends. Tokens stay.
+    All browser sessions end; API tokens stay valid. Returns 422 under `new_password` for a common password, a pattern
+    or the user's email address.
     """
     person = confirm_password(body["current_password"], "current_password")
     passwords.change(person, body["new_password"], login.get_request_source(), error_field="new_password")
-    return {"message": "The password is changed, and every session is ended."}
+    return {"message": "Password changed. All sessions are signed out."}
 
 
 @user.post(
@@ -64,20 +64,20 @@ def change_password(body):
     op="two_factor_enable",
     can=permissions.PERSONAL,
     out=kit.build_result_schema(
-        secret=fields.String(**describe("What the authenticator is given, base32.", "JBSWY3DPEHPK3PXP")),
-        otpauth_url=fields.String(**describe("The same as authenticators read it from a QR code.", "otpauth://totp/…")),
-        qr_code=fields.String(**describe("That QR code, as the address of a picture.", "data:image/svg+xml,…")),
+        secret=fields.String(**describe("Secret for the authenticator app, base32.", "JBSWY3DPEHPK3PXP")),
+        otpauth_url=fields.String(**describe("The secret as a URL, the content of the QR code.", "otpauth://totp/…")),
+        qr_code=fields.String(**describe("The QR code as a data URL.", "data:image/svg+xml,…")),
     ),
 )
 def start_two_factor():
-    """Start to set up two-factor authentication.
+    """Start the setup of two-factor authentication.
 
-    Nothing changes until a code has confirmed the secret. A second call gives a new secret.
+    Nothing changes until the secret is confirmed with a code. Every call generates a new secret.
     """
     person = get_person()
     secret = factors.start_setup(person)
     return {
-        "message": "Confirm with a code from your authenticator.",
+        "message": "Confirm with a code from your authenticator app.",
         "secret": secret,
         "otpauth_url": factors.make_provisioning_uri(person),
         "qr_code": factors.make_qr_code(person),
@@ -92,14 +92,17 @@ def start_two_factor():
     out=kit.build_result_schema(recovery_codes=RECOVERY_CODES_FIELD),
 )
 def confirm_two_factor(body):
-    """Turn two-factor authentication on.
+    """Enable two-factor authentication.
 
-    From now on, signing in with the password needs a code as well.
+    Afterwards, signing in with the password also requires a code.
     """
     person = get_person()
     sign_in.consume_code_attempt(person, None)
     codes = factors.confirm(person, body["code"], login.get_request_source())
-    return {"message": "Two-factor authentication is on. Keep the recovery codes.", "recovery_codes": codes}
+    return {
+        "message": "Two-factor authentication enabled. Save the recovery codes now. They will not be shown again.",
+        "recovery_codes": codes,
+    }
 
 
 @user.post(
@@ -110,9 +113,9 @@ def confirm_two_factor(body):
     out=kit.build_result_schema(),
 )
 def disable_two_factor(body):
-    """Turn two-factor authentication off."""
+    """Disable two-factor authentication."""
     factors.disable(confirm_password(body["password"]), login.get_request_source())
-    return {"message": "Two-factor authentication is off."}
+    return {"message": "Two-factor authentication disabled."}
 
 
 @user.post(
@@ -123,12 +126,15 @@ def disable_two_factor(body):
     out=kit.build_result_schema(recovery_codes=RECOVERY_CODES_FIELD),
 )
 def recovery_codes(body):
-    """Make new recovery codes.
+    """Generate new recovery codes.
 
-    Older ones count no more.
+    Existing codes become invalid.
     """
     codes = factors.renew_codes(confirm_password(body["password"]), login.get_request_source())
-    return {"message": "Keep the codes: they are not shown again.", "recovery_codes": codes}
+    return {
+        "message": "Recovery codes generated. Save them now. They will not be shown again.",
+        "recovery_codes": codes,
+    }
 
 
 @user.get(
@@ -139,7 +145,7 @@ def recovery_codes(body):
     out=kit.build_page_schema(PasskeyOut),
 )
 def list_passkeys():
-    """List the passkeys."""
+    """List passkeys."""
     return kit.paginate(passkeys.listing(get_person()))
 
 
@@ -151,13 +157,17 @@ def list_passkeys():
     out=kit.build_result_schema(options=OPTIONS_FIELD, state=STATE_FIELD),
 )
 def passkey_options(body):
-    """Start to add a passkey.
+    """Start the registration of a passkey.
 
-    The options are for the browser's WebAuthn. Its answer and the state go to `POST /api/profile/passkeys`.
+    Pass `options` to the browser's WebAuthn API, then send its response with `state` to `POST /api/profile/passkeys`.
     """
     person = confirm_password(body["password"])
     options, challenge = passkeys.create_registration(person, login.get_passkey_site())
-    return {"message": "Ask the browser.", "options": options, "state": passkeys.encrypt_challenge(person, challenge)}
+    return {
+        "message": "Registration started. Continue in the browser.",
+        "options": options,
+        "state": passkeys.encrypt_challenge(person, challenge),
+    }
 
 
 @user.post(
@@ -168,7 +178,7 @@ def passkey_options(body):
     out=kit.build_result_schema(recovery_codes=RECOVERY_CODES_FIELD),
 )
 def add_passkey(body):
-    """Add a passkey."""
+    """Register a passkey."""
     person = get_person()
     codes = passkeys.register(
         person,
@@ -178,7 +188,7 @@ def add_passkey(body):
         site=login.get_passkey_site(),
         source=login.get_request_source(),
     )
-    return {"message": "The passkey is added.", "recovery_codes": codes}
+    return {"message": "Passkey added.", "recovery_codes": codes}
 
 
 @user.delete(
@@ -189,10 +199,10 @@ def add_passkey(body):
     out=kit.build_result_schema(),
 )
 def remove_passkey(body, passkey_id):
-    """Remove a passkey."""
+    """Delete a passkey."""
     person = confirm_password(body["password"])
     passkeys.remove(passkeys.get(person, passkey_id), login.get_request_source())
-    return {"message": "The passkey is removed."}
+    return {"message": "Passkey deleted."}
 
 
 @user.get(
@@ -203,7 +213,7 @@ def remove_passkey(body, passkey_id):
     out=kit.build_page_schema(SignInOut),
 )
 def list_sessions():
-    """List the browsers that are signed in."""
+    """List the active browser sessions."""
     return kit.paginate(sessions.listing(get_person()))
 
 
@@ -211,7 +221,7 @@ def list_sessions():
     "/profile/session/<session_id>", op="session_delete", can=permissions.PERSONAL, out=kit.build_result_schema()
 )
 def end_session(session_id):
-    """Sign a browser out."""
+    """Revoke a browser session."""
     if not sessions.revoke_one(get_person(), session_id):
         raise NotFound("No such session.")
-    return {"message": "The session is ended."}
+    return {"message": "Session revoked."}

@@ -28,7 +28,7 @@ def get_own_project(project_id):
 
 @user.get("/projects", op="list", can=VIEW_PERMISSION, query=kit.PageQuery, out=kit.build_page_schema(ProjectRow))
 def listing():
-    """List projects by name."""
+    """List projects, by name."""
     return kit.paginate(projects.with_counts(projects.listing(kit.get_current_access()), kit.get_current_access()))
 
 
@@ -36,8 +36,8 @@ def listing():
     "/projects", op="create", can=MANAGE_PERMISSION, body=ProjectIn, out=kit.build_wrapped_schema("project", ProjectOut)
 )
 def create(body):
-    """Add a project."""
-    return {"message": "The project is added.", "project": projects.create(kit.get_current_access(), **body)}
+    """Create a project."""
+    return {"message": "Project created.", "project": projects.create(kit.get_current_access(), **body)}
 
 
 @user.get(
@@ -47,14 +47,14 @@ def create(body):
     out=kit.build_result_schema(
         project=fields.Nested(ProjectOut, **describe("The project.")),
         instances=fields.Nested(
-            kit.build_page_schema(InstanceRow), **describe("Its instances, to who may see instances.")
+            kit.build_page_schema(InstanceRow), **describe("Its instances. Missing if the user cannot see instances.")
         ),
     ),
 )
 def show(project_id):
-    """Show a project and its newest instances.
+    """Get a project with its newest instances.
 
-    `GET /api/instances?project_id=…` has all of them.
+    `GET /api/instances?project_id=…` lists all of them.
     """
     answer = {"message": None, "project": get_own_project(project_id)}
     if kit.get_current_access().has_permission("instances.view"):
@@ -71,18 +71,18 @@ def show(project_id):
     out=kit.build_wrapped_schema("project", ProjectOut),
 )
 def update(body, project_id):
-    """Change a project."""
-    return {"message": "The project is changed.", "project": projects.update(get_own_project(project_id), **body)}
+    """Update a project."""
+    return {"message": "Project updated.", "project": projects.update(get_own_project(project_id), **body)}
 
 
 @user.delete("/project/<project_id>", op="delete", can="projects.delete", out=kit.build_result_schema())
 def delete(project_id):
-    """Remove a project.
+    """Delete a project.
 
-    Its resources stay, in no project. Members of the team who reached them by the project alone reach them no more.
+    Its resources are kept without a project. Team members who had access only through the project lose it.
     """
     projects.delete(get_own_project(project_id))
-    return {"message": "The project is removed."}
+    return {"message": "Project deleted. Its resources no longer have a project."}
 
 
 @user.post(
@@ -93,7 +93,7 @@ def delete(project_id):
     out=kit.build_result_schema(),
 )
 def assign(body):
-    """Put a resource into a project, or with null into none."""
+    """Move a resource to a project, or out of its project with null."""
     projects.assign(kit.get_current_access(), [(body["resource_type"], body["resource_id"])], body["project_id"])
     return {"message": format_assigned_message(body["project_id"], 1)}
 
@@ -102,9 +102,9 @@ def assign(body):
     "/project/bulk-assign", op="bulk_assign", can=MANAGE_PERMISSION, body=Assignments, out=kit.build_result_schema()
 )
 def assign_all(body):
-    """Put several resources into a project, or with null into none.
+    """Move several resources to a project, or out of their projects with null.
 
-    All of them, or nothing when one does not exist.
+    Nothing is changed if one of the resources does not exist.
     """
     pairs = [(resource["resource_type"], resource["resource_id"]) for resource in body["resources"]]
     projects.assign(kit.get_current_access(), pairs, body["project_id"])
@@ -112,8 +112,8 @@ def assign_all(body):
 
 
 def format_assigned_message(project_id, count):
-    subject = "The resource is" if count == 1 else f"{count} resources are"
-    return f"{subject} in the project." if project_id else f"{subject} in no project."
+    subject = "Resource" if count == 1 else f"{count} resources"
+    return f"{subject} added to the project." if project_id else f"{subject} removed from the project."
 
 
 @user.get(
@@ -124,8 +124,8 @@ def format_assigned_message(project_id, count):
     out=kit.build_page_schema(ResourceOut),
 )
 def available(project_id):
-    """List what can be put into a project: instances and volumes that are not in it, newest first.
+    """List instances and volumes that can be moved to a project, newest first.
 
-    Without the kinds that a member may not see.
+    Contains resources that are not in the project, limited to the types that the user can see.
     """
     return kit.paginate(projects.select_other_resources(get_own_project(project_id), kit.get_current_access()))

@@ -48,7 +48,7 @@ def parse_json_object(req):
     if len(raw) == req.max_content_length and req.content_length is None:
         raise RequestEntityTooLarge()  # the framework cuts chunked bodies at this length
     if req.content_length not in (None, len(raw)):
-        raise build_bad_request("The body ended before the length that was announced.")
+        raise build_bad_request("The body is shorter than its Content-Length.")
     text = raw.strip()
     if text in (b"", b"null"):
         return {}
@@ -76,7 +76,7 @@ def reject_duplicate_keys(pairs):
     if len(members) < len(pairs):
         previous_names = set()
         name = next(name for name, _ in pairs if name in previous_names or previous_names.add(name))
-        raise build_bad_request(f"The body names {name[:MAX_QUOTED_LENGTH]} twice.")
+        raise build_bad_request(f"The body contains the key {name[:MAX_QUOTED_LENGTH]} twice.")
     return members
 
 

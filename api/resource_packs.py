@@ -16,48 +16,45 @@ READ_PERMISSION, WRITE_PERMISSION = "admin:billing:read", "admin:billing:write"
     out=kit.build_admin_page_schema(AdminPackOut),
 )
 def listing(query):
-    """List resource packs, with what of them is in use.
-
-    With the account that each belongs to.
-    """
+    """List resource packs with their usage and owner."""
     return kit.paginate(resource_packs.with_usage(resource_packs.listing(**query)))
 
 
 @admin.post("/self-provisioning/packs", op="create", can=WRITE_PERMISSION, body=PackIn, out=AdminPackOut)
 def create(body):
-    """Give a user a resource pack.
+    """Create a resource pack for a user.
 
-    Instances that the user makes from it use its processors, memory and disk, and cost nothing more.
+    Instances that the user creates from it use the pack's CPU cores, memory and disk, and cost nothing extra.
     """
-    kit.set_message("The resource pack is added.")
+    kit.set_message("Resource pack created.")
     return resource_packs.create(**body)
 
 
 @admin.get("/self-provisioning/pack/<pack_id>", op="get", can=READ_PERMISSION, out=AdminPackOut)
 def show(pack_id):
-    """Show a resource pack, with what of it is in use.
+    """Get a resource pack with its usage.
 
-    404 when there is no such pack.
+    Returns 404 if the pack does not exist.
     """
     return resource_packs.get(pack_id)
 
 
 @admin.patch("/self-provisioning/pack/<pack_id>", op="update", can=WRITE_PERMISSION, body=PackPatch, out=AdminPackOut)
 def update(body, pack_id):
-    """Change a resource pack.
+    """Update a resource pack.
 
-    It cannot become smaller than what of it is in use (422 under the field). Only what is sent changes. One that is off
-    takes no new instances; those in it go on.
+    Only the fields you send are changed. A disabled pack accepts no new instances; existing ones keep running. Returns
+    422 under the field if the pack would become smaller than its usage.
     """
-    kit.set_message("The resource pack is changed.")
+    kit.set_message("Resource pack updated.")
     return resource_packs.update(resource_packs.get(pack_id), **body)
 
 
 @admin.delete("/self-provisioning/pack/<pack_id>", op="delete", can=WRITE_PERMISSION)
 def delete(pack_id):
-    """Remove a resource pack.
+    """Delete a resource pack.
 
-    Refused with 409 `pack_in_use` while there are instances of it. Switch it off instead to keep its instances.
+    Returns 409 `pack_in_use` while instances use it. Disable it instead to keep them.
     """
     resource_packs.delete(resource_packs.get(pack_id))
-    kit.set_message("The resource pack is removed.")
+    kit.set_message("Resource pack deleted.")

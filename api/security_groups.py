@@ -21,8 +21,8 @@ from panel.schemas.security_groups import (
 )
 from panel.services import accounts, security_groups
 
-user = kit.User("security_group", __name__, description="Firewalls of instances")
-admin = kit.Admin("security_group", __name__, description="Firewalls of instances")
+user = kit.User("security_group", __name__, description="Security groups (firewalls)")
+admin = kit.Admin("security_group", __name__, description="Security groups (firewalls)")
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = (
     "security_groups.view",
     "security_groups.manage",
@@ -43,7 +43,7 @@ def get_own_group(group_id):
     out=kit.build_page_schema(SecurityGroupRow),
 )
 def listing(query):
-    """List security groups by name: one's own and the platform's."""
+    """List your own and the platform's security groups, by name."""
     return kit.paginate(
         security_groups.with_counts(
             security_groups.listing(kit.get_current_access(), **query), kit.get_current_access()
@@ -59,13 +59,13 @@ def listing(query):
     out=kit.build_wrapped_schema("security_group", SecurityGroupOut),
 )
 def create(body):
-    """Make a security group.
+    """Create a security group.
 
-    It has no rules yet: nothing may reach an instance that is put into it, and everything may go out.
+    It has no rules yet: instances in it accept no inbound traffic, and all outbound traffic is allowed.
     """
     group = security_groups.create(kit.get_current_access(), **body)
     return {
-        "message": "The group is made.",
+        "message": "Security group created.",
         "security_group": security_groups.load_counts(group, kit.get_current_access()),
     }
 
@@ -77,12 +77,12 @@ def create(body):
     out=kit.build_result_schema(
         security_group=fields.Nested(SecurityGroupOut, **describe("The group.")),
         attached_instances=fields.List(
-            fields.Nested(AttachedOut), **describe("The instances in it that are in reach.")
+            fields.Nested(AttachedOut), **describe("The instances in the group that the user can access.")
         ),
     ),
 )
 def show(group_id):
-    """Show a security group with its rules and instances."""
+    """Get a security group with its rules and instances."""
     group = security_groups.get(group_id, kit.get_current_access())
     attached_instances = session.scalars(security_groups.select_instances(group, kit.get_current_access())).all()
     return {
@@ -100,22 +100,23 @@ def show(group_id):
     out=kit.build_wrapped_schema("security_group", SecurityGroupOut),
 )
 def update(body, group_id):
-    """Change the name or the note of a security group."""
+    """Update the name or description of a security group."""
     group = security_groups.update(get_own_group(group_id), **body)
     return {
-        "message": "The group is changed.",
+        "message": "Security group updated.",
         "security_group": security_groups.load_counts(group, kit.get_current_access()),
     }
 
 
 @user.delete("/security-group/<group_id>", op="delete", can=DELETE_PERMISSION, out=kit.build_result_schema())
 def delete(group_id):
-    """Remove a security group.
+    """Delete a security group.
 
-    Its rules go with it, and rules of other groups that refer to it. An instance that was in no other group is open.
+    Deletes its rules, and rules of other groups that refer to it. Instances that were in no other group accept all
+    traffic afterwards.
     """
     security_groups.delete(get_own_group(group_id), actor=kit.get_current_actor())
-    return {"message": "The group is removed."}
+    return {"message": "Security group deleted."}
 
 
 @user.post(
@@ -126,17 +127,17 @@ def delete(group_id):
     out=kit.build_wrapped_schema("rule", SecurityRuleOut),
 )
 def add_rule(body, group_id):
-    """Add a rule.
+    """Add a rule to a security group.
 
-    It says what may begin; answers always pass. `tcp` and `udp` need both ports. At most one of `cidr`,
-    `remote_group_id` and `ip_set_id` says with whom; without any it is with everybody. Running instances of the group
-    get it within seconds. A rule that the group has already is refused. There is no change of a rule: remove it and add
-    another.
+    Rules allow new connections; replies are always allowed. `tcp` and `udp` need both ports. Send at most one of
+    `cidr`, `remote_group_id` and `ip_set_id` to restrict the peer; without one the rule applies to any address. Running
+    instances are updated within seconds. Returns 422 for a rule that the group already has. Rules cannot be changed:
+    delete the rule and add a new one.
     """
     rule = security_groups.add_rule(
         get_own_group(group_id), kit.get_current_access(), actor=kit.get_current_actor(), **body
     )
-    return {"message": "The rule is added.", "rule": rule}
+    return {"message": "Rule added.", "rule": rule}
 
 
 @user.delete(
@@ -147,12 +148,12 @@ def add_rule(body, group_id):
     aliases=("/api/security-group/<group_id>/rules/<rule_id>",),
 )
 def remove_rule(group_id, rule_id):
-    """Remove a rule.
+    """Delete a rule.
 
-    Also served as `/api/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are cut.
+    Also available as `/api/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are closed.
     """
     security_groups.remove_rule(get_own_group(group_id), rule_id, actor=kit.get_current_actor())
-    return {"message": "The rule is removed."}
+    return {"message": "Rule deleted."}
 
 
 @user.post(
@@ -163,13 +164,14 @@ def remove_rule(group_id, rule_id):
     out=kit.build_result_schema(),
 )
 def attach(body, group_id):
-    """Put instances into a security group.
+    """Add instances to a security group.
 
-    All of them or none. Those that are in it stay. An instance may be in ten groups, whose rules add up.
+    Adds all of them or none. Instances that are already in the group stay in it. An instance can be in ten groups; the
+    rules of all groups apply.
     """
     group = security_groups.get(group_id, kit.get_current_access())
     security_groups.attach(group, body["instance_ids"], kit.get_current_access(), actor=kit.get_current_actor())
-    return {"message": "The instances are in the group."}
+    return {"message": "Instances added to the security group."}
 
 
 @user.post(
@@ -180,13 +182,13 @@ def attach(body, group_id):
     out=kit.build_result_schema(),
 )
 def detach(body, group_id):
-    """Take instances out of a security group.
+    """Remove instances from a security group.
 
-    One that is in no group afterwards is open.
+    Instances that are in no group afterwards accept all traffic.
     """
     group = security_groups.get(group_id, kit.get_current_access())
     security_groups.detach(group, body["instance_ids"], kit.get_current_access(), actor=kit.get_current_actor())
-    return {"message": "The instances are not in the group any more."}
+    return {"message": "Instances removed from the security group."}
 
 
 @admin.get(
@@ -197,30 +199,30 @@ def detach(body, group_id):
     out=kit.build_admin_page_schema(AdminSecurityGroupRow),
 )
 def admin_listing(query):
-    """List everybody's security groups and the platform's.
+    """List the security groups of all users and the platform, by name.
 
-    By name. `account_id` is null for the platform's.
+    `account_id` is null for groups of the platform.
     """
     return kit.paginate(security_groups.with_counts(security_groups.listing(**query)))
 
 
 @admin.post("/security-groups", op="create", can=WRITE_PERMISSION, body=AdminSecurityGroupIn, out=AdminSecurityGroupOut)
 def admin_create(body):
-    """Make a security group for a user, or one of the platform's that everybody may use.
+    """Create a security group for a user or for the whole platform.
 
-    `user_id: null` makes one of the platform's. It has no rules yet: an instance that is put into it is reached by
-    nobody. 422 for an unknown user.
+    `user_id: null` creates a group of the platform, which all users can use. It has no rules yet: instances in it
+    accept no inbound traffic. Returns 422 if the user does not exist.
     """
     owner = body.pop("user_id")
-    kit.set_message("The group is made.")
+    kit.set_message("Security group created.")
     return security_groups.load_counts(security_groups.create(owner and accounts.get(owner, "user_id"), **body))
 
 
 @admin.get("/security-group/<group_id>", op="get", can=READ_PERMISSION, out=AdminSecurityGroupOut)
 def admin_show(group_id):
-    """Show a security group with its rules and instances.
+    """Get a security group with its rules and instances.
 
-    With the instances that are in it. 404 when there is no such group.
+    Returns 404 if the group does not exist.
     """
     return security_groups.load_counts(security_groups.get(group_id))
 
@@ -229,35 +231,35 @@ def admin_show(group_id):
     "/security-group/<group_id>", op="update", can=WRITE_PERMISSION, body=SecurityGroupPatch, out=AdminSecurityGroupOut
 )
 def admin_update(body, group_id):
-    """Change the name or the note of a security group.
+    """Update the name or description of a security group.
 
-    Rules are changed by their own operations. Running instances are not affected.
+    Rules have their own operations. Running instances are not affected.
     """
-    kit.set_message("The group is changed.")
+    kit.set_message("Security group updated.")
     return security_groups.load_counts(security_groups.update(security_groups.get_own(group_id), **body))
 
 
 @admin.delete("/security-group/<group_id>", op="delete", can=WRITE_PERMISSION)
 def admin_delete(group_id):
-    """Remove a security group.
+    """Delete a security group.
 
-    An instance that was in no other group is open. Its rules go with it, and rules of other groups that refer to it.
-    Running instances follow within seconds.
+    Deletes its rules, and rules of other groups that refer to it. Instances that were in no other group accept all
+    traffic afterwards. Running instances are updated within seconds.
     """
     security_groups.delete(security_groups.get_own(group_id), actor=kit.get_current_actor())
-    kit.set_message("The group is removed.")
+    kit.set_message("Security group deleted.")
 
 
 @admin.post(
     "/security-group/<group_id>/rules", op="add_rule", can=WRITE_PERMISSION, body=SecurityRuleIn, out=SecurityRuleOut
 )
 def admin_add_rule(body, group_id):
-    """Add a rule.
+    """Add a rule to a security group.
 
-    The platform's groups refer only to what is the platform's. Running instances of the group follow within seconds.
-    422 for a rule that the group has already, for a full group, and for a peer that belongs to another account.
+    Groups of the platform can only refer to groups and IP sets of the platform. Running instances are updated within
+    seconds. Returns 422 for a rule that the group already has, if the group is full, and for a peer of another account.
     """
-    kit.set_message("The rule is added.")
+    kit.set_message("Rule added.")
     return security_groups.add_rule(security_groups.get_own(group_id), actor=kit.get_current_actor(), **body)
 
 
@@ -268,31 +270,32 @@ def admin_add_rule(body, group_id):
     aliases=("/api/v1/security-group/<group_id>/rules/<rule_id>",),
 )
 def admin_remove_rule(group_id, rule_id):
-    """Remove a rule.
+    """Delete a rule.
 
-    Also served as `/api/v1/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are cut.
+    Also available as `/api/v1/security-group/{id}/rules/{rule_id}`. Connections that only this rule allowed are closed.
     """
     security_groups.remove_rule(security_groups.get_own(group_id), rule_id, actor=kit.get_current_actor())
-    kit.set_message("The rule is removed.")
+    kit.set_message("Rule deleted.")
 
 
 @admin.post("/security-group/<group_id>/attach-instances", op="attach_instances", can=WRITE_PERMISSION, body=Members)
 def admin_attach(body, group_id):
-    """Put instances of the group's owner into a security group; into one of the platform's any.
+    """Add instances to a security group.
 
-    All of them or none: 422 under `instance_ids` when one is unknown, belongs to somebody else, or is in ten groups.
-    Running instances follow within seconds.
+    The instances must belong to the group's owner; a group of the platform accepts any instance. Adds all of them or
+    none: returns 422 under `instance_ids` if one is unknown, belongs to another account or is already in ten groups.
+    Running instances are updated within seconds.
     """
     security_groups.attach(security_groups.get_own(group_id), body["instance_ids"], actor=kit.get_current_actor())
-    kit.set_message("The instances are in the group.")
+    kit.set_message("Instances added to the security group.")
 
 
 @admin.post("/security-group/<group_id>/detach-instances", op="detach_instances", can=WRITE_PERMISSION, body=Members)
 def admin_detach(body, group_id):
-    """Take instances out of a security group.
+    """Remove instances from a security group.
 
-    One that is in no group afterwards is open. Instances that are not in it are passed over. Running instances follow
-    within seconds.
+    Instances that are in no group afterwards accept all traffic. Instances that are not in the group are ignored.
+    Running instances are updated within seconds.
     """
     security_groups.detach(security_groups.get_own(group_id), body["instance_ids"], actor=kit.get_current_actor())
-    kit.set_message("The instances are not in the group any more.")
+    kit.set_message("Instances removed from the security group.")

@@ -4,7 +4,7 @@ from api import kit
 from panel.schemas.sessions import AdminSessionOut, SessionQuery
 from panel.services import sessions
 
-admin = kit.Admin("session", __name__, description="Signed-in browsers")
+admin = kit.Admin("session", __name__, description="Browser sessions")
 
 
 @admin.get(
@@ -15,18 +15,18 @@ admin = kit.Admin("session", __name__, description="Signed-in browsers")
     out=kit.build_admin_page_schema(AdminSessionOut),
 )
 def listing(query):
-    """List the browsers that are signed in, newest first; those in which an operator is somebody else too.
+    """List active browser sessions, newest first.
 
-    With the address and the program of each.
+    Contains address and browser of each session, including impersonations by operators.
     """
     return kit.paginate(sessions.list_all(**query))
 
 
 @admin.delete("/session/<session_id>", op="delete", can="admin:accounts:write")
 def delete(session_id):
-    """Sign a browser out.
+    """Revoke a browser session.
 
-    Tokens stay. It counts at once. 404 for a session that has ended.
+    Takes effect immediately. API tokens stay valid. Returns 404 for a session that has ended.
     """
     sessions.revoke_session(session_id)
-    kit.set_message("The session is ended.")
+    kit.set_message("Session revoked.")

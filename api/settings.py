@@ -8,21 +8,21 @@ from panel.services import settings
 
 @system.get("/system/settings", op="settings", can="admin:settings:read", out=SettingsOut)
 def show():
-    """Show the platform's settings.
+    """Get the settings of the platform.
 
-    What was never set is at its default.
+    Settings that were never changed have their default value.
     """
     return describe_settings(settings.get())
 
 
 @system.post("/system/settings", op="update_settings", can="admin:settings:write", body=SettingsPatch, out=SettingsOut)
 def update(body):
-    """Change settings of the platform.
+    """Update settings of the platform.
 
-    What is not sent stays. If one value is wrong nothing is changed. Every process goes by the new values within five
-    seconds.
+    Only the fields you send are changed. Nothing is changed if one value is invalid. All processes use the new values
+    within five seconds.
     """
-    kit.set_message("The settings are changed.")
+    kit.set_message("Settings updated.")
     return describe_settings(settings.update(body))
 
 

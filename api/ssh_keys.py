@@ -1,4 +1,4 @@
-"""SSH keys of a customer. The paths mix plural and singular, as existing clients use them (specification 4)."""
+"""SSH keys of a customer. The paths mix plural and singular, as existing clients use them (OTH-13)."""
 
 from marshmallow import fields
 
@@ -10,7 +10,9 @@ from panel.services import ssh_keys
 user = kit.User("ssh_key", __name__, description="SSH keys")
 
 PRIVATE_KEY_FIELD = fields.String(
-    **describe("The private key, shown once and kept nowhere.", "-----BEGIN OPENSSH PRIVATE KEY-----…")
+    **describe(
+        "The private key. Only returned in this response and not stored.", "-----BEGIN OPENSSH PRIVATE KEY-----…"
+    )
 )
 
 
@@ -24,8 +26,8 @@ def listing():
     "/ssh-keys", op="create", can="ssh_keys.manage", body=SshKeyIn, out=kit.build_wrapped_schema("ssh_key", SshKeyOut)
 )
 def create(body):
-    """Store a public key."""
-    return {"message": "The key is stored.", "ssh_key": ssh_keys.create(kit.get_current_access(), **body)}
+    """Add a public SSH key."""
+    return {"message": "SSH key created.", "ssh_key": ssh_keys.create(kit.get_current_access(), **body)}
 
 
 @user.post(
@@ -38,17 +40,21 @@ def create(body):
     ),
 )
 def generate(body):
-    """Make a key pair.
+    """Generate an SSH key pair.
 
-    The private half is in this answer and nowhere else.
+    The private key is only returned in this response and is not stored.
     """
     key, private = ssh_keys.generate(kit.get_current_access(), **body)
-    return {"message": "Keep the private key: it is not shown again.", "ssh_key": key, "private_key": private}
+    return {
+        "message": "SSH key created. Save the private key now. It will not be shown again.",
+        "ssh_key": key,
+        "private_key": private,
+    }
 
 
 @user.get("/ssh-key/<key_id>", op="get", can="ssh_keys.view", out=kit.build_wrapped_schema("ssh_key", SshKeyOut))
 def show(key_id):
-    """Show an SSH key."""
+    """Get an SSH key."""
     return {"message": None, "ssh_key": ssh_keys.get(key_id, kit.get_current_access())}
 
 
@@ -60,16 +66,16 @@ def show(key_id):
     out=kit.build_wrapped_schema("ssh_key", SshKeyOut),
 )
 def update(body, key_id):
-    """Rename an SSH key or change its note."""
+    """Rename an SSH key or change its comment."""
     key = ssh_keys.update(ssh_keys.get(key_id, kit.get_current_access()), **body)
-    return {"message": "The key is changed.", "ssh_key": key}
+    return {"message": "SSH key updated.", "ssh_key": key}
 
 
 @user.delete("/ssh-keys/<key_id>", op="delete", can="ssh_keys.delete", out=kit.build_result_schema())
 def delete(key_id):
-    """Remove an SSH key.
+    """Delete an SSH key.
 
-    Machines that have it keep it.
+    The key is not removed from instances that have it.
     """
     ssh_keys.delete(ssh_keys.get(key_id, kit.get_current_access()))
-    return {"message": "The key is removed."}
+    return {"message": "SSH key deleted."}

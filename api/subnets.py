@@ -21,54 +21,54 @@ admin = kit.Admin("subnet", __name__, description="Subnets")
     "/subnets", op="list", can="admin:subnets:read", query=SubnetQuery, out=kit.build_admin_page_schema(SubnetOut)
 )
 def listing(query):
-    """List the subnets, by name.
+    """List subnets with their address counts, by name.
 
-    With the figures of each. `search` looks at names and at the beginning of ranges.
+    `search` matches names and the start of ranges.
     """
     return kit.paginate(subnets.with_statistics(subnets.listing(**query)))
 
 
 @admin.post("/subnets", op="create", can="admin:subnets:write", body=SubnetIn, out=SubnetOut)
 def create(body):
-    """Add a subnet.
+    """Create a subnet.
 
-    Its network, broadcast and gateway addresses are never given out. New instances get addresses of it at once unless
-    `enabled` is false. 422 under `cidr` when it overlaps another subnet or is larger than a /16 (IPv4), under `gateway`
-    when that lies outside, under `name` when the name is taken.
+    Its network, broadcast and gateway addresses are never assigned. New instances get addresses from it immediately
+    unless `enabled` is false. Returns 422 under `cidr` if it overlaps another subnet or is larger than a /16 (IPv4),
+    under `gateway` if the gateway is outside the subnet, and under `name` if the name is already used.
     """
     group = hypervisors.get_group(body.pop("hypervisor_group_id"), "hypervisor_group_id")
-    kit.set_message("The subnet is added.")
+    kit.set_message("Subnet created.")
     return subnets.create(group, **body)
 
 
 @admin.get("/subnet/<subnet_id>", op="get", can="admin:subnets:read", out=SubnetOut)
 def show(subnet_id):
-    """Show a subnet.
+    """Get a subnet.
 
-    404 when there is no such subnet.
+    Returns 404 if the subnet does not exist.
     """
     return subnets.get(subnet_id)
 
 
 @admin.patch("/subnet/<subnet_id>", op="update", can="admin:subnets:write", body=SubnetPatch, out=SubnetOut)
 def update(body, subnet_id):
-    """Change a subnet.
+    """Update a subnet.
 
-    Only what is sent changes; the range and the router never do. New name servers reach instances at their next deploy.
-    One that is off gives out no addresses; those in use stay.
+    Only the fields you send are changed; range and gateway cannot be changed. Instances get new name servers with their
+    next deployment. A disabled subnet assigns no addresses; assigned addresses stay.
     """
-    kit.set_message("The subnet is changed.")
+    kit.set_message("Subnet updated.")
     return subnets.update(subnets.get(subnet_id), **body)
 
 
 @admin.delete("/subnet/<subnet_id>", op="delete", can="admin:subnets:write")
 def delete(subnet_id):
-    """Remove a subnet.
+    """Delete a subnet with its free and reserved addresses.
 
-    Refused while instances hold addresses of it. That is a 409. Its free and reserved addresses go with it.
+    Returns 409 while instances use addresses from it.
     """
     subnets.delete(subnets.get(subnet_id))
-    kit.set_message("The subnet is removed.")
+    kit.set_message("Subnet deleted.")
 
 
 @admin.get(
@@ -79,9 +79,9 @@ def delete(subnet_id):
     out=kit.build_admin_page_schema(SubnetAddressOut),
 )
 def ips(query, subnet_id):
-    """List the addresses of a subnet, in their order.
+    """List the addresses of a subnet, in order.
 
-    `use` narrows the list to free, used or reserved ones, `search` to the beginning of an address.
+    Filter with `use` (free, used or reserved) and `search` (the start of an address).
     """
     return kit.paginate(subnets.select_addresses(subnets.get(subnet_id), **query))
 
@@ -94,10 +94,10 @@ def ips(query, subnet_id):
     out=kit.build_admin_page_schema(FreeAddressOut),
 )
 def available_ips(subnet_id):
-    """List the addresses that may be given out.
+    """List the addresses of a subnet that can be assigned.
 
-    Complete unless `per_page` is sent. Free means held by no interface and not reserved. IPv6 addresses are made when
-    they are needed: listed are those that came back.
+    The list is complete unless `per_page` is sent. Contains addresses that are neither assigned nor reserved. IPv6
+    addresses are created on demand: only released ones are listed.
     """
     return kit.paginate(subnets.select_free(subnets.get(subnet_id)))
 
@@ -106,6 +106,6 @@ def available_ips(subnet_id):
 def statistics(subnet_id):
     """Count the addresses of a subnet by use.
 
-    The same figures as in the subnet itself. Of IPv6, only addresses that were ever given out are counted.
+    Returns the same values as the subnet itself. For IPv6, only addresses that were assigned at least once are counted.
     """
     return subnets.get(subnet_id).statistics

@@ -10,7 +10,7 @@ from panel.services import tasks
 user = kit.User("task", __name__, description="Tasks")
 admin = kit.Admin("task", __name__, description="Tasks")
 
-LOGS_FIELD = fields.List(fields.Nested(TaskLogOut), **describe("What the task said, oldest first."))
+LOGS_FIELD = fields.List(fields.Nested(TaskLogOut), **describe("Log lines, oldest first."))
 Logs = kit.Schema.from_dict({"logs": LOGS_FIELD}, name="TaskLogs")
 LOG_RESPONSE = kit.build_result_schema(logs=LOGS_FIELD)
 
@@ -27,13 +27,13 @@ def listing(query):
     "/task/<task_id>", op="get", can="instances.view", budget="polls", out=kit.build_wrapped_schema("task", TaskOut)
 )
 def show(task_id):
-    """Show a task."""
+    """Get a task."""
     return {"message": None, "task": tasks.get(task_id, kit.get_current_access())}
 
 
 @user.get("/task/<task_id>/logs", op="logs", can="instances.view", budget="polls", out=LOG_RESPONSE)
 def logs(task_id):
-    """Show what a task said."""
+    """Get the log of a task."""
     return {"message": None, "logs": tasks.get(task_id, kit.get_current_access()).logs}
 
 
@@ -41,19 +41,19 @@ def logs(task_id):
 def cancel(task_id):
     """Cancel a task.
 
-    A waiting one ends at once, a running one at its next step. Refused with `not_cancellable` when it is too late.
+    A queued task ends immediately, a running one at its next step. Returns 409 `not_cancellable` if it is too late.
     """
     return {
-        "message": "The task is being cancelled.",
+        "message": "Cancellation requested.",
         "task": tasks.cancel(tasks.get(task_id, kit.get_current_access())),
     }
 
 
 @user.delete("/task/<task_id>", op="delete", can="instances.delete", out=kit.build_result_schema())
 def delete(task_id):
-    """Remove the record of a task that has ended."""
+    """Delete the record of a task that has ended."""
     tasks.forget(tasks.get(task_id, kit.get_current_access()))
-    return {"message": "The record is removed."}
+    return {"message": "Task record deleted."}
 
 
 @admin.get(
@@ -65,18 +65,19 @@ def delete(task_id):
     out=kit.build_admin_page_schema(AdminTaskOut),
 )
 def admin_listing(query):
-    """List everybody's tasks, newest first.
+    """List the tasks of all users, newest first.
 
-    `status`, `kind`, `resource_id`, `hypervisor_id` and `search` narrow the list. `open` means waiting or running.
+    Filter with `status`, `kind`, `resource_id`, `hypervisor_id` and `search`. The status `open` matches queued and
+    running tasks.
     """
     return kit.paginate(tasks.listing(**query))
 
 
 @admin.get("/task/<task_id>", op="get", can="admin:tasks:read", budget="polls", out=AdminTaskOut)
 def admin_show(task_id):
-    """Show a task.
+    """Get a task.
 
-    Poll it until its status is `completed`, `failed` or `cancelled`. It counts in the budget of polls.
+    Poll it until its status is `completed`, `failed` or `cancelled`. Counts against the rate limit for polls.
     """
     return tasks.get(task_id)
 
@@ -89,9 +90,9 @@ def admin_show(task_id):
     out=Logs,
 )
 def admin_logs(task_id):
-    """Show what a task said.
+    """Get the log of a task, oldest line first.
 
-    Oldest first. Empty for a task that has not begun.
+    Empty for a task that has not started.
     """
     return {"logs": tasks.get(task_id).logs}
 
@@ -100,29 +101,30 @@ def admin_logs(task_id):
 def admin_cancel(task_id):
     """Cancel a task.
 
-    A waiting one ends at once, a running one at its next step, and what it began is taken back. Refused with 409
-    `not_cancellable` when it is too late.
+    A queued task ends immediately. A running one stops at its next step and is rolled back. Returns 409
+    `not_cancellable` if it is too late.
     """
-    kit.set_message("The task is being cancelled.")
+    kit.set_message("Cancellation requested.")
     return tasks.cancel(tasks.get(task_id))
 
 
 @admin.delete("/task/<task_id>", op="delete", can="admin:tasks:write")
 def admin_delete(task_id):
-    """Remove the record of a task that has ended.
+    """Delete the record of a task that has ended.
 
-    What the task did stays. Refused with 409 `task_running` while the task is open: cancel it or close it first.
+    The result of the task is not affected. Returns 409 `task_running` while the task is open: cancel it or mark it as
+    failed first.
     """
     tasks.forget(tasks.get(task_id))
-    kit.set_message("The record is removed.")
+    kit.set_message("Task record deleted.")
 
 
 @admin.post("/task/<task_id>/mark-failed", op="mark_failed", can="admin:tasks:write", out=AdminTaskOut)
 def mark_failed(task_id):
-    """Close a stuck task.
+    """Mark a stuck task as failed.
 
-    Also one that can no longer be cancelled. It is taken from the worker that has it; another one takes back what was
-    begun and ends it as `failed`, within seconds while a worker runs. Refused with `task_ended`.
+    Also works for tasks that can no longer be cancelled. The task is taken from its worker; another worker rolls it
+    back and ends it as `failed`, usually within seconds. Returns 409 `task_ended` if the task has ended.
     """
-    kit.set_message("The task is being closed.")
+    kit.set_message("The task will end as failed at its next step.")
     return tasks.mark_failed(tasks.get(task_id))

@@ -27,7 +27,7 @@ VIEW_PERMISSION, MANAGE_PERMISSION = "account.view", "team.manage"
     out=kit.build_result_schema(permissions=fields.List(fields.Nested(PermissionOut), **describe("Every permission."))),
 )
 def list_permissions():
-    """List what a role may permit."""
+    """List all permissions that a role can have."""
     access = kit.get_current_access()
     rows = []
     for name, description in PERMISSION_EXAMPLE.items():
@@ -45,7 +45,7 @@ def list_permissions():
 
 @user.get("/team/roles", op="roles", can=VIEW_PERMISSION, query=kit.PageQuery, out=kit.build_page_schema(RoleOut))
 def list_roles():
-    """List the roles by name."""
+    """List roles, by name."""
     return kit.paginate(team.select_roles(kit.get_current_access()))
 
 
@@ -53,17 +53,17 @@ def list_roles():
     "/team/roles", op="role_create", can=MANAGE_PERMISSION, body=RoleIn, out=kit.build_wrapped_schema("role", RoleOut)
 )
 def create_role(body):
-    """Add a role.
+    """Create a role.
 
-    Who may do something with a kind of resource also sees it: the `.view` permission is added. Members who
-    look after the team can only give what their own role permits: else 403.
+    A role that can change a type of resource can also see it: the `.view` permission is added. Team members can only
+    grant permissions that their own role has; otherwise the request returns 403.
     """
-    return {"message": "The role is added.", "role": team.create_role(kit.get_current_access(), **body)}
+    return {"message": "Role created.", "role": team.create_role(kit.get_current_access(), **body)}
 
 
 @user.get("/team/role/<role_id>", op="role_get", can=VIEW_PERMISSION, out=kit.build_wrapped_schema("role", RoleOut))
 def show_role(role_id):
-    """Show a role."""
+    """Get a role."""
     return {"message": None, "role": team.get_role(role_id, kit.get_current_access())}
 
 
@@ -75,30 +75,30 @@ def show_role(role_id):
     out=kit.build_wrapped_schema("role", RoleOut),
 )
 def update_role(body, role_id):
-    """Change a role.
+    """Update a role.
 
-    It counts at once for everybody who has it.
+    Takes effect immediately for all members with this role.
     """
     access = kit.get_current_access()
     role = team.update_role(access, team.get_role(role_id, access), **body)
-    return {"message": "The role is changed.", "role": role}
+    return {"message": "Role updated.", "role": role}
 
 
 @user.delete("/team/role/<role_id>", op="role_delete", can=MANAGE_PERMISSION, out=kit.build_result_schema())
 def delete_role(role_id):
-    """Remove a role.
+    """Delete a role.
 
-    409 `role_in_use` while somebody has it.
+    Returns 409 `role_in_use` while members have it.
     """
     team.delete_role(kit.get_current_access(), team.get_role(role_id, kit.get_current_access()))
-    return {"message": "The role is removed."}
+    return {"message": "Role deleted."}
 
 
 @user.get(
     "/team/subusers", op="members", can=VIEW_PERMISSION, query=kit.PageQuery, out=kit.build_page_schema(MemberOut)
 )
 def list_members():
-    """List the members and the invited."""
+    """List team members and open invitations."""
     return kit.paginate(team.listing(kit.get_current_access()))
 
 
@@ -110,11 +110,12 @@ def list_members():
     out=kit.build_wrapped_schema("subuser", MemberOut),
 )
 def invite(body):
-    """Invite somebody by mail.
+    """Invite a user to the team by email.
 
-    The link in the mail works once, for seven days. The answer is the same whether or not the address has an account.
+    The link in the email works once and expires after seven days. The response is the same whether or not the address
+    has an account.
     """
-    return {"message": "The invitation is on its way.", "subuser": invitations.invite(kit.get_current_access(), **body)}
+    return {"message": "Invitation sent.", "subuser": invitations.invite(kit.get_current_access(), **body)}
 
 
 @user.post(
@@ -124,13 +125,13 @@ def invite(body):
     out=kit.build_wrapped_schema("subuser", MemberOut),
 )
 def resend(member_id):
-    """Send the invitation again, with a new link.
+    """Send an invitation again with a new link.
 
-    409 `already_accepted` when the person is in the team.
+    Returns 409 `already_accepted` if the user is already in the team.
     """
     access = kit.get_current_access()
     member = invitations.resend(access, team.get_changeable(member_id, access))
-    return {"message": "The invitation is on its way.", "subuser": member}
+    return {"message": "Invitation sent.", "subuser": member}
 
 
 @user.patch(
@@ -141,20 +142,20 @@ def resend(member_id):
     out=kit.build_wrapped_schema("subuser", MemberOut),
 )
 def update(body, member_id):
-    """Change a member's role or reach.
+    """Update the role or access of a team member.
 
-    It counts at once. Nobody changes their own, or that of somebody who may do more: 403.
+    Takes effect immediately. Returns 403 for your own membership and for members with more permissions than you have.
     """
     access = kit.get_current_access()
     member = team.update(access, team.get_changeable(member_id, access), **body)
-    return {"message": "The member is changed.", "subuser": member}
+    return {"message": "Team member updated.", "subuser": member}
 
 
 @user.delete("/team/subuser/<member_id>", op="member_delete", can=MANAGE_PERMISSION, out=kit.build_result_schema())
 def delete(member_id):
-    """Remove a member, or take an invitation back.
+    """Remove a team member, or withdraw an invitation.
 
-    Sessions and tokens of the person end at once. What the person made stays.
+    The user's sessions and tokens end immediately. Resources that the user created are kept.
     """
     team.remove(team.get_changeable(member_id, kit.get_current_access()))
-    return {"message": "The member is removed."}
+    return {"message": "Team member removed."}

@@ -24,8 +24,8 @@ from panel.web.audit_view import audit_label
 user = kit.User("token", __name__, description="API tokens")
 admin = kit.Admin("token", __name__, description="API tokens")
 
-VALUE_FIELD = fields.String(**describe("The value, in this answer and nowhere else.", "pu_3kX9aW…"))
-FAMILY_LIST = fields.List(fields.Nested(FamilyOut), **describe("The families."))
+VALUE_FIELD = fields.String(**describe("The token. Only returned in this response.", "pu_3kX9aW…"))
+FAMILY_LIST = fields.List(fields.Nested(FamilyOut), **describe("The scope families."))
 
 
 def get_asking_token():
@@ -52,7 +52,7 @@ def scopes():
 def listing(query):
     """List API tokens, newest first.
 
-    A member of a team sees the member's own. The owner sees the owner's, and those that members made before 3.3.0.
+    Team members see their own tokens. The owner sees their own tokens and those that members created before 3.3.0.
     """
     kinds = ("user", "impersonation") if query.pop("include", None) else ("user",)
     return refresh_last_used(kit.paginate(tokens.listing(kit.get_current_access(), kinds)))
@@ -68,20 +68,24 @@ def listing(query):
     ),
 )
 def create(body):
-    """Make an API token.
+    """Create an API token.
 
-    It acts as the person who makes it. It cannot have more scopes than the token that asks for it, work from more
-    addresses or last longer; addresses and end that are left out are those of the token that asks.
+    The token acts as its creator. It cannot have more scopes, more addresses or a later expiry than the token used for
+    the request; without `allowed_ips` or `expires_at` it gets those of that token.
     """
     token, value = tokens.create(kit.get_current_access(), requesting_token=get_asking_token(), **body)
-    return {"message": "Keep the token: it is not shown again.", "token": value, "api_token": token}
+    return {
+        "message": "API token created. Copy it now. It will not be shown again.",
+        "token": value,
+        "api_token": token,
+    }
 
 
 @user.get(
     "/api-token/<token_id>", op="get", can=permissions.ANY_USER, out=kit.build_wrapped_schema("api_token", TokenOut)
 )
 def show(token_id):
-    """Show an API token."""
+    """Get an API token."""
     token = tokens.get(token_id, kit.get_current_access())
     return {"message": None, "api_token": tokens.refresh_last_used([token])[0]}
 
@@ -94,23 +98,23 @@ def show(token_id):
     out=kit.build_wrapped_schema("api_token", TokenOut),
 )
 def update(body, token_id):
-    """Rename or narrow an API token.
+    """Rename or restrict an API token.
 
-    Scopes can only become fewer and the end only earlier, in the future; what would do more needs a new token. The
-    addresses can be replaced.
+    Scopes can only be removed, and the expiry can only be moved to an earlier time in the future; for more rights,
+    create a new token. `allowed_ips` can be replaced.
     """
     token = tokens.update(tokens.get(token_id, kit.get_current_access()), get_asking_token(), **body)
-    return {"message": "The token is changed.", "api_token": tokens.refresh_last_used([token])[0]}
+    return {"message": "API token updated.", "api_token": tokens.refresh_last_used([token])[0]}
 
 
 @user.delete("/api-token/<token_id>", op="delete", can=permissions.PERSONAL, out=kit.build_result_schema())
 def revoke(token_id):
     """Revoke an API token.
 
-    It is dead from the next request on.
+    Takes effect immediately.
     """
     tokens.revoke(tokens.get(token_id, kit.get_current_access()))
-    return {"message": "The token is revoked."}
+    return {"message": "API token revoked."}
 
 
 @user.post(
@@ -123,12 +127,12 @@ def revoke(token_id):
 @user.doc(responses={422: "Invalid"})
 @audit_label("Stop acting as the customer")
 def stop():
-    """End the impersonation that this token is.
+    """End the impersonation of this token.
 
-    The token is dead from the next request on. Other tokens are refused with 422.
+    The token is revoked immediately. Returns 422 for a token that is not an impersonation.
     """
     impersonations.stop(g.caller.token_id)
-    return {"message": "The impersonation is over."}
+    return {"message": "Impersonation ended."}
 
 
 @admin.get(
@@ -141,7 +145,7 @@ def stop():
 def list_platform(query):
     """List the tokens of the admin and billing APIs, newest first.
 
-    They are made on the management server: `panel token admin`, `panel token billing`.
+    Create them on the management server with `panel token admin` or `panel token billing`.
     """
     rows = kit.paginate(tokens.select_platform(query.pop("kind", None)))
     return refresh_last_used(rows, "__rows__")
@@ -155,9 +159,9 @@ def list_platform(query):
     out=kit.build_admin_page_schema(AccountTokenOut),
 )
 def list_by_user(account_id):
-    """List the tokens of a user, impersonations included, newest first.
+    """List the tokens of a user, including impersonations, newest first.
 
-    Values are never shown again. 404 when there is no such user.
+    Token values are never shown again. Returns 404 if the user does not exist.
     """
     rows = kit.paginate(tokens.select_of_account(accounts.get(account_id)))
     return refresh_last_used(rows, "__rows__")
@@ -165,20 +169,20 @@ def list_by_user(account_id):
 
 @admin.patch("/api-token/<token_id>", op="update", can="admin:tokens:write", body=PlatformTokenPatch)
 def set_enabled(body, token_id):
-    """Switch a token of anybody off or on.
+    """Enable or disable any token.
 
-    One that is off answers 401 until it is switched on. 404 for an unknown token.
+    A disabled token returns 401 until it is enabled again. Returns 404 if the token does not exist.
     """
     tokens.set_enabled(tokens.get_any_owner(token_id), body["enabled"])
-    kit.set_message("The token is on." if body["enabled"] else "The token is off.")
+    kit.set_message("API token enabled." if body["enabled"] else "API token disabled.")
 
 
 @admin.delete("/api-token/<token_id>", op="delete", can="admin:tokens:write")
 def remove(token_id):
-    """Revoke a token of anybody.
+    """Revoke any token.
 
-    It counts at once and cannot be undone. 404 for an unknown token. Admin and billing tokens are made on the server
-    only.
+    Takes effect immediately and cannot be undone. New admin and billing tokens can only be created on the management
+    server. Returns 404 if the token does not exist.
     """
     tokens.revoke(tokens.get_any_owner(token_id))
-    kit.set_message("The token is revoked.")
+    kit.set_message("API token revoked.")

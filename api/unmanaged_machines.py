@@ -1,4 +1,4 @@
-"""Unmanaged machines, and instances whose machine is missing."""
+"""Unmanaged VMs, and instances whose VM is missing."""
 
 from types import SimpleNamespace
 
@@ -19,9 +19,9 @@ READ_PERMISSION, WRITE_PERMISSION = "admin:hypervisors:read", "admin:hypervisors
 def discover(hypervisor_id):
     """Compare a hypervisor with the panel.
 
-    A worker looks for machines that no instance knows and for instances whose machine is missing.
+    A worker looks for VMs without an instance and for instances without a VM.
     """
-    kit.set_message("The hypervisor is being looked at.")
+    kit.set_message("Comparison requested.")
     return {"task_id": unmanaged_machines.discover(hypervisors.get(hypervisor_id), actor=kit.get_current_actor()).id}
 
 
@@ -32,9 +32,9 @@ def discover(hypervisor_id):
     out=DiscoveryOut,
 )
 def show_latest(hypervisor_id):
-    """Show the latest comparison.
+    """Get the latest comparison.
 
-    404 when none was asked for yet.
+    Returns 404 if none was requested yet.
     """
     return describe_discovery(unmanaged_machines.get_discovery(hypervisors.get(hypervisor_id)))
 
@@ -43,10 +43,10 @@ def show_latest(hypervisor_id):
     "/hypervisor/<hypervisor_id>/orphan/discoveries/<task_id>", op="discovery", can=READ_PERMISSION, out=DiscoveryOut
 )
 def show(hypervisor_id, task_id):
-    """Show a comparison.
+    """Get a comparison.
 
-    `unknown` and `missing` are complete once its status is `completed`. 404 when there is no such comparison of this
-    hypervisor.
+    `unknown` and `missing` are complete once its status is `completed`. Returns 404 if the hypervisor has no such
+    comparison.
     """
     return describe_discovery(unmanaged_machines.get_discovery(hypervisors.get(hypervisor_id), task_id))
 
@@ -59,12 +59,12 @@ def show(hypervisor_id, task_id):
     out=AdoptingOut,
 )
 def import_machine(body, hypervisor_id, domain_name):
-    """Make an unknown machine an instance.
+    """Import an unmanaged VM as an instance.
 
-    A worker defines it as an instance of that plan. What is on its disks stays, so does its network card's hardware
-    address, and so does the name of its disks' files. It has to be off (`not_stopped`) and to have been found by a
-    discovery (`not_discovered`). What instances cannot have is refused (`not_adoptable`); the discovery lists it as
-    `obstacles`. Media are taken out of its drives. Whatever fails, the machine is left as it was.
+    A worker defines the VM as an instance with the selected plan. The data on its disks, the names of its disk files
+    and its MAC address are kept; media are ejected. The VM must be off (`not_stopped`) and found by a comparison
+    (`not_discovered`). A VM with features that instances cannot have is refused (`not_adoptable`); the comparison lists
+    them in `obstacles`. If the import fails, the VM is left unchanged.
     """
     owner = get_or_422(accounts.get, body.pop("user_id"), "user_id")
     hypervisor = hypervisors.get(hypervisor_id)
@@ -72,7 +72,7 @@ def import_machine(body, hypervisor_id, domain_name):
     task, instance_id = imports.import_machine(
         hypervisor, domain_name, owner=owner, actor=kit.get_current_actor(), **body
     )
-    kit.set_message("The machine is being imported.")
+    kit.set_message("Import requested.")
     return {"task_id": task.id, "instance_id": instance_id}
 
 
@@ -84,11 +84,11 @@ def import_machine(body, hypervisor_id, domain_name):
     out=Asked,
 )
 def remove(body, hypervisor_id, machine_id):
-    """Remove an unknown machine from its hypervisor.
+    """Delete an unmanaged VM from its hypervisor.
 
-    Its `name` has to be sent to confirm. Its disks stay on the host.
+    Send its `name` as confirmation. Its disks stay on the host.
     """
-    kit.set_message("The machine is being removed.")
+    kit.set_message("Deletion of the VM requested.")
     return {
         "task_id": unmanaged_machines.remove(
             hypervisors.get(hypervisor_id), machine_id, actor=kit.get_current_actor(), **body
@@ -98,11 +98,11 @@ def remove(body, hypervisor_id, machine_id):
 
 @instance_routes.post("/instance/<instance_id>/repair", op="repair", can="admin:instances:write", out=Asked)
 def repair(instance_id):
-    """Define a missing machine anew.
+    """Define the missing VM of an instance again.
 
-    For an instance whose hypervisor lost its definition and still has its disks. It is off afterwards.
+    For an instance whose hypervisor lost its definition but still has its disks. The instance is off afterwards.
     """
-    kit.set_message("The machine is being defined anew.")
+    kit.set_message("New definition of the VM requested.")
     return {"task_id": unmanaged_machines.repair(instances.get(instance_id), actor=kit.get_current_actor()).id}
 
 
@@ -118,7 +118,7 @@ def describe_discovery(task):
 
 
 def describe_machine(machine):
-    """Return a machine with its disks and NICs. Discoveries of older versions recorded only id and name."""
+    """Return a VM with its disks and NICs. Comparisons of older versions recorded only id and name."""
     machine = imports.load_description(machine)
     unknown = dict.fromkeys(("power", "cpu_cores", "memory_mb", "tpm", "secure_boot"))
     devices = {key: [SimpleNamespace(**device) for device in machine.get(key, ())] for key in ("disks", "nics")}

@@ -12,10 +12,10 @@ from panel.services import accounts, credits, usage
 user = kit.User("usage", __name__, description="Usage and charges")
 admin = kit.Admin("usage", __name__, description="Usage and charges")
 
-TOTALS_FIELD = fields.Nested(UsageTotals, **describe("The whole month."))
+TOTALS_FIELD = fields.Nested(UsageTotals, **describe("Totals of the month."))
 USAGE_REPORT = type(kit.build_page_schema(UsageOut)).from_dict({"totals": TOTALS_FIELD}, name="UsageReport")()
-RESOURCES_FIELD = fields.Nested(UsageOut, many=True, **describe("Each resource's part, the newest resource first."))
-META_FIELD = fields.Nested(kit.Meta, **describe("Where these rows lie in the whole list."))
+RESOURCES_FIELD = fields.Nested(UsageOut, many=True, **describe("Usage of each resource, newest resource first."))
+META_FIELD = fields.Nested(kit.Meta, **describe("Paging: page number, page size and total."))
 REPORT_RESPONSE = kit.Schema.from_dict(
     {"totals": TOTALS_FIELD, "resources": RESOURCES_FIELD, "meta": META_FIELD}, name="Usage"
 )
@@ -39,11 +39,11 @@ def build_report(account, month=None):
 
 @user.get("/usage-report", op="report", can="billing.view", query=UsageQuery, out=USAGE_REPORT)
 def show_report(query):
-    """Show the usage and the charges of a month.
+    """Get usage and charges of a month.
 
-    Hours (UTC) are counted when they are over. 730 hours cost the plan's price as it was when the resource was made,
-    further ones of the same month nothing. Stopped instances cost as well: their disk and addresses are held. The hour
-    of the create counts in full, and nothing after the destroy was asked for.
+    Completed hours (UTC) are counted. 730 hours cost the plan's price at the time the resource was created; further
+    hours of the same month are free. Stopped instances are charged as well, because their disk and addresses stay
+    allocated. The hour of creation is charged in full; nothing is charged after a destroy request.
     """
     month = query.pop("month", get_current_month())
     return {
@@ -60,7 +60,7 @@ def show_report(query):
     out=kit.build_admin_page_schema(AccountUsageOut),
 )
 def list_by_account(query):
-    """List what every user used in a month, and what it cost.
+    """List usage and charges of all users for a month.
 
     `month` is a calendar month in UTC, by default the current one.
     """
@@ -76,9 +76,9 @@ def list_by_account(query):
     out=REPORT_RESPONSE,
 )
 def show_by_account(query, account_id):
-    """Show one user's usage of a month, resource by resource.
+    """Get the usage of a user for a month, by resource.
 
-    `month` is a calendar month in UTC, by default the current one. Resources that are gone are listed too. 404 when
-    there is no such user.
+    `month` is a calendar month in UTC, by default the current one. Deleted resources are included. Returns 404 if the
+    user does not exist.
     """
     return build_report(accounts.get(account_id), **query)

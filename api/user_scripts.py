@@ -1,4 +1,4 @@
-"""User scripts, which run at the first boot of a machine."""
+"""User scripts, which run at the first boot of an instance."""
 
 from api import kit
 from panel.schemas.user_scripts import AdminUserScriptOut, UserScriptIn, UserScriptOut, UserScriptPatch
@@ -13,23 +13,23 @@ SCRIPT_RESPONSE = kit.build_wrapped_schema("script", UserScriptOut)
     "/user-scripts", op="list", can="user_scripts.view", query=kit.PageQuery, out=kit.build_page_schema(UserScriptOut)
 )
 def listing():
-    """List user scripts, with what they say."""
+    """List user scripts with their content."""
     return kit.paginate(user_scripts.listing(kit.get_current_access()))
 
 
 @user.post("/user-scripts", op="create", can="user_scripts.manage", body=UserScriptIn, out=SCRIPT_RESPONSE)
 def create(body):
-    """Store a user script.
+    """Create a user script.
 
-    Name it in a deploy or reinstall to have it run as root when the machine boots for the first time, after the
-    commands of `cloudcfg`. It is encrypted at rest.
+    Pass its id to a deployment or reinstall to run it as root at first boot, after the commands of `cloudcfg`. It is
+    encrypted at rest.
     """
-    return {"message": "The script is stored.", "script": user_scripts.create(kit.get_current_access(), **body)}
+    return {"message": "User script created.", "script": user_scripts.create(kit.get_current_access(), **body)}
 
 
 @user.get("/user-script/<script_id>", op="get", can="user_scripts.view", out=SCRIPT_RESPONSE)
 def show(script_id):
-    """Show a user script."""
+    """Get a user script."""
     return {"message": None, "script": user_scripts.get(script_id, kit.get_current_access())}
 
 
@@ -37,22 +37,23 @@ def show(script_id):
     "/user-script/<script_id>", op="update", can="user_scripts.manage", body=UserScriptPatch, out=SCRIPT_RESPONSE
 )
 def update(body, script_id):
-    """Change a user script.
+    """Update a user script.
 
-    What is not sent stays; an empty `description` or `shebang` is cleared. Machines that ran it are not touched.
+    Only the fields you send are changed; an empty `description` or `shebang` clears it. Instances on which the script
+    ran are not affected.
     """
     script = user_scripts.update(user_scripts.get(script_id, kit.get_current_access()), **body)
-    return {"message": "The script is changed.", "script": script}
+    return {"message": "User script updated.", "script": script}
 
 
 @user.delete("/user-script/<script_id>", op="delete", can="user_scripts.delete", out=kit.build_result_schema())
 def delete(script_id):
-    """Remove a user script.
+    """Delete a user script.
 
-    A deploy that waits for its worker and names it fails.
+    A queued deployment that uses it fails.
     """
     user_scripts.delete(user_scripts.get(script_id, kit.get_current_access()))
-    return {"message": "The script is removed."}
+    return {"message": "User script deleted."}
 
 
 @admin.get(
@@ -63,18 +64,18 @@ def delete(script_id):
     out=kit.build_admin_page_schema(AdminUserScriptOut),
 )
 def admin_listing():
-    """List everybody's user scripts, newest first.
+    """List the user scripts of all users, newest first.
 
-    What they say is their owners' alone. Name, owner and times only.
+    Contains name, owner and times. The content is only visible to the owner.
     """
     return kit.paginate(user_scripts.listing())
 
 
 @admin.delete("/user-script/<script_id>", op="delete", can="admin:accounts:write")
 def admin_delete(script_id):
-    """Remove a user's script.
+    """Delete a user script of a user.
 
-    Instances that ran it keep what it did. A deploy that names it afterwards answers 422.
+    Instances on which it ran are not affected. A deployment that uses it afterwards returns 422.
     """
     user_scripts.delete(user_scripts.get(script_id))
-    kit.set_message("The script is removed.")
+    kit.set_message("User script deleted.")

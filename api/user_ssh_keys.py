@@ -11,7 +11,7 @@ from panel.services import accounts, ssh_keys
 
 admin = kit.Admin("ssh_key", __name__, description="SSH keys of users")
 READ_PERMISSION, WRITE_PERMISSION = "admin:accounts:read", "admin:accounts:write"
-OWNER_DESCRIPTION = describe("Whose key it is.", EXAMPLE_ID)
+OWNER_DESCRIPTION = describe("The owner.", EXAMPLE_ID)
 
 
 class SshKeyFor(SshKeyIn):
@@ -32,9 +32,9 @@ GENERATED_KEY_RESPONSE = kit.Schema.from_dict(
     "/ssh-keys", op="list", can=READ_PERMISSION, query=SshKeyQuery, out=kit.build_admin_page_schema(AdminSshKeyOut)
 )
 def listing(query):
-    """List everybody's SSH keys, newest first.
+    """List the SSH keys of all users, newest first.
 
-    Public halves only. `search` looks at names.
+    Contains public keys only. `search` matches names.
     """
     return kit.paginate(ssh_keys.list_all(**query))
 
@@ -47,21 +47,22 @@ def listing(query):
     out=kit.build_admin_page_schema(AdminSshKeyOut),
 )
 def list_by_user(query, account_id):
-    """List the SSH keys of one user, by name.
+    """List the SSH keys of a user, by name.
 
-    404 when there is no such user.
+    Returns 404 if the user does not exist.
     """
     return kit.paginate(ssh_keys.listing(accounts.get(account_id), **query))
 
 
 @admin.post("/ssh-keys", op="create", can=WRITE_PERMISSION, body=SshKeyFor, out=AdminSshKeyOut)
 def create(body):
-    """Store a public key for a user.
+    """Add a public SSH key for a user.
 
-    Instances get it at a deploy that names it or by a push. 422 under `name` when the user has a key of that name,
-    under `public_key` for a text that is no key, under `user_id` for an unknown user.
+    Instances get it with a deployment that uses it, or when it is installed through the guest agent. Returns 422 under
+    `name` if the user already has a key with that name, under `public_key` for an invalid key, and under `user_id` for
+    an unknown user.
     """
-    kit.set_message("The key is stored.")
+    kit.set_message("SSH key created.")
     return ssh_keys.create(accounts.get(body.pop("user_id"), "user_id"), **body)
 
 
@@ -69,30 +70,30 @@ def create(body):
     "/ssh-key/generate", op="generate", can=WRITE_PERMISSION, body=SshKeyGenerateFor, out=GENERATED_KEY_RESPONSE
 )
 def generate(body):
-    """Make a key pair for a user.
+    """Generate an SSH key pair for a user.
 
-    The private half is in this answer and nowhere else. The panel keeps the public half. 422 under `name` when the user
-    has a key of that name, under `user_id` for an unknown user.
+    The private key is only returned in this response; the panel stores the public key. Returns 422 under `name` if the
+    user already has a key with that name, and under `user_id` for an unknown user.
     """
     key, private = ssh_keys.generate(accounts.get(body.pop("user_id"), "user_id"), **body)
-    kit.set_message("Keep the private key: it is not shown again.")
+    kit.set_message("SSH key created. Save the private key now. It will not be shown again.")
     return {"ssh_key": key, "private_key": private}
 
 
 @admin.get("/ssh-key/<key_id>", op="get", can=READ_PERMISSION, out=AdminSshKeyOut)
 def show(key_id):
-    """Show an SSH key.
+    """Get an SSH key with its fingerprint.
 
-    The public half with its fingerprint. 404 when there is no such key.
+    Returns 404 if the key does not exist.
     """
     return ssh_keys.get(key_id)
 
 
 @admin.delete("/ssh-key/<key_id>", op="delete", can=WRITE_PERMISSION)
 def delete(key_id):
-    """Remove an SSH key of a user.
+    """Delete an SSH key of a user.
 
-    Machines that have it keep it. A deploy that names it afterwards answers 422.
+    The key is not removed from instances that have it. A deployment that uses it afterwards returns 422.
     """
     ssh_keys.delete(ssh_keys.get(key_id))
-    kit.set_message("The key is removed.")
+    kit.set_message("SSH key deleted.")

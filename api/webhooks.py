@@ -1,4 +1,4 @@
-"""Webhook subscriptions of customers (specification 4.6), and all subscriptions for operators."""
+"""Webhook subscriptions of customers, and all subscriptions for operators."""
 
 from marshmallow import fields
 
@@ -24,7 +24,7 @@ admin = kit.Admin("webhook", __name__, description="Webhooks of users")
 READ_PERMISSION = "admin:accounts:read"
 
 KIND_LIST = kit.Done.from_dict(
-    {"data": fields.Nested(KindOut, many=True, **describe("The catalog."))}, name="EventKinds"
+    {"data": fields.Nested(KindOut, many=True, **describe("The event kinds."))}, name="EventKinds"
 )()
 ATTEMPT_LIST = kit.Done.from_dict(
     {"data": fields.Nested(AttemptOut, many=True, **describe("The attempts, newest first."))}, name="DeliveryAttempts"
@@ -33,7 +33,7 @@ ATTEMPT_LIST = kit.Done.from_dict(
 
 @user.get("/webhook-event-kinds", op="kinds", can="webhooks.view", out=KIND_LIST)
 def list_kinds():
-    """List the kinds of events."""
+    """List event kinds."""
     return {"message": None, "data": list(EVENT_KINDS.values())}
 
 
@@ -54,16 +54,16 @@ def listing():
     status=201,
 )
 def create(body):
-    """Subscribe to events.
+    """Create a webhook subscription.
 
-    An account has at most 20 subscriptions. The address must be https and lead to public addresses only.
+    An account can have 20 subscriptions. The URL must be https and resolve to public addresses only.
 
-    Events are delivered at least once. The first attempts are made in the order of the events. A delivery that fails
-    is tried again after 10 s, 60 s, 5 min and 15 min, and later events are delivered meanwhile: an older event can
-    arrive after a newer one. Compare `event.created_at` where the order matters.
+    Events are delivered at least once. First attempts are sent in the order of the events. A failed delivery is retried
+    after 10 s, 60 s, 5 min and 15 min while later events are delivered, so an older event can arrive after a newer one.
+    Compare `event.created_at` if the order matters.
     """
     subscription = subscriptions.create(kit.get_current_access(), **body)
-    return {"message": "The subscription is made.", "webhook_subscription": subscription}
+    return {"message": "Webhook subscription created.", "webhook_subscription": subscription}
 
 
 @user.get(
@@ -73,7 +73,7 @@ def create(body):
     out=kit.build_wrapped_schema("webhook_subscription", WebhookOut),
 )
 def show(subscription_id):
-    """Show a webhook subscription."""
+    """Get a webhook subscription."""
     return {"message": None, "webhook_subscription": subscriptions.get(subscription_id, kit.get_current_access())}
 
 
@@ -85,25 +85,26 @@ def show(subscription_id):
     out=kit.build_wrapped_schema("webhook_subscription", WebhookOut),
 )
 def update(body, subscription_id):
-    """Change a webhook subscription.
+    """Update a webhook subscription.
 
-    What is not sent stays, the secret too. Attempts are signed with the secret of their moment.
+    Only the fields you send are changed; without `secret` the secret is kept. Each attempt is signed with the secret
+    that is valid at that moment.
     """
     subscription = subscriptions.get(subscription_id, kit.get_current_access())
     changed = subscriptions.update(subscription, kit.get_current_access(), **body)
-    return {"message": "The subscription is changed.", "webhook_subscription": changed}
+    return {"message": "Webhook subscription updated.", "webhook_subscription": changed}
 
 
 @user.delete(
     "/webhook-subscription/<subscription_id>", op="delete", can="webhooks.delete", out=kit.build_result_schema()
 )
 def delete(subscription_id):
-    """Remove a webhook subscription with its deliveries.
+    """Delete a webhook subscription with its deliveries.
 
-    What was still to be sent is not sent any more.
+    Pending deliveries are cancelled.
     """
     subscriptions.delete(subscriptions.get(subscription_id, kit.get_current_access()))
-    return {"message": "The subscription and its deliveries are removed."}
+    return {"message": "Webhook subscription and its deliveries deleted."}
 
 
 @user.get(
@@ -116,9 +117,9 @@ def delete(subscription_id):
 def deliveries(query, subscription_id):
     """List the deliveries of a subscription, newest first.
 
-    They are kept for 7 days, as long as their events. Each event is one delivery with up to 5 attempts; the answer has
-    the response code, the duration and the error of the last one. `attempt` finds the delivery of an attempt by the
-    value of its header `X-Hypervisor-Delivery`.
+    Deliveries are kept for 7 days, like their events. Each event has one delivery with up to 5 attempts; the response
+    contains the HTTP status, duration and error of the last one. Set `attempt` to the value of the header
+    `X-Hypervisor-Delivery` to find the delivery of an attempt.
     """
     subscription = subscriptions.get(subscription_id, kit.get_current_access())
     return kit.paginate(subscriptions.select_deliveries(subscription, **query))
@@ -133,7 +134,7 @@ def deliveries(query, subscription_id):
 def attempts(subscription_id, delivery_id):
     """List the attempts of a delivery, newest first.
 
-    The last 10 are kept; there are more than 5 when the delivery was sent again.
+    The last 10 attempts are kept. There are more than 5 if the delivery was sent again.
     """
     subscription = subscriptions.get(subscription_id, kit.get_current_access())
     return {"message": None, "data": subscriptions.list_attempts(subscriptions.get_delivery(subscription, delivery_id))}
@@ -148,12 +149,13 @@ def attempts(subscription_id, delivery_id):
     status=202,
 )
 def send_test(body, subscription_id):
-    """Send a made-up event to the subscription.
+    """Send a test event to the subscription.
 
-    Its `event.data` is `{"test": true}`. It is tried once, also while the subscription is off, and counts for nothing.
+    Its `event.data` is `{"test": true}`. It is attempted once, even if the subscription is disabled, and does not
+    change `consecutive_failures`.
     """
     subscription = subscriptions.get(subscription_id, kit.get_current_access())
-    return {"message": "The test event is on its way.", "delivery": subscriptions.send_test(subscription, **body)}
+    return {"message": "Test event requested.", "delivery": subscriptions.send_test(subscription, **body)}
 
 
 @user.post(
@@ -166,11 +168,11 @@ def send_test(body, subscription_id):
 def redeliver(subscription_id, delivery_id):
     """Send a delivery again.
 
-    It must be over, and the subscription on. The event, and so its id, is the same.
+    The delivery must have ended and the subscription must be enabled. The event and its id stay the same.
     """
     subscription = subscriptions.get(subscription_id, kit.get_current_access())
     delivery = subscriptions.redeliver(subscription, subscriptions.get_delivery(subscription, delivery_id))
-    return {"message": "The delivery is on its way again.", "delivery": delivery}
+    return {"message": "Delivery requested.", "delivery": delivery}
 
 
 @admin.get(
@@ -181,18 +183,18 @@ def redeliver(subscription_id, delivery_id):
     out=kit.build_admin_page_schema(AdminWebhookOut),
 )
 def admin_listing(query):
-    """List the webhook subscriptions of all accounts, newest first.
+    """List the webhook subscriptions of all users, newest first.
 
-    For support. The secrets are not part of the answer.
+    Secrets are not returned.
     """
     return kit.paginate(subscriptions.list_all(**query))
 
 
 @admin.get("/webhook-subscription/<subscription_id>", op="get", can=READ_PERMISSION, out=AdminWebhookOut)
 def admin_show(subscription_id):
-    """Show the webhook subscription of an account.
+    """Get a webhook subscription of any user.
 
-    For support. The secret is not part of the answer. Answers 404 when there is no such subscription.
+    The secret is not returned. Returns 404 if the subscription does not exist.
     """
     return subscriptions.get(subscription_id)
 
@@ -207,7 +209,7 @@ def admin_show(subscription_id):
 def admin_deliveries(query, subscription_id):
     """List the deliveries of a subscription, newest first.
 
-    For support. They are kept for 7 days; bodies and answers are not shown. `attempt` finds the delivery of an attempt
-    by the value of its header `X-Hypervisor-Delivery`. Answers 404 when there is no such subscription.
+    Deliveries are kept for 7 days; request and response bodies are not returned. Set `attempt` to the value of the
+    header `X-Hypervisor-Delivery` to find the delivery of an attempt. Returns 404 if the subscription does not exist.
     """
     return kit.paginate(subscriptions.select_deliveries(subscriptions.get(subscription_id), **query))

@@ -6,7 +6,7 @@ from panel.schemas.catalog import ImageOut, LocationOut
 from panel.schemas.plans import AdminPlanOut
 from panel.services import catalog
 
-billing = kit.Billing("catalog", __name__, description="What can be sold")
+billing = kit.Billing("catalog", __name__, description="Plans and images for sale")
 BILLING_PERMISSION = permissions.BILLING
 
 
@@ -18,9 +18,9 @@ BILLING_PERMISSION = permissions.BILLING
     out=kit.build_admin_page_schema(LocationOut),
 )
 def locations():
-    """List the open locations.
+    """List the enabled locations.
 
-    Their ids are the `location_id` of an order.
+    Use their id as `location_id` of an order.
     """
     return kit.paginate(catalog.select_locations())
 
@@ -29,9 +29,9 @@ def locations():
     "/plans", op="plans", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.build_admin_page_schema(AdminPlanOut)
 )
 def plans():
-    """List the plans that can be chosen in some location.
+    """List the plans that are offered in at least one location.
 
-    Switched-off plans are not among them. Their ids are the `plan_id` of an order.
+    Disabled plans are not included. Use their id as `plan_id` of an order.
     """
     return kit.paginate(catalog.select_sold_plans())
 
@@ -40,8 +40,8 @@ def plans():
     "/images", op="images", can=BILLING_PERMISSION, query=kit.PageQuery, out=kit.build_admin_page_schema(ImageOut)
 )
 def images():
-    """List the images that every customer may install.
+    """List the images that all customers can install.
 
-    Captured images of customers are not among them. Their ids are the `image_id` of an order.
+    Custom images of customers are not included. Use their id as `image_id` of an order.
     """
     return kit.paginate(catalog.select_public_images())

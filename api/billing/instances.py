@@ -1,4 +1,4 @@
-"""Instances that a billing system sells and charges for itself; the panel does not bill them."""
+"""Instances that a billing system sells and charges itself; the panel does not bill them."""
 
 from flask import url_for
 
@@ -17,29 +17,29 @@ DEPLOY_FIELDS = ("image_id", "password", "cloudcfg", "timezone", "key_ids", "key
 
 @billing.post("/instances", op="create", can=BILLING_PERMISSION, body=OrderIn, out=OrderOut)
 def create(body):
-    """Create an instance for a user and, when an image is named, install it at once.
+    """Create an instance for a user and, if an image is given, deploy it.
 
-    Capacity refusals answer 422 with a reason: `storage_not_sufficient`, `resources_not_sufficient`,
+    Insufficient capacity returns 422 with a reason: `storage_not_sufficient`, `resources_not_sufficient`,
     `ipv4_not_available`, `ipv6_not_available`, `ipv6_subnet_not_available`, `private_ipv4_not_available`,
-    `hypervisor_not_available`. Nothing is kept of a refused request.
+    `hypervisor_not_available`. A refused request creates nothing.
     """
     owner = billing_users.get(body.pop("user_id"), "user_id")
     system = {name: body.pop(name) for name in DEPLOY_FIELDS if name in body}
     instance = instances.create(owner, actor=kit.get_current_actor(), billing_mode="external", **body)
     answer = {"instance_id": instance.id, "task_id": None, "password": None}
     if system["image_id"] is None:
-        kit.set_message("The instance is created. Deploy an image to it next.")
+        kit.set_message("Instance created. Deploy an image to it next.")
         return answer
     task, password = instances.deploy(instance, account=owner, actor=kit.get_current_actor(), **system)
-    kit.set_message("The instance is created and being deployed.")
+    kit.set_message("Instance created. Deployment requested.")
     return {**answer, "task_id": task.id, "password": password}
 
 
 @billing.get("/instance/<instance_id>", op="get", can=BILLING_PERMISSION, out=RentedInstanceOut)
 def show(instance_id):
-    """Show an instance.
+    """Get an instance.
 
-    404 once it is destroyed.
+    Returns 404 once it is destroyed.
     """
     return instances.get(instance_id)
 
@@ -68,24 +68,23 @@ for action, summary in POWER_SUMMARIES.items():
     out=kit.Schema.from_dict({"task_id": TASK_ID}, name="ChangingSoldPlan"),
 )
 def change_plan(body, instance_id):
-    """Move an instance to another plan, up or down.
+    """Change the plan of an instance, up or down.
 
-    The disk grows at once and never shrinks, and the speed changes at once; processors and memory follow at the next
-    start. Refused with 422 under `plan_id`: a plan that is not offered in its location or has less storage; with a
-    reason `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable` or `plan_ipv6_unavailable`.
-    Nothing is taken or changed by a refused request.
+    The disk grows immediately and never shrinks, and the port speed changes immediately; CPU cores and memory change at
+    the next start. Returns 422 under `plan_id` for a plan that is not offered in the location or has less storage, and
+    422 with the reason `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable` or
+    `plan_ipv6_unavailable`. A refused request changes nothing.
     """
     task = instances.change_plan(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True, **body)
-    kit.set_message("The plan is changed. The disk is being grown.")
+    kit.set_message("Plan changed. Resize of the disk requested.")
     return {"task_id": task.id}
 
 
 @billing.post("/instance/<instance_id>/suspend", op="suspend", can=BILLING_PERMISSION, out=OPTIONAL_TASK)
 def suspend(instance_id):
-    """Suspend an instance.
+    """Suspend an instance with the reason `admin`.
 
-    It is shut down, and powered off when it has not obeyed in two minutes; its owner cannot start it. The reason is
-    `admin`.
+    It is asked to shut down, and powered off if it has not done so after two minutes. Its owner cannot start it.
     """
     task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.get_current_actor())
     kit.set_message(instances.ACTIONS["suspend"].result_message(task))
@@ -96,8 +95,8 @@ def suspend(instance_id):
 def unsuspend(instance_id):
     """End the suspension of an instance.
 
-    It gets back the power that it had. Also ends a suspension by an operator. Without one nothing is done and there is
-    no task.
+    An instance that was running is started again. Also ends a suspension by an operator. Does nothing, without a task,
+    if the instance is not suspended.
     """
     task = instances.unsuspend(instances.get(instance_id), actor=kit.get_current_actor())
     kit.set_message(instances.ACTIONS["unsuspend"].result_message(task))
@@ -114,8 +113,8 @@ def unsuspend(instance_id):
 def terminate(body, instance_id):
     """Destroy an instance with its disks.
 
-    Refused with `protection_enabled`: an operator turns protection off first. `delete_backups` has an effect on
-    instances that have backups.
+    Returns 409 `protection_enabled` while delete protection is on: an operator must turn it off first. `delete_backups`
+    only has an effect on instances that have backups.
     """
     task = instances.destroy(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True, **body)
     kit.set_message(instances.ACTIONS["destroy"].done_message)
@@ -124,11 +123,11 @@ def terminate(body, instance_id):
 
 @billing.post("/instance/<instance_id>/sso", op="sso", can=BILLING_PERMISSION, body=SsoIn, out=SsoOut)
 def sign_in_link(body, instance_id):
-    """Make a link that signs the instance's owner in, at the page of the instance.
+    """Create a link that signs the owner in and opens the instance's page.
 
-    It works once. A second factor, if the owner has one, is asked for as always.
+    It works once. If the owner has a second factor, it is required as usual.
     """
     instance = instances.get(instance_id)
-    kit.set_message("The link is made.")
+    kit.set_message("Sign-in link created.")
     leads_to = url_for("instances.show", instance_id=instance.id)
     return sso.create_link(billing_users.get(instance.account_id), redirect_to=leads_to, **body)

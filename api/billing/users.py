@@ -11,16 +11,16 @@ from panel.schemas.credits import CreditIn, CreditOut
 from panel.schemas.usage import UsageQuery
 from panel.services import accounts, billing_users, credits, sso
 
-connect = kit.Billing("connect", __name__, description="Confirming a billing token")
+connect = kit.Billing("connect", __name__, description="Token check")
 billing = kit.Billing("user", __name__, description="Users of the billing system")
 BILLING_PERMISSION = permissions.BILLING
 
 
 @connect.get("/auth", op="check", can=BILLING_PERMISSION)
 def auth():
-    """Confirm a billing token.
+    """Check a billing token.
 
-    Billing tokens open this surface and nothing else; admin tokens do not open it.
+    Billing tokens are only valid for this API; admin tokens are not valid for it.
     """
     kit.set_message("The token is valid.")
 
@@ -31,71 +31,71 @@ def auth():
 def listing(query):
     """Find users by external id or email address.
 
-    Without either every customer is listed, newest first. Operators are not customers.
+    Without a filter all customers are listed, newest first. Operators are not included.
     """
     return kit.paginate(accounts.with_details(billing_users.listing(**query)))
 
 
 @billing.post("/users", op="create", can=BILLING_PERMISSION, body=CustomerIn, out=CustomerOut)
 def create(body):
-    """Provision a user.
+    """Create a user.
 
-    The same external id again answers the user that it made, unchanged. Without a password the user is mailed a link
-    to choose one.
+    A repeated request with the same external id returns the existing user unchanged. Without a password, the user
+    receives an email with a link to set one.
     """
-    kit.set_message("The user is there.")
+    kit.set_message("User provisioned.")
     return billing_users.provision(**body)
 
 
 @billing.get("/user/<account_id>", op="get", can=BILLING_PERMISSION, out=CustomerOut)
 def show(account_id):
-    """Show a user.
+    """Get a user.
 
-    404 for operators and unknown ids.
+    Returns 404 for operators and unknown ids.
     """
     return billing_users.get(account_id)
 
 
 @billing.patch("/user/<account_id>", op="update", can=BILLING_PERMISSION, body=CustomerPatch, out=CustomerOut)
 def update(body, account_id):
-    """Change a user.
+    """Update a user.
 
-    Only what is sent changes. Links that were mailed to an earlier address end. 422 under `email` or `external_id` when
-    another user has it.
+    Only the fields you send are changed. Links that were mailed to a previous address become invalid. Returns 422 under
+    `email` or `external_id` if another user has the same value.
     """
-    kit.set_message("The user is changed.")
+    kit.set_message("User updated.")
     return billing_users.update(billing_users.get(account_id), **body)
 
 
 @billing.delete("/user/<account_id>", op="delete", can=BILLING_PERMISSION)
 def delete(account_id):
-    """Remove a user who owns nothing.
+    """Delete a user who owns no resources.
 
-    Refused with 409 `owns_resources` while there is something, such as an instance. The ledger and the usage records
-    stay.
+    Returns 409 `owns_resources` while the user owns resources, such as instances. Ledger and usage records are kept.
     """
     accounts.remove(billing_users.get(account_id))
-    kit.set_message("The user is removed.")
+    kit.set_message("User deleted.")
 
 
 @billing.post("/user/<account_id>/suspend", op="suspend", can=BILLING_PERMISSION, body=SuspendIn, out=CustomerOut)
 def suspend(body, account_id):
     """Suspend a user.
 
-    The user can still sign in, read why, change the own profile and look after the own security, which includes
-    removing tokens. Every other change answers 403 `account_suspended`. Instances go on: suspend each of them.
+    The user can still sign in, read the reason, and manage their own profile and security, including deleting tokens.
+    Every other change returns 403 `account_suspended`. Instances keep running: suspend them separately.
     """
-    kit.set_message("The user is suspended.")
+    kit.set_message("User suspended.")
     return accounts.suspend(billing_users.get(account_id), **body)
 
 
 @billing.post("/user/<account_id>/unsuspend", op="unsuspend", can=BILLING_PERMISSION, out=CustomerOut)
 def unsuspend(account_id):
-    """Unsuspend a user.
+    """End a user's suspension.
 
-    The user may act again at once; instances that were suspended stay so. Does nothing to a user who is not suspended.
+    The user can make changes again immediately; suspended instances stay suspended. Does nothing if the user is not
+    suspended.
     """
-    kit.set_message("The user is no longer suspended.")
+    kit.set_message("User suspension ended.")
     return accounts.unsuspend(billing_users.get(account_id))
 
 
@@ -105,9 +105,9 @@ def unsuspend(account_id):
 def add_credit(body, account_id):
     """Add credit to a user's account.
 
-    With an `Idempotency-Key` a repeated request is booked once and answered alike.
+    With an `Idempotency-Key`, a repeated request is booked once and gets the same response.
     """
-    kit.set_message("The amount is booked.")
+    kit.set_message("Ledger entry created.")
     return credits.grant(
         billing_users.get(account_id), actor=kit.get_current_actor(), idempotency_key=idempotency.get_key(), **body
     )
@@ -115,7 +115,7 @@ def add_credit(body, account_id):
 
 @billing.get("/user/<account_id>/usage", op="usage", can=BILLING_PERMISSION, query=UsageQuery, out=REPORT_RESPONSE)
 def usage(query, account_id):
-    """Show a user's usage of a month, resource by resource.
+    """Get the usage of a user for a month, by resource.
 
     `month` is a calendar month in UTC, by default the current one.
     """
@@ -124,9 +124,9 @@ def usage(query, account_id):
 
 @billing.post("/user/<account_id>/sso", op="sso", can=BILLING_PERMISSION, body=SsoIn, out=SsoOut)
 def sign_in_link(body, account_id):
-    """Make a link that signs the user in.
+    """Create a link that signs the user in.
 
-    It works once and leads to the user's first page. A second factor, if the user has one, is asked for as always.
+    It works once and opens the user's start page. If the user has a second factor, it is required as usual.
     """
-    kit.set_message("The link is made.")
+    kit.set_message("Sign-in link created.")
     return sso.create_link(billing_users.get(account_id), redirect_to=url_for("overview.show"), **body)

@@ -1,4 +1,4 @@
-"""The public API references: two pages and their OpenAPI documents (specification 1)."""
+"""The public API references: two pages and their OpenAPI documents (DOC-01 to DOC-11)."""
 
 from functools import lru_cache
 

@@ -11,13 +11,13 @@ from panel.schemas.base import In
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 ENVELOPE_SCHEMA = {
-    "description": "The version of the envelope that this answer wears.",
+    "description": "Version of the response envelope.",
     "schema": {"type": "string", "examples": ["v1"]},
 }
 BEARER_SCHEME = {
     "type": "http",
     "scheme": "bearer",
-    "description": "A token, as it was shown once when it was made.",
+    "description": "API token. Its value is only shown when it is created.",
 }
 
 
@@ -79,8 +79,8 @@ def tag_name(surface, resource):
 PATH_PARTS = {
     "slot": ("The optical drive: `primary` or `secondary`.", "primary"),
     "device": ("The optical drive: `primary` or `secondary`.", "primary"),
-    "domain_name": ("The machine's name on the hypervisor.", "old-web"),
-    "app_slug": ("Which app of the catalog.", "nginx"),
+    "domain_name": ("Name of the VM on the hypervisor.", "old-web"),
+    "app_slug": ("App of the catalog.", "nginx"),
     "app_action": ("`start`, `stop`, `restart` or `remove`.", "restart"),
     "switch": ("`enable` or `disable`.", "enable"),
     "action": ("`mount` or `insert`, `unmount` or `eject`.", "mount"),
@@ -96,6 +96,7 @@ def describe_parameter(parameter):
     if parameter["in"] != "path" or not name.endswith("_id"):
         return parameter
     resource = name.removesuffix("_id").replace("_", " ")
+    resource = {"iso": "ISO", "machine": "unmanaged VM"}.get(resource, resource)
     return {"description": f"Id of the {resource}.", "example": EXAMPLE_ID, **parameter}
 
 
@@ -116,8 +117,8 @@ def add_paging(operation):
     if sizes:
         default = "100 rows" if "default" in sizes[0] else "all rows"
         paging = (
-            f"Without `page` and `per_page` the answer has the first page, {default}; `per_page` is 1 to 100. "
-            "`meta.total` and `meta.last_page` say how many rows and pages there are: ask for `page=2` and so on."
+            f"Without `page` and `per_page` the response contains the first page ({default}). `per_page` is 1 to 100. "
+            "Request `page=2` and so on until `meta.last_page`; `meta.total` is the number of rows."
         )
         operation["description"] = "\n\n".join(filter(None, (operation.get("description"), paging)))
 

@@ -1,4 +1,4 @@
-"""The error responses of operations in the OpenAPI documents (specification 7.1)."""
+"""The error responses of operations in the OpenAPI documents."""
 
 from api import errors
 from panel.auth import permissions
@@ -18,21 +18,20 @@ FAILURE_NAMES = {
 FAILURE_MEANINGS = {
     400: "The body is not a JSON object.",
     401: "The token is unknown, expired or revoked.",
-    403: "The token may not do this. The message says what it lacks.",
-    404: "There is no such thing, or it is somebody else's: both answer the same.",
-    409: "This cannot be done now. Where programs can do something about it, `reason` says why.",
+    403: "The token is not allowed to do this. The message names the missing permission.",
+    404: "The resource does not exist or belongs to another account.",
+    409: "Not possible in the current state. `reason` is a code for programs, where there is one.",
     413: "The body is larger than 4 MiB.",
-    422: "Something in the request is not as it must be. `errors` says what, field by field.",
-    429: "Too many requests. Wait for the seconds in `Retry-After`.",
-    503: "Something this needs, the database or a hypervisor, does not answer at the moment. Nothing was changed; try"
-    " again later.",
+    422: "The request is invalid. `errors` has the messages for each field.",
+    429: "Too many requests. Wait for the number of seconds in `Retry-After`.",
+    503: "The database or a hypervisor does not respond. Nothing was changed. Try again later.",
 }
 FAILURE_EXAMPLES = {
     400: {"message": "The body must be a JSON object."},
     401: {"message": "The token is missing, unknown or no longer valid."},
     403: {"message": "The token's scope does not permit this action: it needs instances:write."},
-    404: {"message": "There is no such instance."},
-    409: {"message": "Another task works on this instance.", "reason": "task_running"},
+    404: {"message": "No such instance."},
+    409: {"message": "Another task is in progress. Try again when it has finished.", "reason": "task_running"},
     413: {"message": "The data value transmitted exceeds the capacity limit."},
     422: {
         "message": "name: Must have at least 1 characters.",
@@ -42,7 +41,7 @@ FAILURE_EXAMPLES = {
     503: {"message": "The hypervisor does not answer. Try again later.", "reason": "hypervisor_unreachable"},
 }
 ADMIN_EXAMPLES = {401: {"message": "Unauthorized!"}, 403: {"message": "Unauthorized!"}}
-"""Examples that differ in the operators' dialect (specification 5.6)."""
+"""Examples that differ in the operators' dialect (ENV-05, ENV-07)."""
 
 FAILURE_HEADERS = {
     "Retry-After": {

@@ -11,7 +11,7 @@ from panel.schemas.tasks import TaskLogOut, TaskOut, TaskQuery
 from panel.services import instances, tasks
 
 TASK_ID = fields.String(**describe("The task to poll.", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"))
-PASSWORD_FIELD = fields.String(**describe("Password of root, when one was made up. Shown once.", "kX2v…"))
+PASSWORD_FIELD = fields.String(**describe("Root password, if one was generated. Shown only once.", "kX2v…"))
 
 
 @user.post(
@@ -22,17 +22,17 @@ PASSWORD_FIELD = fields.String(**describe("Password of root, when one was made u
     out=kit.build_result_schema(task_id=TASK_ID, password=PASSWORD_FIELD),
 )
 def deploy(body, instance_id):
-    """Install an operating system.
+    """Deploy an image to an instance.
 
-    The second step of a create. Poll the task until it is `completed` or `failed`; a failed deploy can be sent again.
-    With keys and no password, no password is made. Refused with `task_running` while another task works on the
-    instance, with `already_deployed` when it has a system: a second deploy never replaces it. `reinstall` does, and
-    loses what is on the first disk.
+    This is the second step after creating an instance. Poll the task until it is `completed` or `failed`; a failed
+    deployment can be repeated. With SSH keys and without a password, no password is generated. Returns 409
+    `task_running` while another task is in progress, and 409 `already_deployed` if the instance already has an
+    operating system: use `reinstall` to replace it, which deletes all data on the first disk.
     """
     task, password = instances.deploy(
         get_own_instance(instance_id), account=kit.get_current_access(), actor=kit.get_current_actor(), **body
     )
-    answer = {"message": "The instance is being deployed.", "task_id": task.id}
+    answer = {"message": "Deployment requested.", "task_id": task.id}
     return {**answer, "password": password} if password else answer
 
 
@@ -46,15 +46,16 @@ def add_power_route(action, summary):
     user.post(path, op=action, can="instances.power", out=kit.build_result_schema(task_id=TASK_ID))(act)
 
 
-POWER_REFUSALS = "Refused (409) with `not_deployed`, `suspended` or `task_running`."
+POWER_REFUSALS = "Returns 409 `not_deployed`, `suspended` or `task_running`."
 POWER_SUMMARIES = {
-    "start": f"Power on.\n\nDoes nothing to a running instance. {POWER_REFUSALS}",
+    "start": f"Start an instance.\n\nDoes nothing if it is running. {POWER_REFUSALS}",
     "stop": (
-        f"Stop.\n\nAsks the guest to shut down and powers off when it has not done so in two minutes. {POWER_REFUSALS}"
+        "Stop an instance.\n\nThe guest is asked to shut down, and powered off if it has not done so after two "
+        f"minutes. {POWER_REFUSALS}"
     ),
-    "shutdown": f"Ask the guest to shut down.\n\nA guest that does not obey goes on running. {POWER_REFUSALS}",
-    "restart": f"Restart.\n\nRefused with `not_running` when it is off. {POWER_REFUSALS}",
-    "poweroff": f"Power off at once.\n\nLike pulling the plug: unsaved data is lost. {POWER_REFUSALS}",
+    "shutdown": f"Ask the guest to shut down.\n\nIt keeps running if it ignores the request. {POWER_REFUSALS}",
+    "restart": f"Restart an instance.\n\nReturns 409 `not_running` if it is off. {POWER_REFUSALS}",
+    "poweroff": f"Power off an instance immediately.\n\nUnsaved data in the guest is lost. {POWER_REFUSALS}",
 }
 for action, summary in POWER_SUMMARIES.items():
     add_power_route(action, summary)
@@ -69,8 +70,8 @@ for action, summary in POWER_SUMMARIES.items():
 def destroy(instance_id):
     """Destroy an instance with its disks.
 
-    Poll the instance until it answers 404. Refused with `protection_enabled`, and with `suspended` unless it is the
-    owner who suspended it.
+    Poll the instance until it returns 404. Returns 409 `protection_enabled` while delete protection is on, and 409
+    `suspended` unless the owner suspended the instance.
     """
     task = instances.destroy(get_own_instance(instance_id, even_suspended=True), actor=kit.get_current_actor())
     return {"message": instances.ACTIONS["destroy"].done_message, "task_id": task.id}
@@ -95,15 +96,15 @@ def listing(query, instance_id):
     out=kit.Schema.from_dict(
         {
             "task": fields.Nested(TaskOut, **describe("The task.")),
-            "logs": fields.List(fields.Nested(TaskLogOut), **describe("What it said, oldest first.")),
+            "logs": fields.List(fields.Nested(TaskLogOut), **describe("Log lines, oldest first.")),
         },
         name="TaskWithLogs",
     ),
 )
 def show_task(instance_id, task_id):
-    """Show a task of an instance with what it said.
+    """Get a task of an instance with its log.
 
-    Stays readable after the instance is gone.
+    Still available after the instance is destroyed.
     """
     task = tasks.get(task_id, kit.get_current_access(), resource_id=instance_id)
     return {"task": task, "logs": task.logs}

@@ -27,9 +27,9 @@ from panel.services import accounts, hypervisors, instances, isos
     out=kit.build_admin_page_schema(AdminInstanceRow),
 )
 def listing(query):
-    """List everybody's instances, newest first.
+    """List the instances of all users, newest first.
 
-    `search`, `state` and `project_id` narrow the list. Destroyed instances are not in it.
+    Filter with `search`, `state` and `project_id`. Destroyed instances are not included.
     """
     return kit.paginate(instances.select_rows(AdminInstanceRow.columns(), **query))
 
@@ -42,9 +42,9 @@ def listing(query):
     out=kit.build_admin_page_schema(AdminInstanceRow),
 )
 def list_by_user(query, account_id):
-    """List the instances of one user.
+    """List the instances of a user.
 
-    The same rows and filters as the list of all instances. 404 when there is no such user.
+    Has the same rows and filters as the list of all instances. Returns 404 if the user does not exist.
     """
     rows = instances.select_rows(AdminInstanceRow.columns(), accounts.get(account_id), **query)
     return kit.paginate(rows)
@@ -52,9 +52,9 @@ def list_by_user(query, account_id):
 
 @admin.get("/instance/<instance_id>", op="get", can="admin:instances:read", out=AdminInstanceOut)
 def show(instance_id):
-    """Show an instance.
+    """Get an instance.
 
-    With its disks, network cards, latest tasks and hypervisor. 404 once it is destroyed.
+    Contains disks, network interfaces, latest tasks and hypervisor. Returns 404 once it is destroyed.
     """
     return instances.get(instance_id)
 
@@ -63,7 +63,7 @@ def show(instance_id):
 def create(body):
     """Create an instance for a user.
 
-    A named hypervisor that is down, locked, in maintenance or closed to deploys answers 422 under `hypervisor_id`.
+    Returns 422 under `hypervisor_id` for a hypervisor that is down, locked, in maintenance or closed for deployments.
     """
     owner = get_or_422(accounts.get, body.pop("user_id"), "user_id")
     node = body.pop("hypervisor_id", None)
@@ -71,7 +71,7 @@ def create(body):
     body.setdefault("enable_vnc", "iso" in body)
     if node:
         body["node"] = ensure_open(get_or_422(hypervisors.get, node, "hypervisor_id"), body["location_id"])
-    kit.set_message("The instance is created. Deploy an image to it next.")
+    kit.set_message("Instance created. Deploy an image to it next.")
     return instances.create(owner, actor=kit.get_current_actor(), **body)
 
 
@@ -91,10 +91,14 @@ def get_or_422(get, key, error_field):
 
 def ensure_open(node, location_id):
     if node.group_id != location_id:
-        raise Invalid("The hypervisor is in another location.", hypervisor_id="It belongs to another group.")
+        raise Invalid(
+            "The hypervisor is in another location.", hypervisor_id="The hypervisor belongs to another location."
+        )
     if node.unschedulable_reason:
         state = node.unschedulable_reason.removeprefix("hypervisor_").replace("_", " ")
-        raise Invalid("No machine can be placed on this hypervisor.", hypervisor_id=f"It is {state}.")
+        raise Invalid(
+            "No instance can be placed on this hypervisor.", hypervisor_id=f"Status of the hypervisor: {state}."
+        )
     return node
 
 
@@ -102,13 +106,13 @@ def ensure_open(node, location_id):
     "/instance/<instance_id>", op="update", can="admin:instances:write", body=InstancePatch, out=AdminInstanceOut
 )
 def update(body, instance_id):
-    """Change labels, notes and switches.
+    """Update labels, notes and settings of an instance.
 
-    Only what is sent changes. `display_name` and `hostname` as `""` mean unchanged; a key that is not writable answers
-    422 and nothing is changed. A running guest keeps its host name until its next deploy; `boot` counts at the next
-    start; `enable_smtp` changes the firewall at once.
+    Only the fields you send are changed. An empty `display_name` or `hostname` leaves the value unchanged. A field that
+    cannot be changed returns 422 and nothing is changed. A running guest keeps its host name until the next deployment,
+    `boot` takes effect at the next start, and `enable_smtp` changes the firewall immediately.
     """
-    kit.set_message("The instance is changed.")
+    kit.set_message("Instance updated.")
     return instances.update(instances.get(instance_id), actor=kit.get_current_actor(), **body)
 
 
@@ -116,12 +120,12 @@ def update(body, instance_id):
     "/instance/<instance_id>/modify/name", op="rename", can="admin:instances:write", body=Rename, out=AdminInstanceOut
 )
 def rename(body, instance_id):
-    """Change the label.
+    """Change the display name of an instance.
 
-    The platform's own name never changes. 422 when neither `display_name` nor `name` is sent. Nothing changes in the
-    guest.
+    The platform's own name never changes, and nothing changes in the guest. Returns 422 if neither `display_name` nor
+    `name` is sent.
     """
-    kit.set_message("The label is changed.")
+    kit.set_message("Name updated.")
     return instances.update(instances.get(instance_id), **body)
 
 
@@ -133,11 +137,11 @@ def rename(body, instance_id):
     out=AdminInstanceOut,
 )
 def set_hostname(body, instance_id):
-    """Change the host name.
+    """Change the host name of an instance.
 
-    The guest takes it at its next deploy. A name that is no host name answers 422.
+    The guest gets it with the next deployment. Returns 422 for an invalid host name.
     """
-    kit.set_message("The host name is changed.")
+    kit.set_message("Host name updated.")
     return instances.update(instances.get(instance_id), **body)
 
 
@@ -150,14 +154,14 @@ DEPLOY_ANSWER = kit.with_optional(
     "/instance/<instance_id>/deploy", op="deploy", can="admin:instances:write", body=DeployIn, out=DEPLOY_ANSWER
 )
 def deploy(body, instance_id):
-    """Install an operating system.
+    """Deploy an image to an instance.
 
-    Any account's keys may be named. For an instance without a system: poll the task until it is `completed` or
-    `failed`; a failed deploy can be sent again. With keys and no password, no password is made. Refused with 409
-    `already_deployed` or `task_running`, and with 422 for an image that does not fit.
+    For an instance without an operating system. SSH keys of any account can be used. Poll the task until it is
+    `completed` or `failed`; a failed deployment can be repeated. With SSH keys and without a password, no password is
+    generated. Returns 409 `already_deployed` or `task_running`, and 422 for an image that does not fit the instance.
     """
     task, password = instances.deploy(instances.get(instance_id), actor=kit.get_current_actor(), **body)
-    kit.set_message("The instance is being deployed.")
+    kit.set_message("Deployment requested.")
     return {"task_id": task.id, **({"password": password} if password else {})}
 
 
@@ -185,9 +189,8 @@ for action, summary in POWER_SUMMARIES.items():
 def destroy(instance_id):
     """Destroy an instance with its disks.
 
-    Refused with `protection_enabled`. Its addresses are free again and it costs nothing any more; volumes are detached
-    and stay. Poll the instance until it answers 404. Also refused with 409 `task_running` while it moves to another
-    hypervisor.
+    Its addresses are released and billing ends; volumes are detached and kept. Poll the instance until it returns 404.
+    Returns 409 `protection_enabled` while delete protection is on, and 409 `task_running` during a migration.
     """
     task = instances.destroy(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True)
     kit.set_message(instances.ACTIONS["destroy"].done_message)
@@ -204,7 +207,7 @@ def destroy(instance_id):
 def ips(instance_id):
     """List the addresses of an instance.
 
-    Without the prefixes that are routed to it, which the instance itself lists as `ipv6_prefixes`.
+    Routed prefixes are not included; the instance lists them as `ipv6_prefixes`.
     """
     return kit.paginate(instances.select_addresses(instances.get(instance_id)))
 
@@ -219,6 +222,6 @@ def ips(instance_id):
 def disks(instance_id):
     """List the disks of an instance.
 
-    The first one holds the operating system.
+    The first one contains the operating system.
     """
     return kit.paginate(instances.select_disks(instances.get(instance_id)))

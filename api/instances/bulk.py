@@ -14,11 +14,11 @@ from panel.services import instances
 from panel.web.bulk_forms import AdminBulkIn, BulkIn
 
 BULK_RESPONSE = kit.Done.from_dict(
-    {"data": fields.Nested(BulkOut, **describe("What became of each."))}, name="BulkDone"
+    {"data": fields.Nested(BulkOut, **describe("Result for each instance."))}, name="BulkDone"
 )()
 
 REFUSED_ANSWER = {
-    "description": "Some were refused, or all of it was.",
+    "description": "The action was refused for some or all instances.",
     "content": {"application/json": {"schema": BulkRefused}},
 }
 
@@ -32,7 +32,7 @@ REFUSED_ANSWER = {
 )
 def set_tags(body, instance_id):
     """Replace the tags of an instance."""
-    return {"message": "The tags are changed.", "instance": instances.set_tags(get_own_instance(instance_id), **body)}
+    return {"message": "Tags saved.", "instance": instances.set_tags(get_own_instance(instance_id), **body)}
 
 
 @user.post(
@@ -44,11 +44,11 @@ def set_tags(body, instance_id):
 )
 @user.doc(responses={409: REFUSED_ANSWER})
 def run_bulk(body):
-    """Do something with several instances.
+    """Run an action on several instances.
 
-    The answer has a line for each instance. Its status is 200 when nothing was refused, else that of the first refusal
-    (a later 503 wins); what was not refused is done all the same. Instances of others are left out. Each action needs
-    the permission that it needs alone.
+    The response has a result for each instance. The status is 200 if none was refused, otherwise that of the first
+    refusal (a later 503 takes precedence); the action is executed for all instances that were not refused. Instances of
+    other accounts are ignored. Each action requires the same permission as for a single instance.
     """
     permission = instances.ACTIONS[body["action"]].permission
     if not kit.get_current_access().has_permission(permission):
@@ -61,10 +61,11 @@ def run_bulk(body):
 @admin.post("/instances/bulk", op="bulk", can="admin:instances:write", body=AdminBulkIn, out=BulkOut)
 @admin.doc(responses={404: REFUSED_ANSWER, 409: REFUSED_ANSWER})
 def admin_run_bulk(body):
-    """Do something with several instances of anybody.
+    """Run an action on several instances of any users.
 
-    The answer has a line for each instance. Its status is 200 when nothing was refused, else that of the first refusal
-    (a later 503 wins); what was not refused is done all the same. An id that is not known has a line with 404.
+    The response has a result for each instance. The status is 200 if none was refused, otherwise that of the first
+    refusal (a later 503 takes precedence); the action is executed for all instances that were not refused. An unknown
+    id has a result with status 404.
     """
     lines = instances.run_bulk(actor=kit.get_current_actor(), **body)
     answer, sentence = summarize(lines)
@@ -75,7 +76,7 @@ def admin_run_bulk(body):
 def summarize(lines):
     """Return the response body with counts, and its message."""
     answer = {**instances.count_bulk_results(lines), "results": lines}
-    return answer, f"{format_plural(answer['queued'], 'instance')} done, {answer['refused']} refused."
+    return answer, f"Requested for {format_plural(answer['queued'], 'instance')}, {answer['refused']} refused."
 
 
 def raise_if_refused(lines, sentence, answer):

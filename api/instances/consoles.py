@@ -1,4 +1,4 @@
-"""VNC and SSH console sessions of an instance."""
+"""VNC console and SSH sessions of an instance."""
 
 import ipaddress
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ OPERATOR_PERMISSION = "admin:instances:write"
 SESSION_CREATION = {"budget": "consoles", "writes": True}
 VNC_FAILURES = {"responses": {409: "Conflict", 503: "Unavailable"}}
 SSH_FAILURES = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
-SHELL_CLOSED_MESSAGE = "The shell was closed by a program."
+SHELL_CLOSED_MESSAGE = "The shell was closed through the API."
 
 
 def public_url():
@@ -33,7 +33,7 @@ def socket_url(path):
 
 def ensure_public_address():
     """Raise Unavailable (`master_address_unknown`) when the panel's public address is a loopback or unspecified one.
-    Private addresses are accepted (specification 7.2)."""
+    Private addresses are accepted (CON-21)."""
     host = urlsplit(public_url()).hostname or ""
     try:
         address = ipaddress.ip_address(host)
@@ -43,7 +43,7 @@ def ensure_public_address():
         unknown = host in ("", "localhost") or host.endswith(".localhost")
     if unknown:
         raise Unavailable(
-            "The panel does not know at which address it can be reached. Its operator has to set PANEL_PUBLIC_URL.",
+            "The public address of the panel is not configured. The operator has to set PANEL_PUBLIC_URL.",
             reason="master_address_unknown",
         )
 
@@ -91,22 +91,22 @@ def describe_ssh_session(instance):
 )
 @user.doc(**VNC_FAILURES)
 def create_vnc(body, instance_id):
-    """Mint a session of the screen.
+    """Create a VNC console session.
 
-    Open `console_url` in a browser, or `url` with a VNC viewer that speaks WebSockets. The first connection spends the
-    session; opening the page does not. Refused (409) with `not_running`, `vnc_disabled` or `suspended`; 503
-    `master_address_unknown` when the panel does not know its own address, 503 `cluster_console_unavailable` when the
-    cluster of the instance's hypervisor issues no ticket for the screen.
+    Open `console_url` in a browser, or `url` with a VNC client that supports WebSockets. The session can be used for
+    one connection; opening the page does not use it up. Returns 409 `not_running`, `vnc_disabled` or `suspended`; 503
+    `master_address_unknown` if the public address of the panel is not configured, and 503 `cluster_console_unavailable`
+    if the hypervisor's cluster issues no console ticket.
     """
     return create_vnc_session(get_own_instance(instance_id), **body)
 
 
 @user.get("/instance/<instance_id>/vnc", op="vnc", can=CONSOLE_PERMISSION, out=kit.build_wrapped_schema("data", VncOut))
 def show_vnc(instance_id):
-    """Show whether the screen can be opened.
+    """Get the VNC state of an instance.
 
-    Nothing is minted: `GET /api/instance/{id}/novnc` and `POST /api/instance/{id}/console-session` answer with a
-    session, its address and its password. `reason` is the word with which they would refuse now.
+    No session is created: use `POST /api/instance/{id}/console-session` or `GET /api/instance/{id}/novnc` for that.
+    `reason` is the code with which they would refuse at the moment.
     """
     instance = get_own_instance(instance_id)
     reason = consoles.vnc_error(instance)
@@ -117,9 +117,10 @@ def show_vnc(instance_id):
 @user.get("/instance/<instance_id>/novnc", op="novnc", can=CONSOLE_PERMISSION, out=ScreenOut, **SESSION_CREATION)
 @user.doc(**VNC_FAILURES)
 def novnc(instance_id):
-    """Mint a session of the screen that is good for a minute.
+    """Create a VNC console session that expires after 60 seconds.
 
-    Like the console session. It needs the permission to open consoles although it is a GET.
+    The same as `POST /api/instance/{id}/console-session`. It requires the permission to open consoles although it is a
+    GET.
     """
     return create_vnc_session(get_own_instance(instance_id))
 
@@ -129,12 +130,12 @@ def novnc(instance_id):
 )
 @user.doc(**SSH_FAILURES)
 def create_ssh(instance_id):
-    """Mint a session of a shell in the guest.
+    """Create an SSH session in the guest.
 
-    A key that is made for it is put into the guest and taken out afterwards. Connect to `ws_url` within `expires_in`
-    seconds; the first connection spends the token. Refused with `instance_not_running` (409), `unsupported_os` (422),
-    without a reason (422) when the instance has no address, `ssh_key_injection_failed` (503) when the guest agent does
-    not answer.
+    A temporary SSH key is installed in the guest and removed afterwards. Connect to `ws_url` within `expires_in`
+    seconds; the token can be used for one connection. Returns 409 `instance_not_running`, 422 `unsupported_os`, 422
+    without a reason if the instance has no address, and 503 `ssh_key_injection_failed` if the guest agent does not
+    respond.
     """
     return create_ssh_session(get_own_instance(instance_id))
 
@@ -142,16 +143,16 @@ def create_ssh(instance_id):
 @user.get("/instance/<instance_id>/webssh", op="webssh", can=CONSOLE_PERMISSION, out=ShellOut, **SESSION_CREATION)
 @user.doc(**SSH_FAILURES)
 def webssh(instance_id):
-    """Mint a session of a shell in the guest.
+    """Create an SSH session in the guest.
 
-    The same as the SSH session, for clients that can only GET.
+    The same as `POST /api/instance/{id}/ssh-session`, for clients that can only send GET requests.
     """
     return create_ssh_session(get_own_instance(instance_id))
 
 
 @user.get("/instance/<instance_id>/ssh-session", op="ssh_session_show", can=CONSOLE_PERMISSION, out=ShellSession)
 def show_shell(instance_id):
-    """Show the newest shell session that is open or can still be used. Its token is not shown again."""
+    """Get the newest SSH session that is open or unused. Its token is not returned."""
     return describe_ssh_session(get_own_instance(instance_id))
 
 
@@ -159,13 +160,13 @@ def show_shell(instance_id):
     "/instance/<instance_id>/ssh-session", op="ssh_session_close", can=CONSOLE_PERMISSION, out=kit.build_result_schema()
 )
 def close_shell(instance_id):
-    """Close every shell session of the instance. Open shells end within seconds."""
+    """Close all SSH sessions of an instance. Open shells end within seconds."""
     return {"message": close_sessions(get_own_instance(instance_id, even_suspended=True))}
 
 
 def close_sessions(instance):
     count = consoles.close_all(instance, "shell", SHELL_CLOSED_MESSAGE)
-    return f"{count} sessions are closed." if count != 1 else "The session is closed."
+    return f"{count} sessions closed." if count != 1 else "Session closed."
 
 
 @admin.post(
@@ -178,11 +179,11 @@ def close_sessions(instance):
 )
 @admin.doc(**VNC_FAILURES)
 def admin_create_vnc(body, instance_id):
-    """Mint a session of the screen.
+    """Create a VNC console session.
 
-    `expires_in` seconds long, 60 by default. Refused (409) with `not_running` or `vnc_disabled`; 503
-    `master_address_unknown` when the panel does not know its own address, 503 `cluster_console_unavailable` when the
-    cluster of the instance's hypervisor issues no ticket for the screen.
+    It expires after `expires_in` seconds (60 by default). Returns 409 `not_running` or `vnc_disabled`; 503
+    `master_address_unknown` if the public address of the panel is not configured, and 503 `cluster_console_unavailable`
+    if the hypervisor's cluster issues no console ticket.
     """
     return create_vnc_session(instances.get(instance_id), by_operator=True, **body)
 
@@ -190,10 +191,10 @@ def admin_create_vnc(body, instance_id):
 @admin.get("/instance/<instance_id>/novnc", op="novnc", can=OPERATOR_PERMISSION, out=ScreenOut, **SESSION_CREATION)
 @admin.doc(**VNC_FAILURES)
 def admin_novnc(instance_id):
-    """Mint a session of the screen that is good for a minute.
+    """Create a VNC console session that expires after 60 seconds.
 
-    The same as `POST …/console-session` with 60 seconds. It counts in the budget of consoles. Refused (409) with
-    `not_running` or `vnc_disabled`; 503 `master_address_unknown` or `cluster_console_unavailable`.
+    The same as `POST …/console-session` with 60 seconds. Counts against the rate limit for consoles. Returns 409
+    `not_running` or `vnc_disabled`, and 503 `master_address_unknown` or `cluster_console_unavailable`.
     """
     return create_vnc_session(instances.get(instance_id), by_operator=True)
 
@@ -201,10 +202,10 @@ def admin_novnc(instance_id):
 @admin.get("/instance/<instance_id>/ssh", op="ssh", can=OPERATOR_PERMISSION, out=ShellOut, **SESSION_CREATION)
 @admin.doc(**SSH_FAILURES)
 def admin_ssh(instance_id):
-    """Mint a session of a shell in the guest.
+    """Create an SSH session in the guest.
 
-    Refusals are those of the user API. Needs nothing but a running Linux guest with an SSH server. Refused (409) with
-    `suspended`, `no_hypervisor` or `instance_not_running`, (422) with `unsupported_os`.
+    Requires a running Linux guest with an SSH server. Returns the same errors as the user API: 409 `suspended`,
+    `no_hypervisor` or `instance_not_running`, and 422 `unsupported_os`.
     """
     return create_ssh_session(instances.get(instance_id))
 
@@ -213,17 +214,17 @@ def admin_ssh(instance_id):
     "/instance/<instance_id>/ssh-session/status", op="ssh_session_status", can="admin:instances:read", out=ShellSession
 )
 def admin_show_shell(instance_id):
-    """Show the newest shell session that is open or can still be used.
+    """Get the newest SSH session that is open or unused.
 
-    `active` is false and `session` null when there is none. It says who opened it and until when it can be used.
+    Contains its creator and expiry. `active` is false and `session` is null if there is none.
     """
     return describe_ssh_session(instances.get(instance_id))
 
 
 @admin.delete("/instance/<instance_id>/ssh-session", op="ssh_session_close", can=OPERATOR_PERMISSION)
 def admin_close_shell(instance_id):
-    """Close every shell session of the instance.
+    """Close all SSH sessions of an instance.
 
-    Open shells are disconnected and unspent tokens do not open any. Does nothing when there is none.
+    Open shells are disconnected and unused tokens become invalid. Does nothing if there is none.
     """
     kit.set_message(close_sessions(instances.get(instance_id)))

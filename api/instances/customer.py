@@ -1,4 +1,4 @@
-"""Customers' instances: list, show, create, update."""
+"""Customers' instances: list, get, create, update."""
 
 from flask import request
 
@@ -35,9 +35,9 @@ def listing(query):
 
 @user.get("/instance/<instance_id>", op="get", can="instances.view", out=InstanceOut)
 def show(instance_id):
-    """Show an instance.
+    """Get an instance.
 
-    The object itself, without a wrapper. 404 once it is destroyed.
+    Returns the object itself, without a wrapper. Returns 404 once it is destroyed.
     """
     return get_own_instance(instance_id)
 
@@ -50,14 +50,14 @@ def show(instance_id):
     out=kit.build_wrapped_schema("instance", InstanceOut),
 )
 def update(body, instance_id):
-    """Change labels, notes and switches."""
+    """Update labels, notes and settings of an instance."""
     return {
-        "message": "The instance is changed.",
+        "message": "Instance updated.",
         "instance": instances.update(get_own_instance(instance_id), actor=kit.get_current_actor(), **body),
     }
 
 
-CREATED_MESSAGE = "The instance is created. Deploy an image to it next."
+CREATED_MESSAGE = "Instance created. Deploy an image to it next."
 
 
 @user.post(
@@ -70,11 +70,11 @@ CREATED_MESSAGE = "The instance is created. Deploy an image to it next."
 def create(body):
     """Create an instance.
 
-    The first of two steps: the row with its addresses, no machine yet. Capacity refusals answer 422 with a reason:
-    `storage_not_sufficient`, `resources_not_sufficient`, `ipv4_not_available`, `ipv6_not_available`,
-    `ipv6_subnet_not_available`, `private_ipv4_not_available`, `hypervisor_not_available`. Nothing is kept of a refused
-    request. Without `display_name` the label is the host name, without both the platform's name (`name`); either can be
-    changed later.
+    This is the first of two steps: it allocates addresses and capacity, but creates no VM yet; deploy an image next.
+    Insufficient capacity returns 422 with a reason: `storage_not_sufficient`, `resources_not_sufficient`,
+    `ipv4_not_available`, `ipv6_not_available`, `ipv6_subnet_not_available`, `private_ipv4_not_available`,
+    `hypervisor_not_available`. A refused request creates nothing. `display_name` defaults to the host name, and the
+    host name to the platform's name (`name`); both can be changed later.
     """
     return {
         "message": CREATED_MESSAGE,

@@ -23,10 +23,10 @@ class ChoiceQuery(PageQuery):
     out=kit.build_page_schema(ImageOut),
 )
 def deploy_images(query, instance_id):
-    """List the images that can be installed on an instance.
+    """List the images that can be deployed to an instance.
 
-    The platform's and the account's own that are ready, need no more disk and memory than it has and, where it has
-    secure boot, start with that. A deploy or reinstall refuses all others.
+    Contains the platform's and your own images that are available, fit the disk and memory of the instance and, if it
+    uses secure boot, support it. Deploy and reinstall refuse all others.
     """
     return kit.paginate(deploy_options.select_images(get_own_instance(instance_id), kit.get_current_access(), **query))
 
@@ -39,6 +39,6 @@ def deploy_images(query, instance_id):
     out=kit.build_page_schema(IsoOut),
 )
 def deploy_isos(query, instance_id):
-    """List the ISOs that an instance can boot to be installed from: those that a self-deploy takes."""
+    """List the ISOs from which an instance can be installed (self-deploy)."""
     get_own_instance(instance_id)
     return kit.paginate(deploy_options.select_isos(kit.get_current_access(), **query))

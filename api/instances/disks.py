@@ -1,4 +1,4 @@
-"""The disks of an instance: customers attach, detach and delete them, operators also add and grow them."""
+"""Disks of an instance: customers attach, detach and delete them, operators also add and resize them."""
 
 from marshmallow import fields
 
@@ -15,11 +15,12 @@ from panel.services import disks, instances
 DISK_PATH = "/instance/<instance_id>/disk/<disk_id>"
 DISK_REFUSALS = """
 
-Refused with 409: `suspended`, `task_running`, `not_deployed`, `already_active` (a live session), `primary_disk`."""
+Returns 409 `suspended`, `task_running`, `not_deployed`, `already_active` (a live-snapshot session) or
+`primary_disk`."""
 DISK_ACTION_SUMMARIES = {
-    "attach": "Attach a disk.\n\nA running guest sees it at once.",
-    "detach": "Detach a disk.\n\nIt stays, with what is on it. A running guest has to let it go: unmount it first.",
-    "delete": "Delete a disk.\n\nIt is detached and everything on it is lost. The first disk cannot be deleted.",
+    "attach": "Attach a disk.\n\nA running guest sees it immediately.",
+    "detach": "Detach a disk.\n\nThe disk and its data are kept. A running guest must release it: unmount it first.",
+    "delete": "Delete a disk.\n\nIt is detached first. All data on it is lost. The first disk cannot be deleted.",
 }
 DISK_ANSWER = kit.Schema.from_dict(
     {"disk": fields.Nested(DiskOut, **describe("The disk.")), "task_id": TASK_ID}, name="DiskWork"
@@ -50,24 +51,24 @@ for action, summary in DISK_ACTION_SUMMARIES.items():
 
 @admin.post("/instance/<instance_id>/disks", op="disk_add", can="admin:instances:write", body=DiskIn, out=DISK_ANSWER)
 def add(body, instance_id):
-    """Add a disk.
+    """Add a blank disk.
 
-    It is blank; a running guest sees it at once. Refused with 422 `storage_not_sufficient`, and with 409 as the other
+    A running guest sees it immediately. Returns 422 `storage_not_sufficient`, and 409 for the same reasons as the other
     changes of disks.
     """
     disk, task = disks.add(instances.get(instance_id), actor=kit.get_current_actor(), **body)
-    kit.set_message("The disk is being made.")
+    kit.set_message("New disk requested.")
     return {"disk": disk, "task_id": task.id}
 
 
 @admin.patch(DISK_PATH, op="disk_resize", can="admin:instances:write", body=DiskPatch, out=OPTIONAL_TASK)
 def resize(body, instance_id, disk_id):
-    """Grow a disk.
+    """Resize a disk to a larger size.
 
-    A running guest sees it at once. Refused with 422 when it would shrink and with `storage_not_sufficient`.
+    A running guest sees the new size immediately. Returns 422 for a smaller size and 422 `storage_not_sufficient`.
     """
     task = disks.resize(disks.get(instances.get(instance_id), disk_id), actor=kit.get_current_actor(), **body)
-    kit.set_message("The disk is being grown." if task else "It has that size already.")
+    kit.set_message("Resize requested." if task else "The disk already has this size.")
     return {"task_id": task and task.id}
 
 
@@ -75,8 +76,9 @@ def resize(body, instance_id, disk_id):
 def remove(instance_id, disk_id):
     """Delete a disk.
 
-    The same as the action `delete`. What is on it is lost. Refused with 409 `primary_disk` for the first disk, with
-    `has_snapshots` or `already_active` while a snapshot or a live session needs it, with `suspended` or `task_running`.
+    The same as the action `delete`. All data on it is lost. Returns 409 `primary_disk` for the first disk,
+    `has_snapshots` or `already_active` while a snapshot or live-snapshot session uses it, `suspended` or
+    `task_running`.
     """
     task = disks.delete(disks.get(instances.get(instance_id), disk_id), actor=kit.get_current_actor(), by_operator=True)
     kit.set_message(disks.get_result_message("delete", task))

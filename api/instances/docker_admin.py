@@ -13,9 +13,9 @@ READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:wri
 
 @admin.get(DOCKER_PATH, op="docker", can=READ_PERMISSION, out=answers.ListedForOperators)
 def admin_show(instance_id):
-    """Show the container apps of an instance, and whether Docker is there to run them.
+    """Get the Docker state and container apps of an instance.
 
-    Nothing is asked of the guest: it is what was read last.
+    Returns the latest known state; this call does not query the guest.
     """
     return answers.list_deployments(get_instance(instance_id, True))
 
@@ -23,10 +23,10 @@ def admin_show(instance_id):
 @admin.post(DOCKER_PATH, op="docker_deploy", can=WRITE_PERMISSION, body=DeployAppIn, out=answers.Deployed)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_deploy(body, instance_id):
-    """Deploy an app of the catalog.
+    """Deploy an app from the catalog.
 
-    Refusals are those of the user API. The task pulls the app's containers and starts them; the row shows its progress.
-    422 `port_taken` names a host port that another app has.
+    The task pulls and starts the app's containers; the deployment shows its progress. Returns 422 `port_taken` for a
+    host port of another app, and the same errors as the user API.
     """
     kit.set_message(answers.DEPLOYING_MESSAGE)
     return answers.deploy_app(get_instance(instance_id, True), body, True)
@@ -41,10 +41,10 @@ def admin_deploy(body, instance_id):
 )
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_deploy_compose(body, instance_id):
-    """Deploy what a compose file says.
+    """Deploy a compose file.
 
-    Refusals are those of the user API. Give the file or its https address. The task starts what it says; 422 for a file
-    that cannot be read, 422 `port_taken` for a host port that another app has.
+    Send its https URL as `compose_url`. The task starts its services. Returns 422 for an invalid file, 422 `port_taken`
+    for a host port of another app, and the same errors as the user API.
     """
     kit.set_message(answers.DEPLOYING_MESSAGE)
     return answers.deploy_compose(get_instance(instance_id, True), body, True)
@@ -53,10 +53,10 @@ def admin_deploy_compose(body, instance_id):
 @admin.post(f"{DOCKER_PATH}/install", op="docker_install", can=WRITE_PERMISSION, out=answers.Asked)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_install(instance_id):
-    """Install Docker in the guest, by its guest agent.
+    """Install Docker in the guest through the guest agent.
 
-    Refusals are those of the user API. 422 `already_installed` where Docker is there, 422 `not_running` for an instance
-    that is off. A failed installation is told as `docker_error`.
+    `docker_error` is the reason of a failed installation. Returns 422 `already_installed` if Docker is installed, 422
+    `not_running` for a stopped instance, and the same errors as the user API.
     """
     kit.set_message(answers.INSTALLING_MESSAGE)
     return answers.install(get_instance(instance_id, True), True)
@@ -64,9 +64,9 @@ def admin_install(instance_id):
 
 @admin.get(f"{DOCKER_PATH}/apps", op="docker_apps", can=READ_PERMISSION, out=DockerAppOut(many=True))
 def admin_catalog(instance_id):
-    """List the apps that can be deployed with one call, with the variables of each.
+    """List the apps of the catalog with their variables.
 
-    The catalog is the same for every instance.
+    The catalog is the same for all instances.
     """
     get_instance(instance_id, True)
     return docker_apps.listing()
@@ -74,9 +74,9 @@ def admin_catalog(instance_id):
 
 @admin.get(f"{DOCKER_PATH}/app/<app_slug>", op="docker_app", can=READ_PERMISSION, out=DockerAppOut)
 def admin_catalog_app(instance_id, app_slug):
-    """Show an app of the catalog.
+    """Get an app of the catalog.
 
-    With the variables that it takes and the ports that it opens. 404 for an app that the catalog does not have.
+    Contains its variables and ports. Returns 404 if the catalog has no such app.
     """
     get_instance(instance_id, True)
     return docker_apps.get(app_slug)
@@ -84,18 +84,19 @@ def admin_catalog_app(instance_id, app_slug):
 
 @admin.get(f"{DEPLOYMENT_PATH}/logs", op="docker_logs", can=WRITE_PERMISSION, out=DockerLogsOut, writes=True)
 def admin_logs(instance_id, deployment_id):
-    """Read what the app's containers wrote last, in the guest.
+    """Read the latest logs of an app in the guest.
 
-    Logs may hold secrets, so it takes the right to write.
+    Requires write permission because logs can contain secrets.
     """
     return answers.describe_logs(docker_logs.fetch_logs(get_deployment(instance_id, deployment_id, True)))
 
 
 @admin.get(f"{DEPLOYMENT_PATH}/cached-logs", op="docker_cached_logs", can=WRITE_PERMISSION, out=DockerLogsOut)
 def admin_cached_logs(instance_id, deployment_id):
-    """Show what the app's containers wrote, as it was read last.
+    """Get the stored logs of an app from the last time they were read.
 
-    It takes the right to write, as reading them does. Empty when nobody read them yet. Nothing is asked of the guest.
+    This call does not query the guest; the logs are empty if they were never read. Requires write permission because
+    logs can contain secrets.
     """
     return answers.describe_logs(get_deployment(instance_id, deployment_id, True))
 
@@ -103,10 +104,10 @@ def admin_cached_logs(instance_id, deployment_id):
 @admin.post(f"{DEPLOYMENT_PATH}/check-status", op="docker_check_status", can=WRITE_PERMISSION, out=answers.Asked)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_check_status(instance_id, deployment_id):
-    """Have the state of an app looked at in the guest.
+    """Check the state of an app in the guest.
 
-    The task writes what it finds to the app's row; one that is under way already is answered again. Refused while the
-    guest cannot be reached: 409 `agent_unavailable`, 422 `not_running`, 503 `hypervisor_unreachable`.
+    The task updates the state of the deployment; if a check is already in progress, its task is returned. Returns 409
+    `agent_unavailable`, 422 `not_running` or 503 `hypervisor_unreachable` while the guest cannot be reached.
     """
     kit.set_message(answers.CHECKING_MESSAGE)
     return answers.check_status(get_deployment(instance_id, deployment_id, True), True)
@@ -115,9 +116,9 @@ def admin_check_status(instance_id, deployment_id):
 @admin.post(f"{DEPLOYMENT_PATH}/retry", op="docker_retry", can=WRITE_PERMISSION, out=answers.Deployed)
 @admin.doc(**answers.DOCKER_FAILURES)
 def admin_retry(instance_id, deployment_id):
-    """Deploy an app once more, with what it was deployed with.
+    """Deploy an app again with the same settings.
 
-    For an app whose deployment failed. The row keeps its id. Refusals are those of the user API.
+    For an app whose deployment failed. The deployment keeps its id. Returns the same errors as the user API.
     """
     kit.set_message(answers.DEPLOYING_MESSAGE)
     return answers.retry(get_deployment(instance_id, deployment_id, True), True)
@@ -128,8 +129,8 @@ def admin_retry(instance_id, deployment_id):
 def admin_control(instance_id, deployment_id, app_action):
     """Start, stop, restart or remove an app.
 
-    Refusals are those of the user API. An action that is not one of the four answers 404. `remove` does what DELETE
-    does. 409 `not_deployed` for an app whose deployment failed.
+    `remove` is the same as DELETE. Returns 404 for another action, 409 `not_deployed` for an app whose deployment
+    failed, and the same errors as the user API.
     """
     message, answer = answers.control(get_deployment(instance_id, deployment_id, True), app_action, True)
     kit.set_message(message)
@@ -140,9 +141,8 @@ def admin_control(instance_id, deployment_id, app_action):
 def admin_delete(instance_id, deployment_id):
     """Remove an app.
 
-    Its containers are removed in the guest then, or when the guest is reached again. The row is gone at once, and open
-    tasks of the app are cancelled. Data in its volumes stays in the guest. `task_id` is null while the guest cannot be
-    reached.
+    The deployment is deleted immediately, and its open tasks are cancelled. Its containers are removed as soon as the
+    guest can be reached. Data in its volumes stays in the guest. `task_id` is null while the guest cannot be reached.
     """
     message, answer = answers.remove(get_deployment(instance_id, deployment_id, True), True)
     kit.set_message(message)

@@ -14,10 +14,10 @@ VIEW_PERMISSION, MANAGE_PERMISSION, CONSOLE_PERMISSION = "instances.view", "inst
 
 @user.get(DOCKER_PATH, op="docker", can=VIEW_PERMISSION, out=answers.Listed)
 def show(instance_id):
-    """Show the container apps of an instance, and whether Docker is there to run them.
+    """Get the Docker state and container apps of an instance.
 
-    Everything in one answer, without pages. Look here until `docker_enabled` is true after an installation, and until
-    an app is `running`, or `error` or `failed`, after a deploy.
+    The list is complete and has no pages. Poll it until `docker_enabled` is true after an installation, and until an
+    app is `running`, `error` or `failed` after a deployment.
     """
     return {"success": True, "message": None, **answers.list_deployments(get_own_instance(instance_id))}
 
@@ -25,13 +25,12 @@ def show(instance_id):
 @user.post(DOCKER_PATH, op="docker_deploy", can=MANAGE_PERMISSION, body=DeployAppIn, out=answers.DEPLOY_RESPONSE)
 @user.doc(**answers.DOCKER_FAILURES)
 def deploy(body, instance_id):
-    """Deploy an app of the catalog.
+    """Deploy an app from the catalog.
 
-    Refused with 422: `docker_not_installed`, `docker_task_running` (one installation, deploy or action at a time),
-    `not_running`, `docker_limit`, `port_taken` (by another app), and under the field for an app that the catalog does
-    not have or a variable that is missing; with 409: `suspended`, `task_running`, `not_deployed`, `rescue_active`,
-    `agent_unavailable` when the guest agent is known to be away; 503 `hypervisor_unreachable` when the node does not
-    answer.
+    Returns 422 `docker_not_installed`, `docker_task_running` (only one installation, deployment or action at a time),
+    `not_running`, `docker_limit`, `port_taken` (by another app), and 422 under the field for an unknown app or a
+    missing variable; 409 `suspended`, `task_running`, `not_deployed`, `rescue_active`, or `agent_unavailable` if the
+    guest agent does not respond; 503 `hypervisor_unreachable` if the hypervisor does not respond.
     """
     return {"message": answers.DEPLOYING_MESSAGE, **answers.deploy_app(get_own_instance(instance_id), body)}
 
@@ -45,10 +44,10 @@ def deploy(body, instance_id):
 )
 @user.doc(**answers.DOCKER_FAILURES)
 def deploy_compose(body, instance_id):
-    """Deploy what a compose file says.
+    """Deploy a compose file.
 
-    The panel fetches it from `compose_url`: https on public addresses, 256 KiB at most; one that cannot be had, or is
-    no compose file, makes the app `failed` with the reason. Refusals are those of an app of the catalog.
+    The panel downloads it from `compose_url`: https, public addresses only, at most 256 KiB. If the download fails or
+    the file is invalid, the app is `failed` with the reason. Returns the same errors as the deployment of an app.
     """
     return {"message": answers.DEPLOYING_MESSAGE, **answers.deploy_compose(get_own_instance(instance_id), body)}
 
@@ -56,19 +55,19 @@ def deploy_compose(body, instance_id):
 @user.post(f"{DOCKER_PATH}/install", op="docker_install", can=MANAGE_PERMISSION, out=answers.TASK_RESPONSE)
 @user.doc(**answers.DOCKER_FAILURES)
 def install(instance_id):
-    """Install Docker in the guest, by its guest agent.
+    """Install Docker in the guest through the guest agent.
 
-    With the packages of the guest's own system. It takes minutes: look at the list until `docker_enabled` is true.
-    Refused with 422 `already_installed`, `docker_task_running`, `not_running`, `unsupported_system` (the guest has no
-    package manager that the panel knows), and with 409 and 503 as a deploy is. `docker_error` of the list says why an
-    installation failed; `docker_installing` is false then, and `docker_enabled`, too.
+    Uses the packages of the guest's distribution and takes minutes: poll the list until `docker_enabled` is true. If it
+    fails, `docker_installing` and `docker_enabled` are false and `docker_error` is the reason. Returns 422
+    `already_installed`, `docker_task_running`, `not_running` or `unsupported_system` (no supported package manager),
+    and 409 and 503 as for a deployment.
     """
     return {"message": answers.INSTALLING_MESSAGE, **answers.install(get_own_instance(instance_id))}
 
 
 @user.get(f"{DOCKER_PATH}/apps", op="docker_apps", can=VIEW_PERMISSION, out=answers.CATALOG_RESPONSE)
 def catalog(instance_id):
-    """List the apps that can be deployed with one call, with the variables of each."""
+    """List the apps of the catalog with their variables."""
     get_own_instance(instance_id)
     return {"success": True, "message": None, "apps": docker_apps.listing()}
 
@@ -80,16 +79,16 @@ def catalog(instance_id):
     out=kit.build_wrapped_schema("app", DockerAppOut),
 )
 def catalog_app(instance_id, app_slug):
-    """Show an app of the catalog."""
+    """Get an app of the catalog."""
     get_own_instance(instance_id)
     return {"message": None, "app": docker_apps.get(app_slug)}
 
 
 @user.get(f"{DEPLOYMENT_PATH}/logs", op="docker_logs", can=CONSOLE_PERMISSION, out=answers.UserLogs, writes=True)
 def logs(instance_id, deployment_id):
-    """Read what the app's containers wrote last, in the guest.
+    """Read the latest logs of an app in the guest.
 
-    When the guest does not answer within some seconds, `logs_error` says why and `logs` has what was read before.
+    If the guest does not respond within a few seconds, `logs_error` is the reason and `logs` contains the stored logs.
     """
     return {
         "success": True,
@@ -100,7 +99,7 @@ def logs(instance_id, deployment_id):
 
 @user.get(f"{DEPLOYMENT_PATH}/cached-logs", op="docker_cached_logs", can=CONSOLE_PERMISSION, out=answers.UserLogs)
 def cached_logs(instance_id, deployment_id):
-    """Show what the app's containers wrote, as it was read last."""
+    """Get the stored logs of an app from the last time they were read."""
     return {"success": True, "message": None, **answers.describe_logs(get_deployment(instance_id, deployment_id))}
 
 
@@ -109,16 +108,16 @@ def cached_logs(instance_id, deployment_id):
 )
 @user.doc(**answers.DOCKER_FAILURES)
 def check_status(instance_id, deployment_id):
-    """Have the state of an app looked at in the guest. That also happens every few minutes by itself."""
+    """Check the state of an app in the guest. This also happens automatically every few minutes."""
     return {"message": answers.CHECKING_MESSAGE, **answers.check_status(get_deployment(instance_id, deployment_id))}
 
 
 @user.post(f"{DEPLOYMENT_PATH}/retry", op="docker_retry", can=MANAGE_PERMISSION, out=answers.RETRY_RESPONSE)
 @user.doc(**answers.DOCKER_FAILURES)
 def retry(instance_id, deployment_id):
-    """Deploy an app once more, with what it was deployed with.
+    """Deploy an app again with the same settings.
 
-    For one that failed or does not do well; also to use a compose file that changed at its address.
+    For an app that failed or has errors; also to use a compose file that has changed at its URL.
     """
     return {"message": answers.DEPLOYING_MESSAGE, **answers.retry(get_deployment(instance_id, deployment_id))}
 
@@ -128,8 +127,8 @@ def retry(instance_id, deployment_id):
 def control(instance_id, deployment_id, app_action):
     """Start, stop, restart or remove an app.
 
-    `remove` is the same as DELETE. The others are refused as a deploy is, and with 409 `not_deployed` for an app that
-    could not be deployed.
+    `remove` is the same as DELETE. The other actions return the same errors as a deployment, and 409 `not_deployed` for
+    an app whose deployment failed.
     """
     message, answer = answers.control(get_deployment(instance_id, deployment_id), app_action)
     return {"message": message, **({} if answer["task_id"] is None else answer)}
@@ -139,8 +138,8 @@ def control(instance_id, deployment_id, app_action):
 def delete(instance_id, deployment_id):
     """Remove an app.
 
-    It is gone from the list at once; its containers are removed in the guest then, or when the guest is reached again.
-    Data in its volumes stays. Refused with 409 `suspended` and `task_running`.
+    It is removed from the list immediately; its containers are removed as soon as the guest can be reached. Data in its
+    volumes is kept. Returns 409 `suspended` or `task_running`.
     """
     message, answer = answers.remove(get_deployment(instance_id, deployment_id))
     return {"message": message, **({} if answer["task_id"] is None else answer)}

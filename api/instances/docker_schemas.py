@@ -1,4 +1,4 @@
-"""Schemas and answers about container apps in guests, for both dialects."""
+"""Schemas and responses about container apps in guests, for both dialects."""
 
 from marshmallow import fields
 
@@ -19,23 +19,21 @@ from panel.workflows import docker_support, reachability
 DOCKER_PATH = "/instance/<instance_id>/docker"
 DEPLOYMENT_PATH = f"{DOCKER_PATH}/<deployment_id>"
 DOCKER_FAILURES = {"responses": {409: "Conflict", 422: "Invalid", 503: "Unavailable"}}
-ACTION_MESSAGES = {"start": "The app starts.", "stop": "The app stops.", "restart": "The app restarts."}
+ACTION_MESSAGES = {"start": "Start requested.", "stop": "Stop requested.", "restart": "Restart requested."}
 DEPLOYMENT_LIST_FIELDS: dict[str, fields.Field] = {
     "docker_enabled": fields.Boolean(**describe("Whether Docker is installed in the guest.", True)),
-    "docker_installing": fields.Boolean(**describe("Whether it is being installed.", False)),
+    "docker_installing": fields.Boolean(**describe("Whether Docker is being installed.", False)),
     "docker_error": fields.String(allow_none=True, **describe("Why the latest installation failed.", None)),
-    "deployments": fields.List(fields.Nested(DockerDeploymentOut), **describe("Its apps, oldest first.")),
+    "deployments": fields.List(fields.Nested(DockerDeploymentOut), **describe("Apps, oldest first.")),
 }
 DEPLOYMENT_FIELD = fields.Nested(DockerDeploymentOut, **describe("The app."))
 GENERATED_VALUES_FIELD = fields.Dict(
-    **describe("Secrets that were made up, by the names of their variables. Shown once.", {"ADMIN_PASSWORD": "kX2v…"})
+    **describe("Generated secrets, by variable name. Shown only once.", {"ADMIN_PASSWORD": "kX2v…"})
 )
 LOG_FIELDS: dict[str, fields.Field] = {
-    "logs": fields.String(**describe("The last lines of its containers, each with its time.", "web-1  | ready\n")),
-    "logs_at": Time(
-        allow_none=True, **describe("When they were read in the guest; null when nobody did yet.", EXAMPLE_TIME)
-    ),
-    "logs_error": fields.String(allow_none=True, **describe("Why they could not be read anew.", None)),
+    "logs": fields.String(**describe("The last log lines of its containers, with timestamps.", "web-1  | ready\n")),
+    "logs_at": Time(allow_none=True, **describe("When the logs were read in the guest; null if never.", EXAMPLE_TIME)),
+    "logs_error": fields.String(allow_none=True, **describe("Why the logs could not be read the last time.", None)),
 }
 Listed = kit.Done.from_dict(DEPLOYMENT_LIST_FIELDS, name="DockerDeployments")
 ListedForOperators = kit.Schema.from_dict(DEPLOYMENT_LIST_FIELDS, name="DockerOfInstance")
@@ -45,12 +43,12 @@ Deployed = kit.Schema.from_dict(
 kit.with_optional(Deployed, ["generated"])
 Asked = kit.Schema.from_dict({"task_id": TASK_ID}, name="DockerAsked")
 Removed = kit.Schema.from_dict(
-    {"task_id": fields.String(allow_none=True, **describe("The task; null when the guest cannot be reached.", None))},
+    {"task_id": fields.String(allow_none=True, **describe("The task; null if the guest cannot be reached.", None))},
     name="DockerRemoved",
 )
 UserLogs = kit.Done.from_dict(LOG_FIELDS, name="DockerLogs")
 CATALOG_RESPONSE = kit.Done.from_dict(
-    {"apps": fields.List(fields.Nested(DockerAppOut), **describe("By name."))}, name="DockerApps"
+    {"apps": fields.List(fields.Nested(DockerAppOut), **describe("Apps, sorted by name."))}, name="DockerApps"
 )
 DEPLOY_RESPONSE = kit.build_result_schema(
     deployment=DEPLOYMENT_FIELD, task_id=TASK_ID, generated=GENERATED_VALUES_FIELD
@@ -58,13 +56,12 @@ DEPLOY_RESPONSE = kit.build_result_schema(
 RETRY_RESPONSE = kit.build_result_schema(deployment=DEPLOYMENT_FIELD, task_id=TASK_ID)
 TASK_RESPONSE = kit.build_result_schema(task_id=TASK_ID)
 
-INSTALLING_MESSAGE = "Docker is being installed."
-DEPLOYING_MESSAGE = "The app is being deployed."
-CHECKING_MESSAGE = "Somebody looks at the app."
-REMOVING_MESSAGE = "The app is removed. Its containers are being removed from the machine; data in its volumes stays."
+INSTALLING_MESSAGE = "Installation of Docker requested."
+DEPLOYING_MESSAGE = "Deployment requested."
+CHECKING_MESSAGE = "Check requested."
+REMOVING_MESSAGE = "App removed. Deletion of its containers requested. Data in its volumes stays on the instance."
 UNREACHABLE_MESSAGE = (
-    "The app is removed. The machine cannot be reached now: its containers stay on its disk until it is, and are"
-    " removed then."
+    "App removed. The guest cannot be reached at the moment; its containers are removed as soon as it can be reached."
 )
 
 
@@ -123,7 +120,7 @@ def control(row, action, by_operator=False):
     if action == "remove":
         return remove(row, by_operator)
     if action not in ACTION_MESSAGES:
-        raise NotFound("The actions are start, stop, restart and remove.")
+        raise NotFound("No such action. Use start, stop, restart or remove.")
     reachability.check_guest(row.instance, by_operator=by_operator)
     return ACTION_MESSAGES[action], {
         "task_id": apps.control(row, action, actor=kit.get_current_actor(), by_operator=by_operator).id

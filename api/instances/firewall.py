@@ -15,13 +15,13 @@ from panel.services import firewall_view
     out=kit.build_wrapped_schema("firewall", FirewallOut),
 )
 def firewall(instance_id):
-    """Show the security groups of an instance and what they allow together.
+    """Get the security groups of an instance and their combined rules.
 
-    In no group everything passes. In one or more, only what a rule allows may come in; everything may go out unless a
-    group has rules for that. Answers to what was begun rightly always pass.
+    Without a group all traffic is allowed. With groups, only inbound traffic that matches a rule is allowed; all
+    outbound traffic is allowed unless a group has rules for it. Replies to allowed connections are always allowed.
 
-    Team members also need `security_groups.view`, because the rules are those of security groups. The token's scope
-    comes from the path alone.
+    Team members also need `security_groups.view`, because the rules belong to security groups. The token's scope is
+    determined by the path alone.
     """
     instance = get_own_instance(instance_id)
     require_also("security_groups.view")

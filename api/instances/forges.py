@@ -11,45 +11,46 @@ from panel.schemas.forges import ForgeIn, ForgeOut, ForgeState
 from panel.services import forges, instances
 
 FORGE_PATH = "/instance/<instance_id>/forge"
-SESSION_FIELD = fields.Nested(ForgeOut, **describe("The session."))
+SESSION_FIELD = fields.Nested(ForgeOut, **describe("The live-snapshot session."))
 FORGE_ANSWER = kit.build_result_schema(forge=SESSION_FIELD, task_id=TASK_ID)
 ADMIN_FORGE_ANSWER = kit.Schema.from_dict({"forge": SESSION_FIELD, "task_id": TASK_ID}, name="ForgeWork")
 REFUSALS_TEXT = """
 
-Refused with 409 and the first reason that holds: `suspended`, `task_running`, `not_running`, {}."""
+Returns 409 with the first reason that applies: `suspended`, `task_running`, `not_running`, {}."""
 ACTION_TEXTS = {
     "enable": (
-        "Begin a live-snapshot session.\n\nFrom now on what the guest writes to these disks lies beside them, until it "
-        "is committed or discarded. The guest goes on running." + REFUSALS_TEXT.format("`already_active`"),
-        "The session is being created.",
+        "Start a live-snapshot session.\n\nChanges to these disks are stored separately until they are committed or "
+        "discarded. The guest keeps running." + REFUSALS_TEXT.format("`already_active`"),
+        "Start of the session requested.",
     ),
     "commit": (
-        "Keep what was written in the session.\n\nThe guest goes on running."
+        "Commit the changes of the live-snapshot session.\n\nThe guest keeps running."
         + REFUSALS_TEXT.format("`no_active_session`, `session_creating`, `session_failed`"),
-        "The changes are being kept.",
+        "Commit of the changes requested.",
     ),
     "discard": (
-        "Throw away what was written in the session.\n\nThe guest is powered off and boots from its disks as they were "
-        "when the session began." + REFUSALS_TEXT.format("`no_active_session`, `session_creating`, `session_failed`"),
-        "The changes are being thrown away.",
+        "Discard the changes of the live-snapshot session.\n\nThe guest is powered off and boots from its disks as "
+        "they were when the session started."
+        + REFUSALS_TEXT.format("`no_active_session`, `session_creating`, `session_failed`"),
+        "Discard of the changes requested.",
     ),
 }
 
 
 @user.get(FORGE_PATH, op="forge", can="instances.view", out=ForgeState, aliases=(FORGE_PATH,))
 def show_forge(instance_id):
-    """Show the live-snapshot session.
+    """Get the latest live-snapshot session of an instance.
 
-    Also served without the prefix `/api`. The latest session, also when it is over.
+    Also available without the prefix `/api`. A session that has ended is returned too.
     """
     return forges.describe_state(get_own_instance(instance_id))
 
 
 @admin.get(FORGE_PATH, op="forge", can="admin:instances:read", out=ForgeState)
 def admin_show_forge(instance_id):
-    """Show the live-snapshot session of an instance.
+    """Get the latest live-snapshot session of an instance.
 
-    `active` is false and `session` null when there is none. Earlier sessions are in the instance object.
+    `active` is false and `session` is null if there is none. The instance object lists earlier sessions.
     """
     return forges.describe_state(instances.get(instance_id))
 

@@ -14,9 +14,9 @@ from panel.services import instances, ssh_keys, watched_instances
 from panel.web.audit_view import audit_label
 from panel.workflows import reachability
 
-PASSWORD_FIELD = fields.String(**describe("The new password of root. Shown once.", "kX2v…"))
+PASSWORD_FIELD = fields.String(**describe("The new root password. Shown only once.", "kX2v…"))
 PASSWORD_RESET_ANSWER = kit.Schema.from_dict({"password": PASSWORD_FIELD, "task_id": TASK_ID}, name="PasswordReset")
-PASSWORD_SETTING_MESSAGE = "The password is being set."
+PASSWORD_SETTING_MESSAGE = "New root password requested."
 GUEST_FAILURES = {"responses": {409: "Conflict", 503: "Unavailable"}}
 
 
@@ -29,14 +29,14 @@ GUEST_FAILURES = {"responses": {409: "Conflict", 503: "Unavailable"}}
 )
 @user.doc(**GUEST_FAILURES)
 def reset_password(body, instance_id):
-    """Set a new password of root.
+    """Reset the root password of a running guest.
 
-    The guest agent sets it in the running guest; poll the task. Whether ssh takes passwords is the guest's own setting
-    and is not changed. Before it answers, the panel asks the node and the guest agent, for 10 seconds at most. Refused
-    (409) with `not_running`, `suspended`, `not_deployed`, `task_running` (also while another reset is under way), or
-    `agent_unavailable` when the guest agent does not answer; 503 `hypervisor_unreachable` when the node does not
-    answer. A refused reset changes nothing, then or later. A task that fails because the answer to the change was lost
-    says that the outcome is unknown: the old or the new password is valid.
+    The guest agent sets the password; poll the task. The guest's SSH settings for password sign-in are not changed. The
+    request takes up to 10 seconds, because the panel checks hypervisor and guest agent first. Returns 409
+    `not_running`, `suspended`, `not_deployed`, `task_running` (also while another reset is in progress) or
+    `agent_unavailable` if the guest agent does not respond; 503 `hypervisor_unreachable` if the hypervisor does not
+    respond. A refused reset changes nothing. If the response of the guest is lost, the task fails with the message that
+    the outcome is unknown: either the old or the new password is valid.
     """
     instance = get_own_instance(instance_id)
     checked_at = reachability.check_guest(instance)
@@ -53,12 +53,12 @@ def reset_password(body, instance_id):
 )
 @admin.doc(**GUEST_FAILURES)
 def admin_reset_password(body, instance_id):
-    """Set a new password of root.
+    """Reset the root password of a running guest.
 
-    Before it answers, the panel asks the node and the guest agent, for 10 seconds at most. Refused (409) with
-    `not_running`, `suspended`, `not_deployed`, `task_running` (also while another reset is under way) or
-    `agent_unavailable`; 503 `hypervisor_unreachable` when the node does not answer. A refused reset changes nothing,
-    then or later.
+    The request takes up to 10 seconds, because the panel checks hypervisor and guest agent first. Returns 409
+    `not_running`, `suspended`, `not_deployed`, `task_running` (also while another reset is in progress) or
+    `agent_unavailable`; 503 `hypervisor_unreachable` if the hypervisor does not respond. A refused reset changes
+    nothing.
     """
     instance = instances.get(instance_id)
     checked_at = reachability.check_guest(instance, by_operator=True)
@@ -79,15 +79,16 @@ def admin_reset_password(body, instance_id):
 @user.doc(**GUEST_FAILURES)
 @audit_label("Add SSH keys")
 def push_keys(body, instance_id):
-    """Put SSH keys into a running guest.
+    """Install SSH keys in a running guest.
 
-    Their owners may then sign in as root; keys that are there already stay. Refused as the reset of a password is.
+    Their owners can then sign in as root; existing keys are kept. Returns the same errors as the reset of the root
+    password.
     """
     instance = get_own_instance(instance_id)
     ssh_keys.get_chosen(body["key_ids"], kit.get_current_access(), body.get("key_field", "ssh_keys"))
     reachability.check_guest(instance)
     task = instances.push_keys(instance, account=kit.get_current_access(), actor=kit.get_current_actor(), **body)
-    return {"message": "The keys are being put into the guest.", "task_id": task.id}
+    return {"message": "Installation of the keys requested.", "task_id": task.id}
 
 
 @user.get(
@@ -98,9 +99,10 @@ def push_keys(body, instance_id):
     out=kit.build_page_schema(GuestAddressOut),
 )
 def guest_ips(instance_id):
-    """List the addresses that the guest itself reports.
+    """List the addresses reported by the guest agent.
 
-    As its agent said last; one that said nothing since it was turned on is asked. Empty when its agent does not answer.
+    Returns the latest report; the agent is queried if there is none since the instance was started. Empty if the agent
+    does not respond.
     """
     instance = get_own_instance(instance_id)
     page = list_reported(instance, "addresses")
@@ -118,9 +120,10 @@ def guest_ips(instance_id):
     out=kit.build_page_schema(GuestFilesystemOut),
 )
 def guest_filesystems(instance_id):
-    """List the file systems of the guest and how full they are.
+    """List the file systems of the guest and their usage.
 
-    As its agent said last; one that said nothing since it was turned on is asked. Empty when its agent does not answer.
+    Returns the latest report of the guest agent; the agent is queried if there is none since the instance was started.
+    Empty if the agent does not respond.
     """
     return list_reported(get_own_instance(instance_id), "filesystems")
 

@@ -1,4 +1,4 @@
-"""Hardware options of a machine (VNC, TPM, secure boot) and settings with a path of their own."""
+"""Hardware options of an instance (VNC, TPM, secure boot) and settings with a path of their own."""
 
 from marshmallow import fields
 
@@ -12,17 +12,17 @@ from panel.schemas.instances import BootOrder, InstanceOut, Rename
 from panel.services import instances
 
 SWITCH_MESSAGES = {
-    ("vnc", True): "The screen can be opened. A guest that was started without one has it from its next start on.",
-    ("vnc", False): "The screen is closed.",
-    ("tpm", True): "The machine has a TPM from its next start on.",
-    ("tpm", False): "The machine has no TPM from its next start on.",
-    ("secure-boot", True): "The machine starts only what is signed.",
-    ("secure-boot", False): "The machine has a BIOS again.",
+    ("vnc", True): "VNC enabled. A running guest without VNC gets it at its next start.",
+    ("vnc", False): "VNC disabled.",
+    ("tpm", True): "TPM enabled. It takes effect at next boot.",
+    ("tpm", False): "TPM disabled. It takes effect at next boot.",
+    ("secure-boot", True): "Secure boot enabled.",
+    ("secure-boot", False): "Secure boot disabled.",
 }
 SWITCH_ANSWER = kit.Schema.from_dict(
     {
         "task_id": fields.String(
-            allow_none=True, **describe("The task to poll; null when there is no machine yet.", EXAMPLE_ID)
+            allow_none=True, **describe("The task to poll; null if the instance is not deployed yet.", EXAMPLE_ID)
         )
     },
     name="SwitchWork",
@@ -49,29 +49,29 @@ def add_switch_routes(part, action, summary):
     admin.post(path, op=f"{operation}.{action}", can="admin:instances:write", out=SWITCH_ANSWER)(operators)
 
 
-add_switch_routes(
-    "vnc", "enable", "Let the screen be opened.\n\nA guest that was started without one has it at its next start."
-)
-add_switch_routes("vnc", "disable", "Close the screen.\n\nScreens that are open are closed within seconds.")
+add_switch_routes("vnc", "enable", "Enable the VNC console.\n\nA running guest without VNC gets it at its next start.")
+add_switch_routes("vnc", "disable", "Disable the VNC console.\n\nOpen consoles are closed within seconds.")
 add_switch_routes(
     "tpm",
     "enable",
-    "Give the machine a TPM.\n\nRefused with 409 `tpm_unsupported_on_node` where the hypervisor has no software TPM, "
-    "and with 409 `not_stopped` while the instance runs.",
+    "Add a TPM to an instance.\n\nReturns 409 `tpm_unsupported_on_node` if the hypervisor does not support software "
+    "TPMs, and 409 `not_stopped` while the instance is running.",
 )
-add_switch_routes("tpm", "disable", "Take the TPM away.\n\nIt counts from the next start on, and is never refused.")
+add_switch_routes(
+    "tpm", "disable", "Remove the TPM of an instance.\n\nTakes effect at the next start and is always allowed."
+)
 add_switch_routes(
     "secure-boot",
     "enable",
-    "Give the machine UEFI with secure boot: it starts only what is signed.\n\nRefused with 409 "
-    "`secure_boot_unsupported_on_node` where the hypervisor has no such firmware, `secure_boot_unsupported_by_image` "
-    "for an image that is not signed and with less than 384 MiB of memory, `not_stopped` while the instance runs and "
-    "`has_snapshots` while it has snapshots, which such a machine cannot have.",
+    "Enable UEFI secure boot: only signed systems can boot.\n\nReturns 409 `secure_boot_unsupported_on_node` if the "
+    "hypervisor has no such firmware, `secure_boot_unsupported_by_image` for an unsigned image or less than 384 MiB of "
+    "memory, `not_stopped` while the instance is running, and `has_snapshots` while it has snapshots, which are not "
+    "possible with secure boot.",
 )
 add_switch_routes(
     "secure-boot",
     "disable",
-    "Give the machine a BIOS again.\n\nRefused with 409 `not_stopped` while the instance runs.",
+    "Disable secure boot.\n\nThe instance boots with a BIOS again. Returns 409 `not_stopped` while it is running.",
 )
 
 
@@ -83,9 +83,9 @@ add_switch_routes(
     out=kit.build_wrapped_schema("instance", InstanceOut),
 )
 def boot_order(body, instance_id):
-    """Set the order of boot devices. It counts at the next start."""
+    """Set the boot order. It takes effect at the next start."""
     return {
-        "message": "The boot order is changed.",
+        "message": "Boot order updated.",
         "instance": instances.update(get_own_instance(instance_id), **body),
     }
 
@@ -98,5 +98,5 @@ def boot_order(body, instance_id):
     out=kit.build_wrapped_schema("instance", InstanceOut),
 )
 def update_name(body, instance_id):
-    """Change the label. The platform's own name never changes."""
-    return {"message": "The name is changed.", "instance": instances.update(get_own_instance(instance_id), **body)}
+    """Change the display name of an instance. The platform's own name never changes."""
+    return {"message": "Name updated.", "instance": instances.update(get_own_instance(instance_id), **body)}

@@ -8,10 +8,10 @@ from panel.services import instances, metrics, watched_instances
 
 @user.get("/instance/<instance_id>/metrics", op="metrics", can="instances.view", query=MetricsQuery, out=MetricsSeries)
 def show_series(query, instance_id):
-    """Show what an instance used.
+    """Get the usage of an instance as a time series.
 
-    A series as long as `timeRange` says, by default an hour. The network is seen from the guest: what it receives is
-    its download.
+    `timeRange` is the length of the series, one hour by default. Network values are from the guest's point of view:
+    what it receives is its download.
     """
     instance = get_own_instance(instance_id)
     watched_instances.mark_watched(instance)
@@ -20,12 +20,12 @@ def show_series(query, instance_id):
 
 @admin.get("/instance/<instance_id>/metrics", op="metrics", can="admin:instances:read", out=MetricsNow)
 def show_now(instance_id):
-    """Show what an instance uses at the moment.
+    """Get the current usage of an instance.
 
-    Figures are those that the node counts, averages of about 15 seconds, and null when none was taken in the last
-    minute. `agent` says whether the guest agent answers, and why not: `not_running` or `agent_not_reporting`. While
-    somebody asks for this at least once a minute, an agent that stops answering is noticed within 15 seconds, else
-    within 2 minutes.
+    Values are measured on the hypervisor, as averages of about 15 seconds; they are null if there is none from the last
+    minute. `agent` shows whether the guest agent responds, and the reason if not: `not_running` or
+    `agent_not_reporting`. If you call this at least once a minute, an agent that stops responding is detected within 15
+    seconds, otherwise within 2 minutes.
     """
     instance = instances.get(instance_id)
     watched_instances.mark_watched(instance)
@@ -40,9 +40,9 @@ def show_now(instance_id):
     out=MetricsSeries,
 )
 def admin_show_series(query, instance_id):
-    """Show what an instance used, as a series.
+    """Get the usage of an instance as a time series.
 
-    `timeRange` says how far back. Gaps are times without a report of the hypervisor.
+    `timeRange` is the length of the series. Gaps are times without a report from the hypervisor.
     """
     instance = instances.get(instance_id)
     watched_instances.mark_watched(instance)

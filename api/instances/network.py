@@ -1,4 +1,4 @@
-"""Addresses, reverse names, traffic and the public interface of an instance."""
+"""Addresses, reverse DNS names, traffic and the public interface of an instance."""
 
 from marshmallow import fields
 
@@ -13,19 +13,19 @@ from panel.services import instances
 from panel.services.instances import ips, second_interface, traffic
 
 SECOND_CARD = {
-    "enable": (second_interface.enable, "The instance has a second network card."),
-    "disable": (second_interface.disable, "The instance has no second network card."),
+    "enable": (second_interface.enable, "Second network interface added. It takes effect at next boot."),
+    "disable": (second_interface.disable, "Second network interface removed."),
 }
 InstanceNetwork = kit.Schema.from_dict(
-    {"interfaces": fields.List(fields.Nested(InterfaceOut), **describe("The network cards, the first one first."))},
+    {"interfaces": fields.List(fields.Nested(InterfaceOut), **describe("Network interfaces, in order."))},
     name="InstanceNetwork",
 )
-ADDRESSES_FIELD = fields.List(fields.Nested(AddressOut), **describe("The addresses that it was about."))
+ADDRESSES_FIELD = fields.List(fields.Nested(AddressOut), **describe("The affected addresses."))
 READ_PERMISSION, WRITE_PERMISSION = "admin:instances:read", "admin:instances:write"
 IP_MESSAGES = {
-    "add": "The address is the instance's. The guest has to take it up.",
-    "remove": "The address is released.",
-    "set-primary": "The address is the primary one.",
+    "add": "Address added. Configure it in the guest.",
+    "remove": "Address removed.",
+    "set-primary": "Primary address changed.",
 }
 
 
@@ -37,13 +37,13 @@ IP_MESSAGES = {
     out=kit.build_result_schema(ips=ADDRESSES_FIELD),
 )
 def change_ips(body, instance_id):
-    """Add, release or prefer addresses and prefixes.
+    """Add or remove addresses and prefixes, or change the primary address.
 
-    `add` takes the next free ones, up to the number that the plan comes with. A full location answers 422 with
-    `ipv4_not_available` or `ipv6_not_available`; for the kinds `routed` and `private` with `ipv6_subnet_not_available`
-    or `private_ipv4_not_available`. `remove` releases the named ones; the primary address of a family can
-    only be the last. `set-primary` makes the named one what the instance is known by. The hypervisor lets the guest use
-    a new address at once. The guest has to take it up: by its own configuration, or with the next deploy.
+    `add` assigns the next free ones, up to the number included in the plan. Returns 422 `ipv4_not_available` or
+    `ipv6_not_available` if the location has none left, and `ipv6_subnet_not_available` or `private_ipv4_not_available`
+    for the kinds `routed` and `private`. `remove` releases the given ones; the primary address of a family can only be
+    removed last. `set-primary` changes the primary address. The hypervisor allows a new address immediately; the guest
+    uses it after a change of its own configuration or the next deployment.
     """
     addresses = ips.change_addresses(get_own_instance(instance_id), actor=kit.get_current_actor(), **body)
     return {"message": IP_MESSAGES[body["action"]], "ips": addresses}
@@ -57,12 +57,12 @@ def change_ips(body, instance_id):
     out=kit.build_result_schema(ip=fields.Nested(AddressOut, **describe("The address."))),
 )
 def set_ip_rdns(body, instance_id, address_id):
-    """Ask for the reverse name of an address.
+    """Set the reverse DNS name of an address.
 
-    It is noted for those who run the reverse zone; null takes it back.
+    The name is stored for the operators of the reverse zone; null removes it.
     """
     address = ips.set_reverse_name(ips.get(get_own_instance(instance_id), address_id), body["rdns"])
-    return {"message": "The name is noted.", "ip": address}
+    return {"message": "Reverse DNS name saved.", "ip": address}
 
 
 @user.get(
@@ -72,7 +72,7 @@ def set_ip_rdns(body, instance_id, address_id):
     out=kit.build_wrapped_schema("bandwidth", BandwidthOut),
 )
 def bandwidth(instance_id):
-    """Show the traffic of the billing period and of earlier ones."""
+    """Get the traffic of the current billing period and of earlier ones."""
     return {"message": None, "bandwidth": traffic.describe_traffic(get_own_instance(instance_id))}
 
 
@@ -80,16 +80,16 @@ def bandwidth(instance_id):
     "/instance/<instance_id>/network/public/enable",
     op="enable_public_network",
     can="instances.manage",
-    out=kit.build_result_schema(interface=fields.Nested(InterfaceOut, **describe("The public network card."))),
+    out=kit.build_result_schema(interface=fields.Nested(InterfaceOut, **describe("The public network interface."))),
 )
 def enable_public_network(instance_id):
-    """Connect the public network card.
+    """Connect the public network interface.
 
-    Does nothing to one that is connected. Refused with 409 while the traffic of the month is used up, and when an
-    operator has cut it off.
+    Does nothing if it is connected. Returns 409 while the traffic of the month is used up, and if an operator
+    disconnected it.
     """
     card = traffic.connect(get_own_instance(instance_id), actor=kit.get_current_actor())
-    return {"message": "The public network is connected.", "interface": card}
+    return {"message": "Network connected.", "interface": card}
 
 
 CHANGED_IPS_ANSWER = kit.Schema.from_dict({"ips": ADDRESSES_FIELD}, name="ChangedAddresses")
@@ -99,12 +99,12 @@ CHANGED_IPS_ANSWER = kit.Schema.from_dict({"ips": ADDRESSES_FIELD}, name="Change
     "/instance/<instance_id>/ips", op="change_ips", can=WRITE_PERMISSION, body=AddressesIn, out=CHANGED_IPS_ANSWER
 )
 def admin_change_ips(body, instance_id):
-    """Add, release or prefer addresses.
+    """Add or remove addresses, or change the primary address.
 
-    Operators may name free addresses of the location, and go beyond the plan. The hypervisor lets the guest use a new
-    address at once, and a released one no more; the guest takes it up by its own configuration or with the next deploy.
-    422 under `ips` for an address that is not free, not of the location, or the primary one; 422 `ipv4_not_available`
-    or `ipv6_not_available` when the location has none left.
+    Operators can select free addresses of the location and exceed the plan. The hypervisor allows a new address and
+    blocks a removed one immediately; the guest uses it after a change of its own configuration or the next deployment.
+    Returns 422 under `ips` for an address that is not free, not in the location, or the primary one; 422
+    `ipv4_not_available` or `ipv6_not_available` if the location has none left.
     """
     addresses = ips.change_addresses(
         instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True, **body
@@ -121,34 +121,34 @@ def admin_change_ips(body, instance_id):
     out=AddressOut,
 )
 def admin_set_ip_rdns(body, instance_id, address_id):
-    """Note the reverse name of an address for those who run the reverse zone.
+    """Set the reverse DNS name of an address.
 
-    Nothing is changed in a name server by this call. null or an empty text takes the name back. 409 for a prefix, 404
-    for an address that the instance does not have.
+    The name is stored for the operators of the reverse zone; this call does not change a name server. null or an empty
+    string removes the name. Returns 409 for a prefix, and 404 for an address of another instance.
     """
-    kit.set_message("The name is noted.")
+    kit.set_message("Reverse DNS name saved.")
     return ips.set_reverse_name(ips.get(instances.get(instance_id), address_id), body["rdns"])
 
 
 @admin.get("/instance/<instance_id>/bandwidth", op="bandwidth", can=READ_PERMISSION, out=BandwidthOut)
 def admin_bandwidth(instance_id):
-    """Show the traffic of the billing period and of earlier ones.
+    """Get the traffic of the current billing period and of earlier ones.
 
-    Bytes both ways, and why the network is cut off if it is.
+    Contains received and sent bytes, and the reason if the network is disconnected.
     """
     return traffic.describe_traffic(instances.get(instance_id))
 
 
 @admin.post("/instance/<instance_id>/bandwidth/reset", op="reset_bandwidth", can=WRITE_PERMISSION, out=BandwidthOut)
 def reset_bandwidth(instance_id):
-    """Set the traffic counter of this billing period to zero.
+    """Reset the traffic counter of the current billing period.
 
-    A network that was cut off for it comes back. A network that an operator cut off stays cut off. The monthly history
-    is not changed.
+    A network that was disconnected because of the traffic is connected again, but not one that an operator
+    disconnected. The monthly history is not changed.
     """
     instance = instances.get(instance_id)
     traffic.reset(instance)
-    kit.set_message("The counter begins anew.")
+    kit.set_message("Traffic counter reset.")
     return traffic.describe_traffic(instance)
 
 
@@ -160,14 +160,15 @@ def reset_bandwidth(instance_id):
     out=BandwidthOut,
 )
 def set_bandwidth(body, instance_id):
-    """Change the traffic allowance and the speed of one instance.
+    """Change the traffic allowance and the port speed of an instance.
 
-    The speed counts at once. Only what is sent changes. The plan stays, and the next change of plan sets both anew. A
-    network that was cut off for its traffic comes back when the new allowance is not used up.
+    Only the fields you send are changed. The port speed changes immediately. The plan stays the same; the next change
+    of plan resets both. A network that was disconnected because of the traffic is connected again if the new allowance
+    is not used up.
     """
     instance = instances.get(instance_id)
     traffic.set_allowance(instance, actor=kit.get_current_actor(), **body)
-    kit.set_message("The limits are changed.")
+    kit.set_message("Limits updated.")
     return traffic.describe_traffic(instance)
 
 
@@ -175,12 +176,12 @@ def set_bandwidth(body, instance_id):
     "/instance/<instance_id>/network/public/enable", op="enable_public_network", can=WRITE_PERMISSION, out=InterfaceOut
 )
 def admin_enable_public_network(instance_id):
-    """Connect the public network card.
+    """Connect the public network interface.
 
-    While the traffic is used up, reset the counter or allow more instead. Does nothing to one that is connected.
-    Refused with 409 when the instance has no public card, or when its traffic is used up.
+    Does nothing if it is connected. Returns 409 if the instance has no public interface, or if its traffic is used up:
+    reset the counter or increase the allowance instead.
     """
-    kit.set_message("The public network is connected.")
+    kit.set_message("Network connected.")
     return traffic.connect(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True)
 
 
@@ -191,17 +192,17 @@ def admin_enable_public_network(instance_id):
     out=InstanceNetwork,
 )
 def switch_secondary_network(instance_id, switch):
-    """Add or remove the second network card of an instance.
+    """Add or remove the second network interface of an instance.
 
-    `enable` adds a card with the next free private IPv4 address of the location; the machine has it from its next
-    start on, and the guest takes it up by its own configuration or with the next deploy. Repeated, it changes nothing.
-    `disable` removes the card and frees its addresses. Refused (409) with `not_stopped` while the instance runs and
-    with `task_running` while it is rebuilt or moved, (422) with `private_ipv4_not_available` when the location has no
-    private address left. Another word than the two is a 404.
+    `enable` adds an interface with the next free private IPv4 address of the location. It takes effect at the next
+    start; the guest uses it after a change of its own configuration or the next deployment. `disable` removes the
+    interface and releases its addresses. Does nothing if there is nothing to change. Returns 409 `not_stopped` while
+    the instance is running and `task_running` during a reinstall or migration, 422 `private_ipv4_not_available` if the
+    location has no private address left, and 404 for another action.
     """
     instance = instances.get(instance_id)
     if switch not in SECOND_CARD:
-        raise NotFound("No such action. There are enable and disable.")
+        raise NotFound("No such action. Use enable or disable.")
     act, message = SECOND_CARD[switch]
     act(instance)
     kit.set_message(message)
@@ -210,10 +211,10 @@ def switch_secondary_network(instance_id, switch):
 
 @admin.post("/instance/<instance_id>/network/public/disable", op="disable_public_network", can=WRITE_PERMISSION)
 def admin_disable_public_network(instance_id):
-    """Cut off the public network card.
+    """Disconnect the public network interface.
 
-    The machine goes on running. It stays cut off until an operator connects it. Open connections end. Refused with 409
-    when the instance has no public card.
+    The instance keeps running, and open connections end. It stays disconnected until an operator connects it. Returns
+    409 if the instance has no public interface.
     """
     traffic.disconnect(instances.get(instance_id), actor=kit.get_current_actor())
-    kit.set_message("The public network is cut off.")
+    kit.set_message("Network disconnected. The instance keeps running.")

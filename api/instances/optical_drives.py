@@ -1,4 +1,4 @@
-"""Optical drives: mounting ISOs and ejecting them, in both dialects."""
+"""Optical drives: mounting and ejecting ISOs, in both dialects."""
 
 from marshmallow import fields
 
@@ -15,9 +15,9 @@ from panel.workflows import reachability
 
 ACTION_BY_VERB = {"mount": "mount", "insert": "mount", "unmount": "unmount", "eject": "unmount"}
 INSERTING_MESSAGE, EJECTING_MESSAGE, ALREADY_EMPTY_MESSAGE = (
-    "The ISO is being inserted.",
-    "The drive is being emptied.",
-    "The drive is empty already.",
+    "Insertion requested.",
+    "Ejection requested.",
+    "The drive is already empty.",
 )
 
 
@@ -25,15 +25,15 @@ class Mount(In):
     iso_id = Text(maximum=36, allow_none=True, **describe("The ISO.", EXAMPLE_ID))
     iso_url = Text(
         maximum=2000,
-        **describe("An https address in place of an id: it becomes an ISO of the account's own.", "https://…"),
+        **describe("An https URL instead of an id: it is added to your own ISOs.", "https://…"),
     )
-    custom_iso = fields.Raw(**describe("Whether `iso_url` counts; clients send 1 with it.", 1))
+    custom_iso = fields.Raw(**describe("Accepted for compatibility; clients send 1 with `iso_url`.", 1))
 
 
 def insert_iso(instance, slot, body, account=None):
     """Mount the ISO of the body (`iso_id` or `iso_url`) and return the task. `account` is None for operators."""
     if not body.get("iso_id") and not body.get("iso_url"):
-        raise Invalid("The ISO is missing.", iso_id="Name the ISO.")
+        raise Invalid("The ISO is missing.", iso_id="Choose an ISO.")
     if body.get("iso_id"):
         iso = isos.get_chosen(body["iso_id"], account)
     else:
@@ -49,7 +49,7 @@ def empty_drive(instance, slot, by_operator=False):
 
 def get_verb(action):
     if action not in ACTION_BY_VERB:
-        raise NotFound("No such action. There are mount and unmount.")
+        raise NotFound("No such action. Use mount or unmount.")
     return ACTION_BY_VERB[action]
 
 
@@ -65,11 +65,11 @@ def build_answer(task, sentence):
     out=kit.build_result_schema(task_id=TASK_ID),
 )
 def mount(body, instance_id, slot):
-    """Put an ISO into a drive.
+    """Mount an ISO in a drive.
 
-    `slot` is `primary` or `secondary`. A running guest sees it at once, a stopped one at its next start; what was in
-    the drive is swapped. Refused with `iso_url_not_https` (422), `hypervisor_unreachable` (503), `suspended`,
-    `task_running`.
+    `slot` is `primary` or `secondary`. A running guest sees it immediately, a stopped one at its next start. An ISO
+    that is already in the drive is replaced. Returns 422 `iso_url_not_https`, 503 `hypervisor_unreachable`, 409
+    `suspended` or `task_running`.
     """
     return build_answer(
         insert_iso(get_own_instance(instance_id), slot, body, kit.get_current_access()), INSERTING_MESSAGE
@@ -84,9 +84,9 @@ def mount(body, instance_id, slot):
     out=kit.build_result_schema(task_id=TASK_ID),
 )
 def unmount(body, instance_id, slot):
-    """Empty a drive, also when the guest has locked its tray.
+    """Eject the ISO from a drive, even if the guest has locked it.
 
-    The fields of the instance are null at once. `hypervisor_unreachable` (503) leaves them as they are.
+    The ISO fields of the instance are null immediately. With 503 `hypervisor_unreachable` they are not changed.
     """
     return build_answer(empty_drive(get_own_instance(instance_id), slot), EJECTING_MESSAGE)
 
@@ -99,9 +99,9 @@ def unmount(body, instance_id, slot):
     out=kit.build_result_schema(task_id=TASK_ID),
 )
 def run_action(body, instance_id, device, action):
-    """Mount or unmount.
+    """Mount or eject an ISO.
 
-    The same as the two operations above; `action` is `mount` or `insert`, `unmount` or `eject`.
+    The same as the operations for mounting and unmounting; `action` is `mount` or `insert`, `unmount` or `eject`.
     """
     instance = get_own_instance(instance_id)
     if get_verb(action) == "unmount":
@@ -117,9 +117,9 @@ def run_action(body, instance_id, device, action):
     out=OPTIONAL_TASK,
 )
 def admin_run_action(body, instance_id, device, action):
-    """Mount or unmount an ISO.
+    """Mount or eject an ISO.
 
-    `device` is `primary` or `secondary`; `action` is `mount` or `unmount`, `insert` and `eject` mean the same.
+    `device` is `primary` or `secondary`; `action` is `mount` or `insert`, `unmount` or `eject`.
     """
     instance = instances.get(instance_id)
     if get_verb(action) == "unmount":

@@ -8,14 +8,14 @@ from panel.schemas.instances import AdminInstanceOut
 from panel.services import accounts, instances
 from panel.services.instances import ownership
 
-NEW_OWNER_MESSAGE, SAME_OWNER_MESSAGE = "The instance has a new owner.", "The instance has this owner already."
+NEW_OWNER_MESSAGE, SAME_OWNER_MESSAGE = "Owner changed.", "The instance already belongs to this owner."
 OWNERSHIP_TEXT = """
 
-Disks, addresses, snapshots, notes and tags go along, and membership in the platform's security groups. The project and
-grants to team members do not; tasks and events so far stay the earlier owner's, who also pays for the hour under way.
-Refused with 422 under `user_id` for a team member or a suspended account, and with 409: `task_running`, `has_volumes`
-(attached), `rescue_active`, `has_media` (an ISO of the owner's in a drive), `has_security_groups` (of the owner's),
-`has_pack` (made from a resource pack)."""
+Disks, addresses, snapshots, notes, tags and membership in the platform's security groups are kept. The project and
+grants to team members are not; previous tasks and events stay with the previous owner, who is also charged for the
+current hour. Returns 422 under `user_id` for a team member or a suspended account, and 409 `task_running`,
+`has_volumes` (attached), `rescue_active`, `has_media` (an ISO of the owner in a drive), `has_security_groups` (of the
+owner) or `has_pack` (created from a resource pack)."""
 
 
 class Assign(In):
@@ -36,7 +36,7 @@ def modify_user(instance_id, account_id):
 
 
 assign.__doc__ = "Change the owner of an instance." + OWNERSHIP_TEXT
-modify_user.__doc__ = "Change the owner of an instance, who is named in the path." + OWNERSHIP_TEXT
+modify_user.__doc__ = "Change the owner of an instance to the user in the path." + OWNERSHIP_TEXT
 admin.post(
     "/instance/<instance_id>/assign-user",
     op="assign_user",

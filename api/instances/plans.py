@@ -7,7 +7,7 @@ from api.instances.customer import get_own_instance
 from panel.schemas.instances import PlanChange
 from panel.services import instances
 
-PLAN_CHANGED_MESSAGE = "The plan is changed. The disk is being grown."
+PLAN_CHANGED_MESSAGE = "Plan changed. Resize of the disk requested."
 
 
 @user.post(
@@ -18,13 +18,14 @@ PLAN_CHANGED_MESSAGE = "The plan is changed. The disk is being grown."
     out=kit.build_result_schema(task_id=TASK_ID),
 )
 def change_plan(body, instance_id):
-    """Move an instance to another plan, where the platform lets its customers.
+    """Change the plan of an instance.
 
-    The disk grows and the speed changes at once, while the guest runs. Processors and memory follow at the next start
-    (`pending_cpu_cores`, `pending_ram`). Refused with 422 under `plan_id`: a plan that is not offered here or has less
-    storage; with a reason `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable`,
-    `plan_ipv6_unavailable`, `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or
-    changed by a refused request.
+    Only possible if the platform allows customers to change plans. The disk grows and the port speed changes
+    immediately, while the guest is running. CPU cores and memory change at the next start (`pending_cpu_cores`,
+    `pending_ram`). Returns 422 under `plan_id` for a plan that is not offered in the location or has less storage, and
+    422 with the reason `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable`,
+    `plan_ipv6_unavailable`, `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. A refused request
+    changes nothing.
     """
     task = instances.change_plan(get_own_instance(instance_id), actor=kit.get_current_actor(), **body)
     return {"message": PLAN_CHANGED_MESSAGE, "task_id": task.id}
@@ -38,13 +39,13 @@ def change_plan(body, instance_id):
     out=kit.Schema.from_dict({"task_id": TASK_ID}, name="ChangingPlan"),
 )
 def admin_change_plan(body, instance_id):
-    """Move an instance to another plan.
+    """Change the plan of an instance.
 
-    The disk grows and the speed changes at once, while the guest runs. Processors and memory follow at the next start
-    (`pending_cpu_cores`, `pending_ram`). Refused with 422 under `plan_id`: a plan that is not offered here or has less
-    storage; with a reason `resources_not_sufficient`, `storage_not_sufficient`, `plan_ipv4_unavailable`,
-    `plan_ipv6_unavailable`, `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`. Nothing is taken or
-    changed by a refused request.
+    The disk grows and the port speed changes immediately, while the guest is running. CPU cores and memory change at
+    the next start (`pending_cpu_cores`, `pending_ram`). Returns 422 under `plan_id` for a plan that is not offered in
+    the location or has less storage, and 422 with the reason `resources_not_sufficient`, `storage_not_sufficient`,
+    `plan_ipv4_unavailable`, `plan_ipv6_unavailable`, `plan_ipv6_subnet_unavailable` or `plan_private_ipv4_unavailable`.
+    A refused request changes nothing.
     """
     task = instances.change_plan(instances.get(instance_id), actor=kit.get_current_actor(), by_operator=True, **body)
     kit.set_message(PLAN_CHANGED_MESSAGE)

@@ -8,7 +8,7 @@ from api.instances.customer import get_own_instance
 from panel.schemas.instances import ReinstallIn
 from panel.services import instances
 
-REINSTALLING_MESSAGE = "The instance is being reinstalled."
+REINSTALLING_MESSAGE = "Reinstall requested."
 
 
 @user.post(
@@ -19,13 +19,13 @@ REINSTALLING_MESSAGE = "The instance is being reinstalled."
     out=kit.build_result_schema(task_id=TASK_ID, password=PASSWORD_FIELD),
 )
 def reinstall(body, instance_id):
-    """Install an operating system anew.
+    """Reinstall an instance.
 
-    Everything on the first disk is lost; further disks, addresses and the plan stay. Keys, scripts, `cloudcfg` and host
-    keys of the earlier system do not come back: what is not sent now is not there. The old system is kept until the new
-    one's disk is complete, so a failure before that leaves it as it was, running if it ran; after a later failure the
-    instance is `stopped` with `last_error`. Refused with `protection_enabled`, `suspended`, `task_running`,
-    `not_deployed`.
+    All data on the first disk is lost; other disks, addresses and the plan are kept. SSH keys, scripts, `cloudcfg` and
+    host keys of the previous system are not reused: only the values of this request apply. The previous system is kept
+    until the new disk is complete. If the task fails before that, the previous system stays as it was; after a later
+    failure the instance is `stopped` with `last_error`. Returns 409 `protection_enabled`, `suspended`, `task_running`
+    or `not_deployed`.
     """
     task, password = instances.reinstall(
         get_own_instance(instance_id), account=kit.get_current_access(), actor=kit.get_current_actor(), **body
@@ -42,11 +42,11 @@ def reinstall(body, instance_id):
     out=DEPLOY_ANSWER,
 )
 def admin_reinstall(body, instance_id):
-    """Install an operating system anew.
+    """Reinstall an instance.
 
-    Any account's keys and scripts may be named. Refused with `protection_enabled`. What is on the first disk is lost;
-    addresses and volumes stay. Also refused (409) with `suspended`, `task_running`, `rescue_active`, `already_active`
-    (a live session) or `has_snapshots`.
+    All data on the first disk is lost; addresses and volumes are kept. SSH keys and scripts of any account can be used.
+    Returns 409 `protection_enabled`, `suspended`, `task_running`, `rescue_active`, `already_active` (a live-snapshot
+    session) or `has_snapshots`.
     """
     task, password = instances.reinstall(instances.get(instance_id), actor=kit.get_current_actor(), **body)
     kit.set_message(REINSTALLING_MESSAGE)

@@ -11,22 +11,22 @@ from panel.services import instances
 from panel.services.instances import rescue
 
 STATE_FIELDS: dict[str, fields.Field] = {
-    "active": fields.Boolean(**describe("Whether it is in rescue.", True)),
-    "since": Time(allow_none=True, **describe("Since when.", "2026-01-02T03:04:05.678Z")),
-    "username": fields.String(**describe("Who signs in; only while it is active.", "root")),
-    "password": fields.String(**describe("With this password; only while it is active.", "kX2v…")),
+    "active": fields.Boolean(**describe("Whether rescue mode is active.", True)),
+    "since": Time(allow_none=True, **describe("When rescue mode was started.", "2026-01-02T03:04:05.678Z")),
+    "username": fields.String(**describe("User name for rescue mode; only while it is active.", "root")),
+    "password": fields.String(**describe("Password for rescue mode; only while it is active.", "kX2v…")),
 }
 SECRET_FIELDS = ("username", "password")
 
 
 class RescueIn(In):
-    enable = Bool(required=True, **describe("True begins the rescue, false ends it.", True))
+    enable = Bool(required=True, **describe("True starts rescue mode, false ends it.", True))
 
 
 Shown = kit.with_optional(kit.Schema.from_dict(STATE_FIELDS, name="RescueSession"), SECRET_FIELDS)
 Asked = kit.Schema.from_dict(
     {
-        "task_id": fields.String(allow_none=True, **describe("The task; null when it is so already.", None)),
+        "task_id": fields.String(allow_none=True, **describe("The task; null if nothing had to be changed.", None)),
         **STATE_FIELDS,
     },
     name="RescueAsked",
@@ -41,9 +41,9 @@ def switch_rescue(instance, enable, by_operator=False):
 
 @user.get("/instance/<instance_id>/rescue", op="rescue_show", can="instances.manage", out=Shown)
 def show(instance_id):
-    """Show the rescue session of an instance.
+    """Get the rescue mode of an instance.
 
-    The object itself, without a wrapper. User name and password are there only while it is active.
+    Returns the object itself, without a wrapper. User name and password are only included while rescue mode is active.
     """
     return rescue.describe_state(get_own_instance(instance_id))
 
@@ -56,11 +56,12 @@ def show(instance_id):
     out=kit.build_result_schema(task_id=TASK_ID, **STATE_FIELDS),
 )
 def switch(body, instance_id):
-    """Begin or end rescue.
+    """Start or end rescue mode.
 
-    A stopped instance boots a small system with its own disks behind that one's first disk; sign in by SSH at the
-    instance's address. Starts and stops stay in rescue until it is ended, which starts the instance's own system again
-    if it was on. Refused (409) with `suspended`, `task_running`, `not_deployed`, `not_stopped`, `rescue_unavailable`.
+    A stopped instance boots a small rescue system with the instance's own disks attached; sign in by SSH at the
+    instance's address. The instance stays in rescue mode when it is stopped and started, until rescue mode is ended;
+    then its own system is started again if it was running before. Returns 409 `suspended`, `task_running`,
+    `not_deployed`, `not_stopped` or `rescue_unavailable`.
     """
     task, message, state = switch_rescue(get_own_instance(instance_id), body["enable"])
     return {"message": message, **({"task_id": task.id} if task else {}), **state}
@@ -68,20 +69,19 @@ def switch(body, instance_id):
 
 @admin.get("/instance/<instance_id>/rescue", op="rescue_show", can="admin:instances:write", out=Shown)
 def admin_show(instance_id):
-    """Show the rescue session of an instance, with its password while it is active.
+    """Get the rescue mode of an instance, including the password.
 
-    `username` and `password` are null while rescue is not active.
+    `username` and `password` are only included while rescue mode is active.
     """
     return rescue.describe_state(instances.get(instance_id))
 
 
 @admin.post("/instance/<instance_id>/rescue", op="rescue", can="admin:instances:write", body=RescueIn, out=Asked)
 def admin_switch(body, instance_id):
-    """Begin or end rescue.
+    """Start or end rescue mode.
 
-    Refusals are those of the user API. `enable: true` starts the instance from the rescue system, with a password in
-    the answer of the read operation; `false` ends it. Refused (409) with `not_stopped`, `suspended`, `not_deployed`,
-    `task_running` or `rescue_unavailable`.
+    `enable: true` starts the instance from the rescue system; the GET operation returns its password. `enable: false`
+    ends rescue mode. Returns 409 `not_stopped`, `suspended`, `not_deployed`, `task_running` or `rescue_unavailable`.
     """
     task, message, state = switch_rescue(instances.get(instance_id), body["enable"], by_operator=True)
     kit.set_message(message)

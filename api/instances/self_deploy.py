@@ -15,22 +15,22 @@ from panel.schemas.catalog import EXAMPLE_ID
 from panel.services import catalog, instances
 from panel.services.instances.self_deploy import self_deploy
 
-NOT_AN_ISO_MESSAGE = "This is an image. Only an ISO can be booted here; deploy or reinstall installs an image."
-BOOTING_ISO_MESSAGE = "The instance boots the ISO, with a blank disk."
+NOT_AN_ISO_MESSAGE = "This is an image, not an ISO. Use deploy or reinstall to install an image."
+BOOTING_ISO_MESSAGE = "Installation requested. The instance boots the ISO with a blank disk."
 
 
 class SelfDeployIn(In):
     iso_id = Text(maximum=36, **describe("The ISO to boot from.", EXAMPLE_ID))
     image_id = Text(
         maximum=36,
-        **describe("The same as `iso_id`: the id of an ISO. `deploy` and `reinstall` install images.", EXAMPLE_ID),
+        **describe("Same as `iso_id`: the id of an ISO. Use `deploy` or `reinstall` for images.", EXAMPLE_ID),
     )
-    hostname = Hostname(**describe("Host name; by default the instance's.", "shop.example.com"))
+    hostname = Hostname(**describe("Host name. Defaults to the instance's.", "shop.example.com"))
 
     @validates_schema
     def validate_iso_is_named(self, data, **_):
         if not data.get("iso_id") and not data.get("image_id"):
-            raise ValidationError("Name the ISO.", "iso_id")
+            raise ValidationError("Choose an ISO.", "iso_id")
 
 
 def start_self_deploy(instance, body, account=None):
@@ -54,12 +54,12 @@ def ensure_not_image(image_id, error_field, account):
     out=kit.build_result_schema(task_id=TASK_ID),
 )
 def deploy(body, instance_id):
-    """Boot an ISO with a blank disk, to install a system by hand.
+    """Install an instance manually from an ISO.
 
-    What is on the first disk is lost. The screen shows the installer; afterwards empty the drive, so that the disk is
-    booted from. `iso_id` or `image_id` is the id of an ISO (`GET /isos`), not of an image: `deploy` and, on an instance
-    that has a system, `reinstall` install images. Refused with `suspended`, `task_running`, `protection_enabled` (409),
-    `iso_url_not_https` (422).
+    The instance boots the ISO with a blank disk: all data on the first disk is lost. Use the VNC console for the
+    installation and eject the ISO afterwards to boot from the disk. `iso_id` or `image_id` is the id of an ISO (`GET
+    /isos`), not of an image; use `deploy` or, if the instance has an operating system, `reinstall` for images. Returns
+    409 `suspended`, `task_running` or `protection_enabled`, and 422 `iso_url_not_https`.
     """
     task = start_self_deploy(get_own_instance(instance_id), body, kit.get_current_access())
     return {"message": BOOTING_ISO_MESSAGE, "task_id": task.id}
@@ -73,12 +73,12 @@ def deploy(body, instance_id):
     out=OPTIONAL_TASK,
 )
 def admin_deploy(body, instance_id):
-    """Boot an ISO with a blank disk.
+    """Install an instance manually from an ISO.
 
-    What is on the first disk is lost. It takes the id of an ISO, not of an image. The instance boots the ISO first
-    (`boot` becomes `cdrom,disk`). Refused (409) with `protection_enabled`, `suspended`, `task_running`,
-    `rescue_active`, `already_active` or `has_snapshots`; 422 `iso_url_not_https` for an ISO that hypervisors cannot
-    fetch.
+    The instance boots the ISO with a blank disk (`boot` becomes `cdrom,disk`): all data on the first disk is lost. The
+    id must be that of an ISO, not of an image. Returns 409 `protection_enabled`, `suspended`, `task_running`,
+    `rescue_active`, `already_active` or `has_snapshots`, and 422 `iso_url_not_https` for an ISO that hypervisors cannot
+    download.
     """
     task = start_self_deploy(instances.get(instance_id), body)
     kit.set_message(BOOTING_ISO_MESSAGE)

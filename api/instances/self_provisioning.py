@@ -1,4 +1,4 @@
-"""Instances by self-provisioning. The account's settings decide how they are charged."""
+"""Self-provisioned instances. The account's settings determine how they are charged."""
 
 from marshmallow import fields
 
@@ -15,10 +15,10 @@ from panel.services.instances.self_provisioning import create_from_pack
 
 USED_FIELDS = kit.Schema.from_dict(
     {
-        "instances": fields.Integer(**describe("How many there are.", 2)),
-        "cpu_cores": fields.Integer(**describe("Their processor cores.", 4)),
-        "ram": fields.Integer(**describe("Their memory, MiB.", 4096)),
-        "storage": fields.Integer(**describe("Their disks, GiB.", 80)),
+        "instances": fields.Integer(**describe("Number of instances.", 2)),
+        "cpu_cores": fields.Integer(**describe("CPU cores of these instances.", 4)),
+        "ram": fields.Integer(**describe("Memory of these instances in MiB.", 4096)),
+        "storage": fields.Integer(**describe("Disks of these instances in GiB.", 80)),
     },
     name="SelfProvisioned",
 )
@@ -34,10 +34,10 @@ USED_FIELDS = kit.Schema.from_dict(
 def create(body):
     """Create an instance by self-provisioning.
 
-    As the create of the cloud service, with the same capacity refusals. An account that has resource packs makes it
-    from one of them (`pack_id`, by default the first with room): then it costs nothing by itself, and what the pack
-    lacks is refused in the same way, with 422 and `storage_not_sufficient`, `resources_not_sufficient`,
-    `limit_reached`, `pack_elsewhere` or `pack_disabled`. Nothing is kept of a refused request.
+    Works like the creation of a cloud service instance, with the same capacity errors. An account with resource packs
+    creates the instance from one of them (`pack_id`, by default the first with enough capacity): it then has no price
+    of its own. If the pack has not enough capacity, the request returns 422 `storage_not_sufficient`,
+    `resources_not_sufficient`, `limit_reached`, `pack_elsewhere` or `pack_disabled`. A refused request creates nothing.
     """
     instance = create_from_pack(kit.get_current_access(), actor=kit.get_current_actor(), **body)
     return {"message": CREATED_MESSAGE, "instance": instance}
@@ -56,12 +56,12 @@ user.delete(
     op="self_provisioned_resources",
     can="instances.view",
     out=kit.build_result_schema(
-        resources=fields.Nested(USED_FIELDS, **describe("What they use in all.")),
+        resources=fields.Nested(USED_FIELDS, **describe("Total usage.")),
         packs=fields.List(fields.Nested(PackOut), **describe("The account's resource packs.")),
     ),
 )
 def resources():
-    """Show what self-provisioned instances use in all, and each resource pack with what of it is in use."""
+    """Get the total usage of self-provisioned instances and the usage of each resource pack."""
     packs = session.scalars(resource_packs.with_usage(resource_packs.listing(kit.get_current_access()))).all()
     return {
         "message": None,

@@ -12,7 +12,7 @@ from panel.services import snapshots
 
 SNAPSHOT_PATH = "/instance/<instance_id>/snapshot"
 SNAPSHOT_LIST_RESPONSE = kit.Done.from_dict(
-    {"snapshots": fields.List(fields.Nested(SnapshotOut), **describe("Oldest first."))}, name="Snapshots"
+    {"snapshots": fields.List(fields.Nested(SnapshotOut), **describe("Snapshots, oldest first."))}, name="Snapshots"
 )
 
 
@@ -30,13 +30,14 @@ def listing(instance_id):
     out=kit.build_result_schema(snapshot=fields.Nested(SnapshotOut, **describe("The snapshot.")), task_id=TASK_ID),
 )
 def create(body, instance_id):
-    """Take a snapshot of all disks and, with `vmstate`, of the memory of a running guest.
+    """Create a snapshot of all disks.
 
-    While there are snapshots the instance's disks are not grown, attached or detached. Refused with 409: `suspended`,
-    `task_running`, `not_deployed`, `already_active` (a live session), and with 422 `snapshot_limit`.
+    With `vmstate` it includes the memory of a running guest. While an instance has snapshots, its disks cannot be
+    resized, attached or detached. Returns 409 `suspended`, `task_running`, `not_deployed` or `already_active` (a
+    live-snapshot session), and 422 `snapshot_limit`.
     """
     snapshot, task = snapshots.create(get_own_instance(instance_id), actor=kit.get_current_actor(), **body)
-    return {"message": "The snapshot is being taken.", "snapshot": snapshot, "task_id": task.id}
+    return {"message": "Snapshot requested.", "snapshot": snapshot, "task_id": task.id}
 
 
 @user.post(
@@ -47,14 +48,15 @@ def create(body, instance_id):
     out=kit.build_result_schema(task_id=TASK_ID),
 )
 def rollback(body, instance_id):
-    """Return to a snapshot. What was written since is lost.
+    """Roll an instance back to a snapshot.
 
-    The guest is powered off. With the memory (`vmstate`) it then goes on where it was, else it boots. Refused with 409:
-    `suspended`, `task_running`, `snapshot_not_available`, `disks_changed`, `already_active` (a live session).
+    Everything written since the snapshot is lost. The guest is powered off. With memory (`vmstate`) it then resumes
+    where it was, otherwise it boots. Returns 409 `suspended`, `task_running`, `snapshot_not_available`, `disks_changed`
+    or `already_active` (a live-snapshot session).
     """
     snapshot = snapshots.get(get_own_instance(instance_id), body.pop("snapname"))
     task = snapshots.rollback(snapshot, actor=kit.get_current_actor(), **body)
-    return {"message": "The instance returns to the snapshot.", "task_id": task.id}
+    return {"message": "Rollback requested.", "task_id": task.id}
 
 
 @user.delete(
@@ -65,8 +67,8 @@ def rollback(body, instance_id):
     out=kit.build_result_schema(task_id=TASK_ID),
 )
 def delete(body, instance_id):
-    """Delete a snapshot. The instance stays as it is."""
+    """Delete a snapshot. The instance is not affected."""
     task = snapshots.delete(
         snapshots.get(get_own_instance(instance_id), body["snapname"]), actor=kit.get_current_actor()
     )
-    return {"message": "The snapshot is being deleted.", "task_id": task.id}
+    return {"message": "Deletion of the snapshot requested.", "task_id": task.id}

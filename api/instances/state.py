@@ -1,4 +1,4 @@
-"""Short answers for polling: state, installation and events of an instance."""
+"""Compact responses for polling: state, installation and events of an instance."""
 
 from marshmallow import fields
 from sqlalchemy import select
@@ -17,36 +17,34 @@ from panel.services import events, instances
 
 class InstanceInBrief(Out):
     id = fields.String(**describe("Instance id.", EXAMPLE_ID))
-    name = fields.String(**describe("The platform's name for it.", "h1042"))
+    name = fields.String(**describe("Name assigned by the platform.", "h1042"))
     status = fields.Integer(**describe("0 stopped, 1 running, 2 suspended.", 1))
     state = fields.String(**describe("`migrating`, `pending`, `suspended`, `running` or `stopped`.", "running"))
     deployed = fields.Boolean(**describe("Whether it has an operating system.", True))
-    task_running = fields.Boolean(**describe("Whether a task of it is queued or runs.", False))
-    last_error = fields.String(allow_none=True, **describe("What went wrong last, if it still matters.", None))
-    task = fields.Nested(
-        TaskOut, allow_none=True, **describe("What is under way, the oldest of it; null if nothing is.")
-    )
+    task_running = fields.Boolean(**describe("Whether a task is queued or running.", False))
+    last_error = fields.String(allow_none=True, **describe("Last error, as long as it is relevant.", None))
+    task = fields.Nested(TaskOut, allow_none=True, **describe("The oldest open task; null if there is none."))
 
 
 class EventOut(Out):
     id = fields.String(**describe("Event id.", EXAMPLE_ID))
-    kind = fields.String(**describe("What happened, in the words of webhooks.", "instance.status_changed"))
-    actor = fields.String(allow_none=True, **describe("Who brought it about.", "customer@example.com"))
-    data = fields.Dict(**describe("What there is to say about it.", {"status": "running", "previous": "stopped"}))
+    kind = fields.String(**describe("Event kind, as in webhooks.", "instance.status_changed"))
+    actor = fields.String(allow_none=True, **describe("Who caused the event.", "customer@example.com"))
+    data = fields.Dict(**describe("Details of the event.", {"status": "running", "previous": "stopped"}))
     created_at = Time(**describe("When it happened.", "2026-01-02T03:04:05.678Z"))
 
 
 INSTALLATION_FIELDS = {
-    "task": fields.Nested(TaskOut, allow_none=True, **describe("The task that installs it, or did last.")),
-    "logs": fields.List(fields.Nested(TaskLogOut), **describe("What it said, oldest first.")),
+    "task": fields.Nested(TaskOut, allow_none=True, **describe("The current or latest installation task.")),
+    "logs": fields.List(fields.Nested(TaskLogOut), **describe("Log lines, oldest first.")),
 }
 
 
 @user.get("/instance/<instance_id>/fetch", op="fetch", can="instances.view", out=InstanceInBrief)
 def show_state(instance_id):
-    """Look at an instance in a few words: its state, and what is under way.
+    """Get the state of an instance and its open task.
 
-    Cheaper than the whole of it, for who asks often.
+    Faster than getting the whole instance, for frequent polling.
     """
     instance = get_own_instance(instance_id)
     open_tasks = select(Task).where(Task.resource_id == instance.id, Task.status.in_(OPEN_STATUSES))
@@ -61,9 +59,9 @@ def show_state(instance_id):
     out=Schema.from_dict(INSTALLATION_FIELDS, name="Installation"),
 )
 def show_installation(instance_id):
-    """Show how far the installation is.
+    """Get the progress of the installation.
 
-    Of the latest deploy, reinstall or installation from an ISO. `task` is null when there never was one.
+    Returns the latest deployment, reinstall or installation from an ISO. `task` is null if there was none.
     """
     task = instances.find_last_deploy(get_own_instance(instance_id))
     return {"task": task, "logs": task.logs if task else []}
@@ -77,5 +75,5 @@ def show_installation(instance_id):
     out=kit.build_page_schema(EventOut),
 )
 def list_events(instance_id):
-    """List what happened to an instance, newest first."""
+    """List the events of an instance, newest first."""
     return kit.paginate(events.listing(kit.get_current_access(), resource_id=get_own_instance(instance_id).id))

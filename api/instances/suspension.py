@@ -11,7 +11,7 @@ from panel.services import instances
 OPTIONAL_TASK = kit.Schema.from_dict(
     {
         "task_id": fields.String(
-            allow_none=True, **describe("The task to poll; null when nothing had to be done.", EXAMPLE_ID)
+            allow_none=True, **describe("The task to poll; null if nothing had to be changed.", EXAMPLE_ID)
         )
     },
     name="InstanceWork",
@@ -22,8 +22,9 @@ OPTIONAL_TASK = kit.Schema.from_dict(
 def suspend(instance_id):
     """Suspend an instance.
 
-    Its state is `suspended` at once. It is shut down, and powered off when it has not obeyed in two minutes; its owner
-    cannot start it. When it is suspended already there is no task; a suspension by the owner becomes the platform's.
+    Its state is `suspended` immediately. It is asked to shut down, and powered off if it has not done so after two
+    minutes. Its owner cannot start it. There is no task if it is already suspended; a suspension by the owner becomes
+    one by the platform.
     """
     task = instances.suspend(instances.get(instance_id), reason="admin", actor=kit.get_current_actor())
     kit.set_message(instances.ACTIONS["suspend"].result_message(task))
@@ -34,8 +35,8 @@ def suspend(instance_id):
 def resume(instance_id):
     """End the suspension of an instance.
 
-    It gets back the power that it had. Without a suspension nothing is done and there is no task. An instance that was
-    on is started again by the task.
+    An instance that was running is started again by the task. Does nothing, without a task, if the instance is not
+    suspended.
     """
     task = instances.unsuspend(instances.get(instance_id), actor=kit.get_current_actor())
     kit.set_message(instances.ACTIONS["unsuspend"].result_message(task))

@@ -1,4 +1,4 @@
-"""The processor topology of an instance."""
+"""The CPU topology of an instance."""
 
 from api import kit
 from api.instances import admin
@@ -16,13 +16,13 @@ from panel.services.instances import topology
     out=AdminInstanceOut,
 )
 def set_topology(body, instance_id):
-    """Set how the processors look to the guest.
+    """Set the CPU topology of an instance.
 
-    Sockets, cores and threads have to make the instance's `cpu_cores`, else it is refused with 422 and
-    `topology_mismatch`. A guest that runs has it after its next start (`topology_pending`). With another number of
-    cores, by a change of plan, it does not count any more.
+    The product of sockets, cores and threads must equal the instance's `cpu_cores`; otherwise the request returns 422
+    `topology_mismatch`. A running guest gets it at its next start (`topology_pending`). The topology no longer applies
+    after a change to a plan with another number of cores.
     """
     instance = instances.get(instance_id)
     topology.modify(instance, body, actor=kit.get_current_actor())
-    kit.set_message("The topology is set. A guest that runs has it after its next start.")
+    kit.set_message("Topology saved. It takes effect at next boot.")
     return instance

@@ -12,18 +12,18 @@ READ_PERMISSION, WRITE_PERMISSION = "admin:volumes:read", "admin:volumes:write"
     "/volumes", op="list", can=READ_PERMISSION, query=VolumeQuery, out=kit.build_admin_page_schema(AdminVolumeOut)
 )
 def listing(query):
-    """List everybody's volumes, newest first.
+    """List the volumes of all users, newest first.
 
-    `search` narrows the list to names.
+    `search` matches names.
     """
     return kit.paginate(volumes.listing(**query))
 
 
 @admin.get("/volume/<volume_id>", op="get", can=READ_PERMISSION, out=AdminVolumeOut)
 def show(volume_id):
-    """Show a volume with its snapshots.
+    """Get a volume with its snapshots.
 
-    Its status says whether it can be attached. 404 when there is no such volume.
+    A volume can be attached while its status is `available`. Returns 404 if the volume does not exist.
     """
     return volumes.get(volume_id)
 
@@ -32,10 +32,10 @@ def show(volume_id):
 def detach(volume_id):
     """Detach a volume.
 
-    A running guest has to let it go. What is on it stays. 422 `volume_not_attached` when it is not attached; 409
-    `suspended` or `task_running` for its instance.
+    A running guest must release it. The data is kept. Returns 422 `volume_not_attached` if it is not attached, and 409
+    `suspended` or `task_running` because of its instance.
     """
-    kit.set_message("The volume is being detached.")
+    kit.set_message("Detachment of the volume requested.")
     return volumes.detach(volumes.get(volume_id), actor=kit.get_current_actor(), by_operator=True)
 
 
@@ -43,8 +43,8 @@ def detach(volume_id):
 def delete(volume_id):
     """Delete a volume with its snapshots.
 
-    It is detached first. What is on it is lost. Refused with 409 `task_running` while a snapshot of it is being worked
-    on, and with the reasons for which the disks of its instance cannot be changed.
+    It is detached first. Its data is lost. Returns 409 `task_running` while a snapshot task is in progress, and the
+    reasons for which the disks of its instance cannot be changed.
     """
     volumes.delete(volumes.get(volume_id), actor=kit.get_current_actor(), by_operator=True)
-    kit.set_message("The volume is being deleted.")
+    kit.set_message("Deletion of the volume requested.")

@@ -1,4 +1,4 @@
-"""Customers' volumes. All operations are refused while billing is off (`billing_disabled`)."""
+"""Customers' volumes. All operations are refused while billing is disabled (BIL-10, `billing_disabled`)."""
 
 from marshmallow import fields
 
@@ -15,8 +15,8 @@ VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "volumes.view", "volumes
 WRAPPED_VOLUME = kit.build_wrapped_schema("volume", VolumeOut)
 CHOICES_RESPONSE = kit.Done.from_dict(
     {
-        "volume_plans": fields.List(fields.Nested(VolumePlanOut), **describe("What can be chosen.")),
-        "hypervisor_groups": fields.List(fields.Nested(LocationOut), **describe("The open locations.")),
+        "volume_plans": fields.List(fields.Nested(VolumePlanOut), **describe("The available volume plans.")),
+        "hypervisor_groups": fields.List(fields.Nested(LocationOut), **describe("The available locations.")),
     },
     name="VolumeChoices",
 )
@@ -48,7 +48,7 @@ def listing(query):
 
 @user.get("/storage/volumes/create", op="choices", can=VIEW_PERMISSION, out=CHOICES_RESPONSE, billed=True)
 def choices():
-    """List what a new volume can be: plans and locations."""
+    """List the plans and locations for a new volume."""
     return {
         "volume_plans": session.scalars(volume_plans.select_offered()).all(),
         "hypervisor_groups": session.scalars(catalog.select_locations(kit.get_current_access())).all(),
@@ -59,20 +59,20 @@ def choices():
 def create(body):
     """Create a volume.
 
-    Poll it until it is `available` or `failed`. Refused with 422 and `storage_not_sufficient` when the location is
-    full.
+    Poll it until its status is `available` or `failed`. Returns 422 `storage_not_sufficient` if the location has not
+    enough free storage.
     """
     volume = volumes.create(kit.get_current_access(), actor=kit.get_current_actor(), **body)
-    return {"message": "The volume is being created.", "volume": volume}
+    return {"message": "Creation of the volume requested.", "volume": volume}
 
 
 @user.get(VOLUME_PATH, op="get", can=VIEW_PERMISSION, out=WRAPPED_VOLUME, billed=True)
 def show(volume_id):
-    """Show a volume with its snapshots.
+    """Get a volume with its snapshots.
 
-    `status`, `instance_id` and the plan are as the last accepted request wants them; `pending` names the task that is
-    still open, or is null. When that task fails they go back to what is true and `error` says why. 404 from the moment
-    a delete was accepted.
+    `status`, `instance_id` and the plan show the state that the last accepted request asked for; `pending` is the task
+    that is still open, or null. If that task fails, they return to the actual state and `error` has the reason. Returns
+    404 as soon as a deletion is accepted.
     """
     return {"volume": get_own_volume(volume_id)}
 
@@ -81,28 +81,28 @@ def show(volume_id):
     f"{VOLUME_PATH}/attach", op="attach", can=MANAGE_PERMISSION, body=VolumeAttach, out=WRAPPED_VOLUME, billed=True
 )
 def attach(body, volume_id):
-    """Attach a volume to an instance of its location.
+    """Attach a volume to an instance in the same location.
 
-    A running guest sees it in a moment, as `dev`. When that fails it is `available` again, with an `error`. A volume
-    that was in use once stays on its hypervisor: an instance elsewhere is refused with 422 under `instance_id`.
-    Operations of one volume are carried out in the order of their requests; those behind one that failed are not begun
-    and fail with its reason.
+    A running guest sees it within moments under the path in `dev`. If it fails, the volume is `available` again and has
+    an `error`. A volume that was attached once stays on its hypervisor: returns 422 under `instance_id` for an instance
+    on another one. Operations on a volume are executed in the order of their requests; if one fails, the following ones
+    are not started and fail with the same reason.
     """
     volume = volumes.attach(
         get_own_volume(volume_id), account=kit.get_current_access(), actor=kit.get_current_actor(), **body
     )
-    return {"message": "The volume is being attached.", "volume": volume}
+    return {"message": "Attachment of the volume requested.", "volume": volume}
 
 
 @user.post(f"{VOLUME_PATH}/detach", op="detach", can=MANAGE_PERMISSION, out=WRAPPED_VOLUME, billed=True)
 def detach(volume_id):
     """Detach a volume.
 
-    Unmount it first: a running guest that does not let it go keeps it, and it is `attached` again, with an `error`.
-    Until `pending` is null the guest may still have it.
+    Unmount it first: if a running guest does not release it, the volume stays `attached` and has an `error`. Until
+    `pending` is null, the guest may still use it.
     """
     return {
-        "message": "The volume is being detached.",
+        "message": "Detachment of the volume requested.",
         "volume": volumes.detach(get_own_volume(volume_id), actor=kit.get_current_actor()),
     }
 
@@ -111,22 +111,23 @@ def detach(volume_id):
     f"{VOLUME_PATH}/resize", op="resize", can=MANAGE_PERMISSION, body=VolumeResize, out=RESIZE_RESPONSE, billed=True
 )
 def resize(body, volume_id):
-    """Move a volume to another plan of its class.
+    """Change the plan of a volume within its class.
 
-    A running guest sees the new size at once. `size` changes when the disk has grown; until then `pending` names the
-    task. Refused with 422 under `volume_plan_id`: another class, less storage.
+    A running guest sees the new size immediately. `size` changes once the disk has grown; until then `pending` is the
+    task. Returns 422 under `volume_plan_id` for a plan of another class or with less storage.
     """
     volume = get_own_volume(volume_id)
     cheaper = volumes.resize(volume, actor=kit.get_current_actor(), **body)
-    return {"message": "The volume is being resized.", "is_downgrade": cheaper, "volume": volume}
+    return {"message": "Resize of the volume requested.", "is_downgrade": cheaper, "volume": volume}
 
 
 @user.delete(VOLUME_PATH, op="delete", can=DELETE_PERMISSION, out=kit.build_result_schema(), billed=True)
 def delete(volume_id):
     """Delete a volume with its snapshots.
 
-    It is detached first. From now on it is not found and costs nothing. The panel removes the disk by itself, and tries
-    again as often as needed: an accepted delete is never taken back, and its task cannot be cancelled.
+    It is detached first. It is no longer listed or charged once the request is accepted. The panel deletes the disk in
+    the background and retries until it succeeds: an accepted deletion cannot be undone, and its task cannot be
+    cancelled.
     """
     volumes.delete(get_own_volume(volume_id), actor=kit.get_current_actor())
-    return {"message": "The volume is being deleted."}
+    return {"message": "Deletion of the volume requested."}

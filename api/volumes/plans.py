@@ -24,9 +24,9 @@ READ_PERMISSION, WRITE_PERMISSION = "admin:catalog:read", "admin:catalog:write"
     out=kit.build_admin_page_schema(VolumePlanGroupOut),
 )
 def groups(query):
-    """List the volume plan groups: the classes of volumes.
+    """List volume plan groups (classes of volumes).
 
-    By position and name, with the locations that offer them.
+    Sorted by position and name, with the locations that offer them.
     """
     return kit.paginate(volume_plans.select_groups(**query))
 
@@ -35,11 +35,12 @@ def groups(query):
     "/volume/plan-groups", op="plan_group_create", can=WRITE_PERMISSION, body=VolumePlanGroupIn, out=VolumePlanGroupOut
 )
 def create_group(body):
-    """Add a volume plan group.
+    """Create a volume plan group.
 
-    It offers nothing until it has plans. 422 under `name` when the name is taken, and for an unknown location.
+    It offers nothing until it has plans. Returns 422 under `name` if the name is already used, and for an unknown
+    location.
     """
-    kit.set_message("The group is added.")
+    kit.set_message("Volume plan group created.")
     return volume_plans.create_group(**body)
 
 
@@ -51,22 +52,23 @@ def create_group(body):
     out=VolumePlanGroupOut,
 )
 def update_group(body, volume_plan_group_id):
-    """Change a volume plan group.
+    """Update a volume plan group.
 
-    Only what is sent changes; a list of locations replaces the earlier one. Existing volumes stay where they are.
+    Only the fields you send are changed; a list of locations replaces the current one. Existing volumes keep their
+    location.
     """
-    kit.set_message("The group is changed.")
+    kit.set_message("Volume plan group updated.")
     return volume_plans.update_group(volume_plans.get_group(volume_plan_group_id), **body)
 
 
 @admin.delete("/volume/plan-group/<volume_plan_group_id>", op="plan_group_delete", can=WRITE_PERMISSION)
 def delete_group(volume_plan_group_id):
-    """Remove a volume plan group.
+    """Delete a volume plan group.
 
-    Refused while plans belong to it. That is a 409: remove or move the plans first.
+    Returns 409 while plans belong to it: delete or move the plans first.
     """
     volume_plans.delete_group(volume_plans.get_group(volume_plan_group_id))
-    kit.set_message("The group is removed.")
+    kit.set_message("Volume plan group deleted.")
 
 
 @admin.get(
@@ -77,20 +79,21 @@ def delete_group(volume_plan_group_id):
     out=kit.build_admin_page_schema(VolumePlanOut),
 )
 def listing(query):
-    """List the volume plans, in the order customers see them.
+    """List volume plans, in the order customers see them.
 
-    Closed ones too.
+    Includes disabled plans.
     """
     return kit.paginate(volume_plans.listing(**query))
 
 
 @admin.post("/volume/plans", op="plan_create", can=WRITE_PERMISSION, body=VolumePlanIn, out=VolumePlanOut)
 def create(body):
-    """Add a volume plan.
+    """Create a volume plan.
 
-    422 under `name` when the group has a plan of that name, under the group's field for an unknown group.
+    Returns 422 under `name` if the group already has a plan with that name, and under `volume_plan_group_id` for an
+    unknown group.
     """
-    kit.set_message("The plan is added.")
+    kit.set_message("Volume plan created.")
     return volume_plans.create(volume_plans.get_group(body.pop("volume_plan_group_id"), "volume_plan_group_id"), **body)
 
 
@@ -98,20 +101,19 @@ def create(body):
     "/volume/plan/<volume_plan_id>", op="plan_update", can=WRITE_PERMISSION, body=VolumePlanPatch, out=VolumePlanOut
 )
 def update(body, volume_plan_id):
-    """Change a volume plan.
+    """Update a volume plan.
 
-    Volumes keep the size they were made with. Only what is sent changes. What existing volumes cost stays as it was
-    when they were made.
+    Only the fields you send are changed. Existing volumes keep their size and price.
     """
-    kit.set_message("The plan is changed.")
+    kit.set_message("Volume plan updated. Existing volumes are not affected.")
     return volume_plans.update(volume_plans.get(volume_plan_id), **body)
 
 
 @admin.delete("/volume/plan/<volume_plan_id>", op="plan_delete", can=WRITE_PERMISSION)
 def delete(volume_plan_id):
-    """Remove a volume plan.
+    """Delete a volume plan.
 
-    Refused while volumes have it. That is a 409: close it instead, so that nobody can choose it.
+    Returns 409 while volumes use it: disable it instead.
     """
     volume_plans.delete(volume_plans.get(volume_plan_id))
-    kit.set_message("The plan is removed.")
+    kit.set_message("Volume plan deleted.")

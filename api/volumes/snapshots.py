@@ -18,13 +18,13 @@ class QueueOut(Out):
     """A queued task."""
 
     id = fields.String(**describe("The task.", EXAMPLE_ID))
-    operation = fields.String(**describe("What is done.", "volume_snapshot"))
-    source_id = fields.String(**describe("The volume or snapshot that it works on.", EXAMPLE_ID))
-    status = fields.String(**describe("Where it stands.", "queued"))
+    operation = fields.String(**describe("Kind of the task.", "volume_snapshot"))
+    source_id = fields.String(**describe("The volume or snapshot.", EXAMPLE_ID))
+    status = fields.String(**describe("Status of the task.", "queued"))
 
 
-QUEUED_ANSWER = kit.build_result_schema(queue=fields.Nested(QueueOut, **describe("The work.")))
-QUEUE_ANSWER = kit.Schema.from_dict({"queue": fields.Nested(QueueOut, **describe("The work."))}, name="VolumeWork")
+QUEUED_ANSWER = kit.build_result_schema(queue=fields.Nested(QueueOut, **describe("The task.")))
+QUEUE_ANSWER = kit.Schema.from_dict({"queue": fields.Nested(QueueOut, **describe("The task."))}, name="VolumeWork")
 
 
 def describe_work(task, source):
@@ -56,18 +56,19 @@ def restore_snapshot(snapshot, account, body):
     billed=True,
 )
 def create(body, volume_id):
-    """Take a snapshot of a volume, also while it is in use.
+    """Create a snapshot of a volume.
 
-    A full copy, which appears in the volume's `snapshots`: poll it until it is `available` or `failed`.
+    The volume can be in use. The snapshot is a full copy and is listed in the volume's `snapshots`: poll it until its
+    status is `available` or `failed`.
     """
-    return {"message": "The snapshot is being taken.", **create_snapshot(get_own_volume(volume_id), body)}
+    return {"message": "Snapshot requested.", **create_snapshot(get_own_volume(volume_id), body)}
 
 
 @user.delete(SNAPSHOT_PATH, op="snapshot_delete", can=MANAGE_PERMISSION, out=QUEUED_ANSWER, billed=True)
 def delete(volume_id, snapshot_id):
     """Delete a snapshot of a volume."""
     snapshot = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
-    return {"message": "The snapshot is being deleted.", **delete_snapshot(snapshot)}
+    return {"message": "Deletion of the snapshot requested.", **delete_snapshot(snapshot)}
 
 
 @user.post(
@@ -79,21 +80,22 @@ def delete(volume_id, snapshot_id):
     billed=True,
 )
 def restore(body, volume_id, snapshot_id):
-    """Put a snapshot back, or make a new volume of it.
+    """Restore a snapshot to its volume or to a new volume.
 
-    `in_place` needs a detached volume; what it has is replaced once the copy is complete. `new_volume` needs
-    `volume_plan_id`, no smaller than the snapshot, and `hypervisor_group_id`, the volume's location.
+    `in_place` requires a detached volume; its data is replaced once the copy is complete. `new_volume` requires
+    `volume_plan_id`, not smaller than the snapshot, and `hypervisor_group_id`, the location of the volume.
     """
     snapshot = volumes.get_snapshot(get_own_volume(volume_id), snapshot_id)
-    return {"message": "The snapshot is being restored.", **restore_snapshot(snapshot, kit.get_current_access(), body)}
+    return {"message": "Restore requested.", **restore_snapshot(snapshot, kit.get_current_access(), body)}
 
 
 @admin.post(ADMIN_PATH, op="snapshot_create", can=WRITE_PERMISSION, body=VolumeSnapshotIn, out=QUEUE_ANSWER)
 def admin_create(body, volume_id):
-    """Take a snapshot of a volume.
+    """Create a snapshot of a volume.
 
-    A task copies it; the snapshot can be used once its status is `available`. 422 `volume_not_available` for a volume
-    that is being worked on, `snapshot_limit`, `storage_not_sufficient`, or under `name` when the name is taken.
+    A task copies the volume; the snapshot can be used once its status is `available`. Returns 422
+    `volume_not_available` while another task works on the volume, `snapshot_limit`, `storage_not_sufficient`, and 422
+    under `name` if the name is already used.
     """
     return create_snapshot(volumes.get(volume_id), body)
 
@@ -102,7 +104,7 @@ def admin_create(body, volume_id):
 def admin_delete(volume_id, snapshot_id):
     """Delete a snapshot of a volume.
 
-    Volumes that were made of it stay. Refused with 409 `task_running` while it is being worked on.
+    Volumes created from it are not affected. Returns 409 `task_running` while a task uses the snapshot.
     """
     return delete_snapshot(volumes.get_snapshot(volumes.get(volume_id), snapshot_id))
 
@@ -115,10 +117,11 @@ def admin_delete(volume_id, snapshot_id):
     out=QUEUE_ANSWER,
 )
 def admin_restore(body, volume_id, snapshot_id):
-    """Put a snapshot back, or make a new volume of the same owner of it.
+    """Restore a snapshot to its volume or to a new volume of the same owner.
 
-    Put back, the volume must be detached (422 under `mode`) and what was written since is lost; a new volume needs a
-    plan and a location. Refused with 409 `snapshot_not_available` or `task_running`, 422 `storage_not_sufficient`.
+    To restore in place, the volume must be detached (422 under `mode`); everything written since the snapshot is lost.
+    A new volume requires a plan and a location. Returns 409 `snapshot_not_available` or `task_running`, and 422
+    `storage_not_sufficient`.
     """
     volume = volumes.get(volume_id)
     return restore_snapshot(volumes.get_snapshot(volume, snapshot_id), volume.account, body)
