@@ -1,4 +1,4 @@
-"""The WebSockets: `/vnc/?session=…` and `/ssh/<token>` (specification 4.13). A request that opens no WebSocket does not
+"""The WebSockets: `/vnc/?session=…` and `/ssh/<token>` (CON-02, SSH-05). A request that opens no WebSocket does not
 use the session up; the first one that does redeems it."""
 
 from flask import Blueprint, Response, current_app, request

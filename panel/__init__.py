@@ -3,4 +3,4 @@
 __version__ = "0.1.0.dev0"
 
 INTERFACE_VERSION = "3.3.1"
-"""The level of the interface that the APIs implement and report (decision "Version")."""
+"""The level of the interface that the APIs implement and report (docs/decisions/0017, "Version")."""

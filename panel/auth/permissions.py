@@ -7,7 +7,7 @@ that the route names, and an allowed source address.
 from panel.schemas import constants
 
 PERMISSION_FAMILIES = tuple(constants.SCOPE_FAMILIES)
-"""The scope families (specification 5.3, and one for each resource of the panel's own)."""
+"""The scope families (IDT-22, and one for each resource of the panel's own)."""
 
 PATH_SEGMENTS_BY_FAMILY = {
     "account": "profile dashboard team api-token api-tokens api-token-scopes usage-report account activity "
@@ -115,7 +115,7 @@ PUBLIC = "public"
 
 ALL_PERMISSIONS = frozenset((*MEMBER_PERMISSIONS, *ADMIN_PERMISSIONS, ANY_USER, PERSONAL, ANY_ADMIN, BILLING, PUBLIC))
 UNSCOPED_SEGMENTS = ("connect", "version")
-"""First segments of the two paths that need no scope (specification 9.1)."""
+"""First segments of the two paths that need no scope (IDT-23, IDT-24)."""
 
 
 def validate_permission(permission):

@@ -1,6 +1,6 @@
 """The permissions, scopes and families that a view of this panel requires; forms offer only these.
 
-The API accepts all families of the specification (5.3), but some have no views here.
+The API accepts all families of the interface (IDT-22), but some have no views here.
 """
 
 from flask import current_app
@@ -32,7 +32,7 @@ def list_used_scopes():
 
 
 def list_used_families():
-    """Return the families of the used permissions and scopes, in the order of the specification."""
+    """Return the families of the used permissions and scopes, in the order of the scope families."""
     families = {scope.partition(":")[0] for scope in list_used_scopes()}
     families |= {name.partition(".")[0] for name in list_used_permissions()}
     return [family for family in permissions.PERMISSION_FAMILIES if family in families]

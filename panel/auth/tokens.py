@@ -1,4 +1,4 @@
-"""Bearer tokens: from the header to a principal, and the check on every API route (specification 5.3 to 5.6)."""
+"""Bearer tokens: from the header to a principal, and the check on every API route (IDT-05, IDT-20, ENV-04)."""
 
 import functools
 import ipaddress

@@ -86,4 +86,4 @@ def build_cluster_payload(row: Any) -> dict[str, Any]:
 
 
 PAYLOAD_BUILDERS = {"instance": build_instance_payload, "kubernetes_cluster": build_cluster_payload}
-"""Builders of a resource's payload, by resource type (specification 6.3). Other types have no webhooks."""
+"""Builders of a resource's payload, by resource type (DLV-13). Other types have no webhooks."""

@@ -9,7 +9,7 @@ from panel.core import clock
 from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
 
 EXPIRY_WARNING = timedelta(days=30)
-"""A certificate counts as expiring for so long before its end (specification 2.9)."""
+"""A certificate counts as expiring for so long before its end (LBA-08)."""
 
 
 class Certificate(TimestampMixin, Model):

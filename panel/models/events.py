@@ -12,7 +12,7 @@ NOT_FANNED_OUT_SQL = "fanned_out_at is null"
 
 
 class Event(Model):
-    """One event of one resource (specification 6.1 lists the kinds)."""
+    """One event of one resource (WHK-02)."""
 
     __tablename__ = "events"
     is_audit_part = True

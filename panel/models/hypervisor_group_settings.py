@@ -1,4 +1,4 @@
-"""What a hypervisor group offers and on which terms (specification 2.9)."""
+"""Offers and prices of a hypervisor group (HVG-03, HVG-04)."""
 
 from decimal import Decimal
 

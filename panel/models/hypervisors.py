@@ -118,7 +118,7 @@ class Hypervisor(TimestampMixin, Model):
 
     @property
     def unschedulable_reason(self) -> str | None:
-        """Why no new machine may be placed here, as the reason word of the specification, or None."""
+        """Why no new machine may be placed here, as a reason code (INS-89 to INS-92), or None."""
         if self.status == "down":
             return "hypervisor_down"
         if self.maintenance:

@@ -38,7 +38,7 @@ class Iso(DownloadErrorMixin, TimestampMixin, Model):
 
 class MediaDownload(TimestampMixin, Model):
     """The download of one file to one place: an ISO to a node's storage, or an image to the panel's own folder (no
-    storage). `updated_at` is when it last progressed (specification, section 3).
+    storage). `updated_at` is when it last progressed (ISO-21).
     """
 
     __tablename__ = "media_downloads"

@@ -18,7 +18,7 @@ OPEN_DELIVERY_SQL = "status in ('pending', 'pending_retry')"
 
 
 class WebhookSubscription(TimestampMixin, Model):
-    """An HTTPS URL that receives the events of its account (specification 2.4)."""
+    """An HTTPS URL that receives the events of its account."""
 
     __tablename__ = "webhook_subscriptions"
     __table_args__ = (Index("ix_webhook_subscriptions_account_id_id", "account_id", "id"),)

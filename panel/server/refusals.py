@@ -1,5 +1,5 @@
 """Answers to requests that do not reach the application: invalid, too large or too slow ones. Below `/api` they follow
-the dialect of the path (specification 7.1), if the path could be read."""
+the dialect of the path, if the path could be read."""
 
 import http
 import json

@@ -1,4 +1,4 @@
-"""Limits of an account (specification 2.9): how many of each kind it may have. 0 is unlimited."""
+"""Limits of an account (LIM-10 to LIM-15): how many of each kind it may have. 0 is unlimited."""
 
 from typing import Any
 

@@ -80,7 +80,7 @@ def ensure_unique_email(email: str, exclude: Account | None = None) -> None:
 
 
 def update(account: Account, **changes: Any) -> Account:
-    """Change names and, for operators, email address and limits. A limit of None stays as it is (specification 2.9).
+    """Change names and, for operators, email address and limits. A limit of None stays as it is (LIM-10).
     Mailed password links to an earlier address become invalid."""
     if "email" in changes:
         ensure_unique_email(changes["email"], exclude=account)

@@ -1,4 +1,4 @@
-"""The addresses that a plan includes (specification 7.2): public IPv4 and IPv6 addresses, prefixes, private IPv4
+"""The addresses that a plan includes (INS-71 to INS-73): public IPv4 and IPv6 addresses, prefixes, private IPv4
 addresses.
 
 All addresses of an instance are on one interface. A private address is a further one on it, from a subnet of the

@@ -1,4 +1,4 @@
-"""Live-snapshot sessions (specification 4.8): try something on a running machine, then commit or discard the
+"""Live-snapshot sessions (FRG-01 to FRG-21): try something on a running machine, then commit or discard the
 changes."""
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ task_kind("forge_commit", "Live session commit")
 task_kind("forge_discard", "Live session discard")
 
 MAX_REMEMBERED_SESSIONS = 10
-"""Sessions of an instance that are stored (specification 2.3)."""
+"""Sessions of an instance that are stored (FRG-20)."""
 
 HALF_COMMITTED_MESSAGE = message("Some changes are already written to the disks. Commit the session again.")
 

@@ -1,4 +1,4 @@
-"""Impersonation of a customer by an operator: with a token (specification 5.9) or in the browser."""
+"""Impersonation of a customer by an operator: with a token (IDT-54) or in the browser."""
 
 from collections.abc import Collection
 from datetime import timedelta

@@ -107,7 +107,7 @@ def listing(access: Access, kinds: Iterable[str] = ("user",)) -> Select[Token]:
     """Select the tokens that the person made or that act for the person, newest first.
 
     Members see their own. The owner also sees those that members made before 3.3.0, which act for the owner. Tokens
-    that members make today act for them, and only they see them (specification 4.7).
+    that members make today act for them, and only they see them (IDT-39 to IDT-42).
     """
     condition = or_(Token.created_by_id == access.person_id, Token.account_id == access.person_id)
     return select_newest(condition, Token.kind.in_(kinds))

@@ -29,7 +29,7 @@ class NavigationEntry:
     position: int
     """The place within the group, from low to high. Positions have gaps for later entries."""
     is_billed: bool = False
-    """Whether the page needs billing to be on, or an unbilled account (specification 7.2)."""
+    """Whether the page needs billing to be on, or an unbilled account (BIL-10)."""
 
 
 @dataclass(frozen=True)

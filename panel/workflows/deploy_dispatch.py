@@ -1,4 +1,4 @@
-"""Wait until a deploy has reached its node, for the operators' create (specification 7.2).
+"""Wait until a deploy has reached its node, for the operators' create (INS-93).
 
 The instance and its task are committed first, so neither depends on the answer.
 """

@@ -11,7 +11,7 @@ from panel.services import consoles, idempotency, known_devices, one_time_tokens
 from worker.engine.registry import periodic
 
 EVENT_RETENTION = timedelta(days=7)
-"""How long events are stored (specification, section 8)."""
+"""How long events are stored (WHK-88)."""
 
 
 @periodic(seconds=3600)

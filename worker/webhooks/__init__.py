@@ -6,7 +6,7 @@ from panel.services.webhooks import fanout
 from worker.engine.registry import periodic
 
 EVENT_FANOUT_INTERVAL_SECONDS = 60.0
-"""Seconds between two searches for events without deliveries (specification 6.1)."""
+"""Seconds between two searches for events without deliveries (WHK-85)."""
 
 
 @periodic(seconds=EVENT_FANOUT_INTERVAL_SECONDS)

@@ -18,7 +18,7 @@ from panel.services.webhooks.url_policy import UrlRefused, resolve_target
 __all__ = ["ReceiverConnection", "create_ssl_context"]
 
 ANSWER_TIMEOUT_SECONDS, ATTEMPT_TIMEOUT_SECONDS = 20.0, 30.0
-"""Seconds for one answer, and for an attempt as a whole (specification, section 8)."""
+"""Seconds for one answer, and for an attempt as a whole (DLV-31, DLV-32)."""
 
 MAX_ANSWER_BYTES = 65536
 """Bytes of an answer that are read."""

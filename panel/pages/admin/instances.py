@@ -149,7 +149,7 @@ def build_unconfirmed_response(instance, task, password):
 
 
 def get_schedulable(hypervisor_id, location_id):
-    """Return the requested hypervisor. Raises Invalid with the reason when it is closed (specification 7.2)."""
+    """Return the requested hypervisor. Raises Invalid with the reason when it is closed (INS-89 to INS-92)."""
     node = hypervisors.get(hypervisor_id, "hypervisor_id")
     if node.group_id != location_id:
         raise Invalid(

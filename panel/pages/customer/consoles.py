@@ -37,7 +37,7 @@ def new_screen(instance_id):
 @bp.get("/console/<secret>")
 @require_page_permission(permissions.PUBLIC)
 def screen(secret):
-    """Show the screen. The secret in the URL is the only authorisation and works once (specification 4.13)."""
+    """Show the VNC console. The secret in the URL is the only authorization and works once (CON-05, CON-10)."""
     row = consoles.find("screen", secret)
     if row is None or row.state != "fresh" or consoles.find_sessions_to_close([row.id], permissions.may_open_consoles):
         return render("console/closed.html", status=404, new_session_url=row and get_new_session_url(row))

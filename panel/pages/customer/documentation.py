@@ -1,4 +1,4 @@
-"""The reference of the customers' API, on a page of the panel (specification 1)."""
+"""The reference of the customers' API, on a page of the panel (DOC-09)."""
 
 from flask import Blueprint, render_template
 

@@ -54,8 +54,8 @@ class EditForm(WebhookPatch):
 
 @cache
 def group_event_kinds():
-    """Return {group: event kinds} for the form: only kinds of resources that have a table. The API accepts all kinds of
-    the specification."""
+    """Return {group: event kinds} for the form: only kinds of resources that have a table. The API accepts all kinds
+    (WHK-02)."""
     possible = [kind for kind in EVENT_KINDS.values() if f"{kind.resource}s" in Model.metadata.tables]
     by_group = {
         group: [kind for kind in possible if kind.kind.startswith(begins)]

@@ -20,7 +20,7 @@ task_kind("instance_ssh_session", "Shell")
 
 VNC_SESSION_TTL_SECONDS = 60
 SHELL_SESSION_TTL_SECONDS = 900
-"""Seconds until an unused session expires (specification 8)."""
+"""Seconds until an unused session expires (CON-16, SSH-02)."""
 
 VNC_PASSWORD_LENGTH = 8
 """Characters of a password that VNC uses."""
@@ -77,7 +77,7 @@ def create_shell_session(instance: Instance, actor: dict[str, Any]) -> tuple[Con
 
 
 def shell_error(instance: Instance) -> Problem | None:
-    """Return the exception to raise instead of opening a shell (specification 7.2), or None."""
+    """Return the exception to raise instead of opening a shell (SSH-15 to SSH-18), or None."""
     if instance.suspended_reason:
         return make_problem("suspended")
     if instance.hypervisor_id is None:

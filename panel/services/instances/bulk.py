@@ -79,8 +79,7 @@ def run_one(instance: Instance, action: str, *, actor: str, by_operator: bool, t
 
 
 def get_bulk_status(rows: Iterable[dict[str, Any]]) -> int:
-    """Return 200 when nothing was refused; else the status of the first refusal, or 503 if there is one (specification
-    4.9)."""
+    """Return 200 when nothing was refused; else the status of the first refusal, or 503 if there is one (OP-12)."""
     refused = [row["status"] for row in rows if not row["success"]]
     return 503 if 503 in refused else refused[0] if refused else 200
 

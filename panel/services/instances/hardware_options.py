@@ -47,7 +47,7 @@ def set_vnc(instance: Instance, enabled: bool, *, actor: str) -> Task | None:
 
 def set_tpm(instance: Instance, enabled: bool, *, actor: str) -> Task | None:
     """Add or remove a TPM with the next start. Enabling is refused with `tpm_unsupported_on_node` and, for a running
-    machine, `not_stopped`; disabling never (specification 7.2, 9.5)."""
+    machine, `not_stopped`; disabling never (INS-87, INS-88)."""
     reason = tpm_error(instance) if enabled and not instance.tpm_enabled else None
     if reason:
         raise Conflict(reason[1], reason=reason[0])

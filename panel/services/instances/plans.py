@@ -1,4 +1,4 @@
-"""Changing the plan of an instance (specification 4.11): disk and port speed change at once, cores and memory at the
+"""Changing the plan of an instance (INS-81, INS-82): disk and port speed change at once, cores and memory at the
 next start. Everything that the plan includes is allocated, or nothing is changed."""
 
 from panel.core.db import session

@@ -67,7 +67,7 @@ def report_paused(instance: Instance, is_paused: bool) -> None:
 
 def on_deployed(instance: Instance, *, actor: str) -> None:
     """Record that the machine was created and is on. The event is `instance.reinstalled` when the history has an
-    earlier deploy (specification 6.1)."""
+    earlier deploy (WHK-61)."""
     instance.deployed, instance.last_error, instance.missing_on_node, instance.paused = True, None, False, False
     kind = "instance.reinstalled" if was_deployed_lately(instance) else "instance.deployed"
     events.record(kind, "instance", instance, actor=actor)

@@ -6,7 +6,7 @@ what happens at the end of the allowance:
 * `none`: nothing.
 * `network`: its public interfaces are disconnected (link down). The machine keeps running and its state stays. This is
   no suspension, so there is no `instance.suspended` event.
-* `instance`: it is suspended with the reason `network` (specification 6.1): it is off.
+* `instance`: it is suspended with the reason `network` (WHK-59): it is off.
 
 Both end with the next month, a larger allowance, another policy, or when an operator resets the counter.
 """

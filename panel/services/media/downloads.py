@@ -1,4 +1,4 @@
-"""When a file is downloaded to a storage, and when again (specification, section 3).
+"""When a file is downloaded to a storage, and when again (ISO-18 to ISO-22).
 
 Every storage and file has its own back-off. A stalled attempt does not delay the next one.
 """

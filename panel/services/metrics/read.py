@@ -84,7 +84,7 @@ def describe_now(instance: Instance) -> dict[str, Any]:
 
 
 def describe_agent(instance: Instance) -> dict[str, Any]:
-    """Return whether the guest agent answers, and else the reason (specification 4.11)."""
+    """Return whether the guest agent answers, and else the reason (INS-95 to INS-97)."""
     if instance.power != "on":
         return {"available": False, "reason": "not_running"}
     checked = instance.agent_checked_at

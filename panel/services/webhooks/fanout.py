@@ -1,4 +1,4 @@
-"""Fan-out: a delivery of each event for every subscription that wants it (specification 6.1, 6.2)."""
+"""Fan-out: a delivery of each event for every subscription that wants it (WHK-84 to WHK-89)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -16,7 +16,7 @@ from urllib3.util import ssl_wrap_socket
 from panel.services.webhooks.url_policy import IpAddress, Target
 
 CONNECT_TIMEOUT_SECONDS = 5.0
-"""Time limit for a connection (specification, section 8)."""
+"""Time limit for a connection (DLV-30)."""
 
 MAX_INTERIM_ANSWERS = 100
 

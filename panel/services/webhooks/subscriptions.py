@@ -1,4 +1,4 @@
-"""Webhook subscriptions of an account, and their deliveries (specification 2.4, 4.6)."""
+"""Webhook subscriptions of an account, and their deliveries."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -18,7 +18,7 @@ from panel.services.crud import update_fields
 from panel.services.webhooks import delivery_queue, url_policy
 
 MAX_SUBSCRIPTIONS = 20
-"""Maximum number of subscriptions of an account (specification 8)."""
+"""Maximum number of subscriptions of an account (WHK-50)."""
 SUBSCRIPTION_LIMIT_MESSAGE = message(
     "An account has at most {maximum} webhook subscriptions. Delete one that you do not need.",
     maximum=MAX_SUBSCRIPTIONS,
