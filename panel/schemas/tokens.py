@@ -56,7 +56,7 @@ def describe_network_error(text):
     except ValueError:
         return message("{text} is neither an IP address nor a network in CIDR notation.", text=repr(text[:64]))
     return message(
-        "{text} is a host in the network {network}. Enter the address without a prefix length, or the network.",
+        "{text} is a host in the network {network}. Enter the host or the network.",
         text=text[:64],
         network=network,
     )

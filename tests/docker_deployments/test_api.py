@@ -28,7 +28,7 @@ def test_catalog_app_install_and_deploy(docker_client):
     }
     assert (before["docker_enabled"], before["deployments"]) == (False, [])
     answer = docker_client.request("POST", "/install")
-    assert (answer.status_code, answer.json["message"]) == (200, "Docker is being installed.")
+    assert (answer.status_code, answer.json["message"]) == (200, "Installation of Docker requested.")
     assert docker_client.read_docker_state()["docker_installing"] is True
     docker_client.run_tasks()
     assert (

@@ -76,7 +76,7 @@ def test_invalid_json_body_is_refused(app, api_as, unlimited_rates, body):
 
 def test_duplicate_json_key_is_refused_with_its_name(api_as):
     answer = api_as("owner", "POST", "/api/ssh-keys", data=b'{"name": "a", "public_key": "b", "name": "c"}')
-    assert (answer.status_code, answer.json["message"]) == (400, "The body names name twice.")
+    assert (answer.status_code, answer.json["message"]) == (400, "The body contains the key name twice.")
 
 
 def test_brackets_in_strings_do_not_count_as_nesting(api_as):

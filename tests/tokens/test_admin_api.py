@@ -51,9 +51,9 @@ def test_platform_tokens_work_only_from_allowed_ips(api_as, cast, bound_token):
 def test_token_is_disabled_and_enabled(api_as, cast):
     path = f"/api/v1/api-token/{get_token(cast, 'billing').id}"
     get_status = lambda: api_as("billing", "GET", "/api/v1/billing/auth").status_code  # noqa: E731
-    assert api_as("admin", "PATCH", path, json={"enabled": False}).json["message"] == "The token is off."
+    assert api_as("admin", "PATCH", path, json={"enabled": False}).json["message"] == "API token disabled."
     assert get_status() == 401
-    assert api_as("admin", "PATCH", path, json={"enabled": True}).json["message"] == "The token is on."
+    assert api_as("admin", "PATCH", path, json={"enabled": True}).json["message"] == "API token enabled."
     assert get_status() == 200
     for body in ({}, {"enabled": None}, {"enabled": "no"}, {"enabled": True, "name": "x"}):
         assert api_as("admin", "PATCH", path, json=body).status_code == 422

@@ -159,14 +159,17 @@ def test_allowed_ips_are_normalized_and_enforced(api_as, create_token):
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ("10.0.0.1/24", "10.0.0.1/24 is a host in the network 10.0.0.0/24: write one or the other."),
-        ("2001:db8::1/32", "2001:db8::1/32 is a host in the network 2001:db8::/32: write one or the other."),
+        ("10.0.0.1/24", "10.0.0.1/24 is a host in the network 10.0.0.0/24. Enter the host or the network."),
+        (
+            "2001:db8::1/32",
+            "2001:db8::1/32 is a host in the network 2001:db8::/32. Enter the host or the network.",
+        ),
         ("256.0.0.1", "'256.0.0.1' is neither an IP address nor a network in CIDR notation."),
         ("10.0.0.0/33", "'10.0.0.0/33' is neither an IP address nor a network in CIDR notation."),
         ("example.com", "'example.com' is neither an IP address nor a network in CIDR notation."),
         ("", "'' is neither an IP address nor a network in CIDR notation."),
-        ("fe80::1%eth0", "Write IPv4 addresses as such, and IPv6 addresses without a zone."),
-        ("::ffff:10.0.0.1", "Write IPv4 addresses as such, and IPv6 addresses without a zone."),
+        ("fe80::1%eth0", "Use plain IPv4 notation for IPv4 addresses, and no zone for IPv6 addresses."),
+        ("::ffff:10.0.0.1", "Use plain IPv4 notation for IPv4 addresses, and no zone for IPv6 addresses."),
         (7, "Not a valid string."),
     ],
 )

@@ -25,7 +25,7 @@ def listing():
 def create(body):
     """Create a sample thing."""
     return {
-        "message": "The sample thing was created.",
+        "message": "Sample thing created.",
         "sample_thing": sample_things.create(
             kit.get_current_access(),
             # if task
@@ -38,7 +38,7 @@ def create(body):
 
 @user.get("/sample-thing/<sample_thing_id>", op="get", can="sample_family.view", out=SAMPLE_THING)
 def show(sample_thing_id):
-    """Show a sample thing."""
+    """Get a sample thing."""
     return {"message": None, "sample_thing": sample_things.get(sample_thing_id, kit.get_current_access())}
 
 
@@ -50,7 +50,7 @@ def show(sample_thing_id):
     out=SAMPLE_THING,
 )
 def update(body, sample_thing_id):
-    """Change a sample thing."""
+    """Update a sample thing."""
     sample_thing = sample_things.update(
         sample_things.get(sample_thing_id, kit.get_current_access()),
         # if task
@@ -58,11 +58,11 @@ def update(body, sample_thing_id):
         # end if
         **body,
     )
-    return {"message": "The sample thing was changed.", "sample_thing": sample_thing}
+    return {"message": "Sample thing updated.", "sample_thing": sample_thing}
 
 
 @user.delete("/sample-thing/<sample_thing_id>", op="delete", can="sample_family.delete", out=kit.build_result_schema())
 def delete(sample_thing_id):
     """Delete a sample thing."""
     sample_things.delete(sample_things.get(sample_thing_id, kit.get_current_access()))
-    return {"message": "The sample thing was deleted."}
+    return {"message": "Sample thing deleted."}

@@ -9,8 +9,8 @@ EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 
 def make_fields(required):
     return {
-        "name": Name(required=required, **describe("A label.", "first")),
-        "description": Text(**describe("A note. Empty clears it.", "For the shop")),
+        "name": Name(required=required, **describe("Name.", "first")),
+        "description": Text(**describe("Description. An empty string clears it.", "For the shop")),
     }
 
 
@@ -20,8 +20,8 @@ SampleThingPatch = Patch.from_dict(make_fields(required=False), name="SampleThin
 
 class SampleThingOut(Out):
     id = fields.String(**describe("Id of the sample thing.", EXAMPLE_ID))
-    name = fields.String(**describe("The label.", "first"))
-    description = fields.String(**describe("A note, or nothing.", "For the shop"))
+    name = fields.String(**describe("Name.", "first"))
+    description = fields.String(**describe("Description, or empty.", "For the shop"))
     # if task
     is_applied = fields.Boolean(**describe("Whether it was applied since its last change.", True))
     # end if
