@@ -79,7 +79,10 @@ def delete(group_id):
     out=kit.build_admin_page_schema(HypervisorRow),
 )
 def members(group_id):
-    """List the hypervisors of a group, by name."""
+    """List the hypervisors of a group.
+
+    Sorted by name. Returns 404 if the group does not exist.
+    """
     return kit.paginate(hypervisors.with_allocation(hypervisors.listing(group_id=hypervisors.get_group(group_id).id)))
 
 

@@ -151,7 +151,10 @@ def admin_create(body):
 
 @admin.get("/ip-set/<set_id>", op="get", can=READ_PERMISSION, out=AdminIpSetOut)
 def admin_show(set_id):
-    """Get an IP set with its entries, sorted by address."""
+    """Get an IP set with its entries.
+
+    The entries are sorted by address. Returns 404 if the set does not exist.
+    """
     return ip_sets.get(set_id)
 
 

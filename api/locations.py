@@ -39,6 +39,9 @@ def show(location_id):
     out=kit.build_admin_page_schema(AdminPlanGroupOut),
 )
 def plan_groups(location_id):
-    """List the plan groups offered in a location, including disabled ones."""
+    """List the plan groups offered in a location.
+
+    Includes disabled groups. Returns 404 if the location does not exist.
+    """
     query = catalog.list_all_plan_groups(group=hypervisors.get_group(location_id))
     return kit.paginate(query)

@@ -16,7 +16,10 @@ READ_PERMISSION, WRITE_PERMISSION = "admin:billing:read", "admin:billing:write"
     out=kit.build_admin_page_schema(AdminPackOut),
 )
 def listing(query):
-    """List resource packs with their usage and owner."""
+    """List resource packs with their usage.
+
+    Contains the owner of each pack. Filter with `user_id`.
+    """
     return kit.paginate(resource_packs.with_usage(resource_packs.listing(**query)))
 
 
