@@ -117,7 +117,7 @@ def test_removed_app_disappears_before_its_containers(docker_ready, who, method,
     found = docker_ready.deploy()
     answer = docker_ready.request(method, f"/{found['id']}{path}", who)
     assert answer.status_code == 200
-    assert "are being removed from the machine" in answer.json["message"]
+    assert "Deletion of its containers requested" in answer.json["message"]
     assert docker_ready.read_docker_state()["deployments"] == []
     assert docker_ready.guest.project(found["project_name"])["runs"] is True
     docker_ready.run_tasks()

@@ -151,7 +151,7 @@ def test_app_of_stopped_instance_is_removed_later(docker_ready):
     docker_ready.power("poweroff")
     answer = docker_ready.request("DELETE", f"/{found['id']}")
     assert (answer.status_code, "task_id" in answer.json) == (200, False)
-    assert "its containers stay on its disk until it is" in answer.json["message"]
+    assert "its containers are removed as soon as it can be reached" in answer.json["message"]
     assert docker_ready.read_docker_state()["deployments"] == []
     docker_ready.power("start")
     assert docker_ready.guest.project(found["project_name"])["runs"] is True
