@@ -45,5 +45,5 @@ def render_attempts(subscription: WebhookSubscription, delivery: WebhookDelivery
 
 def render_attempt(secret: str, attempt: Mapping[str, Any]) -> dict[str, Any]:
     body = (attempt["body"] or "").replace(secret, HIDDEN_TEXT)
-    times = {"at": datetime.fromisoformat(attempt["at"]), "error": from_stored(attempt["error"])}
-    return attempt | times | {"body": body}
+    at = datetime.fromisoformat(attempt["at"])
+    return {**attempt, "at": at, "error": from_stored(attempt["error"]), "body": body}
