@@ -69,7 +69,7 @@ def write_disk(root: Path, disk: Path):
 def boot(root: Path, disk: Path):
     """Boot the guest and print its console. Return whether the checks passed."""
     command = [
-        *("qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "Nehalem"),
+        *("qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"),
         *("-smp", "2", "-m", "2048", "-nodefaults", "-display", "none", "-serial", "stdio"),
         *("-kernel", root / "vmlinuz", "-initrd", root / "initrd.img"),
         *("-append", "root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 systemd.default_timeout_start_sec=900"),
