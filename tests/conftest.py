@@ -10,11 +10,9 @@ import gc
 import os
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from argon2 import PasswordHasher
 from flask import g
 from sqlalchemy import create_engine, event, inspect, make_url, text
 
@@ -22,13 +20,15 @@ from panel.app import create_app
 from panel.bootstrap import create_context
 from panel.core import context, jobs
 from panel.core.config import Config
-from panel.core.db import db, generate_id, session
-from panel.ratelimit import windows
+from panel.core.db import db, session
 from panel.services import accounts, sessions, settings
-from tests.support import audit_assertions, postgres, response_assertions
 from tests.support import cast as people
-from worker import nodes
-from worker.engine import batch, main, runner  # noqa: F401  (main registers the task handlers)
+from tests.support import postgres, response_assertions
+from tests.support.password_hashing import FAST_HASHER
+from tests.support.rate_limit_clock import connect_rate_limits, fake_clock
+from tests.support.simulated_node import clear_node, connect_simulated_node
+from tests.support.task_queue import queue_or_run, queued_calls, run_queued_calls
+from worker.engine import main  # noqa: F401  (registers the task handlers)
 
 collect_ignore = ["support/skeleton"]
 pytest_plugins = [
@@ -50,9 +50,6 @@ ISOLATED_APP_NAMES = {"isolated_app", "isolated_installation"}
 
 context.set_current(create_context(Config(secret_key="test", redis_url="redis://")))  # for tests without `app`
 
-PRODUCTION_HASHER, PRODUCTION_NOBODY_HASH = accounts.hasher, accounts.DUMMY_PASSWORD_HASH
-FAST_HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-"""The product's hasher takes 0.2 seconds a password; tests hash hundreds, so they use a fast one."""
 accounts.hasher, accounts.DUMMY_PASSWORD_HASH = FAST_HASHER, FAST_HASHER.hash("nobody has this password")
 
 
@@ -136,69 +133,6 @@ def app(config):
         db.engine.dispose()
 
 
-class FakeClock:
-    """The clock of the rate limits. It advances only on request, so no window ends within a test."""
-
-    START_SECONDS = 6e8 + 10
-    """Ten seconds after the start of a minute."""
-    now = START_SECONDS
-
-    def reset(self):
-        self.now = self.START_SECONDS
-
-    def time(self):
-        return self.now
-
-    def advance(self, seconds):
-        self.now += seconds
-
-
-fake_clock = FakeClock()
-
-
-def connect_rate_limits(redis_url):
-    """Reset the rate limits. They count in this Redis, or with the fake clock in this process when the URL is empty."""
-    limits = context.current().rate_limits = windows.RateLimits(redis_url)
-    limits.local.now = fake_clock.time
-
-
-queued_calls = []
-"""Calls given to jobs.enqueue_call, which wait here instead of in Redis: (dotted function, arguments)."""
-
-
-IMMEDIATE_CALLS = {
-    "worker.sync.reachability.poll",
-    "worker.tasks.docker_deployments.check_support",
-    "worker.sync.guest_agents.poll_report",
-}
-"""Calls whose result a request waits for. They run at once, as on an idle worker."""
-
-
-def queue_or_run(function, *args):
-    if function in IMMEDIATE_CALLS:
-        before = list(getattr(audit_assertions.written_tables, "tables", ()))
-        run_call(function, *args)
-        audit_assertions.written_tables.tables = before  # these writes are not the request's
-    else:
-        queued_calls.append((function, args))
-
-
-def run_call(function, *args):
-    session.commit()  # a worker process sees only committed rows
-    module, name = function.rsplit(".", 1)
-    getattr(import_module(module), name)(*args)
-
-
-def run_queued_calls():
-    """Run all queued calls, and those that they queue."""
-    while queued_calls:
-        function, args = queued_calls.pop(0)
-        if function == "worker.engine.runner.run":
-            runner.run(*args, "test-worker") if len(args) == 1 else batch.run(args, f"test-worker {generate_id()}")
-        else:
-            run_call(function, *args)
-
-
 @contextmanager
 def rollback_context(app):
     """Enter an application context whose transaction is rolled back at the end."""
@@ -249,21 +183,6 @@ class BorrowedConnection:
     def execution_options(self, **_):
         """Return the test's connection without changing its options."""
         return nullcontext(self.connection)
-
-
-def connect_simulated_node(app):
-    """Return the driver of the cast's node, to check or change it directly."""
-    row, directory = app.cast.node, app.extensions["config"].data_dir
-    return nodes.connect(nodes.NodeSpec(row.id, row.name, row.driver, row.uri), directory)
-
-
-def clear_node(node):
-    """Remove all machines, disks and faults from the node, because the rollback covers only the database."""
-    node.clear()
-    for machine in node.machines():
-        node.delete(machine.id)
-    for disk in node.disks("default"):
-        node.delete_disk("default", disk.name)
 
 
 @pytest.fixture

@@ -22,17 +22,15 @@ from panel.models import (
     LoginSession,
     Member,
     Passkey,
-    Token,
     Volume,
     VolumeSnapshot,
 )
 from panel.services import resource_packs, sessions, settings, tokens, volume_plans
 from panel.workflows import reachability
-from tests.certificates.conftest import issue_certificate as certificate
-from tests.support.cast import PASSWORD
-from tests.test_architecture import SURFACES, find_operations
+from tests.support.cast import PASSWORD, UNKNOWN_ID
+from tests.support.certificates import issue_certificate as certificate
+from tests.support.operations import SURFACES, all_operations, fill_path, find_operations, find_token  # noqa: F401  (fixtures)
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 REVOKING_OPERATIONS = {"user.token.stop"}
 """Operations that revoke the impersonation token which calls them."""
 OWN_ACCOUNT_OPERATIONS = {f"user.token.{op}" for op in ("create", "update", "delete")} | {
@@ -52,19 +50,10 @@ OWN_ACCOUNT_OPERATIONS = {f"user.token.{op}" for op in ("create", "update", "del
 """Operations on credentials, which an impersonation may not call."""
 
 
-def fill_path(path, ids=None):
-    return re.sub(r"{(\w+)}", lambda match: (ids or {}).get(match[1], UNKNOWN_ID), path)
-
-
 @pytest.fixture(autouse=True)
 def billing_enabled(rolled_back_app):
     """Enable billing: without it, operations of billed resources are closed to everybody."""
     settings.update({"billing_enabled": True})
-
-
-@pytest.fixture
-def all_operations(app):
-    return {surface: list(find_operations(app, surface)) for surface in SURFACES}
 
 
 @pytest.fixture
@@ -74,10 +63,6 @@ def platform_operations(all_operations):
         (method, path, "billing" if operation["x-permission"] == permissions.BILLING else "admin")
         for method, path, operation in all_operations["ADMIN"]
     ]
-
-
-def find_token(cast, who):
-    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
 
 
 def is_refused(answer):

@@ -16,7 +16,6 @@ from marshmallow import ValidationError
 
 import api
 import panel
-from api.docs import build_openapi_document
 from panel import models
 from panel.auth import permissions
 from panel.core import jobs, languages
@@ -24,6 +23,7 @@ from panel.core.db import db
 from panel.core.errors import Problem
 from panel.core.task_kinds import TASK_LABELS
 from panel.services.instances.action_catalog import POWER_ACTIONS
+from tests.support.operations import SURFACES, find_operations
 from tests.support.product_code import (
     called_name,
     find_argument_strings,
@@ -39,14 +39,6 @@ from worker.engine.registry import PERIODIC_JOBS, TASK_TYPES
 from worker.nodes.base import NodeDriver, NodeError
 
 ROOT = Path(panel.__file__).parent.parent
-SURFACES = ("USER", "ADMIN")
-
-
-def find_operations(app, surface):
-    for path, methods in build_openapi_document(app, surface)["paths"].items():
-        for method, operation in methods.items():
-            if "operationId" in operation:
-                yield method.upper(), path, operation
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -416,3 +408,48 @@ def test_attributes_of_rows_are_mapped():
     ]
     assert len(declarations) > 15
     assert [(model, name) for model, name in declarations if name not in mapped_names[model]] == []
+
+
+REEXPORTS = "tests.processes.conftest"
+"""Still has wait_until, find_free_port and Installation for tests that were begun before these moved."""
+
+
+def test_no_test_imports_another_test_or_a_conftest():
+    modules = [
+        (path, module)
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in find_imported_modules(node)
+    ]
+    assert len(modules) > 1000
+    assert [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path, module in modules
+        if module.startswith("tests.") and module != REEXPORTS and is_test_or_conftest(module.rpartition(".")[2])
+    ] == []
+
+
+def find_imported_modules(node):
+    """Return what an import statement may import as modules."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+
+
+def is_test_or_conftest(name):
+    return name == "conftest" or name.startswith("test_")
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_forbidden"),
+    [
+        ("from tests.volumes.test_api import PATH", True),
+        ("from tests.volumes import test_api", True),
+        ("import tests.volumes.conftest", True),
+        ("from tests.support.volumes import volume", False),
+    ],
+)
+def test_import_of_a_test_is_found(statement, is_forbidden):
+    modules = find_imported_modules(ast.parse(statement).body[0])
+    assert any(is_test_or_conftest(module.rpartition(".")[2]) for module in modules) is is_forbidden

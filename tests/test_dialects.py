@@ -7,7 +7,7 @@ import pytest
 from panel.core.db import parse_json, session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound, Problem, Unavailable
 from panel.services import settings
-from tests.test_architecture import find_operations
+from tests.support.operations import find_operations
 
 
 @pytest.fixture(autouse=True)

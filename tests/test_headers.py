@@ -13,15 +13,14 @@ from hypothesis import HealthCheck, example, given, settings, strategies
 from api.docs import build_openapi_document
 from panel.app import MAX_BODY_BYTES, create_app
 from tests.support import isolated_app, link_crawler, response_assertions
-from tests.support.cast import PASSWORD
+from tests.support.cast import PASSWORD, UNKNOWN_ID
 from tests.support.malformed_input import fill_path
-from tests.test_architecture import find_operations
+from tests.support.operations import find_operations
 
 PROPERTY_SETTINGS = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 SECRET_FIELDS = {"password", "secret", "token", "private_key", "recovery_codes"}
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.mark.parametrize(("who", "start"), [("owner", "/"), ("admin", "/admin"), (None, "/sign-in")])

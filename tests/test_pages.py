@@ -2,7 +2,6 @@
 
 import json
 import re
-from html.parser import HTMLParser
 
 import pytest
 
@@ -12,21 +11,12 @@ from panel.core import clock
 from panel.core.config import ROOT
 from panel.core.db import session
 from panel.services import dashboard, platform_search, settings
+from tests.support.cast import UNKNOWN_ID
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline, find_page_addresses
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 AREAS = (CUSTOMER_PAGES, OPERATOR_PAGES)
 UNLISTED_PAGES = {"admin_image_browser.index", "admin_orphans.index"}
 """List pages that are linked from another page instead of the navigation."""
-PARTIAL_HEADERS = {"HX-Request": "true", "HX-Request-Type": "partial"}
-
-
-def find_page_addresses(app, method, prefix="/"):
-    """Yield (address, permission) of every page that accepts the method."""
-    for rule in app.url_map.iter_rules():
-        view = app.view_functions[rule.endpoint]
-        if hasattr(view, "permission") and method in rule.methods and rule.rule.startswith(prefix):
-            path = re.sub(r"<any\((\w+)[^)]*\):\w+>", r"\1", rule.rule)
-            yield re.sub(r"<(\w+:)?\w+>", UNKNOWN_ID, path), view.permission
 
 
 def test_every_page_names_a_permission(app):
@@ -218,25 +208,6 @@ def test_partial_answer_is_a_block_of_the_page(browser_as, address):
     assert whole.text.startswith("<!doctype html>")
     assert "<html" not in part.text
     assert "HX-Request-Type" in part.headers["Vary"]
-
-
-class HtmlOutline(HTMLParser):
-    """Parser that checks that elements are closed in order, and collects all ids."""
-
-    VOID = {"meta", "link", "input", "br", "hr", "img"}
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.ids = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.ids += [value for name, value in attrs if name == "id"]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag, self.getpos()
 
 
 WELL_FORMED_PAGES = [

@@ -8,7 +8,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Account, Member, Role
 from panel.services import account_limits, accounts
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 CUSTOMERS_PATH = "/admin/customers"
 

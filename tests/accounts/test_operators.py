@@ -8,8 +8,8 @@ from panel.core.db import session
 from panel.models import Account
 from panel.services import accounts
 from tests.support.cast import PASSWORD
-from tests.support.link_crawler import crawl_pages, is_own_link
-from tests.test_pages import find_page_addresses
+from tests.support.html_pages import find_enabled_form_actions, find_page_addresses
+from tests.support.link_crawler import crawl_pages
 
 
 @pytest.fixture
@@ -57,15 +57,6 @@ def test_admin_pages_offer_only_permitted_actions(rolled_back_app, sign_in_opera
                 assert permission in permissions.OPERATOR_ROLES[role], (path, address)
     assert closed == []
     assert seen > 15
-
-
-def find_enabled_form_actions(tree):
-    """Yield the actions of forms with an enabled button, or that submit on change."""
-    for form in tree.iter("form"):
-        buttons = form.xpath(".//button[not(@type='button')]")
-        able = all(button.get("disabled") is None for button in buttons) if buttons else form.get("hx-trigger")
-        if (form.get("method") or "").lower() == "post" and able and is_own_link(form.get("action")):
-            yield form.get("action")
 
 
 def test_support_role_cannot_change_operators(sign_in_operator, cast):

@@ -8,7 +8,7 @@ from panel.models import Account, AuditEntry, SshKey
 from panel.services import accounts, audit, ssh_keys, tokens
 from panel.services.audit.change_tracking import LABEL_ATTRIBUTES
 from panel.web import audit_view
-from tests.test_access import all_operations, fill_path, find_token  # noqa: F401  (a fixture)
+from tests.support.operations import all_operations, fill_path, find_token  # noqa: F401  (fixtures)
 
 READ_METHODS = ("GET", "HEAD")
 SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGgbnbmZ6xbRCBS8XZzsxqW8bIJAdBsKvwKOdyGpP2mq"

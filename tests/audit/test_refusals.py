@@ -6,7 +6,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Account, AuditEntry
 from panel.services import audit, settings
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 
 def record_failed_sign_in(email):

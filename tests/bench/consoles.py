@@ -22,8 +22,8 @@ from consoles.event_loop import MAX_READ_BYTES
 from tests.bench import stage
 from tests.bench.site import ConsoleSite, fetch_page
 from tests.bench.stage import ECHO, PASSWORD, STREAM, BenchProcess, RawViewer
-from tests.processes.conftest import wait_until
 from tests.support import console_client, network_namespace, redis_server
+from tests.support.waiting import wait_until
 
 ROUNDS, STREAM_BYTES, WARM_UP_BYTES = 61, 64 << 20, 8 << 20
 KEY_PRESSES = 3000

@@ -24,8 +24,8 @@ from panel.services import accounts, catalog, hypervisors, instances, settings, 
 from tests.bench import rows
 from tests.bench.site import fetch_page
 from tests.bench.stage import ROOT, BenchProcess
-from tests.processes.conftest import find_free_port
 from tests.support import postgres, redis_server
+from tests.support.ports import find_free_port
 from worker.nodes.base import Disk as Volume
 from worker.nodes.base import GiB
 from worker.nodes.base import Machine as Definition

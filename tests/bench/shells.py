@@ -23,10 +23,11 @@ from pathlib import Path
 from consoles import ipc
 from tests.bench import stage
 from tests.bench.consoles import describe_spread
-from tests.processes.conftest import find_free_port, wait_until
 from tests.support import console_client
 from tests.support.console_client import TEXT
+from tests.support.ports import find_free_port
 from tests.support.ssh_guest import create_key
+from tests.support.waiting import wait_until
 
 ROUNDS, OUTPUT_MEGABYTES = 7, 50
 INTERRUPTS, QUIET_SECONDS = 5, 1.0

@@ -15,7 +15,7 @@ from panel.models import Instance
 from panel.services import consoles, settings
 from tests.bench import rows
 from tests.bench.stage import NODE_PASSWORD, PASSWORD, BenchProcess, open_viewer
-from tests.processes.conftest import find_free_port
+from tests.support.ports import find_free_port
 
 
 class ConsoleSite:

@@ -29,8 +29,9 @@ from panel.services.webhooks import fanout, signing
 from tests.bench import rows as rows_bench
 from tests.bench.receivers import WEBHOOK_SECRET
 from tests.bench.stage import BenchProcess
-from tests.processes.conftest import find_free_port, wait_until
 from tests.support import postgres, redis_server
+from tests.support.ports import find_free_port
+from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import CertificateAuthority
 
 ROUNDS, DELIVERIES, SUBSCRIPTIONS, PROCESSES = 5, 8000, 8, 2

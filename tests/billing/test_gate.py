@@ -8,7 +8,7 @@ import pytest
 from api import kit
 from panel.app import create_app
 from panel.core.db import db, session
-from tests.test_architecture import find_operations
+from tests.support.operations import find_operations
 
 user = kit.User("gated", __name__, description="Billed resources")
 

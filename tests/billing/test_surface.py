@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.models import Account, Instance, Mail, Storage, Subnet, Task
 from panel.services import instances
 from tests.support.cast import PASSWORD
-from tests.test_architecture import find_operations
+from tests.support.operations import find_operations
 from worker.tasks import usage
 
 BILLING_PATH = "/api/v1/billing"

@@ -17,8 +17,8 @@ from panel.models import Account, CreditLedgerEntry, Setting, UsageHour, UsageMo
 from panel.services import accounts, credits, usage
 from panel.services import settings as platform_settings
 from panel.services.usage import truncate_to_hour
-from tests.conftest import queued_calls
 from tests.support.isolated_app import isolated_installation
+from tests.support.task_queue import queued_calls
 from worker.engine import purge
 from worker.engine.scheduler import Scheduler
 from worker.tasks import usage as usage_tasks

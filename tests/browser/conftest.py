@@ -7,23 +7,13 @@ import pytest
 from playwright.sync_api import Error, Page, expect, sync_playwright
 
 from panel.core.config import ROOT
+from tests.browser.windows import open_window
 
 CHROMIUM_FLAGS = (
     "--no-sandbox --disable-gpu --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
 
-WAIT_UNTIL_READY_SCRIPT = """
-const hold = () => document.documentElement?.style.setProperty("pointer-events", "none");
-hold();
-const early = new MutationObserver(hold);
-early.observe(document, { childList: true });
-document.addEventListener("DOMContentLoaded", () => {
-  early.disconnect();
-  document.documentElement.style.removeProperty("pointer-events");
-});
-"""
-"""Disables pointer events until the page's scripts have loaded: earlier clicks would have no effect."""
 
 expect.set_options(timeout=60_000)  # generous, because no test measures it
 
@@ -48,13 +38,6 @@ def browser():
         chromium = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS.split())
         yield chromium
         chromium.close()
-
-
-def open_window(browser, **options):
-    """Open a new browser context without cookies and stored data."""
-    context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **options})
-    context.add_init_script(WAIT_UNTIL_READY_SCRIPT)
-    return context
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import subprocess
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import open_window
-from tests.browser.test_main_job import PAGE_TIMEOUT_MS, sign_in
-from tests.processes.conftest import wait_until
+from tests.browser.lab_pages import PAGE_TIMEOUT_MS, sign_in
+from tests.browser.windows import open_window
 from tests.support.installation import SAVED_HOSTNAME, SAVED_PASSWORD
+from tests.support.waiting import wait_until
 from worker.nodes import NodeSpec, connect
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]

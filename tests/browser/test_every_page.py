@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_main_job import sign_in
+from tests.browser.lab_pages import sign_in
 from tests.support.installation import CUSTOMER_EMAIL, OPERATOR_EMAIL
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]

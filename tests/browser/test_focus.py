@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_readability import open_page, site  # noqa: F401
+from tests.browser.readability_site import open_page, site  # noqa: F401  (fixtures)
 
 pytestmark = pytest.mark.browser
 

@@ -3,20 +3,9 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.installation import CUSTOMER_EMAIL, CUSTOMER_PASSWORD
+from tests.browser.lab_pages import PAGE_TIMEOUT_MS, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.guest]
-
-PAGE_TIMEOUT_MS = 120_000
-"""Timeout of page expectations that depend on a guest."""
-
-
-def sign_in(page, lab, email=CUSTOMER_EMAIL):
-    page.goto(f"{lab.installation.url}/")
-    page.get_by_label("Email").fill(email)
-    page.get_by_label("Password").fill(CUSTOMER_PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("navigation").first).to_be_visible()
 
 
 def test_customer_creates_instance_and_powers_it_off(page, lab, screenshot):

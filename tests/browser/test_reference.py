@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.processes.conftest import Installation, wait_until
+from tests.support.panel_processes import Installation
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 EMAIL, PASSWORD = "ada@example.com", "a long test password"

@@ -19,10 +19,11 @@ from panel.core.db import session
 from panel.models import Account
 from panel.ratelimit import windows
 from panel.services import settings
-from tests.login.test_mail import MailServer
-from tests.processes.conftest import find_free_port, wait_until
 from tests.support.cast import PASSWORD
 from tests.support.isolated_app import isolated_installation
+from tests.support.mail_server import MailServer
+from tests.support.ports import find_free_port
+from tests.support.waiting import wait_until
 from worker.tasks import mail
 
 pytestmark = pytest.mark.browser

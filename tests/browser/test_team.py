@@ -5,10 +5,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import open_window
-from tests.browser.test_tokens import PASSWORD, sign_in
-from tests.processes.conftest import Customer, fresh_installation, installation, wait_until  # noqa: F401
-from tests.processes.test_mail import installation_settings, mail_server  # noqa: F401
+from tests.browser.running_installation import PASSWORD, sign_in
+from tests.browser.windows import open_window
+from tests.support.mail_server import installation_settings, mail_server  # noqa: F401  (fixtures)
+from tests.support.panel_processes import Customer, fresh_installation, installation  # noqa: F401  (fixtures)
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 

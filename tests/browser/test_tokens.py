@@ -3,28 +3,11 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.processes.conftest import Customer, fresh_installation, installation, installation_settings, wait_until  # noqa: F401
+from tests.browser.running_installation import CUSTOMER, OPERATOR, running_installation, sign_in  # noqa: F401  (fixtures)
+from tests.support.panel_processes import Customer, fresh_installation, installation, installation_settings  # noqa: F401  (fixtures)
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
-
-PASSWORD = "a long test password"
-OPERATOR, CUSTOMER = "operator@example.com", "customer@example.com"
-
-
-@pytest.fixture
-def running_installation(installation):
-    installation.start_all()
-    for email in (OPERATOR, CUSTOMER):
-        installation.run_panel("user", "password", "--email", email, "--password", PASSWORD)
-    return installation
-
-
-def sign_in(page, running_installation, email):
-    page.goto(f"{running_installation.url}/")
-    page.get_by_label("Email").fill(email)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in", exact=True).click()
-    expect(page.get_by_role("navigation").first).to_be_visible()
 
 
 def test_token_is_created_used_and_revoked(page, running_installation, screenshot):

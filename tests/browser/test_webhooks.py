@@ -6,8 +6,9 @@ import pytest
 from playwright.sync_api import expect
 
 from panel.services.webhooks.signing import sign_payload
-from tests.browser.test_tokens import CUSTOMER, running_installation, sign_in  # noqa: F401
-from tests.processes.conftest import fresh_installation, installation, wait_until  # noqa: F401
+from tests.browser.running_installation import CUSTOMER, running_installation, sign_in  # noqa: F401  (fixtures)
+from tests.support.panel_processes import fresh_installation, installation  # noqa: F401  (fixtures)
+from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import CertificateAuthority, Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]

@@ -11,7 +11,8 @@ from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
 
-from tests.processes.conftest import find_free_port, wait_until
+from tests.support.ports import find_free_port
+from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import CertificateAuthority
 
 PANEL_ADDRESS = "127.0.0.1"

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Certificate
-from tests.certificates.conftest import issue_certificate
+from tests.support.certificates import issue_certificate
 
 CERTIFICATE_PATH = "/api/certificate/{}"
 

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from panel.app import create_app
 from panel.core.db import session
 from panel.models import Account, Certificate
-from tests.certificates.conftest import issue_certificate
+from tests.support.certificates import issue_certificate
 from tests.support.isolated_app import isolated_installation
 
 

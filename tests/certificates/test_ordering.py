@@ -10,7 +10,7 @@ from panel.core.db import session
 from panel.models import Account, Certificate, Task
 from panel.services import settings
 from panel.services.certificates import orders
-from tests.certificates.conftest import issue_certificate
+from tests.support.certificates import issue_certificate
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Certificate
-from tests.certificates.conftest import encode_private_key, issue_certificate
+from tests.support.certificates import encode_private_key, issue_certificate
 
 
 @pytest.fixture

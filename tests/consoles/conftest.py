@@ -1,16 +1,12 @@
 """An event loop and console streams on real TCP connections, with a client and a VNC server at the ends."""
 
-import queue
-import time
-
 import pytest
 
 from consoles import close_codes
 from consoles.event_loop import EventLoop
 from consoles.vnc import VncConsole, VncTarget
+from tests.consoles.console_session import PASSWORD, ConsoleSession
 from tests.support import console_client, vnc_server
-
-PASSWORD = "onceonly"
 
 
 @pytest.fixture
@@ -42,18 +38,6 @@ def start_vnc_server():
     yield start
     for server in servers:
         server.close()
-
-
-class ConsoleSession:
-    """An open console: its stream, the client `viewer`, and the stream's events."""
-
-    def __init__(self, stream, viewer):
-        self.stream, self.viewer, self.events = stream, viewer, queue.Queue()
-        stream.on_opened = lambda _: self.events.put("opened")
-        stream.on_closed = lambda _: self.events.put("ended")
-
-    def wait_for_event(self, event):
-        assert self.events.get(timeout=20) == event
 
 
 @pytest.fixture
@@ -89,10 +73,3 @@ def open_vnc_console(event_loop):
     yield open_console
     for connection in connections:
         connection.close()
-
-
-def wait_until(condition, description, timeout=20):
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, f"timeout while waiting for {description}"
-        time.sleep(0.01)

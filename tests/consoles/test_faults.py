@@ -16,9 +16,9 @@ import pytest
 
 from consoles import close_codes, fd_passing, ipc
 from panel.core.errors import Unavailable
-from tests.consoles.conftest import PASSWORD, wait_until
-from tests.consoles.test_fd_passing import start_web, stop_process
-from tests.consoles.vnc.conftest import RANDOM_MEBIBYTE, echo, reset_connection, wait_for_close
+from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.vnc.streams import RANDOM_MEBIBYTE, echo, reset_connection, wait_for_close
+from tests.consoles.web_process import start_web, stop_process
 from tests.support import console_client, network_namespace, vnc_server
 
 ROOT = Path(__file__).parents[2]

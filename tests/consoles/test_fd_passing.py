@@ -3,8 +3,6 @@
 import os
 import socket
 import ssl
-import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -17,7 +15,8 @@ from consoles.event_loop import EventLoop
 from consoles.server import ConsoleServer
 from panel.core.errors import TooMany, Unavailable
 from tests.consoles import web
-from tests.consoles.conftest import PASSWORD, wait_until
+from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.web_process import start_web, stop_process
 from tests.support import console_client, vnc_server
 
 
@@ -60,17 +59,6 @@ def panel_web(environment):
         process = start_web(listener, environment)
         yield listener.getsockname()
         stop_process(process)
-
-
-def start_web(listener, environment):
-    number = listener.fileno()
-    command = [sys.executable, "-m", "tests.consoles.web", str(number)]
-    return subprocess.Popen(command, pass_fds=[number], env=environment, cwd=Path(web.__file__).parents[2])
-
-
-def stop_process(process):
-    process.terminate()
-    assert process.wait(20) == 0
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from consoles import ipc, server
 from consoles.event_loop import EventLoop
 from consoles.server import ConsoleServer
-from tests.consoles.conftest import PASSWORD, wait_until
+from tests.consoles.console_session import PASSWORD, wait_until
 from tests.support import console_client
 
 

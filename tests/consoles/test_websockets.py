@@ -20,7 +20,7 @@ from panel.core.db import generate_id, session
 from panel.models import AuditEntry, ConsoleSession, Image, Instance
 from panel.services import consoles, instances, settings
 from panel.services.consoles.read import is_connected
-from tests.consoles.conftest import wait_until
+from tests.consoles.console_session import wait_until
 from tests.support import console_client, isolated_app, ssh_guest, vnc_server
 from worker.engine import runner
 from worker.guest import ssh_keys

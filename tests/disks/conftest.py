@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.live_snapshots.conftest import machine  # noqa: F401  (fixture)
+from tests.support.running_machine import machine  # noqa: F401  (fixtures)
 from worker.nodes.base import GiB
 
 

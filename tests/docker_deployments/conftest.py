@@ -5,19 +5,11 @@ import pytest
 from panel.core.db import session
 from panel.models import Instance
 from panel.workflows import waiting
-from tests.conftest import queued_calls, run_queued_calls
-from tests.worker.conftest import fault_at, manual_reaper  # noqa: F401  (fixtures)
+from tests.support.task_queue import run_queued_calls
+from tests.support.worker_faults import fault_at, manual_reaper  # noqa: F401  (fixtures)
 from worker.nodes.simulated.docker import Docker
 from worker.nodes.simulated.guests import Guest
 from worker.sync import guest_agents
-
-COMPOSE_FILE = b"""
-services:
-  web:
-    image: nginx:1.28
-    ports: ["8080:80"]
-    environment: {GREETING: "${GREETING}"}
-"""
 
 DOCKER_PATHS = {"owner": "/api/instance/{}/docker", "admin": "/api/v1/instance/{}/docker"}
 
@@ -100,8 +92,3 @@ def docker_ready(docker_client):
 def inline_workers(monkeypatch):
     """Run queued tasks while a request waits for a result."""
     monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
-
-
-def list_queued_functions():
-    """Return the functions of queued calls."""
-    return [function for function, _ in queued_calls]

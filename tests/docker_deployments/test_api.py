@@ -6,9 +6,8 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import DockerDeployment, Task
 from panel.services import docker_apps
-from tests.docker_deployments.conftest import COMPOSE_FILE
-
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
+from tests.docker_deployments.compose_file import COMPOSE_FILE
+from tests.support.cast import UNKNOWN_ID
 
 
 def list_task_kinds(dock):

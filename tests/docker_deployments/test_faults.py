@@ -9,7 +9,7 @@ from panel.core.db import session
 from panel.models import Task
 from panel.services.docker_deployments import compose_file
 from panel.workflows import docker_support
-from tests.docker_deployments.conftest import COMPOSE_FILE
+from tests.docker_deployments.compose_file import COMPOSE_FILE
 from worker.engine import runner as running
 from worker.guest import background_job
 from worker.nodes.simulated.docker import NO_PACKAGE_MANAGER

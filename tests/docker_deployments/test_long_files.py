@@ -2,7 +2,7 @@
 
 import yaml
 
-from tests.docker_deployments.conftest import COMPOSE_FILE
+from tests.docker_deployments.compose_file import COMPOSE_FILE
 
 
 def test_long_compose_file_is_transferred_completely(docker_ready, file_server):

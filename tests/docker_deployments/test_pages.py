@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import DockerDeployment, SecurityGroupMember
 from panel.services import security_groups
-from tests.docker_deployments.conftest import COMPOSE_FILE
+from tests.docker_deployments.compose_file import COMPOSE_FILE
 
 AREAS = [("owner", ""), ("admin", "/admin")]
 

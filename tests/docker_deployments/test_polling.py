@@ -9,7 +9,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import DockerDeployment, DockerEngine, Instance, Rescue, Task
 from panel.services.instances import ownership
-from tests.docker_deployments.conftest import list_queued_functions
+from tests.support.task_queue import list_queued_functions
 from worker.sync import docker_polling
 
 

@@ -13,7 +13,7 @@ import panel
 from api.docs import build_openapi_document
 from panel.cli import main
 from panel.core.config import ROOT
-from tests.test_architecture import SURFACES, find_operations
+from tests.support.operations import SURFACES, find_operations
 
 DOCUMENT_PATHS = {
     "ADMIN": ("/api/docs/openapi.yaml", "/api/admin/openapi.yaml"),

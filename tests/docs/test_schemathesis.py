@@ -27,8 +27,9 @@ from panel.services import instances, ssh_keys
 from panel.services import settings as platform_settings
 from panel.services.webhooks import subscriptions, url_policy
 from panel.workflows import waiting
-from tests.conftest import connect_simulated_node, run_queued_calls
 from tests.support import cast as support_cast
+from tests.support.simulated_node import connect_simulated_node
+from tests.support.task_queue import run_queued_calls
 from worker.engine import runner
 
 CHECKS = [

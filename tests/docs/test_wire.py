@@ -12,7 +12,7 @@ from panel.models import Hypervisor
 from panel.schemas.base import Bool, In, Int, Number, PageQuery, QueryInt
 from panel.schemas.credits import Amount
 from panel.schemas.image_captures import Truth
-from tests.test_architecture import SURFACES, find_operations
+from tests.support.operations import SURFACES, find_operations
 
 STRICT_FIELDS = (Bool, Int, Number, QueryInt, Truth, Amount)
 

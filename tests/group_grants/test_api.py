@@ -5,9 +5,9 @@ import pytest
 from panel.core.db import session
 from panel.models import AuditEntry, HypervisorGroup, LocationGrant
 from panel.services import settings, volume_plans
+from tests.support.cast import UNKNOWN_ID
 
 ADMIN_API_PATH = "/api/v1"
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.fixture

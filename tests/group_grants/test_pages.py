@@ -2,7 +2,7 @@
 
 from panel.core.db import session
 from panel.models import HypervisorGroup, LocationGrant
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 
 
 def test_location_access_page_close_grant_revoke_and_open(browser_as, cast):

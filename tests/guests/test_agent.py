@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.processes.conftest import WAIT_TIMEOUT_SECONDS, wait_until
+from tests.support.waiting import WAIT_TIMEOUT_SECONDS, wait_until
 
 pytestmark = pytest.mark.guest
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.guests.console_user import ConsoleUser, Shell, is_screen_live
-from tests.processes.conftest import wait_until
 from tests.support.installation import CUSTOMER_EMAIL, CUSTOMER_PASSWORD, SAVED_HOSTNAME
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
 

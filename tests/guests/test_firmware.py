@@ -5,21 +5,17 @@ import json
 import uuid
 from dataclasses import replace
 
-import libvirt
 import libvirt_qemu
 import pytest
 from lxml import etree
 
+from tests.guests.domains import find_domain
 from worker.nodes.base import Disk, GiB, Machine, NodeSpec, Power
 from worker.nodes.libvirt import LibvirtNode
 
 pytestmark = pytest.mark.guest
 
 TABLES = "/sys/firmware/acpi/tables"
-
-
-def find_domain(hypervisor, machine_id):
-    return libvirt.open(hypervisor.uri).lookupByUUIDString(machine_id)
 
 
 def query_monitor(hypervisor, machine_id, command_line):

@@ -3,7 +3,7 @@
 import paramiko
 import pytest
 
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
 

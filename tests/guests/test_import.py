@@ -9,7 +9,7 @@ import libvirt
 import pytest
 from lxml import etree
 
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 from worker.nodes.base import AgentUnavailable, NodeSpec, Power
 from worker.nodes.libvirt import LibvirtNode
 

@@ -8,8 +8,8 @@ from contextlib import closing
 import pycdlib
 import pytest
 
-from tests.processes.conftest import wait_until
 from tests.support.installation import SAVED_HOSTNAME
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
 

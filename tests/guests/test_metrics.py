@@ -7,7 +7,7 @@ import libvirt
 import pytest
 from lxml import etree
 
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
 

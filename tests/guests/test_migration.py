@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.processes.conftest import wait_until
 from tests.support.installation import run_installation
 from tests.support.two_hypervisors import run_hypervisors
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
 

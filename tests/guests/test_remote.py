@@ -6,10 +6,10 @@ import psutil
 import pytest
 
 from tests.guests.console_user import ConsoleUser, is_screen_live
-from tests.processes.conftest import wait_until
 from tests.support import remote_hosts
 from tests.support.installation import CUSTOMER_EMAIL, CUSTOMER_PASSWORD, run_installation
 from tests.support.local_hypervisor import LocalHypervisor
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
 

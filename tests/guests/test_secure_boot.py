@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 from lxml import etree
 
-from tests.guests.test_firmware import find_domain
-from tests.processes.conftest import WAIT_TIMEOUT_SECONDS
+from tests.guests.domains import find_domain
+from tests.support.waiting import WAIT_TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.guest
 

@@ -5,8 +5,8 @@ import pytest
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Storage
 from panel.services import hypervisors
+from tests.support.cast import UNKNOWN_ID
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 GROUPS_PATH, HYPERVISORS_PATH, STORAGES_PATH = (
     "/api/v1/hypervisor/groups",
     "/api/v1/hypervisors",

@@ -9,7 +9,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, Instance, Storage
 from panel.services import hypervisors
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 HYPERVISORS_PATH, LOCATIONS_PATH = "/admin/hypervisors", "/admin/locations"
 

@@ -4,7 +4,8 @@ import pytest
 
 from panel.core.db import session
 from panel.models import Address, Event, Hypervisor, Instance, MeteringRecord, Migration, Storage, Task, Volume
-from tests.volumes.conftest import billing_enabled, call_storage_api, machine, plans, volume, volume_body  # noqa: F401  (fixtures)
+from tests.support.running_machine import machine  # noqa: F401  (fixtures)
+from tests.support.volumes import billing_enabled, call_storage_api, plans, volume, volume_body  # noqa: F401  (fixtures)
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_failed_capture_leaves_no_files(api_as, capture_image, node, run_tasks, 
     assert api_as("owner", "DELETE", f"/api/image/{image}").status_code == 200
     node.clear()
     left = session.query(Task).filter_by(kind="image_capture").one()
-    from tests.conftest import queued_calls
+    from tests.support.task_queue import queued_calls
 
     queued_calls.append(("worker.engine.runner.run", (left.id,)))
     run_tasks()

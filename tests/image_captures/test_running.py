@@ -6,9 +6,8 @@ from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.models import Event, Image, Task
 from panel.services.instances import blockers
-from tests.live_snapshots.conftest import guest, machine  # noqa: F401  (fixtures)
-from tests.live_snapshots.test_faults import requeue_to_new_worker
-from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtures)
+from tests.support.running_machine import guest, machine  # noqa: F401  (fixtures)
+from tests.support.worker_faults import fault_at, kill_worker_at, requeue_to_new_worker  # noqa: F401  (fixtures)
 from worker.nodes.base import Power, make_overlay_name
 from worker.nodes.simulated import overlays
 from worker.sync import node_sync
@@ -75,7 +74,7 @@ def test_capture_fails_when_node_fails(request_capture, node, machine, guest, ru
     assert session.get(Image, answer.json["image"]["id"]).status == "error"
     assert machine.state == "running"
     node.clear()
-    from tests.conftest import queued_calls
+    from tests.support.task_queue import queued_calls
 
     queued_calls.append(("worker.engine.runner.run", (made.id,)))
     run_tasks()

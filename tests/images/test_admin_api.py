@@ -6,8 +6,8 @@ from panel.core.db import session
 from panel.models import Image, ImageCopy
 from panel.schemas.constants import IMAGE_PURPOSES
 from panel.services import catalog
+from tests.support.cast import UNKNOWN_ID
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 IMAGES_PATH = "/api/v1/images"
 
 

@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import Image
 from panel.services import catalog
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 IMAGES_PATH = "/admin/images"
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings, strategies
 
 from panel.app import MAX_BODY_BYTES
 from tests.support import malformed_input
-from tests.test_architecture import find_operations
+from tests.support.cast import UNKNOWN_ID
+from tests.support.operations import find_operations
 
 WRITE_OPERATIONS = [("owner", "POST", "/api/ssh-keys"), ("admin", "POST", "/api/v1/instances")]
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 PROPERTY_SETTINGS = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

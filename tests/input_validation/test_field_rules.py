@@ -6,10 +6,10 @@ import re
 import pytest
 
 from api.docs import build_openapi_document
+from tests.support.cast import UNKNOWN_ID
 from tests.support.malformed_input import fill_path
-from tests.test_architecture import find_operations
+from tests.support.operations import find_operations
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 CALLER_BY_SURFACE = {"USER": "owner", "ADMIN": "admin"}
 HOSTNAME_FIELD_PATTERN = re.compile(r"(.*_)?(hostname|fqdn|domain)")
 INVALID_HOSTNAMES = [

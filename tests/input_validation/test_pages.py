@@ -3,7 +3,8 @@
 import pytest
 
 from tests.support import link_crawler, malformed_input
-from tests.test_pages import PARTIAL_HEADERS, UNKNOWN_ID, find_page_addresses
+from tests.support.cast import UNKNOWN_ID
+from tests.support.html_pages import PARTIAL_HEADERS, find_page_addresses
 
 MALFORMED_VALUES = ["", "\0", "\n", "\u202e\uffff", "🦊" * 300, "x" * 100_000, "9" * 400, "-1", "1e999", UNKNOWN_ID]
 FORM_CONTENT_TYPE = "application/x-www-form-urlencoded"

@@ -5,8 +5,8 @@ import pytest
 from panel.core.db import session
 from panel.models import Hypervisor, PlanGroup
 from panel.services import resource_packs, settings, volume_plans
+from tests.support.cast import UNKNOWN_ID
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 RULE = {"direction": "ingress", "protocol": "icmp", "ip_version": "ipv4"}
 PACK = {"name": "p", "cpu_cores": 1, "ram": 512, "storage": 1}
 PLAN = {"name": "p", "cpu_cores": 1, "ram": 512, "storage": 1}

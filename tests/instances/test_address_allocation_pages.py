@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import Instance, Plan, Subnet
 from panel.services import subnets
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 
 PREFIX_POOL_CIDR, IPV6_PREFIX, PRIVATE_IPV4 = "2001:db8::/48", "2001:db8::/64", "10.20.0.1"
 

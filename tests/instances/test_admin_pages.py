@@ -8,8 +8,8 @@ from panel.core.db import session
 from panel.models import Hypervisor, Instance
 from panel.services import hypervisors, instances
 from panel.workflows import waiting
-from tests.conftest import run_queued_calls
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
+from tests.support.task_queue import run_queued_calls
 
 INSTANCES_PATH = "/admin/instances"
 JSON_HEADERS = {"Accept": "application/json"}

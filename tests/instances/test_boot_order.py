@@ -2,7 +2,7 @@
 
 import re
 
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 
 def test_boot_order_is_changed_on_media_tab(browser_as, cast):

@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import Instance, Task
 from panel.workflows import waiting
-from tests.conftest import queued_calls, run_queued_calls
+from tests.support.task_queue import queued_calls, run_queued_calls
 
 NEW_INSTANCE_PAGE = "/admin/instances/new"
 JSON_HEADERS = {"Accept": "application/json"}

@@ -6,10 +6,9 @@ import pytest
 
 from panel.core.db import session
 from panel.services import ip_sets
-from tests.security_groups.test_api import HTTP_RULE
-from tests.security_groups.test_tasks import PING_RULE, create_group, deploy_instance  # noqa: F401  (fixtures)
-from tests.team.conftest import VIEW_PERMISSIONS, add_member  # noqa: F401  (a fixture)
-from tests.test_pages import HtmlOutline
+from tests.support.html_pages import HtmlOutline
+from tests.support.security_groups import HTTP_RULE, PING_RULE, create_group, deploy_instance  # noqa: F401  (fixtures)
+from tests.support.team import VIEW_PERMISSIONS, add_member  # noqa: F401  (fixtures)
 
 RULE_TABLE_PATTERN = re.compile(r'<section[^>]*id="in-effect".*?</section>', re.S)
 

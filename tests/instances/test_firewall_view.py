@@ -5,8 +5,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Member
 from panel.services import tokens
-from tests.security_groups.test_api import HTTP_RULE
-from tests.security_groups.test_tasks import PING_RULE, create_group, deploy_instance, read_allowed_traffic  # noqa: F401  (fixtures)
+from tests.support.security_groups import HTTP_RULE, PING_RULE, create_group, deploy_instance, read_allowed_traffic  # noqa: F401  (fixtures)
 
 
 def get_firewall(as_, instance, who="owner"):

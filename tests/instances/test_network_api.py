@@ -8,10 +8,10 @@ from sqlalchemy import select
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Address, Event, Instance, Interface, MonthlyTraffic, Task
+from tests.support.cast import UNKNOWN_ID
 from worker.sync import traffic
 
 GB = 10**9
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.fixture

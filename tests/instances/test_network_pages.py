@@ -6,7 +6,7 @@ import pytest
 
 from panel.core.db import session
 from panel.models import Instance, MonthlyTraffic
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 
 
 @pytest.fixture

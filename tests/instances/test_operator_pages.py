@@ -10,7 +10,7 @@ from panel.models import Account, AuditEntry, Instance, SecurityGroup, Snapshot,
 from panel.pages.shared.instances.show import INSTANCE_TABS
 from panel.services import instances, security_groups, ssh_keys
 from panel.services.instances import rescue
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 
 
 @pytest.fixture

@@ -3,22 +3,14 @@
 import pytest
 
 from panel.core.db import session
-from panel.models import Hypervisor, Instance, Iso, MediaDownload, Task
+from panel.models import Hypervisor, Iso, MediaDownload, Task
 from panel.services import isos
-from tests.worker.conftest import fault_at  # noqa: F401  (fixture)
+from tests.instances.optical_drives import instance, post_drive_action  # noqa: F401  (fixtures)
+from tests.support.cast import UNKNOWN_ID
+from tests.support.worker_faults import fault_at  # noqa: F401  (fixtures)
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 DRIVE_FIELDS = ("iso_id", "iso_url", "secondary_iso_id", "secondary_iso_url")
 EMPTY_DRIVES = [None] * 4
-
-
-@pytest.fixture
-def instance(api_as, cast, run_tasks):
-    """A running instance of the owner."""
-    made = cast.instance()
-    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
-    run_tasks()
-    return session.get(Instance, made.id)
 
 
 @pytest.fixture
@@ -28,17 +20,6 @@ def iso(cast, file_server, run_tasks):
     session.commit()
     run_tasks()
     return made
-
-
-@pytest.fixture
-def post_drive_action(api_as, instance):
-    """Return a function that calls a drive's routes: `post_drive_action("mount", iso_id=…)`."""
-
-    def act(verb, slot="primary", who="owner", **body):
-        base = "/api/v1" if who == "admin" else "/api"
-        return api_as(who, "POST", f"{base}/instance/{instance.id}/iso/{slot}/{verb}", json=body)
-
-    return act
 
 
 @pytest.fixture

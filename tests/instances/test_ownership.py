@@ -9,7 +9,7 @@ from panel.core.db import generate_id, session
 from panel.models import AuditEntry, Image, Instance, Iso, Member, Rescue, ResourceGrant, UsageHour, UsageMonth, Volume
 from panel.services import instances, projects, security_groups, settings, snapshots, usage, volume_plans
 from panel.services.instances import ownership
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 from worker.tasks import usage as counting
 
 METERING_START = datetime(2031, 1, 20, 22, 15, tzinfo=UTC)

@@ -7,10 +7,10 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Instance
 from panel.services import resource_packs, settings
-from tests.instances.test_pages import build_form
-from tests.instances.test_resource_packs import create_instance, create_pack  # noqa: F401  (fixtures)
-from tests.team.conftest import VIEW_PERMISSIONS, add_member  # noqa: F401  (a fixture)
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.instances.resource_packs import create_instance, create_pack  # noqa: F401  (fixtures)
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.instances import build_form
+from tests.support.team import VIEW_PERMISSIONS, add_member  # noqa: F401  (fixtures)
 
 RESOURCE_PACKS_PATH, NEW_INSTANCE_PAGE = "/resource-packs", "/instances/new"
 

@@ -10,21 +10,9 @@ from panel.core.db import session
 from panel.models import Instance, SshKey, Task
 from panel.services import instances, ssh_keys
 from panel.services.instances import state_reports
-from tests.test_pages import PARTIAL_HEADERS
-
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
-
-
-def build_form(cast, **values):
-    return {"location_id": cast.location.id, "plan_id": cast.plan.id, "image_id": cast.image.id, **values}
-
-
-def create_deployed_instance(cast, work, **values):
-    made = cast.instance(**values)
-    instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
-    session.commit()
-    work()
-    return made
+from tests.support.cast import UNKNOWN_ID
+from tests.support.html_pages import PARTIAL_HEADERS
+from tests.support.instances import build_form, create_deployed_instance
 
 
 def get_task(instance, kind):

@@ -7,8 +7,8 @@ from sqlalchemy import delete, update
 from panel.core.db import session
 from panel.models import MediaDownload, Task
 from panel.services import isos
-from tests.conftest import queued_calls
-from tests.instances.test_optical_drives import instance, post_drive_action  # noqa: F401  (fixtures)
+from tests.instances.optical_drives import instance, post_drive_action  # noqa: F401  (fixtures)
+from tests.support.task_queue import queued_calls
 from worker.tasks import media_downloads
 
 

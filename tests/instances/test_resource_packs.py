@@ -12,30 +12,8 @@ from panel.core.errors import Invalid
 from panel.models import Account, HypervisorGroup, Instance, MeteringRecord, Plan, UsageHour
 from panel.services import catalog, disks, instances, resource_packs, settings, usage
 from panel.services.instances import self_provisioning
+from tests.instances.resource_packs import PACK_SIZE, PACKS_PATH, SELF_PROVISIONING_PATH, create_instance, create_pack  # noqa: F401  (fixtures)
 from tests.support.isolated_app import isolated_installation
-
-PACKS_PATH, SELF_PROVISIONING_PATH = "/api/v1/self-provisioning/packs", "/api/self-provisioning"
-PACK_SIZE = {"cpu_cores": 2, "ram": 1024, "storage": 25}
-
-
-@pytest.fixture
-def create_pack(api_as, cast):
-    def make(**more):
-        body = {"user_id": cast.owner.id, "name": "Laboratory", **PACK_SIZE, **more}
-        answer = api_as("admin", "POST", PACKS_PATH, json=body)
-        assert answer.status_code == 200, answer.json
-        return answer.json["data"]
-
-    return make
-
-
-@pytest.fixture
-def create_instance(api_as, cast):
-    def make(who="owner", **more):
-        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, **more}
-        return api_as(who, "POST", f"{SELF_PROVISIONING_PATH}/instances", json=wanted)
-
-    return make
 
 
 def get_pack_usage(as_, made):

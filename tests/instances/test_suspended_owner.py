@@ -7,9 +7,8 @@ import pytest
 from panel.core.db import session
 from panel.models import Instance
 from panel.services import instances
-from tests.test_architecture import find_operations
-
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
+from tests.support.cast import UNKNOWN_ID
+from tests.support.operations import find_operations
 
 ALLOWED_OPERATIONS = {
     "user.instance.delete": "refused by the service, unless the owner suspended it",

@@ -9,7 +9,7 @@ from lxml import etree
 
 from panel.core.db import session
 from panel.services import catalog, instances
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 from worker.nodes.base import Machine
 from worker.nodes.libvirt import xml
 from worker.tasks.machine_spec import build_spec

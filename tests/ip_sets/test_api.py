@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.security_groups.test_api import HTTP_RULE
+from tests.support.security_groups import HTTP_RULE
 
 IP_SETS_PATH = "/api/ip-sets"
 

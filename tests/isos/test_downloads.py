@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.models import Iso, MediaDownload, Task
 from panel.services import hypervisors, isos
 from panel.services.media import downloads, remote_file
-from tests.conftest import queued_calls
+from tests.support.task_queue import queued_calls
 from worker.sync import node_sync as nodes
 from worker.tasks import media_downloads
 

@@ -5,8 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import Task
 from panel.services import forges
-from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtures)
-from worker.engine import runner
+from tests.support.worker_faults import fault_at, kill_worker_at, requeue_to_new_worker  # noqa: F401  (fixtures)
 from worker.nodes.base import make_overlay_name
 
 NODE_CALLS_BY_ACTION = {
@@ -29,16 +28,6 @@ def request_session_action(machine, run_tasks):
         return made
 
     return request_action
-
-
-def requeue_to_new_worker(made):
-    """Requeue the task of a dead worker and run it on another one, as the reaper does."""
-    found = session.get(Task, made.id, populate_existing=True)
-    found.worker, found.status = None, "queued"
-    session.commit()
-    runner.run(made.id, "another worker")
-    session.expire_all()
-    return session.get(Task, made.id)
 
 
 @pytest.mark.parametrize("after", [False, True])

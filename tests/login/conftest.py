@@ -8,12 +8,10 @@ import pytest
 from panel.core import clock
 from panel.core.db import session
 from panel.services import factors
-from panel.services.security_notifications import Source
-from tests.conftest import connect_rate_limits
-from tests.login.authenticator import Authenticator
+from tests.login.passkeys import add_passkey
+from tests.login.sources import LOCAL_SOURCE
 from tests.support.cast import PASSWORD
-
-LOCAL_SOURCE = Source("127.0.0.1", "test")
+from tests.support.rate_limit_clock import connect_rate_limits
 
 
 @pytest.fixture
@@ -64,11 +62,3 @@ def totp_recovery_codes(cast, totp_code, advance_clock):
 def passkey(browser_as):
     """A passkey of the owner, in a software authenticator."""
     return add_passkey(browser_as("owner"))
-
-
-def add_passkey(browser, device=None, name="Laptop"):
-    device = device or Authenticator()
-    options = browser.post("/profile/passkeys/options", data={"name": name, "password": PASSWORD}).json
-    answer = browser.post("/profile/passkeys", data={"name": name, "credential": device.create(options)})
-    assert answer.status_code == 303, answer.text
-    return device

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import AuthResult
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -19,8 +18,9 @@ from panel.core import mail
 from panel.core.config import Config, ConfigError
 from panel.core.db import session
 from panel.models import Mail
-from tests.conftest import queued_calls
-from tests.processes.conftest import find_free_port
+from tests.support.mail_server import MailServer
+from tests.support.ports import find_free_port
+from tests.support.task_queue import queued_calls
 from worker.tasks import mail as sending
 
 MAIL_CONTEXT = {
@@ -28,28 +28,6 @@ MAIL_CONTEXT = {
     "link": "https://panel.example.com/reset-password/s3cret-Ümläut",
     "minutes": 60,
 }
-
-
-class MailServer:
-    """The handler of an SMTP server. Collects mails, and answers recipients with the `rejections` first."""
-
-    def __init__(self):
-        self.mails, self.senders, self.rejections, self.users = [], [], [], []
-
-    async def handle_RCPT(self, server, session, envelope, address, options):
-        if self.rejections:
-            return self.rejections.pop(0)
-        envelope.rcpt_tos.append(address)
-        return "250 OK"
-
-    async def handle_DATA(self, server, session, envelope):
-        self.mails.append(email.message_from_bytes(envelope.content, policy=email.policy.default))
-        self.senders.append(envelope.mail_from)
-        return "250 OK"
-
-    def authenticate(self, server, session, envelope, mechanism, data):
-        self.users.append((data.login.decode(), data.password.decode()))
-        return AuthResult(success=data.password == b"p@ss:word")
 
 
 @pytest.fixture

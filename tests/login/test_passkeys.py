@@ -9,7 +9,7 @@ from panel.core.db import session
 from panel.models import LoginSession, Passkey
 from panel.services import factors, passkeys
 from tests.login.authenticator import FLAG_USER_VERIFIED, Authenticator
-from tests.login.conftest import add_passkey
+from tests.login.passkeys import add_passkey
 from tests.support.cast import PASSWORD
 
 OPTIONS_PATH = "/sign-in/passkey/options"

@@ -12,8 +12,9 @@ from panel.models import Account
 from panel.ratelimit import sign_in
 from panel.services import accounts
 from panel.services.security_notifications import Source
-from tests.conftest import PRODUCTION_HASHER, PRODUCTION_NOBODY_HASH, connect_rate_limits
 from tests.support.cast import PASSWORD
+from tests.support.password_hashing import PRODUCTION_HASHER, PRODUCTION_NOBODY_HASH
+from tests.support.rate_limit_clock import connect_rate_limits
 
 MAX_ATTEMPTS = 10
 

@@ -6,8 +6,8 @@ from sqlalchemy import select, text
 from panel.core.db import session
 from panel.models import LoginSession, RecoveryCode
 from panel.services import accounts, factors
-from tests.conftest import connect_rate_limits
-from tests.login.conftest import LOCAL_SOURCE
+from tests.login.sources import LOCAL_SOURCE
+from tests.support.rate_limit_clock import connect_rate_limits
 
 STEP_PATH = "/sign-in/second-step"
 

@@ -7,9 +7,9 @@ import pytest
 from panel.core.db import session
 from panel.models import Hypervisor, Instance, Migration
 from panel.services import hypervisors, instances, migrations
-from tests.conftest import clear_node
+from tests.migrations.node_sync import reload, sync_nodes
+from tests.support.simulated_node import clear_node
 from worker import nodes
-from worker.sync import node_sync
 
 
 def connect_node(app, row):
@@ -65,16 +65,6 @@ def start_migration(running_instance, second_hypervisor):
         return row
 
     return start
-
-
-def reload(row):
-    return session.get(type(row), row.id, populate_existing=True)
-
-
-def sync_nodes(*rows):
-    """Poll the hypervisors, as workers do every few seconds."""
-    for row in rows:
-        node_sync.reconcile(row.id)
 
 
 __all__ = ["Instance", "Migration", "reload", "sync_nodes"]

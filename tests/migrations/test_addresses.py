@@ -6,7 +6,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Instance, Plan, Subnet
 from panel.services import instances, subnets
-from tests.migrations.conftest import reload
+from tests.migrations.node_sync import reload
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import pytest
 from panel.core.db import session
 from panel.models import Hypervisor, Instance
 from panel.services import hypervisors, instances
-from tests.migrations.conftest import reload
+from tests.migrations.node_sync import reload
+from tests.support.cast import UNKNOWN_ID
 
 MIGRATIONS_PATH = "/api/v1/migrations"
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.fixture

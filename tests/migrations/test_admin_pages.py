@@ -4,7 +4,7 @@ import pytest
 
 from panel.core.db import session
 from panel.models import Hypervisor
-from tests.migrations.conftest import reload
+from tests.migrations.node_sync import reload
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Forge, Rescue, Snapshot
-from tests.migrations.conftest import reload
+from tests.migrations.node_sync import reload
 
 
 def build_live_session(running_instance):

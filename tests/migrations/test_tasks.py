@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import Hypervisor, Task
 from panel.services import migrations, tasks
-from tests.migrations.conftest import reload, sync_nodes
+from tests.migrations.node_sync import reload, sync_nodes
 from worker.engine import runner
 from worker.nodes.base import Disk, GiB, Power
 from worker.nodes.simulated import SimulatedNode

@@ -13,7 +13,7 @@ import pytest
 from lxml import etree
 from lxml.builder import E
 
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 from worker.nodes.base import FirewallRule, Nic
 from worker.nodes.libvirt import filters, firewall
 

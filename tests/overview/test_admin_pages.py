@@ -22,7 +22,7 @@ from panel.services import (
     volume_plans,
     workers,
 )
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS, find_attention_items
 from worker.nodes.base import Machine
 
 UNMANAGED_ID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
@@ -38,10 +38,6 @@ def load_overview(browser_as):
     """Return a function that loads the overview as an operator."""
     browser = browser_as("admin")
     return lambda: browser.get("/admin").text
-
-
-def find_attention_items(text):
-    return re.search(r'aria-label="Needs attention".*?</section>', text, re.DOTALL)[0]
 
 
 def test_all_admin_pages_open(app, browser_as, cast, run_tasks, node):

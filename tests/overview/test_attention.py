@@ -6,7 +6,7 @@ from panel.core import clock
 from panel.core.db import generate_id, session
 from panel.models import Hypervisor, Task
 from panel.services import overview, workers
-from tests.overview.test_admin_pages import find_attention_items
+from tests.support.html_pages import find_attention_items
 
 
 @pytest.fixture(autouse=True)

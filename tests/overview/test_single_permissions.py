@@ -7,7 +7,7 @@ from panel.auth import permissions
 from panel.core.db import session
 from panel.models import Member, Project
 from panel.services import team
-from tests.accounts.test_operators import find_enabled_form_actions
+from tests.support.html_pages import find_enabled_form_actions
 from tests.support.link_crawler import crawl_pages
 
 FAMILIES_WITH_PAGES = ("instances", "projects", "ssh_keys", "account", "webhooks")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.instances.test_pages import create_deployed_instance
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
+from tests.support.instances import create_deployed_instance
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from panel.auth import permissions
 from panel.core.db import session
 from panel.models import Subnet, Task
 from panel.services import platform_search
-from tests.instances.test_pages import create_deployed_instance
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
+from tests.support.instances import create_deployed_instance
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from panel.core.db import session
 from panel.services import settings
-from tests.instances.test_pages import create_deployed_instance
+from tests.support.instances import create_deployed_instance
 
 
 @pytest.fixture

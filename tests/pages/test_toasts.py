@@ -5,8 +5,8 @@ import pytest
 from panel.core import jobs
 from panel.core.db import session
 from panel.services import security_groups
-from tests.instances.test_pages import create_deployed_instance
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
+from tests.support.instances import create_deployed_instance
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from sqlalchemy import String, select
 from panel.core.config import ROOT
 from panel.core.db import db, session
 from panel.services import settings
-from tests.instances.test_pages import create_deployed_instance
+from tests.support.instances import create_deployed_instance
 from tests.support.link_crawler import crawl_pages
 from tests.support.pseudo_language import pseudo_language  # noqa: F401
 

@@ -5,8 +5,8 @@ import pytest
 from panel.core.db import session
 from panel.models import Plan, PlanGroup
 from panel.services import catalog
+from tests.support.cast import UNKNOWN_ID
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 PLANS_PATH, PLAN_GROUPS_PATH = "/api/v1/instance/plans", "/api/v1/cloud-service/plan-groups"
 PLAN_SIZE = {"cpu_cores": 2, "ram": 2048, "storage": 20}
 

@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import Plan, PlanGroup
 from panel.services import catalog
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 PLANS_PATH, PLAN_GROUPS_PATH = "/admin/plans", "/admin/plan-groups"
 PLAN_FORM = {"cpu_cores": "2", "ram": "2048", "storage": "20", "price": "8.25"}

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from panel.core.data_files import find_exposed
-from tests.processes.conftest import Customer, Installation, wait_until
 from tests.support import postgres
+from tests.support.panel_processes import Customer, Installation
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 

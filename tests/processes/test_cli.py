@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.processes.conftest import WAIT_TIMEOUT_SECONDS, Installation, wait_until
+from tests.support.panel_processes import Installation
+from tests.support.waiting import WAIT_TIMEOUT_SECONDS, wait_until
 
 pytestmark = pytest.mark.processes
 

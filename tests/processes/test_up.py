@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from panel.supervisor import SIGNAL_DEBOUNCE_SECONDS
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 

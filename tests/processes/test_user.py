@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from tests.processes.conftest import find_free_port
+from tests.support.ports import find_free_port
 
 pytestmark = pytest.mark.processes
 EMAIL_OPTIONS = ("--email", "customer@example.com")

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tests.processes.conftest import wait_until
-from tests.server.conftest import Connection
+from tests.support.raw_connection import Connection
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from panel.app import MAX_BODY_BYTES
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 

@@ -1,3 +1,14 @@
-"""Members of the owner's team."""
+"""Projects and members of a team."""
 
-from tests.team.conftest import add_member  # noqa: F401  (a fixture)
+import pytest
+
+from tests.projects.paths import PROJECTS_PATH
+from tests.support.team import add_member  # noqa: F401  (fixtures)
+
+
+@pytest.fixture
+def create_project(api_as):
+    def make(name="Web shop", who="owner", **more):
+        return api_as(who, "POST", PROJECTS_PATH, json={"name": name, **more}).json["project"]
+
+    return make

@@ -4,17 +4,8 @@ import pytest
 
 from panel.core.db import session
 from panel.models import Instance, ResourceGrant
-from tests.team.conftest import VIEW_PERMISSIONS
-
-PROJECTS_PATH, ASSIGN_PATH = "/api/projects", "/api/project/assign-resource"
-
-
-@pytest.fixture
-def create_project(api_as):
-    def make(name="Web shop", who="owner", **more):
-        return api_as(who, "POST", PROJECTS_PATH, json={"name": name, **more}).json["project"]
-
-    return make
+from tests.projects.paths import ASSIGN_PATH, PROJECTS_PATH
+from tests.support.team import VIEW_PERMISSIONS
 
 
 def assign_instances(as_, project_id, *instances, who="owner"):

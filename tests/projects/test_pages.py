@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Instance, Project
-from tests.test_pages import HtmlOutline
+from tests.support.html_pages import HtmlOutline
 
 PROJECTS_PATH = "/projects"
 

@@ -2,9 +2,9 @@
 
 from panel.core.db import session
 from panel.models import Volume
-from tests.projects.test_api import ASSIGN_PATH, create_project  # noqa: F401  (a fixture)
-from tests.team.conftest import VIEW_PERMISSIONS
-from tests.volumes.conftest import billing_enabled, call_storage_api, plans, volume, volume_body  # noqa: F401  (fixtures)
+from tests.projects.paths import ASSIGN_PATH
+from tests.support.team import VIEW_PERMISSIONS
+from tests.support.volumes import billing_enabled, call_storage_api, plans, volume, volume_body  # noqa: F401  (fixtures)
 
 
 def assign_volume(as_, project_id, volume, who="owner"):

@@ -10,8 +10,8 @@ from panel.core import context
 from panel.core.db import session
 from panel.ratelimit import api_budget, windows
 from panel.services import settings, tokens
+from tests.support.cast import UNKNOWN_ID
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 BUDGETS = [
     ("requests", "owner", "/api/connect"),
     ("polls", "owner", "/api/tasks"),

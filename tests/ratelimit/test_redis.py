@@ -8,7 +8,7 @@ import pytest
 from panel.core import context
 from panel.ratelimit import windows
 from panel.services import settings
-from tests.conftest import connect_rate_limits
+from tests.support.rate_limit_clock import connect_rate_limits
 from tests.support.redis_server import RedisServer
 
 pytestmark = pytest.mark.processes

@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import AuditEntry, IpSet, SecurityGroup
 from panel.services import ip_sets, security_groups
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 
 GROUPS_PATH, IP_SETS_PATH = "/admin/security-groups", "/admin/ip-sets"
 

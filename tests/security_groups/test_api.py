@@ -4,16 +4,10 @@ import pytest
 
 from panel.core.db import session
 from panel.models import AuditEntry, SecurityGroupMember
+from tests.support.cast import UNKNOWN_ID
+from tests.support.security_groups import HTTP_RULE
 
 GROUPS_PATH = "/api/security-groups"
-HTTP_RULE = {
-    "direction": "ingress",
-    "protocol": "tcp",
-    "ip_version": "ipv4",
-    "port_range_min": 80,
-    "port_range_max": 443,
-}
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
 
 @pytest.fixture

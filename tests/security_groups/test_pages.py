@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import IpSet, IpSetEntry, SecurityGroup, SecurityGroupMember, SecurityRule
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 
 GROUPS_PATH, IP_SETS_PATH = "/security-groups", "/ip-sets"
 RULE_FORM = {

@@ -1,54 +1,21 @@
 """Firewall rules on the node, and when they are applied again."""
 
-import pytest
 from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Task
-from tests.security_groups.test_api import HTTP_RULE
+from tests.support.security_groups import (  # noqa: F401  (fixtures)
+    HTTP_RULE,
+    PING_RULE,
+    change_attachment,
+    create_group,
+    deploy_instance,
+    read_allowed_traffic,
+)
 from worker.nodes import base
 
-PING_RULE = {"direction": "ingress", "protocol": "icmpv6", "ip_version": "ipv6"}
 DNS_RULE = {"direction": "egress", "protocol": "udp", "ip_version": "ipv4", "port_range_min": 53, "port_range_max": 53}
 EGRESS_ALLOWED = [base.FirewallRule("out", 4), base.FirewallRule("out", 6)]
-
-
-@pytest.fixture
-def deploy_instance(api_as, cast, run_tasks):
-    def make(who="owner", **values):
-        instance = cast.instance(who, **values)
-        api_as(who, "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
-        run_tasks()
-        return instance
-
-    return make
-
-
-@pytest.fixture
-def create_group(api_as):
-    def make(*sort_rules, instances=(), who="owner"):
-        made = api_as(who, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]["id"]
-        for rule in sort_rules:
-            assert api_as(who, "POST", f"/api/security-group/{made}/rules", json=rule).status_code == 200
-        change_attachment(api_as, made, "attach", *instances, who=who)
-        return made
-
-    return make
-
-
-def change_attachment(as_, group, way, *instances, who="owner"):
-    if instances:
-        body = {"instance_ids": [each.id for each in instances]}
-        assert as_(who, "POST", f"/api/security-group/{group}/{way}-instances", json=body).status_code == 200
-
-
-def read_allowed_traffic(node, instance):
-    """Return the firewall rules on the node, sorted; None if all traffic is allowed."""
-    [card] = node.get_nics(instance.id)
-    if card["allowed"] is None:
-        return None
-    found = [{**each, "ports": each["ports"] and tuple(each["ports"])} for each in card["allowed"]]
-    return sorted((base.FirewallRule(**each) for each in found), key=repr)
 
 
 def sort_rules(*wanted):

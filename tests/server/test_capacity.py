@@ -6,8 +6,8 @@ import time
 import pytest
 
 from panel.server.connection_limits import WRITE_STALL_SECONDS
-from tests.processes.conftest import wait_until
 from tests.server.app import THREADS
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 

@@ -9,7 +9,7 @@ import pytest
 
 from panel.cli.up import is_listening
 from panel.server.server import open_listener
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 

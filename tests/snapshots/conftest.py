@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.live_snapshots.conftest import guest, machine, second_disk  # noqa: F401  (fixtures)
-from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtures)
+from tests.support.running_machine import guest, machine, second_disk  # noqa: F401  (fixtures)
+from tests.support.worker_faults import fault_at, kill_worker_at  # noqa: F401  (fixtures)
 
 
 @pytest.fixture

@@ -221,7 +221,7 @@ def test_failed_rollback_can_be_retried(call_snapshot_api, take_snapshot, run_ta
 
 
 def test_rollback_is_completed_after_worker_death(call_snapshot_api, take_snapshot, guest, machine, kill_worker_at):
-    from tests.live_snapshots.test_faults import requeue_to_new_worker
+    from tests.support.worker_faults import requeue_to_new_worker
 
     for step in ("revert_snapshot", "define", "start"):
         guest.write("before")

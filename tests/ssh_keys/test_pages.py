@@ -5,7 +5,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import SshKey
 from panel.services import ssh_keys
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBDkNXnKfjDGWqHR8BbYbwbAzZ+JfkjfFXwXWo2wUUpC ada@laptop"
 

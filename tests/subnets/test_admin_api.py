@@ -6,8 +6,8 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Address, Subnet
 from panel.services import subnets
+from tests.support.cast import UNKNOWN_ID
 
-UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 SUBNETS_PATH = "/api/v1/subnets"
 
 

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import Address, Subnet
 from panel.services import subnets
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 SUBNETS_PATH = "/admin/subnets"
 

@@ -14,6 +14,8 @@ from worker.sync import node_sync as nodes
 
 ROWS = ("owner", "member", "viewer", "outsider", "admin", "location", "node", "plan", "image")
 PASSWORD = "a long test password"
+UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
+"""The id of no row."""
 
 
 @dataclass

@@ -11,7 +11,8 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from tests.processes.conftest import WAIT_TIMEOUT_SECONDS, Customer, Installation, wait_until
+from tests.support.panel_processes import Customer, Installation
+from tests.support.waiting import WAIT_TIMEOUT_SECONDS, wait_until
 
 CUSTOMER_EMAIL, CUSTOMER_PASSWORD = "ada@example.com", "a long test password"
 OPERATOR_EMAIL = "operator@example.com"

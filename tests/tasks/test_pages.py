@@ -3,7 +3,7 @@
 from panel.core.db import session
 from panel.models import Task
 from panel.services import instances
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 
 def create_instance_with_deploy(cast, **values):

@@ -4,7 +4,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import AuditEntry
-from tests.team.conftest import VIEW_PERMISSIONS
+from tests.support.team import VIEW_PERMISSIONS
 
 
 def test_team_changes_are_audited(api_as, cast, add_member, invite_member, browser_as, get_invitation_path):

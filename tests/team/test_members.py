@@ -7,7 +7,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Account, LoginSession, Member, Project, ResourceGrant, Token
 from panel.services import accounts, tokens
-from tests.team.conftest import VIEW_PERMISSIONS
+from tests.support.team import VIEW_PERMISSIONS
 
 SUBUSERS_PATH = "/api/team/subusers"
 TEAM_MANAGER_PERMISSIONS = ["team.manage", "account.view", "instances.view", "projects.view"]

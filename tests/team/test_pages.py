@@ -5,8 +5,8 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Member, Role
-from tests.team.conftest import VIEW_PERMISSIONS
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.team import VIEW_PERMISSIONS
 
 TEAM_PATH = "/team"
 

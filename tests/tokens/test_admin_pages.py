@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.models import AuditEntry, LoginSession, Token
 from panel.services import accounts, sessions, settings, tokens
 from tests.support.cast import PASSWORD
-from tests.test_pages import HtmlOutline
+from tests.support.html_pages import HtmlOutline
 
 IMPERSONATION_BANNER_TEXT = "You are acting as"
 

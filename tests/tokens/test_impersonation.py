@@ -9,7 +9,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import AuditEntry, Token
 from panel.services import settings, tokens
-from tests.test_access import UNKNOWN_ID
+from tests.support.cast import UNKNOWN_ID
 
 
 @pytest.fixture

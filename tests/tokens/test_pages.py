@@ -9,7 +9,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Account, AuditEntry, Member, Token
 from panel.services import settings, tokens
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 
 
 def create_token(cast, who="owner", **facts):

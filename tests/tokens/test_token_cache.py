@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.models import Member, Token
 from panel.ratelimit import windows
 from panel.services import token_cache, tokens
-from tests.conftest import connect_rate_limits
+from tests.support.rate_limit_clock import connect_rate_limits
 from tests.support.redis_server import RedisServer
 from worker.tasks.tokens import flush_last_used
 

@@ -3,51 +3,10 @@
 import orjson
 import pytest
 
-from panel.core.db import session
-from panel.models import Volume
-from panel.services import settings, volume_plans
-from tests.live_snapshots.conftest import machine  # noqa: F401  (fixture)
-from tests.worker.conftest import fault_at, kill_worker_at  # noqa: F401  (fixtures)
+from tests.support.running_machine import machine  # noqa: F401  (fixtures)
+from tests.support.volumes import billing_enabled, call_storage_api, plans, volume, volume_body  # noqa: F401  (fixtures)
+from tests.support.worker_faults import fault_at, kill_worker_at  # noqa: F401  (fixtures)
 from worker.nodes.base import GiB
-
-
-@pytest.fixture(autouse=True)
-def billing_enabled(rolled_back_app):
-    settings.update({"billing_enabled": True})
-
-
-@pytest.fixture
-def plans(rolled_back_app):
-    """Volume plans by name: four of one class, and `other` of another class."""
-    ssd, disk = volume_plans.create_group(name="ssd"), volume_plans.create_group(name="hdd")
-    sizes = {"small": (10, 2), "large": (20, 4), "huge": (30, 6), "cheap": (10, 1)}
-    made = {name: volume_plans.create(ssd, name=name, size=size, price=price) for name, (size, price) in sizes.items()}
-    made["other"] = volume_plans.create(disk, name="other", size=50, price=1)
-    session.commit()
-    return made
-
-
-@pytest.fixture
-def volume_body(cast, plans):
-    return {"volume_plan_id": plans["small"].id, "hypervisor_group_id": cast.location.id}
-
-
-@pytest.fixture
-def call_storage_api(api_as):
-    """Return a function that calls the routes below /api/storage."""
-
-    def call(method, path, who="owner", **body):
-        return api_as(who, method, f"/api/storage/{path}", **({"json": body} if body else {}))
-
-    return call
-
-
-@pytest.fixture
-def volume(call_storage_api, volume_body, run_tasks):
-    """An available volume of the owner."""
-    made = call_storage_api("POST", "volumes", name="data", **volume_body).json["volume"]["id"]
-    run_tasks()
-    return session.get(Volume, made)
 
 
 @pytest.fixture
@@ -63,3 +22,10 @@ def volumes_on_node(node):
         return sizes, [name for name in disks if name.startswith("v")]
 
     return read
+
+
+@pytest.fixture
+def attached_volume(call_storage_api, volume, run_tasks, machine):
+    call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
+    run_tasks()
+    return volume

@@ -9,7 +9,6 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import MeteringRecord, Task, Volume
 from panel.services import overview
-from tests.volumes.test_faults import attached_volume  # noqa: F401  (fixture)
 from worker.tasks.volumes import MAX_DELETE_RETRY_SECONDS, retry_deletes
 
 

@@ -4,14 +4,7 @@ import pytest
 
 from panel.core.db import session
 from panel.models import MeteringRecord, Task
-from tests.live_snapshots.test_faults import requeue_to_new_worker
-
-
-@pytest.fixture
-def attached_volume(call_storage_api, volume, run_tasks, machine):
-    call_storage_api("POST", f"volume/{volume.id}/attach", instance_id=machine.id)
-    run_tasks()
-    return volume
+from tests.support.worker_faults import requeue_to_new_worker
 
 
 def get_latest_task(volume):

@@ -4,7 +4,6 @@ import pytest
 
 from panel.core.db import session
 from panel.models import Hypervisor, MeteringRecord, Storage, Task
-from tests.volumes.test_faults import attached_volume  # noqa: F401  (fixture)
 
 BLOCKED_MESSAGE = "Not started, because an earlier operation on the volume failed: The hypervisor refused this."
 

@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import UserScript, VolumePlan, VolumePlanGroup
 from panel.services import user_scripts
-from tests.test_pages import PARTIAL_HEADERS, HtmlOutline
+from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 
 PLANS_PATH, SCRIPTS_PATH = "/admin/volume-plans", "/admin/user-scripts"
 

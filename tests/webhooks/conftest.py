@@ -8,13 +8,12 @@ from panel.core import clock, events
 from panel.core.db import session
 from panel.models import WebhookDelivery, WebhookSubscription
 from panel.services.webhooks import delivery_queue
-from tests.conftest import queued_calls
-from tests.support.webhook_receiver import CertificateAuthority, Receiver
+from tests.support.task_queue import queued_calls
+from tests.support.webhook_receiver import WEBHOOK_SECRET, CertificateAuthority, Receiver
+from tests.webhooks.fake_cluster import FakeCluster
 from worker import webhooks
 from worker.webhooks.connection import create_ssl_context
 from worker.webhooks.delivery_run import DeliveryRun
-
-WEBHOOK_SECRET = "a secret of the tests"
 
 
 @pytest.fixture(scope="session")
@@ -101,13 +100,6 @@ def deliveries(rolled_back_app):
         return query.filter_by(subscription_id=subscription.id).all() if subscription else query.all()
 
     return list_deliveries
-
-
-class FakeCluster:
-    """The attributes of a Kubernetes cluster that an event needs."""
-
-    def __init__(self, account, id="11111111-1111-4111-8111-111111111111", name="Prod"):
-        self.account_id, self.id, self.name, self.slug = account.id, id, name, name.lower()
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from panel.core import clock, messages
 from panel.core.db import session
 from panel.models import WebhookDelivery, WebhookSubscription
 from panel.models.webhooks import OPEN_DELIVERY_STATUSES
-from tests.support.webhook_receiver import CertificateAuthority, Receiver
-from tests.webhooks.conftest import WEBHOOK_SECRET
+from tests.support.webhook_receiver import WEBHOOK_SECRET, CertificateAuthority, Receiver
 from worker import webhooks
 from worker.webhooks import delivery_run
 

@@ -16,8 +16,8 @@ from panel.core.db import generate_id, session
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.services import accounts, instances
 from panel.services.webhooks import delivery_queue
-from tests.processes.conftest import wait_until
 from tests.support import isolated_app
+from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import SilentServer
 from worker import webhooks
 from worker.webhooks.dispatcher import Dispatcher

@@ -14,8 +14,8 @@ from panel.schemas.webhooks import EVENT_KINDS
 from panel.services import instances
 from panel.services.instances import state_reports
 from panel.services.webhooks import fanout
-from tests.conftest import queued_calls
-from tests.webhooks.conftest import FakeCluster
+from tests.support.task_queue import queued_calls
+from tests.webhooks.fake_cluster import FakeCluster
 from worker import webhooks
 from worker.engine import purge
 

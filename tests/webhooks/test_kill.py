@@ -18,8 +18,8 @@ from panel.core import context
 from panel.core.db import session
 from panel.models import Event, WebhookDelivery, WebhookSubscription
 from panel.services import instances
-from tests.processes.conftest import wait_until
 from tests.support import isolated_app
+from tests.support.waiting import wait_until
 from tests.support.webhook_receiver import Receiver
 
 pytestmark = pytest.mark.processes

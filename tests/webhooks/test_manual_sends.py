@@ -10,7 +10,7 @@ from panel.core.db import session
 from panel.models import AuditEntry, WebhookDelivery, WebhookSubscription
 from panel.schemas.webhooks import CLUSTER_RESOURCE, EVENT_KINDS
 from panel.services.webhooks.signing import sign_payload
-from tests.webhooks.conftest import WEBHOOK_SECRET
+from tests.support.webhook_receiver import WEBHOOK_SECRET
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from panel.models import AuditEntry, Event, Member, WebhookDelivery, WebhookSubs
 from panel.pages.customer.webhooks import group_event_kinds
 from panel.schemas.webhooks import EVENT_KINDS
 from panel.services.webhooks import subscriptions
-from tests.test_pages import PARTIAL_HEADERS
+from tests.support.html_pages import PARTIAL_HEADERS
 
 SECRET = "correct horse battery"
 FORM = {"name": "Inventory", "url": "https://1.1.1.1/hook", "secret": SECRET, "event_kinds": ["", "instance.created"]}

@@ -16,7 +16,7 @@ from panel.core.config import ROOT
 from panel.models import WebhookDelivery
 from panel.pages.customer.webhooks import RECEIVER_SAMPLES
 from panel.services.webhooks import samples, signing
-from tests.processes.conftest import find_free_port
+from tests.support.ports import find_free_port
 
 SECRET = "correct horse battery ÄÖ"
 SAMPLES_FOLDER = ROOT / "templates" / "customer" / "webhooks" / "samples"

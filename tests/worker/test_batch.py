@@ -8,7 +8,7 @@ from panel.core.db import session
 from panel.models import Instance, Task, TaskLog
 from panel.services import security_groups
 from panel.services.instances import rescue
-from tests.conftest import queued_calls
+from tests.support.task_queue import queued_calls
 from worker.engine import batch, claiming, runner
 from worker.engine.reaper import TASK_LEASE_SECONDS
 from worker.nodes.base import Power

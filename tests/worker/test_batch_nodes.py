@@ -14,7 +14,7 @@ from panel.core.db import session
 from panel.models import Hypervisor
 from tests.support.local_hypervisor import LocalHypervisor as Daemon
 from tests.support.local_hypervisor import claim_network
-from tests.worker.conftest import WorkerKilled
+from tests.support.worker_faults import WorkerKilled
 from worker import nodes
 from worker.engine import batch
 from worker.engine.reaper import TASK_LEASE_SECONDS

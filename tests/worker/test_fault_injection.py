@@ -12,7 +12,7 @@ from panel.core.db import session
 from panel.models import Instance, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import catalog, forges, snapshots, ssh_keys
-from tests.live_snapshots.conftest import GuestFile
+from tests.support.running_machine import GuestFile
 from worker.engine.registry import TASK_TYPES
 from worker.nodes.base import NodeDriver, Power
 from worker.nodes.simulated import SimulatedNode

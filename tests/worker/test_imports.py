@@ -5,7 +5,7 @@ from sqlalchemy import func, select
 
 from panel.core.db import session
 from panel.models import Address, Event, Instance, Interface, MeteringRecord, Task
-from tests.hypervisors.test_imports import (  # noqa: F401  (fixtures)
+from tests.support.machine_imports import (  # noqa: F401  (fixtures)
     IP,
     UNMANAGED_ID,
     discover,

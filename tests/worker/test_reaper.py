@@ -9,7 +9,7 @@ from panel.core import clock, jobs
 from panel.core.db import session
 from panel.models import Task
 from panel.services import tasks
-from tests.conftest import queued_calls
+from tests.support.task_queue import queued_calls
 from worker.engine import claiming, reaper, runner
 from worker.engine.reaper import MAX_TASK_ATTEMPTS, TASK_LEASE_SECONDS
 from worker.engine.reaper import get_queue_length as real_queue_length

@@ -13,7 +13,7 @@ from panel.core.messages import message
 from panel.models import Address, Instance, Task, TaskLog
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import tasks
-from tests.conftest import queued_calls
+from tests.support.task_queue import queued_calls
 from worker.engine import claiming, runner
 from worker.engine.registry import TASK_TYPES, TaskType
 from worker.nodes.base import Power

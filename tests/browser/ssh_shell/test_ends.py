@@ -5,8 +5,8 @@ from playwright.sync_api import expect
 
 from consoles import close_codes
 from consoles.ssh_shell import compute_fingerprint
-from tests.processes.conftest import wait_until
 from tests.support import ssh_guest as guests
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 

@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.ssh_shell.conftest import read_clipboard
-from tests.processes.conftest import wait_until
+from tests.browser.ssh_shell.shell_page import read_clipboard
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 

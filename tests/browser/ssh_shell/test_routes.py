@@ -8,11 +8,11 @@ from paramiko import AUTH_FAILED, AUTH_SUCCESSFUL
 from playwright.sync_api import expect
 
 from consoles.ssh_shell import compute_fingerprint
-from tests.browser.ssh_shell.conftest import ShellPage
+from tests.browser.running_installation import CUSTOMER, PASSWORD, sign_in
+from tests.browser.ssh_shell.shell_page import ShellPage
 from tests.browser.ssh_site import run_bash
-from tests.browser.test_tokens import CUSTOMER, PASSWORD, sign_in
-from tests.processes.conftest import Customer, fresh_installation, installation, installation_settings  # noqa: F401
 from tests.support import ssh_guest as guests
+from tests.support.panel_processes import Customer, fresh_installation, installation, installation_settings  # noqa: F401  (fixtures)
 
 pytestmark = pytest.mark.browser
 

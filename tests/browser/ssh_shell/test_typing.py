@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.processes.conftest import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 

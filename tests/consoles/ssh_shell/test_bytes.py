@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 
 from consoles.ssh_shell import MAX_UNDRAWN_BYTES
-from tests.consoles.ssh_shell.conftest import RANDOM_MEBIBYTE, echo, flood
+from tests.consoles.ssh_shell.terminal import RANDOM_MEBIBYTE, echo, flood
 
 
 def test_shell_output_arrives_unchanged(open_shell, start_ssh_guest):

@@ -8,8 +8,8 @@ from contextlib import suppress
 from consoles import close_codes
 from consoles.ssh import SshTarget
 from consoles.ssh_shell import MAX_UNDRAWN_BYTES, SshConsole
-from tests.consoles.conftest import wait_until
-from tests.consoles.ssh_shell.conftest import RANDOM_MEBIBYTE, TerminalClient, echo, flood
+from tests.consoles.console_session import wait_until
+from tests.consoles.ssh_shell.terminal import RANDOM_MEBIBYTE, TerminalClient, echo, flood
 from tests.support import console_client
 from tests.support.console_client import TEXT, WebSocketClosed
 

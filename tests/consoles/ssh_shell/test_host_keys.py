@@ -3,7 +3,7 @@
 import paramiko
 import pytest
 
-from tests.consoles.ssh_shell.conftest import echo
+from tests.consoles.ssh_shell.terminal import echo
 from tests.support import ssh_guest as guests
 
 

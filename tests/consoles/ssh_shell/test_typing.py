@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.consoles.ssh_shell.conftest import echo
+from tests.consoles.ssh_shell.terminal import echo
 from tests.support.console_client import BINARY, TEXT
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from consoles.browser import MAX_MESSAGE_BYTES
 from consoles.event_loop import MAX_READ_BYTES
-from tests.consoles.conftest import PASSWORD, wait_until
-from tests.consoles.vnc.conftest import RANDOM_MEBIBYTE, echo, hash_received, send_random_mebibytes
+from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.vnc.streams import RANDOM_MEBIBYTE, echo, hash_received, send_random_mebibytes
 from tests.support.console_client import PING
 from tests.support.vnc_server import read_exactly
 

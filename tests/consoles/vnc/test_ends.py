@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 from consoles.browser import MAX_MESSAGE_BYTES
-from tests.consoles.conftest import PASSWORD, wait_until
-from tests.consoles.vnc.conftest import RANDOM_MEBIBYTE, echo, reset_connection, send_random_mebibytes, wait_for_close
+from tests.consoles.console_session import PASSWORD, wait_until
+from tests.consoles.vnc.streams import RANDOM_MEBIBYTE, echo, reset_connection, send_random_mebibytes, wait_for_close
 from tests.support.console_client import BINARY, PING, PONG, TEXT
 from tests.support.vnc_server import read_exactly
 

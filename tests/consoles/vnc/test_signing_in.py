@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from tests.consoles.conftest import PASSWORD
-from tests.consoles.vnc.conftest import echo
+from tests.consoles.console_session import PASSWORD
+from tests.consoles.vnc.streams import echo
 from tests.support.console_client import WEBSOCKET_ACCEPT
 from tests.support.vnc_server import REFUSAL_REASON
 

@@ -3,16 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import select
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import ConsoleSession
 from panel.services import instances
 from panel.workflows import waiting
-from tests.conftest import run_queued_calls
-
-PUBLIC_URL = "http://panel.example.com:8000"
+from tests.instances.consoles.sessions import PUBLIC_URL, get_created_session, list_console_sessions
+from tests.support.task_queue import run_queued_calls
 
 
 @pytest.fixture
@@ -45,17 +42,6 @@ def running_instance(cast, run_tasks, node, set_public_url):
 def inline_workers(monkeypatch):
     """Run queued calls while a request waits."""
     monkeypatch.setattr(waiting.time, "sleep", lambda _: run_queued_calls())
-
-
-def get_created_session(answer, who="owner"):
-    assert answer.status_code == 200, answer.json
-    return answer.json["data"] if who == "admin" else answer.json
-
-
-def list_console_sessions():
-    return session.scalars(
-        select(ConsoleSession).order_by(ConsoleSession.id).execution_options(populate_existing=True)
-    ).all()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from panel.core import clock
 from panel.core.db import session
 from panel.models import Instance
-from tests.instances.consoles.conftest import get_created_session, list_console_sessions
+from tests.instances.consoles.sessions import get_created_session, list_console_sessions
 
 
 def test_console_page_opens_repeatedly_without_redeeming_session(browser_as, running_instance, api_as):

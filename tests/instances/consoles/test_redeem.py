@@ -11,7 +11,7 @@ from panel.core.errors import Forbidden
 from panel.models import Account, ConsoleSession, Instance, Member, Role, Token
 from panel.services import consoles, instances, team
 from panel.services.tokens import hash_secret
-from tests.instances.consoles.conftest import get_created_session, list_console_sessions
+from tests.instances.consoles.sessions import get_created_session, list_console_sessions
 
 CLIENT_ADDRESS = ipaddress.ip_address("192.0.2.7")
 CONSOLE_PERMISSION = "instances.console"

@@ -10,7 +10,7 @@ from panel.core.db import session
 from panel.models import AuditEntry, ConsoleSession, Instance, Role, Token
 from panel.services import consoles, instances
 from panel.web import audit_view
-from tests.instances.consoles.conftest import get_created_session, list_console_sessions
+from tests.instances.consoles.sessions import get_created_session, list_console_sessions
 
 
 def find_close_reason(row):

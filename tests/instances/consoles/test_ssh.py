@@ -11,8 +11,8 @@ from panel.core.db import session
 from panel.models import ConsoleSession, Image, Instance
 from panel.services import consoles
 from panel.workflows import waiting
-from tests.conftest import run_queued_calls
-from tests.instances.consoles.conftest import get_created_session, list_console_sessions
+from tests.instances.consoles.sessions import get_created_session, list_console_sessions
+from tests.support.task_queue import run_queued_calls
 
 CUSTOMER_SSH_ROUTES = ("POST /api/instance/{}/ssh-session", "GET /api/instance/{}/webssh")
 

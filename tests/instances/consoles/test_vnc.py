@@ -10,8 +10,8 @@ from panel.core.db import session
 from panel.models import Hypervisor, Instance
 from panel.services import consoles, settings
 from panel.workflows import waiting
-from tests.conftest import run_queued_calls
-from tests.instances.consoles.conftest import PUBLIC_URL, get_created_session, list_console_sessions
+from tests.instances.consoles.sessions import PUBLIC_URL, get_created_session, list_console_sessions
+from tests.support.task_queue import run_queued_calls
 from worker.nodes import NodeSpec, connect
 
 VNC_ROUTES = [

@@ -7,17 +7,9 @@ import uuid
 
 import pytest
 
+from tests.nodes.simulated.other_process import OTHER_PROCESS_SCRIPT
 from worker.nodes.base import Disk, GiB, Image, Machine, Nic, NodeSpec
 from worker.nodes.simulated import SimulatedNode
-
-OTHER_PROCESS_SCRIPT = """
-import sys
-from pathlib import Path
-from worker.nodes.base import AgentUnavailable, Disk, Machine, NodeSpec
-from worker.nodes.simulated import SimulatedNode
-
-node = SimulatedNode(NodeSpec("node", "node", "simulated", "simulated://"), Path(sys.argv[1]))
-"""
 
 
 @pytest.fixture
@@ -71,7 +63,3 @@ def define_machine(node, image):
         return machine
 
     return new
-
-
-def get_status(node, machine):
-    return next(seen for seen in node.machines() if seen.id == machine.id)

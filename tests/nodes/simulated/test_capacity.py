@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.nodes.simulated.conftest import get_status
+from tests.nodes.simulated.machine_status import get_status
 from worker.nodes.base import Disk, GiB, Image, NoCapacity, NotOnNode, Power, Seed
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.nodes.simulated.conftest import get_status
+from tests.nodes.simulated.machine_status import get_status
 from worker.nodes.base import Disk, GiB, NoCapacity, NodeSpec, NoTicket, NotOnNode, Power, Refused, Unreachable
 from worker.nodes.circuit_breaker import FAILURE_THRESHOLD
 from worker.nodes.simulated import SimulatedNode

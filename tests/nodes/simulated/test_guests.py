@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from panel.core import clock
-from tests.nodes.simulated.conftest import get_status
+from tests.nodes.simulated.machine_status import get_status
 from worker.nodes.base import AgentUnavailable, Nic, Power, Seed
 
 

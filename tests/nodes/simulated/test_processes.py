@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.nodes.simulated.conftest import OTHER_PROCESS_SCRIPT, get_status
+from tests.nodes.simulated.machine_status import get_status
+from tests.nodes.simulated.other_process import OTHER_PROCESS_SCRIPT
 from worker.nodes.base import Disk, GiB, Machine, Nic, NotOnNode, Power
 
 

@@ -6,7 +6,8 @@ from sqlalchemy import func, select
 from panel.core import clock
 from panel.core.db import generate_id, session
 from panel.models import Event, Instance, WebhookDelivery
-from tests.webhooks.api.conftest import UNKNOWN_ID, WEBHOOK_SECRET, add_finished_delivery, build_subscription_path
+from tests.support.cast import UNKNOWN_ID
+from tests.webhooks.api.subscriptions import WEBHOOK_SECRET, add_finished_delivery, build_subscription_path
 
 pytestmark = pytest.mark.usefixtures("unlimited_rates")
 

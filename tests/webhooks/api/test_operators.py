@@ -3,7 +3,8 @@
 import pytest
 
 from panel.core.db import session
-from tests.webhooks.api.conftest import UNKNOWN_ID, WEBHOOK_SECRET, add_finished_delivery
+from tests.support.cast import UNKNOWN_ID
+from tests.webhooks.api.subscriptions import WEBHOOK_SECRET, add_finished_delivery
 
 pytestmark = pytest.mark.usefixtures("unlimited_rates")
 LIST_PATH, ITEM_PATH = "/api/v1/webhook-subscriptions", "/api/v1/webhook-subscription"

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from panel.core.db import session
 from panel.models import WebhookSubscription
 from panel.services.webhooks import subscriptions, url_policy
-from tests.webhooks.api.conftest import SUBSCRIPTION_BODY, SUBSCRIPTIONS_PATH, build_subscription_path
+from tests.webhooks.api.subscriptions import SUBSCRIPTION_BODY, SUBSCRIPTIONS_PATH, build_subscription_path
 
 pytestmark = pytest.mark.usefixtures("unlimited_rates")
 

@@ -10,10 +10,10 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import WebhookDelivery, WebhookSubscription
 from panel.schemas.webhooks import CLUSTER_RESOURCE, EVENT_KINDS, INSTANCE_RESOURCE
-from tests.webhooks.api.conftest import (
+from tests.support.cast import UNKNOWN_ID
+from tests.webhooks.api.subscriptions import (
     SUBSCRIPTION_BODY,
     SUBSCRIPTIONS_PATH,
-    UNKNOWN_ID,
     WEBHOOK_SECRET,
     add_finished_delivery,
     build_subscription_path,

@@ -1,0 +1,25 @@
+"""An open console, its password, and waiting for its state."""
+
+import queue
+import time
+
+PASSWORD = "onceonly"
+
+
+class ConsoleSession:
+    """An open console: its stream, the client `viewer`, and the stream's events."""
+
+    def __init__(self, stream, viewer):
+        self.stream, self.viewer, self.events = stream, viewer, queue.Queue()
+        stream.on_opened = lambda _: self.events.put("opened")
+        stream.on_closed = lambda _: self.events.put("ended")
+
+    def wait_for_event(self, event):
+        assert self.events.get(timeout=20) == event
+
+
+def wait_until(condition, description, timeout=20):
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, f"timeout while waiting for {description}"
+        time.sleep(0.01)

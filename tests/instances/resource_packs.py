@@ -1,0 +1,27 @@
+"""Resource packs, and instances that are created from them."""
+
+import pytest
+
+PACKS_PATH, SELF_PROVISIONING_PATH = "/api/v1/self-provisioning/packs", "/api/self-provisioning"
+
+PACK_SIZE = {"cpu_cores": 2, "ram": 1024, "storage": 25}
+
+
+@pytest.fixture
+def create_pack(api_as, cast):
+    def make(**more):
+        body = {"user_id": cast.owner.id, "name": "Laboratory", **PACK_SIZE, **more}
+        answer = api_as("admin", "POST", PACKS_PATH, json=body)
+        assert answer.status_code == 200, answer.json
+        return answer.json["data"]
+
+    return make
+
+
+@pytest.fixture
+def create_instance(api_as, cast):
+    def make(who="owner", **more):
+        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, **more}
+        return api_as(who, "POST", f"{SELF_PROVISIONING_PATH}/instances", json=wanted)
+
+    return make
