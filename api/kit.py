@@ -199,7 +199,7 @@ class Admin(Resource):
         body = {"success": True, "message": None}
         if isinstance(data, dict) and "__rows__" in data:
             return {**body, "data": data["__rows__"], "meta": data["meta"]}
-        return {**body, "message": g.pop("said", None), **({} if data is None else {"data": data})}
+        return {**body, "message": g.pop("envelope_message", None), **({} if data is None else {"data": data})}
 
     @staticmethod
     def _make_doc_response_schema(schema: Any) -> Any:
@@ -268,7 +268,7 @@ def build_envelope_schema(schema: Any, many: bool = False) -> Any:
 
 def set_message(message: str) -> None:
     """Set `message` of the envelope of this request's response."""
-    g.said = message
+    g.envelope_message = message
 
 
 def get_current_access() -> Access:

@@ -189,10 +189,10 @@ class ConsoleStream:
         try:
             while self.upstream_queue:
                 data = self.upstream_queue[0]
-                rest = data[self.upstream.send(data) :]
+                unsent = data[self.upstream.send(data) :]
                 self.last_sent_at = time.monotonic()
-                if rest:
-                    self.upstream_queue[0] = rest
+                if unsent:
+                    self.upstream_queue[0] = unsent
                 else:
                     self.upstream_queue.popleft()
         except BlockingIOError:

@@ -61,7 +61,7 @@ class VncConsole(ConsoleStream):
         self.rfb_handshake = None
         """The generator of the VNC handshake; None once both sides have signed in."""
         self.received = {BROWSER: b"", NODE: b""}
-        self.awaited_side, self.needed_bytes = BROWSER, 0
+        self.reading_side, self.needed_bytes = BROWSER, 0
         self.is_connecting = False
         self.tunnel = self.upstream_closed_at = None
         self.handshake_deadline = time.monotonic() + PASSWORD_TIMEOUT_SECONDS
@@ -139,27 +139,27 @@ class VncConsole(ConsoleStream):
     def continue_handshake(self):
         """Continue until bytes are needed that have not arrived yet, or until the handshake is over."""
         while self.rfb_handshake is not None and self.close_reason is None:
-            received = self.received[self.awaited_side]
+            received = self.received[self.reading_side]
             if len(received) < self.needed_bytes:
-                if self.awaited_side == NODE and self.upstream is None:
+                if self.reading_side == NODE and self.upstream is None:
                     self.handshake_deadline = time.monotonic() + NODE_HANDSHAKE_TIMEOUT_SECONDS
                     if self.target.ssh_jump:
                         self.open_tunnel()
                     else:
                         self.connect_node()
                 return
-            answer, self.received[self.awaited_side] = received[: self.needed_bytes], received[self.needed_bytes :]
+            answer, self.received[self.reading_side] = received[: self.needed_bytes], received[self.needed_bytes :]
             self.step_handshake(self.rfb_handshake.send, answer)
 
     def step_handshake(self, resume, value):
         try:
-            self.awaited_side, outgoing, self.needed_bytes = resume(value)
+            self.reading_side, outgoing, self.needed_bytes = resume(value)
         except StopIteration:
             self.start_relay()
         except rfb.HandshakeFailed as failure:
             self.close(failure.close_reason)
         else:
-            if outgoing and self.awaited_side == BROWSER:
+            if outgoing and self.reading_side == BROWSER:
                 self.send_to_browser(outgoing)
             elif outgoing:
                 self.send_to_upstream(outgoing)

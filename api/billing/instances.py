@@ -129,5 +129,5 @@ def sign_in_link(body, instance_id):
     """
     instance = instances.get(instance_id)
     kit.set_message("Sign-in link created.")
-    leads_to = url_for("instances.show", instance_id=instance.id)
-    return sso.create_link(billing_users.get(instance.account_id), redirect_to=leads_to, **body)
+    page_url = url_for("instances.show", instance_id=instance.id)
+    return sso.create_link(billing_users.get(instance.account_id), redirect_to=page_url, **body)

@@ -106,9 +106,9 @@ def guest_ips(instance_id):
     """
     instance = get_own_instance(instance_id)
     page = list_reported(instance, "addresses")
-    cards = {card.mac: f"net{number}" for number, card in enumerate(instance.interfaces)}
+    nic_names = {interface.mac: f"net{number}" for number, interface in enumerate(instance.interfaces)}
     for row in page["data"]:
-        row.type, row.nic = f"ipv{row.family}", cards.get(row.mac)
+        row.type, row.nic = f"ipv{row.family}", nic_names.get(row.mac)
     return page
 
 

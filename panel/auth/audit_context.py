@@ -17,7 +17,7 @@ def write_entry():
     """Write the audit entry of a writing request, before its transaction commits. API calls always get an entry; page
     requests only when they changed something, because a refused form may have the same status as a successful one."""
     if not is_read_only_request() and not g.get("repeated"):
-        audit.write(about=find_address_ids(), always="caller" in g, **describe_actor(), **collect_request_facts())
+        audit.write(address_ids=find_address_ids(), always="caller" in g, **describe_actor(), **collect_request_facts())
 
 
 def log_failed_sign_in(email):

@@ -91,9 +91,9 @@ def format_traffic(gigabytes: float | None) -> str:
 def format_money(amount: Decimal | float, currency: str) -> str:
     """Return the amount with the currency's symbol or code. It has two decimals, or up to four where needed."""
     text = f"{abs(amount):,.4f}".rstrip("0")
-    whole, _, decimals = text.partition(".")
+    integer, _, decimals = text.partition(".")
     sign, minus = CURRENCY_SYMBOLS.get(currency), "-" if amount < 0 else ""
-    return f"{minus}{sign}{whole}.{decimals:0<2}" if sign else f"{minus}{whole}.{decimals:0<2} {currency}"
+    return f"{minus}{sign}{integer}.{decimals:0<2}" if sign else f"{minus}{integer}.{decimals:0<2} {currency}"
 
 
 def format_number(number: float) -> str:

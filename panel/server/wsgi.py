@@ -149,11 +149,11 @@ class WsgiCall:
         self.status, self.headers = int(status[:3]), headers
         return self.written.append
 
-    def begin(self, is_whole):
-        """Call the application. Return the first bytes of its answer (all when `is_whole`) and whether more follow."""
+    def begin(self, is_buffered):
+        """Call the application. Return the first bytes of the answer (all when `is_buffered`) and if more follow."""
         self.response = self.application(self.environ, self.start_response)
         self.chunks = iter(self.response)
-        parts = [] if not is_whole else list(self.chunks)
+        parts = [] if not is_buffered else list(self.chunks)
         chunk, has_more = self.pull()
         return b"".join([*self.written, *parts, chunk]), has_more
 

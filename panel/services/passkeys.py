@@ -54,10 +54,10 @@ class Challenge(NamedTuple):
     """What a passkey has to sign, and when it was created (seconds since 1970)."""
 
     value: str
-    asked_at: float
+    created_at: float
 
     def is_fresh(self) -> bool:
-        return timedelta(0) <= timedelta(seconds=clock.now().timestamp() - self.asked_at) <= CHALLENGE_TTL
+        return timedelta(0) <= timedelta(seconds=clock.now().timestamp() - self.created_at) <= CHALLENGE_TTL
 
 
 def encrypt_challenge(account: Account, challenge: Challenge) -> str:
@@ -204,7 +204,7 @@ def record_use(passkey: Passkey, challenge: Challenge, sign_count: int) -> bool:
 
     An answer invalidates all challenges from before it.
     """
-    challenged_at = datetime.fromtimestamp(challenge.asked_at, UTC)
+    challenged_at = datetime.fromtimestamp(challenge.created_at, UTC)
     is_unused = or_(Passkey.last_used_at.is_(None), Passkey.last_used_at < challenged_at)
     statement = update(Passkey).where(Passkey.id == passkey.id, is_unused)
     return count_changed(statement.values(last_used_at=clock.now(), sign_count=sign_count)) == 1

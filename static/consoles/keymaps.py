@@ -16,13 +16,13 @@ from pathlib import Path
 
 from panel.schemas.constants import KEYMAPS
 
-XKB = {
+XKB_LAYOUT_NAMES = {
     "ar": "ara", "da": "dk", "de-ch": "ch(de)", "en-gb": "gb", "en-us": "us", "et": "ee", "fr-be": "be",
     "fr-ca": "ca", "fr-ch": "ch(fr)", "ja": "jp", "pt-br": "br", "sl": "si", "sv": "se",
 }  # fmt: skip
 """XKB's name where it is another one."""
 
-ROWS = {
+CODES_BY_FIRST_XKB_NUMBER = {
     10: [f"Digit{n}" for n in "1234567890"] + ["Minus", "Equal"],
     24: [f"Key{c}" for c in "QWERTYUIOP"] + ["BracketLeft", "BracketRight"],
     38: [f"Key{c}" for c in "ASDFGHJKL"] + ["Semicolon", "Quote", "Backquote"],
@@ -33,14 +33,14 @@ ROWS = {
 }
 """Keys by XKB's number of the row's first."""
 
-MARKS = {
+COMBINING_CHARACTERS = {
     "grave": 0x300, "acute": 0x301, "circumflex": 0x302, "tilde": 0x303, "macron": 0x304, "breve": 0x306,
     "abovedot": 0x307, "diaeresis": 0x308, "hook": 0x309, "abovering": 0x30A, "doubleacute": 0x30B, "caron": 0x30C,
     "horn": 0x31B, "belowdot": 0x323, "cedilla": 0x327, "ogonek": 0x328,
 }  # fmt: skip
 """Combining characters of the dead keys."""
 
-BOTH = {
+WINDOWS_KEYS = {
     "cz": {
         "@": "KeyV", "#": "KeyX", "$": "Semicolon", "&": "KeyC", "*": "Slash", "{": "KeyB", "}": "KeyN", "[": "KeyF",
         "]": "KeyG", "\\": "KeyQ",
@@ -62,49 +62,57 @@ for name in ("xkb_context_new", "xkb_keymap_new_from_names", "xkb_state_new"):
     getattr(xkb, name).restype = ctypes.c_void_p
 
 
-class Names(ctypes.Structure):
+class RuleNames(ctypes.Structure):
     _fields_ = [(field, ctypes.c_char_p) for field in ("rules", "model", "layout", "variant", "options")]
 
 
-def layout(name):
-    layout, _, variant = XKB.get(name, name).rstrip(")").partition("(")
-    names = Names(b"evdev", b"pc105", layout.encode(), variant.encode(), b"")
+def build_layout(name):
+    """Return the characters of each key by its code."""
+    layout, _, variant = XKB_LAYOUT_NAMES.get(name, name).rstrip(")").partition("(")
+    rule_names = RuleNames(b"evdev", b"pc105", layout.encode(), variant.encode(), b"")
     context = ctypes.c_void_p(xkb.xkb_context_new(0))
-    keymap = ctypes.c_void_p(xkb.xkb_keymap_new_from_names(context, ctypes.byref(names), 0))
+    keymap = ctypes.c_void_p(xkb.xkb_keymap_new_from_names(context, ctypes.byref(rule_names), 0))
     if not keymap:
         raise SystemExit(f"xkb-data has no layout for {name}.")
     state = ctypes.c_void_p(xkb.xkb_state_new(keymap))
-    shift, third = (1 << xkb.xkb_keymap_mod_get_index(keymap, word) for word in (b"Shift", b"Mod5"))
+    shift, alt_gr = (1 << xkb.xkb_keymap_mod_get_index(keymap, modifier) for modifier in (b"Shift", b"Mod5"))
     keys = {}
-    for first, codes in ROWS.items():
+    for first, codes in CODES_BY_FIRST_XKB_NUMBER.items():
         for number, code in enumerate(codes, first):
-            given = ""
-            for held in (0, shift, third, shift | third):
-                xkb.xkb_state_update_mask(state, held, 0, 0, 0, 0, 0)
-                given += character(xkb.xkb_state_key_get_one_sym(state, number))
-            keys[code] = without_repeats(given)
-    for wanted, only in BOTH.get(name, {}).items():
-        assert wanted in keys[only], (name, wanted)
-        keys |= {code: given.replace(wanted, " ").rstrip() for code, given in keys.items() if code != only}
-    return {code: given for code, given in keys.items() if given}
+            characters = ""
+            for modifiers in (0, shift, alt_gr, shift | alt_gr):
+                xkb.xkb_state_update_mask(state, modifiers, 0, 0, 0, 0, 0)
+                characters += get_character(xkb.xkb_state_key_get_one_sym(state, number))
+            keys[code] = blank_repeats(characters)
+    for character, windows_code in WINDOWS_KEYS.get(name, {}).items():
+        assert character in keys[windows_code], (name, character)
+        keys |= {
+            code: characters.replace(character, " ").rstrip()
+            for code, characters in keys.items()
+            if code != windows_code
+        }
+    return {code: characters for code, characters in keys.items() if characters}
 
 
-def character(keysym):
-    text = ctypes.create_string_buffer(64)
-    xkb.xkb_keysym_get_name(keysym, text, 64)
-    name = text.value.decode()
+def get_character(keysym):
+    """Return the character that a key symbol types: a combining one for a dead key, a space for none."""
+    buffer = ctypes.create_string_buffer(64)
+    xkb.xkb_keysym_get_name(keysym, buffer, 64)
+    name = buffer.value.decode()
     if name.startswith("dead_"):
-        return chr(MARKS.get(name.removeprefix("dead_"), 0x20))
-    point = xkb.xkb_keysym_to_utf32(keysym)
-    found = chr(point)
-    return found if point and not unicodedata.category(found).startswith(("C", "Z")) else " "
+        return chr(COMBINING_CHARACTERS.get(name.removeprefix("dead_"), 0x20))
+    code_point = xkb.xkb_keysym_to_utf32(keysym)
+    character = chr(code_point)
+    return character if code_point and not unicodedata.category(character).startswith(("C", "Z")) else " "
 
 
-def without_repeats(given):
-    """A level that gives what an easier one gives is not needed."""
-    return "".join(" " if found in given[:at] else found for at, found in enumerate(given)).rstrip()
+def blank_repeats(characters):
+    """Replace each character that is also typed with fewer modifiers by a space."""
+    return "".join(
+        " " if character in characters[:level] else character for level, character in enumerate(characters)
+    ).rstrip()
 
 
 if __name__ == "__main__":
-    lines = (f"{json.dumps(name)}:{json.dumps(layout(name), separators=(',', ':'))}" for name in KEYMAPS)
+    lines = (f"{json.dumps(name)}:{json.dumps(build_layout(name), separators=(',', ':'))}" for name in KEYMAPS)
     Path(__file__).with_name("keymaps.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="ascii")

@@ -19,7 +19,7 @@ from worker.nodes.base import NodeDriver, Refused
 
 SCRIPTS_FOLDER = Path(__file__).parent / "docker_scripts"
 INSTALL_SCRIPT, COMPOSE_SCRIPT, STATUS_SCRIPT, LOGS_SCRIPT = (
-    (SCRIPTS_FOLDER / f"{name}.sh").read_text() for name in ("install", "compose", "look", "logs")
+    (SCRIPTS_FOLDER / f"{name}.sh").read_text() for name in ("install", "compose", "status", "logs")
 )
 
 REFUSED_EXIT_CODE = 64

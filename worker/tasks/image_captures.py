@@ -43,11 +43,11 @@ def capture(work):
     disk = build_disk(instance.disks[0])
     copy = replace(disk, name=f"capture-{work.task.id}.qcow2")
     get_image(work)
-    overlaid = overlay_if_running(work, instance, disk)
+    has_overlay = overlay_if_running(work, instance, disk)
     work.step(message("Copying the disk"), 10)
     work.undo("delete_disk", copy.pool, copy.name)
     work.node.copy_disk(disk, copy, work.report_progress)
-    if overlaid:
+    if has_overlay:
         work.step(message("Writing later changes into the disk"), 40)
         work.node.commit_overlay(instance.id, disk.pool, disk.name)
     work.step(message("Storing the image"), 50)

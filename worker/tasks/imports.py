@@ -64,8 +64,8 @@ def to_dict(description, addresses):
 def import_machine(work):
     """Import the machine: define it as its new rows describe it, then create the rows.
 
-    The rows are first created on trial, to check them and to build the definition. After a failure the rollback step
-    restores the machine's own definition.
+    The rows are first created in a savepoint, to check them and to build the definition. After a failure the rollback
+    step restores the machine's own definition.
     """
     arguments, hypervisor_id = work.task.arguments, work.task.resource_id
     work.step(message("Inspecting the machine"), 10)
@@ -89,8 +89,8 @@ def import_machine(work):
 
 def build_planned_spec(hypervisor_id, machine, arguments):
     """Return the definition that the rows will describe. The rows are rolled back."""
-    with session.begin_nested() as trial:
+    with session.begin_nested() as savepoint:
         definition = build_spec(imports.create_instance(hypervisor_id, machine, arguments))
-        trial.rollback()
+        savepoint.rollback()
     session.expire_all()
     return definition

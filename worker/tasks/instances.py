@@ -47,11 +47,11 @@ def deploy(work):
     work.step(message("Writing the first-boot configuration"), 70)
     seed = cloud_init.build_seed(instance, work.task.arguments, work.task.secret, work.task.id, scripts, image)
     work.undo("delete_disk", disk.pool, get_seed_name(instance))
-    medium = work.node.create_seed(disk.pool, get_seed_name(instance), seed)
+    seed_disk = work.node.create_seed(disk.pool, get_seed_name(instance), seed)
 
     work.step(message("Defining the machine"), 80)
     work.undo("delete", instance.id)
-    work.node.define(build_spec(instance, medium))
+    work.node.define(build_spec(instance, seed_disk))
 
     work.step(message("Starting"), 90)
     queried_at = clock.now()

@@ -11,17 +11,17 @@ from worker.tasks.spec_media import add_media
 from worker.tasks.spec_rescue import with_rescue_disk
 
 
-def build_spec(instance, medium=None):
+def build_spec(instance, seed_disk=None):
     """Return the machine spec of the instance with rules, media and, in rescue, the rescue disk."""
     return with_rescue_disk(
-        instance, add_media(instance, build_base_spec(instance, firewall.build_nics(instance), medium))
+        instance, add_media(instance, build_base_spec(instance, firewall.build_nics(instance), seed_disk))
     )
 
 
-def build_base_spec(instance, nics, medium=None):
+def build_base_spec(instance, nics, seed_disk=None):
     first_disk = instance.disks[0]
     if is_panel_built(instance):
-        medium = medium or base.Disk(first_disk.storage.name, get_seed_name(instance), 0)
+        seed_disk = seed_disk or base.Disk(first_disk.storage.name, get_seed_name(instance), 0)
     return Machine(
         id=instance.id,
         name=instance.name,
@@ -29,7 +29,7 @@ def build_base_spec(instance, nics, medium=None):
         memory_mb=instance.ram,
         disks=tuple(build_disk(disk) for disk in (*instance.disks, *instance.volumes) if is_disk_included(disk)),
         nics=nics,
-        media={"seed": medium} if medium else {},
+        media={"seed": seed_disk} if seed_disk else {},
         boot=tuple(device.strip() for device in instance.boot.split(",")),
         vnc=instance.enable_vnc,
         vnc_password=instance.vnc_password or "",

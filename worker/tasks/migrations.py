@@ -78,7 +78,7 @@ def build_target_spec(instance, target, pool):
         spec,
         disks=tuple(on_target(disk) for disk in spec.disks),
         nics=tuple(replace(nic, network=target.network) for nic in spec.nics),
-        media={slot: on_target(medium) for slot, medium in spec.media.items()},
+        media={slot: on_target(media) for slot, media in spec.media.items()},
     )
 
 
@@ -103,9 +103,9 @@ def prepare_target(work, source, instance, storage, target_spec):
         image = instance.image if number == 0 else None
         target_disk = base.Disk(disk.pool, disk.name, sizes[disk.name])
         work.node.create_disk(target_disk, image and build_node_image(image))
-    for slot, medium in spec.media.items():
-        if medium.name in sizes:
-            source.copy_media(medium, work.node.node, target_spec.media[slot])
+    for slot, media in spec.media.items():
+        if media.name in sizes:
+            source.copy_media(media, work.node.node, target_spec.media[slot])
 
 
 def ensure_no_disk_replaced(work, instance, pool):

@@ -43,13 +43,13 @@ def self_deploy(work):
     work.node.create_disk(disk)
     arguments = {**work.task.arguments, "ssh_keys": [], "timezone": None, "cloudcfg": None}
     work.undo("delete_disk", disk.pool, get_seed_name(instance))
-    medium = work.node.create_seed(
+    seed_disk = work.node.create_seed(
         disk.pool, get_seed_name(instance), cloud_init.build_seed(instance, arguments, None, work.task.id)
     )
 
     work.step(message("Booting the ISO"), 80)
     work.undo("delete", instance.id)
-    work.node.define(build_spec(instance, medium))
+    work.node.define(build_spec(instance, seed_disk))
     queried_at = clock.now()
     work.node.start(instance.id)
     record_power_after_call(work, "on", queried_at)

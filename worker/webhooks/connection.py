@@ -102,13 +102,13 @@ class ReceiverConnection:
 
     def read_body(self, answer: HTTPResponse) -> bytes:
         """Return the beginning of the body. Close the connection unless it can be used again."""
-        body, chunk, is_whole = b"", b"", False
+        body, chunk, is_complete = b"", b"", False
         with suppress(OSError, HTTPException, ValueError):
             while len(body) < MAX_ANSWER_BYTES and (chunk := answer.read1(MAX_ANSWER_BYTES - len(body))):
                 body += chunk
-            is_whole = not chunk and not answer.length
+            is_complete = not chunk and not answer.length
         answer.close()
-        if answer.will_close or not is_whole:
+        if answer.will_close or not is_complete:
             self.close()
         return body
 

@@ -29,11 +29,11 @@ def show(secret):
 @audit_label("Sign in from the billing system")
 def arrive(secret):
     try:
-        account, leads_to = sso.redeem(secret)
+        account, page_url = sso.redeem(secret)
     except NotFound as error:
         return closed_page(error)
     admitted = login.start_login(account)
-    return redirect_to(leads_to if admitted else url_for("sign_in.second_step", next=leads_to))
+    return redirect_to(page_url if admitted else url_for("sign_in.second_step", next=page_url))
 
 
 def closed_page(error):

@@ -30,22 +30,22 @@ MAX_RELATED_OBJECTS = 200
 
 
 def write(
-    *, about: Mapping[str, str] | None = None, always: bool = False, account_id: str | None = None, **facts: Any
+    *, address_ids: Mapping[str, str] | None = None, always: bool = False, account_id: str | None = None, **facts: Any
 ) -> AuditEntry | None:
-    """Add the entry for this transaction and return it. `about` are the ids in the request's path by name. The object
-    is the last of them that was changed, else a row that was created or removed, else one that changed. Without changes
-    an entry is added only with `always`."""
+    """Add the entry for this transaction and return it. `address_ids` are the ids in the request's path by name. The
+    object is the last of them that was changed, else a row that was created or removed, else one that changed. Without
+    changes an entry is added only with `always`."""
     session.flush()
     changes = session.info.pop("touched", None) or {}
     if not changes and not always:
         return None
-    about = about or {}
-    path_ids = list(about.values())
+    address_ids = address_ids or {}
+    address_order = list(address_ids.values())
     rows = sorted(changes.values(), key=lambda row: (is_foreign(row, account_id), row.rank))
-    rows.sort(key=lambda row: -path_ids.index(row.id) if row.id in path_ids else 1)
+    rows.sort(key=lambda row: -address_order.index(row.id) if row.id in address_order else 1)
     main = rows[0] if rows else TrackedChange("", "", did="asked")
-    if not main.id and about:  # only the request's path names the object
-        name, value = list(about.items())[-1]
+    if not main.id and address_ids:  # only the request's path names the object
+        name, value = list(address_ids.items())[-1]
         main = TrackedChange(name.removesuffix("_id"), value, "", main.account_id, did=main.did)
     others = [str(row) for row in rows[1:] if row.rank < RANK_SECONDARY and not is_foreign(row, account_id)]
     return add(

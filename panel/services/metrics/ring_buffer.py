@@ -27,11 +27,11 @@ def compute_slot(step: int, at: float) -> dict[str, int]:
     return {"step": step, "slot": number % SLOTS_BY_STEP[step], "at": number * step}
 
 
-def write(figures: Mapping[str, Mapping[str, float]], at: float, step: int = FINEST_STEP) -> None:
-    """Store what machines used around that second: `figures` has a dictionary for each instance id. One statement."""
-    if figures:
+def write(samples: Mapping[str, Mapping[str, float]], at: float, step: int = FINEST_STEP) -> None:
+    """Store what machines used around that second: `samples` has a dictionary for each instance id. One statement."""
+    if samples:
         rows = [
-            {"instance_id": id_, **compute_slot(step, at), **make_values(sample)} for id_, sample in figures.items()
+            {"instance_id": id_, **compute_slot(step, at), **make_values(sample)} for id_, sample in samples.items()
         ]
         session.connection().execute(upsert(), rows)
 

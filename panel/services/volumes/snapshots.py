@@ -123,5 +123,5 @@ def missing_field_error(error_field: str) -> Invalid:
 
 def make_copy_name(volume: Volume) -> str:
     """Return the next name of the volume's disk. The guest sees only the part before the first dot."""
-    stem, *rest = volume.disk_name.removesuffix(".qcow2").split(".")
-    return f"{stem}.{int(rest[0]) + 1 if rest else 1}.qcow2"
+    stem, *numbers = volume.disk_name.removesuffix(".qcow2").split(".")
+    return f"{stem}.{int(numbers[0]) + 1 if numbers else 1}.qcow2"

@@ -12,8 +12,8 @@ import (
 	"os"
 )
 
-// isOurs compares over the bytes as they came, before anything reads them, in constant time.
-func isOurs(body []byte, signature string) bool {
+// isSigned compares over the bytes as they came, before anything reads them, in constant time.
+func isSigned(body []byte, signature string) bool {
 	mac := hmac.New(sha256.New, []byte(os.Getenv("WEBHOOK_SECRET")))
 	mac.Write(body)
 	expected := "sha256=" + hex.EncodeToString(mac.Sum(nil))
@@ -22,7 +22,7 @@ func isOurs(body []byte, signature string) bool {
 
 func receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	if err != nil || !isOurs(body, r.Header.Get("X-Signature-256")) {
+	if err != nil || !isSigned(body, r.Header.Get("X-Signature-256")) {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}

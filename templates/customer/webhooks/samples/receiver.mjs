@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 const secret = process.env.WEBHOOK_SECRET;
 
 // Compares over the bytes as they came, before anything reads them, in constant time.
-function isOurs(body, signature) {
+function isSigned(body, signature) {
   const expected = Buffer.from("sha256=" + createHmac("sha256", secret).update(body).digest("hex"));
   const given = Buffer.from(signature ?? "");
   return given.length === expected.length && timingSafeEqual(given, expected);
@@ -16,7 +16,7 @@ const server = createServer((request, response) => {
   request.on("data", (part) => parts.push(part));
   request.on("end", () => {
     const body = Buffer.concat(parts);
-    if (!isOurs(body, request.headers["x-signature-256"])) return response.writeHead(401).end();
+    if (!isSigned(body, request.headers["x-signature-256"])) return response.writeHead(401).end();
     const { event } = JSON.parse(body);
     console.log(event.id, event.kind); // an id that you have seen before is a repeat
     response.writeHead(200).end();

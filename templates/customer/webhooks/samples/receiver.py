@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 SECRET = os.environ["WEBHOOK_SECRET"].encode()
 
 
-def is_ours(body, signature):
+def is_signed(body, signature):
     """Compares over the bytes as they came, before anything reads them, in constant time."""
     expected = "sha256=" + hmac.new(SECRET, body, hashlib.sha256).hexdigest()
     return hmac.compare_digest(expected.encode(), signature.encode())
@@ -18,7 +18,7 @@ def is_ours(body, signature):
 class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if not is_ours(body, self.headers.get("X-Signature-256", "")):
+        if not is_signed(body, self.headers.get("X-Signature-256", "")):
             self.send_error(401)
             return
         event = json.loads(body)["event"]
