@@ -83,7 +83,7 @@ def build_layout(name):
             for modifiers in (0, shift, alt_gr, shift | alt_gr):
                 xkb.xkb_state_update_mask(state, modifiers, 0, 0, 0, 0, 0)
                 characters += get_character(xkb.xkb_state_key_get_one_sym(state, number))
-            keys[code] = blank_repeats(characters)
+            keys[code] = blank_duplicates(characters)
     for character, windows_code in WINDOWS_KEYS.get(name, {}).items():
         assert character in keys[windows_code], (name, character)
         keys |= {
@@ -106,7 +106,7 @@ def get_character(keysym):
     return character if code_point and not unicodedata.category(character).startswith(("C", "Z")) else " "
 
 
-def blank_repeats(characters):
+def blank_duplicates(characters):
     """Replace each character that is also typed with fewer modifiers by a space."""
     return "".join(
         " " if character in characters[:level] else character for level, character in enumerate(characters)

@@ -46,7 +46,7 @@ def test_refused_sign_in_rolls_back_other_writes(browser_as, cast, monkeypatch):
     assert session.scalar(select(Account.first_name).where(Account.id == cast.owner.id)) == "Olga"
 
 
-def test_rate_limited_sign_ins_write_no_entries(browser_as, cast):
+def test_rate_limited_sign_in_writes_no_entry(browser_as, cast):
     settings.update({"rate_limit_sign_in": 2})
     for status in (422, 422, 429, 429):
         data = {"email": "owner@example.com", "password": "a wrong password"}

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from consoles import fd_passing
 from consoles.event_loop import MAX_READ_BYTES
-from tests.bench import stage
+from tests.bench import console_peers
+from tests.bench.console_peers import ECHO, PASSWORD, STREAM, BenchProcess, RawViewer
 from tests.bench.site import ConsoleSite, fetch_page
-from tests.bench.stage import ECHO, PASSWORD, STREAM, BenchProcess, RawViewer
 from tests.support import console_client, network_namespace, redis_server
 from tests.support.waiting import wait_until
 
@@ -57,7 +57,7 @@ def bench(report):
         unreachable = UnreachableBrowsers(site)
         measure_throughput(report, site, relay)
         measure_key_press(report, site, relay)
-        measure_requests_beside_streams(report, site)
+        measure_requests_during_streams(report, site)
         measure_web_reload(report, site)
         unreachable.report_drop_times(report)
 
@@ -76,19 +76,20 @@ def measure_throughput(report, site, relay):
             best[which] = max(best[which], speeds[which])
         ratios.append(speeds[1] / speeds[0])
     print(
-        f"screen: relay {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {describe_spread(ratios)}", flush=True
+        f"screen: relay {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {describe_quartiles(ratios)}",
+        flush=True,
     )
     report("screen throughput, against a bare relay", statistics.median(ratios), minimum=0.8)
 
 
-def describe_spread(ratios):
+def describe_quartiles(ratios):
     low, _, high = statistics.quantiles(ratios)
     return f"half of the ratios within {low:.2f} and {high:.2f}"
 
 
 def measure_stream(viewer):
     """Return MB/s of a stream."""
-    buffer = bytearray(4 * stage.BLOCK_BYTES)
+    buffer = bytearray(4 * console_peers.BLOCK_BYTES)
     with viewer.connection as connection:
         viewer.send(STREAM)
         for amount in (WARM_UP_BYTES, STREAM_BYTES):
@@ -168,7 +169,7 @@ def is_stream_stopped(site):
     return site.count_sent_bytes() == before
 
 
-def measure_requests_beside_streams(report, site):
+def measure_requests_during_streams(report, site):
     """Measure response times while consoles stream, as medians of several blocks, because the load may vary."""
     late = {}
     for streams in (0, STREAMING_CONSOLES) * BLOCKS:

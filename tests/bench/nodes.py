@@ -22,8 +22,8 @@ from panel.core.db import begin_read_only, db, session
 from panel.models import Disk, Instance, Plan, Subnet, Task
 from panel.services import accounts, catalog, hypervisors, instances, settings, subnets, tokens
 from tests.bench import rows
+from tests.bench.console_peers import ROOT, BenchProcess
 from tests.bench.site import fetch_page
-from tests.bench.stage import ROOT, BenchProcess
 from tests.support import postgres, redis_server
 from tests.support.ports import find_free_port
 from worker.nodes.base import Disk as Volume
@@ -144,7 +144,7 @@ def measure_bare_starts(report, name, config, node):
     for instance in session.scalars(select(Instance).order_by(Instance.id)).all():
         instances.run_power_action(instance, "start", actor="bench")
     session.commit()
-    words = [sys.executable, "-m", "tests.bench.bare", config.data_dir, config.database_url]
+    words = [sys.executable, "-m", "tests.bench.minimal_worker", config.data_dir, config.database_url]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     loops = [subprocess.Popen([*map(str, words), str(part), str(WORKERS)], **pipes) for part in range(WORKERS)]
     assert [loop.stdout.readline() for loop in loops] == ["ready\n"] * WORKERS

@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 
 from consoles import ipc
-from tests.bench import stage
-from tests.bench.consoles import describe_spread
+from tests.bench import console_peers
+from tests.bench.consoles import describe_quartiles
 from tests.support import console_client
 from tests.support.console_client import TEXT
 from tests.support.ports import find_free_port
@@ -47,7 +47,7 @@ def bench(report):
         text = directory / "text"
         text.write_bytes(b"".join(b"%079d\n" % number for number in range(OUTPUT_MEGABYTES * 1000000 // 80)))
         path = directory / "consoles.sock"
-        stack.enter_context(stage.BenchProcess(path, module="consoles", ready=path.exists))
+        stack.enter_context(console_peers.BenchProcess(path, module="consoles", ready=path.exists))
         measure_output(
             report, text, lambda: SshTerminal(directory, port), lambda: BrowserTerminal(directory, path, port)
         )
@@ -105,7 +105,7 @@ class SshTerminal:
         self.process.stdin.write(text)
 
     def read(self):
-        return os.read(self.process.stdout.fileno(), stage.BLOCK_BYTES)
+        return os.read(self.process.stdout.fileno(), console_peers.BLOCK_BYTES)
 
     def close(self):
         self.process.terminate()
@@ -170,7 +170,8 @@ def measure_output(report, text, *makers):
             terminal.close()
         ratios.append(speeds[1] / speeds[0])
     print(
-        f"shell: ssh -tt {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {describe_spread(ratios)}", flush=True
+        f"shell: ssh -tt {best[0]:.0f} MB/s, console {best[1]:.0f} MB/s at best; {describe_quartiles(ratios)}",
+        flush=True,
     )
     report(f"{OUTPUT_MEGABYTES} MB of a shell's output, against ssh -tt", statistics.median(ratios), minimum=0.5)
 

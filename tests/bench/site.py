@@ -14,7 +14,7 @@ from panel.core.db import session
 from panel.models import Instance
 from panel.services import consoles, settings
 from tests.bench import rows
-from tests.bench.stage import NODE_PASSWORD, PASSWORD, BenchProcess, open_viewer
+from tests.bench.console_peers import NODE_PASSWORD, PASSWORD, BenchProcess, open_viewer
 from tests.support.ports import find_free_port
 
 

@@ -27,8 +27,8 @@ from panel.models import Event, Instance, WebhookDelivery, WebhookSubscription
 from panel.services import workers
 from panel.services.webhooks import fanout, signing
 from tests.bench import rows as rows_bench
+from tests.bench.console_peers import BenchProcess
 from tests.bench.receivers import WEBHOOK_SECRET
-from tests.bench.stage import BenchProcess
 from tests.support import postgres, redis_server
 from tests.support.ports import find_free_port
 from tests.support.waiting import wait_until
@@ -62,7 +62,7 @@ def bench(report):
                 stack.enter_context(BenchProcess("worker", module="panel.cli", ready=lambda: True, **environment))
             wait_until(lambda: workers.count_alive() == PROCESSES, "the workers")
             measure_throughput(report, site)
-            measure_delay_beside_dead_receivers(report, site)
+            measure_delay_with_dead_receivers(report, site)
 
 
 class WebhookSite:
@@ -186,7 +186,7 @@ def measure_deliveries(site, before):
     return DELIVERIES / (time.monotonic() - start)
 
 
-def measure_delay_beside_dead_receivers(report, site):
+def measure_delay_with_dead_receivers(report, site):
     """Measure from an event to its first attempt, while deliveries wait for a closed and a silent port."""
     site.clear()
     with silent_port() as port:

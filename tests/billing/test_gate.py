@@ -30,60 +30,60 @@ def create_volume(body):
 
 
 @pytest.fixture(scope="module")
-def gated_app(config, app):
+def billed_app(config, app):
     """Return the application with an additional billed resource."""
-    gated_app = create_app(config)
-    gated_app.extensions["openapi"]["USER"].register_blueprint(user)
-    return gated_app
+    billed_app = create_app(config)
+    billed_app.extensions["openapi"]["USER"].register_blueprint(user)
+    return billed_app
 
 
 @pytest.fixture
-def call_gated_route(rolled_back_app, cast, gated_app):
+def call_billed_route(rolled_back_app, cast, billed_app):
     def call(who="owner", method="GET"):
         connection = db.engine  # of the test's transaction
-        with gated_app.app_context():
+        with billed_app.app_context():
             db.engines[None] = connection
-        return gated_app.test_client().open(
+        return billed_app.test_client().open(
             "/api/storage/gated", method=method, headers=cast.headers(who), json={"a": 1}
         )
 
     return call
 
 
-def test_document_marks_billed_operations(gated_app):
-    with gated_app.app_context():
+def test_document_marks_billed_operations(billed_app):
+    with billed_app.app_context():
         gated = [
             path
-            for _, path, operation in find_operations(gated_app, "USER")
+            for _, path, operation in find_operations(billed_app, "USER")
             if operation.get("x-billed") and "gated" in path
         ]
     assert gated == ["/api/storage/gated", "/api/storage/gated"]
 
 
-def test_billed_route_is_closed_while_billing_is_disabled(call_gated_route):
+def test_billed_route_is_closed_while_billing_is_disabled(call_billed_route):
     """BIL-10: also with an invalid body."""
     for method in ("GET", "POST"):
-        answer = call_gated_route(method=method)
+        answer = call_billed_route(method=method)
         assert (answer.status_code, answer.json["reason"]) == (403, "billing_disabled")
         assert answer.json["success"] is False
 
 
-def test_billed_route_is_open_to_unbilled_accounts(call_gated_route, cast):
+def test_billed_route_is_open_to_unbilled_accounts(call_billed_route, cast):
     """BIL-11: also for members of their teams."""
     cast.owner.self_provisioning = True
     session.commit()
-    assert call_gated_route("owner").status_code == call_gated_route("member").status_code == 200
-    assert call_gated_route("outsider").status_code == 403
+    assert call_billed_route("owner").status_code == call_billed_route("member").status_code == 200
+    assert call_billed_route("outsider").status_code == 403
 
 
-def test_billed_route_is_open_while_billing_is_enabled(call_gated_route, billing_enabled):
-    assert call_gated_route().status_code == 200
-    assert call_gated_route(method="POST").status_code == 422
+def test_billed_route_is_open_while_billing_is_enabled(call_billed_route, billing_enabled):
+    assert call_billed_route().status_code == 200
+    assert call_billed_route(method="POST").status_code == 422
 
 
-def test_missing_permission_is_reported_before_disabled_billing(call_gated_route):
-    assert "billing" not in call_gated_route("nobody").text
-    assert call_gated_route("viewer", "POST").json.get("reason") is None
+def test_missing_permission_is_reported_before_disabled_billing(call_billed_route):
+    assert "billing" not in call_billed_route("nobody").text
+    assert call_billed_route("viewer", "POST").json.get("reason") is None
 
 
 def test_other_routes_are_open_while_billing_is_disabled(api_as, cast):

@@ -75,7 +75,7 @@ def test_billing_pages_require_billing_view(browser_as, path):
     assert "billing.view" in refused.text
 
 
-def test_billing_page_explains_why_account_is_not_billed(browser_as, cast):
+def test_billing_page_explains_missing_billing(browser_as, cast):
     assert "Billing is disabled" in browser_as("owner").get("/billing").text
     cast.owner.self_provisioning = True
     session.commit()

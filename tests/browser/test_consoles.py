@@ -61,7 +61,7 @@ def read_pixels(page, picture=None):
     return width, height, base64.b64decode(text)
 
 
-def compare_pictures(one, other):
+def compute_equal_fraction(one, other):
     """Return the fraction of equal pixels of two pictures."""
     (width, height, pixels), (other_width, other_height, other_pixels) = one, other
     if (width, height) != (other_width, other_height):
@@ -78,7 +78,7 @@ def test_vnc_console_shows_guest_screen_and_sends_keys(
 
     def is_picture_equal():
         node_pixels = read_pixels(screen, take_node_screenshot(hypervisor, guest["name"], tmp_path / "screen.png"))
-        return any(node_pixels[2]) and compare_pictures(read_pixels(screen), node_pixels) > 0.995
+        return any(node_pixels[2]) and compute_equal_fraction(read_pixels(screen), node_pixels) > 0.995
 
     wait_until(is_picture_equal, "the guest's picture in the browser")
     screen.locator("canvas").click()

@@ -12,7 +12,7 @@ def find_focused_element(page):
     return page.evaluate("document.activeElement.id || document.activeElement.tagName")
 
 
-def test_focus_is_kept_after_actions(site, open_page):
+def test_focus_stays_after_actions(site, open_page):
     page = open_page("screen")
     page.goto(f"{site.url}/instances")
     page.keyboard.press("Control+k")
@@ -46,7 +46,7 @@ def test_focus_is_kept_after_actions(site, open_page):
     expect(page.locator("#take button:focus")).to_have_count(1)  # a field would stop the updates of the page
 
 
-def test_focus_is_kept_when_an_update_disables_the_button(site, open_page):
+def test_focus_stays_when_an_update_disables_the_button(site, open_page):
     page = open_page("screen")
     page.goto(f"{site.url}{site.paths['instance']}")
     button = page.get_by_role("button", name="Power off").first

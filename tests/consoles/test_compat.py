@@ -61,7 +61,7 @@ def test_receive_hooks_are_called_in_order(websocket_pair):
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 1024, 1025])
-def test_message_of_each_size_is_unmasked(websocket_pair, size):
+def test_messages_with_all_sizes_are_unmasked(websocket_pair, size):
     websocket, client = websocket_pair
     client.sendall(mask_frame(FINAL | BINARY, b"ab3" * size))
     assert websocket.recvmsg() == b"AB3" * size

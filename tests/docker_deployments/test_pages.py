@@ -125,7 +125,7 @@ def test_logs_page_reads_logs_on_demand(browser_and_path, docker_ready, inline_w
     assert "web | started from nginx" in page
 
 
-def test_pages_warn_about_blocked_ports(browser_and_path, docker_ready, cast):
+def test_pages_warn_of_blocked_ports(browser_and_path, docker_ready, cast):
     browser, path = browser_and_path
     group = security_groups.create(cast.owner, name="shut")
     session.add(SecurityGroupMember(group_id=group.id, instance_id=docker_ready.id))

@@ -111,13 +111,13 @@ def test_app_action_during_poll_takes_precedence(docker_ready, monkeypatch):
     make_status_stale()
     real = docker_polling.docker.get_statuses
 
-    def poll_slowly(*args):
+    def poll_with_delay(*args):
         statuses = real(*args)
         docker_ready.request("POST", f"/{found['id']}/stop")
         docker_ready.run_tasks()
         return statuses
 
-    monkeypatch.setattr(docker_polling.docker, "get_statuses", poll_slowly)
+    monkeypatch.setattr(docker_polling.docker, "get_statuses", poll_with_delay)
     poll_node(docker_ready)
     assert docker_ready.find_deployment(found["id"])["status"] == "stopped"
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.guest
 RECEIVE_PORT, SEND_PORT = 7001, 7002
 """Ports of the guest: one reads whatever arrives, the other sends zeros until the connection ends."""
 
-SLOW_MBPS, MEDIUM_MBPS, FAST_MBPS = 2, 4, 12
+SLOW_MBPS, MODERATE_MBPS, FAST_MBPS = 2, 4, 12
 MBIT_BYTES = 125_000
 UNLIMITED_TRANSFER_BYTES = 4 * FAST_MBPS * MBIT_BYTES
 
@@ -97,7 +97,7 @@ def plans(lab):
     size = {name: tiny[name] for name in ("plan_group_id", "cpu_cores", "ram", "storage")}
     created = {
         mbps: lab.call_admin("POST", "/instance/plans", {**size, "name": f"{mbps} Mbit/s", "port_speed": mbps})["id"]
-        for mbps in (SLOW_MBPS, MEDIUM_MBPS)
+        for mbps in (SLOW_MBPS, MODERATE_MBPS)
     }
     yield created
     for plan_id in created.values():
@@ -141,16 +141,16 @@ def test_speed_changes_online_and_survives_restart(guest, lab, plans):
         guest.measure_send_rate(UNLIMITED_TRANSFER_BYTES),
     )
     assert min(rates) / MBIT_BYTES > 3 * FAST_MBPS
-    answer = lab.call("POST", f"/api/instance/{guest.id}/change-plan", {"plan_id": plans[MEDIUM_MBPS]})
+    answer = lab.call("POST", f"/api/instance/{guest.id}/change-plan", {"plan_id": plans[MODERATE_MBPS]})
     lab.wait_for_task(answer["task_id"])
     guest.wait_until_applied()
-    guest.assert_speed(MEDIUM_MBPS)
+    guest.assert_speed(MODERATE_MBPS)
     assert lab.read_boot_id(guest.ip) == boot
     lab.run_power_action({"id": guest.id}, "poweroff")
     lab.run_power_action({"id": guest.id}, "start")
     guest.start_servers()
     assert lab.read_boot_id(guest.ip) != boot
-    guest.assert_speed(MEDIUM_MBPS)
+    guest.assert_speed(MODERATE_MBPS)
 
 
 def test_reenabled_network_keeps_speed_limit(guest, lab):
@@ -160,4 +160,4 @@ def test_reenabled_network_keeps_speed_limit(guest, lab):
     assert not guest.is_answering()
     lab.call_admin("POST", f"/instance/{guest.id}/network/public/enable")
     guest.wait_until_applied()
-    guest.assert_speed(MEDIUM_MBPS)
+    guest.assert_speed(MODERATE_MBPS)

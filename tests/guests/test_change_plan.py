@@ -10,7 +10,7 @@ MEMORY_COMMAND = "awk '/MemTotal/ {print $2}' /proc/meminfo"
 ROOT_SIZE_COMMAND = "df -k / | awk 'END {print $2}'"
 
 
-def test_plan_change_grows_disk_online_and_rest_at_restart(lab):
+def test_plan_change_grows_disk_online_and_memory_at_restart(lab):
     """INS-81, INS-82"""
     group = lab.call_admin("GET", "/cloud-service/plan-groups")[0]["id"]
     large = {"name": "Small", "plan_group_id": group, "cpu_cores": 2, "ram": 320, "storage": 2}

@@ -59,15 +59,15 @@ def test_screen_switch_changes_definition_and_machine_starts(lab, saved_instance
     """Of a guest that runs, from its next start on."""
     guest = saved_instance.restore()
 
-    def count_screens():
+    def count_vnc_servers():
         with closing(libvirt.open(hypervisor.uri)) as connection:
             domain = connection.lookupByUUIDString(guest["id"])
             return len(etree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).findall("devices/graphics"))
 
-    assert count_screens() == 1
+    assert count_vnc_servers() == 1
     for action, count in (("disable", 0), ("enable", 1)):
         lab.switch_option(guest, "vnc", action)
-        assert count_screens() == count
+        assert count_vnc_servers() == count
     lab.run_power_action(guest, "poweroff")
     lab.run_power_action(guest, "start")
     assert lab.get_instance(guest)["state"] == "running"

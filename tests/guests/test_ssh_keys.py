@@ -71,7 +71,7 @@ def test_key_is_added_after_line_without_newline(fake_guest):
     assert fake_guest.file.read_text() == f"{OTHER_KEY_LINE}\n{SESSION_KEY_LINE}\n"
 
 
-def test_removal_matches_whole_line_only(fake_guest):
+def test_removal_matches_complete_line_only(fake_guest):
     lines = [
         SESSION_KEY_LINE + "2",
         "# " + SESSION_KEY_LINE,

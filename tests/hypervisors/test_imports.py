@@ -283,7 +283,7 @@ def test_import_page_shows_and_imports_machine(browser_as, cast, discovered_mach
     assert operator.get(f"{page}/{UNMANAGED_ID}/import").status_code == 404
 
 
-def test_import_page_shows_obstacles(browser_as, cast, unmanaged_machine, node, discover):
+def test_import_page_shows_conflicts(browser_as, cast, unmanaged_machine, node, discover):
     operator, page = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
     node_sync.reconcile(cast.node.id)
     assert "Refresh first." in operator.get(page).text

@@ -35,7 +35,7 @@ def test_restart_delay_without_sibling_is_shorter():
     assert compute_restart_delays(7, has_sibling=False) == [0, 1, 2, 4, 4, 4, 4]
 
 
-def test_stable_process_is_restarted_at_once():
+def test_stable_process_is_restarted_immediately():
     assert compute_restart_delays(5, has_sibling=True, lifetime_seconds=supervisor.STABLE_AFTER_SECONDS + 1) == [0] * 5
 
 

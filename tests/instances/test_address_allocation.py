@@ -123,7 +123,9 @@ def change_plan(as_, instance, plan, who="owner"):
     return as_(who, "POST", path, json={"plan_id": plan.id})
 
 
-def test_plan_change_allocates_more_addresses_at_once(api_as, deployed_instance, create_larger_plan, run_tasks, node):
+def test_plan_change_allocates_more_addresses_immediately(
+    api_as, deployed_instance, create_larger_plan, run_tasks, node
+):
     """The node allows them for the running guest without a restart."""
     assert (
         change_plan(api_as, deployed_instance, create_larger_plan("L", ipv6_prefixes=3, private_ipv4=2)).status_code

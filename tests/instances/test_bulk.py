@@ -239,7 +239,7 @@ def test_bulk_destroy_requires_typed_count(browser_as, running_instances, run_ta
 
 
 @pytest.mark.parametrize(("who", "path"), [("owner", "/instances"), ("admin", "/admin/instances")])
-def test_address_of_bulk_results_leads_to_list(browser_as, who, path):
+def test_address_of_bulk_results_redirects_to_list(browser_as, who, path):
     answer = browser_as(who).get(f"{path}/bulk")
     assert (answer.status_code, answer.headers["Location"]) == (303, path)
 

@@ -64,7 +64,7 @@ def assert_refused(answer, reason=None):
 
 
 @pytest.mark.parametrize("who", ["owner", "admin"])
-def test_plan_change_grows_disk_at_once_and_rest_at_restart(
+def test_plan_change_grows_disk_immediately_and_memory_at_restart(
     change_plan, api_as, make_plan, machine, run_tasks, node, who
 ):
     """INS-81, INS-82"""

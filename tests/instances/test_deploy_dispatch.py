@@ -48,7 +48,7 @@ def test_json_answer_has_instance_and_task(browser_as, create_form, inline_worke
     assert answer.json["password"]
 
 
-def test_unclaimed_deploy_is_unconfirmed_and_kept(browser_as, create_form, no_workers, run_tasks, monkeypatch):
+def test_unclaimed_deploy_is_unconfirmed_and_stays(browser_as, create_form, no_workers, run_tasks, monkeypatch):
     """INS-93"""
     answer = browser_as("admin").post(NEW_INSTANCE_PAGE, data=create_form, headers=JSON_HEADERS)
     instance, task = get_instance_and_task()

@@ -81,10 +81,10 @@ def test_first_pack_with_capacity_is_used(api_as, cast, create_pack, create_inst
     elsewhere = HypervisorGroup(name="far", display_name="Far")
     session.add(elsewhere)
     session.commit()
-    far, roomy = create_pack(location_id=elsewhere.id), create_pack(name="Roomy")
+    distant, roomy = create_pack(location_id=elsewhere.id), create_pack(name="Roomy")
     assert create_instance().status_code == 200
     assert get_pack_usage(api_as, roomy)["instances"] == 1
-    answer = create_instance(pack_id=far["id"])
+    answer = create_instance(pack_id=distant["id"])
     assert (answer.status_code, answer.json["reason"]) == (422, "pack_elsewhere")
 
 
@@ -151,8 +151,8 @@ def test_pack_is_charged_instead_of_its_instances(create_pack, create_instance):
     settings.update({"billing_enabled": True})
     made = create_pack(price=40)
     instance = create_instance().json["instance"]["id"]
-    for rental in session.scalars(select(MeteringRecord)):
-        rental.first_hour = rental.metered_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
+    for record in session.scalars(select(MeteringRecord)):
+        record.first_hour = record.metered_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
     session.commit()
     usage.meter_hours()
     charged = {}

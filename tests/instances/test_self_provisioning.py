@@ -53,8 +53,8 @@ def test_self_provisioned_instance_is_billed_like_account(cast, created_instance
     """Self-provisioning does not bypass billing."""
     settings.update({"billing_enabled": True})
     cast.owner.self_provisioning = unbilled
-    rental = session.scalars(select(MeteringRecord)).one()
-    rental.first_hour = rental.metered_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
+    record = session.scalars(select(MeteringRecord)).one()
+    record.first_hour = record.metered_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
     session.commit()
     usage.meter_hours()
     hours = session.scalars(select(UsageHour)).all()

@@ -90,7 +90,7 @@ def test_failed_download_returns_error(api_as, iso, file_server, run_tasks, answ
     assert (task.status, words in task.error) == ("failed", True)
 
 
-def test_retry_resets_backoff_and_fetches_at_once(api_as, iso, file_server, run_tasks, run_schedule, advance_clock):
+def test_retry_resets_backoff_and_fetches_immediately(api_as, iso, file_server, run_tasks, run_schedule, advance_clock):
     """ISO-20"""
     run_tasks()
     file_server.put()

@@ -56,7 +56,7 @@ def test_account_without_password_is_referred_to_reset(browser_as, cast):
 
 def test_security_page_ends_sessions(browser_as, cast):
     first, second, mine = browser_as("owner"), browser_as("owner"), browser_as("owner")
-    stranger = browser_as("outsider")
+    outsider = browser_as("outsider")
     rows = session.scalars(
         select(LoginSession).where(LoginSession.account_id == cast.owner.id).order_by(LoginSession.id)
     ).all()
@@ -66,11 +66,11 @@ def test_security_page_ends_sessions(browser_as, cast):
     assert page.count("127.0.0.1") == 3
     assert mine.post(f"/profile/sessions/{rows[0].id}/end").status_code == 303
     assert (first.get("/").status_code, second.get("/").status_code) == (303, 200)
-    stranger.post(f"/profile/sessions/{rows[1].id}/end")
+    outsider.post(f"/profile/sessions/{rows[1].id}/end")
     assert second.get("/").status_code == 200
     mine.post("/profile/sessions/end-others")
     assert (second.get("/").status_code, mine.get("/").status_code) == (303, 200)
-    assert stranger.get("/").status_code == 200
+    assert outsider.get("/").status_code == 200
 
 
 def test_totp_setup_creates_recovery_codes(browser_as, cast, totp_code, sent_mails):

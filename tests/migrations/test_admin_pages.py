@@ -31,7 +31,7 @@ def test_migration_page_migrates_instance_and_lists_it(operator, running_instanc
     assert operator.post(f"/admin/migrations/{migration_id}/explode").status_code == 404
 
 
-def test_migration_page_shows_why_target_is_disabled(operator, running_instance, second_hypervisor):
+def test_migration_page_shows_reason_of_disabled_target(operator, running_instance, second_hypervisor):
     second_hypervisor.locked = True
     session.commit()
     page = operator.get(f"/admin/instances/{running_instance.id}/move").text

@@ -61,7 +61,7 @@ def test_pool_prepared_again_keeps_its_disks(lab, new_disk):
     assert disk in lab.node.disks(POOL)
 
 
-def test_pool_can_be_prepared_by_several_processes_at_once(lab):
+def test_pool_can_be_prepared_by_concurrent_processes(lab):
     """As workers do that are notified of a new node at the same time."""
     nodes = [lab.open_node() for _ in range(4)]
     for node in nodes:
@@ -182,7 +182,7 @@ def test_seed_is_a_disk_and_can_be_replaced(node):
 # --- machines
 
 
-def test_definition_is_kept_and_can_be_replaced(lab, new_machine):
+def test_definition_is_stored_and_can_be_replaced(lab, new_machine):
     machine = new_machine()
     for node in (lab.node, lab.open_node()):
         status = find_status(node, machine.id)
@@ -397,7 +397,7 @@ def test_watch_events_reports_changes_of_every_client(lab, blank_machine, new_ma
     watched.close()
 
 
-def test_node_can_be_called_by_several_threads_at_once(lab):
+def test_node_can_be_called_by_concurrent_threads(lab):
     def create_and_delete(number):
         disk = Disk(POOL, f"contract-thread-{number}", 64 * MiB)
         machine = Machine(str(uuid.uuid4()), f"contract-thread-{number}", 1, 64, (disk,))

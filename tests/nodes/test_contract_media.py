@@ -21,7 +21,7 @@ class FailingSource(io.BytesIO):
 
 
 @pytest.fixture
-def new_medium(lab):
+def new_media(lab):
     """Return a function that uploads media no other test has."""
     names = []
 
@@ -34,9 +34,9 @@ def new_medium(lab):
         lab.node.delete_disk(POOL, name)
 
 
-def test_medium_is_uploaded_unchanged_and_can_be_replaced(lab, new_medium):
+def test_media_are_uploaded_unchanged_and_can_be_replaced(lab, new_media):
     progress = []
-    disk = new_medium(progress=lambda *step: progress.append(step))
+    disk = new_media(progress=lambda *step: progress.append(step))
     assert disk == Disk(POOL, disk.name, MiB)
     assert progress[-1] == (MiB, MiB)
     assert disk_sizes(lab.node)[disk.name] == MiB
@@ -44,7 +44,7 @@ def test_medium_is_uploaded_unchanged_and_can_be_replaced(lab, new_medium):
     assert disk_sizes(lab.node)[disk.name] == 2 * MiB
 
 
-def test_interrupted_upload_of_medium_leaves_nothing(node):
+def test_interrupted_upload_of_media_leaves_nothing(node):
     with pytest.raises(ConnectionError):
         node.upload_media(POOL, "broken.iso", FailingSource(b"\0" * MiB), MiB)
     assert "broken.iso" not in disk_sizes(node)
@@ -52,10 +52,10 @@ def test_interrupted_upload_of_medium_leaves_nothing(node):
         node.upload_media("nowhere", "lost.iso", io.BytesIO(b"\0" * MiB), MiB)
 
 
-def test_medium_can_be_changed_while_machine_is_off(node, new_machine, new_medium):
-    machine, disk = new_machine(), new_medium()
-    for medium in (disk, disk, new_medium(), None, None):
-        node.set_media(machine.id, "primary", medium)
+def test_media_can_be_changed_while_machine_is_off(node, new_machine, new_media):
+    machine, disk = new_machine(), new_media()
+    for media in (disk, disk, new_media(), None, None):
+        node.set_media(machine.id, "primary", media)
     node.set_media(machine.id, "secondary", disk)
     with pytest.raises(NotOnNode):
         node.set_media(machine.id, "primary", Disk(POOL, "never-put.iso", 1))
@@ -63,11 +63,11 @@ def test_medium_can_be_changed_while_machine_is_off(node, new_machine, new_mediu
         node.set_media("0199c0a8-0000-7000-8000-000000000000", "primary", disk)
 
 
-def test_guest_sees_new_medium_and_locked_tray_opens(lab, guest, new_medium):
+def test_guest_sees_new_media_and_locked_drive_opens(lab, guest, new_media):
     def run_script(script):
         return lab.node.agent_run(guest.id, ["sh", "-c", script]).output
 
-    first, second = new_medium(b"first" + b"\0" * MiB), new_medium(b"second" + b"\0" * MiB)
+    first, second = new_media(b"first" + b"\0" * MiB), new_media(b"second" + b"\0" * MiB)
     if lab.node.spec.driver == "simulated":
         lab.node.set_media(guest.id, "primary", first)
         assert lab.node.get_loaded_media(guest.id, "primary") == first.name

@@ -26,35 +26,35 @@ class CuttableProxy:
     """Forwards a TCP port of this machine to a libvirt socket, until it is cut: then nothing moves and nothing ends."""
 
     def __init__(self, path: str):
-        self.path, self.connected, self.ended, self.ends = path, threading.Event(), False, []
+        self.path, self.connected, self.ended, self.sockets = path, threading.Event(), False, []
         self.connected.set()
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.uri = f"qemu+tcp://127.0.0.1:{self.door.getsockname()[1]}/system"
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.uri = f"qemu+tcp://127.0.0.1:{self.listener.getsockname()[1]}/system"
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self):
         with contextlib.suppress(OSError):
             while True:
-                near = self.door.accept()[0]
-                far = socket.socket(socket.AF_UNIX)
-                far.connect(self.path)
-                self.ends += [near, far]
-                threading.Thread(target=self.carry, args=(near, far), daemon=True).start()
+                client = self.listener.accept()[0]
+                upstream = socket.socket(socket.AF_UNIX)
+                upstream.connect(self.path)
+                self.sockets += [client, upstream]
+                threading.Thread(target=self.forward, args=(client, upstream), daemon=True).start()
 
-    def carry(self, near, far):
+    def forward(self, client, upstream):
         with contextlib.suppress(OSError, ValueError):  # closed meanwhile
             while True:
-                for end in select.select([near, far], [], [])[0]:
-                    data = end.recv(65536)
+                for connection in select.select([client, upstream], [], [])[0]:
+                    data = connection.recv(65536)
                     self.connected.wait()
-                    (far if end is near else near).sendall(data)
+                    (upstream if connection is client else client).sendall(data)
                     if not data:
-                        return near.close()
+                        return client.close()
 
     def end(self):
         self.connected.set()
-        for end in (self.door, *self.ends):
-            end.close()
+        for connection in (self.listener, *self.sockets):
+            connection.close()
 
 
 @pytest.fixture
@@ -124,8 +124,8 @@ def test_event_watcher_notices_lost_node(node, cuttable_proxy, short_timeouts):
 
 
 def test_refused_connection_is_unreachable(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     node = LibvirtNode(NodeSpec("node", "node", "libvirt", f"qemu+tcp://127.0.0.1:{port}/system"), tmp_path)
     with pytest.raises(Unreachable) as raised:
         node.ping()

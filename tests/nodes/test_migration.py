@@ -196,7 +196,7 @@ def test_clean_up_target_keeps_disks_of_migrated_machine(pair, machine):
     assert {name for _, name in names} <= {disk.name for disk in pair.target.disks(POOL)}
 
 
-def test_missing_machine_or_medium_cannot_migrate(pair, machine):
+def test_missing_machine_or_media_cannot_migrate(pair, machine):
     unknown = replace(machine, id=str(uuid.uuid4()))
     with pytest.raises(NotOnNode):
         pair.source.migrate(unknown, pair.target)

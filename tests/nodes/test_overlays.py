@@ -67,7 +67,7 @@ def test_thaw_guest_can_be_called_in_any_state(node, guest, new_machine):
         node.thaw_guest("01a20000-0000-7000-8000-000000000000")
 
 
-def test_overlays_of_several_disks_are_created_together_or_not_at_all(node, new_machine, new_disk):
+def test_overlays_of_several_disks_are_all_created_or_none(node, new_machine, new_disk):
     disks = new_disk(), new_disk()
     machine = new_machine(disks=disks)
     with pytest.raises(Refused):

@@ -76,7 +76,7 @@ def test_shutdown_finishes_claimed_task(installation, customer):
     assert row == ("completed", 1)
 
 
-def test_second_signal_ends_all_processes_at_once(installation, customer):
+def test_second_signal_ends_all_processes_immediately(installation, customer):
     up = installation.start_all()
     installation.run_panel("node", "fault", "simulated", "create_disk", "slow", "--seconds", "600")
     _, task = customer.deploy()

@@ -103,7 +103,7 @@ def test_addresses_are_counted_by_network(address, network):
     assert windows.get_rate_limit_network(ipaddress.ip_address(address)) == network
 
 
-def test_changed_rate_limit_applies_at_once(api_as, set_limits):
+def test_changed_rate_limit_applies_immediately(api_as, set_limits):
     set_limits(requests=1)
     assert [api_as("owner", "GET", "/api/connect").status_code for _ in range(2)] == [200, 429]
     set_limits(requests=50)

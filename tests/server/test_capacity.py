@@ -37,7 +37,7 @@ def test_event_streams_hold_no_thread(start_server):
     started_at = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - started_at < 10
-    assert all(b"data: ended" in stream.read_rest() for stream in streams[STREAM_COUNT // 2 :])
+    assert all(b"data: ended" in stream.read_until_closed() for stream in streams[STREAM_COUNT // 2 :])
 
 
 def test_clients_that_do_not_read_hold_no_thread(server):

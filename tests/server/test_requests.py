@@ -87,7 +87,7 @@ def test_ambiguous_requests_are_refused(server, name):
                 connection.send(*parts)
             except ConnectionError:
                 assert len(parts) > 1  # the server refused it before the last byte
-            received = connection.read_rest()
+            received = connection.read_until_closed()
         assert received.count(b"HTTP/1.1 ") == 1
         assert received.split(b" ", 2)[1] in (b"400", b"501")
         assert b'"success": false' in received or b"<html>" in received  # HTML when no path could be parsed
@@ -108,7 +108,7 @@ def test_mutated_requests_are_answered_or_refused(server):
         with server.connect() as connection:
             connection.send(sent)
             connection.socket.shutdown(socket.SHUT_WR)
-            received = connection.read_rest()
+            received = connection.read_until_closed()
         statuses = [part.split(b" ", 1)[0] for part in received.split(b"HTTP/1.1 ")[1:]]
         assert set(statuses) <= {b"200", b"400", b"404", b"417", b"501"}, (sent, received)
         assert len(statuses) <= 2
@@ -148,7 +148,7 @@ def test_malformed_pipelined_request_is_refused_after_earlier_answers(server):
     with server.connect() as connection:
         connection.send(b"GET /sleep/0.3 HTTP/1.1\r\nHost: x\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\nbroken\r\n\r\n")
         answers = [connection.read_answer() for _ in range(3)]
-        assert connection.read_rest() == b""
+        assert connection.read_until_closed() == b""
     assert [status for status, _, _ in answers] == [200, 200, 400]
 
 
@@ -226,7 +226,7 @@ def test_truncated_body_is_refused_with_400(server):
         with server.connect() as connection:
             connection.send(incomplete_request)
             connection.socket.shutdown(socket.SHUT_WR)
-            assert b" 400 " in connection.read_rest()
+            assert b" 400 " in connection.read_until_closed()
 
 
 # --- environment and answers
@@ -275,7 +275,7 @@ def test_http_1_0_client_gets_unchunked_answer_and_close(server):
     with server.connect() as connection:
         connection.send(b"GET /lines/3 HTTP/1.0\r\n\r\n")
         status, head, body = connection.read_answer()
-        assert connection.read_rest() == b""
+        assert connection.read_until_closed() == b""
     assert (status, body) == (200, b"".join(b"%d /lines/3\n" % number for number in range(3)))
     assert b"chunked" not in head
 
@@ -296,7 +296,7 @@ def test_head_request_gets_only_headers(server):
         assert (status, b"content-length: 5000" in head.lower()) == (200, True)
         connection.send(b"GET /large/3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert connection.read_answer()[2] == b"xxx"
-        assert connection.read_rest() == b""
+        assert connection.read_until_closed() == b""
 
 
 def test_half_closed_connection_gets_its_answer(server):
@@ -305,7 +305,7 @@ def test_half_closed_connection_gets_its_answer(server):
         connection.send(b"GET /sleep/0.2 HTTP/1.1\r\nHost: x\r\n\r\n")
         connection.socket.shutdown(socket.SHUT_WR)
         assert connection.read_answer()[0] == 200
-        assert connection.read_rest() == b""
+        assert connection.read_until_closed() == b""
 
 
 def test_application_exception_is_500_in_dialect_of_path(server):

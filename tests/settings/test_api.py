@@ -100,7 +100,7 @@ def test_settings_answer_can_be_sent_back(api_as):
     assert get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json=read)) == read["settings"]["system"]
 
 
-def test_settings_change_applies_at_once_and_is_cached(api_as, queries):
+def test_settings_change_applies_immediately_and_is_cached(api_as, queries):
     api_as("admin", "POST", SETTINGS_PATH, json={"rate_limit_metrics": 8})
     assert settings.get().rate_limit_metrics == 8
     queries.clear()

@@ -44,7 +44,7 @@ class Connection:
         body, self.buffer = self.buffer[:length], self.buffer[length:]
         return int(head.split(b" ")[1]), head, body
 
-    def read_rest(self):
+    def read_until_closed(self):
         """Return everything until the server closes the connection."""
         with contextlib.suppress(ConnectionError):
             while data := self.socket.recv(1 << 18):

@@ -186,7 +186,7 @@ def test_team_manager_cannot_change_more_powerful_members(api_as, cast, add_memb
     assert api_as("head", "DELETE", f"/api/team/subuser/{below.id}").status_code == 200
 
 
-def test_removed_member_loses_access_at_once(api_as, cast, browser_as, add_member):
+def test_removed_member_loses_access_immediately(api_as, cast, browser_as, add_member):
     member = add_member("leaver", VIEW_PERMISSIONS)
     browser = browser_as("leaver")
     old = tokens.issue(

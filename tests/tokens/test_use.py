@@ -105,7 +105,7 @@ def test_token_use_is_flushed_to_database(api_as, redis, watched_token_id):
     flush_last_used()
 
 
-def test_token_use_during_flush_is_kept(api_as, redis, watched_token_id):
+def test_token_use_during_flush_is_recorded(api_as, redis, watched_token_id):
     """IDT-35: `last_used_at` never goes back, also between the two steps of the flush."""
     get_last_ip = lambda: api_as("owner", "GET", f"/api/api-token/{watched_token_id}").json["api_token"]["last_used_ip"]  # noqa: E731
     api_as("watched", "GET", "/api/connect")

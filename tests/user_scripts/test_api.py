@@ -26,7 +26,7 @@ def test_script_is_returned_as_sent(api_as):
     assert (least.json["script"]["description"], least.json["script"]["shebang"]) == ("", "")
 
 
-def test_script_line_endings_are_normalized(api_as):
+def test_script_line_breaks_are_normalized(api_as):
     assert create_script(api_as, content="#!/bin/sh\r\necho a\r\n").json["script"]["content"] == "#!/bin/sh\necho a\n"
     assert create_script(api_as, content="echo\ta").json["script"]["content"] == "echo\ta"
 

@@ -47,10 +47,10 @@ def test_volume_create_attach_resize_delete(
     run_tasks()
     assert volumes_on_node() == {}
     assert session.get(Volume, volume["id"]) is None
-    rentals = session.execute(
+    records = session.execute(
         select(MeteringRecord.plan, MeteringRecord.ended_at).where(MeteringRecord.resource_type == "volume")
     ).all()
-    assert [(plan, ended is not None) for plan, ended in rentals] == [("small", True), ("large", True)]
+    assert [(plan, ended is not None) for plan, ended in records] == [("small", True), ("large", True)]
 
 
 def test_volume_operations_are_queued_in_order(

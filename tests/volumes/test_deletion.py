@@ -148,7 +148,7 @@ def test_failed_earlier_operation_does_not_undo_volume_delete(
         make_retry_due(attached_volume)
         run_tasks()
     assert session.get(Volume, volume_id) is None
-    assert all(rental.ended_at for rental in session.query(MeteringRecord).filter_by(resource_id=volume_id))
+    assert all(record.ended_at for record in session.query(MeteringRecord).filter_by(resource_id=volume_id))
 
 
 def test_volume_deletion_cannot_be_cancelled(call_storage_api, api_as, attached_volume):

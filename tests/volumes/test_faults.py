@@ -46,8 +46,8 @@ def test_failed_volume_detach_keeps_volume_attached(
         True,
     )
     assert volumes_on_node(machine)[1] == [attached_volume.disk_name]
-    rental = session.query(MeteringRecord).filter_by(resource_id=attached_volume.id).one()
-    assert rental.ended_at is None
+    record = session.query(MeteringRecord).filter_by(resource_id=attached_volume.id).one()
+    assert record.ended_at is None
 
 
 def test_volume_grow_failure_restores_size(call_storage_api, attached_volume, run_tasks, node, plans):

@@ -93,11 +93,11 @@ def test_failed_resize_keeps_last_successful_plan(call_storage_api, attached_vol
     run_tasks()
     expected = ("small", 10) if failing == 1 else ("large", 20)
     assert (attached_volume.plan.name, attached_volume.size, attached_volume.growing_to) == (*expected, None)
-    rental = session.query(MeteringRecord).filter_by(resource_id=attached_volume.id, ended_at=None).one()
-    assert rental.plan == expected[0]
+    record = session.query(MeteringRecord).filter_by(resource_id=attached_volume.id, ended_at=None).one()
+    assert record.plan == expected[0]
 
 
-def test_resize_allocates_storage_at_once(call_storage_api, attached_volume, plans, run_tasks):
+def test_resize_allocates_storage_immediately(call_storage_api, attached_volume, plans, run_tasks):
     storage = session.query(Storage).join(Hypervisor).filter(Storage.id == attached_volume.storage_id).one()
     before = storage.allocated
     call_storage_api("PATCH", f"volume/{attached_volume.id}/resize", volume_plan_id=plans["large"].id)

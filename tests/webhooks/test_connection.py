@@ -41,12 +41,12 @@ def create_dripping_receiver(certificate, greeting, byte):
         tls_connection = context.wrap_socket(connection, server_side=True)
         tls_connection.recv(65536)
         tls_connection.sendall(greeting)
-        send_bytes_slowly(tls_connection, byte)
+        send_bytes_with_pauses(tls_connection, byte)
 
     return SilentServer(answer)
 
 
-def send_bytes_slowly(connection, byte=b"\x16"):
+def send_bytes_with_pauses(connection, byte=b"\x16"):
     with suppress(OSError):  # the sender closes the connection
         while True:
             time.sleep(1)
@@ -58,7 +58,7 @@ def test_attempt_timeouts(unanswered_port, certificate, authority, allow_loopbac
     headers or body. All run at once, because each takes its whole timeout."""
     context = create_ssl_context(authority.pem)
     silent = Receiver(certificate, answer=lambda handler: time.sleep(40))
-    handshake = SilentServer(send_bytes_slowly)
+    handshake = SilentServer(send_bytes_with_pauses)
     headers = create_dripping_receiver(certificate, b"HTTP/1.1 200 OK\r\nX: ", b"y")
     body = create_dripping_receiver(certificate, b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"z")
     endless = create_dripping_receiver(certificate, b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b"z")

@@ -182,9 +182,9 @@ def create_silent_receivers(certificate, hangs, count):
 class SilentAfterHandshake(SilentServer):
     def __init__(self, context):
         self.context = context
-        super().__init__(self.shake_hands)
+        super().__init__(self.complete_handshake)
 
-    def shake_hands(self, connection):
+    def complete_handshake(self, connection):
         with suppress(OSError):
             self.connections.append(self.context.wrap_socket(connection, server_side=True))
 
@@ -226,7 +226,7 @@ def test_subscription_is_served_by_one_dispatcher_at_a_time(site, receiver):
     once than its limit."""
     active_requests, max_requests, lock = defaultdict(int), defaultdict(int), threading.Lock()
 
-    def answer_slowly(handler):
+    def answer_with_delay(handler):
         for key in (handler.path, "all"):
             with lock:
                 active_requests[key] += 1
@@ -238,7 +238,7 @@ def test_subscription_is_served_by_one_dispatcher_at_a_time(site, receiver):
         handler.send_response(204)
         handler.end_headers()
 
-    receiver.answer = answer_slowly
+    receiver.answer = answer_with_delay
     paths = [f"/{number}" for number in range(8)]
     for path in paths:
         subscribe(site, receiver.url(path))
@@ -282,7 +282,7 @@ def test_leases_of_long_runs_are_renewed(site, receiver, monkeypatch):
     assert len(receiver.posts) == 1
 
 
-def test_longest_waiting_subscription_is_served_first(site, receiver):
+def test_subscriptions_are_served_in_order_of_waiting_time(site, receiver):
     late, early, never = (subscribe(site, receiver.url(f"/{name}")) for name in ("late", "early", "never"))
     for subscription_id, minutes in ((late, 1), (early, 2)):
         query = update(WebhookSubscription).where(WebhookSubscription.id == subscription_id)

@@ -103,7 +103,7 @@ def test_edit_form_keeps_event_kinds_that_are_not_offered(browser_as, subscripti
     assert '<input type="hidden" name="event_kinds" value="pool.created">' in page
 
 
-def test_form_errors_are_shown_beside_their_fields(browser_as):
+def test_form_errors_are_shown_at_their_fields(browser_as):
     wrong = {"name": "", "url": "https://127.0.0.1/", "secret": "short", "event_kinds": ""}
     answer = browser_as("owner").post("/webhooks/new", data=wrong)
     assert answer.status_code == 422

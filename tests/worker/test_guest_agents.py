@@ -56,7 +56,7 @@ def test_agent_outage_and_recovery_are_detected(running_instance, poll_node, nod
 
 @pytest.mark.filterwarnings("error::sqlalchemy.exc.SAWarning")
 @pytest.mark.parametrize("fault", [{"agent": False}, {"agent_hangs": True}])
-def test_status_change_of_watched_agent_is_recorded_at_once(
+def test_status_change_of_watched_agent_is_recorded_immediately(
     running_instance, poll_node, node, reload, monkeypatch, fault
 ):
     """INS-96, E2: an unchanged status is written once a minute, a change at once."""

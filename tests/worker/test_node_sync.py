@@ -96,7 +96,7 @@ def test_slow_poll_does_not_overwrite_newer_event(
     assert running_instance.state == "stopped"
 
 
-def test_power_off_event_during_start_is_kept(
+def test_power_off_event_during_start_is_recorded(
     running_instance, request_action, run_tasks, node, send_power_event, fault_at
 ):
     request_action(running_instance, "poweroff")

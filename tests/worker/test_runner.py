@@ -335,7 +335,7 @@ def test_failure_handler_exception_fails_task(request_deploy, run_tasks, node, m
     assert (reload_task(task).status, reload_task(task).error) == ("failed", "The hypervisor refused this.")
 
 
-def test_unknown_rollback_step_is_kept_and_task_fails(request_deploy, run_tasks, node, reload_task, fault_at):
+def test_unknown_rollback_step_remains_and_task_fails(request_deploy, run_tasks, node, reload_task, fault_at):
     _, task = request_deploy()
 
     def add_unknown_step():

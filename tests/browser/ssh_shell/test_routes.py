@@ -24,7 +24,7 @@ def running_installation(installation):
     return installation
 
 
-class RedirectedConsoles:
+class SshEndpointRedirect:
     """Redirect console sessions to `guest`, which accepts their keys: a simulated machine has no SSH server."""
 
     def __init__(self, installation, monkeypatch):
@@ -63,27 +63,27 @@ def test_shell_opens_through_panel_routes(
     page, running_installation, fresh_installation, monkeypatch, console_errors, screenshot
 ):
     """SSH-15, ask 8: sign-in, shell, changed host key, and power off."""
-    customer, redirected_consoles = (
+    customer, ssh_endpoint_redirect = (
         Customer(running_installation, fresh_installation[1]),
-        RedirectedConsoles(running_installation, monkeypatch),
+        SshEndpointRedirect(running_installation, monkeypatch),
     )
     instance, task = customer.deploy()
     customer.wait_for_task(task)
-    page.route(f"**/instances/{instance}/shell", redirected_consoles.set_endpoint)
-    shell_page = ShellPage(page, redirected_consoles)
+    page.route(f"**/instances/{instance}/shell", ssh_endpoint_redirect.set_endpoint)
+    shell_page = ShellPage(page, ssh_endpoint_redirect)
     sign_in(page, running_installation, CUSTOMER)
     page.goto(f"{running_installation.url}/instances/{instance}/shell")
     shell_page.wait_until_ready()
     shell_page.run("exit 7")
     expect(shell_page.notice).to_contain_text("exit code 7")
 
-    previous_fingerprint = compute_fingerprint(guests.public_key_line(redirected_consoles.guest.host_keys[0]))
-    redirected_consoles.replace_guest()
+    previous_fingerprint = compute_fingerprint(guests.public_key_line(ssh_endpoint_redirect.guest.host_keys[0]))
+    ssh_endpoint_redirect.replace_guest()
     shell_page.find_button("Open again").click()
     expect(shell_page.notice).to_contain_text("host key of the instance has changed")
     expect(shell_page.notice).to_contain_text(previous_fingerprint)
     expect(shell_page.notice).to_contain_text(
-        compute_fingerprint(guests.public_key_line(redirected_consoles.guest.host_keys[0]))
+        compute_fingerprint(guests.public_key_line(ssh_endpoint_redirect.guest.host_keys[0]))
     )
     shell_page.find_button("Accept this key and open").click()
     shell_page.wait_until_ready()
@@ -95,4 +95,4 @@ def test_shell_opens_through_panel_routes(
     shell_page.find_button("Open again").click()
     expect(shell_page.notice).to_contain_text("The instance is not running. Start it first.")
     assert "409" in console_errors.pop()
-    redirected_consoles.guest.close()
+    ssh_endpoint_redirect.guest.close()

@@ -37,7 +37,7 @@ def test_slow_browser_receives_all_output(open_vnc_console, start_vnc_server):
 def test_slow_vnc_server_receives_all_input(open_vnc_console, start_vnc_server):
     received = hashlib.sha256()
 
-    def read_slowly(connection):
+    def read_with_pauses(connection):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
         remaining, read_count = 1 << 20, 0
         while remaining and (data := connection.recv(4096)):
@@ -48,7 +48,7 @@ def test_slow_vnc_server_receives_all_input(open_vnc_console, start_vnc_server):
                 time.sleep(0.005)
         connection.sendall(b"done")
 
-    session = open_vnc_console(start_vnc_server(read_slowly))
+    session = open_vnc_console(start_vnc_server(read_with_pauses))
     for start in range(0, 1 << 20, 50_000):
         session.viewer.send(RANDOM_MEBIBYTE[start : start + 50_000])
     assert session.viewer.read(4) == b"done"
@@ -56,7 +56,7 @@ def test_slow_vnc_server_receives_all_input(open_vnc_console, start_vnc_server):
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4, 125, 126, 1023, 1024, 1025, 65535, 65536, MAX_MESSAGE_BYTES])
-def test_message_of_each_size_is_echoed(open_vnc_console, start_vnc_server, size):
+def test_messages_with_all_sizes_are_echoed(open_vnc_console, start_vnc_server, size):
     session = open_vnc_console(start_vnc_server(echo))
     session.viewer.send(RANDOM_MEBIBYTE[:size])
     session.viewer.send(b"!")

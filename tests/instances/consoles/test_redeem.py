@@ -18,7 +18,7 @@ CONSOLE_PERMISSION = "instances.console"
 
 
 @pytest.fixture
-def mint_secret(api_as, running_instance, inline_workers):
+def create_session(api_as, running_instance, inline_workers):
     """Mint a session and return its row's id and its secret."""
 
     def make(kind="screen", who="owner"):
@@ -77,9 +77,9 @@ def destroy_instance(row, running_instance):
         (destroy_instance, "The machine is being destroyed or reinstalled."),
     ],
 )
-def test_redeem_after_revoked_access_is_refused(mint_secret, running_instance, kind, revoke_access, message):
+def test_redeem_after_revoked_access_is_refused(create_session, running_instance, kind, revoke_access, message):
     """Finding B1."""
-    session_id, secret = mint_secret(kind)
+    session_id, secret = create_session(kind)
     assert redeem_secret(kind, secret) is None
     revoke_access(session.get(ConsoleSession, session_id), running_instance)
     session.commit()
@@ -88,9 +88,9 @@ def test_redeem_after_revoked_access_is_refused(mint_secret, running_instance, k
 
 
 @pytest.mark.parametrize("revoke_access", [revoke_token, suspend_instance, suspend_account, disable_vnc])
-def test_console_page_after_revoked_access_is_404(mint_secret, browser_as, running_instance, revoke_access):
+def test_console_page_after_revoked_access_is_404(create_session, browser_as, running_instance, revoke_access):
     """The page shows neither the instance's name nor the VNC password."""
-    session_id, secret = mint_secret()
+    session_id, secret = create_session()
     password, name = session.get(ConsoleSession, session_id).password, running_instance.display_name
     path = f"/console/{secret}"
     assert password in browser_as().get(path).text
@@ -111,25 +111,25 @@ def test_console_page_after_revoked_access_is_404(mint_secret, browser_as, runni
     ],
 )
 def test_redeem_after_console_becomes_unavailable_is_refused(
-    mint_secret, running_instance, kind, revoke_access, message
+    create_session, running_instance, kind, revoke_access, message
 ):
     """Finding B1."""
-    session_id, secret = mint_secret(kind)
+    session_id, secret = create_session(kind)
     revoke_access(session.get(ConsoleSession, session_id), running_instance)
     session.commit()
     assert redeem_secret(kind, secret) == message
 
 
-def test_operator_session_is_redeemed_on_suspended_instance(mint_secret, running_instance):
+def test_operator_session_is_redeemed_on_suspended_instance(create_session, running_instance):
     """Finding B1: the same rule as for an open console."""
-    _, secret = mint_secret(who="admin")
+    _, secret = create_session(who="admin")
     suspend_instance(None, running_instance)
     session.commit()
     assert redeem_secret("screen", secret) is None
 
 
 @pytest.fixture
-def mint_by_page(browser_as, running_instance):
+def create_session_on_page(browser_as, running_instance):
     """Mint a VNC session on a page; return the browser and the row's id, whose secret is set to `known`."""
 
     def make(who, prefix=""):
@@ -143,40 +143,40 @@ def mint_by_page(browser_as, running_instance):
     return make
 
 
-def test_redeem_after_sign_out_is_refused(mint_by_page):
+def test_redeem_after_sign_out_is_refused(create_session_on_page):
     """Finding B1."""
-    browser, _ = mint_by_page("owner")
+    browser, _ = create_session_on_page("owner")
     assert redeem_secret("screen", "known") is None
     browser.post("/sign-out")
     assert redeem_secret("screen", "known") == "You signed out."
 
 
-def test_redeem_after_lost_member_permission_is_refused(mint_by_page, cast):
+def test_redeem_after_lost_member_permission_is_refused(create_session_on_page, cast):
     """Finding B1: by a changed role."""
     role = session.scalar(select(Role).where(Role.name == "Viewer"))
     held, role.permissions = role.permissions, [*role.permissions, CONSOLE_PERMISSION]
     session.commit()
-    mint_by_page("viewer")
+    create_session_on_page("viewer")
     assert redeem_secret("screen", "known") is None
     session.scalar(select(Role).where(Role.name == "Viewer")).permissions = held
     session.commit()
     assert redeem_secret("screen", "known") == "You may no longer open consoles of this instance."
 
 
-def test_redeem_after_member_removal_is_refused(mint_by_page, cast):
+def test_redeem_after_member_removal_is_refused(create_session_on_page, cast):
     """Finding B1."""
     role = session.scalar(select(Role).where(Role.name == "Viewer"))
     role.permissions = [*role.permissions, CONSOLE_PERMISSION]
     session.commit()
-    mint_by_page("viewer")
+    create_session_on_page("viewer")
     team.remove(session.scalar(select(Member).where(Member.account_id == cast.viewer.id)))
     session.commit()
     assert redeem_secret("screen", "known") == "You signed out."
 
 
-def test_redeem_after_lost_operator_role_is_refused(mint_by_page, cast):
+def test_redeem_after_lost_operator_role_is_refused(create_session_on_page, cast):
     """Finding B1."""
-    mint_by_page("admin", "/admin")
+    create_session_on_page("admin", "/admin")
     assert redeem_secret("screen", "known") is None
     cast.admin.operator_role = "read_only"
     session.commit()

@@ -12,7 +12,7 @@ def read_free_bytes(node):
     return node.capabilities().pools[0].free
 
 
-def test_free_space_excludes_disks_images_and_seeds(node, image):
+def test_free_space_excludes_disks_images_and_seed_disks(node, image):
     empty = read_free_bytes(node)
     disk = Disk("pool", "disk", 10 * GiB)
     node.create_disk(disk, image)

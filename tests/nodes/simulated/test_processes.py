@@ -52,7 +52,7 @@ node.put_image("pool", Image("half", Path({str(image.path)!r}), {image.size}), l
     assert node.has_image("pool", half)
 
 
-def test_processes_can_start_at_once(tmp_path, open_node):
+def test_processes_can_start_concurrently(tmp_path, open_node):
     define = "for n in range(50): node.define(Machine(f'{sys.argv[2]}-{n}', f'{sys.argv[2]}-{n}', 1, 64, ()))"
     command = [sys.executable, "-c", OTHER_PROCESS_SCRIPT + define, str(tmp_path)]
     processes = [subprocess.Popen([*command, str(number)]) for number in range(4)]

@@ -171,7 +171,7 @@ def test_user_with_images_is_not_deleted(cast, run_action):
     assert "1 image" in run_action("outsider", method="DELETE").json["message"]
 
 
-def test_deleted_user_loses_access_at_once(api_as, cast, browser_as, run_action):
+def test_deleted_user_loses_access_immediately(api_as, cast, browser_as, run_action):
     person, browser = cast.outsider.id, browser_as("outsider")
     session.add(Project(account_id=person, name="Shop"))
     session.commit()

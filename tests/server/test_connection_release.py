@@ -13,16 +13,16 @@ from panel.server.wsgi import ThreadedWsgi
 HANDSHAKE = b"GET /vnc/ HTTP/1.1\r\nHost: panel\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 
-def hand_over(environ, start_response):
+def release_connection(environ, start_response):
     """Do what a view does after the console server has taken the socket."""
     environ["panel.connection"].release()
     start_response("101 Switching Protocols", [])
     return []
 
 
-async def request_hand_over():
+async def request_upgrade():
     """Return what the client receives from the web server."""
-    application = ThreadedWsgi(hand_over, threads=1, body_max_bytes=0)
+    application = ThreadedWsgi(release_connection, threads=1, body_max_bytes=0)
     config = uvicorn.Config(
         application, http=build_protocol_factory(ConnectionLimits()), lifespan="off", log_config=None
     )
@@ -41,5 +41,5 @@ async def request_hand_over():
 
 def test_handed_over_connection_is_silent(caplog):
     with caplog.at_level(logging.WARNING):
-        assert asyncio.run(request_hand_over()) == b""
+        assert asyncio.run(request_upgrade()) == b""
     assert caplog.messages == []

@@ -1,7 +1,7 @@
 """The peers of the console process in benchmarks: a node's VNC server, a bare relay and reading browsers. Each runs in
 its own process, so that they do not share an interpreter.
 
-`python -m tests.bench.stage PART …` prints a line when the part is ready.
+`python -m tests.bench.console_peers PART …` prints a line when the part is ready.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ STREAM, ECHO = b"s", b"e"
 class BenchProcess:
     """Runs a process until the block ends. `first_line` is what it printed when it was ready."""
 
-    def __init__(self, *words, module="tests.bench.stage", ready=None, **environment):
+    def __init__(self, *words, module="tests.bench.console_peers", ready=None, **environment):
         self.command = [sys.executable, "-m", module, *map(str, words)]
         self.ready, self.environment = ready, {**os.environ, **environment}
 

@@ -1,8 +1,8 @@
 """The minimal work that starts a machine: claim a task, start the machine on the node, update the rows. A worker has
 locks, cancellation, rollback, logs and webhooks in addition.
 
-`python -m tests.bench.bare DATA_DIR DATABASE_URL PART PARTS` runs every PARTS-th queued task, one after the other, and
-prints the duration in seconds.
+`python -m tests.bench.minimal_worker DATA_DIR DATABASE_URL PART PARTS` runs every PARTS-th queued task, one after the
+other, and prints the duration in seconds.
 """
 
 import sys
