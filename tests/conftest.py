@@ -223,8 +223,8 @@ def cast(rolled_back_app):
 def api_as(rolled_back_app, cast):
     """Return a function that calls the API as one of the cast: `api_as("owner", "GET", "/api/instances")`."""
 
-    def call(who, method, path, **options):
-        headers = {**cast.headers(who), **options.pop("headers", {})}
+    def call(caller, method, path, **options):
+        headers = {**cast.headers(caller), **options.pop("headers", {})}
         answer = rolled_back_app.test_client().open(path, method=method, headers=headers, buffered=True, **options)
         session.expire_all()
         return answer
@@ -302,11 +302,11 @@ class Browser(response_assertions.CheckingClient):
 def browser_as(rolled_back_app, cast):
     """Return a function that opens a browser, signed in as one of the cast or not: `browser_as("owner").get("/")`."""
 
-    def open_browser(who=None):
+    def open_browser(caller=None):
         browser = Browser(rolled_back_app, rolled_back_app.response_class)
         browser.environ_base |= {"HTTP_SEC_FETCH_SITE": "same-origin", "REMOTE_ADDR": "127.0.0.1"}
-        if who:
-            secret = sessions.start(getattr(cast, who), ip="127.0.0.1", user_agent="test")
+        if caller:
+            secret = sessions.start(getattr(cast, caller), ip="127.0.0.1", user_agent="test")
             session.commit()
             with browser.session_transaction() as cookie:
                 cookie["_user_id"] = secret

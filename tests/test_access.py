@@ -106,16 +106,16 @@ def test_invalid_token_is_refused_by_every_operation(api_as, cast, all_operation
         "expired": {"expires_at": clock.now() - timedelta(seconds=1)},
         "elsewhere": {"allowed_ips": ["203.0.113.9", "2001:db8::/32"]},
     }[case]
-    for who in ("owner", "admin", "billing"):
+    for caller in ("owner", "admin", "billing"):
         for field, value in change.items():
-            setattr(find_token(cast, who), field, value)
+            setattr(find_token(cast, caller), field, value)
         session.commit()
     expected = 403 if case == "elsewhere" else 401
     for method, path, operation in all_operations["USER"] + all_operations["ADMIN"]:
-        who = {permissions.BILLING: "billing"}.get(
+        caller = {permissions.BILLING: "billing"}.get(
             operation["x-permission"], "admin" if path.startswith("/api/v1/") else "owner"
         )
-        answer = api_as(who, method, fill_path(path))
+        answer = api_as(caller, method, fill_path(path))
         assert answer.status_code == expected, path
         assert "reason" not in answer.json
         if case == "elsewhere":
@@ -218,15 +218,15 @@ def test_member_requires_permission_of_each_operation(api_as, cast, all_operatio
 def test_surfaces_refuse_tokens_of_other_kinds(api_as, all_operations, platform_operations):
     """ENV-07, BIL-13, OP-17, IDT-65: the message for a valid token of another kind has no exclamation mark."""
     for method, path, kind in platform_operations:
-        for who in {"owner", "member", "admin", "billing"} - {kind}:
-            answer = api_as(who, method, fill_path(path))
+        for caller in {"owner", "member", "admin", "billing"} - {kind}:
+            answer = api_as(caller, method, fill_path(path))
             assert (answer.status_code, answer.json) == (403, {"success": False, "message": "Unauthorized"}), (
-                who,
+                caller,
                 path,
             )
     for method, path, _ in all_operations["USER"]:
-        for who in ("admin", "billing"):
-            assert api_as(who, method, fill_path(path)).status_code == 401, (who, path)
+        for caller in ("admin", "billing"):
+            assert api_as(caller, method, fill_path(path)).status_code == 401, (caller, path)
 
 
 def test_platform_tokens_are_accepted_by_their_operations(api_as, platform_operations):
@@ -265,9 +265,9 @@ def test_suspended_account_has_read_access_only(api_as, cast, all_operations):
     """Opening a console is not a read operation."""
     cast.owner.suspended_at = clock.now()
     session.commit()
-    for who in ("owner", "member"):
+    for caller in ("owner", "member"):
         for method, path, operation in all_operations["USER"]:
-            answer = api_as(who, method, fill_path(path))
+            answer = api_as(caller, method, fill_path(path))
             is_read = method == "GET" and operation["operationId"] not in SESSION_OPERATIONS
             if is_read or operation["x-permission"] in permissions.ROLE_INDEPENDENT:
                 assert not is_refused(answer), path
@@ -379,13 +379,13 @@ def test_unknown_and_foreign_ids_return_the_same_404(api_as, cast, all_operation
     for method, path, _ in all_operations["USER"]:
         named = set(re.findall(r"{(\w+)}", path)) - CATALOG_FIELDS
         assert named <= ids.keys(), path
-        for who in ("outsider", "member") if named else ():
-            if who == "member" and named & (TEAM_FIELDS | resource_ids.keys()):
+        for caller in ("outsider", "member") if named else ():
+            if caller == "member" and named & (TEAM_FIELDS | resource_ids.keys()):
                 continue
-            foreign = api_as(who, method, fill_path(path, ids), json=make_body(path, cast))
-            unknown = api_as(who, method, fill_path(path), json=make_body(path, cast))
-            assert (foreign.status_code, foreign.json) == (unknown.status_code, unknown.json), (who, path)
-            assert foreign.status_code == 404, (who, path)
+            foreign = api_as(caller, method, fill_path(path, ids), json=make_body(path, cast))
+            unknown = api_as(caller, method, fill_path(path), json=make_body(path, cast))
+            assert (foreign.status_code, foreign.json) == (unknown.status_code, unknown.json), (caller, path)
+            assert foreign.status_code == 404, (caller, path)
         if named and method == "GET":  # the ids exist: the owner finds them
             assert api_as("owner", "GET", fill_path(path, ids)).status_code != 404, path
 
@@ -416,18 +416,18 @@ ALTERNATIVE_FIELDS |= {"image_id": ["iso_id"]}
 EXCLUSIVE_FIELDS = {"ip_set_id"}
 
 
-def create_body_resources(api_as, cast, who):
+def create_body_resources(api_as, cast, caller):
     """Create resources of an account. Return their ids by the names of the fields in bodies."""
-    access = cast.owner if who == "owner" else cast.outsider
-    key = api_as(who, "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
-    project = api_as(who, "POST", "/api/projects", json={"name": "p"}).json["project"]
+    access = cast.owner if caller == "owner" else cast.outsider
+    key = api_as(caller, "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"}).json["ssh_key"]
+    project = api_as(caller, "POST", "/api/projects", json={"name": "p"}).json["project"]
     script = {"name": "s", "type": "sh", "content": "true"}
-    script = api_as(who, "POST", "/api/user-scripts", json=script).json["script"]
-    role = api_as(who, "POST", "/api/team/roles", json={"name": "r", "permissions": []}).json["role"]
-    group = api_as(who, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]
-    ip_set = api_as(who, "POST", "/api/ip-sets", json={"name": "s", "ip_version": "ipv4"}).json["ip_set"]
+    script = api_as(caller, "POST", "/api/user-scripts", json=script).json["script"]
+    role = api_as(caller, "POST", "/api/team/roles", json={"name": "r", "permissions": []}).json["role"]
+    group = api_as(caller, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]
+    ip_set = api_as(caller, "POST", "/api/ip-sets", json={"name": "s", "ip_version": "ipv4"}).json["ip_set"]
     image, iso = create_image_and_iso(access)
-    stopped = cast.instance(who)
+    stopped = cast.instance(caller)
     stopped.deployed = True
     session.commit()
     pack_size = {"cpu_cores": 8, "ram": 8192, "storage": 100}
@@ -441,12 +441,12 @@ def create_body_resources(api_as, cast, who):
         "ssh_keys": [key["id"]],
         "user_scripts": [script["id"]],
         "project_ids": [project["id"]],
-        "resource_id": (instance := cast.instance(who)).id,
+        "resource_id": (instance := cast.instance(caller)).id,
         "resource_ids": [instance.id],
         "disk_ids": [instance.disks[0].id],
         "remote_group_id": group["id"],
         "ip_set_id": ip_set["id"],
-        "instance_ids": [cast.instance(who).id],
+        "instance_ids": [cast.instance(caller).id],
         "pack_id": resource_packs.create(user_id=access.id, name="pack", **pack_size).id,
     }
 
@@ -465,7 +465,7 @@ def create_volume_and_snapshot(api_as, place):
 @pytest.fixture
 def request_bodies(api_as, cast):
     """Return ids of the owner's resources, the same ids of another account, and valid paths and bodies by operation."""
-    own, others = (create_body_resources(api_as, cast, who) for who in ("owner", "outsider"))
+    own, others = (create_body_resources(api_as, cast, caller) for caller in ("owner", "outsider"))
     live = session.get(Instance, own["resource_id"])
     live.deployed, live.power = True, "on"
     session.commit()

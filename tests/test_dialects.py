@@ -24,20 +24,20 @@ def list_operations(app, surface):
     ]
 
 
-def find_caller(who, path):
-    return "billing" if path.startswith("/api/v1/billing/") else who
+def find_caller(caller, path):
+    return "billing" if path.startswith("/api/v1/billing/") else caller
 
 
-@pytest.mark.parametrize(("who", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
-def test_per_page_accepts_1_to_100(api_as, app, who, surface):
+@pytest.mark.parametrize(("caller", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
+def test_per_page_accepts_1_to_100(api_as, app, caller, surface):
     """LIM-01, LIM-02, LIM-03"""
     paths = list_operations(app, surface)
     assert paths
     for path in paths:
         for good in (1, 100):
-            assert api_as(find_caller(who, path), "GET", f"{path}?per_page={good}").status_code == 200, path
+            assert api_as(find_caller(caller, path), "GET", f"{path}?per_page={good}").status_code == 200, path
         for bad in ("0", "101", "-1", "many", "1.5", ""):
-            answer = api_as(find_caller(who, path), "GET", f"{path}?per_page={bad}")
+            answer = api_as(find_caller(caller, path), "GET", f"{path}?per_page={bad}")
             assert answer.status_code == 422, (path, bad)
             assert "per_page" in answer.json["errors"]
 
@@ -99,8 +99,8 @@ def test_problem_without_status_is_mapped_to_400(api_as, monkeypatch):
 def test_status_of_error_class_is_not_mapped(api_as, monkeypatch, kind):
     """ENV-17"""
     refuse_task_lists(monkeypatch, kind("Not now.", reason="not_so"))
-    for who, path in TASK_LISTS:
-        answer = api_as(who, "GET", path)
+    for caller, path in TASK_LISTS:
+        answer = api_as(caller, "GET", path)
         assert (answer.status_code, "X-Failure-Status-Mapped" in answer.headers) == (kind.status, False)
         assert answer.json == {"success": False, "message": "Not now.", "reason": "not_so"}
 
@@ -108,8 +108,8 @@ def test_status_of_error_class_is_not_mapped(api_as, monkeypatch, kind):
 def test_explicit_400_is_not_mapped(api_as, monkeypatch):
     """OP-11, ERR-09"""
     refuse_task_lists(monkeypatch, PROBLEM_WITH_STATUS)
-    for who, path in TASK_LISTS:
-        answer = api_as(who, "GET", path)
+    for caller, path in TASK_LISTS:
+        answer = api_as(caller, "GET", path)
         assert (answer.status_code, "X-Failure-Status-Mapped" in answer.headers) == (400, False)
         assert answer.json["reason"] == "catalog_mismatch"
 
@@ -183,8 +183,8 @@ def test_crash_answers_500_in_dialect_without_traceback(api_as, monkeypatch):
         raise RuntimeError("secret internals")
 
     monkeypatch.setattr("panel.services.instances.select_rows", crash)
-    for who, path in (("admin", "/api/v1/instances"), ("owner", "/api/instances")):
-        answer = api_as(who, "GET", path)
+    for caller, path in (("admin", "/api/v1/instances"), ("owner", "/api/instances")):
+        answer = api_as(caller, "GET", path)
         assert answer.status_code == 500
         assert answer.json["success"] is False
         assert "secret" not in answer.text
@@ -220,15 +220,15 @@ def test_list_request_executes_no_write_statements(api_as, cast, queries):
     assert {statement.split()[0].upper() for statement in queries} <= {"SELECT", "BEGIN", "SAVEPOINT", "RELEASE"}
 
 
-@pytest.mark.parametrize(("who", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
-def test_lists_take_constant_number_of_queries(api_as, app, cast, queries, who, surface):
+@pytest.mark.parametrize(("caller", "surface"), [("owner", "USER"), ("admin", "ADMIN")])
+def test_lists_take_constant_number_of_queries(api_as, app, cast, queries, caller, surface):
     def count_selects(path):
         queries.clear()
-        assert api_as(find_caller(who, path), "GET", path).status_code == 200
+        assert api_as(find_caller(caller, path), "GET", path).status_code == 200
         return len([s for s in queries if s.lstrip().upper().startswith("SELECT")])
 
     cast.instance()
-    api_as(who, "GET", list_operations(app, surface)[0])  # fills caches, whose queries are not counted
+    api_as(caller, "GET", list_operations(app, surface)[0])  # fills caches, whose queries are not counted
     few = {path: count_selects(path) for path in list_operations(app, surface)}
     for number in range(5):
         cast.instance()

@@ -23,11 +23,11 @@ PROPERTY_SETTINGS = settings(
 SECRET_FIELDS = {"password", "secret", "token", "private_key", "recovery_codes"}
 
 
-@pytest.mark.parametrize(("who", "start"), [("owner", "/"), ("admin", "/admin"), (None, "/sign-in")])
-def test_every_page_has_content_security_policy(browser_as, cast, who, start):
+@pytest.mark.parametrize(("caller", "start"), [("owner", "/"), ("admin", "/admin"), (None, "/sign-in")])
+def test_every_page_has_content_security_policy(browser_as, cast, caller, start):
     cast.instance()
-    pages = list(link_crawler.crawl_pages(browser_as(who), start))
-    assert len(pages) > (10 if who else 0)
+    pages = list(link_crawler.crawl_pages(browser_as(caller), start))
+    assert len(pages) > (10 if caller else 0)
     for path, answer in pages:
         assert answer.status_code in (200, 303), path
         assert answer.mimetype != "text/html" or "Content-Security-Policy" in answer.headers
@@ -36,9 +36,9 @@ def test_every_page_has_content_security_policy(browser_as, cast, who, start):
 def test_every_operation_answers_with_cache_headers(app, api_as, unlimited_rates):
     """ENV-01, ENV-02, ENV-03, ENV-18, ERR-02: with a valid token and without one."""
     answers = 0
-    for surface, who in (("USER", "owner"), ("ADMIN", "admin")):
+    for surface, default_caller in (("USER", "owner"), ("ADMIN", "admin")):
         for method, path, _ in find_operations(app, surface):
-            for caller in ("billing" if "/billing/" in path else who, "nobody"):
+            for caller in ("billing" if "/billing/" in path else default_caller, "nobody"):
                 answer = api_as(caller, method, fill_path(path, UNKNOWN_ID), data=b"")
                 assert answer.status_code < 500, (path, answer.text)
                 is_cacheable = method == "GET" and answer.status_code == 200
@@ -92,8 +92,8 @@ def test_answer_with_secret_has_no_store(api_as, cast):
 @pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "PROPFIND", "A" * 100])
 def test_unsupported_methods_answer_405(api_as, browser_as, method):
     """ENV-11, ERR-12"""
-    for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
-        answer = api_as(who, method, path)
+    for caller, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
+        answer = api_as(caller, method, path)
         assert answer.status_code == 405
         assert "GET" in answer.headers["Allow"]
     assert browser_as("owner").open("/instances", method=method).status_code == 405
@@ -101,8 +101,8 @@ def test_unsupported_methods_answer_405(api_as, browser_as, method):
 
 def test_head_returns_get_headers_without_body(api_as):
     """HEAD returns the status and envelope header of GET."""
-    for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances"), ("admin", "/api/v1/nosuch")):
-        head, get = api_as(who, "HEAD", path), api_as(who, "GET", path)
+    for caller, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances"), ("admin", "/api/v1/nosuch")):
+        head, get = api_as(caller, "HEAD", path), api_as(caller, "GET", path)
         assert (head.status_code, head.data) == (get.status_code, b"")
         assert head.headers.get("X-Api-Envelope") == get.headers.get("X-Api-Envelope")
 
@@ -209,8 +209,8 @@ def test_forged_host_headers_do_not_appear_on_pages(browser_as, cast):
 
 
 def test_forged_host_headers_do_not_change_api_answers(api_as):
-    for who, path in (("owner", "/api/connect"), ("nobody", "/api/connect"), ("admin", "/api/v1/auth")):
-        plain, forged = api_as(who, "GET", path), api_as(who, "GET", path, headers=FORGED_HEADERS)
+    for caller, path in (("owner", "/api/connect"), ("nobody", "/api/connect"), ("admin", "/api/v1/auth")):
+        plain, forged = api_as(caller, "GET", path), api_as(caller, "GET", path, headers=FORGED_HEADERS)
         assert (plain.status_code, plain.data) == (forged.status_code, forged.data)
 
 
@@ -265,9 +265,9 @@ def test_any_forwarded_address_gives_source_address(app, set_trusted_proxies, fo
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/ssh-keys"), ("POST", "/api/v1/instances")])
 def test_too_large_body_answers_413(api_as, method, path):
-    who = "admin" if "v1" in path else "owner"
-    assert api_as(who, method, path, data=b" " * MAX_BODY_BYTES).status_code == 422
-    answer = api_as(who, method, path, data=b" " * (MAX_BODY_BYTES + 1))
+    caller = "admin" if "v1" in path else "owner"
+    assert api_as(caller, method, path, data=b" " * MAX_BODY_BYTES).status_code == 422
+    answer = api_as(caller, method, path, data=b" " * (MAX_BODY_BYTES + 1))
     assert (answer.status_code, answer.json["success"]) == (413, False)
 
 

@@ -68,9 +68,9 @@ def test_refused_request_stores_no_idempotency_key(order_instance):
 
 def test_idempotency_keys_are_separate_for_each_token(api_as, cast):
     project = {"name": "Shop"}
-    for who in ("owner", "outsider"):
+    for caller in ("owner", "outsider"):
         assert (
-            api_as(who, "POST", "/api/projects", json=project, headers=IDEMPOTENCY_HEADERS).json["project"]["name"]
+            api_as(caller, "POST", "/api/projects", json=project, headers=IDEMPOTENCY_HEADERS).json["project"]["name"]
             == "Shop"
         )
     assert count_rows(IdempotencyKey) == 2

@@ -226,10 +226,10 @@ WELL_FORMED_PAGES = [
 
 @pytest.mark.parametrize("address", WELL_FORMED_PAGES)
 def test_pages_are_well_formed(browser_as, cast, address):
-    for who in ("owner", "outsider"):
-        if who == "owner":
+    for caller in ("owner", "outsider"):
+        if caller == "owner":
             cast.instance(display_name="<b>&'\"")
-        answer = browser_as(who).get(address)
+        answer = browser_as(caller).get(address)
         assert answer.status_code == 200
         outline = HtmlOutline(answer.text)
         assert outline.open == []

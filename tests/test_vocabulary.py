@@ -172,7 +172,7 @@ RETIRED_COLUMNS = {
     "undo_left",
     "left_behind",
     "strangers",
-    "who",
+    "caller",
     "spent_at",
     "problem",
     "close_because",

@@ -16,8 +16,8 @@ USER_PATH = "/api/v1/user"
 def run_action(api_as, cast):
     """Return a function that runs an action on one of the cast: `run_action("owner", "suspend", reason="…")`."""
 
-    def run(who, action="", method="POST", **body):
-        path = f"{USER_PATH}/{getattr(cast, who).id}" + (f"/{action}" if action else "")
+    def run(caller, action="", method="POST", **body):
+        path = f"{USER_PATH}/{getattr(cast, caller).id}" + (f"/{action}" if action else "")
         return api_as("admin", method, path, json=body)
 
     return run

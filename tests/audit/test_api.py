@@ -145,23 +145,23 @@ def test_audit_log_filters_entries(api_as, add_entry, query, found):
         "acted": add_entry(impersonator="support@example.com", action="user.task.cancel", created_at=later),
         "old": add_entry(created_at=NOON_UTC - timedelta(days=3)),
     }
-    for who, path in (("owner", OWN_LOG_PATH), ("admin", ADMIN_LOG_PATH)):
+    for caller, path in (("owner", OWN_LOG_PATH), ("admin", ADMIN_LOG_PATH)):
         expected = {made[name].id for name in found}
-        if who == "owner" and "203." in query:
+        if caller == "owner" and "203." in query:
             expected = {made["away"].id}
-        assert set(read_ids(api_as(who, "GET", f"{path}?{query}"))) == expected, who
+        assert set(read_ids(api_as(caller, "GET", f"{path}?{query}"))) == expected, caller
 
 
 @pytest.mark.parametrize("wrong", ["yesterday", "", "2026-13-01", "0001-01-01T00:00:00%2B14:00", "1%00", "12345"])
 def test_invalid_since_and_until_are_refused(api_as, wrong):
-    for who, path in (
+    for caller, path in (
         ("owner", OWN_LOG_PATH),
         ("owner", f"{OWN_LOG_PATH}/export"),
         ("admin", ADMIN_LOG_PATH),
         ("admin", f"{ADMIN_LOG_PATH}/export"),
     ):
         for name in ("since", "until"):
-            answer = api_as(who, "GET", f"{path}?{name}={wrong}")
+            answer = api_as(caller, "GET", f"{path}?{name}={wrong}")
             assert answer.status_code == 422, (path, wrong)
             assert "%00" in wrong or name in answer.json["errors"]
 
@@ -176,14 +176,16 @@ def test_operators_read_all_entries_with_target_user(api_as, cast, add_entry):
     assert users == [{"id": "gone", "email": None}, None, {"id": cast.owner.id, "email": "owner@example.com"}]
 
 
-@pytest.mark.parametrize(("who", "path"), [("owner", f"{OWN_LOG_PATH}/export"), ("admin", f"{ADMIN_LOG_PATH}/export")])
-def test_audit_log_csv_escapes_formulas(api_as, add_entry, monkeypatch, who, path):
+@pytest.mark.parametrize(
+    ("caller", "path"), [("owner", f"{OWN_LOG_PATH}/export"), ("admin", f"{ADMIN_LOG_PATH}/export")]
+)
+def test_audit_log_csv_escapes_formulas(api_as, add_entry, monkeypatch, caller, path):
     monkeypatch.setattr(entries, "EXPORT_BATCH_SIZE", 2)
     formulas = ["=1+1", "+1", "-1", "@x", "\tx", "\n=1", "\uff1d1", "\uff20x"]
     names = [*formulas, 'a "quoted", name', "two\r\nlines", "Zoë", ""]
     for name in names:
         add_entry(object_name=name, created_at=NOON_UTC)
-    answer = api_as(who, "GET", path)
+    answer = api_as(caller, "GET", path)
     assert answer.content_type == "text/csv; charset=utf-8"
     assert answer.headers["Content-Disposition"].startswith('attachment; filename="')
     assert answer.headers["Cache-Control"] == "no-store"
@@ -195,7 +197,7 @@ def test_audit_log_csv_escapes_formulas(api_as, add_entry, monkeypatch, who, pat
     assert [row["object_name"] for row in reversed(rows)] == expected
     assert rows[0]["created_at"] == "2026-03-04T12:00:00.000Z"
     assert rows[0]["changes"] == '{"did":"changed"}'
-    assert api_as(who, "GET", f"{path}?search=quoted").text.count("\r\n") == 2
+    assert api_as(caller, "GET", f"{path}?search=quoted").text.count("\r\n") == 2
 
 
 def test_audit_log_csv_has_maximum_length(api_as, add_entry, monkeypatch):
@@ -211,9 +213,9 @@ def test_empty_audit_log_csv_has_only_header(api_as):
 
 
 def test_audit_log_query_count_is_constant(api_as, add_entry, queries):
-    def count_queries(who, path):
+    def count_queries(caller, path):
         queries.clear()
-        api_as(who, "GET", path)
+        api_as(caller, "GET", path)
         return len(queries)
 
     add_entry()

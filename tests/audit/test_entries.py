@@ -119,7 +119,7 @@ def test_request_without_changes_writes_entry(api_as, cast):
 
 def test_refused_requests_write_no_entries(api_as, browser_as, cast):
     foreign = cast.instance("outsider")
-    for who, method, path, status in (
+    for caller, method, path, status in (
         ("nobody", "POST", "/api/ssh-keys", 401),
         ("viewer", "POST", "/api/ssh-keys", 403),
         ("owner", "POST", "/api/ssh-keys", 422),
@@ -127,7 +127,7 @@ def test_refused_requests_write_no_entries(api_as, browser_as, cast):
         ("admin", "POST", "/api/v1/instances", 422),
         ("owner", "POST", "/api/v1/instances", 403),
     ):
-        assert api_as(who, method, path).status_code == status, path
+        assert api_as(caller, method, path).status_code == status, path
     assert browser_as("viewer").post("/ssh-keys/new").status_code == 403
     htmx = {"HX-Request": "true", "HX-Request-Type": "partial"}
     assert browser_as("owner").post("/ssh-keys/new", data={"name": ""}, headers=htmx).status_code == 200
@@ -144,17 +144,17 @@ def test_failed_request_writes_neither_entry_nor_rows(api_as, monkeypatch):
     assert (load_entries(), session.scalars(select(SshKey)).all()) == ([], [])
 
 
-@pytest.mark.parametrize("who", ["owner", "member", "viewer", "admin", "billing", "nobody"])
-def test_each_successful_operation_writes_one_entry(api_as, cast, all_operations, who):
+@pytest.mark.parametrize("caller", ["owner", "member", "viewer", "admin", "billing", "nobody"])
+def test_each_successful_operation_writes_one_entry(api_as, cast, all_operations, caller):
     """All operations of both OpenAPI documents, without bodies and with unknown ids."""
     for method, path, operation in all_operations["USER"] + all_operations["ADMIN"]:
         before = len(load_entries())
-        answer = api_as(who, method, fill_path(path))
+        answer = api_as(caller, method, fill_path(path))
         added = load_entries()[before:]
         assert len(added) == (answer.status_code < 400 and method not in READ_METHODS), (method, path)
         if added:
             assert added[0].action == operation["operationId"]
-            assert added[0].person == {"admin": "test", "billing": "test"}.get(who, f"{who}@example.com")
+            assert added[0].person == {"admin": "test", "billing": "test"}.get(caller, f"{caller}@example.com")
 
 
 def test_sign_in_and_sign_out_write_entries(browser_as, cast):

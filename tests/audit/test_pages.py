@@ -27,8 +27,8 @@ def test_customer_log_page_shows_entry_details(browser_as, key_generation_entry)
         assert words in page, words
     assert 'href="/activity"' in page
     assert 'href="/activity/log"' in browser_as("owner").get("/activity").text
-    for who in ("outsider", "viewer"):
-        assert "laptop" not in browser_as(who).get(OWN_LOG_PAGE).text
+    for caller in ("outsider", "viewer"):
+        assert "laptop" not in browser_as(caller).get(OWN_LOG_PAGE).text
 
 
 def test_customer_log_page_shows_impersonation(browser_as, cast, api_as):
@@ -51,10 +51,10 @@ def test_customer_log_page_hides_operator_address(browser_as, cast, api_as):
     assert "127.0.0.1" not in page
 
 
-@pytest.mark.parametrize(("who", "address"), [("owner", OWN_LOG_PAGE), ("admin", ADMIN_LOG_PAGE)])
-def test_log_page_filters_and_exports(browser_as, cast, key_generation_entry, who, address):
-    browser = browser_as(who)
-    no_entries = "No matching entries" if who == "admin" else "Nothing matches"
+@pytest.mark.parametrize(("caller", "address"), [("owner", OWN_LOG_PAGE), ("admin", ADMIN_LOG_PAGE)])
+def test_log_page_filters_and_exports(browser_as, cast, key_generation_entry, caller, address):
+    browser = browser_as(caller)
+    no_entries = "No matching entries" if caller == "admin" else "Nothing matches"
     assert key_generation_entry.object_id in browser.get(f"{address}?search=lapt").text
     for other in ("search=zzz", "since=2126-01-01", "until=2020-01-01", "object_id=x", "person=x", "action=x"):
         assert no_entries in browser.get(f"{address}?{other}").text, other
@@ -137,14 +137,14 @@ def test_admin_log_page_requires_operator_role(browser_as, cast):
         assert browser_as("admin").get(ADMIN_LOG_PAGE).status_code == status, role
 
 
-@pytest.mark.parametrize(("who", "address"), [("owner", OWN_LOG_PAGE), ("admin", ADMIN_LOG_PAGE)])
-def test_log_page_query_count_is_constant(browser_as, api_as, queries, who, address):
+@pytest.mark.parametrize(("caller", "address"), [("owner", OWN_LOG_PAGE), ("admin", ADMIN_LOG_PAGE)])
+def test_log_page_query_count_is_constant(browser_as, api_as, queries, caller, address):
     def count_queries():
         queries.clear()
         browser.get(address)
         return len(queries)
 
-    browser = browser_as(who)
+    browser = browser_as(caller)
     generate_key = lambda: api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "k", "algorithm": "ed25519"})  # noqa: E731
     generate_key()
     browser.get(address)

@@ -71,8 +71,8 @@ class ConsoleSite:
         """Create sessions that need no worker. Return their secrets."""
         with self.app.app_context():
             instance = session.scalars(select(Instance).limit(1)).one()
-            who = {"person": "bench@example.com", "person_kind": "owner", "person_id": instance.account_id}
-            sessions = [consoles.create_vnc_session(instance, who, expires_in=600) for _ in range(count)]
+            caller = {"person": "bench@example.com", "person_kind": "owner", "person_id": instance.account_id}
+            sessions = [consoles.create_vnc_session(instance, caller, expires_in=600) for _ in range(count)]
             for row, _ in sessions:
                 row.host, row.port, row.node_password, row.password = "127.0.0.1", self.node, NODE_PASSWORD, PASSWORD
             session.commit()

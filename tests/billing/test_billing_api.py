@@ -19,8 +19,8 @@ BILLING_PATH = "/api/v1/billing"
 
 @pytest.fixture
 def billing_api(api_as):
-    def call(method, path, who="billing", **options):
-        return api_as(who, method, BILLING_PATH + path, **options)
+    def call(method, path, caller="billing", **options):
+        return api_as(caller, method, BILLING_PATH + path, **options)
 
     return call
 
@@ -57,8 +57,8 @@ def test_billing_token_opens_billing_operations_only(app, api_as, billing_api):
             (billing if operation["x-permission"] == "billing_token" else others).append((method, path))
     assert len(billing) > 20
     for method, path in billing:
-        for who in ("admin", "owner"):
-            refused = api_as(who, method, fill_path(path))
+        for caller in ("admin", "owner"):
+            refused = api_as(caller, method, fill_path(path))
             assert (refused.status_code, refused.json["message"]) == (403, "Unauthorized"), path
         assert api_as("nobody", method, fill_path(path)).status_code == 403
     for method, path in others:

@@ -22,8 +22,8 @@ def sold_instance(cast):
     return instance
 
 
-def change_plan(api_as, instance, plan, who="billing"):
-    return api_as(who, "POST", f"/api/v1/billing/instance/{instance.id}/change-plan", json={"plan_id": plan.id})
+def change_plan(api_as, instance, plan, caller="billing"):
+    return api_as(caller, "POST", f"/api/v1/billing/instance/{instance.id}/change-plan", json={"plan_id": plan.id})
 
 
 def test_billing_changes_instance_to_larger_plan(api_as, sold_instance, larger_plan):
@@ -46,5 +46,5 @@ def test_plan_change_is_refused_without_capacity_or_for_smaller_disk(api_as, cas
 
 
 def test_plan_change_requires_billing_token(api_as, sold_instance, larger_plan):
-    for who in ("admin", "owner"):
-        assert change_plan(api_as, sold_instance, larger_plan, who).status_code in (401, 403)
+    for caller in ("admin", "owner"):
+        assert change_plan(api_as, sold_instance, larger_plan, caller).status_code in (401, 403)

@@ -39,12 +39,12 @@ def billed_app(config, app):
 
 @pytest.fixture
 def call_billed_route(rolled_back_app, cast, billed_app):
-    def call(who="owner", method="GET"):
+    def call(caller="owner", method="GET"):
         connection = db.engine  # of the test's transaction
         with billed_app.app_context():
             db.engines[None] = connection
         return billed_app.test_client().open(
-            "/api/storage/gated", method=method, headers=cast.headers(who), json={"a": 1}
+            "/api/storage/gated", method=method, headers=cast.headers(caller), json={"a": 1}
         )
 
     return call

@@ -144,8 +144,8 @@ def test_billing_lists_take_constant_number_of_queries(browser_as, cast, queries
             credits.grant(cast.owner, amount=Decimal(1), actor="test")
         session.commit()
         counts.append([])
-        for who, path in (("owner", "/billing"), ("owner", "/billing/entries"), ("admin", ADMIN_PATH)):
-            browser = browser_as(who)
+        for caller, path in (("owner", "/billing"), ("owner", "/billing/entries"), ("admin", ADMIN_PATH)):
+            browser = browser_as(caller)
             queries.clear()
             assert browser.get(path).status_code == 200
             counts[-1].append(len(queries))

@@ -140,17 +140,19 @@ def test_price_change_does_not_resume_ended_metering(clock_at_start, customer):
     assert usage.lock_latest(resource.id).ended_at is not None
 
 
-@pytest.mark.parametrize("who", ["unbilled", "external", "off"])
-def test_unbilled_usage_is_recorded_without_charge(set_clock, clock_at_start, rolled_back_app, customer, request, who):
-    if who != "off":
+@pytest.mark.parametrize("billing", ["unbilled", "external", "off"])
+def test_unbilled_usage_is_recorded_without_charge(
+    set_clock, clock_at_start, rolled_back_app, customer, request, billing
+):
+    if billing != "off":
         request.getfixturevalue("billing_enabled")
-    customer.self_provisioning = who == "unbilled"
-    resource = start_metering(customer, billing_mode="external" if who == "external" else "cloud_service")
+    customer.self_provisioning = billing == "unbilled"
+    resource = start_metering(customer, billing_mode="external" if billing == "external" else "cloud_service")
     set_clock(START_TIME + timedelta(days=1))
     usage_tasks.meter_and_post()
     assert load_months(customer) == {"2026-01": (24, 0)}
     assert load_ledger_amounts(customer) == []
-    mode = {"unbilled": "self_provisioned", "external": "external", "off": "cloud_service"}[who]
+    mode = {"unbilled": "self_provisioned", "external": "external", "off": "cloud_service"}[billing]
     assert set(session.scalars(select(UsageHour.billing_mode).where(UsageHour.resource_id == resource.id))) == {mode}
 
 

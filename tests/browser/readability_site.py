@@ -44,10 +44,10 @@ class ReadabilitySite:
         with app.app_context():
             owner = session.merge(app.cast.owner)
             self.paths = dict(self.create_resources(owner))
-            self.cookies = {who: self.create_cookie(who) for who in ("owner", "admin")}
+            self.cookies = {caller: self.create_cookie(caller) for caller in ("owner", "admin")}
 
-    def create_cookie(self, who):
-        secret = sessions.start(session.merge(getattr(self.app.cast, who)), ip="127.0.0.1", user_agent="test")
+    def create_cookie(self, caller):
+        secret = sessions.start(session.merge(getattr(self.app.cast, caller)), ip="127.0.0.1", user_agent="test")
         session.commit()
         serializer = self.app.session_interface.get_signing_serializer(self.app)
         return {"name": "panel", "value": serializer.dumps({"_user_id": secret}), "url": self.url}
@@ -137,9 +137,9 @@ def open_page(browser, site):
     """Return a function that opens a page as customer or operator, with a viewport size and a theme."""
     contexts = []
 
-    def open_new_page(size, theme="light", who="owner"):
+    def open_new_page(size, theme="light", caller="owner"):
         contexts.append(open_window(browser, viewport=VIEWPORTS[size], color_scheme=theme))
-        contexts[-1].add_cookies([site.cookies[who]])
+        contexts[-1].add_cookies([site.cookies[caller]])
         return contexts[-1].new_page()
 
     yield open_new_page

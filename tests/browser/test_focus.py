@@ -168,9 +168,9 @@ CONTRAST_RATIO_SCRIPT = """element => {
 
 def test_layout_controls_have_visible_names_and_contrast(site, open_page):
     """WCAG 2.5.3: visible text is the accessible name of a control. Group titles have a contrast of 4.5 to 1."""
-    for who, theme in (("owner", "light"), ("admin", "dark")):
-        page = open_page("screen", theme, who)
-        page.goto(site.url + ("/admin" if who == "admin" else "/"))
+    for caller, theme in (("owner", "light"), ("admin", "dark")):
+        page = open_page("screen", theme, caller)
+        page.goto(site.url + ("/admin" if caller == "admin" else "/"))
         for place in (".navbar-brand", "#search-open", ".account-menu"):
             assert page.locator(place).get_attribute("aria-label") is None
         assert page.locator(".nav-section-title").first.evaluate(CONTRAST_RATIO_SCRIPT) >= 4.5
@@ -178,7 +178,7 @@ def test_layout_controls_have_visible_names_and_contrast(site, open_page):
 
 def test_navigation_scrolls_to_its_last_entry(site, open_page):
     """The navigation can be longer than the screen, so it scrolls independently of the page."""
-    page = open_page("screen", who="admin")
+    page = open_page("screen", caller="admin")
     page.goto(f"{site.url}/admin/migrations")
     last = page.locator(".navbar-vertical a.nav-link").last
     expect(last).not_to_be_in_viewport()
@@ -187,11 +187,11 @@ def test_navigation_scrolls_to_its_last_entry(site, open_page):
     expect(last).to_be_in_viewport()
 
 
-@pytest.mark.parametrize(("who", "path"), [("owner", "/webhooks/new"), ("owner", "media"), ("admin", "settings")])
-def test_links_within_sentences_are_distinguishable_from_text(site, open_page, who, path):
+@pytest.mark.parametrize(("caller", "path"), [("owner", "/webhooks/new"), ("owner", "media"), ("admin", "settings")])
+def test_links_within_sentences_are_distinguishable_from_text(site, open_page, caller, path):
     """WCAG 1.4.1: links are underlined, not only coloured."""
-    page = open_page("screen", who=who)
-    instance = ("/admin" if who == "admin" else "") + site.paths["instance"]
+    page = open_page("screen", caller=caller)
+    instance = ("/admin" if caller == "admin" else "") + site.paths["instance"]
     page.goto(site.url + (path if path.startswith("/") else f"{instance}/{path}"))
     links = page.locator("main").locator("p > a:not(.btn), .form-hint > a").all()
     assert links

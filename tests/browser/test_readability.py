@@ -93,7 +93,7 @@ def test_admin_pages_are_readable(site, open_page, size):
     tabs = [f"/admin{site.paths['instance']}{tab}" for tab in ("", "/network", "/settings")]
     detail_pages = [f"/admin{site.paths[name]}" for name in ("group", "set", "pack")]
     paths = [*lists, *(f"/admin/{form}" for form in ADMIN_FORMS), *tabs, *detail_pages, "/admin/ip-sets?search=nothing"]
-    assert find_readability_errors(open_page(size, who="admin"), site, paths) == {}
+    assert find_readability_errors(open_page(size, caller="admin"), site, paths) == {}
 
 
 def find_readability_errors(page, site, paths):

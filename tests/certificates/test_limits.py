@@ -24,7 +24,7 @@ def set_account_limit(api_as, cast):
 
 @pytest.fixture
 def get_account_limit(api_as):
-    return lambda who="owner": api_as(who, "GET", "/api/account/limits").json["data"]["max_certificates"]
+    return lambda caller="owner": api_as(caller, "GET", "/api/account/limits").json["data"]["max_certificates"]
 
 
 def test_certificate_limit_is_enforced_and_zero_is_unlimited(
@@ -64,14 +64,14 @@ def test_lowered_limit_keeps_certificates_and_refuses_new_ones(
 
 def test_team_members_share_owner_limit(upload_certificate, set_account_limit, get_account_limit, chain):
     set_account_limit(1)
-    assert "id" in upload_certificate(chain.leaf, who="member")
+    assert "id" in upload_certificate(chain.leaf, caller="member")
     assert get_account_limit("member") == get_account_limit() == {"value": 1, "unlimited": False, "used": 1}
     assert (
         upload_certificate(chain.leaf)["reason"]
-        == upload_certificate(chain.leaf, who="member")["reason"]
+        == upload_certificate(chain.leaf, caller="member")["reason"]
         == "limit_reached"
     )
-    assert "id" in upload_certificate(chain.leaf, who="outsider")
+    assert "id" in upload_certificate(chain.leaf, caller="outsider")
 
 
 def test_validation_error_precedes_limit_error(upload_certificate, set_account_limit, chain):

@@ -15,9 +15,9 @@ from tests.support.certificates import issue_certificate
 
 @pytest.fixture
 def order_certificate(api_as):
-    def order_certificate(*domains, who="owner", **more):
+    def order_certificate(*domains, caller="owner", **more):
         body = {"type": "letsencrypt", "domains": list(domains), **more}
-        return api_as(who, "POST", "/api/certificates", json=body)
+        return api_as(caller, "POST", "/api/certificates", json=body)
 
     return order_certificate
 
@@ -26,9 +26,9 @@ def order_certificate(api_as):
 def create_issued_certificate(cast):
     """Return a function that creates a certificate as after a completed order."""
 
-    def create(*domains, days=90, who="owner"):
+    def create(*domains, days=90, caller="owner"):
         issued = issue_certificate(domains, days=days, before=1 if days > 0 else 100)
-        account = getattr(cast, who)
+        account = getattr(cast, caller)
         row = Certificate(account_id=account.id, type="letsencrypt", name=domains[0], domains=list(domains))
         row.certificate, row.private_key = issued.pem, issued.key_pem
         row.not_before, row.not_after = issued.certificate.not_valid_before_utc, issued.certificate.not_valid_after_utc
@@ -105,13 +105,13 @@ def test_order_for_panel_hostname_is_refused(order_certificate, change_config):
 
 def test_order_refuses_domain_of_other_account(order_certificate, create_issued_certificate):
     """The domains of both accounts point to the panel, so the authority cannot tell the accounts apart."""
-    create_issued_certificate("shop.example.com", "www.example.com", who="outsider")
+    create_issued_certificate("shop.example.com", "www.example.com", caller="outsider")
     answer = order_certificate("new.example.com", "www.example.com")
     assert answer.status_code == 422
     assert "Another account has a certificate for www.example.com" in answer.json["errors"]["domains"][0]
-    assert order_certificate("shop.example.com", who="outsider").status_code == 200
+    assert order_certificate("shop.example.com", caller="outsider").status_code == 200
     assert order_certificate("hop.example.com").status_code == 200
-    create_issued_certificate("old.example.com", days=-1, who="outsider")
+    create_issued_certificate("old.example.com", days=-1, caller="outsider")
     assert order_certificate("old.example.com").status_code == 200
 
 
@@ -130,7 +130,7 @@ def test_orders_per_hour_are_limited(api_as, order_certificate, create_issued_ce
     assert [order_certificate(f"{name}.example.com").status_code for name in "abc"] == [200, 200, 429]
     renewed = api_as("owner", "POST", f"/api/certificate/{create_issued_certificate('d.example.com').id}/renew")
     assert (renewed.status_code, "Retry-After" in renewed.headers) == (429, True)
-    assert order_certificate("a.example.net", who="outsider").status_code == 200
+    assert order_certificate("a.example.net", caller="outsider").status_code == 200
     for task in session.scalars(select(Task)):
         task.created_at = clock.now() - timedelta(hours=2)
     session.commit()

@@ -36,8 +36,8 @@ class PanelSite:
     def __init__(self, app, pebble, queued_calls):
         self.app, self.pebble, self.queued_calls = app, pebble, queued_calls
 
-    def call_api(self, method, path, body=None, who="owner"):
-        answer = self.app.test_client().open(path, method=method, json=body, headers=self.app.cast.headers(who))
+    def call_api(self, method, path, body=None, caller="owner"):
+        answer = self.app.test_client().open(path, method=method, json=body, headers=self.app.cast.headers(caller))
         session.rollback()
         session.expire_all()
         return answer

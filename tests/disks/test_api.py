@@ -25,9 +25,9 @@ def second_disk(call_admin_api, run_tasks, machine):
 
 @pytest.fixture
 def post_disk_action(api_as, machine):
-    def post_disk_action(disk, action, who="owner"):
-        path = f"/api{'/v1' if who == 'admin' else ''}/instance/{machine.id}/disk/{disk.id}/{action}"
-        return api_as(who, "POST", path)
+    def post_disk_action(disk, action, caller="owner"):
+        path = f"/api{'/v1' if caller == 'admin' else ''}/instance/{machine.id}/disk/{disk.id}/{action}"
+        return api_as(caller, "POST", path)
 
     return post_disk_action
 
@@ -46,21 +46,21 @@ def test_disk_is_added_to_running_machine(call_admin_api, api_as, run_tasks, mac
     assert api_as("owner", "GET", f"/api/instance/{machine.id}").json["storage"] == 10
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_disk_detach_attach_and_delete(post_disk_action, run_tasks, second_disk, machine, disks_on_node, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_disk_detach_attach_and_delete(post_disk_action, run_tasks, second_disk, machine, disks_on_node, caller):
     """ENV-27"""
     list_attached_names = lambda: disks_on_node()[1]  # noqa: E731
-    answer = post_disk_action(second_disk, "detach", who)
+    answer = post_disk_action(second_disk, "detach", caller)
     assert answer.status_code == 200
-    assert (answer.json["data"] if who == "admin" else answer.json)["task_id"]
+    assert (answer.json["data"] if caller == "admin" else answer.json)["task_id"]
     run_tasks()
     assert (second_disk.attached, list_attached_names()) == (False, [f"{machine.name}-0.qcow2"])
     assert second_disk.name in disks_on_node()[0]
-    assert post_disk_action(second_disk, "detach", who).json["message"] == "Already detached."
-    post_disk_action(second_disk, "attach", who)
+    assert post_disk_action(second_disk, "detach", caller).json["message"] == "Already detached."
+    post_disk_action(second_disk, "attach", caller)
     run_tasks()
     assert (second_disk.attached, list_attached_names()[1:]) == (True, [second_disk.name])
-    post_disk_action(second_disk, "delete", who)
+    post_disk_action(second_disk, "delete", caller)
     run_tasks()
     assert session.get(Disk, second_disk.id) is None
     assert (list_attached_names()[1:], second_disk.name in disks_on_node()[0]) == ([], False)
@@ -142,8 +142,8 @@ def test_disk_of_other_instance_is_not_found(post_disk_action, api_as, cast, sec
         f"/api/instance/{other.id}/disk/{second_disk.id}/detach",
         f"/api/v1/instance/{other.id}/disk/{second_disk.id}",
     ):
-        who, method = ("admin", "DELETE") if "/v1/" in path else ("owner", "POST")
-        assert api_as(who, method, path).json["message"] == "The instance has no such disk."
+        caller, method = ("admin", "DELETE") if "/v1/" in path else ("owner", "POST")
+        assert api_as(caller, method, path).json["message"] == "The instance has no such disk."
 
 
 def test_operator_disk_routes(api_as, run_tasks, second_disk, machine):

@@ -24,13 +24,13 @@ class DockerClient:
     def instance(self):
         return session.get(Instance, self.id, populate_existing=True)
 
-    def request(self, method="GET", path="", who="owner", **body):
+    def request(self, method="GET", path="", caller="owner", **body):
         options = {"json": body} if body else {}
-        return self.api_as(who, method, f"{DOCKER_PATHS[who].format(self.id)}{path}", **options)
+        return self.api_as(caller, method, f"{DOCKER_PATHS[caller].format(self.id)}{path}", **options)
 
-    def read_docker_state(self, who="owner"):
-        answer = self.request(who=who).json
-        return answer["data"] if who == "admin" else answer
+    def read_docker_state(self, caller="owner"):
+        answer = self.request(caller=caller).json
+        return answer["data"] if caller == "admin" else answer
 
     def install(self):
         assert self.request("POST", "/install").status_code == 200

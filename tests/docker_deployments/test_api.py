@@ -89,48 +89,48 @@ def test_number_and_boolean_variables_become_strings(docker_ready, file_server):
     assert docker_ready.guest.project(found["project_name"])["environment"] == {"GREETING": "8080", "DEBUG": "true"}
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_app_actions_change_status(docker_ready, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_app_actions_change_status(docker_ready, caller):
     found = docker_ready.deploy()
     path = f"/{found['id']}"
     for action, status in (("stop", "stopped"), ("start", "running"), ("restart", "running")):
-        answer = docker_ready.request("POST", f"{path}/{action}", who)
+        answer = docker_ready.request("POST", f"{path}/{action}", caller)
         assert answer.status_code == 200
         docker_ready.run_tasks()
         assert docker_ready.find_deployment(found["id"])["status"] == status
         assert docker_ready.guest.project(found["project_name"])["runs"] is (status == "running")
     docker_ready.guest.control(found["project_name"], "stop")
     assert docker_ready.find_deployment(found["id"])["status"] == "running"
-    assert docker_ready.request("POST", f"{path}/check-status", who).status_code == 200
+    assert docker_ready.request("POST", f"{path}/check-status", caller).status_code == 200
     docker_ready.run_tasks()
     assert docker_ready.find_deployment(found["id"])["status"] == "stopped"
-    assert docker_ready.request("POST", f"{path}/restat", who).status_code == 404
-    assert docker_ready.request("POST", f"{path}/retry", who).status_code == 200
+    assert docker_ready.request("POST", f"{path}/restat", caller).status_code == 404
+    assert docker_ready.request("POST", f"{path}/retry", caller).status_code == 200
     docker_ready.run_tasks()
     assert docker_ready.find_deployment(found["id"])["status"] == "running"
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
+@pytest.mark.parametrize("caller", ["owner", "admin"])
 @pytest.mark.parametrize(("method", "path"), [("DELETE", ""), ("POST", "/remove")])
-def test_removed_app_disappears_before_its_containers(docker_ready, who, method, path):
+def test_removed_app_disappears_before_its_containers(docker_ready, caller, method, path):
     found = docker_ready.deploy()
-    answer = docker_ready.request(method, f"/{found['id']}{path}", who)
+    answer = docker_ready.request(method, f"/{found['id']}{path}", caller)
     assert answer.status_code == 200
     assert "Deletion of its containers requested" in answer.json["message"]
     assert docker_ready.read_docker_state()["deployments"] == []
     assert docker_ready.guest.project(found["project_name"])["runs"] is True
     docker_ready.run_tasks()
     assert docker_ready.guest.project(found["project_name"]) is None
-    assert docker_ready.request(method, f"/{found['id']}{path}", who).status_code == 404
+    assert docker_ready.request(method, f"/{found['id']}{path}", caller).status_code == 404
 
 
 def test_app_logs_are_read_and_cached(docker_ready, inline_workers):
     """OTH-10, ENV-23: operators get them as `data.logs`."""
     found = docker_ready.deploy()
-    for who, cached in (("owner", False), ("admin", False), ("owner", True), ("admin", True)):
-        answer = docker_ready.request("GET", f"/{found['id']}/{'cached-logs' if cached else 'logs'}", who)
+    for caller, cached in (("owner", False), ("admin", False), ("owner", True), ("admin", True)):
+        answer = docker_ready.request("GET", f"/{found['id']}/{'cached-logs' if cached else 'logs'}", caller)
         assert answer.status_code == 200
-        body = answer.json["data"] if who == "admin" else answer.json
+        body = answer.json["data"] if caller == "admin" else answer.json
         assert "web | started from nginx" in body["logs"]
         assert (bool(body["logs_at"]), body["logs_error"]) == (True, None)
     raw = session.connection().exec_driver_sql("select logs from docker_deployments").scalar()
@@ -143,21 +143,21 @@ def test_cached_logs_are_empty_before_first_read(docker_ready):
     assert cached == {"logs": "", "logs_at": None, "logs_error": None}
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_docker_catalog_lists_apps(docker_client, who):
-    answer = docker_client.request("GET", "/apps", who).json
-    found = answer["data"] if who == "admin" else answer["apps"]
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_docker_catalog_lists_apps(docker_client, caller):
+    answer = docker_client.request("GET", "/apps", caller).json
+    found = answer["data"] if caller == "admin" else answer["apps"]
     assert len(found) == len(docker_apps.listing()) >= 12
     wordpress = next(each for each in found if each["slug"] == "wordpress")
     assert wordpress["ports"] == [{"container_port": 80, "host_port": 80, "protocol": "tcp"}]
     assert {"name", "label", "description", "required", "sensitive", "default"} == wordpress["variables"][0].keys()
-    one = docker_client.request("GET", "/app/wordpress", who).json
-    assert (one["data"] if who == "admin" else one["app"]) == wordpress
-    assert docker_client.request("GET", "/app/nosuch", who).status_code == 404
+    one = docker_client.request("GET", "/app/wordpress", caller).json
+    assert (one["data"] if caller == "admin" else one["app"]) == wordpress
+    assert docker_client.request("GET", "/app/nosuch", caller).status_code == 404
 
 
 def test_operator_docker_routes(docker_ready, file_server):
-    answer = docker_ready.request("POST", who="admin", app_slug="nginx")
+    answer = docker_ready.request("POST", caller="admin", app_slug="nginx")
     assert answer.json["data"]["deployment"]["status"] == "pending"
     docker_ready.run_tasks()
     url = file_server.put("/compose.yaml", COMPOSE_FILE)
@@ -230,17 +230,17 @@ def test_host_port_conflict_is_refused(docker_ready, file_server):
     assert "Port 81 of the instance is used by WordPress" in failed["error_message"]
 
 
-@pytest.mark.parametrize("who", ["member", "viewer", "outsider"])
-def test_docker_routes_check_permissions(docker_ready, who):
+@pytest.mark.parametrize("caller", ["member", "viewer", "outsider"])
+def test_docker_routes_check_permissions(docker_ready, caller):
     """Logs need the permission to open consoles; a member without a grant for the instance gets 404."""
     found = docker_ready.deploy()
     path = f"/api/instance/{docker_ready.id}/docker"
-    seen = 200 if who == "viewer" else 404
-    assert docker_ready.api_as(who, "GET", path).status_code == seen
-    assert docker_ready.api_as(who, "GET", f"{path}/apps").status_code == seen
+    seen = 200 if caller == "viewer" else 404
+    assert docker_ready.api_as(caller, "GET", path).status_code == seen
+    assert docker_ready.api_as(caller, "GET", f"{path}/apps").status_code == seen
     for method, rest in (("GET", "/logs"), ("GET", "/cached-logs"), ("POST", "/stop"), ("DELETE", "")):
-        answer = docker_ready.api_as(who, method, f"{path}/{found['id']}{rest}")
-        assert answer.status_code == (403 if who == "viewer" else 404), rest
+        answer = docker_ready.api_as(caller, method, f"{path}/{found['id']}{rest}")
+        assert answer.status_code == (403 if caller == "viewer" else 404), rest
 
 
 def test_app_of_other_instance_is_not_found(docker_ready, cast):

@@ -288,8 +288,8 @@ def test_guest_restart_fails_deployment(docker_ready, fault_at):
 
 
 @pytest.mark.parametrize("path", ["/install", "", "/custom", "/{}/retry", "/{}/check-status", "/{}/stop"])
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_docker_request_fails_with_unreachable_agent_or_node(docker_client, docker_ready, file_server, path, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_docker_request_fails_with_unreachable_agent_or_node(docker_client, docker_ready, file_server, path, caller):
     """ERR-10, E2, E3: the request fails at once, also before the node or the agent is marked as unreachable."""
     found = docker_ready.deploy()
     body = {} if path else {"app_slug": "nginx"}
@@ -297,7 +297,7 @@ def test_docker_request_fails_with_unreachable_agent_or_node(docker_client, dock
         body = {"app_name": "Shop", "compose_url": file_server.put("/compose.yaml", COMPOSE_FILE)}
     before = get_latest_task().id
     docker_ready.node.set_guest(docker_ready.id, agent_hangs=True)
-    answer = docker_ready.request("POST", path.format(found["id"]), who=who, **body)
+    answer = docker_ready.request("POST", path.format(found["id"]), caller=caller, **body)
     assert (answer.status_code, answer.json["reason"]) == (409, "agent_unavailable")
     docker_ready.node.set_guest(docker_ready.id)
     session.expire_all()
@@ -305,7 +305,7 @@ def test_docker_request_fails_with_unreachable_agent_or_node(docker_client, dock
     docker_ready.node.options = replace(options, deadline=0.01)
     docker_ready.node.fault("*", "silent")
     try:
-        answer = docker_ready.request("POST", path.format(found["id"]), who=who, **body)
+        answer = docker_ready.request("POST", path.format(found["id"]), caller=caller, **body)
     finally:
         docker_ready.node.options = options
         docker_ready.node.clear()
@@ -314,11 +314,11 @@ def test_docker_request_fails_with_unreachable_agent_or_node(docker_client, dock
     assert get_latest_task().id == before
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_system_without_package_manager_is_refused(docker_client, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_system_without_package_manager_is_refused(docker_client, caller):
     """C7: clients that wait for `docker_enabled` get the error at once."""
     docker_client.guest.write(NO_PACKAGE_MANAGER, "true")
-    answer = docker_client.request("POST", "/install", who=who)
+    answer = docker_client.request("POST", "/install", caller=caller)
     assert (answer.status_code, answer.json["reason"]) == (422, "unsupported_system")
     assert "no package manager" in answer.json["message"]
     listed = docker_client.read_docker_state()

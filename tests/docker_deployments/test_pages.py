@@ -17,8 +17,8 @@ def list_deployments():
 @pytest.fixture(params=AREAS, ids=["customer", "operator"])
 def browser_and_path(request, browser_as, docker_client):
     """A signed-in browser, and the path of the instance's apps in its area."""
-    who, prefix = request.param
-    return browser_as(who), f"{prefix}/instances/{docker_client.id}/apps"
+    caller, prefix = request.param
+    return browser_as(caller), f"{prefix}/instances/{docker_client.id}/apps"
 
 
 def test_docker_pages_install_to_remove(browser_and_path, docker_client):

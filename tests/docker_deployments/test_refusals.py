@@ -52,37 +52,37 @@ INSTANCE_STATES = [
 ]
 
 
-@pytest.mark.parametrize("who", CALLERS)
+@pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize(("state", "status", "reason"), INSTANCE_STATES)
-def test_docker_actions_are_refused_in_instance_state(docker_ready, state, status, reason, who):
+def test_docker_actions_are_refused_in_instance_state(docker_ready, state, status, reason, caller):
     """Reference: docker; a stopped instance is a 422 there."""
     found = docker_ready.deploy()
     state(docker_ready)
     requests = [("", {"app_slug": "redis", "env_variables": {"REDIS_PASSWORD": "a word"}}), ("/install", {})]
     requests += [(f"/{found['id']}/{action}", {}) for action in ("start", "stop", "restart", "retry", "check-status")]
     for path, body in requests:
-        answer = docker_ready.request("POST", path, who, **body)
+        answer = docker_ready.request("POST", path, caller, **body)
         assert (answer.status_code, answer.json["reason"]) == (status, reason), path
     assert docker_ready.find_deployment(found["id"])["status"] == "running"
     assert len(docker_ready.read_docker_state()["deployments"]) == 1
 
 
-@pytest.mark.parametrize("who", CALLERS)
-def test_docker_is_refused_before_instance_deployment(api_as, cast, who):
-    path = f"/api{'/v1' if who == 'admin' else ''}/instance/{cast.instance().id}/docker"
+@pytest.mark.parametrize("caller", CALLERS)
+def test_docker_is_refused_before_instance_deployment(api_as, cast, caller):
+    path = f"/api{'/v1' if caller == 'admin' else ''}/instance/{cast.instance().id}/docker"
     for rest in ("", "/install"):
-        answer = api_as(who, "POST", f"{path}{rest}", **({} if rest else {"json": {"app_slug": "nginx"}}))
+        answer = api_as(caller, "POST", f"{path}{rest}", **({} if rest else {"json": {"app_slug": "nginx"}}))
         assert (answer.status_code, answer.json["reason"]) == (409, "not_deployed")
-    listed = api_as(who, "GET", path).json
-    assert (listed["data"] if who == "admin" else listed)["docker_enabled"] is False
+    listed = api_as(caller, "GET", path).json
+    assert (listed["data"] if caller == "admin" else listed)["docker_enabled"] is False
 
 
-@pytest.mark.parametrize("who", CALLERS)
-def test_app_requires_installed_docker(docker_client, who):
-    answer = docker_client.request("POST", "", who, app_slug="nginx")
+@pytest.mark.parametrize("caller", CALLERS)
+def test_app_requires_installed_docker(docker_client, caller):
+    answer = docker_client.request("POST", "", caller, app_slug="nginx")
     assert (answer.status_code, answer.json["reason"]) == (422, "docker_not_installed")
     docker_client.install()
-    answer = docker_client.request("POST", "/install", who)
+    answer = docker_client.request("POST", "/install", caller)
     assert (answer.status_code, answer.json["reason"]) == (422, "already_installed")
 
 
@@ -111,11 +111,11 @@ def test_app_limit_per_instance(docker_ready, monkeypatch):
     assert (answer.status_code, answer.json["reason"]) == (422, "docker_limit")
 
 
-@pytest.mark.parametrize("who", CALLERS)
-def test_app_removal_is_refused_while_suspended(docker_ready, who):
+@pytest.mark.parametrize("caller", CALLERS)
+def test_app_removal_is_refused_while_suspended(docker_ready, caller):
     found = docker_ready.deploy()
     suspend_instance(docker_ready)
-    answer = docker_ready.request("DELETE", f"/{found['id']}", who)
+    answer = docker_ready.request("DELETE", f"/{found['id']}", caller)
     assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
     assert docker_ready.find_deployment(found["id"])
 

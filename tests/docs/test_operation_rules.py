@@ -86,13 +86,13 @@ def test_admin_delete_with_repeated_key_is_executed_once(api_as, cast):
     assert api_as("admin", "DELETE", path).status_code == 404
 
 
-@pytest.mark.parametrize("who", ["admin", "nobody"])
+@pytest.mark.parametrize("caller", ["admin", "nobody"])
 @pytest.mark.parametrize(
     "path", ["backup-plans", "backup-storages", "nowhere", "1", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7"]
 )
-def test_unknown_admin_route_is_not_an_unknown_id(api_as, who, path):
+def test_unknown_admin_route_is_not_an_unknown_id(api_as, caller, path):
     """Acceptance C11: an unknown route is not treated as an unknown id of a neighbouring route."""
-    answer = api_as(who, "GET", f"/api/v1/hypervisor/{path}")
+    answer = api_as(caller, "GET", f"/api/v1/hypervisor/{path}")
     assert (answer.status_code, answer.json["message"]) == (404, "There is nothing at this address.")
     assert answer.json["success"] is False
 
@@ -129,25 +129,25 @@ def test_number_and_boolean_fields_are_strict():
 @pytest.mark.parametrize("value", ["٣", "3.0", " 3", "1_0", "+3", "", "0x3", "\uff11"])
 def test_page_parameters_accept_ascii_digits_only(api_as, value):
     """Acceptance A6."""
-    for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
+    for caller, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
         for name in ("page", "per_page"):
-            answer = api_as(who, "GET", path, query_string={name: value})
+            answer = api_as(caller, "GET", path, query_string={name: value})
             assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
 
 
 @pytest.mark.parametrize("amount", ["10", "12.50", True, None, [10]])
 def test_credit_amounts_must_be_numbers(api_as, cast, amount):
     """BIL-06, acceptance A6."""
-    for who, path, body in (
+    for caller, path, body in (
         ("admin", "/api/v1/cloud-service/credits", {"user_id": cast.owner.id}),
         ("billing", f"/api/v1/billing/user/{cast.owner.id}/credits", {}),
     ):
-        answer = api_as(who, "POST", path, json={**body, "amount": amount})
+        answer = api_as(caller, "POST", path, json={**body, "amount": amount})
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["amount"])
-        assert api_as(who, "POST", path, json={**body, "amount": 10}).status_code == 200
-        assert api_as(who, "POST", path, json={**body, "amount": 12.5}).status_code == 200
+        assert api_as(caller, "POST", path, json={**body, "amount": 10}).status_code == 200
+        assert api_as(caller, "POST", path, json={**body, "amount": 12.5}).status_code == 200
         for wrong in (12.345, 1e-9, 1e308, -5, 0):
-            assert api_as(who, "POST", path, json={**body, "amount": wrong}).status_code == 422, wrong
+            assert api_as(caller, "POST", path, json={**body, "amount": wrong}).status_code == 422, wrong
 
 
 @pytest.mark.parametrize("path", ["/API/v1/users", "/Api/instances", "/nowhere", "/instances/0199"])

@@ -127,13 +127,13 @@ def isolated_api(shared_rolled_back_app, ids, monkeypatch):
 
 @pytest.mark.parametrize(("surface", "path", "method"), list(list_operations()))
 def test_answers_match_the_openapi_document(isolated_api, documents, ids, cast, surface, path, method):
-    who = "billing" if "/billing" in path else {"user": "owner"}.get(surface, "admin")
+    caller = "billing" if "/billing" in path else {"user": "owner"}.get(surface, "admin")
 
     documents[surface].app = isolated_api
     operation = documents[surface][path][method]
 
     def send(case):
-        case.headers = {**(case.headers or {}), **cast.headers(who), "Accept-Encoding": "identity"}
+        case.headers = {**(case.headers or {}), **cast.headers(caller), "Accept-Encoding": "identity"}
         case.call_and_validate(checks=CHECKS)
 
     send(build_example(operation, ids))

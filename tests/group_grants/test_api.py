@@ -26,13 +26,13 @@ def close_location(api_as, path):
     return close
 
 
-def request_instance(as_, cast, who):
+def request_instance(as_, cast, caller):
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
-    return as_(who, "POST", "/api/cloud-service/instances", json=body)
+    return as_(caller, "POST", "/api/cloud-service/instances", json=body)
 
 
-def list_locations(as_, who):
-    return [each["name"] for each in as_(who, "GET", "/api/cloud-service/locations").json["data"]]
+def list_locations(as_, caller):
+    return [each["name"] for each in as_(caller, "GET", "/api/cloud-service/locations").json["data"]]
 
 
 def test_public_group_is_visible_to_all_customers(api_as, cast, path):
@@ -81,10 +81,10 @@ def test_closed_location_refuses_volumes(api_as, cast, close_location):
     session.commit()
     close_location(cast.owner.id)
     body = {"name": "data", "volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
-    for who, status in (("outsider", 422), ("owner", 200)):
-        answer = api_as(who, "POST", "/api/storage/volumes", json=body)
+    for caller, status in (("outsider", 422), ("owner", 200)):
+        answer = api_as(caller, "POST", "/api/storage/volumes", json=body)
         assert answer.status_code == status, answer.text
-        choices = api_as(who, "GET", "/api/storage/volumes/create").json["hypervisor_groups"]
+        choices = api_as(caller, "GET", "/api/storage/volumes/create").json["hypervisor_groups"]
         assert len(choices) == (status == 200)
     assert answer.json["success"]
 

@@ -44,9 +44,9 @@ def change_settings(api_as, path):
     return change
 
 
-def request_instance(as_, cast, who="owner"):
+def request_instance(as_, cast, caller="owner"):
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
-    return as_(who, "POST", "/api/cloud-service/instances", json=body)
+    return as_(caller, "POST", "/api/cloud-service/instances", json=body)
 
 
 @pytest.mark.parametrize("name", GROUP_SWITCHES)

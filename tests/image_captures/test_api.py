@@ -21,8 +21,8 @@ def instance(api_as, cast, run_tasks):
 
 @pytest.fixture
 def capture_image(api_as, instance):
-    def post(who="owner", **more):
-        return api_as(who, "POST", "/api/images", json={"instance_id": instance.id, "name": "golden", **more})
+    def post(caller="owner", **more):
+        return api_as(caller, "POST", "/api/images", json={"instance_id": instance.id, "name": "golden", **more})
 
     return post
 

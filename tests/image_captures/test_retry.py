@@ -17,8 +17,8 @@ def failed_capture(cast):
     return made
 
 
-def retry_capture(as_, image, who="owner"):
-    return as_(who, "POST", f"/api/image/{image.id}/retry")
+def retry_capture(as_, image, caller="owner"):
+    return as_(caller, "POST", f"/api/image/{image.id}/retry")
 
 
 def test_failed_capture_is_retried_once(api_as, failed_capture):

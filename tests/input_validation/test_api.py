@@ -22,9 +22,9 @@ PROPERTY_SETTINGS = settings(
 
 def list_operations(app):
     """Yield every operation with a caller that may use it."""
-    for surface, who in (("USER", "owner"), ("ADMIN", "admin")):
+    for surface, caller in (("USER", "owner"), ("ADMIN", "admin")):
         for method, path, operation in find_operations(app, surface):
-            yield "billing" if path.startswith("/api/v1/billing") else who, method, path, operation
+            yield "billing" if path.startswith("/api/v1/billing") else caller, method, path, operation
 
 
 def assert_refused(answer, *statuses):
@@ -52,23 +52,23 @@ def test_two_authorization_headers_are_refused(api_as, cast):
 @pytest.mark.parametrize("value", malformed_input.MALFORMED_IDS, ids=lambda value: value[:12])
 def test_malformed_ids_are_refused(app, api_as, unlimited_rates, value):
     """Every operation with an id in its path answers a malformed id with 404, 405 or 422."""
-    for who, method, path, operation in list_operations(app):
+    for caller, method, path, operation in list_operations(app):
         if "{" in path and not {"task_kind", "action"} & {p["name"] for p in operation.get("parameters", [])}:
-            assert_refused(api_as(who, method, malformed_input.fill_path(path, value), data=b""), 404, 405, 422)
+            assert_refused(api_as(caller, method, malformed_input.fill_path(path, value), data=b""), 404, 405, 422)
 
 
 @pytest.mark.parametrize("query", malformed_input.MALFORMED_QUERIES, ids=lambda query: query[:16])
 def test_malformed_queries_are_refused(app, api_as, unlimited_rates, query):
-    for who, method, path, _ in list_operations(app):
+    for caller, method, path, _ in list_operations(app):
         if method == "GET" and "{" not in path:
-            assert_refused(api_as(who, "GET", f"{path}?{query}"), 200, 404, 422)
+            assert_refused(api_as(caller, "GET", f"{path}?{query}"), 200, 404, 422)
 
 
 @pytest.mark.parametrize("body", malformed_input.INVALID_JSON_BODIES, ids=lambda body: repr(body[:16]))
 def test_invalid_json_body_is_refused(app, api_as, unlimited_rates, body):
     """ENV-33, ERR-12"""
-    for who, method, path in WRITE_OPERATIONS:
-        answer = api_as(who, method, path, data=body, content_type="application/json")
+    for caller, method, path in WRITE_OPERATIONS:
+        answer = api_as(caller, method, path, data=body, content_type="application/json")
         assert_refused(answer, 400)
         assert "body" in answer.json["message"]
         assert "X-Failure-Status-Mapped" not in answer.headers  # OP-11: the 400 is explicit
@@ -101,11 +101,11 @@ def test_form_body_is_refused_with_any_content_type(api_as, cast, content_type):
 def test_malformed_field_values_never_cause_5xx(app, api_as, unlimited_rates):
     """Send each field of each body alone, with different values. No answer may be a 5xx."""
     requests = 0
-    for who, method, path, operation in list_operations(app):
+    for caller, method, path, operation in list_operations(app):
         for name in find_fields(app, operation):
             for value in malformed_input.ODD_VALUES[requests % 4 :: 4]:  # every value is used with several fields
                 answer = api_as(
-                    who, method, malformed_input.fill_path(path, UNKNOWN_ID), data=json.dumps({name: value})
+                    caller, method, malformed_input.fill_path(path, UNKNOWN_ID), data=json.dumps({name: value})
                 )
                 assert answer.status_code < 500, (path, name, value, answer.text[:300])
                 requests += 1
@@ -124,11 +124,11 @@ def find_fields(app, operation):
 def test_malformed_patch_values_of_instance_are_refused(app, api_as, cast, unlimited_rates):
     """The same for PATCH of an existing instance."""
     instance = cast.instance().id
-    for who, path in (("owner", f"/api/instance/{instance}"), ("admin", f"/api/v1/instance/{instance}")):
-        operation = next(o for w, m, p, o in list_operations(app) if w == who and m == "PATCH" and "instance/{" in p)
+    for caller, path in (("owner", f"/api/instance/{instance}"), ("admin", f"/api/v1/instance/{instance}")):
+        operation = next(o for w, m, p, o in list_operations(app) if w == caller and m == "PATCH" and "instance/{" in p)
         for name in find_fields(app, operation):
             for value in malformed_input.ODD_VALUES[len(name) % 2 :: 2]:
-                assert_refused(api_as(who, "PATCH", path, data=json.dumps({name: value})), 200, 422)
+                assert_refused(api_as(caller, "PATCH", path, data=json.dumps({name: value})), 200, 422)
 
 
 JSON = strategies.recursive(
@@ -150,15 +150,15 @@ KEYS = strategies.sampled_from(["name", "public_key", "plan_id", "location_id", 
 def test_any_json_object_is_answered(api_as, unlimited_rates, body):
     """Includes NaN, infinities and lone surrogates, which Python writes although JSON does not allow them."""
     text = json.dumps(body)
-    for who, method, path in WRITE_OPERATIONS:
-        assert_refused(api_as(who, method, path, data=text), 201, 200, 400, 404, 422)
+    for caller, method, path in WRITE_OPERATIONS:
+        assert_refused(api_as(caller, method, path, data=text), 201, 200, 400, 404, 422)
 
 
 @PROPERTY_SETTINGS
 @given(body=strategies.binary(max_size=200))
 def test_any_bytes_are_refused(api_as, unlimited_rates, body):
-    for who, method, path in WRITE_OPERATIONS:
-        assert_refused(api_as(who, method, path, data=body), 400, 422)
+    for caller, method, path in WRITE_OPERATIONS:
+        assert_refused(api_as(caller, method, path, data=body), 400, 422)
 
 
 @PROPERTY_SETTINGS
@@ -168,8 +168,8 @@ def test_any_bytes_are_refused(api_as, unlimited_rates, body):
     )
 )
 def test_any_query_is_answered(api_as, unlimited_rates, query):
-    for who, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances"), ("admin", "/api/v1/tasks")):
-        assert_refused(api_as(who, "GET", path, query_string=query), 200, 404, 422)
+    for caller, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances"), ("admin", "/api/v1/tasks")):
+        assert_refused(api_as(caller, "GET", path, query_string=query), 200, 404, 422)
 
 
 @PROPERTY_SETTINGS
@@ -190,17 +190,17 @@ def test_any_authorization_value_is_refused(api_as, unlimited_rates, value):
 def test_chunked_bodies_are_parsed_and_limited(api_as):
     """Chunked bodies have no Content-Length, so the size limit applies to the received bytes."""
 
-    def send_chunked(who, path, body):
+    def send_chunked(caller, path, body):
         options = {"headers": {"Transfer-Encoding": "chunked"}, "environ_overrides": {"wsgi.input_terminated": True}}
-        return api_as(who, "POST", path, input_stream=BytesIO(body), **options)
+        return api_as(caller, "POST", path, input_stream=BytesIO(body), **options)
 
-    for who, _, path in WRITE_OPERATIONS:
-        assert_refused(send_chunked(who, path, b"{}"), 422)
-        assert_refused(send_chunked(who, path, b'{"nosuch": '), 400)
-        assert_refused(send_chunked(who, path, b" " * (MAX_BODY_BYTES + 1)), 413)
+    for caller, _, path in WRITE_OPERATIONS:
+        assert_refused(send_chunked(caller, path, b"{}"), 422)
+        assert_refused(send_chunked(caller, path, b'{"nosuch": '), 400)
+        assert_refused(send_chunked(caller, path, b" " * (MAX_BODY_BYTES + 1)), 413)
 
 
 def test_truncated_body_is_refused(api_as):
-    for who, _, path in WRITE_OPERATIONS:
+    for caller, _, path in WRITE_OPERATIONS:
         options = {"environ_overrides": {"CONTENT_LENGTH": "50", "wsgi.input_terminated": True}}
-        assert_refused(api_as(who, "POST", path, input_stream=BytesIO(b"{}"), **options), 400)
+        assert_refused(api_as(caller, "POST", path, input_stream=BytesIO(b"{}"), **options), 400)

@@ -29,8 +29,8 @@ INVALID_HOSTNAMES = [
 ]
 
 
-def find_caller(who, path):
-    return "billing" if "/billing/" in path else who
+def find_caller(default_caller, path):
+    return "billing" if "/billing/" in path else default_caller
 
 
 @pytest.fixture
@@ -40,18 +40,18 @@ def body_senders(app, api_as, cast, unlimited_rates):
     instance = cast.instance().id
 
     def iter_operations():
-        for surface, who in CALLER_BY_SURFACE.items():
+        for surface, default_caller in CALLER_BY_SURFACE.items():
             schemas = build_openapi_document(app, surface)["components"]["schemas"]
             for method, path, operation in find_operations(app, surface):
                 content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
                 fields = schemas.get(content.get("schema", {}).get("$ref", "").rpartition("/")[2], {})
                 if fields:
-                    caller = find_caller(who, path)
+                    caller = find_caller(default_caller, path)
                     where = fill_path(path.replace("{instance_id}", instance), UNKNOWN_ID)
                     yield make_sender(caller, method, where), fields.get("properties", {})
 
-    def make_sender(who, method, path):
-        return lambda **body: (f"{method} {path}", api_as(who, method, path, data=json.dumps(body)))
+    def make_sender(caller, method, path):
+        return lambda **body: (f"{method} {path}", api_as(caller, method, path, data=json.dumps(body)))
 
     return list(iter_operations())
 
@@ -112,7 +112,7 @@ def test_unknown_keys_are_refused(body_senders):
 def test_invalid_filters_are_refused(app, api_as, unlimited_rates):
     """ERR-06, OP-15: an invalid filter is neither ignored nor answered with 400."""
     seen = set()
-    for surface, who in CALLER_BY_SURFACE.items():
+    for surface, default_caller in CALLER_BY_SURFACE.items():
         for method, path, operation in find_operations(app, surface):
             for parameter in operation.get("parameters", []):
                 kind = parameter["schema"]
@@ -122,7 +122,9 @@ def test_invalid_filters_are_refused(app, api_as, unlimited_rates):
                     continue
                 for value in ("nosuch", "%00", "-", "9" * 30):
                     name = parameter["name"]
-                    answer = api_as(find_caller(who, path), method, fill_path(f"{path}?{name}={value}", UNKNOWN_ID))
+                    answer = api_as(
+                        find_caller(default_caller, path), method, fill_path(f"{path}?{name}={value}", UNKNOWN_ID)
+                    )
                     assert answer.status_code in ((422,) if value == "%00" else (404, 422)), (
                         path,
                         name,

@@ -43,8 +43,8 @@ def start_pages(cast):
 
 
 def test_malformed_page_queries_never_cause_5xx(browser_as, start_pages):
-    for who, start in start_pages:
-        browser = browser_as(who)
+    for caller, start in start_pages:
+        browser = browser_as(caller)
         paths = [path.partition("?")[0] for path, _ in link_crawler.crawl_pages(browser, start)]
         assert len(paths) > 5
         requests = 0
@@ -57,8 +57,8 @@ def test_malformed_page_queries_never_cause_5xx(browser_as, start_pages):
 @pytest.mark.parametrize("value", malformed_input.MALFORMED_IDS[::2], ids=lambda value: value[:12])
 def test_malformed_page_ids_never_cause_5xx(app, browser_as, value):
     requests = 0
-    for who in ("owner", "admin"):
-        browser = browser_as(who)
+    for caller in ("owner", "admin"):
+        browser = browser_as(caller)
         for method in ("GET", "POST"):
             for address, _ in find_page_addresses(app, method):
                 if UNKNOWN_ID in address:
@@ -73,10 +73,10 @@ def test_malformed_page_ids_never_cause_5xx(app, browser_as, value):
 def test_malformed_form_values_never_cause_5xx(browser_as, start_pages):
     """Send each form that links reach, with one malformed field at a time, as whole page and as partial request."""
     requests = 0
-    for who, start in start_pages:
-        for path, answer in list(link_crawler.crawl_pages(browser_as(who), start)):
+    for caller, start in start_pages:
+        for path, answer in list(link_crawler.crawl_pages(browser_as(caller), start)):
             for method, to, known, names in link_crawler.find_forms(path, answer):
-                browser = browser_as(who)  # a new session, because the last form may have ended the old one
+                browser = browser_as(caller)  # a new session, because the last form may have ended the old one
                 for name in names if not set(names) & {"password", "current_password"} else ():
                     for value in MALFORMED_VALUES[requests % 5 :: 5]:
                         sent = known | {name: value}

@@ -87,14 +87,14 @@ def known_ids(api_as, cast):
 
 def test_unknown_id_in_body_is_a_field_error(api_as, known_ids, unlimited_rates):
     failures = []
-    for who, method, path, body in REQUESTS:
+    for caller, method, path, body in REQUESTS:
         if path.endswith("assign-resource"):
             body = {**body, "project_id": UNKNOWN_ID}
         field = next(name for name, value in body.items() if value in (UNKNOWN_ID, [UNKNOWN_ID]))
         request_body = {
             name: value.format(**known_ids) if isinstance(value, str) else value for name, value in body.items()
         }
-        answer = api_as(who, method, path.format(**known_ids), json=request_body)
+        answer = api_as(caller, method, path.format(**known_ids), json=request_body)
         if answer.status_code != 422 or list(answer.json["errors"]) != [field]:
             failures.append((method, path, field, answer.status_code, answer.json))
         session.rollback()

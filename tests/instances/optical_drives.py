@@ -19,8 +19,8 @@ def instance(api_as, cast, run_tasks):
 def post_drive_action(api_as, instance):
     """Return a function that calls a drive's routes: `post_drive_action("mount", iso_id=…)`."""
 
-    def act(verb, slot="primary", who="owner", **body):
-        base = "/api/v1" if who == "admin" else "/api"
-        return api_as(who, "POST", f"{base}/instance/{instance.id}/iso/{slot}/{verb}", json=body)
+    def act(verb, slot="primary", caller="owner", **body):
+        base = "/api/v1" if caller == "admin" else "/api"
+        return api_as(caller, "POST", f"{base}/instance/{instance.id}/iso/{slot}/{verb}", json=body)
 
     return act

@@ -20,8 +20,8 @@ def create_pack(api_as, cast):
 
 @pytest.fixture
 def create_instance(api_as, cast):
-    def make(who="owner", **more):
+    def make(caller="owner", **more):
         wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, **more}
-        return api_as(who, "POST", f"{SELF_PROVISIONING_PATH}/instances", json=wanted)
+        return api_as(caller, "POST", f"{SELF_PROVISIONING_PATH}/instances", json=wanted)
 
     return make

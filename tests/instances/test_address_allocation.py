@@ -28,9 +28,9 @@ def deployed_instance(api_as, cast, address_pools, run_tasks):
     return session.get(Instance, instance.id)
 
 
-def change_network(as_, instance, action, who="owner", **body):
-    prefix = "/api/v1" if who == "admin" else "/api"
-    return as_(who, "POST", f"{prefix}/instance/{instance.id}/ips", json={"action": action, **body})
+def change_network(as_, instance, action, caller="owner", **body):
+    prefix = "/api/v1" if caller == "admin" else "/api"
+    return as_(caller, "POST", f"{prefix}/instance/{instance.id}/ips", json={"action": action, **body})
 
 
 def get_instance(as_, instance):
@@ -70,10 +70,10 @@ CREATE_ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("who", "path", "more"), CREATE_ROUTES)
+@pytest.mark.parametrize(("caller", "path", "more"), CREATE_ROUTES)
 @pytest.mark.parametrize(("kind", "word"), [("routed", "ipv6_subnet"), ("private", "private_ipv4")])
 def test_create_on_each_route_without_free_addresses_is_refused(
-    api_as, cast, address_pools, who, path, more, kind, word
+    api_as, cast, address_pools, caller, path, more, kind, word
 ):
     """INS-72, INS-73, INS-74, INS-75: on all four routes, with a reason and without internals; no row is kept."""
     session.scalar(select(Subnet).where(Subnet.kind == kind)).enabled = False
@@ -81,7 +81,7 @@ def test_create_on_each_route_without_free_addresses_is_refused(
     before = api_as("admin", "GET", "/api/v1/subnets").json["data"]
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id, **({"user_id": cast.owner.id} if more else {})}
     for _ in range(2):
-        answer = api_as(who, "POST", path, json=body)
+        answer = api_as(caller, "POST", path, json=body)
         assert (answer.status_code, answer.json["reason"]) == (422, f"{word}_not_available")
         assert not [leak for leak in ("10.20", "2001:db8", "node-1") if leak in answer.text]
     assert session.scalar(select(Instance)) is None
@@ -118,9 +118,9 @@ def create_larger_plan(cast, address_pools):
     return make
 
 
-def change_plan(as_, instance, plan, who="owner"):
-    path = f"/api{'/v1' if who == 'admin' else ''}/instance/{instance.id}/change-plan"
-    return as_(who, "POST", path, json={"plan_id": plan.id})
+def change_plan(as_, instance, plan, caller="owner"):
+    path = f"/api{'/v1' if caller == 'admin' else ''}/instance/{instance.id}/change-plan"
+    return as_(caller, "POST", path, json={"plan_id": plan.id})
 
 
 def test_plan_change_allocates_more_addresses_immediately(
@@ -138,7 +138,7 @@ def test_plan_change_allocates_more_addresses_immediately(
     assert session.get(Instance, deployed_instance.id).private_ipv4 == "10.20.0.1"
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
+@pytest.mark.parametrize("caller", ["owner", "admin"])
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
@@ -147,13 +147,13 @@ def test_plan_change_allocates_more_addresses_immediately(
     ],
 )
 def test_plan_change_without_free_addresses_is_refused(
-    api_as, deployed_instance, create_larger_plan, who, more, reason
+    api_as, deployed_instance, create_larger_plan, caller, more, reason
 ):
     """INS-85, INS-86: three requests get the same answer and change nothing."""
     plan = create_larger_plan("XL", **more)
     list_subnets = lambda: api_as("admin", "GET", "/api/v1/subnets").json["data"]  # noqa: E731
     before = list_subnets()
-    answers = [change_plan(api_as, deployed_instance, plan, who) for _ in range(3)]
+    answers = [change_plan(api_as, deployed_instance, plan, caller) for _ in range(3)]
     assert {answer.status_code for answer in answers} == {422}
     assert answers[0].json == answers[1].json == answers[2].json
     assert (answers[0].json["reason"], list(answers[0].json["errors"])) == (reason, ["plan_id"])

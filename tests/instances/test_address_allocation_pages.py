@@ -116,9 +116,9 @@ def test_header_and_list_prefer_public_addresses(browser_as, cast):
     session.commit()
     instance = cast.instance()
     extract_header = lambda page: page.partition('class="tabs"')[0]  # noqa: E731
-    for who, path in (("owner", "/instances"), ("admin", "/admin/instances")):
-        assert "10.9.0.2" in browser_as(who).get(path).text
-        assert "10.2.0.1" not in browser_as(who).get(path).text
+    for caller, path in (("owner", "/instances"), ("admin", "/admin/instances")):
+        assert "10.9.0.2" in browser_as(caller).get(path).text
+        assert "10.2.0.1" not in browser_as(caller).get(path).text
     page = extract_header(browser_as("owner").get(f"/instances/{instance.id}").text)
     assert ("10.9.0.2" in page, "fd99::2" in page, "10.2.0.1" in page) == (True, True, False)
     session.get(Plan, cast.plan.id).ipv4 = session.get(Plan, cast.plan.id).ipv6 = 0

@@ -110,11 +110,11 @@ def test_instance_patch_changes_fields(api_as, cast):
     assert api_as("owner", "GET", path).json["notes"] is None
 
 
-@pytest.mark.parametrize(("who", "path"), [("owner", "/api/instance/{}"), ("admin", "/api/v1/instance/{}")])
-def test_patch_ignores_empty_names_and_clears_empty_notes(api_as, cast, who, path):
+@pytest.mark.parametrize(("caller", "path"), [("owner", "/api/instance/{}"), ("admin", "/api/v1/instance/{}")])
+def test_patch_ignores_empty_names_and_clears_empty_notes(api_as, cast, caller, path):
     """Acceptance C1: the public provider sends `""` for the one of the two names that it does not know."""
     instance = cast.instance(display_name="Shown", hostname="tf1.example.com")
-    patch = lambda body: api_as(who, "PATCH", path.format(instance.id), json=body)  # noqa: E731
+    patch = lambda body: api_as(caller, "PATCH", path.format(instance.id), json=body)  # noqa: E731
     assert patch({"display_name": "", "hostname": "tf2.example.com", "notes": "n"}).status_code == 200
     assert (instance.display_name, instance.hostname, instance.notes) == ("Shown", "tf2.example.com", "n")
     assert patch({"display_name": "Other", "hostname": "", "notes": ""}).status_code == 200
@@ -304,8 +304,8 @@ def test_suspended_instance_refuses_power_and_destroy(api_as, running_instance):
 def test_protected_instance_is_not_destroyed(api_as, running_instance, run_tasks):
     """INS-21, INS-22, OP-10, OP-21"""
     api_as("owner", "PATCH", f"/api/instance/{running_instance.id}", json={"protection_enabled": True})
-    for who, path in (("owner", "/api/cloud-service/instances/"), ("admin", "/api/v1/instance/")):
-        answer = api_as(who, "DELETE", path + running_instance.id)
+    for caller, path in (("owner", "/api/cloud-service/instances/"), ("admin", "/api/v1/instance/")):
+        answer = api_as(caller, "DELETE", path + running_instance.id)
         assert (answer.status_code, answer.json["reason"]) == (409, "protection_enabled")
     api_as("owner", "PATCH", f"/api/instance/{running_instance.id}", json={"protection_enabled": False})
     assert api_as("owner", "DELETE", f"/api/cloud-service/instances/{running_instance.id}").status_code == 200

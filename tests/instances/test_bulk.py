@@ -25,9 +25,9 @@ def list_ids(*rows):
     return [row.id for row in rows]
 
 
-@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_bulk_result_has_one_entry_per_instance(api_as, running_instances, run_tasks, who, path):
-    answer = api_as(who, "POST", path, json={"ids": list_ids(*running_instances), "action": "poweroff"})
+@pytest.mark.parametrize(("caller", "path"), BULK_PATHS)
+def test_bulk_result_has_one_entry_per_instance(api_as, running_instances, run_tasks, caller, path):
+    answer = api_as(caller, "POST", path, json={"ids": list_ids(*running_instances), "action": "poweroff"})
     assert answer.status_code == 200
     body = answer.json
     assert body["success"] is True
@@ -38,12 +38,12 @@ def test_bulk_result_has_one_entry_per_instance(api_as, running_instances, run_t
     assert {instance.state for instance in running_instances} == {"stopped"}
 
 
-@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_bulk_refusal_does_not_block_other_instances(api_as, running_instances, run_tasks, who, path):
+@pytest.mark.parametrize(("caller", "path"), BULK_PATHS)
+def test_bulk_refusal_does_not_block_other_instances(api_as, running_instances, run_tasks, caller, path):
     """The status is that of the first refusal; the other tasks are queued; there is no mapping header (4.1, 4.9)."""
     running_instances[1].protection_enabled = True
     session.commit()
-    answer = api_as(who, "POST", path, json={"ids": list_ids(*running_instances), "action": "destroy"})
+    answer = api_as(caller, "POST", path, json={"ids": list_ids(*running_instances), "action": "destroy"})
     assert answer.status_code == 409
     assert "X-Failure-Status-Mapped" not in answer.headers
     body = answer.json
@@ -70,17 +70,17 @@ def test_bulk_status_prefers_503():
     assert instances.get_bulk_status(lines[:1]) == 200
 
 
-@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_bulk_noop_action_succeeds(api_as, running_instances, who, path):
-    body = api_as(who, "POST", path, json={"ids": list_ids(running_instances[0]), "action": "start"}).json
+@pytest.mark.parametrize(("caller", "path"), BULK_PATHS)
+def test_bulk_noop_action_succeeds(api_as, running_instances, caller, path):
+    body = api_as(caller, "POST", path, json={"ids": list_ids(running_instances[0]), "action": "start"}).json
     assert body["data"]["results"][0]["message"] == "Already running."
     assert body["success"] is True
 
 
-@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_bulk_ids_are_deduplicated_in_order(api_as, running_instances, who, path):
+@pytest.mark.parametrize(("caller", "path"), BULK_PATHS)
+def test_bulk_ids_are_deduplicated_in_order(api_as, running_instances, caller, path):
     wanted = list_ids(running_instances[2], running_instances[0], running_instances[2])
-    body = api_as(who, "POST", path, json={"ids": wanted, "action": "restart"}).json
+    body = api_as(caller, "POST", path, json={"ids": wanted, "action": "restart"}).json
     assert [line["id"] for line in body["data"]["results"]] == wanted[:2]
 
 
@@ -116,7 +116,7 @@ def test_operator_suspends_and_resumes_in_bulk(api_as, running_instances, run_ta
     assert {instance.state for instance in running_instances} == {"running"}
 
 
-@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
+@pytest.mark.parametrize(("caller", "path"), BULK_PATHS)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -131,8 +131,8 @@ def test_operator_suspends_and_resumes_in_bulk(api_as, running_instances, run_ta
         {"ids": ["x"] * 501, "action": "start"},
     ],
 )
-def test_bulk_with_invalid_body_is_refused(api_as, cast, who, path, wrong):
-    assert api_as(who, "POST", path, json=wrong).status_code == 422
+def test_bulk_with_invalid_body_is_refused(api_as, cast, caller, path, wrong):
+    assert api_as(caller, "POST", path, json=wrong).status_code == 422
 
 
 def test_customer_cannot_suspend_in_bulk(api_as, running_instances):
@@ -193,11 +193,11 @@ def test_tags_of_other_account_are_not_found(api_as, cast):
     assert api_as("outsider", "POST", path, json={"tags": "x"}).status_code == 404
 
 
-@pytest.mark.parametrize(("who", "path"), BULK_PATHS)
-def test_bulk_adds_and_removes_tag(api_as, running_instances, who, path):
+@pytest.mark.parametrize(("caller", "path"), BULK_PATHS)
+def test_bulk_adds_and_removes_tag(api_as, running_instances, caller, path):
     for action, kept in (("add_tag", ["new"]), ("add_tag", ["new"]), ("remove_tag", [])):
         body = api_as(
-            who, "POST", path, json={"ids": list_ids(*running_instances), "action": action, "tag": "New"}
+            caller, "POST", path, json={"ids": list_ids(*running_instances), "action": action, "tag": "New"}
         ).json
         assert body["data"]["queued"] == 3
         assert all(instance.tags == kept for instance in running_instances)
@@ -206,9 +206,9 @@ def test_bulk_adds_and_removes_tag(api_as, running_instances, who, path):
 LIST_PAGES = (("owner", "/instances"), ("admin", "/admin/instances"))
 
 
-@pytest.mark.parametrize(("who", "path"), LIST_PAGES)
-def test_bulk_page_runs_action_on_selected_instances(browser_as, running_instances, run_tasks, who, path):
-    browser = browser_as(who)
+@pytest.mark.parametrize(("caller", "path"), LIST_PAGES)
+def test_bulk_page_runs_action_on_selected_instances(browser_as, running_instances, run_tasks, caller, path):
+    browser = browser_as(caller)
     listed = browser.get(path).text
     assert f'name="ids" value="{running_instances[0].id}" form="bulk"' in listed
     page = browser.post(f"{path}/bulk", data={"ids": list_ids(*running_instances[:2]), "action": "poweroff", "tag": ""})
@@ -218,11 +218,11 @@ def test_bulk_page_runs_action_on_selected_instances(browser_as, running_instanc
     assert [instance.state for instance in running_instances] == ["stopped", "stopped", "running"]
 
 
-@pytest.mark.parametrize(("who", "path"), LIST_PAGES)
-def test_bulk_destroy_requires_typed_count(browser_as, running_instances, run_tasks, who, path):
+@pytest.mark.parametrize(("caller", "path"), LIST_PAGES)
+def test_bulk_destroy_requires_typed_count(browser_as, running_instances, run_tasks, caller, path):
     running_instances[2].protection_enabled = True
     session.commit()
-    browser = browser_as(who)
+    browser = browser_as(caller)
     data = {"ids": list_ids(*running_instances), "action": "destroy"}
     page = browser.post(f"{path}/bulk", data=data).text
     assert "<strong>3</strong>" in page
@@ -238,15 +238,15 @@ def test_bulk_destroy_requires_typed_count(browser_as, running_instances, run_ta
     assert "m1" not in browser.get(path).text
 
 
-@pytest.mark.parametrize(("who", "path"), [("owner", "/instances"), ("admin", "/admin/instances")])
-def test_address_of_bulk_results_redirects_to_list(browser_as, who, path):
-    answer = browser_as(who).get(f"{path}/bulk")
+@pytest.mark.parametrize(("caller", "path"), [("owner", "/instances"), ("admin", "/admin/instances")])
+def test_address_of_bulk_results_redirects_to_list(browser_as, caller, path):
+    answer = browser_as(caller).get(f"{path}/bulk")
     assert (answer.status_code, answer.headers["Location"]) == (303, path)
 
 
-@pytest.mark.parametrize(("who", "path"), LIST_PAGES)
-def test_bulk_page_without_selection_shows_error(browser_as, running_instances, who, path):
-    answer = browser_as(who).post(f"{path}/bulk", data={"action": "start"})
+@pytest.mark.parametrize(("caller", "path"), LIST_PAGES)
+def test_bulk_page_without_selection_shows_error(browser_as, running_instances, caller, path):
+    answer = browser_as(caller).post(f"{path}/bulk", data={"action": "start"})
     assert answer.status_code == 422
     assert "Select at least one" in answer.text
 

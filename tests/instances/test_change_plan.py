@@ -36,9 +36,9 @@ def machine(api_as, cast, run_tasks):
 
 @pytest.fixture
 def change_plan(api_as, machine):
-    def change_plan(plan, who="owner"):
-        path = f"/api{'/v1' if who == 'admin' else ''}/instance/{machine.id}/change-plan"
-        return api_as(who, "POST", path, json={"plan_id": plan.id if plan else "nonsense"})
+    def change_plan(plan, caller="owner"):
+        path = f"/api{'/v1' if caller == 'admin' else ''}/instance/{machine.id}/change-plan"
+        return api_as(caller, "POST", path, json={"plan_id": plan.id if plan else "nonsense"})
 
     return change_plan
 
@@ -63,15 +63,15 @@ def assert_refused(answer, reason=None):
     return answer.json
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
+@pytest.mark.parametrize("caller", ["owner", "admin"])
 def test_plan_change_grows_disk_immediately_and_memory_at_restart(
-    change_plan, api_as, make_plan, machine, run_tasks, node, who
+    change_plan, api_as, make_plan, machine, run_tasks, node, caller
 ):
     """INS-81, INS-82"""
     large = make_plan()
-    answer = change_plan(large, who)
+    answer = change_plan(large, caller)
     assert answer.status_code == 200
-    task_id = answer.json["task_id"] if who == "owner" else answer.json["data"]["task_id"]
+    task_id = answer.json["task_id"] if caller == "owner" else answer.json["data"]["task_id"]
     assert session.get(Task, task_id).lock == "exclusive"
     run_tasks()
     assert session.get(Task, task_id).status == "completed"
@@ -132,8 +132,8 @@ def test_plan_change_back_clears_pending_size(change_plan, make_plan, machine, r
 def test_unavailable_plan_is_refused(change_plan, make_plan, machine, run_tasks, node):
     """INS-79, INS-80, OP-10"""
     for wrong in (make_plan("off", enabled=False), make_plan("small", storage=5), None, machine.plan):
-        for who in ("owner", "admin"):
-            assert_refused(change_plan(wrong, who))
+        for caller in ("owner", "admin"):
+            assert_refused(change_plan(wrong, caller))
     assert (machine.plan.name, machine.storage, get_disk_size(node, machine)) == ("S", 10, 10)
     assert session.scalars(select(Task.kind).where(Task.kind == "instance_change_plan")).all() == []
 

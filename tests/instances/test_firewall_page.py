@@ -27,9 +27,9 @@ def parse_rule_rows(page):
 
 @pytest.fixture
 def get_shown_rules(browser_as):
-    def get_rows(instance, who="owner"):
-        side = "/admin" if who == "admin" else ""
-        page = browser_as(who).get(f"{side}/instances/{instance.id}/network").text
+    def get_rows(instance, caller="owner"):
+        side = "/admin" if caller == "admin" else ""
+        page = browser_as(caller).get(f"{side}/instances/{instance.id}/network").text
         assert HtmlOutline(page).open == []
         return parse_rule_rows(page)
 
@@ -40,8 +40,8 @@ def test_instance_without_groups_allows_all_but_smtp(cast, get_shown_rules):
     instance = cast.instance()
     instance.enable_smtp = False
     session.commit()
-    for who in ("owner", "viewer", "admin"):
-        incoming, mail, rest = get_shown_rules(instance, who)
+    for caller in ("owner", "viewer", "admin"):
+        incoming, mail, rest = get_shown_rules(instance, caller)
         assert (incoming[:2], incoming[-1]) == (["Everything", "Inbound"], "Allowed")
         assert (mail[:3], mail[-1]) == (["TCP", "Outbound", "25"], "Blocked")
         assert (rest[:2], rest[-1]) == (["Everything", "Outbound"], "Allowed")

@@ -8,8 +8,8 @@ from panel.services import tokens
 from tests.support.security_groups import HTTP_RULE, PING_RULE, create_group, deploy_instance, read_allowed_traffic  # noqa: F401  (fixtures)
 
 
-def get_firewall(as_, instance, who="owner"):
-    return as_(who, "GET", f"/api/instance/{instance.id}/firewall")
+def get_firewall(as_, instance, caller="owner"):
+    return as_(caller, "GET", f"/api/instance/{instance.id}/firewall")
 
 
 def test_instance_without_groups_is_unrestricted(api_as, cast):

@@ -42,14 +42,14 @@ def poll_agent(instance):
     session.expire_all()
 
 
-def reset_password(as_, who, instance, **body):
-    return as_(who, "POST", RESET_PATHS[who].format(instance.id), json=body)
+def reset_password(as_, caller, instance, **body):
+    return as_(caller, "POST", RESET_PATHS[caller].format(instance.id), json=body)
 
 
-@pytest.mark.parametrize("who", RESET_PATHS)
-def test_reset_password_generates_and_sets_password(api_as, running_instance, run_tasks, node, who):
+@pytest.mark.parametrize("caller", RESET_PATHS)
+def test_reset_password_generates_and_sets_password(api_as, running_instance, run_tasks, node, caller):
     """INS-62, INS-63"""
-    answer = reset_password(api_as, who, running_instance)
+    answer = reset_password(api_as, caller, running_instance)
     assert answer.json.keys() == {"success", "message", "data"}
     assert answer.json["data"].keys() == {"password", "task_id"}
     password = answer.json["data"]["password"]
@@ -77,19 +77,19 @@ def test_reset_password_without_body_is_accepted(api_as, running_instance):
 
 
 @pytest.mark.parametrize("fault", [{"agent": False}, {"agent_hangs": True}])
-@pytest.mark.parametrize("who", RESET_PATHS)
-def test_reset_password_without_agent_is_refused(api_as, running_instance, node, run_tasks, who, fault):
+@pytest.mark.parametrize("caller", RESET_PATHS)
+def test_reset_password_without_agent_is_refused(api_as, running_instance, node, run_tasks, caller, fault):
     """INS-64, INS-66, E2: refused at once; nothing is sent to a hanging agent, which may continue later."""
-    assert reset_password(api_as, who, running_instance, password="the old one").status_code == 200
+    assert reset_password(api_as, caller, running_instance, password="the old one").status_code == 200
     run_tasks()
     node.set_guest(running_instance.id, **fault)
     assert_reset_refused(
-        reset_password(api_as, who, running_instance, password="a new one"), 409, "agent_unavailable", run_tasks
+        reset_password(api_as, caller, running_instance, password="a new one"), 409, "agent_unavailable", run_tasks
     )
     assert session.get(Instance, running_instance.id).agent_down
     node.set_guest(running_instance.id)
     assert node.can_sign_in(running_instance.id, "root", "the old one")
-    assert reset_password(api_as, who, running_instance).status_code == 200
+    assert reset_password(api_as, caller, running_instance).status_code == 200
 
 
 def assert_reset_refused(answer, status, reason, work):
@@ -103,8 +103,10 @@ def assert_reset_refused(answer, status, reason, work):
 
 
 @pytest.mark.parametrize("marked_down", [True, False])
-@pytest.mark.parametrize("who", RESET_PATHS)
-def test_reset_password_with_unreachable_node_is_refused(api_as, running_instance, node, run_tasks, who, marked_down):
+@pytest.mark.parametrize("caller", RESET_PATHS)
+def test_reset_password_with_unreachable_node_is_refused(
+    api_as, running_instance, node, run_tasks, caller, marked_down
+):
     """INS-65, INS-66, ERR-10, E3: also before the node is marked as down."""
     node.options = replace(node.options, deadline=0.01)
     if marked_down:
@@ -112,7 +114,7 @@ def test_reset_password_with_unreachable_node_is_refused(api_as, running_instanc
         session.commit()
     else:
         node.fault("*", "silent")
-    assert_reset_refused(reset_password(api_as, who, running_instance), 503, "hypervisor_unreachable", run_tasks)
+    assert_reset_refused(reset_password(api_as, caller, running_instance), 503, "hypervisor_unreachable", run_tasks)
 
 
 @pytest.mark.parametrize(

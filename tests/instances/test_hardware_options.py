@@ -52,14 +52,14 @@ def get_status_and_reason(answer):
     return answer.status_code, answer.json["reason"]
 
 
-@pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_vnc_is_disabled_and_enabled(api_as, machine, run_tasks, defined_machines, who, prefix):
+@pytest.mark.parametrize(("caller", "prefix"), API_PREFIXES)
+def test_vnc_is_disabled_and_enabled(api_as, machine, run_tasks, defined_machines, caller, prefix):
     """ENV-25"""
     for action, on in (("disable", False), ("disable", False), ("enable", True)):
-        answer = api_as(who, "POST", f"{prefix}/instance/{machine.id}/vnc/{action}")
+        answer = api_as(caller, "POST", f"{prefix}/instance/{machine.id}/vnc/{action}")
         assert answer.status_code == 200
         assert answer.json["success"] is True
-        assert (answer.json["data"] if who == "admin" else answer.json)["task_id"]
+        assert (answer.json["data"] if caller == "admin" else answer.json)["task_id"]
         assert api_as("owner", "GET", f"/api/instance/{machine.id}").json["enable_vnc"] is on
         run_tasks()
         assert defined_machines[-1].vnc is on
@@ -78,43 +78,43 @@ def test_unknown_hardware_action_and_foreign_machine_are_refused(api_as, machine
     assert api_as("viewer", "POST", f"/api/instance/{machine.id}/{part}/enable").status_code == 403
 
 
-@pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
+@pytest.mark.parametrize(("caller", "prefix"), API_PREFIXES)
 def test_tpm_of_stopped_machine_is_enabled_and_disabled(
-    api_as, stopped_instance, run_tasks, defined_machines, who, prefix
+    api_as, stopped_instance, run_tasks, defined_machines, caller, prefix
 ):
-    assert api_as(who, "POST", f"{prefix}/instance/{stopped_instance.id}/tpm/enable").status_code == 200
+    assert api_as(caller, "POST", f"{prefix}/instance/{stopped_instance.id}/tpm/enable").status_code == 200
     run_tasks()
     assert defined_machines[-1].tpm is True
     assert api_as("owner", "GET", f"/api/instance/{stopped_instance.id}").json["tpm_enabled"] is True
-    assert api_as(who, "POST", f"{prefix}/instance/{stopped_instance.id}/tpm/disable").status_code == 200
+    assert api_as(caller, "POST", f"{prefix}/instance/{stopped_instance.id}/tpm/disable").status_code == 200
     run_tasks()
     assert defined_machines[-1].tpm is False
 
 
-@pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_tpm_of_running_machine_is_refused(api_as, machine, who, prefix):
-    assert get_status_and_reason(api_as(who, "POST", f"{prefix}/instance/{machine.id}/tpm/enable")) == (
+@pytest.mark.parametrize(("caller", "prefix"), API_PREFIXES)
+def test_tpm_of_running_machine_is_refused(api_as, machine, caller, prefix):
+    assert get_status_and_reason(api_as(caller, "POST", f"{prefix}/instance/{machine.id}/tpm/enable")) == (
         409,
         "not_stopped",
     )
     assert machine.tpm_enabled is False
 
 
-@pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_tpm_on_node_without_swtpm_is_refused(api_as, cast, stopped_instance, who, prefix):
+@pytest.mark.parametrize(("caller", "prefix"), API_PREFIXES)
+def test_tpm_on_node_without_swtpm_is_refused(api_as, cast, stopped_instance, caller, prefix):
     """INS-87"""
     make_tpm_unavailable(cast)
-    answer = api_as(who, "POST", f"{prefix}/instance/{stopped_instance.id}/tpm/enable")
+    answer = api_as(caller, "POST", f"{prefix}/instance/{stopped_instance.id}/tpm/enable")
     assert get_status_and_reason(answer) == (409, "tpm_unsupported_on_node")
     assert stopped_instance.tpm_enabled is False
 
 
-@pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_tpm_disable_is_always_allowed(api_as, cast, machine, who, prefix):
+@pytest.mark.parametrize(("caller", "prefix"), API_PREFIXES)
+def test_tpm_disable_is_always_allowed(api_as, cast, machine, caller, prefix):
     """INS-88: also on a node that lost its swtpm, and while the machine runs."""
     machine.tpm_enabled = True
     make_tpm_unavailable(cast)
-    assert api_as(who, "POST", f"{prefix}/instance/{machine.id}/tpm/disable").status_code == 200
+    assert api_as(caller, "POST", f"{prefix}/instance/{machine.id}/tpm/disable").status_code == 200
     assert machine.tpm_enabled is False
 
 
@@ -171,10 +171,10 @@ def test_operator_switches_vnc_on_instance_page(browser_as, machine):
     assert browser_as("owner").post(f"/admin/instances/{machine.id}/vnc/enable").status_code == 403
 
 
-@pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
-def test_smtp_is_blocked_and_allowed_on_settings_tab(browser_as, machine, run_tasks, node, who, base):
+@pytest.mark.parametrize(("caller", "base"), [("owner", ""), ("admin", "/admin")])
+def test_smtp_is_blocked_and_allowed_on_settings_tab(browser_as, machine, run_tasks, node, caller, base):
     """INS-23"""
-    browser, address = browser_as(who), f"{base}/instances/{machine.id}"
+    browser, address = browser_as(caller), f"{base}/instances/{machine.id}"
     assert "Switch off: Outgoing mail (SMTP, port 25)" in browser.get(f"{address}/settings").text
     assert browser.post(f"{address}/mail/disable").status_code == 303
     assert machine.enable_smtp is False

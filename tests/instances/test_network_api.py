@@ -25,9 +25,9 @@ def deploy_instance(api_as, cast, run_tasks):
     return make
 
 
-def change_network(as_, instance, action, who="owner", **body):
-    prefix = "/api/v1" if who == "admin" else "/api"
-    return as_(who, "POST", f"{prefix}/instance/{instance.id}/ips", json={"action": action, **body})
+def change_network(as_, instance, action, caller="owner", **body):
+    prefix = "/api/v1" if caller == "admin" else "/api"
+    return as_(caller, "POST", f"{prefix}/instance/{instance.id}/ips", json={"action": action, **body})
 
 
 def list_addresses(as_, instance):
@@ -268,8 +268,8 @@ def test_traffic_overage_disconnects_network_until_next_month(
     count = len(session.scalars(select(Task)).all())
     enforce_traffic_quotas(run_tasks)
     assert len(session.scalars(select(Task)).all()) == count, "disconnected only once"
-    for who, path in (("owner", "/api"), ("admin", "/api/v1")):
-        answer = api_as(who, "POST", f"{path}/instance/{instance.id}/network/public/enable")
+    for caller, path in (("owner", "/api"), ("admin", "/api/v1")):
+        answer = api_as(caller, "POST", f"{path}/instance/{instance.id}/network/public/enable")
         assert answer.status_code == 409
     api_as("owner", "POST", f"/api/instance/{instance.id}/power/poweroff")
     run_tasks()

@@ -57,8 +57,8 @@ def test_admin_instance_tab_is_only_for_operators(browser_as, cast, instance_pat
 
 
 def test_admin_instance_tabs_link_only_to_admin_pages(browser_as, machine, instance_path):
-    for who, prefix in (("owner", f"/instances/{machine.id}"), ("admin", instance_path)):
-        page = browser_as(who).get(prefix).text
+    for caller, prefix in (("owner", f"/instances/{machine.id}"), ("admin", instance_path)):
+        page = browser_as(caller).get(prefix).text
         for tab in INSTANCE_TABS[1:]:
             assert f'href="{prefix}/{tab}"' in page, tab
     for tab in INSTANCE_TABS:

@@ -60,15 +60,15 @@ def test_mount_and_unmount_reach_running_guest(post_drive_action, get_drive_fiel
 
 
 @pytest.mark.parametrize(("put_in", "take_out"), [("mount", "unmount"), ("insert", "eject")])
-@pytest.mark.parametrize("who", ["owner", "admin"])
+@pytest.mark.parametrize("caller", ["owner", "admin"])
 def test_drive_action_aliases_work_in_both_apis(
-    post_drive_action, node, instance, iso, run_tasks, who, put_in, take_out
+    post_drive_action, node, instance, iso, run_tasks, caller, put_in, take_out
 ):
     """ISO-14, ISO-15"""
     for verb, empty in ((put_in, False), (take_out, True)):
-        answer = post_drive_action(verb, who=who, **({} if empty else {"iso_id": iso.id}))
+        answer = post_drive_action(verb, caller=caller, **({} if empty else {"iso_id": iso.id}))
         assert answer.status_code == 200
-        assert (answer.json["data"] if who == "admin" else answer.json)["task_id"]
+        assert (answer.json["data"] if caller == "admin" else answer.json)["task_id"]
         run_tasks()
         assert (get_loaded_media(node, instance)[0] is None) is empty
 
@@ -136,22 +136,22 @@ def test_mount_by_url_creates_private_iso(post_drive_action, get_drive_fields, c
     assert answer.status_code == 422
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_mount_of_unavailable_iso_is_refused(post_drive_action, get_drive_fields, cast, file_server, iso, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_mount_of_unavailable_iso_is_refused(post_drive_action, get_drive_fields, cast, file_server, iso, caller):
     """ISO-17"""
     foreign = isos.create(cast.outsider, url=file_server.url("/foreign.iso"), actor="test")
     off = Iso(name="off", filename="off.iso", url=file_server.url("/off.iso"), public=True, enabled=False)
     session.add(off)
     session.commit()
     bodies = [{}, {"iso_id": None}, {"iso_id": UNKNOWN_ID}, {"iso_id": 1}]
-    if who == "owner":
+    if caller == "owner":
         bodies += [{"iso_id": foreign.id}, {"iso_id": off.id}]
     for body in bodies:
-        answer = post_drive_action("mount", who=who, **body)
+        answer = post_drive_action("mount", caller=caller, **body)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {"iso_id"}), body
     assert get_drive_fields() == EMPTY_DRIVES
-    assert post_drive_action("mount", "tertiary", who, iso_id=iso.id).status_code == 404
-    assert post_drive_action("swallow", "primary", who, iso_id=iso.id).status_code == 404
+    assert post_drive_action("mount", "tertiary", caller, iso_id=iso.id).status_code == 404
+    assert post_drive_action("swallow", "primary", caller, iso_id=iso.id).status_code == 404
 
 
 def test_drives_of_other_account_are_not_found(api_as, instance, iso):
@@ -160,15 +160,15 @@ def test_drives_of_other_account_are_not_found(api_as, instance, iso):
         assert answer.status_code == 404
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_iso_without_https_is_not_mounted(post_drive_action, get_drive_fields, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_iso_without_https_is_not_mounted(post_drive_action, get_drive_fields, caller):
     """ISO-16"""
     old = Iso(name="old", filename="old.iso", url="http://example.com/old.iso", public=True)
     session.add(old)
     session.commit()
-    answer = post_drive_action("mount", who=who, iso_id=old.id)
+    answer = post_drive_action("mount", caller=caller, iso_id=old.id)
     assert answer.status_code == 422
-    if who == "owner":
+    if caller == "owner":
         assert answer.json["reason"] == "iso_url_not_https"
     assert get_drive_fields() == EMPTY_DRIVES
 
@@ -233,11 +233,11 @@ def test_drive_action_refused_by_state(post_drive_action, instance, iso):
     session.commit()
     answer = post_drive_action("mount", iso_id=iso.id)
     assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
-    assert post_drive_action("mount", who="admin", iso_id=iso.id).status_code == 200
+    assert post_drive_action("mount", caller="admin", iso_id=iso.id).status_code == 200
     instance.suspended_reason, instance.migrating = None, True
     session.commit()
-    for who in ("owner", "admin"):
-        assert post_drive_action("mount", who=who, iso_id=iso.id).status_code == 409
+    for caller in ("owner", "admin"):
+        assert post_drive_action("mount", caller=caller, iso_id=iso.id).status_code == 409
 
 
 def test_mounted_iso_cannot_be_deleted(api_as, post_drive_action, iso, run_tasks):

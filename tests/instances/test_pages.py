@@ -327,10 +327,10 @@ def test_running_task_shows_stage_and_bytes(browser_as, cast):
     assert "every 2s" in page
 
 
-@pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
-def test_paused_guest_is_shown_and_can_be_started(browser_as, cast, run_tasks, who, base):
+@pytest.mark.parametrize(("caller", "base"), [("owner", ""), ("admin", "/admin")])
+def test_paused_guest_is_shown_and_can_be_started(browser_as, cast, run_tasks, caller, base):
     machine = create_deployed_instance(cast, run_tasks)
-    browser, address = browser_as(who), f"{base}/instances/{machine.id}"
+    browser, address = browser_as(caller), f"{base}/instances/{machine.id}"
     assert f'action="{address}/power/start"' not in browser.get(address).text
     state_reports.report_paused(machine, True)
     session.commit()

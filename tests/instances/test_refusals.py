@@ -30,14 +30,14 @@ CAPACITY_WORDS = ("not enough", "not have enough", "cannot have another", "is fu
 @pytest.mark.parametrize("path", ["/api/v1/instance/{}/change-plan", "/api/instance/{}/change-plan"])
 def test_unavailable_or_too_large_plan_is_refused(api_as, cast, path):
     """ENV-15, ENV-16, ENV-17, ERR-08: never 200; a 422 of the service has no mapping header."""
-    who = "admin" if "v1" in path else "owner"
+    caller = "admin" if "v1" in path else "owner"
     machine = cast.instance()
     machine.deployed = True
     larger = catalog.create_plan(cast.plan.group, name="L", cpu_cores=2, ram=1024, storage=20, price=8)
     session.commit()
 
     def change():
-        answer = api_as(who, "POST", path.format(machine.id), json={"plan_id": larger.id})
+        answer = api_as(caller, "POST", path.format(machine.id), json={"plan_id": larger.id})
         assert answer.json["success"] is False
         assert "X-Failure-Status-Mapped" not in answer.headers
         return answer.status_code, answer.json.get("reason"), list(answer.json["errors"])
@@ -50,14 +50,14 @@ def test_unavailable_or_too_large_plan_is_refused(api_as, cast, path):
     assert change() == (422, None, ["plan_id"])
 
 
-@pytest.mark.parametrize("who", ["billing", "admin"])
-def test_create_by_billing_or_operator_without_capacity_is_refused(api_as, cast, who):
+@pytest.mark.parametrize("caller", ["billing", "admin"])
+def test_create_by_billing_or_operator_without_capacity_is_refused(api_as, cast, caller):
     """ERR-08: also for billing systems and operators."""
     session.get(Hypervisor, cast.node.id).memory_mb = 100
     session.commit()
     paths = {"billing": "/api/v1/billing/instances", "admin": "/api/v1/instances"}
     body = {"user_id": cast.owner.id, "location_id": cast.location.id, "plan_id": cast.plan.id}
-    answer = api_as(who, "POST", paths[who], json=body)
+    answer = api_as(caller, "POST", paths[caller], json=body)
     assert (answer.status_code, answer.json["reason"]) == (422, "resources_not_sufficient")
 
 

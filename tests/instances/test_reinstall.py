@@ -30,8 +30,8 @@ def running_instance(api_as, cast, run_tasks):
     return instance
 
 
-def reinstall(as_, instance, who="owner", **body):
-    return as_(who, "POST", f"/api{'/v1' if who == 'admin' else ''}/instance/{instance.id}/reinstall", json=body)
+def reinstall(as_, instance, caller="owner", **body):
+    return as_(caller, "POST", f"/api{'/v1' if caller == 'admin' else ''}/instance/{instance.id}/reinstall", json=body)
 
 
 def get_user_data(node, instance):
@@ -122,19 +122,19 @@ def test_member_reinstalls_with_owner_keys_and_scripts(api_as, running_instance,
     assert session.get(Instance, running_instance.id).state == "running"
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_protected_instance_is_not_reinstalled(api_as, running_instance, run_tasks, node, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_protected_instance_is_not_reinstalled(api_as, running_instance, run_tasks, node, caller):
     """INS-20, INS-22, OP-10"""
     before = node.disks("default")
     patch = f"/api/instance/{running_instance.id}"
     api_as("owner", "PATCH", patch, json={"protection_enabled": True})
-    answer = reinstall(api_as, running_instance, who)
+    answer = reinstall(api_as, running_instance, caller)
     assert (answer.status_code, answer.json["reason"]) == (409, "protection_enabled")
     run_tasks()
     assert node.disks("default") == before
     assert session.scalar(select(Task).where(Task.kind == "instance_reinstall")) is None
     api_as("owner", "PATCH", patch, json={"protection_enabled": False})
-    assert reinstall(api_as, running_instance, who).status_code == 200
+    assert reinstall(api_as, running_instance, caller).status_code == 200
     run_tasks()
     assert session.get(Instance, running_instance.id).state == "running"
 
@@ -151,8 +151,8 @@ def test_reinstall_refused_by_state(api_as, running_instance, cast):
 def test_suspended_instance_is_not_reinstalled(api_as, running_instance):
     running_instance.suspended_reason = "admin"
     session.commit()
-    for who in ("owner", "admin"):
-        answer = reinstall(api_as, running_instance, who)
+    for caller in ("owner", "admin"):
+        answer = reinstall(api_as, running_instance, caller)
         assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
 
 
@@ -163,16 +163,16 @@ def test_reinstall_after_image_removal_requires_image(api_as, running_instance):
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["image_id"])
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
+@pytest.mark.parametrize("caller", ["owner", "admin"])
 @pytest.mark.parametrize("call", ["deploy", "reinstall"])
-def test_cloudcfg_limit_counts_characters(api_as, running_instance, cast, run_tasks, who, call):
+def test_cloudcfg_limit_counts_characters(api_as, running_instance, cast, run_tasks, caller, call):
     """INS-52, INS-53"""
     instance = cast.instance() if call == "deploy" else running_instance
-    path = f"/api{'/v1' if who == 'admin' else ''}/instance/{instance.id}/{call}"
+    path = f"/api{'/v1' if caller == 'admin' else ''}/instance/{instance.id}/{call}"
     body = {"image_id": cast.image.id}
-    refused = api_as(who, "POST", path, json={**body, "cloudcfg": "#" + "é" * 65536})
+    refused = api_as(caller, "POST", path, json={**body, "cloudcfg": "#" + "é" * 65536})
     assert (refused.status_code, list(refused.json["errors"])) == (422, ["cloudcfg"])
-    assert api_as(who, "POST", path, json={**body, "cloudcfg": "#" + "é" * 65535}).status_code == 200
+    assert api_as(caller, "POST", path, json={**body, "cloudcfg": "#" + "é" * 65535}).status_code == 200
     run_tasks()
     assert session.get(Instance, instance.id).state == "running"
 

@@ -25,8 +25,8 @@ def instance(api_as, cast, run_tasks):
 
 @pytest.fixture
 def switch_rescue(api_as, instance):
-    def switch(enable=True, who="owner"):
-        return api_as(who, "POST", f"{INSTANCE_PATHS[who]}/{instance.id}/rescue", json={"enable": enable})
+    def switch(enable=True, caller="owner"):
+        return api_as(caller, "POST", f"{INSTANCE_PATHS[caller]}/{instance.id}/rescue", json={"enable": enable})
 
     return switch
 
@@ -43,10 +43,10 @@ def change_power(api_as, instance, run_tasks):
 
 @pytest.fixture
 def get_rescue_state(api_as, instance):
-    def state(who="owner"):
-        answer = api_as(who, "GET", f"{INSTANCE_PATHS[who]}/{instance.id}/rescue")
+    def state(caller="owner"):
+        answer = api_as(caller, "GET", f"{INSTANCE_PATHS[caller]}/{instance.id}/rescue")
         assert answer.status_code == 200
-        return answer.json["data"] if who == "admin" else answer.json
+        return answer.json["data"] if caller == "admin" else answer.json
 
     return state
 
@@ -56,19 +56,21 @@ def has_rescue_files(node, instance):
     return [part.format(instance.name) in names for part in RESCUE_FILES]
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_stopped_instance_boots_rescue_system(api_as, switch_rescue, get_rescue_state, node, instance, run_tasks, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_stopped_instance_boots_rescue_system(
+    api_as, switch_rescue, get_rescue_state, node, instance, run_tasks, caller
+):
     """RSC-01, RSC-02, RSC-03, RSC-05, OP-22"""
-    assert get_rescue_state(who) == {"active": False, "since": None}
+    assert get_rescue_state(caller) == {"active": False, "since": None}
     before = clock.now()
-    answer = switch_rescue(who=who)
+    answer = switch_rescue(caller=caller)
     assert answer.status_code == 200
-    found = answer.json["data"] if who == "admin" else answer.json
+    found = answer.json["data"] if caller == "admin" else answer.json
     assert session.get(Task, found["task_id"]).kind == "instance_rescue_enable"
     assert "password" not in found
     run_tasks()
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "running"
-    state = get_rescue_state(who)
+    state = get_rescue_state(caller)
     assert (state["active"], state["username"]) == (True, "root")
     assert len(state["password"]) >= 12
     assert before <= session.get(Rescue, instance.id).since <= clock.now()
@@ -78,8 +80,8 @@ def test_stopped_instance_boots_rescue_system(api_as, switch_rescue, get_rescue_
     assert state["password"] in seed.user_data
     assert yaml.safe_load(seed.user_data)["ssh_pwauth"] is True
     assert instance.ipv4 in seed.network_config
-    again = switch_rescue(who=who)
-    found = again.json["data"] if who == "admin" else again.json
+    again = switch_rescue(caller=caller)
+    found = again.json["data"] if caller == "admin" else again.json
     assert (again.status_code, found["password"]) == (200, state["password"])
 
 
@@ -101,19 +103,19 @@ def test_rescue_password_is_encrypted_and_deleted_afterwards(switch_rescue, get_
     assert session.query(Rescue).count() == 0
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_rescue_disable_boots_own_system(switch_rescue, get_rescue_state, node, instance, run_tasks, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_rescue_disable_boots_own_system(switch_rescue, get_rescue_state, node, instance, run_tasks, caller):
     """RSC-04, RSC-07"""
-    switch_rescue(who=who)
+    switch_rescue(caller=caller)
     run_tasks()
-    assert switch_rescue(False, who).status_code == 200
+    assert switch_rescue(False, caller).status_code == 200
     run_tasks()
-    assert get_rescue_state(who) == {"active": False, "since": None}
+    assert get_rescue_state(caller) == {"active": False, "since": None}
     assert node.list_booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
     assert yaml.safe_load(node.seed_of(instance.id).meta_data)["local-hostname"] == "web"
     assert has_rescue_files(node, instance) == [False, False]
-    answer = switch_rescue(False, who)
-    found = answer.json["data"] if who == "admin" else answer.json
+    answer = switch_rescue(False, caller)
+    found = answer.json["data"] if caller == "admin" else answer.json
     assert (answer.status_code, found.get("task_id")) == (200, None)
 
 
@@ -140,38 +142,38 @@ def test_restart_in_rescue_stays_in_rescue(switch_rescue, change_power, get_resc
 
 
 @pytest.mark.parametrize("body", [{}, {"enable": "yes"}, {"enable": 1}, {"enable": None}, {"enable": "true"}])
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_rescue_enable_accepts_only_booleans(api_as, instance, who, body):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_rescue_enable_accepts_only_booleans(api_as, instance, caller, body):
     """RSC-08"""
-    answer = api_as(who, "POST", f"{INSTANCE_PATHS[who]}/{instance.id}/rescue", json=body)
+    answer = api_as(caller, "POST", f"{INSTANCE_PATHS[caller]}/{instance.id}/rescue", json=body)
     assert answer.status_code == 422
     assert answer.json["errors"].keys() == {"enable"}
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_rescue_refused_by_state(api_as, cast, switch_rescue, change_power, instance, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_rescue_refused_by_state(api_as, cast, switch_rescue, change_power, instance, caller):
     """OP-10"""
 
     def assert_refused(answer, reason):
         assert answer.status_code == 409
-        if who == "owner":
+        if caller == "owner":
             assert answer.json["reason"] == reason
 
     change_power("start")
-    assert_refused(switch_rescue(who=who), "not_stopped")
+    assert_refused(switch_rescue(caller=caller), "not_stopped")
     change_power("poweroff")
     instance = session.get(Instance, instance.id)
     instance.suspended_reason = "admin"
     session.commit()
-    assert_refused(switch_rescue(who=who), "suspended")
+    assert_refused(switch_rescue(caller=caller), "suspended")
     instance.suspended_reason = None
     session.commit()
-    switch_rescue(who=who)
-    answer = switch_rescue(False, who)
+    switch_rescue(caller=caller)
+    answer = switch_rescue(False, caller)
     assert_refused(answer, "task_running")
     fresh = cast.instance()
     assert_refused(
-        api_as(who, "POST", f"{INSTANCE_PATHS[who]}/{fresh.id}/rescue", json={"enable": True}), "not_deployed"
+        api_as(caller, "POST", f"{INSTANCE_PATHS[caller]}/{fresh.id}/rescue", json={"enable": True}), "not_deployed"
     )
 
 
@@ -244,8 +246,8 @@ def test_suspension_ends_rescue(api_as, switch_rescue, get_rescue_state, node, i
     assert node.list_booted_disks(instance.id) == [f"{instance.name}-0.qcow2"]
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_snapshot_actions_in_rescue_are_refused(api_as, switch_rescue, instance, run_tasks, who):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_snapshot_actions_in_rescue_are_refused(api_as, switch_rescue, instance, run_tasks, caller):
     """Such a snapshot would contain the temporary rescue disk and could never be deleted."""
 
     def call_snapshot_api(method, path="", **body):
@@ -253,7 +255,7 @@ def test_snapshot_actions_in_rescue_are_refused(api_as, switch_rescue, instance,
 
     assert call_snapshot_api("POST", snapname="before").status_code == 200
     run_tasks()
-    assert switch_rescue(who=who).status_code == 200
+    assert switch_rescue(caller=caller).status_code == 200
     run_tasks()
     refused = [
         call_snapshot_api("POST", snapname="meanwhile"),
@@ -285,9 +287,9 @@ def test_reset_password_in_rescue_is_refused(api_as, switch_rescue, get_rescue_s
     assert get_rescue_state()["password"] == password
 
 
-@pytest.mark.parametrize(("who", "base"), [("owner", ""), ("admin", "/admin")])
-def test_tabs_show_active_rescue_system(browser_as, switch_rescue, instance, run_tasks, who, base):
-    browser, address = browser_as(who), f"{base}/instances/{instance.id}"
+@pytest.mark.parametrize(("caller", "base"), [("owner", ""), ("admin", "/admin")])
+def test_tabs_show_active_rescue_system(browser_as, switch_rescue, instance, run_tasks, caller, base):
+    browser, address = browser_as(caller), f"{base}/instances/{instance.id}"
     assert "runs the rescue system" not in browser.get(address).text
     switch_rescue()
     run_tasks()

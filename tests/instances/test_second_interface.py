@@ -17,7 +17,9 @@ def instance(cast):
 
 @pytest.fixture
 def switch_interface(api_as, instance):
-    return lambda word, who="admin": api_as(who, "POST", f"/api/v1/instance/{instance.id}/network/{word}/secondary")
+    return lambda word, caller="admin": api_as(
+        caller, "POST", f"/api/v1/instance/{instance.id}/network/{word}/secondary"
+    )
 
 
 def test_second_interface_is_added_and_removed(api_as, instance, switch_interface):
@@ -29,8 +31,8 @@ def test_second_interface_is_added_and_removed(api_as, instance, switch_interfac
     assert [each["ip"] for each in second["addresses"]] == ["10.77.0.1"]
     assert first["mac"] != second["mac"]
     assert len(switch_interface("enable").json["data"]["interfaces"]) == 2
-    for who, path in (("owner", "/api/instance/"), ("admin", "/api/v1/instance/")):
-        shown = api_as(who, "GET", path + instance.id).json
+    for caller, path in (("owner", "/api/instance/"), ("admin", "/api/v1/instance/")):
+        shown = api_as(caller, "GET", path + instance.id).json
         shown = shown.get("data", shown)
         assert [each["used_bandwidth"] for each in shown["interfaces"]] == [0.0, 0.0]
         assert shown["primary_interface"]["id"] == first["id"]

@@ -45,14 +45,14 @@ def get_status_and_reason(answer):
     return answer.status_code, answer.json["reason"]
 
 
-def switch_secure_boot(as_, instance, who="owner", prefix="/api", action="enable"):
-    return as_(who, "POST", f"{prefix}/instance/{instance.id}/secure-boot/{action}")
+def switch_secure_boot(as_, instance, caller="owner", prefix="/api", action="enable"):
+    return as_(caller, "POST", f"{prefix}/instance/{instance.id}/secure-boot/{action}")
 
 
-@pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_secure_boot_is_switched_on_and_off(api_as, stopped_instance, run_tasks, node, who, prefix):
+@pytest.mark.parametrize(("caller", "prefix"), API_PREFIXES)
+def test_secure_boot_is_switched_on_and_off(api_as, stopped_instance, run_tasks, node, caller, prefix):
     for action, on in (("enable", True), ("enable", True), ("disable", False)):
-        answer = switch_secure_boot(api_as, stopped_instance, who, prefix, action)
+        answer = switch_secure_boot(api_as, stopped_instance, caller, prefix, action)
         assert answer.status_code == 200
         assert (answer.json.get("data") or answer.json)["task_id"]
         run_tasks()
@@ -60,26 +60,26 @@ def test_secure_boot_is_switched_on_and_off(api_as, stopped_instance, run_tasks,
         assert (b'"secure_boot":true' in bytes(get_definition(node, stopped_instance))) is on
 
 
-@pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_secure_boot_of_running_instance_is_refused(api_as, stopped_instance, run_tasks, who, prefix):
+@pytest.mark.parametrize(("caller", "prefix"), API_PREFIXES)
+def test_secure_boot_of_running_instance_is_refused(api_as, stopped_instance, run_tasks, caller, prefix):
     instances.run_power_action(stopped_instance, "start", actor="test")
     session.commit()
     run_tasks()
-    assert get_status_and_reason(switch_secure_boot(api_as, stopped_instance, who, prefix)) == (409, "not_stopped")
+    assert get_status_and_reason(switch_secure_boot(api_as, stopped_instance, caller, prefix)) == (409, "not_stopped")
     stopped_instance.secure_boot_enabled = True
     session.commit()
-    assert get_status_and_reason(switch_secure_boot(api_as, stopped_instance, who, prefix, "disable")) == (
+    assert get_status_and_reason(switch_secure_boot(api_as, stopped_instance, caller, prefix, "disable")) == (
         409,
         "not_stopped",
     )
 
 
-@pytest.mark.parametrize(("who", "prefix"), API_PREFIXES)
-def test_secure_boot_on_unsupported_node_is_refused(api_as, cast, stopped_instance, who, prefix):
+@pytest.mark.parametrize(("caller", "prefix"), API_PREFIXES)
+def test_secure_boot_on_unsupported_node_is_refused(api_as, cast, stopped_instance, caller, prefix):
     """VER-08"""
     cast.node.secure_boot = False
     session.commit()
-    assert get_status_and_reason(switch_secure_boot(api_as, stopped_instance, who, prefix)) == (
+    assert get_status_and_reason(switch_secure_boot(api_as, stopped_instance, caller, prefix)) == (
         409,
         "secure_boot_unsupported_on_node",
     )
@@ -170,7 +170,7 @@ def test_secure_boot_refused_by_node_fails_task(api_as, stopped_instance, run_ta
 
 
 def test_secure_boot_is_switched_on_pages(browser_as, stopped_instance, run_tasks):
-    for who, address, switch in (
+    for caller, address, switch in (
         ("owner", f"/instances/{stopped_instance.id}/settings", f"/instances/{stopped_instance.id}/secure-boot"),
         (
             "admin",
@@ -178,7 +178,7 @@ def test_secure_boot_is_switched_on_pages(browser_as, stopped_instance, run_task
             f"/admin/instances/{stopped_instance.id}/secure-boot",
         ),
     ):
-        browser = browser_as(who)
+        browser = browser_as(caller)
         assert "secure-boot/enable" in browser.get(address).text
         assert browser.post(f"{switch}/enable").status_code == 303
         assert "secure-boot/disable" in browser.get(address).text

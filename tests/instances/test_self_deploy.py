@@ -18,8 +18,8 @@ def iso(file_server):
 
 @pytest.fixture
 def post_self_deploy(api_as):
-    def post(instance, who="owner", **body):
-        return api_as(who, "POST", SELF_DEPLOY_PATHS[who].format(instance.id), json=body)
+    def post(instance, caller="owner", **body):
+        return api_as(caller, "POST", SELF_DEPLOY_PATHS[caller].format(instance.id), json=body)
 
     return post
 
@@ -29,13 +29,13 @@ def get_task(answer):
 
 
 @pytest.mark.parametrize("field", ["iso_id", "image_id"])
-@pytest.mark.parametrize("who", ["owner", "admin"])
-def test_self_deploy_boots_iso_with_blank_disk(api_as, cast, post_self_deploy, node, iso, run_tasks, who, field):
+@pytest.mark.parametrize("caller", ["owner", "admin"])
+def test_self_deploy_boots_iso_with_blank_disk(api_as, cast, post_self_deploy, node, iso, run_tasks, caller, field):
     """ENV-26"""
     instance = cast.instance()
-    answer = post_self_deploy(instance, who, **{field: iso.id, "hostname": "mine.example.com"})
+    answer = post_self_deploy(instance, caller, **{field: iso.id, "hostname": "mine.example.com"})
     assert answer.status_code == 200
-    assert (answer.json["data"] if who == "admin" else answer.json)["task_id"]
+    assert (answer.json["data"] if caller == "admin" else answer.json)["task_id"]
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "pending"
     run_tasks()
     assert get_task(answer).status == "completed"
@@ -90,8 +90,8 @@ def test_self_deploy_refusals(api_as, cast, post_self_deploy, iso, file_server, 
         answer = post_self_deploy(instance, **body)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {field}), body
     assert post_self_deploy(instance, "admin", iso_id="x" * 36).status_code == 422
-    for who in ("owner", "admin"):  # acceptance C6: the message says what to do instead
-        [sentence] = post_self_deploy(instance, who, image_id=cast.image.id).json["errors"]["image_id"]
+    for caller in ("owner", "admin"):  # acceptance C6: the message says what to do instead
+        [sentence] = post_self_deploy(instance, caller, image_id=cast.image.id).json["errors"]["image_id"]
         assert "Only an ISO can be booted here" in sentence
     for change, reason in (
         ({"protection_enabled": True}, "protection_enabled"),

@@ -43,14 +43,14 @@ def list_task_running_flags(as_, instance):
 @pytest.mark.parametrize("request_name", TASK_REQUESTS)
 def test_task_running_is_true_until_task_ends(api_as, instance, run_tasks, file_server, request_name):
     """C8, E5: a client that waits until it is false can continue."""
-    who, method, path, body = TASK_REQUESTS[request_name]
+    caller, method, path, body = TASK_REQUESTS[request_name]
     if "iso_id" in body:
         body = {"iso_id": isos.create(url=file_server.put(), actor="test").id}
         session.commit()
         run_tasks()
         assert session.get(Iso, body["iso_id"]) is not None
     assert list_task_running_flags(api_as, instance) == [False] * 5
-    answer = api_as(who, method, path.format(instance.id), json=body)
+    answer = api_as(caller, method, path.format(instance.id), json=body)
     assert answer.status_code == 200, answer.json
     assert list_task_running_flags(api_as, instance) == [True] * 5
     run_tasks()

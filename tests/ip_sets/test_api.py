@@ -9,10 +9,10 @@ IP_SETS_PATH = "/api/ip-sets"
 
 @pytest.fixture
 def create_ip_set(api_as):
-    def make(name="Offices", who="owner", version="ipv4", entries=()):
-        made = api_as(who, "POST", IP_SETS_PATH, json={"name": name, "ip_version": version}).json["ip_set"]
+    def make(name="Offices", caller="owner", version="ipv4", entries=()):
+        made = api_as(caller, "POST", IP_SETS_PATH, json={"name": name, "ip_version": version}).json["ip_set"]
         for cidr in entries:
-            assert api_as(who, "POST", ip_set_path(made, "entries"), json={"cidr": cidr}).status_code == 200
+            assert api_as(caller, "POST", ip_set_path(made, "entries"), json={"cidr": cidr}).status_code == 200
         return made
 
     return make

@@ -9,8 +9,8 @@ from tests.support.running_machine import guest, machine, second_disk  # noqa: F
 def call_forge_api(api_as, machine):
     """Return a function that calls the live session's routes: `call_forge_api("POST", "enable")`."""
 
-    def call(method="GET", action="", who="owner", prefix="/api", **body):
+    def call(method="GET", action="", caller="owner", prefix="/api", **body):
         path = f"{prefix}/instance/{machine.id}/forge{'/' if action else ''}{action}"
-        return api_as(who, method, path, **({"json": body} if body else {}))
+        return api_as(caller, method, path, **({"json": body} if body else {}))
 
     return call

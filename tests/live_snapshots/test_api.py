@@ -55,8 +55,8 @@ def test_forge_discard_reverts_changes(call_forge_api, api_as, run_tasks, guest,
     assert guest.read() == "before"
     assert machine.state == "running"
     assert make_overlay_name(machine.disks[0].name) not in {disk.name for disk in node.disks("default")}
-    for who, path in (("owner", f"/api/instance/{machine.id}"), ("admin", f"/api/v1/instance/{machine.id}")):
-        item = api_as(who, "GET", path).json
+    for caller, path in (("owner", f"/api/instance/{machine.id}"), ("admin", f"/api/v1/instance/{machine.id}")):
+        item = api_as(caller, "GET", path).json
         assert [forge["status"] for forge in item.get("data", item)["forges"]] == ["discarded"]
 
 
@@ -169,9 +169,9 @@ def test_last_ten_forge_sessions_are_listed_newest_first(call_forge_api, api_as,
         call_forge_api("POST", "commit" if number % 2 else "discard")
         run_tasks()
     paths = (("owner", f"/api/instance/{machine.id}"), ("admin", f"/api/v1/instance/{machine.id}"))
-    for who, path in paths:
+    for caller, path in paths:
         queries.clear()
-        item = api_as(who, "GET", path).json
+        item = api_as(caller, "GET", path).json
         assert [forge["id"] for forge in item.get("data", item)["forges"]] == made[:0:-1]
         assert len([sql for sql in queries if "forges" in sql]) == 1
     assert session.scalars(select(Forge.id)).all()
@@ -187,28 +187,28 @@ def test_forge_routes_without_api_prefix(call_forge_api, run_tasks):
     run_tasks()
     assert call_forge_api("POST", "enable", prefix="").status_code == 200
     assert assert_refused(call_forge_api("POST", "discard", prefix=""), "session_creating")
-    assert call_forge_api(prefix="", who="outsider").json["message"] == "No such instance."
-    assert call_forge_api(prefix="", who="nobody").status_code == 401
+    assert call_forge_api(prefix="", caller="outsider").json["message"] == "No such instance."
+    assert call_forge_api(prefix="", caller="nobody").status_code == 401
 
 
 def test_operator_forge_routes(call_forge_api, run_tasks, guest):
     """FRG-21 and the operators' routes"""
     prefix = "/api/v1"
-    assert call_forge_api(prefix=prefix, who="admin").json["data"] == {"active": False, "session": None}
+    assert call_forge_api(prefix=prefix, caller="admin").json["data"] == {"active": False, "session": None}
     guest.write("before")
-    made = call_forge_api("POST", "enable", prefix=prefix, who="admin").json
+    made = call_forge_api("POST", "enable", prefix=prefix, caller="admin").json
     assert (made["success"], made["data"]["forge"]["status"]) == (True, "creating")
     run_tasks()
     guest.write("after")
-    assert assert_refused(call_forge_api("POST", "enable", prefix=prefix, who="admin"), "already_active")
-    assert call_forge_api("POST", "discard", prefix=prefix, who="admin").json["data"]["task_id"]
+    assert assert_refused(call_forge_api("POST", "enable", prefix=prefix, caller="admin"), "already_active")
+    assert call_forge_api("POST", "discard", prefix=prefix, caller="admin").json["data"]["task_id"]
     run_tasks()
     assert guest.read() == "before"
-    call_forge_api("POST", "enable", prefix=prefix, who="admin")
+    call_forge_api("POST", "enable", prefix=prefix, caller="admin")
     run_tasks()
-    assert call_forge_api("POST", "commit", prefix=prefix, who="admin").json["data"]["task_id"]
+    assert call_forge_api("POST", "commit", prefix=prefix, caller="admin").json["data"]["task_id"]
     run_tasks()
-    assert call_forge_api(prefix=prefix, who="admin").json["data"]["session"]["status"] == "committed"
+    assert call_forge_api(prefix=prefix, caller="admin").json["data"]["session"]["status"] == "committed"
 
 
 def test_forge_session_timestamps(call_forge_api, run_tasks):

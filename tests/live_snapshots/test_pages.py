@@ -5,8 +5,8 @@ from panel.services import forges
 from panel.services.state_machine import REASON_MESSAGES
 
 
-def get_snapshots_tab(browse, machine, who="owner"):
-    return browse(who).get(f"/instances/{machine.id}/snapshots").text
+def get_snapshots_tab(browse, machine, caller="owner"):
+    return browse(caller).get(f"/instances/{machine.id}/snapshots").text
 
 
 def test_forge_session_on_pages_without_javascript(browser_as, machine, run_tasks, guest):

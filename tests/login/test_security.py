@@ -145,10 +145,10 @@ def test_recovery_codes_require_second_factor(browser_as):
     assert "Set one up first" in answer.text
 
 
-@pytest.mark.parametrize("who", ["member", "viewer", "admin", "outsider"])
-def test_security_page_requires_no_role_permission(browser_as, cast, who):
+@pytest.mark.parametrize("caller", ["member", "viewer", "admin", "outsider"])
+def test_security_page_requires_no_role_permission(browser_as, cast, caller):
     """Members with few permissions must be able to set up a required second factor."""
-    browser = browser_as(who)
+    browser = browser_as(caller)
     assert browser.get("/profile/security").status_code == 200
     assert browser.post("/profile/two-factor/begin", data=OWN_PASSWORD_FORM).status_code == 303
     assert browser.get("/profile/two-factor").status_code == 200
@@ -170,7 +170,7 @@ def require_second_factor(setting):
 
 
 @pytest.mark.parametrize(
-    ("setting", "who", "is_blocked"),
+    ("setting", "caller", "is_blocked"),
     [
         ("nobody", "admin", False),
         ("operators", "admin", True),
@@ -179,9 +179,9 @@ def require_second_factor(setting):
         ("everybody", "viewer", True),
     ],
 )
-def test_operators_can_require_second_factor(browser_as, cast, setting, who, is_blocked):
+def test_operators_can_require_second_factor(browser_as, cast, setting, caller, is_blocked):
     require_second_factor(setting)
-    browser = browser_as(who)
+    browser = browser_as(caller)
     for address in ("/", "/instances", "/ssh-keys", "/search"):
         answer = browser.get(address)
         assert answer.status_code == (303 if is_blocked else 200)

@@ -41,7 +41,7 @@ def simulated_lab(tmp_path_factory):
         network="default",
         guest_addresses={"10.96.0.9": 24},
         pool_path="/var/lib/pool",
-        can_sign_in=lambda node, *who: node.can_sign_in(*who),
+        can_sign_in=lambda node, *caller: node.can_sign_in(*caller),
         is_vnc_password=lambda node, machine_id, _, password: node.is_vnc_password(machine_id, password),
         save_guest=SimulatedGuestState,
     )

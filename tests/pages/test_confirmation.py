@@ -9,7 +9,7 @@ from tests.support.instances import create_deployed_instance
 
 
 @pytest.mark.parametrize(
-    ("who", "path"),
+    ("caller", "path"),
     [
         ("owner", "/instances/{instance}/destroy"),
         ("admin", "/admin/instances/{instance}/destroy"),
@@ -17,14 +17,14 @@ from tests.support.instances import create_deployed_instance
         ("admin", "/admin/customers/{outsider}/delete"),
     ],
 )
-def test_wrong_confirmation_name_is_a_field_error(browser_as, cast, run_tasks, who, path):
+def test_wrong_confirmation_name_is_a_field_error(browser_as, cast, run_tasks, caller, path):
     instance = create_deployed_instance(cast, run_tasks)
     path = path.format(instance=instance.id, node=cast.node.id, outsider=cast.outsider.id)
-    answer = browser_as(who).post(path, data={"typed": "nonsense"}, headers=PARTIAL_HEADERS)
+    answer = browser_as(caller).post(path, data={"typed": "nonsense"}, headers=PARTIAL_HEADERS)
     error = json.loads(answer.headers["HX-Trigger"])["field-error"]
     assert list(error) == ["typed"]
     assert "toast-line" not in answer.text
-    whole = browser_as(who).post(path, data={"typed": "nonsense"})
+    whole = browser_as(caller).post(path, data={"typed": "nonsense"})
     assert whole.status_code == 422
     assert error["typed"] in whole.text.replace("&#39;", "'")
 
@@ -32,6 +32,6 @@ def test_wrong_confirmation_name_is_a_field_error(browser_as, cast, run_tasks, w
 def test_api_hints_show_routes_of_the_current_area(browser_as, cast, run_tasks):
     """Finding m28: operators were shown the customers' route."""
     instance = create_deployed_instance(cast, run_tasks)
-    for who, area, route in (("owner", "", "/api/instance/"), ("admin", "/admin", "/api/v1/instance/")):
-        page = browser_as(who).get(f"{area}/instances/{instance.id}/apps").text
+    for caller, area, route in (("owner", "", "/api/instance/"), ("admin", "/admin", "/api/v1/instance/")):
+        page = browser_as(caller).get(f"{area}/instances/{instance.id}/apps").text
         assert f"<code>POST {route}{instance.id}/docker" in page

@@ -11,15 +11,15 @@ AREA_LINKS_XPATH = "//nav[@aria-label='Area']/a"
 ACCOUNT_MENU_XPATH = "//header//a[contains(@class, 'dropdown-item')]"
 
 
-def sign_in(browser_as, who, query=""):
-    return browser_as().post(f"/sign-in{query}", data={"email": f"{who}@example.com", "password": PASSWORD})
+def sign_in(browser_as, caller, query=""):
+    return browser_as().post(f"/sign-in{query}", data={"email": f"{caller}@example.com", "password": PASSWORD})
 
 
-@pytest.mark.parametrize(("who", "home"), [("admin", "/admin"), ("owner", "/"), ("member", "/")])
-def test_sign_in_redirects_to_overview_of_role(browser_as, who, home):
+@pytest.mark.parametrize(("caller", "home"), [("admin", "/admin"), ("owner", "/"), ("member", "/")])
+def test_sign_in_redirects_to_overview_of_role(browser_as, caller, home):
     """Finding M2: operators landed on the customers' overview."""
-    assert sign_in(browser_as, who).headers["Location"] == home
-    assert browser_as(who).get("/sign-in").headers["Location"] == home
+    assert sign_in(browser_as, caller).headers["Location"] == home
+    assert browser_as(caller).get("/sign-in").headers["Location"] == home
 
 
 def test_sign_in_redirects_operator_to_requested_page(browser_as):
@@ -47,8 +47,8 @@ def test_operator_pages_have_area_switch(browser_as):
 
 
 def test_logo_links_to_overview_of_current_area(browser_as):
-    for who, path, home in (("admin", "/admin/plans", "/admin"), ("admin", "/tasks", "/"), ("owner", "/tasks", "/")):
-        page = html.fromstring(browser_as(who).get(path).text)
+    for caller, path, home in (("admin", "/admin/plans", "/admin"), ("admin", "/tasks", "/"), ("owner", "/tasks", "/")):
+        page = html.fromstring(browser_as(caller).get(path).text)
         assert page.find_class("navbar-brand")[0].get("href") == home
 
 

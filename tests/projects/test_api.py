@@ -8,10 +8,10 @@ from tests.projects.paths import ASSIGN_PATH, PROJECTS_PATH
 from tests.support.team import VIEW_PERMISSIONS
 
 
-def assign_instances(as_, project_id, *instances, who="owner"):
+def assign_instances(as_, project_id, *instances, caller="owner"):
     for instance in instances:
         body = {"resource_type": "instance", "resource_id": instance.id, "project_id": project_id}
-        answer = as_(who, "POST", ASSIGN_PATH, json=body)
+        answer = as_(caller, "POST", ASSIGN_PATH, json=body)
     return answer
 
 
@@ -109,10 +109,10 @@ def test_project_of_other_account_is_not_found(api_as, cast, create_project):
     for method, end in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/available-resources")):
         body = {"name": "x"} if method == "PATCH" else None
         assert api_as("outsider", method, f"/api/project/{made['id']}{end}", json=body).status_code == 404
-    answer = assign_instances(api_as, made["id"], foreign, who="outsider")
+    answer = assign_instances(api_as, made["id"], foreign, caller="outsider")
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["project_id"])
     assert api_as("outsider", "GET", PROJECTS_PATH).json["total"] == 0
-    assert create_project(who="outsider")["name"] == made["name"]
+    assert create_project(caller="outsider")["name"] == made["name"]
 
 
 def test_project_deletion_keeps_instances_and_removes_grants(api_as, cast, create_project, add_member):
@@ -130,10 +130,10 @@ def test_project_deletion_keeps_instances_and_removes_grants(api_as, cast, creat
 def test_member_assigns_only_accessible_resources(api_as, cast, create_project, add_member):
     made, mine, other = create_project(), cast.instance(), cast.instance()
     member = add_member("sorter", [*VIEW_PERMISSIONS, "projects.manage"], "chosen", [mine])
-    assert assign_instances(api_as, made["id"], mine, who="sorter").status_code == 422
-    own = create_project("Own", who="sorter")
-    assert assign_instances(api_as, own["id"], mine, who="sorter").status_code == 200
-    assert assign_instances(api_as, own["id"], other, who="sorter").status_code == 422
+    assert assign_instances(api_as, made["id"], mine, caller="sorter").status_code == 422
+    own = create_project("Own", caller="sorter")
+    assert assign_instances(api_as, own["id"], mine, caller="sorter").status_code == 200
+    assert assign_instances(api_as, own["id"], other, caller="sorter").status_code == 422
     assert api_as("sorter", "GET", PROJECTS_PATH).json["total"] == 1
     assert {grant.resource_type for grant in member.grants} == {"instance", "project"}
 

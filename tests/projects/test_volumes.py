@@ -7,9 +7,9 @@ from tests.support.team import VIEW_PERMISSIONS
 from tests.support.volumes import billing_enabled, call_storage_api, plans, volume, volume_body  # noqa: F401  (fixtures)
 
 
-def assign_volume(as_, project_id, volume, who="owner"):
+def assign_volume(as_, project_id, volume, caller="owner"):
     body = {"resource_type": "volume", "resource_id": volume.id, "project_id": project_id}
-    return as_(who, "POST", ASSIGN_PATH, json=body)
+    return as_(caller, "POST", ASSIGN_PATH, json=body)
 
 
 def test_volume_is_assigned_and_removed(api_as, volume, create_project):
@@ -34,7 +34,7 @@ def test_available_resources_list_instances_and_volumes(api_as, cast, volume, cr
 
 
 def test_volume_of_other_account_cannot_be_assigned(api_as, cast, volume, create_project):
-    answer = assign_volume(api_as, create_project(who="outsider")["id"], volume, "outsider")
+    answer = assign_volume(api_as, create_project(caller="outsider")["id"], volume, "outsider")
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["resource_id"])
 
 
@@ -60,7 +60,7 @@ def test_volume_pages_create_in_project_and_remove(
     out = {"resource_type": "volume", "resource_id": row.id, "project_id": ""}
     assert browser.post("/projects/assign", data=out).status_code == 303
     assert session.get(Volume, row.id).project_id is None
-    foreign = create_project(name="Theirs", who="outsider")
+    foreign = create_project(name="Theirs", caller="outsider")
     refused = browser.post("/volumes/new", data={"name": "x", "project_id": foreign["id"], **volume_body})
     assert (refused.status_code, 'id="wrong-project_id"' in refused.text) == (422, True)
 

@@ -26,16 +26,16 @@ def set_limits(rolled_back_app):
     return lambda **limits: settings.update({f"rate_limit_{name}": value for name, value in limits.items()})
 
 
-@pytest.mark.parametrize(("budget", "who", "path"), BUDGETS)
-def test_token_budget_is_limited_per_minute(api_as, set_limits, advance_time, budget, who, path):
+@pytest.mark.parametrize(("budget", "caller", "path"), BUDGETS)
+def test_token_budget_is_limited_per_minute(api_as, set_limits, advance_time, budget, caller, path):
     """ENV-13"""
     set_limits(**{budget: 3})
-    assert [api_as(who, "GET", path).status_code for _ in range(4)] == [200, 200, 200, 429]
-    refused = api_as(who, "GET", path)
+    assert [api_as(caller, "GET", path).status_code for _ in range(4)] == [200, 200, 200, 429]
+    refused = api_as(caller, "GET", path)
     assert refused.json["message"] == f"Only 3 {budget} a minute are allowed here."
     assert 1 <= int(refused.headers["Retry-After"]) <= 61
     advance_time(int(refused.headers["Retry-After"]))
-    assert api_as(who, "GET", path).status_code == 200
+    assert api_as(caller, "GET", path).status_code == 200
 
 
 def test_rate_limit_window_slides(api_as, set_limits, advance_time):

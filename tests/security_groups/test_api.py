@@ -12,12 +12,12 @@ GROUPS_PATH = "/api/security-groups"
 
 @pytest.fixture
 def create_group(api_as):
-    def make(name="Web", who="owner", rules=(), **more):
-        answer = api_as(who, "POST", GROUPS_PATH, json={"name": name, **more})
+    def make(name="Web", caller="owner", rules=(), **more):
+        answer = api_as(caller, "POST", GROUPS_PATH, json={"name": name, **more})
         assert answer.status_code == 200, answer.json
         made = answer.json["security_group"]
         for rule in rules:
-            assert api_as(who, "POST", f"/api/security-group/{made['id']}/rules", json=rule).status_code == 200
+            assert api_as(caller, "POST", f"/api/security-group/{made['id']}/rules", json=rule).status_code == 200
         return made
 
     return make
@@ -119,7 +119,7 @@ def test_rule_is_deleted_only_through_its_group(api_as, create_group):
 
 
 def test_rule_refuses_references_to_other_accounts(api_as, create_group):
-    foreign = create_group("Theirs", who="outsider")
+    foreign = create_group("Theirs", caller="outsider")
     theirs = api_as("outsider", "POST", "/api/ip-sets", json={"name": "x", "ip_version": "ipv4"}).json["ip_set"]
     made = create_group()
     for name, foreign_id in (("remote_group_id", foreign["id"]), ("ip_set_id", theirs["id"])):
@@ -209,10 +209,12 @@ def test_platform_group_is_usable_but_read_only(api_as, cast, create_platform_gr
     ):
         assert api_as("owner", method, group_path(made, *rest), json=body).status_code == 403
     mine, theirs = cast.instance(), cast.instance("outsider")
-    for who, instance in (("owner", mine), ("outsider", theirs)):
+    for caller, instance in (("owner", mine), ("outsider", theirs)):
         body = {"instance_ids": [instance.id]}
-        assert api_as(who, "POST", group_path(made, "attach-instances"), json=body).status_code == 200
-        assert [each["id"] for each in api_as(who, "GET", group_path(made)).json["attached_instances"]] == [instance.id]
+        assert api_as(caller, "POST", group_path(made, "attach-instances"), json=body).status_code == 200
+        assert [each["id"] for each in api_as(caller, "GET", group_path(made)).json["attached_instances"]] == [
+            instance.id
+        ]
     seen = api_as("admin", "GET", f"/api/v1/security-group/{made['id']}").json["data"]
     assert {each["id"] for each in seen["attached_instances"]} == {mine.id, theirs.id}
 

@@ -151,7 +151,7 @@ def test_platform_remote_group_rule_excludes_other_customers(api_as, node, run_t
     assert api_as("admin", "POST", f"/api/v1/security-group/{made}/rules", json=rule).status_code == 200
     mine, also_mine, theirs = deploy_instance(), deploy_instance(), deploy_instance("outsider")
     change_attachment(api_as, made, "attach", mine, also_mine)
-    change_attachment(api_as, made, "attach", theirs, who="outsider")
+    change_attachment(api_as, made, "attach", theirs, caller="outsider")
     run_tasks()
     assert read_allowed_traffic(node, theirs) == sort_rules(build_http_rule(f"{theirs.ipv4}/32"), *EGRESS_ALLOWED)
     assert not any(each.network and theirs.ipv4 in each.network for each in read_allowed_traffic(node, mine))

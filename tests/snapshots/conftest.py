@@ -10,9 +10,9 @@ from tests.support.worker_faults import fault_at, kill_worker_at  # noqa: F401  
 def call_snapshot_api(api_as, machine):
     """Return a function that calls the routes: `call_snapshot_api("POST", "/rollback", snapname="a")`."""
 
-    def call(method="GET", action="", who="owner", **body):
+    def call(method="GET", action="", caller="owner", **body):
         path = f"/api/instance/{machine.id}/snapshot{'s' if method == 'GET' else action}"
-        return api_as(who, method, path, **({"json": body} if body else {}))
+        return api_as(caller, method, path, **({"json": body} if body else {}))
 
     return call
 

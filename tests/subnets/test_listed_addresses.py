@@ -73,6 +73,6 @@ def test_unknown_subnet_is_field_error(api_as, cast):
 
 def test_non_admin_tokens_are_refused(api_as, cast, ipv4_subnet):
     body = {"subnet_id": ipv4_subnet.id, "ip": "10.9.0.2"}
-    for who in ("owner", "billing", "outsider"):
-        assert api_as(who, "POST", IPS_PATH, json=body).status_code in (401, 403)
-        assert api_as(who, "DELETE", f"/api/v1/ip/{find_address('10.9.0.2').id}").status_code in (401, 403)
+    for caller in ("owner", "billing", "outsider"):
+        assert api_as(caller, "POST", IPS_PATH, json=body).status_code in (401, 403)
+        assert api_as(caller, "DELETE", f"/api/v1/ip/{find_address('10.9.0.2').id}").status_code in (401, 403)

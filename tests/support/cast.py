@@ -31,14 +31,14 @@ class Cast:
     image: Image
     tokens: dict[str, str] = field(default_factory=dict)
 
-    def headers(self, who):
+    def headers(self, caller):
         """Return the Authorization header of an account, or of `admin` or `billing` (platform tokens); else {}."""
-        return {"Authorization": f"Bearer {self.tokens[who]}"} if who in self.tokens else {}
+        return {"Authorization": f"Bearer {self.tokens[caller]}"} if caller in self.tokens else {}
 
-    def instance(self, who="owner", **values):
+    def instance(self, caller="owner", **values):
         """Create an instance without deploying it."""
         arguments = {"location_id": self.location.id, "plan_id": self.plan.id, "actor": "test", **values}
-        instance = instances.create(getattr(self, who), **arguments)
+        instance = instances.create(getattr(self, caller), **arguments)
         session.commit()
         return instance
 
@@ -74,9 +74,9 @@ def create_cast(data_dir) -> Cast:
     subnets.create(location, name="v4", cidr="10.9.0.0/24", gateway="10.9.0.1", nameservers=["10.9.0.1"])
     subnets.create(location, name="v6", cidr="fd99::/64", gateway="fd99::1")
     cast = Cast(owner, member, viewer, outsider, admin, location, node, plan, image)
-    for who in ("owner", "member", "viewer", "outsider"):
-        cast.tokens[who] = tokens.issue(
-            "user", name="test", account=getattr(cast, who), scopes=permissions.USER_SCOPES
+    for caller in ("owner", "member", "viewer", "outsider"):
+        cast.tokens[caller] = tokens.issue(
+            "user", name="test", account=getattr(cast, caller), scopes=permissions.USER_SCOPES
         )[1]
     for kind in ("admin", "billing"):
         cast.tokens[kind] = tokens.issue(kind, name="test")[1]

@@ -30,5 +30,5 @@ def all_operations(app):
     return {surface: list(find_operations(app, surface)) for surface in SURFACES}
 
 
-def find_token(cast, who):
-    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
+def find_token(cast, caller):
+    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[caller])))

@@ -17,9 +17,9 @@ PING_RULE = {"direction": "ingress", "protocol": "icmpv6", "ip_version": "ipv6"}
 
 @pytest.fixture
 def deploy_instance(api_as, cast, run_tasks):
-    def make(who="owner", **values):
-        instance = cast.instance(who, **values)
-        api_as(who, "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
+    def make(caller="owner", **values):
+        instance = cast.instance(caller, **values)
+        api_as(caller, "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
         run_tasks()
         return instance
 
@@ -28,20 +28,20 @@ def deploy_instance(api_as, cast, run_tasks):
 
 @pytest.fixture
 def create_group(api_as):
-    def make(*sort_rules, instances=(), who="owner"):
-        made = api_as(who, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]["id"]
+    def make(*sort_rules, instances=(), caller="owner"):
+        made = api_as(caller, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]["id"]
         for rule in sort_rules:
-            assert api_as(who, "POST", f"/api/security-group/{made}/rules", json=rule).status_code == 200
-        change_attachment(api_as, made, "attach", *instances, who=who)
+            assert api_as(caller, "POST", f"/api/security-group/{made}/rules", json=rule).status_code == 200
+        change_attachment(api_as, made, "attach", *instances, caller=caller)
         return made
 
     return make
 
 
-def change_attachment(as_, group, way, *instances, who="owner"):
+def change_attachment(as_, group, way, *instances, caller="owner"):
     if instances:
         body = {"instance_ids": [each.id for each in instances]}
-        assert as_(who, "POST", f"/api/security-group/{group}/{way}-instances", json=body).status_code == 200
+        assert as_(caller, "POST", f"/api/security-group/{group}/{way}-instances", json=body).status_code == 200
 
 
 def read_allowed_traffic(node, instance):

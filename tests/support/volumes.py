@@ -32,8 +32,8 @@ def volume_body(cast, plans):
 def call_storage_api(api_as):
     """Return a function that calls the routes below /api/storage."""
 
-    def call(method, path, who="owner", **body):
-        return api_as(who, method, f"/api/storage/{path}", **({"json": body} if body else {}))
+    def call(method, path, caller="owner", **body):
+        return api_as(caller, method, f"/api/storage/{path}", **({"json": body} if body else {}))
 
     return call
 

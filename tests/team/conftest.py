@@ -14,9 +14,9 @@ from tests.support.team import add_member  # noqa: F401  (fixtures)
 def create_role(api_as):
     """Return a function that creates a role by the API and returns its id."""
 
-    def make(name="Ops", allowed=("instances.view",), who="owner"):
+    def make(name="Ops", allowed=("instances.view",), caller="owner"):
         body = {"name": name, "permissions": list(allowed)}
-        return api_as(who, "POST", "/api/team/roles", json=body).json["role"]["id"]
+        return api_as(caller, "POST", "/api/team/roles", json=body).json["role"]["id"]
 
     return make
 

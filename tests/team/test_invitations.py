@@ -153,7 +153,7 @@ def test_join_refusal_shows_reason(api_as, cast, browser_as, invite_member, get_
 
 
 def test_member_cannot_join_second_team(api_as, cast, browser_as, create_role, get_invitation_path):
-    role_id = create_role(who="outsider")
+    role_id = create_role(caller="outsider")
     api_as("outsider", "POST", INVITE_PATH, json={"email": cast.viewer.email, "role_id": role_id})
     browser, address = browser_as("viewer"), get_invitation_path(cast.viewer.email)
     assert "You are already in a team" in browser.get(address).text
@@ -173,7 +173,7 @@ def test_parallel_acceptance_creates_one_account(browser_as, invite_member, get_
 
 
 def test_open_invitation_does_not_block_owner_deletion(api_as, cast, create_role):
-    api_as("outsider", "POST", INVITE_PATH, json={"email": INVITED_EMAIL, "role_id": create_role(who="outsider")})
+    api_as("outsider", "POST", INVITE_PATH, json={"email": INVITED_EMAIL, "role_id": create_role(caller="outsider")})
     assert api_as("admin", "DELETE", f"/api/v1/user/{cast.outsider.id}").status_code == 200
     assert find_member(INVITED_EMAIL) is None
 

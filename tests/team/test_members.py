@@ -27,8 +27,8 @@ def create_project(cast):
     return make
 
 
-def list_visible_instances(as_, who):
-    return {row["id"] for row in as_(who, "GET", "/api/instances").json["data"]}
+def list_visible_instances(as_, caller):
+    return {row["id"] for row in as_(caller, "GET", "/api/instances").json["data"]}
 
 
 def test_team_routes_require_account_scope(api_as, cast):
@@ -146,7 +146,7 @@ def test_foreign_resources_cannot_be_granted(api_as, cast, add_member, create_ro
     path = f"/api/team/subuser/{member.id}/role"
     answer = api_as("owner", "PATCH", path, json={"reach": "chosen", "resource_ids": [foreign.id]})
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["resource_ids"])
-    answer = api_as("owner", "PATCH", path, json={"role_id": create_role("Theirs", who="outsider")})
+    answer = api_as("owner", "PATCH", path, json={"role_id": create_role("Theirs", caller="outsider")})
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["role_id"])
     for method, end in (("PATCH", "/role"), ("DELETE", ""), ("POST", "/resend")):
         assert api_as("outsider", method, f"/api/team/subuser/{member.id}{end}", json={}).status_code == 404

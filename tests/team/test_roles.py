@@ -69,7 +69,7 @@ def test_role_change_applies_to_next_request(api_as):
 
 def test_role_cannot_exceed_own_permissions(api_as, add_member, create_role):
     add_member("head", ["team.manage", "account.view", "instances.view"])
-    assert create_role("Same", ["instances.view"], who="head")
+    assert create_role("Same", ["instances.view"], caller="head")
     body = {"name": "More", "permissions": ["instances.view", "instances.create"]}
     answer = api_as("head", "POST", ROLES_PATH, json=body)
     assert answer.status_code == 403
@@ -105,7 +105,7 @@ def test_role_of_other_account_is_not_found(api_as, create_role):
     mine = create_role()
     for method, body in (("GET", None), ("PATCH", {"name": "x"}), ("DELETE", None)):
         assert api_as("outsider", method, f"/api/team/role/{mine}", json=body).status_code == 404
-    assert create_role(who="outsider") != mine
+    assert create_role(caller="outsider") != mine
 
 
 def test_manage_permission_implies_view(api_as, create_role):

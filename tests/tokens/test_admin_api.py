@@ -12,8 +12,8 @@ from panel.models import AuditEntry, Token
 from panel.services import tokens
 
 
-def get_token(cast, who):
-    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
+def get_token(cast, caller):
+    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[caller])))
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_platform_tokens_work_only_from_allowed_ips(api_as, cast, bound_token):
     """IDT-11, IDT-12"""
     get_token(cast, "billing").allowed_ips = ["203.0.113.7"]
     session.commit()
-    for who, path in (("bound", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
-        status = lambda ip: api_as(who, "GET", path, environ_base={"REMOTE_ADDR": ip}).status_code  # noqa: B023, E731
+    for caller, path in (("bound", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
+        status = lambda ip: api_as(caller, "GET", path, environ_base={"REMOTE_ADDR": ip}).status_code  # noqa: B023, E731
         assert [status(ip) for ip in ("203.0.113.7", "203.0.113.8", "127.0.0.1", "::1")] == [200, 403, 403, 403]
 
 

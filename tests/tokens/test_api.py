@@ -43,11 +43,11 @@ def test_connect_confirms_user_token(api_as):
 
 def test_auth_confirms_platform_tokens(api_as, cast):
     """IDT-03, IDT-04: from the IP address that they are bound to."""
-    for who, path in (("admin", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
-        hashed = tokens.hash_secret(cast.tokens[who])
+    for caller, path in (("admin", "/api/v1/auth"), ("billing", "/api/v1/billing/auth")):
+        hashed = tokens.hash_secret(cast.tokens[caller])
         session.scalar(select(Token).where(Token.secret_hash == hashed)).allowed_ips = ["127.0.0.1"]
         session.commit()
-        answer = api_as(who, "GET", path)
+        answer = api_as(caller, "GET", path)
         assert (answer.status_code, answer.json["success"]) == (200, True)
         assert answer.headers["X-Api-Envelope"] == "v1"
 
@@ -118,16 +118,20 @@ def test_token_management_requires_account_scopes(api_as, issue_token):
     issue_token(name="writer", scopes=["account:write"])
     issue_token(name="other", scopes=["instances:read", "instances:write"])
     for path in ("/api/api-tokens", f"/api/api-token/{row.id}", "/api/dashboard", "/api/team/subusers", "/api/profile"):
-        assert [api_as(who, "GET", path).status_code for who in ("reader", "writer", "other")] == [200, 403, 403], path
+        assert [api_as(caller, "GET", path).status_code for caller in ("reader", "writer", "other")] == [
+            200,
+            403,
+            403,
+        ], path
     body = {"name": "x", "scopes": ["account:write"]}
-    make = lambda who: api_as(who, "POST", "/api/api-tokens", json=body).status_code  # noqa: E731
-    assert [make(who) for who in ("reader", "writer", "other")] == [403, 200, 403]
-    change = lambda who: api_as(who, "PATCH", f"/api/api-token/{row.id}", json={"name": "y"}).status_code  # noqa: E731
-    assert [change(who) for who in ("reader", "writer", "other")] == [403, 200, 403]
-    stop = lambda who: api_as(who, "POST", "/api/profile/impersonation/stop").status_code  # noqa: E731
-    assert [stop(who) for who in ("reader", "writer", "other")] == [403, 422, 403]
-    invite = lambda who: api_as(who, "POST", "/api/team/roles", json={}).status_code  # noqa: E731
-    assert [invite(who) for who in ("reader", "writer", "other")] == [403, 422, 403]
+    make = lambda caller: api_as(caller, "POST", "/api/api-tokens", json=body).status_code  # noqa: E731
+    assert [make(caller) for caller in ("reader", "writer", "other")] == [403, 200, 403]
+    change = lambda caller: api_as(caller, "PATCH", f"/api/api-token/{row.id}", json={"name": "y"}).status_code  # noqa: E731
+    assert [change(caller) for caller in ("reader", "writer", "other")] == [403, 200, 403]
+    stop = lambda caller: api_as(caller, "POST", "/api/profile/impersonation/stop").status_code  # noqa: E731
+    assert [stop(caller) for caller in ("reader", "writer", "other")] == [403, 422, 403]
+    invite = lambda caller: api_as(caller, "POST", "/api/team/roles", json={}).status_code  # noqa: E731
+    assert [invite(caller) for caller in ("reader", "writer", "other")] == [403, 422, 403]
 
 
 def test_webhooks_and_metrics_have_separate_scope_families():
@@ -255,10 +259,10 @@ def test_members_and_owner_see_only_own_tokens(api_as, cast, create_token, issue
     create_token("owner", "of the owner")
     assert list_names(api_as("member", "GET", "/api/api-tokens")) == ["of the member", "test"]
     assert list_names(api_as("owner", "GET", "/api/api-tokens")) == ["of the owner", "test"]
-    for who, other in (("owner", "of the member"), ("member", "of the owner")):
+    for caller, other in (("owner", "of the member"), ("member", "of the owner")):
         row = session.scalar(select(Token).where(Token.name == other))
         for method in ("GET", "PATCH", "DELETE"):
-            assert api_as(who, method, f"/api/api-token/{row.id}").status_code == 404
+            assert api_as(caller, method, f"/api/api-token/{row.id}").status_code == 404
 
 
 def test_owner_sees_member_tokens_created_before_3_3_0(api_as, cast, issue_token):
@@ -266,10 +270,10 @@ def test_owner_sees_member_tokens_created_before_3_3_0(api_as, cast, issue_token
     cast.instance()
     token = issue_token("owner", "of old times", maker=cast.member)
     assert api_as("of old times", "GET", "/api/instances").json["total"] == 1
-    for who in ("owner", "member"):
-        row = api_as(who, "GET", f"/api/api-token/{token.id}").json["api_token"]
+    for caller in ("owner", "member"):
+        row = api_as(caller, "GET", f"/api/api-token/{token.id}").json["api_token"]
         assert (row["name"], row["created_by"]) == ("of old times", "member@example.com")
-        assert "of old times" in list_names(api_as(who, "GET", "/api/api-tokens"))
+        assert "of old times" in list_names(api_as(caller, "GET", "/api/api-tokens"))
     assert api_as("viewer", "GET", f"/api/api-token/{token.id}").status_code == 404
     assert api_as("owner", "DELETE", f"/api/api-token/{token.id}").status_code == 200
     assert api_as("of old times", "GET", "/api/connect").status_code == 401

@@ -16,8 +16,8 @@ from tests.support.cast import UNKNOWN_ID
 def impersonate(api_as, cast):
     """Return a function that creates an impersonation token for one of the cast, stored as `cast.tokens["support"]`."""
 
-    def create(who="owner", **body):
-        answer = api_as("admin", "POST", f"/api/v1/user/{getattr(cast, who).id}/impersonate", json=body)
+    def create(caller="owner", **body):
+        answer = api_as("admin", "POST", f"/api/v1/user/{getattr(cast, caller).id}/impersonate", json=body)
         assert answer.status_code == 200, answer.json
         cast.tokens["support"] = answer.json["data"]["token"]
         return answer.json["data"]
@@ -126,8 +126,8 @@ def test_only_admin_tokens_can_impersonate(api_as, cast, impersonate):
     """IDT-65"""
     impersonate()
     path = f"/api/v1/user/{cast.outsider.id}/impersonate"
-    for who in ("owner", "member", "billing", "support"):
-        answer = api_as(who, "POST", path)
+    for caller in ("owner", "member", "billing", "support"):
+        answer = api_as(caller, "POST", path)
         assert (answer.status_code, answer.json) == (403, {"success": False, "message": "Unauthorized"})
 
 
@@ -141,9 +141,9 @@ def test_impersonation_token_is_listed_only_on_request(api_as, cast, impersonate
         ("user", "owner@example.com"),
     ]
     assert rows[0]["id"] == token_id
-    for who in ("member", "viewer", "outsider"):
-        assert token_id not in api_as(who, "GET", "/api/api-tokens?include=impersonation").text
-        assert api_as(who, "GET", f"/api/api-token/{token_id}").status_code == 404
+    for caller in ("member", "viewer", "outsider"):
+        assert token_id not in api_as(caller, "GET", "/api/api-tokens?include=impersonation").text
+        assert api_as(caller, "GET", f"/api/api-token/{token_id}").status_code == 404
 
 
 def test_customer_can_revoke_impersonation_token(api_as, impersonate):

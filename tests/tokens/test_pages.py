@@ -12,9 +12,9 @@ from panel.services import settings, tokens
 from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 
 
-def create_token(cast, who="owner", **facts):
+def create_token(cast, caller="owner", **facts):
     facts = {"name": "ci", "scopes": permissions.USER_SCOPES, **facts}
-    token, value = tokens.issue("user", account=getattr(cast, who), **facts)
+    token, value = tokens.issue("user", account=getattr(cast, caller), **facts)
     session.commit()
     return token, value
 
@@ -117,7 +117,7 @@ def test_token_list_shows_only_own_tokens(browser_as, cast):
     create_token(cast, "owner", name="of the owner")
     create_token(cast, "member", name="of the member")
     create_token(cast, "owner", maker=cast.member, name="of old times")
-    owner, member, viewer = (browser_as(who).get("/api-tokens").text for who in ("owner", "member", "viewer"))
+    owner, member, viewer = (browser_as(caller).get("/api-tokens").text for caller in ("owner", "member", "viewer"))
     assert ["of the owner" in owner, "of the member" in owner, "of old times" in owner] == [True, False, True]
     assert ["of the owner" in member, "of the member" in member, "of old times" in member] == [False, True, True]
     assert "By a member" in owner

@@ -44,12 +44,12 @@ def database_lookups(redis, api_as, monkeypatch):
     return lookups
 
 
-def get_token(cast, who):
-    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
+def get_token(cast, caller):
+    return session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[caller])))
 
 
-def get_request_status(as_, who="owner", method="GET", path="/api/instances"):
-    return as_(who, method, path).status_code
+def get_request_status(as_, caller="owner", method="GET", path="/api/instances"):
+    return as_(caller, method, path).status_code
 
 
 def test_repeated_requests_query_token_once(redis, api_as, cast, database_lookups):

@@ -79,7 +79,7 @@ def test_token_use_is_shown_immediately_without_database_write(api_as, redis, wa
 
 
 @pytest.mark.parametrize(
-    ("who", "path", "status"),
+    ("caller", "path", "status"),
     [
         ("watched", "/api/v1/auth", 403),
         ("watched", "/api/v1/billing/auth", 403),
@@ -88,10 +88,10 @@ def test_token_use_is_shown_immediately_without_database_write(api_as, redis, wa
         ("billing", "/api/v1/users", 403),
     ],
 )
-def test_token_use_on_forbidden_surface_is_recorded(api_as, cast, redis, watched_token_id, who, path, status):
+def test_token_use_on_forbidden_surface_is_recorded(api_as, cast, redis, watched_token_id, caller, path, status):
     """OP-03: a use on an API that rejects the token is recorded as well."""
-    assert api_as(who, "GET", path, environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == status
-    token = session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[who])))
+    assert api_as(caller, "GET", path, environ_base={"REMOTE_ADDR": "203.0.113.9"}).status_code == status
+    token = session.scalar(select(Token).where(Token.secret_hash == tokens.hash_secret(cast.tokens[caller])))
     assert tokens.refresh_last_used([token])[0].last_used_ip == "203.0.113.9"
 
 
@@ -135,7 +135,7 @@ def test_token_last_use_is_recorded_at_intervals(redis, watched_token_id, monkey
 
 def test_unavailable_redis_delays_only_one_request(api_as, redis, watched_token_id):
     redis.is_available = False
-    for who in ("watched", "owner", "watched", "outsider"):
-        assert api_as(who, "GET", "/api/connect").status_code == 200
+    for caller in ("watched", "owner", "watched", "outsider"):
+        assert api_as(caller, "GET", "/api/connect").status_code == 200
     assert api_as("owner", "GET", "/api/api-tokens").status_code == 200
     assert redis.command_count == 1

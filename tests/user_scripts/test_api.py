@@ -10,8 +10,8 @@ from panel.models import Task, UserScript
 SCRIPT_BODY = {"name": "web", "type": "bash", "content": "#!/bin/sh\ntouch /ran\n", "description": "", "shebang": ""}
 
 
-def create_script(as_, who="owner", **values):
-    return as_(who, "POST", "/api/user-scripts", json={**SCRIPT_BODY, **values})
+def create_script(as_, caller="owner", **values):
+    return as_(caller, "POST", "/api/user-scripts", json={**SCRIPT_BODY, **values})
 
 
 def test_script_is_returned_as_sent(api_as):
@@ -135,15 +135,15 @@ def test_deleted_script_fails_queued_deployment(api_as, cast, run_tasks):
 
 
 def test_script_list_query_count_is_constant(api_as, queries):
-    for surface, who in (("/api", "owner"), ("/api/v1", "admin")):
+    for surface, caller in (("/api", "owner"), ("/api/v1", "admin")):
         create_script(api_as)
         queries.clear()
-        api_as(who, "GET", f"{surface}/user-scripts")
+        api_as(caller, "GET", f"{surface}/user-scripts")
         few = len(queries)
         for number in range(5):
             create_script(api_as, name=f"s{number}")
         queries.clear()
-        api_as(who, "GET", f"{surface}/user-scripts")
+        api_as(caller, "GET", f"{surface}/user-scripts")
         assert len(queries) == few
 
 

@@ -88,8 +88,8 @@ def test_customer_sees_one_task_per_volume_delete(
         make_retry_due(attached_volume)
     run_tasks()
 
-    def list_delete_statuses(who, path):
-        return [row["status"] for row in api_as(who, "GET", path).json["data"] if row["kind"] == "volume_delete"]
+    def list_delete_statuses(caller, path):
+        return [row["status"] for row in api_as(caller, "GET", path).json["data"] if row["kind"] == "volume_delete"]
 
     assert list_delete_statuses("owner", "/api/tasks") == ["completed"]
     assert list_delete_statuses("owner", "/api/tasks?status=failed") == []

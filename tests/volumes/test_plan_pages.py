@@ -72,8 +72,8 @@ def test_script_list_has_constant_query_count(operator_browser, cast, queries):
     user_scripts.create(cast.owner, name="one", type="bash", content="echo")
     session.commit()
     few = count_queries()
-    for who in (cast.owner, cast.outsider, cast.member):
-        user_scripts.create(who, name="more", type="bash", content="echo")
+    for caller in (cast.owner, cast.outsider, cast.member):
+        user_scripts.create(caller, name="more", type="bash", content="echo")
     session.commit()
     assert count_queries() == few
 

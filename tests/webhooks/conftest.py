@@ -43,9 +43,9 @@ def receiver(certificate, allow_loopback):
 def subscribe(cast, receiver):
     """Return a function that creates a subscription: `subscribe(event_kinds=["instance.created"])`."""
 
-    def create_subscription(who="owner", **values):
+    def create_subscription(caller="owner", **values):
         row = WebhookSubscription(
-            account_id=getattr(cast, who).id,
+            account_id=getattr(cast, caller).id,
             name="test",
             **{"url": receiver.url(), "secret": WEBHOOK_SECRET, "event_kinds": ["*"], **values},
         )

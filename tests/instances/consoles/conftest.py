@@ -48,13 +48,16 @@ def inline_workers(monkeypatch):
 def open_session(api_as, running_instance, inline_workers):
     """Return a function that creates a session and marks its row as open."""
 
-    def make(kind="screen", who="owner", row=None):
+    def make(kind="screen", caller="owner", row=None):
         if row is None:
             path = {"screen": "novnc", "shell": "webssh"}[kind]
-            if who == "admin":
+            if caller == "admin":
                 path = path.replace("webssh", "ssh")
             get_created_session(
-                api_as(who, "GET", f"/api{'/v1' if who == 'admin' else ''}/instance/{running_instance.id}/{path}"), who
+                api_as(
+                    caller, "GET", f"/api{'/v1' if caller == 'admin' else ''}/instance/{running_instance.id}/{path}"
+                ),
+                caller,
             )
             row = list_console_sessions()[-1]
         row.redeemed_at = row.seen_at = row.opened_at = clock.now()

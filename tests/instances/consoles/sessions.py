@@ -8,9 +8,9 @@ from panel.models import ConsoleSession
 PUBLIC_URL = "http://panel.example.com:8000"
 
 
-def get_created_session(answer, who="owner"):
+def get_created_session(answer, caller="owner"):
     assert answer.status_code == 200, answer.json
-    return answer.json["data"] if who == "admin" else answer.json
+    return answer.json["data"] if caller == "admin" else answer.json
 
 
 def list_console_sessions():

@@ -53,13 +53,13 @@ def test_console_reopen_requires_login_and_permission(browser_as, running_instan
     ).path
     json_request = {"headers": {"Accept": "application/json"}}
     assert browser_as().post(f"{path}/again", **json_request).status_code == 401
-    for who in ("outsider", "viewer", "member"):
-        answer = browser_as(who).post(f"{path}/again", **json_request)
+    for caller in ("outsider", "viewer", "member"):
+        answer = browser_as(caller).post(f"{path}/again", **json_request)
         assert (answer.status_code, "password" in answer.json) == (404, False)
-    for who in ("owner", "admin"):
-        answer = browser_as(who).post(f"{path}/again", **json_request)
+    for caller in ("owner", "admin"):
+        answer = browser_as(caller).post(f"{path}/again", **json_request)
         assert answer.json.keys() == {"page", "socket", "password"}
-        assert browser_as(who).get(answer.json["page"]).status_code == 200
+        assert browser_as(caller).get(answer.json["page"]).status_code == 200
     session.get(Instance, running_instance.id).power = "off"
     session.commit()
     answer = browser_as("owner").post(f"{path}/again", **json_request)
@@ -68,8 +68,8 @@ def test_console_reopen_requires_login_and_permission(browser_as, running_instan
 
 
 def test_buttons_open_vnc_and_ssh_consoles(browser_as, running_instance, inline_workers):
-    for who, prefix in (("owner", ""), ("admin", "/admin")):
-        browser = browser_as(who)
+    for caller, prefix in (("owner", ""), ("admin", "/admin")):
+        browser = browser_as(caller)
         answer = browser.post(f"{prefix}/instances/{running_instance.id}/console")
         assert answer.status_code == 303
         assert browser.get(answer.headers["Location"]).status_code == 200

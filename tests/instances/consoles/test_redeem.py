@@ -21,10 +21,10 @@ CONSOLE_PERMISSION = "instances.console"
 def create_session(api_as, running_instance, inline_workers):
     """Mint a session and return its row's id and its secret."""
 
-    def make(kind="screen", who="owner"):
-        path = {"screen": "novnc", "shell": "ssh" if who == "admin" else "webssh"}[kind]
-        prefix = "/api/v1" if who == "admin" else "/api"
-        found = get_created_session(api_as(who, "GET", f"{prefix}/instance/{running_instance.id}/{path}"), who)
+    def make(kind="screen", caller="owner"):
+        path = {"screen": "novnc", "shell": "ssh" if caller == "admin" else "webssh"}[kind]
+        prefix = "/api/v1" if caller == "admin" else "/api"
+        found = get_created_session(api_as(caller, "GET", f"{prefix}/instance/{running_instance.id}/{path}"), caller)
         secret = found["url"].partition("session=")[2] if kind == "screen" else found["token"]
         return list_console_sessions()[-1].id, secret
 
@@ -122,7 +122,7 @@ def test_redeem_after_console_becomes_unavailable_is_refused(
 
 def test_operator_session_is_redeemed_on_suspended_instance(create_session, running_instance):
     """Finding B1: the same rule as for an open console."""
-    _, secret = create_session(who="admin")
+    _, secret = create_session(caller="admin")
     suspend_instance(None, running_instance)
     session.commit()
     assert redeem_secret("screen", secret) is None
@@ -132,8 +132,8 @@ def test_operator_session_is_redeemed_on_suspended_instance(create_session, runn
 def create_session_on_page(browser_as, running_instance):
     """Mint a VNC session on a page; return the browser and the row's id, whose secret is set to `known`."""
 
-    def make(who, prefix=""):
-        browser = browser_as(who)
+    def make(caller, prefix=""):
+        browser = browser_as(caller)
         browser.post(f"{prefix}/instances/{running_instance.id}/console")
         row = list_console_sessions()[-1]
         row.secret_hash = hash_secret("known")

@@ -19,12 +19,12 @@ def find_close_reason(row):
 
 
 def test_permitted_consoles_stay_open(open_session):
-    for row in (open_session(), open_session("shell"), open_session(who="admin"), open_session("shell", "admin")):
+    for row in (open_session(), open_session("shell"), open_session(caller="admin"), open_session("shell", "admin")):
         assert find_close_reason(row) is None
 
 
 def test_machine_state_changes_close_consoles(open_session, running_instance, cast, run_tasks):
-    screen, shell, operators = open_session(), open_session("shell"), open_session(who="admin")
+    screen, shell, operators = open_session(), open_session("shell"), open_session(caller="admin")
     instance = session.get(Instance, running_instance.id)
     instance.suspended_reason = "admin"
     session.commit()

@@ -23,16 +23,16 @@ SSH_ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("who", "method", "path"), SSH_ROUTES)
-def test_ssh_session_is_created(api_as, running_instance, inline_workers, who, method, path):
+@pytest.mark.parametrize(("caller", "method", "path"), SSH_ROUTES)
+def test_ssh_session_is_created(api_as, running_instance, inline_workers, caller, method, path):
     """SSH-01, SSH-02, SSH-03, SSH-04, SSH-05, SSH-23."""
-    answer = api_as(who, method, path.format(running_instance.id))
-    found = get_created_session(answer, who)
+    answer = api_as(caller, method, path.format(running_instance.id))
+    found = get_created_session(answer, caller)
     assert found.keys() == {"token", "session_id", "task_id", "ws_url", "expires_in"}
     assert found["expires_in"] == 900
     assert found["ws_url"] == f"ws://panel.example.com:8000/ssh/{found['token']}"
     assert answer.headers["Cache-Control"] == "no-store"
-    again = get_created_session(api_as(who, method, path.format(running_instance.id)), who)
+    again = get_created_session(api_as(caller, method, path.format(running_instance.id)), caller)
     assert len(found["token"]) >= 40
     assert again["token"] != found["token"]
     task = api_as("owner", "GET", f"/api/instance/{running_instance.id}/task/{found['task_id']}").json["task"]
@@ -42,14 +42,14 @@ def test_ssh_session_is_created(api_as, running_instance, inline_workers, who, m
     assert row.expires_at - row.created_at < timedelta(seconds=901)
 
 
-@pytest.mark.parametrize(("who", "method", "path"), SSH_ROUTES)
+@pytest.mark.parametrize(("caller", "method", "path"), SSH_ROUTES)
 def test_ssh_session_refused_by_state_has_reason(
-    api_as, running_instance, inline_workers, cast, node, who, method, path
+    api_as, running_instance, inline_workers, cast, node, caller, method, path
 ):
     """SSH-15, SSH-17, SSH-18, SSH-19, SSH-21, SSH-22."""
 
     def get_refusal():
-        answer = api_as(who, method, path.format(running_instance.id))
+        answer = api_as(caller, method, path.format(running_instance.id))
         assert answer.status_code >= 400
         assert answer.json["success"] is False
         assert not {"token", "ws_url", "data"} & set(answer.json)
@@ -74,14 +74,16 @@ def test_ssh_session_refused_by_state_has_reason(
     assert get_refusal() == (409, "instance_not_running")
 
 
-@pytest.mark.parametrize(("who", "method", "path"), SSH_ROUTES)
-def test_ssh_session_with_silent_node_has_no_reason(api_as, running_instance, inline_workers, node, who, method, path):
+@pytest.mark.parametrize(("caller", "method", "path"), SSH_ROUTES)
+def test_ssh_session_with_silent_node_has_no_reason(
+    api_as, running_instance, inline_workers, node, caller, method, path
+):
     """SSH-20."""
     before = node.options
     node.options = replace(before, deadline=0.01)
     node.fault("agent_run", "silent")
     try:
-        answer = api_as(who, method, path.format(running_instance.id))
+        answer = api_as(caller, method, path.format(running_instance.id))
     finally:
         node.options = before
         node.clear()

@@ -22,12 +22,12 @@ VNC_ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("who", "method", "path"), VNC_ROUTES)
-def test_vnc_session_is_created(api_as, running_instance, run_tasks, who, method, path):
+@pytest.mark.parametrize(("caller", "method", "path"), VNC_ROUTES)
+def test_vnc_session_is_created(api_as, running_instance, run_tasks, caller, method, path):
     """CON-01, CON-02, CON-03, CON-04, CON-16, CON-25, CON-26."""
     before = clock.now()
-    answer = api_as(who, method, path.format(running_instance.id), **({"json": {}} if method == "POST" else {}))
-    found = get_created_session(answer, who)
+    answer = api_as(caller, method, path.format(running_instance.id), **({"json": {}} if method == "POST" else {}))
+    found = get_created_session(answer, caller)
     assert found.keys() == {"url", "console_url", "password", "expires_at"}
     url = urlsplit(found["url"])
     assert (url.scheme, url.netloc, url.path) == ("ws", "panel.example.com:8000", "/vnc/")
@@ -59,16 +59,16 @@ def test_websocket_urls_use_tls_of_public_url(api_as, running_instance, set_publ
     )
 
 
-@pytest.mark.parametrize("who", ["owner", "admin"])
+@pytest.mark.parametrize("caller", ["owner", "admin"])
 @pytest.mark.parametrize(("seconds", "status"), [(10, 200), (600, 200), (9, 422), (601, 422), ("60", 422)])
-def test_vnc_session_lifetime_is_chosen_within_bounds(api_as, running_instance, who, seconds, status):
+def test_vnc_session_lifetime_is_chosen_within_bounds(api_as, running_instance, caller, seconds, status):
     """CON-17, CON-18."""
-    path = f"/api{'/v1' if who == 'admin' else ''}/instance/{running_instance.id}/console-session"
+    path = f"/api{'/v1' if caller == 'admin' else ''}/instance/{running_instance.id}/console-session"
     before = clock.now()
-    answer = api_as(who, "POST", path, json={"expires_in": seconds})
+    answer = api_as(caller, "POST", path, json={"expires_in": seconds})
     assert answer.status_code == status
     if status == 200:
-        lasts = datetime.fromisoformat(get_created_session(answer, who)["expires_at"]) - before
+        lasts = datetime.fromisoformat(get_created_session(answer, caller)["expires_at"]) - before
         assert timedelta(seconds=seconds) <= lasts < timedelta(seconds=seconds + 10)
     else:
         assert "expires_in" in answer.json["errors"]
@@ -79,11 +79,11 @@ def test_vnc_session_lifetime_is_chosen_within_bounds(api_as, running_instance, 
     "url",
     ["http://127.0.0.1:8000", "http://[::1]", "http://0.0.0.0", "http://[::]", "http://localhost", "http://127.9.9.9"],
 )
-@pytest.mark.parametrize(("who", "method", "path"), VNC_ROUTES)
-def test_vnc_session_with_loopback_url_is_refused(api_as, running_instance, set_public_url, url, who, method, path):
+@pytest.mark.parametrize(("caller", "method", "path"), VNC_ROUTES)
+def test_vnc_session_with_loopback_url_is_refused(api_as, running_instance, set_public_url, url, caller, method, path):
     """CON-19, CON-20, CON-22, CON-24."""
     set_public_url(url)
-    answer = api_as(who, method, path.format(running_instance.id), **({"json": {}} if method == "POST" else {}))
+    answer = api_as(caller, method, path.format(running_instance.id), **({"json": {}} if method == "POST" else {}))
     assert (answer.status_code, answer.json["reason"]) == (503, "master_address_unknown")
     assert not {"url", "console_url", "password"} & set(answer.json)
     assert list_console_sessions() == []
@@ -104,8 +104,8 @@ def test_vnc_session_refused_by_state_has_reason(api_as, running_instance, node,
     """CON-24, decision OP-08."""
     path = f"/api/instance/{running_instance.id}/novnc"
 
-    def get_reason(who="owner"):
-        answer = api_as(who, "GET", path if who == "owner" else path.replace("/api/", "/api/v1/"))
+    def get_reason(caller="owner"):
+        answer = api_as(caller, "GET", path if caller == "owner" else path.replace("/api/", "/api/v1/"))
         assert answer.status_code == 409
         assert answer.json["success"] is False
         return answer.json["reason"]
@@ -127,8 +127,8 @@ def test_vnc_session_refused_by_state_has_reason(api_as, running_instance, node,
 @pytest.mark.parametrize("path", ["novnc", "webssh", "ssh-session"])
 def test_console_routes_require_permission(api_as, running_instance, path):
     """CON-27."""
-    for who in ("outsider", "member"):
-        assert api_as(who, "GET", f"/api/instance/{running_instance.id}/{path}").status_code == 404
+    for caller in ("outsider", "member"):
+        assert api_as(caller, "GET", f"/api/instance/{running_instance.id}/{path}").status_code == 404
     assert api_as("viewer", "GET", f"/api/instance/{running_instance.id}/{path}").status_code == 403
     assert list_console_sessions() == []
 
@@ -162,20 +162,20 @@ def cluster_node(running_instance, cast, run_tasks, inline_workers, rolled_back_
     return connect(spec, rolled_back_app.extensions["config"].data_dir)
 
 
-@pytest.mark.parametrize(("who", "method", "path"), VNC_ROUTES)
-def test_vnc_session_without_cluster_ticket_is_refused(api_as, running_instance, cluster_node, who, method, path):
+@pytest.mark.parametrize(("caller", "method", "path"), VNC_ROUTES)
+def test_vnc_session_without_cluster_ticket_is_refused(api_as, running_instance, cluster_node, caller, method, path):
     """CON-23, CON-24."""
     cluster_node.fault("console", "no-ticket", 1)
 
     def create_session():
-        return api_as(who, method, path.format(running_instance.id), **({"json": {}} if method == "POST" else {}))
+        return api_as(caller, method, path.format(running_instance.id), **({"json": {}} if method == "POST" else {}))
 
     answer = create_session()
     assert (answer.status_code, answer.json["reason"]) == (503, "cluster_console_unavailable")
     assert answer.json["success"] is False
     assert not {"url", "console_url", "password", "data"} & set(answer.json)
     assert list_console_sessions() == []
-    assert get_created_session(create_session(), who)["password"]
+    assert get_created_session(create_session(), caller)["password"]
     [row] = list_console_sessions()
     assert row.port
 
@@ -184,8 +184,8 @@ def test_console_page_shows_missing_cluster_ticket(browser_as, running_instance,
     """CON-23: the button creates no session either."""
     cluster_node.fault("console", "no-ticket")
     sentence = "The console cannot be opened. The hypervisor&#39;s cluster issued no ticket for the console."
-    for who, prefix in (("owner", ""), ("admin", "/admin")):
-        answer = browser_as(who).post(f"{prefix}/instances/{running_instance.id}/console")
+    for caller, prefix in (("owner", ""), ("admin", "/admin")):
+        answer = browser_as(caller).post(f"{prefix}/instances/{running_instance.id}/console")
         assert answer.status_code == 503
         assert sentence in answer.text
     assert list_console_sessions() == []

@@ -9,8 +9,8 @@ from tests.webhooks.api.subscriptions import SUBSCRIPTION_BODY, SUBSCRIPTIONS_PA
 def create_subscription(api_as):
     """Return a function that creates a subscription by the API and returns its JSON."""
 
-    def create(who="owner", **changes):
-        answer = api_as(who, "POST", SUBSCRIPTIONS_PATH, json={**SUBSCRIPTION_BODY, **changes})
+    def create(caller="owner", **changes):
+        answer = api_as(caller, "POST", SUBSCRIPTIONS_PATH, json={**SUBSCRIPTION_BODY, **changes})
         assert answer.status_code == 201, answer.json
         return answer.json["webhook_subscription"]
 

@@ -3,8 +3,8 @@
 import pytest
 
 
-def create_sample_thing(api_as, who="owner", **values):
-    return api_as(who, "POST", "/api/sample-things", json={"name": "first", **values})
+def create_sample_thing(api_as, caller="owner", **values):
+    return api_as(caller, "POST", "/api/sample-things", json={"name": "first", **values})
 
 
 def test_sample_thing_is_created_changed_and_deleted(api_as):
