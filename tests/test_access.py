@@ -391,7 +391,7 @@ def test_unknown_and_foreign_ids_return_the_same_404(api_as, cast, all_operation
 
 
 def make_body(path, cast):
-    known = {
+    bodies = {
         "deploy": {"image_id": cast.image.id},
         "change-plan": {"plan_id": cast.plan.id},
         "snapshot": {"name": "s"} if "volume" in path else {"snapname": "s"},
@@ -401,13 +401,13 @@ def make_body(path, cast):
         "restore": {"mode": "in_place"},
         "{passkey_id}": {"password": PASSWORD},
     }
-    known |= {"boot-order": {"boot": "disk"}, "update-name": {"name": "n"}, "tags": {"tags": ""}}
-    known |= {"rules": RULE, "entries": ENTRY, "bulk-add": {"cidrs": [ENTRY["cidr"]]}}
-    known |= {f"{way}-instances": {"instance_ids": [UNKNOWN_ID]} for way in ("attach", "detach")}
-    known |= {"docker": {"app_slug": "nginx"}, "custom": {"app_name": "a", "compose_url": "https://1.1.1.1/"}}
-    known |= {"ips": {"action": "add"}, "rdns": {"rdns": None}}
-    known |= {"self-deploy": {"iso_id": UNKNOWN_ID}, "rescue": {"enable": True}}
-    return known.get(path.rpartition("/")[2], {})
+    bodies |= {"boot-order": {"boot": "disk"}, "update-name": {"name": "n"}, "tags": {"tags": ""}}
+    bodies |= {"rules": RULE, "entries": ENTRY, "bulk-add": {"cidrs": [ENTRY["cidr"]]}}
+    bodies |= {f"{way}-instances": {"instance_ids": [UNKNOWN_ID]} for way in ("attach", "detach")}
+    bodies |= {"docker": {"app_slug": "nginx"}, "custom": {"app_name": "a", "compose_url": "https://1.1.1.1/"}}
+    bodies |= {"ips": {"action": "add"}, "rdns": {"rdns": None}}
+    bodies |= {"self-deploy": {"iso_id": UNKNOWN_ID}, "rescue": {"enable": True}}
+    return bodies.get(path.rpartition("/")[2], {})
 
 
 ALTERNATIVE_FIELDS = {"ssh_key_id": ["ssh_keys"], "remote_group_id": ["ip_set_id"], "ip_set_id": ["remote_group_id"]}
@@ -532,13 +532,13 @@ def test_foreign_and_unknown_ids_in_bodies_return_the_same_error(
 ):
     """5.12, OP-01: the id of another account's resource in a body gets the same answer as an unknown id."""
     monkeypatch.setattr(reachability, "wait_for_poll", lambda *_: None)  # no node has these instances
-    own, others, known = request_bodies
+    own, others, request_bodies_by_path = request_bodies
     checked_fields = 0
     for method, path, operation in all_operations["USER"]:
         named = set(find_id_fields(app, operation)) - CATALOG_FIELDS
         if not named:
             continue
-        places, rest = known[method, path]
+        places, rest = request_bodies_by_path[method, path]
         right = {name: own[name] for name in named}
         for field in sorted(named):
             answers = []

@@ -53,8 +53,8 @@ def test_every_operation_has_id_summary_and_permission(app, surface):
 
 def test_every_resource_is_registered():
     shared = {"docs", "errors", "idempotency", "kit", "paging", "request_parsing"}
-    found = {module.name for module in pkgutil.iter_modules(api.__path__)} - shared
-    assert found == {module.__name__.removeprefix("api.") for module in api.import_resources()}
+    names = {module.name for module in pkgutil.iter_modules(api.__path__)} - shared
+    assert names == {module.__name__.removeprefix("api.") for module in api.import_resources()}
 
 
 COMMITTING_MODULES = (
@@ -383,9 +383,9 @@ def test_messages_have_parameters_of_their_templates():
 def test_messages_are_in_catalogue():
     with open(languages.TRANSLATIONS_FOLDER / "messages.pot", "rb") as file:
         catalogue = read_po(file)
-    known = {text for entry in catalogue for text in (entry.id if isinstance(entry.id, tuple) else (entry.id,))}
+    catalogued = {text for entry in catalogue for text in (entry.id if isinstance(entry.id, tuple) else (entry.id,))}
     templates = {text.value for _, call in find_message_calls() for text in call.args}
-    assert templates - known == set()
+    assert templates - catalogued == set()
 
 
 def test_models_package_exports_every_table():

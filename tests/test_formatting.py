@@ -21,7 +21,7 @@ def test_disk_size_is_binary_and_traffic_is_decimal(count, size, transfer):
     assert (formatting.format_size(count), formatting.format_transfer(count)) == (size, transfer)
 
 
-@pytest.mark.parametrize(("gigabytes", "words"), [(0, "unlimited"), (500, "500 GB"), (2500, "2.5 TB")])
-def test_traffic_allowance_has_units_of_traffic_usage(gigabytes, words):
-    assert formatting.format_traffic(gigabytes) == words
-    assert not gigabytes or formatting.format_transfer(gigabytes * 10**9) == words
+@pytest.mark.parametrize(("gigabytes", "text"), [(0, "unlimited"), (500, "500 GB"), (2500, "2.5 TB")])
+def test_traffic_allowance_has_units_of_traffic_usage(gigabytes, text):
+    assert formatting.format_traffic(gigabytes) == text
+    assert not gigabytes or formatting.format_transfer(gigabytes * 10**9) == text

@@ -163,9 +163,9 @@ OUTSIDE_ADDRESSES = [
 ]
 
 
-@pytest.mark.parametrize("wanted", OUTSIDE_ADDRESSES)
-def test_sign_in_does_not_redirect_to_outside_address(browser_as, wanted):
-    assert_redirect_is_local(browser_as("owner").get("/sign-in", query_string={"next": wanted}))
+@pytest.mark.parametrize("next_url", OUTSIDE_ADDRESSES)
+def test_sign_in_does_not_redirect_to_outside_address(browser_as, next_url):
+    assert_redirect_is_local(browser_as("owner").get("/sign-in", query_string={"next": next_url}))
 
 
 @PROPERTY_SETTINGS

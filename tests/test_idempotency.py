@@ -16,14 +16,14 @@ IDEMPOTENCY_HEADERS = {"Idempotency-Key": "order-7"}
 def order_instance(api_as, cast):
     """Return a function that orders an instance with a deploy, as a billing system. The answer contains a password."""
 
-    def send_order(headers=IDEMPOTENCY_HEADERS, **more):
+    def send_order(headers=IDEMPOTENCY_HEADERS, **fields):
         body = {
             "user_id": cast.owner.id,
             "location_id": cast.location.id,
             "plan_id": cast.plan.id,
             "image_id": cast.image.id,
         }
-        return api_as("billing", "POST", "/api/v1/billing/instances", json={**body, **more}, headers=headers)
+        return api_as("billing", "POST", "/api/v1/billing/instances", json={**body, **fields}, headers=headers)
 
     return send_order
 

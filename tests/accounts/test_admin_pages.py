@@ -21,9 +21,9 @@ def operator_browser(browser_as):
 def test_customer_page_creates_account(operator_browser):
     sent = {"email": "Ada@Example.com", "first_name": "Ada", "password": "correct horse", "timezone": "Europe/Berlin"}
     answer = operator_browser.post(f"{CUSTOMERS_PATH}/new", data=sent)
-    made = accounts.find_by_email("ada@example.com")
-    assert answer.headers["Location"] == f"{CUSTOMERS_PATH}/{made.id}"
-    assert not made.is_admin
+    account = accounts.find_by_email("ada@example.com")
+    assert answer.headers["Location"] == f"{CUSTOMERS_PATH}/{account.id}"
+    assert not account.is_admin
     assert accounts.authenticate("ada@example.com", "correct horse")
 
 
@@ -59,9 +59,9 @@ def test_customer_list_query_count_does_not_depend_on_teams(operator_browser, ca
 
 
 def test_customer_page_lists_instances(operator_browser, cast):
-    mine, others = cast.instance("owner"), cast.instance("outsider")
+    own_instance, others = cast.instance("owner"), cast.instance("outsider")
     page = operator_browser.get(f"{CUSTOMERS_PATH}/{cast.owner.id}").text
-    assert mine.id in page
+    assert own_instance.id in page
     assert others.id not in page
     assert "owner=owner@example.com" in page.replace("%40", "@")
 
@@ -111,18 +111,18 @@ def test_suspension_reason_is_shown(operator_browser, cast, browser_as):
 
 
 def test_reset_password_is_shown_once(operator_browser, cast, browser_as):
-    mine = browser_as("owner")
+    own_browser = browser_as("owner")
     page = operator_browser.post(f"{CUSTOMERS_PATH}/{cast.owner.id}/password")
     password = re.search(r'copy-value">([^<]+)<', page.text)[1]
     assert accounts.authenticate("owner@example.com", password)
-    assert mine.get("/").status_code == 303
+    assert own_browser.get("/").status_code == 303
     assert password not in operator_browser.get(f"{CUSTOMERS_PATH}/{cast.owner.id}/access").text
 
 
 def test_operator_signs_customer_out(operator_browser, cast, browser_as):
-    mine, other = browser_as("owner"), browser_as("outsider")
+    own_browser, other = browser_as("owner"), browser_as("outsider")
     assert operator_browser.post(f"{CUSTOMERS_PATH}/{cast.owner.id}/sessions").status_code == 303
-    assert (mine.get("/").status_code, other.get("/").status_code) == (303, 200)
+    assert (own_browser.get("/").status_code, other.get("/").status_code) == (303, 200)
 
 
 def test_operator_role_form(operator_browser, cast):

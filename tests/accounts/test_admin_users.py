@@ -185,12 +185,16 @@ def test_deleted_user_loses_access_immediately(api_as, cast, browser_as, run_act
 
 
 def test_profile_belongs_to_signed_in_user(api_as, cast):
-    mine = api_as("owner", "GET", "/api/profile").json["data"]
-    assert (mine["id"], mine["owner_id"], mine["email"]) == (cast.owner.id, None, "owner@example.com")
-    assert (mine["status"], mine["is_admin"], mine["permissions"]) == (1, False, None)
-    theirs = api_as("viewer", "GET", "/api/profile").json["data"]
-    assert (theirs["id"], theirs["owner_id"]) == (cast.viewer.id, cast.owner.id)
-    assert "instances.view" in theirs["permissions"]
+    own_profile = api_as("owner", "GET", "/api/profile").json["data"]
+    assert (own_profile["id"], own_profile["owner_id"], own_profile["email"]) == (
+        cast.owner.id,
+        None,
+        "owner@example.com",
+    )
+    assert (own_profile["status"], own_profile["is_admin"], own_profile["permissions"]) == (1, False, None)
+    viewer_profile = api_as("viewer", "GET", "/api/profile").json["data"]
+    assert (viewer_profile["id"], viewer_profile["owner_id"]) == (cast.viewer.id, cast.owner.id)
+    assert "instances.view" in viewer_profile["permissions"]
     body = {"first_name": "Vera", "company_name": None, "timezone": "Europe/Berlin"}
     changed = api_as("viewer", "PATCH", "/api/profile", json=body).json["data"]
     assert (changed["first_name"], changed["timezone"]) == ("Vera", "Europe/Berlin")

@@ -32,8 +32,8 @@ def test_open_invitation_is_listed_and_deleted(api_as, cast, membership):
     session.commit()
     users = api_as("admin", "GET", "/api/v1/users").json["data"]
     for shown in (api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"], *users):
-        found = [(each["membership_id"], each["email"]) for each in shown["invitations"]]
-        assert found == ([(open_.id, "g@example.com")] if shown["id"] == cast.owner.id else [])
+        invitations = [(invitation["membership_id"], invitation["email"]) for invitation in shown["invitations"]]
+        assert invitations == ([(open_.id, "g@example.com")] if shown["id"] == cast.owner.id else [])
     assert api_as("admin", "DELETE", membership_path(cast.owner, open_)).status_code == 200
     assert api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]["invitations"] == []
 

@@ -16,13 +16,13 @@ def set_limits(api_as, cast):
 
 def test_account_limits_are_set_and_returned(api_as, cast, set_limits):
     """OTH-01, LIM-13"""
-    wanted = {name: number for number, name in enumerate(ACCOUNT_LIMITS, 1)}
-    assert {name: set_limits(**wanted).json["data"][name] for name in ACCOUNT_LIMITS} == wanted
+    limits = {name: number for number, name in enumerate(ACCOUNT_LIMITS, 1)}
+    assert {name: set_limits(**limits).json["data"][name] for name in ACCOUNT_LIMITS} == limits
     shown = api_as("admin", "GET", f"/api/v1/user/{cast.owner.id}").json["data"]
-    assert {name: shown[name] for name in ACCOUNT_LIMITS} == wanted
+    assert {name: shown[name] for name in ACCOUNT_LIMITS} == limits
     assert {row["id"]: row["max_dns_zones"] for row in api_as("admin", "GET", "/api/v1/users").json["data"]}[
         cast.owner.id
-    ] == wanted["max_dns_zones"]
+    ] == limits["max_dns_zones"]
 
 
 def test_null_keeps_account_limit(set_limits):

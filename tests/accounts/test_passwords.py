@@ -24,7 +24,7 @@ def test_common_passwords_are_easy_to_guess():
     """Acceptance A3: the 10,000 most common."""
     common = list(FREQUENCY_LISTS["passwords"])[:10_000]
     assert len(common) == 10_000
-    assert [each for each in common if not is_easy_to_guess(each, EMAIL)] == []
+    assert [password for password in common if not is_easy_to_guess(password, EMAIL)] == []
 
 
 @pytest.mark.parametrize("password", [*WEAK_PASSWORDS, *PASSWORDS_LIKE_EMAIL])

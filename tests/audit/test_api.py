@@ -19,7 +19,7 @@ NOON_UTC = datetime(2026, 3, 4, 12, tzinfo=UTC)
 @pytest.fixture
 def add_entry(rolled_back_app, cast):
     def add(**facts):
-        made = audit.add(
+        entry = audit.add(
             **{
                 "account_id": cast.owner.id,
                 "person": "owner@example.com",
@@ -32,7 +32,7 @@ def add_entry(rolled_back_app, cast):
             }
         )
         session.commit()
-        return made
+        return entry
 
     return add
 
@@ -84,10 +84,10 @@ def test_member_reads_own_entries_or_all_with_team_manage(api_as, cast, add_entr
 def test_member_with_limited_reach_reads_only_own_entries(api_as, browser_as, cast, add_entry, reach):
     """IDT-44: also with `team.manage`."""
     add_entry(object_name="Payroll")
-    mine = add_entry(person="member@example.com", person_id=cast.member.id, person_kind="member")
+    own_entry = add_entry(person="member@example.com", person_id=cast.member.id, person_kind="member")
     session.scalar(select(Member).where(Member.account_id == cast.member.id)).reach = reach
     session.commit()
-    assert read_ids(api_as("member", "GET", OWN_LOG_PATH)) == [mine.id]
+    assert read_ids(api_as("member", "GET", OWN_LOG_PATH)) == [own_entry.id]
     for page in ("/activity/log", "/activity/log/export"):
         assert "Payroll" not in browser_as("member").get(page).text
 
@@ -116,7 +116,7 @@ def test_operator_address_is_hidden_from_customers(api_as, add_entry):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "matches"),
     [
         ("search=shop", {"shop"}),
         ("search=SHOP%20f", {"shop"}),
@@ -137,18 +137,18 @@ def test_operator_address_is_hidden_from_customers(api_as, add_entry):
         ("search=shop&action=user.task.cancel", set()),
     ],
 )
-def test_audit_log_filters_entries(api_as, add_entry, query, found):
+def test_audit_log_filters_entries(api_as, add_entry, query, matches):
     later = NOON_UTC + timedelta(days=1)
-    made = {
+    entries_by_name = {
         "shop": add_entry(object_name="Shop front", object_id="7", created_at=NOON_UTC),
         "away": add_entry(ip="203.0.113.7", person="ada@example.com", created_at=NOON_UTC),
         "acted": add_entry(impersonator="support@example.com", action="user.task.cancel", created_at=later),
         "old": add_entry(created_at=NOON_UTC - timedelta(days=3)),
     }
     for caller, path in (("owner", OWN_LOG_PATH), ("admin", ADMIN_LOG_PATH)):
-        expected = {made[name].id for name in found}
+        expected = {entries_by_name[name].id for name in matches}
         if caller == "owner" and "203." in query:
-            expected = {made["away"].id}
+            expected = {entries_by_name["away"].id}
         assert set(read_ids(api_as(caller, "GET", f"{path}?{query}"))) == expected, caller
 
 

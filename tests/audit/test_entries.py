@@ -27,7 +27,7 @@ def get_values(entry, *names):
 
 
 def test_owner_token_entry_records_person_token_and_object(api_as, cast):
-    made = api_as("owner", "POST", "/api/ssh-keys", json={"name": "laptop", "public_key": SSH_PUBLIC_KEY}).json[
+    ssh_key = api_as("owner", "POST", "/api/ssh-keys", json={"name": "laptop", "public_key": SSH_PUBLIC_KEY}).json[
         "ssh_key"
     ]
     (entry,) = load_entries()
@@ -35,7 +35,7 @@ def test_owner_token_entry_records_person_token_and_object(api_as, cast):
     assert get_values(entry, "account_id", "person_id") == (cast.owner.id, cast.owner.id)
     assert get_values(entry, "token_id", "token_name") == (find_token(cast, "owner").id, "test")
     assert get_values(entry, "ip", "action") == ("127.0.0.1", "user.ssh_key.create")
-    assert get_values(entry, "object_type", "object_id", "object_name") == ("ssh_key", made["id"], "laptop")
+    assert get_values(entry, "object_type", "object_id", "object_name") == ("ssh_key", ssh_key["id"], "laptop")
     assert entry.changes == {"did": "made"}
 
 
@@ -72,9 +72,13 @@ def test_admin_token_entry_belongs_to_customer_account(api_as, cast):
 def test_billing_token_writes_audit_entry(api_as, cast):
     body = {"external_id": "17", "email": "new@example.com", "password": "a long test password"}
     assert api_as("billing", "POST", "/api/v1/billing/users", json=body).status_code < 300
-    made = session.scalar(select(Account).where(Account.email == "new@example.com"))
+    account = session.scalar(select(Account).where(Account.email == "new@example.com"))
     assert get_values(load_last_entry(), "person_kind", "action") == ("billing_token", "billing.user.create")
-    assert get_values(load_last_entry(), "object_type", "object_id", "account_id") == ("account", made.id, made.id)
+    assert get_values(load_last_entry(), "object_type", "object_id", "account_id") == (
+        "account",
+        account.id,
+        account.id,
+    )
 
 
 def test_page_entries_record_operator_customer_and_member(browser_as, cast):
@@ -178,9 +182,9 @@ def test_rows_that_are_rolled_back_have_no_audit_entry(rolled_back_app, cast):
     accounts.create(email="gone@example.com", password="a long test password")
     savepoint.rollback()
     with session.begin_nested():
-        kept = accounts.create(email="kept@example.com", password="a long test password")
+        account = accounts.create(email="kept@example.com", password="a long test password")
     entry = audit.write(person="x", person_kind="nobody", ip="192.0.2.1", action="x")
-    assert get_values(entry, "object_id", "object_name") == (kept.id, "kept@example.com")
+    assert get_values(entry, "object_id", "object_name") == (account.id, "kept@example.com")
     assert entry.also == []
 
 

@@ -23,8 +23,8 @@ def key_generation_entry(api_as, cast):
 
 def test_customer_log_page_shows_entry_details(browser_as, key_generation_entry):
     page = browser_as("owner").get(OWN_LOG_PAGE).text
-    for words in ("Generate", "owner@example.com", "with the token test", "laptop", "127.0.0.1"):
-        assert words in page, words
+    for text in ("Generate", "owner@example.com", "with the token test", "laptop", "127.0.0.1"):
+        assert text in page, text
     assert 'href="/activity"' in page
     assert 'href="/activity/log"' in browser_as("owner").get("/activity").text
     for caller in ("outsider", "viewer"):
@@ -33,8 +33,8 @@ def test_customer_log_page_shows_entry_details(browser_as, key_generation_entry)
 
 def test_customer_log_page_shows_impersonation(browser_as, cast, api_as):
     """Impersonation by API and by page, with labels that name the impersonation."""
-    made = api_as("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate").json["data"]["token"]
-    api_as("nobody", "POST", "/api/profile/impersonation/stop", headers={"Authorization": f"Bearer {made}"})
+    token = api_as("admin", "POST", f"/api/v1/user/{cast.owner.id}/impersonate").json["data"]["token"]
+    api_as("nobody", "POST", "/api/profile/impersonation/stop", headers={"Authorization": f"Bearer {token}"})
     operator = browser_as("admin")
     operator.post(f"/admin/customers/{cast.owner.id}/impersonate")
     operator.post("/impersonation/stop")
@@ -43,8 +43,8 @@ def test_customer_log_page_shows_impersonation(browser_as, cast, api_as):
 
 
 def test_customer_log_page_hides_operator_address(browser_as, cast, api_as):
-    made = cast.instance(display_name="Shop")
-    api_as("admin", "PATCH", f"/api/v1/instance/{made.id}", json={"notes": "n"})
+    instance = cast.instance(display_name="Shop")
+    api_as("admin", "PATCH", f"/api/v1/instance/{instance.id}", json={"notes": "n"})
     page = browser_as("owner").get(OWN_LOG_PAGE).text
     assert "for the platform" in page
     assert "notes" in page
@@ -86,7 +86,7 @@ def test_admin_entry_page_shows_details(browser_as, cast, key_generation_entry):
     operator = browser_as("admin")
     assert f'href="{ADMIN_LOG_PAGE}/{key_generation_entry.id}"' in operator.get(ADMIN_LOG_PAGE).text
     page = operator.get(f"{ADMIN_LOG_PAGE}/{key_generation_entry.id}").text
-    for words in (
+    for text in (
         "owner@example.com",
         "127.0.0.1",
         "user.ssh_key.generate",
@@ -94,7 +94,7 @@ def test_admin_entry_page_shows_details(browser_as, cast, key_generation_entry):
         key_generation_entry.token_id,
         "Created",
     ):
-        assert words in page, words
+        assert text in page, text
     assert operator.get(f"{ADMIN_LOG_PAGE}/none").status_code == 404
     assert browser_as("owner").get(f"{ADMIN_LOG_PAGE}/{key_generation_entry.id}").status_code == 403
 
@@ -103,9 +103,9 @@ def test_admin_entry_page_renders_every_result(browser_as, rolled_back_app, cast
     for did in ("made", "removed", "changed", "asked", "refused"):
         changes = {"did": did, "fields": ["notes"], "task": "instance_start"}
         facts = {"person": "admin@example.com", "person_kind": "operator", "impersonator": None, "ip": "192.0.2.1"}
-        made = audit.add(action="admin_plans.update", account_id="gone", changes=changes, also=["plan S"], **facts)
+        entry = audit.add(action="admin_plans.update", account_id="gone", changes=changes, also=["plan S"], **facts)
         session.commit()
-        page = browser_as("admin").get(f"{ADMIN_LOG_PAGE}/{made.id}").text
+        page = browser_as("admin").get(f"{ADMIN_LOG_PAGE}/{entry.id}").text
         assert "Deleted customer" in page
         assert "plan S" in page
 
@@ -121,9 +121,9 @@ def test_admin_entry_page_shows_console_result(browser_as, cast, operation, labe
 
 
 def test_instance_and_customer_pages_link_to_audit_log(browser_as, cast):
-    made = cast.instance()
+    instance = cast.instance()
     operator = browser_as("admin")
-    assert f"/admin/audit?object_id={made.id}" in operator.get(f"/admin/instances/{made.id}").text
+    assert f"/admin/audit?object_id={instance.id}" in operator.get(f"/admin/instances/{instance.id}").text
     link = f"/admin/audit?account_id={cast.owner.id}"
     assert link in operator.get(f"/admin/customers/{cast.owner.id}").text
     assert "Customer: " in operator.get(link).text

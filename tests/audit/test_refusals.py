@@ -20,10 +20,12 @@ def test_failed_sign_in_entry_belongs_to_account(rolled_back_app, cast):
     assert record_failed_sign_in("member@example.com").account_id == cast.owner.id
 
 
-@pytest.mark.parametrize(("typed", "kept"), [("who@example.com", "who@example.com"), ("my password", "nobody")])
-def test_failed_sign_in_with_unknown_email_belongs_to_platform(rolled_back_app, typed, kept):
+@pytest.mark.parametrize(
+    ("typed", "recorded_email"), [("who@example.com", "who@example.com"), ("my password", "nobody")]
+)
+def test_failed_sign_in_with_unknown_email_belongs_to_platform(rolled_back_app, typed, recorded_email):
     entry = record_failed_sign_in(typed)
-    assert (entry.account_id, entry.person_id, entry.person) == (None, None, kept)
+    assert (entry.account_id, entry.person_id, entry.person) == (None, None, recorded_email)
 
 
 @pytest.mark.parametrize("headers", [{}, PARTIAL_HEADERS])

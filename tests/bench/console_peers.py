@@ -28,8 +28,8 @@ STREAM, ECHO = b"s", b"e"
 class BenchProcess:
     """Runs a process until the block ends. `first_line` is what it printed when it was ready."""
 
-    def __init__(self, *words, module="tests.bench.console_peers", ready=None, **environment):
-        self.command = [sys.executable, "-m", module, *map(str, words)]
+    def __init__(self, *arguments, module="tests.bench.console_peers", ready=None, **environment):
+        self.command = [sys.executable, "-m", module, *map(str, arguments)]
         self.ready, self.environment = ready, {**os.environ, **environment}
 
     def __enter__(self):

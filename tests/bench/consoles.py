@@ -93,9 +93,9 @@ def measure_stream(viewer):
     with viewer.connection as connection:
         viewer.send(STREAM)
         for amount in (WARM_UP_BYTES, STREAM_BYTES):
-            start, left = time.perf_counter(), amount
-            while left > 0:
-                left -= connection.recv_into(buffer)
+            start, remaining_bytes = time.perf_counter(), amount
+            while remaining_bytes > 0:
+                remaining_bytes -= connection.recv_into(buffer)
         return STREAM_BYTES / (time.perf_counter() - start) / 1e6
 
 
@@ -131,12 +131,12 @@ def measure_idle_consoles(report, site):
     before, threads = process.memory_full_info().uss, process.num_threads()
     viewers += site.open_viewers(IDLE_CONSOLES)
     time.sleep(3)  # the periodic revocation check has run for them
-    each = (process.memory_full_info().uss - before) / IDLE_CONSOLES / 1024
-    more = process.num_threads() - threads
+    kib_per_console = (process.memory_full_info().uss - before) / IDLE_CONSOLES / 1024
+    new_threads = process.num_threads() - threads
     for viewer in viewers:
         viewer.connection.close()
-    report(f"memory of a console at rest, {IDLE_CONSOLES} open", each, 16, unit=" KiB")
-    report(f"threads more for {IDLE_CONSOLES} consoles", more, 0)
+    report(f"memory of a console at rest, {IDLE_CONSOLES} open", kib_per_console, 16, unit=" KiB")
+    report(f"threads more for {IDLE_CONSOLES} consoles", new_threads, 0)
 
 
 def measure_stopped_readers(report, site):

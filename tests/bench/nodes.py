@@ -144,9 +144,9 @@ def measure_bare_starts(report, name, config, node):
     for instance in session.scalars(select(Instance).order_by(Instance.id)).all():
         instances.run_power_action(instance, "start", actor="bench")
     session.commit()
-    words = [sys.executable, "-m", "tests.bench.minimal_worker", config.data_dir, config.database_url]
+    command = [sys.executable, "-m", "tests.bench.minimal_worker", config.data_dir, config.database_url]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
-    loops = [subprocess.Popen([*map(str, words), str(part), str(WORKERS)], **pipes) for part in range(WORKERS)]
+    loops = [subprocess.Popen([*map(str, command), str(part), str(WORKERS)], **pipes) for part in range(WORKERS)]
     assert [loop.stdout.readline() for loop in loops] == ["ready\n"] * WORKERS
     for loop in loops:
         loop.stdin.write("\n")

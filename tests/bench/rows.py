@@ -53,13 +53,17 @@ def bench(report):
             rows = fetch_first_page(config, token)
             bare = create_bare_database(Path(directory) / name, rows, token)
             with PanelServer(config) as panel, BareServer(bare) as plain:
-                ours, theirs = measure_in_turn(panel, plain, token)
-                report(f"list of 100, {name}, against a bare handler", ours / theirs, 1.8)
-                small = ours
+                panel_values, plain_values = measure_in_turn(panel, plain, token)
+                report(f"list of 100, {name}, against a bare handler", panel_values / plain_values, 1.8)
+                small = panel_values
             add_others(config)
             with PanelServer(config) as panel, BareServer(bare) as plain:
-                ours, again = measure_in_turn(panel, plain, token)
-                report(f"list of 100, {name}, a million others against none", ours / small * theirs / again, 1.3)
+                panel_values, again = measure_in_turn(panel, plain, token)
+                report(
+                    f"list of 100, {name}, a million others against none",
+                    panel_values / small * plain_values / again,
+                    1.3,
+                )
 
 
 def list_databases(address):

@@ -77,8 +77,8 @@ def run_sshd(sshd, directory):
         "PermitRootLogin": "yes",
         "PidFile": "none",
     }
-    words = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-    process = subprocess.Popen([sshd, "-D", "-f", "/dev/null", *words], stderr=subprocess.DEVNULL)
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    process = subprocess.Popen([sshd, "-D", "-f", "/dev/null", *options], stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: process.poll() is not None or is_sshd_ready(port), "sshd")
         yield port
@@ -181,13 +181,13 @@ def wait_until_idle(terminal):
     read_until(terminal, b"ready\r\n")
 
 
-def read_until(terminal, word):
+def read_until(terminal, text):
     """Read until the word. Return the number of bytes."""
     count, last = 0, b""
-    while word not in last:
+    while text not in last:
         data = terminal.read()
         count += len(data)
-        last = last[-len(word) :] + data
+        last = last[-len(text) :] + data
     return count
 
 

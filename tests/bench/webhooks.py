@@ -85,8 +85,8 @@ class WebhookSite:
         }
         self.receiver = None
 
-    def start_process(self, *words):
-        return BenchProcess(*words, module="tests.bench.receivers")
+    def start_process(self, *arguments):
+        return BenchProcess(*arguments, module="tests.bench.receivers")
 
     def url(self, path="/hook"):
         return f"https://127.0.0.1:{self.receiver}{path}"
@@ -170,10 +170,10 @@ def run_bare_loops(site):
     bodies.write_bytes(b"\n".join(map(signing.make_body, session.scalars(select(Event)))))
     session.commit()
     go.unlink(missing_ok=True)
-    words = site.url(), site.authority, bodies, go
+    arguments = site.url(), site.authority, bodies, go
     with contextlib.ExitStack() as stack:
         for _ in range(PROCESSES):
-            stack.enter_context(site.start_process("bare", *words))
+            stack.enter_context(site.start_process("bare", *arguments))
         before = site.get_statistics()["count"]
         go.touch()
         return measure_deliveries(site, before)

@@ -122,8 +122,8 @@ def test_billing_api_hides_operators(billing_api, cast):
     assert billing_api("GET", "/users?email=admin@example.com").json["data"] == []
     assert billing_api("POST", "/users", json={"external_id": "op", "email": "x@example.com"}).status_code == 422
     assert billing_api("PATCH", f"/user/{cast.owner.id}", json={"external_id": "op"}).status_code == 422
-    theirs = cast.instance("admin")
-    assert billing_api("POST", f"/instance/{theirs.id}/sso").status_code == 404
+    foreign_instance = cast.instance("admin")
+    assert billing_api("POST", f"/instance/{foreign_instance.id}/sso").status_code == 404
 
 
 def test_suspended_user_has_read_access_only(api_as, billing_api, cast, browser_as):

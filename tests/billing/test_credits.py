@@ -25,9 +25,9 @@ def make_entry_path(entry_id):
 def grant_credit(api_as, cast):
     """Return a function that grants credit to the owner and returns the answer."""
 
-    def grant(amount=25.5, **more):
-        headers = more.pop("headers", {})
-        body = {"user_id": cast.owner.id, "amount": amount, **more}
+    def grant(amount=25.5, **fields):
+        headers = fields.pop("headers", {})
+        body = {"user_id": cast.owner.id, "amount": amount, **fields}
         return api_as("admin", "POST", CREDITS_PATH, json=body, headers=headers)
 
     return grant

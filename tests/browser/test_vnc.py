@@ -39,10 +39,10 @@ def console_page(page, panel):
     page.goto("about:blank")  # a stopped panel would cause console errors
 
 
-def wait_until(condition, what, timeout=60):
+def wait_until(condition, condition_name, timeout=60):
     end = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < end, f"timeout while waiting for {what}"
+        assert time.monotonic() < end, f"timeout while waiting for {condition_name}"
         time.sleep(0.02)
 
 

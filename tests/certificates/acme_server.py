@@ -68,18 +68,18 @@ def run_pebble(directory):
     ]
     authority = ["pebble", "-config", str(directory / "pebble.json"), "-dnsserver", f"127.0.0.1:{dns}", "-strict"]
     with ExitStack() as ends:
-        for words in (resolver, authority):
-            ends.callback(stop_process, start_process(words, directory))
+        for command in (resolver, authority):
+            ends.callback(stop_process, start_process(command, directory))
         wait_until(lambda: "ACME directory available" in read_log(directory, "pebble"), "Pebble")
         wait_until(lambda: is_answering(pebble.dns_management_url), "Pebble's DNS")
         yield pebble
 
 
-def start_process(words, directory):
+def start_process(text, directory):
     # No random delays, no rejected nonces, no reuse of authorizations.
     settings = {"PEBBLE_VA_NOSLEEP": "1", "PEBBLE_WFE_NONCEREJECT": "0", "PEBBLE_AUTHZREUSE": "0"}
-    with (directory / f"{words[0]}.log").open("w") as output:
-        return subprocess.Popen(words, env=os.environ | settings, stdout=output, stderr=output)
+    with (directory / f"{text[0]}.log").open("w") as output:
+        return subprocess.Popen(text, env=os.environ | settings, stdout=output, stderr=output)
 
 
 def stop_process(process):

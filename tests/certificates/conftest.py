@@ -31,8 +31,8 @@ def rsa_key():
 def upload_certificate(api_as):
     """Return a function that uploads a certificate and returns its row, or the body of the error."""
 
-    def upload_certificate(issued, *above, caller="owner", **more):
-        answer = api_as(caller, "POST", "/api/certificates", json=issued.body(*above, **more))
+    def upload_certificate(issued, *above, caller="owner", **fields):
+        answer = api_as(caller, "POST", "/api/certificates", json=issued.body(*above, **fields))
         return answer.json["certificate"] if answer.status_code == 200 else answer.json
 
     return upload_certificate

@@ -34,10 +34,10 @@ def test_uploaded_certificate_is_listed_and_shown(api_as, chain, upload_certific
 
 def test_private_key_is_encrypted_and_never_returned(api_as, chain, upload_certificate, caplog):
     row = upload_certificate(chain.leaf)
-    words = chain.leaf.key_pem.splitlines()[1]
+    key_line = chain.leaf.key_pem.splitlines()[1]
     assert session.get(Certificate, row["id"]).private_key == chain.leaf.key_pem
     at_rest = session.execute(text("select * from certificates")).mappings().one()
-    assert words not in str(dict(at_rest))
+    assert key_line not in str(dict(at_rest))
     answers = [
         api_as("owner", method, path, json=body).text
         for method, path, body in (
@@ -50,12 +50,12 @@ def test_private_key_is_encrypted_and_never_returned(api_as, chain, upload_certi
         )
     ]
     assert not any("private_key" in answer and "PRIVATE KEY" in answer for answer in answers)
-    assert words not in "".join(answers)
-    assert words not in caplog.text
+    assert key_line not in "".join(answers)
+    assert key_line not in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("left", "status"),
+    ("days", "status"),
     [
         (timedelta(days=31), "active"),
         (timedelta(days=29), "expiring"),
@@ -64,13 +64,13 @@ def test_private_key_is_encrypted_and_never_returned(api_as, chain, upload_certi
         (timedelta(days=-400), "expired"),
     ],
 )
-def test_certificate_status_depends_on_remaining_days(api_as, upload_certificate, left, status):
+def test_certificate_status_depends_on_remaining_days(api_as, upload_certificate, days, status):
     """LBA-07, LBA-08, LBA-09"""
-    row = upload_certificate(issue_certificate(days=left, before=500))
-    assert (row["status"], row["days_left"]) == (status, max(0, (left - timedelta(seconds=1)).days))
-    for each in ("active", "expiring", "expired", "pending", "failed"):
-        found = api_as("owner", "GET", f"/api/certificates?status={each}").json["data"]
-        assert [one["id"] for one in found] == ([row["id"]] if each == status else [])
+    row = upload_certificate(issue_certificate(days=days, before=500))
+    assert (row["status"], row["days_left"]) == (status, max(0, (days - timedelta(seconds=1)).days))
+    for searched_status in ("active", "expiring", "expired", "pending", "failed"):
+        certificates = api_as("owner", "GET", f"/api/certificates?status={searched_status}").json["data"]
+        assert [one["id"] for one in certificates] == ([row["id"]] if searched_status == status else [])
 
 
 def test_certificate_status_follows_clock(api_as, upload_certificate, monkeypatch):
@@ -157,7 +157,9 @@ def test_certificate_deletion_removes_row_and_key(api_as, chain, upload_certific
 
 def test_certificates_are_accessible_only_to_team(api_as, chain, upload_certificate):
     row = upload_certificate(chain.leaf)
-    assert [each["id"] for each in api_as("viewer", "GET", "/api/certificates").json["data"]] == [row["id"]]
+    assert [certificate["id"] for certificate in api_as("viewer", "GET", "/api/certificates").json["data"]] == [
+        row["id"]
+    ]
     assert api_as("member", "PATCH", CERTIFICATE_PATH.format(row["id"]), json={"name": "n"}).status_code == 200
     assert api_as("outsider", "GET", "/api/certificates").json["data"] == []
     for method in ("GET", "PATCH", "DELETE"):

@@ -15,8 +15,8 @@ from tests.support.certificates import issue_certificate
 
 @pytest.fixture
 def order_certificate(api_as):
-    def order_certificate(*domains, caller="owner", **more):
-        body = {"type": "letsencrypt", "domains": list(domains), **more}
+    def order_certificate(*domains, caller="owner", **fields):
+        body = {"type": "letsencrypt", "domains": list(domains), **fields}
         return api_as(caller, "POST", "/api/certificates", json=body)
 
     return order_certificate
@@ -42,18 +42,21 @@ def create_issued_certificate(cast):
 
 def test_certificate_order_enqueues_task(api_as, order_certificate):
     """LBA-06, LBA-07"""
-    made = order_certificate("Shop.Example.com.", "www.example.com").json["certificate"]
-    assert (made["domains"], made["name"]) == (["shop.example.com", "www.example.com"], "shop.example.com")
-    assert (made["status"], made["ordering"]) == ("pending", True)
-    [task] = api_as("owner", "GET", f"/api/tasks?resource_id={made['id']}").json["data"]
-    assert (task["id"], task["status"]) == (made["task_id"], "queued")
-    [found] = api_as("owner", "GET", "/api/certificates?status=pending&type=letsencrypt").json["data"]
-    assert found["id"] == made["id"]
+    certificate = order_certificate("Shop.Example.com.", "www.example.com").json["certificate"]
+    assert (certificate["domains"], certificate["name"]) == (
+        ["shop.example.com", "www.example.com"],
+        "shop.example.com",
+    )
+    assert (certificate["status"], certificate["ordering"]) == ("pending", True)
+    [task] = api_as("owner", "GET", f"/api/tasks?resource_id={certificate['id']}").json["data"]
+    assert (task["id"], task["status"]) == (certificate["task_id"], "queued")
+    [listed_certificate] = api_as("owner", "GET", "/api/certificates?status=pending&type=letsencrypt").json["data"]
+    assert listed_certificate["id"] == certificate["id"]
     assert api_as("outsider", "GET", f"/api/task/{task['id']}").status_code == 404
 
 
 @pytest.mark.parametrize(
-    ("domains", "words"),
+    ("domains", "text"),
     [
         (["*.example.com"], "Wildcards are not issued"),
         (["example.com", "*.example.com"], "Wildcards are not issued"),
@@ -76,10 +79,10 @@ def test_certificate_order_enqueues_task(api_as, order_certificate):
         ([1], "Not a valid string"),
     ],
 )
-def test_order_refuses_invalid_domains(order_certificate, api_as, domains, words):
+def test_order_refuses_invalid_domains(order_certificate, api_as, domains, text):
     answer = api_as("owner", "POST", "/api/certificates", json={"type": "letsencrypt", "domains": domains})
     assert answer.status_code == 422
-    assert words in str(answer.json["errors"])
+    assert text in str(answer.json["errors"])
     assert {name.partition(".")[0] for name in answer.json["errors"]} == {"domains"}
     assert session.query(Certificate).count() == session.query(Task).count() == 0
 
@@ -150,8 +153,8 @@ def test_uploaded_certificate_has_no_renewal_and_ordered_no_replacement(
 
 def test_failed_order_returns_error(api_as, order_certificate, cast):
     """LBA-07"""
-    made = session.get(Certificate, order_certificate("a.example.com").json["certificate"]["id"])
-    orders.record_failure(made, "The authority said no.")
+    certificate = session.get(Certificate, order_certificate("a.example.com").json["certificate"]["id"])
+    orders.record_failure(certificate, "The authority said no.")
     session.commit()
     [row] = api_as("owner", "GET", "/api/certificates?status=failed").json["data"]
     assert (row["status"], row["error"], row["renews_at"]) == ("failed", "The authority said no.", None)
@@ -160,9 +163,9 @@ def test_failed_order_returns_error(api_as, order_certificate, cast):
 
 def test_acme_settings_are_validated_and_saved(api_as):
     url = "/api/v1/system/settings"
-    found = api_as("admin", "GET", url).json["data"]["settings"]["system"]
-    assert found["acme_directory_url"] == "https://acme-v02.api.letsencrypt.org/directory"
-    assert found["acme_contact"] == ""
+    system_settings = api_as("admin", "GET", url).json["data"]["settings"]["system"]
+    assert system_settings["acme_directory_url"] == "https://acme-v02.api.letsencrypt.org/directory"
+    assert system_settings["acme_contact"] == ""
     for wrong in ({"acme_directory_url": "http://ca.example.com/"}, {"acme_directory_url": ""}, {"acme_contact": "x"}):
         answer = api_as("admin", "POST", url, json=wrong)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, wrong.keys())

@@ -42,8 +42,8 @@ class PanelSite:
         session.expire_all()
         return answer
 
-    def order(self, *domains, **more):
-        body = {"type": "letsencrypt", "domains": list(domains), **more}
+    def order(self, *domains, **fields):
+        body = {"type": "letsencrypt", "domains": list(domains), **fields}
         answer = self.call_api("POST", "/api/certificates", body)
         assert answer.status_code == 200, answer.json
         return answer.json["certificate"]["id"]
@@ -105,8 +105,8 @@ def is_chain_valid(row):
 def test_ordered_certificate_is_issued(site):
     """LBA-06, LBA-07"""
     domains = ["shop.example.com", "www.example.com", "a.b.example.org"]
-    made = site.order(*domains, name="Shop")
-    shown = site.show(made)
+    certificate_id = site.order(*domains, name="Shop")
+    shown = site.show(certificate_id)
     assert (shown["type"], shown["status"], shown["name"]) == ("letsencrypt", "pending", "Shop")
     assert (shown["ordering"], shown["domains"], shown["certificate"], shown["days_left"]) == (
         True,
@@ -116,7 +116,7 @@ def test_ordered_certificate_is_issued(site):
     )
     assert site.call_api("GET", f"/api/task/{shown['task_id']}").json["task"]["status"] == "queued"
     site.run_tasks()
-    shown, row = site.show(made), site.load_row(made)
+    shown, row = site.show(certificate_id), site.load_row(certificate_id)
     assert (shown["status"], shown["ordering"], shown["error"], shown["days_left"]) == ("active", False, None, 89)
     assert sorted(shown["domains"]) == sorted(domains)
     assert shown["key_type"] == "EC P-256"
@@ -137,8 +137,8 @@ def test_acme_account_is_shared_and_its_key_encrypted(site):
     account = session.scalars(select(AcmeAccount)).one()
     assert account.directory_url == site.pebble.directory_url
     assert account.uri.startswith("https://127.0.0.1")
-    kept = dict(session.execute(text("select * from acme_accounts")).mappings().one())
-    assert "PRIVATE KEY" not in str(kept)
+    acme_account = dict(session.execute(text("select * from acme_accounts")).mappings().one())
+    assert "PRIVATE KEY" not in str(acme_account)
     assert account.key.startswith("-----BEGIN PRIVATE KEY-----")
 
 
@@ -148,109 +148,109 @@ def test_lost_acme_account_is_registered_again(site):
     account = session.scalars(select(AcmeAccount)).one()
     account.uri = account.uri + "0"
     session.commit()
-    made = site.order("two.example.com")
+    certificate_id = site.order("two.example.com")
     site.run_tasks()
-    assert site.show(made)["status"] == "failed"
+    assert site.show(certificate_id)["status"] == "failed"
     assert session.scalars(select(AcmeAccount.uri)).one() is None
-    site.renew(made)
+    site.renew(certificate_id)
     site.run_tasks()
-    assert site.show(made)["status"] == "active"
+    assert site.show(certificate_id)["status"] == "active"
 
 
 def test_order_for_foreign_domain_fails_and_can_be_retried(site):
     """LBA-07"""
     site.pebble.set_address("elsewhere.example.com", acme_server.FOREIGN_ADDRESS)
     with acme_server.run_web_server(site.pebble.port, acme_server.respond_with_text("something else")):
-        made = site.order("shop.example.com", "elsewhere.example.com")
+        certificate_id = site.order("shop.example.com", "elsewhere.example.com")
         site.run_tasks()
-    shown = site.show(made)
+    shown = site.show(certificate_id)
     assert (shown["status"], shown["ordering"], shown["renews_at"]) == ("failed", False, None)
     assert "elsewhere.example.com" in shown["error"]
     assert "did not match" in shown["error"]
-    assert clock.now() - site.load_row(made).error_at < timedelta(minutes=5)
+    assert clock.now() - site.load_row(certificate_id).error_at < timedelta(minutes=5)
     task_row = site.call_api("GET", f"/api/task/{shown['task_id']}").json["task"]
     assert (task_row["status"], task_row["error"]) == ("failed", shown["error"])
     assert session.scalar(select(AcmeChallenge.id)) is None
     site.pebble.set_address("elsewhere.example.com", acme_server.PANEL_ADDRESS)
-    assert site.renew(made).json["certificate"]["status"] == "pending"
-    assert site.show(made)["error"] is None
+    assert site.renew(certificate_id).json["certificate"]["status"] == "pending"
+    assert site.show(certificate_id)["error"] is None
     site.run_tasks()
-    assert site.show(made)["status"] == "active"
+    assert site.show(certificate_id)["status"] == "active"
 
 
 def test_challenge_redirect_to_panel_is_accepted(site):
     site.pebble.set_address("other.example.com", acme_server.FOREIGN_ADDRESS)
     panel = f"http://panel.example.net:{site.pebble.port}"
     with acme_server.run_web_server(site.pebble.port, acme_server.redirect_to(panel)):
-        made = site.order("other.example.com")
+        certificate_id = site.order("other.example.com")
         site.run_tasks()
-    assert site.show(made)["status"] == "active"
+    assert site.show(certificate_id)["status"] == "active"
 
 
 def test_renewal_replaces_certificate_after_issuance(site, monkeypatch):
-    made = site.order("shop.example.com")
+    certificate_id = site.order("shop.example.com")
     site.run_tasks()
-    before, key = site.show(made), site.load_row(made).private_key
-    answer = site.renew(made)
+    before, key = site.show(certificate_id), site.load_row(certificate_id).private_key
+    answer = site.renew(certificate_id)
     assert answer.json["certificate"]["ordering"] is True
-    assert site.show(made)["certificate"] == before["certificate"]  # stays in use
-    again = site.renew(made)
+    assert site.show(certificate_id)["certificate"] == before["certificate"]  # stays in use
+    again = site.renew(certificate_id)
     assert (again.status_code, again.json["reason"]) == (409, "task_running")
     site.run_tasks()
-    after = site.show(made)
+    after = site.show(certificate_id)
     assert (after["status"], after["ordering"]) == ("active", False)
     assert after["fingerprint"] != before["fingerprint"]
-    assert site.load_row(made).private_key != key
-    assert is_chain_valid(site.load_row(made))
+    assert site.load_row(certificate_id).private_key != key
+    assert is_chain_valid(site.load_row(certificate_id))
 
 
 def test_failed_renewal_keeps_certificate_and_backs_off(site):
-    made = site.order("moved.example.com")
+    certificate_id = site.order("moved.example.com")
     site.run_tasks()
-    before = site.show(made)
+    before = site.show(certificate_id)
     site.pebble.set_address("moved.example.com", acme_server.FOREIGN_ADDRESS)
     with acme_server.run_web_server(site.pebble.port, acme_server.respond_with_text("something else")):
         pauses = []
         for _ in range(3):
-            site.renew(made)
+            site.renew(certificate_id)
             site.run_tasks()
-            pauses.append(site.load_row(made).next_attempt_at - site.load_row(made).error_at)
-    after = site.show(made)
+            pauses.append(site.load_row(certificate_id).next_attempt_at - site.load_row(certificate_id).error_at)
+    after = site.show(certificate_id)
     assert (after["status"], after["certificate"]) == ("active", before["certificate"])
     assert "did not match" in after["error"]
-    assert [round(each.total_seconds() / 3600) for each in pauses] == [1, 2, 4]
+    assert [round(pause.total_seconds() / 3600) for pause in pauses] == [1, 2, 4]
     site.pebble.set_address("moved.example.com", acme_server.PANEL_ADDRESS)
-    site.renew(made)
+    site.renew(certificate_id)
     site.run_tasks()
-    row = site.load_row(made)
+    row = site.load_row(certificate_id)
     assert (row.error, row.attempts, row.next_attempt_at) == (None, 0, orders.calculate_renewal_time(row))
 
 
 def test_scheduled_renewal_starts_30_days_before_expiry(site):
     """Repeated runs enqueue one task."""
-    made = site.order("shop.example.com")
+    certificate_id = site.order("shop.example.com")
     site.run_tasks()
-    before = site.show(made)["fingerprint"]
+    before = site.show(certificate_id)["fingerprint"]
     certificates.renew_due()
     assert site.queued_calls == []
-    row = site.load_row(made)
+    row = site.load_row(certificate_id)
     row.next_attempt_at = clock.now() - timedelta(seconds=1)
     session.commit()
     certificates.renew_due()
     certificates.renew_due()
-    [found] = session.scalars(select(Task).where(Task.status == "queued")).all()
-    assert (found.kind, found.actor) == ("certificate_order", "system")
+    [task] = session.scalars(select(Task).where(Task.status == "queued")).all()
+    assert (task.kind, task.actor) == ("certificate_order", "system")
     site.run_tasks()
-    assert site.show(made)["fingerprint"] != before
+    assert site.show(certificate_id)["fingerprint"] != before
     certificates.renew_due()
     assert site.queued_calls == []
 
 
 def test_renewal_time_for_short_lifetimes_is_last_third():
     now = clock.now()
-    for life, left in ((90, 30), (365, 30), (6, 2), (30, 10)):
+    for life, remaining_days in ((90, 30), (365, 30), (6, 2), (30, 10)):
         row = Certificate(not_before=now, not_after=now + timedelta(days=life))
-        assert row.not_after - orders.calculate_renewal_time(row) == timedelta(days=left)
+        assert row.not_after - orders.calculate_renewal_time(row) == timedelta(days=remaining_days)
 
 
 class WorkerKilled(BaseException):
@@ -285,32 +285,32 @@ KILL_POINTS = {
 
 @pytest.mark.parametrize("step", KILL_POINTS)
 def test_order_of_killed_worker_is_resumed(site, monkeypatch, step):
-    made = site.order("shop.example.com", "www.example.com")
+    certificate_id = site.order("shop.example.com", "www.example.com")
     name, after = KILL_POINTS[step]
     with kill_worker_at(monkeypatch, certificates.acme, name, after=after), pytest.raises(WorkerKilled):
         site.run_tasks()
     session.rollback()
-    key = site.load_row(made).order_key
+    key = site.load_row(certificate_id).order_key
     lost = session.scalars(select(Task)).one()
     lost.status, lost.worker = "queued", None  # as the reaper does when heartbeats stop
     session.commit()
     site.queued_calls.append(("worker.engine.runner.run", [lost.id]))
     site.run_tasks()
-    assert site.show(made)["status"] == "active"
-    assert is_chain_valid(site.load_row(made))
+    assert site.show(certificate_id)["status"] == "active"
+    assert is_chain_valid(site.load_row(certificate_id))
     if key:  # the order was resumed
-        assert site.load_row(made).private_key == key
+        assert site.load_row(certificate_id).private_key == key
     assert session.scalar(select(AcmeChallenge.id)) is None
     assert session.get(Task, lost.id, populate_existing=True).status == "completed"
 
 
 def test_deletion_during_order_cancels_task(site, monkeypatch):
-    made = site.order("shop.example.com")
+    certificate_id = site.order("shop.example.com")
     answered = []
 
     def remove(client, challenge):
         answered.append(challenge)
-        assert site.call_api("DELETE", f"/api/certificate/{made}").status_code == 200
+        assert site.call_api("DELETE", f"/api/certificate/{certificate_id}").status_code == 200
 
     monkeypatch.setattr(certificates.acme, "answer_challenge", remove)
     site.run_tasks()
@@ -320,16 +320,16 @@ def test_deletion_during_order_cancels_task(site, monkeypatch):
 
 
 def test_deletion_before_order_starts_cancels_task(site):
-    made = site.order("shop.example.com")
-    assert site.call_api("DELETE", f"/api/certificate/{made}").status_code == 200
+    certificate_id = site.order("shop.example.com")
+    assert site.call_api("DELETE", f"/api/certificate/{certificate_id}").status_code == 200
     site.run_tasks()
     assert session.scalars(select(Task.status)).one() == "cancelled"
 
 
 def test_challenge_route_serves_only_open_tokens_for_any_host(site):
-    made = site.order("shop.example.com")
+    certificate_id = site.order("shop.example.com")
     place = "/.well-known/acme-challenge/"
-    row = site.load_row(made)
+    row = site.load_row(certificate_id)
     orders.add_challenge(row, "token-1", "token-1.proof")
     session.commit()
     for host in ("shop.example.com", "anything.example.net", "127.0.0.1"):
@@ -347,30 +347,30 @@ def test_challenge_route_serves_only_open_tokens_for_any_host(site):
 
 
 @pytest.mark.parametrize(
-    ("directory", "words"),
+    ("directory", "expected_text"),
     [("https://127.0.0.1:1/dir", "cannot be reached"), ("{names}/dir", "cannot be reached")],
 )
-def test_unreachable_acme_server_fails_order(site, directory, words):
+def test_unreachable_acme_server_fails_order(site, directory, expected_text):
     settings.update(
         {"acme_directory_url": directory.format(names=site.pebble.dns_management_url.replace("http:", "https:"))}
     )
     session.commit()
-    made = site.order("shop.example.com")
+    certificate_id = site.order("shop.example.com")
     site.run_tasks()
-    shown = site.show(made)
-    assert (shown["status"], words in shown["error"]) == ("failed", True)
+    shown = site.show(certificate_id)
+    assert (shown["status"], expected_text in shown["error"]) == ("failed", True)
 
 
 def test_acme_server_with_untrusted_certificate_fails_order(site, change_config):
     change_config(webhook_ca="")
-    made = site.order("shop.example.com")
+    certificate_id = site.order("shop.example.com")
     site.run_tasks()
-    assert "SSLError" in site.show(made)["error"]
+    assert "SSLError" in site.show(certificate_id)["error"]
 
 
 def test_invalid_acme_directory_fails_order(site):
     settings.update({"acme_directory_url": site.pebble.directory_url.replace("/dir", "/root")})
     session.commit()
-    made = site.order("shop.example.com")
+    certificate_id = site.order("shop.example.com")
     site.run_tasks()
-    assert site.show(made)["status"] == "failed"
+    assert site.show(certificate_id)["status"] == "failed"

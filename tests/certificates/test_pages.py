@@ -12,8 +12,8 @@ from tests.support.certificates import issue_certificate
 def upload_in_browser(browser_as):
     """Return a function that uploads a certificate in the browser and returns its page's path."""
 
-    def upload(issued, *above, **more):
-        answer = browser_as("owner").post("/certificates/new", data=issued.body(*above, **more))
+    def upload(issued, *above, **fields):
+        answer = browser_as("owner").post("/certificates/new", data=issued.body(*above, **fields))
         assert answer.status_code == 303, answer.text
         return answer.headers["Location"]
 
@@ -30,8 +30,8 @@ def test_certificate_pages_upload_to_delete(browser_as, chain):
     assert chain.leaf.key_pem.splitlines()[1] not in wrong.text  # a key is never sent back
     path = owner.post("/certificates/new", data=chain.leaf.body(chain.issuing)).headers["Location"]
     page = owner.get(path).text
-    for words in ("www.example.com", "CN=Issuing", "EC P-256", "89 days", " left</span>", "Active"):
-        assert words in page
+    for text in ("www.example.com", "CN=Issuing", "EC P-256", "89 days", " left</span>", "Active"):
+        assert text in page
     assert "www.example.com" in owner.get("/certificates").text
     assert owner.post(f"{path}/edit", data={"name": "Renamed"}).status_code == 303
     row = session.get(Certificate, path.rpartition("/")[2])
@@ -108,19 +108,19 @@ def test_order_page_shows_progress_and_failure(browser_as, run_tasks):
     wrong = owner.post("/certificates/new", data=order)
     assert (wrong.status_code, "Wildcards are not issued" in wrong.text) == (422, True)
     assert "shop.example.com\n*.example.com" in wrong.text.replace("\r", "")
-    made = owner.post("/certificates/new", data={**order, "domains": "shop.example.com\r\nwww.example.com\r\n"})
-    path = made.headers["Location"]
+    answer = owner.post("/certificates/new", data={**order, "domains": "shop.example.com\r\nwww.example.com\r\n"})
+    path = answer.headers["Location"]
     page = owner.get(path).text
-    for words in ("Pending", "Queued", "every 2s", "shop.example.com", "Requirements for each domain"):
-        assert words in page
+    for text in ("Pending", "Queued", "every 2s", "shop.example.com", "Requirements for each domain"):
+        assert text in page
     row = session.get(Certificate, path.rpartition("/")[2])
     assert row.domains == ["shop.example.com", "www.example.com"]
     orders.record_failure(row, "shop.example.com: Connection refused <b>")
     session.get(Task, row.task_id).status = "failed"
     session.commit()
     page = owner.get(path).text
-    for words in ("The order failed", "Connection refused &lt;b&gt;", "Try again", "Failed"):
-        assert words in page
+    for text in ("The order failed", "Connection refused &lt;b&gt;", "Try again", "Failed"):
+        assert text in page
     assert "every 2s" not in page
     assert owner.post(f"{path}/renew").status_code == 303
     assert "Pending" in owner.get(path).text

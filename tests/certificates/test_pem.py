@@ -95,12 +95,17 @@ def test_rsa_and_ec_keys_are_accepted(upload_certificate, rsa_key):
     old = serialization.PrivateFormat.TraditionalOpenSSL
     assert upload_certificate(issue_certificate(key=rsa_key))["key_type"] == "RSA 2048"
     for curve, name in ((ec.SECP256R1(), "P-256"), (ec.SECP384R1(), "P-384"), (ec.SECP521R1(), "P-521")):
-        each = issue_certificate(key=ec.generate_private_key(curve))
-        assert upload_certificate(each)["key_type"] == f"EC {name}"
-        assert upload_certificate(each, private_key=encode_private_key(each.key, form=old))["key_type"] == f"EC {name}"
+        certificate = issue_certificate(key=ec.generate_private_key(curve))
+        assert upload_certificate(certificate)["key_type"] == f"EC {name}"
+        assert (
+            upload_certificate(certificate, private_key=encode_private_key(certificate.key, form=old))["key_type"]
+            == f"EC {name}"
+        )
         parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
         assert (
-            upload_certificate(each, private_key=parameters + encode_private_key(each.key, form=old))["key_type"]
+            upload_certificate(certificate, private_key=parameters + encode_private_key(certificate.key, form=old))[
+                "key_type"
+            ]
             == f"EC {name}"
         )
 

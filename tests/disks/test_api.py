@@ -18,9 +18,9 @@ def call_admin_api(api_as, machine):
 @pytest.fixture
 def second_disk(call_admin_api, run_tasks, machine):
     """A second, attached disk of the machine."""
-    made = call_admin_api("POST", "disks", size=3).json["data"]["disk"]
+    disk = call_admin_api("POST", "disks", size=3).json["data"]["disk"]
     run_tasks()
-    return session.get(Disk, made["id"])
+    return session.get(Disk, disk["id"])
 
 
 @pytest.fixture

@@ -57,9 +57,9 @@ class FakeGuest:
     def link_program(self, name):
         if self.busybox:
             return (self.bin / name).symlink_to(self.busybox)
-        found = next((f"/{at}/{name}" for at in ("usr/bin", "bin") if os.path.exists(f"/{at}/{name}")), None)
-        if found:
-            (self.bin / name).symlink_to(found)
+        program = next((f"/{at}/{name}" for at in ("usr/bin", "bin") if os.path.exists(f"/{at}/{name}")), None)
+        if program:
+            (self.bin / name).symlink_to(program)
 
     def add_program(self, name, body="exit 0"):
         """Add a program of that name that records its calls."""
@@ -90,7 +90,7 @@ class FakeGuest:
             raise AgentUnavailable("The answer was lost.")
         return CommandResult(done.returncode, (done.stdout + done.stderr).decode(errors="replace"))
 
-    def map_paths(self, word):
+    def map_paths(self, text):
         for place in GUEST_PATHS:
-            word = word.replace(place, str(self.home / place[1:]))
-        return word.replace("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin", str(self.bin))
+            text = text.replace(place, str(self.home / place[1:]))
+        return text.replace("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin", str(self.bin))

@@ -100,8 +100,8 @@ def test_repeated_run_attaches_to_same_job(fake_guest):
 
 def test_parallel_runs_start_one_job(fake_guest):
     script = f"echo once >>{fake_guest.home}/done; {build_wait_script(fake_guest)}"
-    found = []
-    begin = lambda: found.append(background_job.run(fake_guest, "m", "one", script, "hello\n"))  # noqa: E731
+    results = []
+    begin = lambda: results.append(background_job.run(fake_guest, "m", "one", script, "hello\n"))  # noqa: E731
     threads = [threading.Thread(target=begin) for _ in range(6)]
     for thread in threads:
         thread.start()
@@ -109,7 +109,7 @@ def test_parallel_runs_start_one_job(fake_guest):
     finish_wait_script(fake_guest)
     for thread in threads:
         thread.join()
-    assert found == [CommandResult(0, "hello\n")] * 6
+    assert results == [CommandResult(0, "hello\n")] * 6
     assert (fake_guest.home / "done").read_text() == "once\n"
 
 

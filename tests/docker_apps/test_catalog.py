@@ -37,7 +37,7 @@ volumes:
 
 def fill_required_variables(app):
     """Return a value for each required variable."""
-    return {each.name: "given" for each in app.variables if each.required}
+    return {variable.name: "given" for variable in app.variables if variable.required}
 
 
 def build_mapping(container, host, protocol=None):
@@ -59,12 +59,12 @@ def assert_refused(call, *args):
 
 
 def test_catalog_is_sorted_by_name():
-    found = docker_apps.listing()
-    names = [app.name.lower() for app in found]
+    apps = docker_apps.listing()
+    names = [app.name.lower() for app in apps]
     assert names == sorted(set(names))
-    assert len(found) >= 12
-    assert {"nginx", "wordpress", "nextcloud", "postgresql"} <= {app.slug for app in found}
-    assert all(docker_apps.get(app.slug) is app for app in found)
+    assert len(apps) >= 12
+    assert {"nginx", "wordpress", "nextcloud", "postgresql"} <= {app.slug for app in apps}
+    assert all(docker_apps.get(app.slug) is app for app in apps)
     for slug in ("none", "", "../nginx", "custom"):
         with pytest.raises(NotFound):
             docker_apps.get(slug)
@@ -77,12 +77,12 @@ def test_catalog_app_is_valid(app):
     assert set(content) <= {"services", "volumes"}
     assert re.fullmatch(r"[a-z0-9][a-z0-9-]*", app.slug)
     assert app.slug != "custom"
-    for words in (app.name, app.category, app.description):
-        assert words.strip() == words
-        assert len(words) <= 180
-    used = {name for found in VARIABLE_PATTERN.findall(text) for name in found if name}
-    assert used == {each.name for each in app.variables} == set(environment)
-    named = {volume.split(":")[0] for each in content["services"].values() for volume in each.get("volumes", ())}
+    for sentence in (app.name, app.category, app.description):
+        assert sentence.strip() == sentence
+        assert len(sentence) <= 180
+    used = {name for groups in VARIABLE_PATTERN.findall(text) for name in groups if name}
+    assert used == {variable.name for variable in app.variables} == set(environment)
+    named = {volume.split(":")[0] for service in content["services"].values() for volume in service.get("volumes", ())}
     assert {name for name in named if not name.startswith("/")} == set(content.get("volumes", {}))
     for service in content["services"].values():
         assert set(service) <= SERVICE_KEYS
@@ -94,7 +94,7 @@ def test_catalog_app_is_valid(app):
     assert len({(port.host_port, port.protocol) for port in app.ports}) == len(app.ports)
     for name, service in content["services"].items():
         assert ("ports" in service) == (name == app.service)
-    assert app.images == tuple(each["image"] for each in content["services"].values())
+    assert app.images == tuple(service["image"] for service in content["services"].values())
 
 
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
@@ -109,10 +109,10 @@ def test_missing_secrets_are_generated_per_deployment(app):
             assert first[variable.name] == "given"
         else:
             assert first[variable.name] == (variable.default or "")
-        mine = docker_apps.render_compose_file(app, fill_required_variables(app) | {variable.name: "mine $x 'y\""}, [])[
-            1
-        ]
-        assert mine[variable.name] == "mine $x 'y\""
+        own_file = docker_apps.render_compose_file(
+            app, fill_required_variables(app) | {variable.name: "mine $x 'y\""}, []
+        )[1]
+        assert own_file[variable.name] == "mine $x 'y\""
     if fill_required_variables(app):
         needed = sorted(variable.name for variable in app.variables if variable.required and not variable.default)
         field, sentence = assert_refused(docker_apps.render_compose_file, app, {}, [])
@@ -122,12 +122,12 @@ def test_missing_secrets_are_generated_per_deployment(app):
 
 @pytest.mark.parametrize("app", docker_apps.listing(), ids=lambda app: app.slug)
 def test_catalog_app_ports_are_remapped(app):
-    wanted = [
+    mappings = [
         build_mapping(port.container_port, 30000 + number, port.protocol) for number, port in enumerate(app.ports)
     ]
-    text, _ = docker_apps.render_compose_file(app, fill_required_variables(app), wanted)
+    text, _ = docker_apps.render_compose_file(app, fill_required_variables(app), mappings)
     plain, _ = docker_apps.render_compose_file(app, fill_required_variables(app), [])
-    ports = [f"{each['host_port']}:{each['container_port']}/{each['protocol']}" for each in wanted]
+    ports = [f"{mapping['host_port']}:{mapping['container_port']}/{mapping['protocol']}" for mapping in mappings]
     expected = parse_services(plain)
     expected[app.service]["ports"] = ports
     assert parse_services(text) == expected
@@ -167,18 +167,18 @@ def test_mapping_applies_to_service_with_that_port():
         CUSTOM_COMPOSE_FILE,
         [build_mapping(443, 1443), build_mapping(9005, 9005, "udp"), build_mapping(80, 1080, "tcp")],
     )
-    found = parse_services(text)
-    assert found["web"]["ports"] == ["1443:443/tcp", "1080:80/tcp"]
-    assert found["voice"]["ports"] == ["9005:9005/udp"]
-    found = parse_services(docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, [build_mapping(7000, 70)]))
-    assert found["voice"]["ports"] == ["70:7000/tcp"]
-    assert found["web"] == parse_services(CUSTOM_COMPOSE_FILE)["web"]
+    services = parse_services(text)
+    assert services["web"]["ports"] == ["1443:443/tcp", "1080:80/tcp"]
+    assert services["voice"]["ports"] == ["9005:9005/udp"]
+    services = parse_services(docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, [build_mapping(7000, 70)]))
+    assert services["voice"]["ports"] == ["70:7000/tcp"]
+    assert services["web"] == parse_services(CUSTOM_COMPOSE_FILE)["web"]
 
 
 def test_unknown_port_is_mapped_to_first_service():
     for unknown in (build_mapping(5000, 5000), build_mapping(9005, 9005), build_mapping(80, 80, "udp")):
-        found = parse_services(docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, [unknown]))
-        assert found["web"]["ports"] == [
+        services = parse_services(docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, [unknown]))
+        assert services["web"]["ports"] == [
             f"{unknown['host_port']}:{unknown['container_port']}/{unknown.get('protocol', 'tcp')}"
         ]
 
@@ -186,8 +186,8 @@ def test_unknown_port_is_mapped_to_first_service():
 def test_remapping_preserves_other_yaml_values():
     """Compose reads YAML 1.2: `22:22` and `on` are strings there, but not in PyYAML (YAML 1.1)."""
     text = docker_apps.remap_ports(CUSTOM_COMPOSE_FILE, [build_mapping(80, 81)])
-    for words in ("hostname: 22:22", "privileged: on", "read_only: null", "user: '1000'", 'name: "80"'):
-        assert f"    {words}\n" in text
+    for sentence in ("hostname: 22:22", "privileged: on", "read_only: null", "user: '1000'", 'name: "80"'):
+        assert f"    {sentence}\n" in text
     before, after = yaml.safe_load(CUSTOM_COMPOSE_FILE), yaml.safe_load(text)
     before["services"]["web"]["ports"] = ["81:80/tcp"]
     assert after == before
@@ -203,16 +203,16 @@ def test_ports_with_variables_addresses_and_ranges_are_recognised():
         ("3000-3005:4000-4005", 4003),
         ("8080:${INSIDE:-90}", 90),
     ):
-        found = parse_services(docker_apps.remap_ports(text % entry, [build_mapping(port, 1)]))
-        assert found["b"]["ports"] == [f"1:{port}/tcp"], entry
-        assert "ports" not in found["a"]
+        services = parse_services(docker_apps.remap_ports(text % entry, [build_mapping(port, 1)]))
+        assert services["b"]["ports"] == [f"1:{port}/tcp"], entry
+        assert "ports" not in services["a"]
     assert "ports" in parse_services(docker_apps.remap_ports(text % "80:$INSIDE", [build_mapping(80, 1)]))["a"]
 
 
 def test_services_with_shared_yaml_anchor_keep_own_ports():
     text = "services:\n  a: &a {image: x, ports: ['80:80']}\n  b: *a\n"
-    found = parse_services(docker_apps.remap_ports(text, [build_mapping(80, 81)]))
-    assert (found["a"]["ports"], found["b"]["ports"]) == (["81:80/tcp"], ["80:80"])
+    services = parse_services(docker_apps.remap_ports(text, [build_mapping(80, 81)]))
+    assert (services["a"]["ports"], services["b"]["ports"]) == (["81:80/tcp"], ["80:80"])
     merged = "x-a: &a {ports: ['80:80']}\nservices:\n  b: {<<: [*a], image: x}\n"
     assert parse_services(docker_apps.remap_ports(merged, [build_mapping(80, 81)]))["b"]["ports"] == ["81:80/tcp"]
 

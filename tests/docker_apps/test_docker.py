@@ -85,9 +85,9 @@ SYSTEMCTL_START_CALLS = ["systemctl enable docker.service", "systemctl start doc
 
 
 def set_apt_candidates(host, *names):
-    found = "|".join(names)
+    pattern = "|".join(names)
     host.add_program(
-        "apt-cache", f'case "$2" in {found}) echo "  Candidate: 1.0" ;; *) echo "  Candidate: (none)" ;; esac'
+        "apt-cache", f'case "$2" in {pattern}) echo "  Candidate: 1.0" ;; *) echo "  Candidate: (none)" ;; esac'
     )
 
 
@@ -176,7 +176,7 @@ def test_install_waits_for_dpkg_lock(fake_guest):
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("output", "sentence"),
     [
         ("Temporary failure resolving 'packages.example.com'", "look at its network, its DNS"),
         ("E: Unable to locate package docker.io", "package sources of Debian 9 have no Docker"),
@@ -184,9 +184,9 @@ def test_install_waits_for_dpkg_lock(fake_guest):
         ("dpkg: error processing package docker.io", "was not installed: dpkg: error processing"),
     ],
 )
-def test_package_manager_errors_are_explained(fake_guest, said, sentence):
+def test_package_manager_errors_are_explained(fake_guest, output, sentence):
     prepare_system(
-        fake_guest, "debian", "Debian 9", "apt-get", f'case " $* " in *" install "*) echo "{said}"; exit 100 ;; esac'
+        fake_guest, "debian", "Debian 9", "apt-get", f'case " $* " in *" install "*) echo "{output}"; exit 100 ;; esac'
     )
     set_apt_candidates(fake_guest, "none")
     assert sentence in assert_refused(docker.install, fake_guest, "m", "task")
@@ -306,15 +306,15 @@ def test_app_stop_start_and_restart(docker_guest):
     docker.control_app(docker_guest, "m", "web-1", "stop", name="named")
     docker.control_app(docker_guest, "m", "web-1", "start")
     assert not mark.exists()
-    words = [line.split("compose.yaml ")[1] for line in list_calls(docker_guest, "docker compose --ansi")]
+    commands = [line.split("compose.yaml ")[1] for line in list_calls(docker_guest, "docker compose --ansi")]
     again = "up -d --quiet-pull --remove-orphans"
-    assert words == [again, "stop", "restart", "stop", again]
+    assert commands == [again, "stop", "restart", "stop", again]
 
 
 def test_app_removal_keeps_volumes_and_foreign_files(docker_guest):
     start_app(docker_guest)
-    mine = docker_guest.host_path("/opt/panel-apps/web-1/html")
-    mine.mkdir()
+    html_path = docker_guest.host_path("/opt/panel-apps/web-1/html")
+    html_path.mkdir()
     set_markers(docker_guest, "containers")
     docker.remove_app(docker_guest, "m", "web-1")
     ours = r"docker (stop|rm|network rm|volume|compose --ansi never .* down)\b"
@@ -323,11 +323,11 @@ def test_app_removal_keeps_volumes_and_foreign_files(docker_guest):
         "docker rm one two",
         "docker network rm net",
     ]
-    assert list(mine.parent.iterdir()) == [mine]
-    mine.rmdir()
+    assert list(html_path.parent.iterdir()) == [html_path]
+    html_path.rmdir()
     set_markers(docker_guest, "containers", on=False)
     docker.remove_app(docker_guest, "m", "web-1")
-    assert not mine.parent.exists()
+    assert not html_path.parent.exists()
     (docker_guest.bin / "docker").unlink()
     docker.remove_app(docker_guest, "m", "web-1")
 
@@ -382,7 +382,7 @@ def format_container(
     ],
 )
 def test_app_status_from_containers(docker_guest, containers, status, sentence):
-    (docker_guest.home / "inspected").write_text("".join(f"{each}\n" for each in containers))
+    (docker_guest.home / "inspected").write_text("".join(f"{container}\n" for container in containers))
     set_markers(docker_guest, "containers", on=bool(containers))
     assert docker.get_status(docker_guest, "m", "web-1") == docker.AppStatus(status, sentence)
 
@@ -393,15 +393,18 @@ def test_stopped_app_status_ignores_exit_code(docker_guest):
     (docker_guest.home / "inspected").write_text(format_container(state="exited", code=1) + "\n")
     set_markers(docker_guest, "containers")
     assert docker.get_status(docker_guest, "m", "web-1").status == "stopped"
-    found = docker.get_statuses(docker_guest, "m", ["web-1", "web-2"])
-    assert {project: each.status for project, each in found.items()} == {"web-1": "stopped", "web-2": "error"}
+    statuses = docker.get_statuses(docker_guest, "m", ["web-1", "web-2"])
+    assert {project: app_status.status for project, app_status in statuses.items()} == {
+        "web-1": "stopped",
+        "web-2": "error",
+    }
 
 
 def test_stopped_engine_sets_error_of_every_app(docker_guest):
     set_markers(docker_guest, "engine", on=False)
-    found = docker.get_statuses(docker_guest, "m", ["web-1", "web-2"])
-    assert [each.status for each in found.values()] == ["error", "error"]
-    assert "does not respond" in found["web-2"].sentence
+    statuses = docker.get_statuses(docker_guest, "m", ["web-1", "web-2"])
+    assert [status.status for status in statuses.values()] == ["error", "error"]
+    assert "does not respond" in statuses["web-2"].sentence
 
 
 def test_logs_are_sorted_by_time(fake_guest):

@@ -37,15 +37,15 @@ class DockerClient:
         self.run_tasks()
         assert self.read_docker_state()["docker_enabled"] is True
 
-    def deploy(self, slug="nginx", **more):
+    def deploy(self, slug="nginx", **fields):
         """Deploy an app and return its deployment from the list."""
-        answer = self.request("POST", app_slug=slug, **more)
+        answer = self.request("POST", app_slug=slug, **fields)
         assert answer.status_code == 200, answer.json
         self.run_tasks()
         return self.find_deployment(answer.json["deployment"]["id"])
 
-    def deploy_compose(self, url, **more):
-        answer = self.request("POST", "/custom", app_name="Shop", compose_url=url, **more)
+    def deploy_compose(self, url, **fields):
+        answer = self.request("POST", "/custom", app_name="Shop", compose_url=url, **fields)
         assert answer.status_code == 200, answer.json
         self.run_tasks()
         return self.find_deployment(answer.json["deployment"]["id"])
@@ -76,9 +76,9 @@ def docker_client(api_as, cast, run_tasks, node):
         "owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id, "password": "x" * 9}
     )
     run_tasks()
-    made = DockerClient(api_as, run_tasks, node, instance)
-    made.poll_agents()
-    return made
+    client = DockerClient(api_as, run_tasks, node, instance)
+    client.poll_agents()
+    return client
 
 
 @pytest.fixture

@@ -39,32 +39,36 @@ def test_catalog_app_install_and_deploy(docker_client):
     )
 
     answer = docker_client.request("POST", app_slug="nginx", port_mappings=[{"container_port": 80, "host_port": 8080}])
-    made = answer.json["deployment"]
-    assert (answer.status_code, made["status"], made["task_id"]) == (200, "pending", answer.json["task_id"])
+    deployment = answer.json["deployment"]
+    assert (answer.status_code, deployment["status"], deployment["task_id"]) == (200, "pending", answer.json["task_id"])
     docker_client.run_tasks()
-    found = docker_client.find_deployment(made["id"])
-    assert found["status"] == "running"
-    assert (found["instance_id"], found["app_slug"], found["app_name"]) == (docker_client.id, "nginx", "nginx")
-    assert found["port_mappings"] == [{"container_port": 80, "host_port": 8080, "protocol": "tcp"}]
-    assert found["project_name"] == made["project_name"]
-    assert found["project_name"].startswith("nginx-")
-    assert found["deployed_at"]
-    assert (found["metadata"], found["error_message"]) == ({}, None)
-    assert docker_client.guest.project(found["project_name"])["runs"] is True
+    listed_deployment = docker_client.find_deployment(deployment["id"])
+    assert listed_deployment["status"] == "running"
+    assert (listed_deployment["instance_id"], listed_deployment["app_slug"], listed_deployment["app_name"]) == (
+        docker_client.id,
+        "nginx",
+        "nginx",
+    )
+    assert listed_deployment["port_mappings"] == [{"container_port": 80, "host_port": 8080, "protocol": "tcp"}]
+    assert listed_deployment["project_name"] == deployment["project_name"]
+    assert listed_deployment["project_name"].startswith("nginx-")
+    assert listed_deployment["deployed_at"]
+    assert (listed_deployment["metadata"], listed_deployment["error_message"]) == ({}, None)
+    assert docker_client.guest.project(listed_deployment["project_name"])["runs"] is True
     assert list_task_kinds(docker_client)[-2:] == ["docker_install", "docker_deploy"]
 
 
 def test_custom_app_from_compose_url(docker_ready, file_server):
     url = file_server.put("/compose.yaml", COMPOSE_FILE)
     mappings = [{"container_port": 80, "host_port": 9000}]
-    found = docker_ready.deploy_compose(url, env_variables={"GREETING": "hello"}, port_mappings=mappings)
-    assert (found["status"], found["app_slug"], found["app_name"]) == ("running", "custom", "Shop")
-    assert found["metadata"] == {"compose_url": url}
-    assert found["port_mappings"] == [{"container_port": 80, "host_port": 9000, "protocol": "tcp"}]
-    assert found["project_name"].startswith("custom-")
+    deployment = docker_ready.deploy_compose(url, env_variables={"GREETING": "hello"}, port_mappings=mappings)
+    assert (deployment["status"], deployment["app_slug"], deployment["app_name"]) == ("running", "custom", "Shop")
+    assert deployment["metadata"] == {"compose_url": url}
+    assert deployment["port_mappings"] == [{"container_port": 80, "host_port": 9000, "protocol": "tcp"}]
+    assert deployment["project_name"].startswith("custom-")
     assert "hello" not in str(docker_ready.read_docker_state())
-    assert docker_ready.guest.project(found["project_name"])["environment"] == {"GREETING": "hello"}
-    assert "9000:80" in docker_ready.guest.project(found["project_name"])["compose"]
+    assert docker_ready.guest.project(deployment["project_name"])["environment"] == {"GREETING": "hello"}
+    assert "9000:80" in docker_ready.guest.project(deployment["project_name"])["compose"]
 
 
 def test_app_variables_are_encrypted_and_not_returned(docker_ready):
@@ -85,50 +89,53 @@ def test_app_variables_are_encrypted_and_not_returned(docker_ready):
 
 def test_number_and_boolean_variables_become_strings(docker_ready, file_server):
     url = file_server.put("/compose.yaml", COMPOSE_FILE)
-    found = docker_ready.deploy_compose(url, env_variables={"GREETING": 8080, "DEBUG": True})
-    assert docker_ready.guest.project(found["project_name"])["environment"] == {"GREETING": "8080", "DEBUG": "true"}
+    deployment = docker_ready.deploy_compose(url, env_variables={"GREETING": 8080, "DEBUG": True})
+    assert docker_ready.guest.project(deployment["project_name"])["environment"] == {
+        "GREETING": "8080",
+        "DEBUG": "true",
+    }
 
 
 @pytest.mark.parametrize("caller", ["owner", "admin"])
 def test_app_actions_change_status(docker_ready, caller):
-    found = docker_ready.deploy()
-    path = f"/{found['id']}"
+    deployment = docker_ready.deploy()
+    path = f"/{deployment['id']}"
     for action, status in (("stop", "stopped"), ("start", "running"), ("restart", "running")):
         answer = docker_ready.request("POST", f"{path}/{action}", caller)
         assert answer.status_code == 200
         docker_ready.run_tasks()
-        assert docker_ready.find_deployment(found["id"])["status"] == status
-        assert docker_ready.guest.project(found["project_name"])["runs"] is (status == "running")
-    docker_ready.guest.control(found["project_name"], "stop")
-    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+        assert docker_ready.find_deployment(deployment["id"])["status"] == status
+        assert docker_ready.guest.project(deployment["project_name"])["runs"] is (status == "running")
+    docker_ready.guest.control(deployment["project_name"], "stop")
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
     assert docker_ready.request("POST", f"{path}/check-status", caller).status_code == 200
     docker_ready.run_tasks()
-    assert docker_ready.find_deployment(found["id"])["status"] == "stopped"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "stopped"
     assert docker_ready.request("POST", f"{path}/restat", caller).status_code == 404
     assert docker_ready.request("POST", f"{path}/retry", caller).status_code == 200
     docker_ready.run_tasks()
-    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
 
 
 @pytest.mark.parametrize("caller", ["owner", "admin"])
 @pytest.mark.parametrize(("method", "path"), [("DELETE", ""), ("POST", "/remove")])
 def test_removed_app_disappears_before_its_containers(docker_ready, caller, method, path):
-    found = docker_ready.deploy()
-    answer = docker_ready.request(method, f"/{found['id']}{path}", caller)
+    deployment = docker_ready.deploy()
+    answer = docker_ready.request(method, f"/{deployment['id']}{path}", caller)
     assert answer.status_code == 200
     assert "Deletion of its containers requested" in answer.json["message"]
     assert docker_ready.read_docker_state()["deployments"] == []
-    assert docker_ready.guest.project(found["project_name"])["runs"] is True
+    assert docker_ready.guest.project(deployment["project_name"])["runs"] is True
     docker_ready.run_tasks()
-    assert docker_ready.guest.project(found["project_name"]) is None
-    assert docker_ready.request(method, f"/{found['id']}{path}", caller).status_code == 404
+    assert docker_ready.guest.project(deployment["project_name"]) is None
+    assert docker_ready.request(method, f"/{deployment['id']}{path}", caller).status_code == 404
 
 
 def test_app_logs_are_read_and_cached(docker_ready, inline_workers):
     """OTH-10, ENV-23: operators get them as `data.logs`."""
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     for caller, cached in (("owner", False), ("admin", False), ("owner", True), ("admin", True)):
-        answer = docker_ready.request("GET", f"/{found['id']}/{'cached-logs' if cached else 'logs'}", caller)
+        answer = docker_ready.request("GET", f"/{deployment['id']}/{'cached-logs' if cached else 'logs'}", caller)
         assert answer.status_code == 200
         body = answer.json["data"] if caller == "admin" else answer.json
         assert "web | started from nginx" in body["logs"]
@@ -138,17 +145,17 @@ def test_app_logs_are_read_and_cached(docker_ready, inline_workers):
 
 
 def test_cached_logs_are_empty_before_first_read(docker_ready):
-    found = docker_ready.deploy()
-    cached = docker_ready.request("GET", f"/{found['id']}/cached-logs", "admin").json["data"]
+    deployment = docker_ready.deploy()
+    cached = docker_ready.request("GET", f"/{deployment['id']}/cached-logs", "admin").json["data"]
     assert cached == {"logs": "", "logs_at": None, "logs_error": None}
 
 
 @pytest.mark.parametrize("caller", ["owner", "admin"])
 def test_docker_catalog_lists_apps(docker_client, caller):
     answer = docker_client.request("GET", "/apps", caller).json
-    found = answer["data"] if caller == "admin" else answer["apps"]
-    assert len(found) == len(docker_apps.listing()) >= 12
-    wordpress = next(each for each in found if each["slug"] == "wordpress")
+    apps = answer["data"] if caller == "admin" else answer["apps"]
+    assert len(apps) == len(docker_apps.listing()) >= 12
+    wordpress = next(app for app in apps if app["slug"] == "wordpress")
     assert wordpress["ports"] == [{"container_port": 80, "host_port": 80, "protocol": "tcp"}]
     assert {"name", "label", "description", "required", "sensitive", "default"} == wordpress["variables"][0].keys()
     one = docker_client.request("GET", "/app/wordpress", caller).json
@@ -164,9 +171,9 @@ def test_operator_docker_routes(docker_ready, file_server):
     answer = docker_ready.request("POST", "/custom", "admin", app_name="Shop", compose_url=url)
     assert answer.json["data"].keys() == {"deployment", "task_id"}
     docker_ready.run_tasks()
-    found = docker_ready.read_docker_state("admin")
-    assert found["docker_enabled"] is True
-    assert [each["status"] for each in found["deployments"]] == ["running", "running"]
+    docker_state = docker_ready.read_docker_state("admin")
+    assert docker_state["docker_enabled"] is True
+    assert [deployment["status"] for deployment in docker_state["deployments"]] == ["running", "running"]
 
 
 @pytest.mark.parametrize(
@@ -233,20 +240,20 @@ def test_host_port_conflict_is_refused(docker_ready, file_server):
 @pytest.mark.parametrize("caller", ["member", "viewer", "outsider"])
 def test_docker_routes_check_permissions(docker_ready, caller):
     """Logs need the permission to open consoles; a member without a grant for the instance gets 404."""
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     path = f"/api/instance/{docker_ready.id}/docker"
     seen = 200 if caller == "viewer" else 404
     assert docker_ready.api_as(caller, "GET", path).status_code == seen
     assert docker_ready.api_as(caller, "GET", f"{path}/apps").status_code == seen
     for method, rest in (("GET", "/logs"), ("GET", "/cached-logs"), ("POST", "/stop"), ("DELETE", "")):
-        answer = docker_ready.api_as(caller, method, f"{path}/{found['id']}{rest}")
+        answer = docker_ready.api_as(caller, method, f"{path}/{deployment['id']}{rest}")
         assert answer.status_code == (403 if caller == "viewer" else 404), rest
 
 
 def test_app_of_other_instance_is_not_found(docker_ready, cast):
-    found, other = docker_ready.deploy(), cast.instance()
+    deployment, other = docker_ready.deploy(), cast.instance()
     for method, rest in (("DELETE", ""), ("POST", "/stop"), ("POST", "/retry"), ("GET", "/logs")):
-        answer = docker_ready.api_as("owner", method, f"/api/instance/{other.id}/docker/{found['id']}{rest}")
+        answer = docker_ready.api_as("owner", method, f"/api/instance/{other.id}/docker/{deployment['id']}{rest}")
         assert answer.status_code == 404
     assert docker_ready.request("POST", f"/{UNKNOWN_ID}/stop").status_code == 404
 

@@ -47,15 +47,17 @@ def test_missing_image_fails_deployment(docker_ready, file_server):
     file_server.put("/compose.yaml", COMPOSE_FILE)
     assert docker_ready.request("POST", f"/{failed['id']}/retry").json["deployment"]["status"] == "pending"
     docker_ready.run_tasks()
-    found = docker_ready.find_deployment(failed["id"])
-    assert (found["status"], found["error_message"]) == ("running", None)
-    assert found["project_name"] == failed["project_name"]
+    deployment = docker_ready.find_deployment(failed["id"])
+    assert (deployment["status"], deployment["error_message"]) == ("running", None)
+    assert deployment["project_name"] == failed["project_name"]
 
 
 def test_crashing_container_sets_app_error(docker_ready, file_server):
-    found = docker_ready.deploy_compose(file_server.put("/compose.yaml", b"services: {web: {image: crashing/app}}"))
-    assert found["status"] == "error"
-    assert found["error_message"] == "The container of web ended with exit code 1."
+    deployment = docker_ready.deploy_compose(
+        file_server.put("/compose.yaml", b"services: {web: {image: crashing/app}}")
+    )
+    assert deployment["status"] == "error"
+    assert deployment["error_message"] == "The container of web ended with exit code 1."
 
 
 def send_response(handler, status, **headers):
@@ -129,42 +131,42 @@ def test_slow_compose_server_fails_deployment(docker_ready, file_server, monkeyp
 
 def test_unresponsive_agent_fails_task(docker_ready):
     """A failed deployment is marked as failed; after a failed action the app keeps its status."""
-    found = docker_ready.deploy()
-    docker_ready.request("POST", f"/{found['id']}/stop")
+    deployment = docker_ready.deploy()
+    docker_ready.request("POST", f"/{deployment['id']}/stop")
     docker_ready.node.set_guest(docker_ready.id, agent=False)
     docker_ready.run_tasks()
     assert (get_latest_task().status, get_latest_task().error) == ("failed", "The guest agent does not answer.")
-    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
     docker_ready.node.set_guest(docker_ready.id)
-    docker_ready.request("POST", f"/{found['id']}/retry")
+    docker_ready.request("POST", f"/{deployment['id']}/retry")
     docker_ready.node.set_guest(docker_ready.id, agent=False)
     docker_ready.run_tasks()
-    failed = docker_ready.find_deployment(found["id"])
+    failed = docker_ready.find_deployment(deployment["id"])
     assert (failed["status"], failed["error_message"]) == ("failed", "The guest agent does not answer.")
     docker_ready.node.set_guest(docker_ready.id)
-    docker_ready.request("POST", f"/{found['id']}/retry")
+    docker_ready.request("POST", f"/{deployment['id']}/retry")
     docker_ready.run_tasks()
-    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
 
 
 def test_app_with_removed_files_cannot_be_started(docker_ready):
-    found = docker_ready.deploy()
-    docker_ready.guest.store_project(found["project_name"], None)
-    docker_ready.request("POST", f"/{found['id']}/restart")
+    deployment = docker_ready.deploy()
+    docker_ready.guest.store_project(deployment["project_name"], None)
+    docker_ready.request("POST", f"/{deployment['id']}/restart")
     docker_ready.run_tasks()
-    broken = docker_ready.find_deployment(found["id"])
+    broken = docker_ready.find_deployment(deployment["id"])
     assert broken["status"] == "error"
     assert "not in the machine any more" in broken["error_message"]
 
 
 def resume_after_killed_worker(ready, kill_worker, reaper, number):
     """Run the queued task by a worker that is killed at that agent call, then by another one."""
-    asked = get_latest_task()
-    kill_worker(asked, number)
-    assert session.get(Task, asked.id, populate_existing=True).status == "running"
+    task = get_latest_task()
+    kill_worker(task, number)
+    assert session.get(Task, task.id, populate_existing=True).status == "running"
     reaper.advance(100)
     ready.run_tasks()
-    return session.get(Task, asked.id, populate_existing=True)
+    return session.get(Task, task.id, populate_existing=True)
 
 
 @pytest.fixture
@@ -172,10 +174,10 @@ def kill_worker_at_agent_call(fault_at):
     """Return a function that runs a task and kills its worker after that agent call."""
 
     def kill_worker(row, number):
-        left = iter(range(number, 0, -1))
+        remaining = iter(range(number, 0, -1))
 
         def raise_killed():
-            if next(left) == 1:
+            if next(remaining) == 1:
                 raise AgentCallKilled
 
         with fault_at("agent_run", raise_killed, after=True), pytest.raises(AgentCallKilled):
@@ -204,75 +206,77 @@ def test_deployment_resumes_after_killed_worker(
 ):
     """The program in the guest is not started again, and the compose file is not fetched again."""
     url = file_server.put("/compose.yaml", COMPOSE_FILE)
-    made = docker_ready.request("POST", "/custom", app_name="Shop", compose_url=url).json["deployment"]
+    deployment = docker_ready.request("POST", "/custom", app_name="Shop", compose_url=url).json["deployment"]
     file_server.files["/other.yaml"] = 404
     done = resume_after_killed_worker(docker_ready, kill_worker_at_agent_call, manual_reaper, call)
     assert (done.status, done.attempt) == ("completed", 2)
-    assert docker_ready.find_deployment(made["id"])["status"] == "running"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
     assert file_server.requested_paths == ["/compose.yaml"]
-    assert len(docker_ready.guest.project(made["project_name"])["logs"]) == 1
+    assert len(docker_ready.guest.project(deployment["project_name"])["logs"]) == 1
 
 
 @pytest.mark.parametrize("call", [1, 2, 3])
 def test_app_action_resumes_after_killed_worker(docker_ready, kill_worker_at_agent_call, manual_reaper, call):
-    found = docker_ready.deploy()
-    docker_ready.request("POST", f"/{found['id']}/restart")
+    deployment = docker_ready.deploy()
+    docker_ready.request("POST", f"/{deployment['id']}/restart")
     assert (
         resume_after_killed_worker(docker_ready, kill_worker_at_agent_call, manual_reaper, call).status == "completed"
     )
-    assert docker_ready.find_deployment(found["id"])["status"] == "running"
-    assert len([line for line in docker_ready.guest.project(found["project_name"])["logs"] if "restart" in line]) == 1
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
+    assert (
+        len([line for line in docker_ready.guest.project(deployment["project_name"])["logs"] if "restart" in line]) == 1
+    )
 
 
 @pytest.mark.parametrize("call", [1, 2])
 def test_app_removal_resumes_after_killed_worker(docker_ready, kill_worker_at_agent_call, manual_reaper, call):
-    found = docker_ready.deploy()
-    docker_ready.request("DELETE", f"/{found['id']}")
+    deployment = docker_ready.deploy()
+    docker_ready.request("DELETE", f"/{deployment['id']}")
     assert (
         resume_after_killed_worker(docker_ready, kill_worker_at_agent_call, manual_reaper, call).status == "completed"
     )
-    assert docker_ready.guest.project(found["project_name"]) is None
+    assert docker_ready.guest.project(deployment["project_name"]) is None
 
 
 def test_cancelled_deployment_stops_guest_program(docker_ready, fault_at, monkeypatch):
     """The program in the guest is stopped."""
-    made = docker_ready.request("POST", app_slug="nginx").json
+    answer = docker_ready.request("POST", app_slug="nginx").json
 
     def cancel():
-        session.get(Task, made["task_id"]).cancel_requested_at = session.get(Task, made["task_id"]).created_at
+        session.get(Task, answer["task_id"]).cancel_requested_at = session.get(Task, answer["task_id"]).created_at
         session.commit()
 
     stop_calls = []
-    monkeypatch.setattr(background_job, "stop", lambda *words: stop_calls.append(words[1:]))
+    monkeypatch.setattr(background_job, "stop", lambda *arguments: stop_calls.append(arguments[1:]))
     with fault_at("agent_run", cancel, after=True):
         docker_ready.run_tasks()
-    failed = docker_ready.find_deployment(made["deployment"]["id"])
+    failed = docker_ready.find_deployment(answer["deployment"]["id"])
     assert (failed["status"], failed["error_message"]) == ("failed", "The task was cancelled.")
-    assert stop_calls == [(docker_ready.id, made["task_id"])]
+    assert stop_calls == [(docker_ready.id, answer["task_id"])]
     docker_ready.request("POST", f"/{failed['id']}/retry")
     docker_ready.run_tasks()
     assert docker_ready.find_deployment(failed["id"])["status"] == "running"
 
 
 def test_app_removal_during_deployment(docker_ready, fault_at):
-    made = docker_ready.request("POST", app_slug="nginx").json["deployment"]
-    asked = []
+    deployment = docker_ready.request("POST", app_slug="nginx").json["deployment"]
+    checks = []
 
     def remove():
-        if not asked:
-            asked.append(True)
-            asked.append(docker_ready.request("DELETE", f"/{made['id']}"))
+        if not checks:
+            checks.append(True)
+            checks.append(docker_ready.request("DELETE", f"/{deployment['id']}"))
 
     with fault_at("agent_run", remove, after=True):
         docker_ready.run_tasks()
-    assert asked[1].status_code == 200
+    assert checks[1].status_code == 200
     docker_ready.run_tasks()
     assert docker_ready.read_docker_state()["deployments"] == []
-    assert docker_ready.guest.project(made["project_name"]) is None
+    assert docker_ready.guest.project(deployment["project_name"]) is None
 
 
 def test_guest_restart_fails_deployment(docker_ready, fault_at):
-    made = docker_ready.request("POST", app_slug="nginx").json["deployment"]
+    deployment = docker_ready.request("POST", app_slug="nginx").json["deployment"]
     booted = []
 
     def restart():
@@ -282,7 +286,7 @@ def test_guest_restart_fails_deployment(docker_ready, fault_at):
 
     with fault_at("agent_run", restart, after=True):
         docker_ready.run_tasks()
-    failed = docker_ready.find_deployment(made["id"])
+    failed = docker_ready.find_deployment(deployment["id"])
     assert failed["status"] == "failed"
     assert "the instance restarted" in failed["error_message"]
 
@@ -291,13 +295,13 @@ def test_guest_restart_fails_deployment(docker_ready, fault_at):
 @pytest.mark.parametrize("caller", ["owner", "admin"])
 def test_docker_request_fails_with_unreachable_agent_or_node(docker_client, docker_ready, file_server, path, caller):
     """ERR-10, E2, E3: the request fails at once, also before the node or the agent is marked as unreachable."""
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     body = {} if path else {"app_slug": "nginx"}
     if path == "/custom":
         body = {"app_name": "Shop", "compose_url": file_server.put("/compose.yaml", COMPOSE_FILE)}
     before = get_latest_task().id
     docker_ready.node.set_guest(docker_ready.id, agent_hangs=True)
-    answer = docker_ready.request("POST", path.format(found["id"]), caller=caller, **body)
+    answer = docker_ready.request("POST", path.format(deployment["id"]), caller=caller, **body)
     assert (answer.status_code, answer.json["reason"]) == (409, "agent_unavailable")
     docker_ready.node.set_guest(docker_ready.id)
     session.expire_all()
@@ -305,7 +309,7 @@ def test_docker_request_fails_with_unreachable_agent_or_node(docker_client, dock
     docker_ready.node.options = replace(options, deadline=0.01)
     docker_ready.node.fault("*", "silent")
     try:
-        answer = docker_ready.request("POST", path.format(found["id"]), caller=caller, **body)
+        answer = docker_ready.request("POST", path.format(deployment["id"]), caller=caller, **body)
     finally:
         docker_ready.node.options = options
         docker_ready.node.clear()

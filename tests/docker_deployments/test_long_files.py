@@ -13,5 +13,5 @@ def test_long_compose_file_is_transferred_completely(docker_ready, file_server):
     again = docker_ready.deploy_compose(
         file_server.put("/compose.yaml", content), port_mappings=[{"container_port": 80, "host_port": 81}]
     )
-    found = yaml.safe_load(docker_ready.guest.project(again["project_name"])["compose"])
-    assert found["services"]["web"]["ports"] == ["81:80/tcp"]
+    compose = yaml.safe_load(docker_ready.guest.project(again["project_name"])["compose"])
+    assert compose["services"]["web"]["ports"] == ["81:80/tcp"]

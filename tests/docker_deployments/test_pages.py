@@ -30,11 +30,11 @@ def test_docker_pages_install_to_remove(browser_and_path, docker_client):
     page = browser.get(path).text
     assert "No app yet" in page
     catalog = browser.get(f"{path}/catalog").text
-    for words in ("WordPress", "PostgreSQL", "Nextcloud"):
-        assert words in catalog
-    found = browser.get(f"{path}/catalog?search=wordpress").text
-    assert "WordPress" in found
-    assert "Nextcloud" not in found
+    for expected_text in ("WordPress", "PostgreSQL", "Nextcloud"):
+        assert expected_text in catalog
+    text = browser.get(f"{path}/catalog?search=wordpress").text
+    assert "WordPress" in text
+    assert "Nextcloud" not in text
     assert "No app matches" in browser.get(f"{path}/catalog?search=nosuchthing").text
     assert 'value="80"' in browser.get(f"{path}/new/nginx").text
     answer = browser.post(f"{path}/new/nginx", data={"port_0": "8088"})
@@ -45,10 +45,15 @@ def test_docker_pages_install_to_remove(browser_and_path, docker_client):
     assert f'href="http://{docker_client.instance.ipv4}:8088"' in page
     assert "Running" in page
     [row] = list_deployments()
-    for action, words in (("stop", "Stopped"), ("start", "Running"), ("restart", "Running"), ("retry", "Running")):
+    for action, expected_text in (
+        ("stop", "Stopped"),
+        ("start", "Running"),
+        ("restart", "Running"),
+        ("retry", "Running"),
+    ):
         assert browser.post(f"{path}/{row.id}/{action}").status_code == 303
         docker_client.run_tasks()
-        assert words in browser.get(path).text
+        assert expected_text in browser.get(path).text
     assert browser.post(f"{path}/{row.id}/check").status_code == 303
     docker_client.run_tasks()
     assert browser.post(f"{path}/{row.id}/remove").status_code == 303
@@ -113,8 +118,8 @@ def test_custom_compose_file_pages(browser_and_path, docker_ready, file_server):
 
 def test_logs_page_reads_logs_on_demand(browser_and_path, docker_ready, inline_workers):
     browser, path = browser_and_path
-    found = docker_ready.deploy()
-    logs = f"{path}/{found['id']}/logs"
+    deployment = docker_ready.deploy()
+    logs = f"{path}/{deployment['id']}/logs"
     assert "No logs read yet" in browser.get(logs).text
     assert "web | started from nginx" in browser.post(logs).text
     assert "web | started from nginx" in browser.get(logs).text

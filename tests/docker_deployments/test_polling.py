@@ -30,29 +30,29 @@ def make_status_stale(minutes=4):
     session.commit()
 
 
-def crash_container(dock, found):
-    project = dock.guest.project(found["project_name"])
-    dock.guest.store_project(found["project_name"], {**project, "images": {"web": "crashing/app"}})
+def crash_container(dock, deployment):
+    project = dock.guest.project(deployment["project_name"])
+    dock.guest.store_project(deployment["project_name"], {**project, "images": {"web": "crashing/app"}})
 
 
 def test_poll_detects_dead_container(docker_ready):
-    found = docker_ready.deploy()
-    crash_container(docker_ready, found)
+    deployment = docker_ready.deploy()
+    crash_container(docker_ready, deployment)
     poll_node(docker_ready)
-    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
     make_status_stale()
     poll_node(docker_ready)
-    broken = docker_ready.find_deployment(found["id"])
+    broken = docker_ready.find_deployment(deployment["id"])
     assert (broken["status"], broken["error_message"]) == ("error", "The container of web ended with exit code 1.")
-    assert broken["checked_at"] > found["checked_at"]
+    assert broken["checked_at"] > deployment["checked_at"]
 
 
 def test_poll_is_delayed_after_boot(docker_ready):
-    found = docker_ready.deploy()
-    crash_container(docker_ready, found)
+    deployment = docker_ready.deploy()
+    crash_container(docker_ready, deployment)
     make_status_stale()
     poll_node(docker_ready, on=timedelta(minutes=1))
-    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
 
 
 def test_poll_detects_apps_stopped_or_removed_in_guest(docker_ready):
@@ -70,7 +70,7 @@ def test_poll_detects_apps_stopped_or_removed_in_guest(docker_ready):
 
 
 def test_poll_detects_removed_engine(docker_ready):
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     docker_ready.guest.uninstall()
     make_status_stale()
     poll_node(docker_ready)
@@ -78,15 +78,15 @@ def test_poll_detects_removed_engine(docker_ready):
     assert listed["docker_enabled"] is False
     assert listed["deployments"][0]["error_message"] == "Docker is no longer installed in the instance."
     docker_ready.install()
-    docker_ready.request("POST", f"/{found['id']}/retry")
+    docker_ready.request("POST", f"/{deployment['id']}/retry")
     docker_ready.run_tasks()
-    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
 
 
 @pytest.mark.parametrize("state", ["suspended", "rescue", "off", "busy", "silent", None])
 def test_poll_skips_unavailable_guests(docker_ready, state):
-    found = docker_ready.deploy()
-    crash_container(docker_ready, found)
+    deployment = docker_ready.deploy()
+    crash_container(docker_ready, deployment)
     make_status_stale()
     docker_ready.instance.power_reported_at = clock.now() - timedelta(hours=2)
     session.commit()
@@ -100,30 +100,30 @@ def test_poll_skips_unavailable_guests(docker_ready, state):
     elif state == "silent":
         docker_ready.instance.agent_seen_at = clock.now() - timedelta(hours=1)
     elif state == "busy":
-        docker_ready.request("POST", f"/{found['id']}/stop")
+        docker_ready.request("POST", f"/{deployment['id']}/stop")
     session.commit()
     docker_polling.poll(docker_ready.instance.hypervisor_id)
-    assert docker_ready.find_deployment(found["id"])["status"] == ("running" if state else "error")
+    assert docker_ready.find_deployment(deployment["id"])["status"] == ("running" if state else "error")
 
 
 def test_app_action_during_poll_takes_precedence(docker_ready, monkeypatch):
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     make_status_stale()
     real = docker_polling.docker.get_statuses
 
     def poll_with_delay(*args):
         statuses = real(*args)
-        docker_ready.request("POST", f"/{found['id']}/stop")
+        docker_ready.request("POST", f"/{deployment['id']}/stop")
         docker_ready.run_tasks()
         return statuses
 
     monkeypatch.setattr(docker_polling.docker, "get_statuses", poll_with_delay)
     poll_node(docker_ready)
-    assert docker_ready.find_deployment(found["id"])["status"] == "stopped"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "stopped"
 
 
 def test_failed_poll_keeps_known_status(docker_ready):
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     make_status_stale()
     docker_ready.instance.power_reported_at = clock.now() - timedelta(hours=2)
     session.commit()
@@ -134,7 +134,7 @@ def test_failed_poll_keeps_known_status(docker_ready):
     docker_ready.node.set_guest(docker_ready.id, agent=False)
     docker_polling.poll(docker_ready.instance.hypervisor_id)
     assert docker_ready.read_docker_state()["docker_enabled"] is True
-    assert docker_ready.find_deployment(found["id"])["app_name"] == "nginx"
+    assert docker_ready.find_deployment(deployment["id"])["app_name"] == "nginx"
 
 
 def test_poll_skips_nodes_without_docker(docker_client, cast):
@@ -147,17 +147,17 @@ def test_poll_skips_nodes_without_docker(docker_client, cast):
 
 def test_app_of_stopped_instance_is_removed_later(docker_ready):
     """The answer of the removal says that the containers are removed later."""
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     docker_ready.power("poweroff")
-    answer = docker_ready.request("DELETE", f"/{found['id']}")
+    answer = docker_ready.request("DELETE", f"/{deployment['id']}")
     assert (answer.status_code, "task_id" in answer.json) == (200, False)
     assert "its containers are removed as soon as it can be reached" in answer.json["message"]
     assert docker_ready.read_docker_state()["deployments"] == []
     docker_ready.power("start")
-    assert docker_ready.guest.project(found["project_name"])["runs"] is True
+    assert docker_ready.guest.project(deployment["project_name"])["runs"] is True
     poll_node(docker_ready)
     docker_ready.run_tasks()
-    assert docker_ready.guest.project(found["project_name"]) is None
+    assert docker_ready.guest.project(deployment["project_name"]) is None
     engine = session.get(DockerEngine, docker_ready.id)
     assert (engine.leftover, engine.has_leftover) == ({}, False)
 
@@ -181,9 +181,9 @@ def test_leftover_removal_is_requested_once_when_guest_is_reachable(docker_ready
 
 
 def test_failed_removal_stops_after_six_attempts(docker_ready):
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     docker_ready.node.fault("agent_run", "refuse")
-    docker_ready.request("DELETE", f"/{found['id']}")
+    docker_ready.request("DELETE", f"/{deployment['id']}")
     docker_ready.run_tasks()
     for _ in range(9):
         poll_node(docker_ready)
@@ -242,11 +242,11 @@ def test_discarded_live_snapshot_sets_app_error(docker_ready):
     path = f"/api/instance/{docker_ready.id}/forge"
     assert docker_ready.api_as("owner", "POST", f"{path}/enable").status_code == 200
     docker_ready.run_tasks()
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     assert docker_ready.api_as("owner", "POST", f"{path}/discard").status_code == 200
     docker_ready.run_tasks()
     poll_node(docker_ready)
-    assert docker_ready.find_deployment(found["id"])["status"] == "error"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "error"
 
 
 def test_instance_deletion_removes_apps(docker_ready):
@@ -258,13 +258,13 @@ def test_instance_deletion_removes_apps(docker_ready):
 
 
 def test_apps_follow_instance_to_new_owner(docker_ready, cast):
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     ownership.assign(docker_ready.instance, cast.outsider)
     session.commit()
     path = f"/api/instance/{docker_ready.id}/docker"
     assert docker_ready.api_as("owner", "GET", path).status_code == 404
-    assert docker_ready.api_as("outsider", "GET", path).json["deployments"][0]["id"] == found["id"]
-    assert docker_ready.api_as("outsider", "POST", f"{path}/{found['id']}/stop").status_code == 200
+    assert docker_ready.api_as("outsider", "GET", path).json["deployments"][0]["id"] == deployment["id"]
+    assert docker_ready.api_as("outsider", "POST", f"{path}/{deployment['id']}/stop").status_code == 200
 
 
 def test_hanging_guest_does_not_block_other_guests(docker_ready, monkeypatch):

@@ -18,12 +18,12 @@ def test_parallel_deployments_accept_only_one(tmp_path, monkeypatch):
     monkeypatch.setattr(reachability, "wait_for_poll", lambda *_: None)  # no workers run
     count = 6
     with isolated_installation(tmp_path, create=create_app) as app, app.app_context():
-        made = app.cast.instance()
-        machine = session.get(Instance, made.id)
+        instance = app.cast.instance()
+        machine = session.get(Instance, instance.id)
         machine.deployed, machine.power, machine.power_reported_at = True, "on", clock.now()
-        session.add(DockerEngine(instance_id=made.id, installed_at=clock.now()))
+        session.add(DockerEngine(instance_id=instance.id, installed_at=clock.now()))
         session.commit()
-        path, start = f"/api/instance/{made.id}/docker", Barrier(count)
+        path, start = f"/api/instance/{instance.id}/docker", Barrier(count)
 
         def deploy(number):
             mappings = [{"container_port": 80, "host_port": 8000 + number}]

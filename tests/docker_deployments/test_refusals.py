@@ -56,14 +56,16 @@ INSTANCE_STATES = [
 @pytest.mark.parametrize(("state", "status", "reason"), INSTANCE_STATES)
 def test_docker_actions_are_refused_in_instance_state(docker_ready, state, status, reason, caller):
     """Reference: docker; a stopped instance is a 422 there."""
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     state(docker_ready)
     requests = [("", {"app_slug": "redis", "env_variables": {"REDIS_PASSWORD": "a word"}}), ("/install", {})]
-    requests += [(f"/{found['id']}/{action}", {}) for action in ("start", "stop", "restart", "retry", "check-status")]
+    requests += [
+        (f"/{deployment['id']}/{action}", {}) for action in ("start", "stop", "restart", "retry", "check-status")
+    ]
     for path, body in requests:
         answer = docker_ready.request("POST", path, caller, **body)
         assert (answer.status_code, answer.json["reason"]) == (status, reason), path
-    assert docker_ready.find_deployment(found["id"])["status"] == "running"
+    assert docker_ready.find_deployment(deployment["id"])["status"] == "running"
     assert len(docker_ready.read_docker_state()["deployments"]) == 1
 
 
@@ -92,16 +94,16 @@ def test_second_docker_task_is_refused(docker_client):
     again = docker_client.request("POST", "/install")
     assert (again.status_code, again.json["reason"]) == (422, "docker_task_running")
     docker_client.run_tasks()
-    made = docker_client.request("POST", app_slug="nginx").json["deployment"]
-    others = [("", {"app_slug": "grafana"}), *((f"/{made['id']}/{word}", {}) for word in ("stop", "retry"))]
+    deployment = docker_client.request("POST", app_slug="nginx").json["deployment"]
+    others = [("", {"app_slug": "grafana"}), *((f"/{deployment['id']}/{word}", {}) for word in ("stop", "retry"))]
     for path, body in others:
         answer = docker_client.request("POST", path, **body)
         assert (answer.status_code, answer.json["reason"]) == (422, "docker_task_running"), path
-    checks = [docker_client.request("POST", f"/{made['id']}/check-status") for _ in range(2)]
+    checks = [docker_client.request("POST", f"/{deployment['id']}/check-status") for _ in range(2)]
     assert [check.status_code for check in checks] == [200, 200]
     assert checks[0].json["task_id"] == checks[1].json["task_id"]
     docker_client.run_tasks()
-    assert docker_client.find_deployment(made["id"])["status"] == "running"
+    assert docker_client.find_deployment(deployment["id"])["status"] == "running"
 
 
 def test_app_limit_per_instance(docker_ready, monkeypatch):
@@ -113,11 +115,11 @@ def test_app_limit_per_instance(docker_ready, monkeypatch):
 
 @pytest.mark.parametrize("caller", CALLERS)
 def test_app_removal_is_refused_while_suspended(docker_ready, caller):
-    found = docker_ready.deploy()
+    deployment = docker_ready.deploy()
     suspend_instance(docker_ready)
-    answer = docker_ready.request("DELETE", f"/{found['id']}", caller)
+    answer = docker_ready.request("DELETE", f"/{deployment['id']}", caller)
     assert (answer.status_code, answer.json["reason"]) == (409, "suspended")
-    assert docker_ready.find_deployment(found["id"])
+    assert docker_ready.find_deployment(deployment["id"])
 
 
 def test_app_start_requires_successful_deployment(docker_ready, file_server):

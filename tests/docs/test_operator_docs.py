@@ -34,9 +34,9 @@ def read_unit(path):
 
 @pytest.mark.parametrize("unit", UNIT_FILES, ids=lambda path: path.name)
 def test_units_start_existing_commands(unit):
-    words = read_unit(unit)["Service"]["ExecStart"].split()
-    assert words[0].endswith("/.venv/bin/panel")
-    assert words[1] in COMMANDS
+    command = read_unit(unit)["Service"]["ExecStart"].split()
+    assert command[0].endswith("/.venv/bin/panel")
+    assert command[1] in COMMANDS
 
 
 @pytest.mark.parametrize("unit", UNIT_FILES, ids=lambda path: path.name)

@@ -170,6 +170,6 @@ def build_example(operation, ids):
 
 def replace_ids(value, ids):
     if isinstance(value, dict):
-        known = {name: ids[name] for name, old_id in value.items() if name in ids and isinstance(old_id, str)}
-        return {name: replace_ids(inner, ids) for name, inner in value.items()} | known
+        known_ids = {name: ids[name] for name, old_id in value.items() if name in ids and isinstance(old_id, str)}
+        return {name: replace_ids(inner, ids) for name, inner in value.items()} | known_ids
     return [replace_ids(item, ids) for item in value] if isinstance(value, list) else value

@@ -32,7 +32,7 @@ def request_instance(as_, cast, caller):
 
 
 def list_locations(as_, caller):
-    return [each["name"] for each in as_(caller, "GET", "/api/cloud-service/locations").json["data"]]
+    return [location["name"] for location in as_(caller, "GET", "/api/cloud-service/locations").json["data"]]
 
 
 def test_public_group_is_visible_to_all_customers(api_as, cast, path):
@@ -102,13 +102,13 @@ def test_operator_create_requires_grant_or_hypervisor(api_as, cast, close_locati
 
 
 def test_closed_location_keeps_existing_instances(api_as, cast, close_location, run_tasks):
-    made = cast.instance("outsider")
+    instance = cast.instance("outsider")
     close_location()
-    assert api_as("outsider", "GET", f"/api/instance/{made.id}").status_code == 200
-    deploy = api_as("outsider", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    assert api_as("outsider", "GET", f"/api/instance/{instance.id}").status_code == 200
+    deploy = api_as("outsider", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     assert deploy.status_code == 200
     run_tasks()
-    assert api_as("outsider", "POST", f"/api/instance/{made.id}/power/restart").status_code == 200
+    assert api_as("outsider", "POST", f"/api/instance/{instance.id}/power/restart").status_code == 200
 
 
 def test_grants_are_listed_searched_and_revoked(api_as, cast, close_location, path, queries):
@@ -145,8 +145,8 @@ def test_team_members_use_grants_of_owner(api_as, cast, close_location, path):
     assert (refused.status_code, refused.json["errors"].keys()) == (422, {"account_id"})
     body = {"public": False, "account_ids": [cast.member.id]}
     assert api_as("admin", "PUT", f"{path}/access", json=body).json["errors"].keys() == {"account_ids"}
-    found = {row["email"] for row in api_as("admin", "GET", f"{ADMIN_API_PATH}/grantable-account-owners").json["data"]}
-    assert found == {"owner@example.com", "outsider@example.com"}
+    emails = {row["email"] for row in api_as("admin", "GET", f"{ADMIN_API_PATH}/grantable-account-owners").json["data"]}
+    assert emails == {"owner@example.com", "outsider@example.com"}
     assert len(api_as("admin", "GET", f"{ADMIN_API_PATH}/grantable-account-owners?search=outs").json["data"]) == 1
 
 

@@ -149,7 +149,7 @@ def test_guests_use_only_their_own_prefix_and_private_address(pair):
     pair.run_on_client("; ".join((*deletes, f"ip addr del {FOREIGN_PRIVATE_IP}/29 dev eth0")))
 
 
-def make_http_rule(family, port=7001, **more):
+def make_http_rule(family, port=7001, **fields):
     version = f"ipv{family}"
     return {
         "direction": "ingress",
@@ -157,7 +157,7 @@ def make_http_rule(family, port=7001, **more):
         "ip_version": version,
         "port_range_min": port,
         "port_range_max": port,
-        **more,
+        **fields,
     }
 
 

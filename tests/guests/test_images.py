@@ -137,8 +137,8 @@ def test_failed_build_reports_reason_and_keeps_old_image(tmp_path, monkeypatch):
 def test_expired_packages_are_used_without_network(tmp_path, monkeypatch):
     fetched = []
 
-    def mmdebstrap(*words):
-        fetched.append(words)
+    def mmdebstrap(*arguments):
+        fetched.append(arguments)
         if len(fetched) == 2:
             raise BuildFailed("mmdebstrap failed: no network")
 

@@ -166,7 +166,7 @@ def deploy_and_read(lab, image, command):
     its image."""
     instance = lab.create(hostname="copy.example.com")
     lab.install(instance, image_id=image, ssh_keys=[lab.key_id])
-    words = lab.ssh(lab.get_instance(instance)["primary_public_ip"]["ip"], f"{command}; hostname").split()
+    output = lab.ssh(lab.get_instance(instance)["primary_public_ip"]["ip"], f"{command}; hostname").split()
     lab.destroy(instance)
     lab.call("DELETE", f"/api/image/{image}")
-    return words
+    return output

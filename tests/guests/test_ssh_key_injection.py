@@ -154,7 +154,7 @@ def test_session_key_opens_login_shell_until_removed(name, memory, timeout_secon
     guest = boot_guest(hypervisor, image, tmp_path, memory)
     try:
         wait_for_agent(guest, timeout_seconds)
-        run = lambda *words: guest.node.agent_run(guest.machine.id, words).output  # noqa: E731
+        run = lambda *arguments: guest.node.agent_run(guest.machine.id, arguments).output  # noqa: E731
         private, public = create_key()
         for _ in range(2):
             ssh_keys.add_key(guest.node, guest.machine.id, public)

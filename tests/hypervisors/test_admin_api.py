@@ -172,10 +172,12 @@ def test_hypervisor_deletion_removes_storages(api_as, create_hypervisor, create_
 
 def test_group_plan_groups_can_be_set(api_as, cast, create_group):
     """HVG-05, and HVG-03 for the switch `enabled`."""
-    made = api_as("admin", "POST", "/api/v1/cloud-service/plan-groups", json={"name": "fast"}).json["data"]["id"]
-    path = f"/api/v1/hypervisor/group/{create_group(plan_groups=[made], enabled=False)}"
+    plan_group_id = api_as("admin", "POST", "/api/v1/cloud-service/plan-groups", json={"name": "fast"}).json["data"][
+        "id"
+    ]
+    path = f"/api/v1/hypervisor/group/{create_group(plan_groups=[plan_group_id], enabled=False)}"
     data = api_as("admin", "GET", path).json["data"]
-    assert ([group["id"] for group in data["plan_groups"]], data["enabled"]) == ([made], False)
+    assert ([group["id"] for group in data["plan_groups"]], data["enabled"]) == ([plan_group_id], False)
     changed = api_as("admin", "PATCH", path, json={"plan_groups": []}).json["data"]
     assert (changed["plan_groups"], changed["enabled"], changed["name"]) == ([], False, "other")
     wrong = api_as("admin", "PATCH", path, json={"plan_groups": [UNKNOWN_ID]})

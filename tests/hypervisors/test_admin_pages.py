@@ -210,7 +210,7 @@ def test_location_pages_create_to_delete(operator_browser, cast):
     sent["plan_groups"] = ["", cast.plan.plan_group_id]
     assert operator_browser.post(f"{LOCATIONS_PATH}/new", data=sent).status_code == 303
     group = session.query(HypervisorGroup).filter_by(name="hel1").one()
-    assert ([each.name for each in group.plan_groups], group.country) == (["standard"], "FI")
+    assert ([plan_group.name for plan_group in group.plan_groups], group.country) == (["standard"], "FI")
     page = operator_browser.get(f"{LOCATIONS_PATH}/{group.id}").text
     assert re.search(rf'value="{cast.plan.plan_group_id}" checked', page)
     answer = operator_browser.post(f"{LOCATIONS_PATH}/{group.id}", data={"plan_groups": "", "enabled": "false"})

@@ -52,8 +52,8 @@ def request_instance(as_, cast, caller="owner"):
 @pytest.mark.parametrize("name", GROUP_SWITCHES)
 def test_group_switches_are_saved_on_create_and_update(api_as, path, name):
     """HVG-03, HVG-06"""
-    made = api_as("admin", "POST", GROUPS_PATH, json={"name": "other", name: False}).json["data"]
-    assert [word for word in GROUP_SWITCHES if not made[word]] == [name]
+    group = api_as("admin", "POST", GROUPS_PATH, json={"name": "other", name: False}).json["data"]
+    assert [word for word in GROUP_SWITCHES if not group[word]] == [name]
     before = api_as("admin", "GET", path).json["data"]
     assert api_as("admin", "PATCH", path, json={name: False}).status_code == 200
     after = api_as("admin", "GET", path).json["data"]
@@ -64,8 +64,8 @@ def test_group_switches_are_saved_on_create_and_update(api_as, path, name):
 def test_group_terms_are_saved_on_create_and_update(api_as, path):
     """HVG-04"""
     assert set(GROUP_SWITCHES) | set(GROUP_TERMS) | {"default_backup_policy_id"} == set(SETTING_DESCRIPTIONS)
-    made = api_as("admin", "POST", GROUPS_PATH, json={"name": "other", **GROUP_TERMS}).json["data"]
-    stored = api_as("admin", "GET", f"/api/v1/hypervisor/group/{made['id']}").json["data"]
+    group = api_as("admin", "POST", GROUPS_PATH, json={"name": "other", **GROUP_TERMS}).json["data"]
+    stored = api_as("admin", "GET", f"/api/v1/hypervisor/group/{group['id']}").json["data"]
     assert {name: stored[name] for name in GROUP_TERMS} == GROUP_TERMS
     for name, value in GROUP_TERMS.items():
         api_as("admin", "PATCH", path, json={name: value})
@@ -109,12 +109,12 @@ def test_disabled_group_refuses_new_volumes(api_as, cast, change_settings):
     plan = volume_plans.create(group, name="1", size=1, price=1)
     session.commit()
     body = {"name": "data", "volume_plan_id": plan.id, "hypervisor_group_id": cast.location.id}
-    made = api_as("owner", "POST", "/api/storage/volumes", json=body).json["volume"]
+    volume = api_as("owner", "POST", "/api/storage/volumes", json=body).json["volume"]
     change_settings(enabled=False)
     answer = api_as("owner", "POST", "/api/storage/volumes", json=body)
     assert (answer.status_code, answer.json["errors"].keys()) == (422, {"hypervisor_group_id"})
-    path = f"/api/storage/volume/{made['id']}"
-    assert api_as("owner", "GET", path).json["volume"]["id"] == made["id"]
+    path = f"/api/storage/volume/{volume['id']}"
+    assert api_as("owner", "GET", path).json["volume"]["id"] == volume["id"]
     assert api_as("owner", "DELETE", path).status_code == 200
 
 

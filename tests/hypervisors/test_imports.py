@@ -24,15 +24,20 @@ from worker.sync import node_sync
 
 
 def test_discovery_describes_unmanaged_machine(discovered_machine):
-    [found] = discovered_machine["unknown"]
-    assert (found["id"], found["name"], found["power"]) == (UNMANAGED_ID, "old-web", "off")
-    assert (found["cpu_cores"], found["memory_mb"], found["tpm"], found["secure_boot"]) == (1, 300, False, False)
-    assert [(disk["device"], disk["storage"], disk["name"], disk["size"]) for disk in found["disks"]] == [
+    [machine] = discovered_machine["unknown"]
+    assert (machine["id"], machine["name"], machine["power"]) == (UNMANAGED_ID, "old-web", "off")
+    assert (machine["cpu_cores"], machine["memory_mb"], machine["tpm"], machine["secure_boot"]) == (
+        1,
+        300,
+        False,
+        False,
+    )
+    assert [(disk["device"], disk["storage"], disk["name"], disk["size"]) for disk in machine["disks"]] == [
         ("vda", "default", "old-web.qcow2", 6),
         ("vdb", "default", "old-data.qcow2", 7),
     ]
-    assert found["nics"] == [{"mac": MAC, "network": "br0", "addresses": [IP, "fe80::1"]}]
-    assert found["obstacles"] == []
+    assert machine["nics"] == [{"mac": MAC, "network": "br0", "addresses": [IP, "fe80::1"]}]
+    assert machine["obstacles"] == []
 
 
 def test_imported_machine_behaves_like_instance(
@@ -48,7 +53,7 @@ def test_imported_machine_behaves_like_instance(
         ("old-web.qcow2", 6, 0),
         ("old-data.qcow2", 7, 1),
     ]
-    assert (instance.interfaces[0].mac, [each.ip for each in instance.addresses]) == (MAC, [IP])
+    assert (instance.interfaces[0].mac, [address.ip for address in instance.addresses]) == (MAC, [IP])
     assert instance.ipv4 == IP
     assert (
         session.scalar(select(MeteringRecord).where(MeteringRecord.resource_id == UNMANAGED_ID)).price
@@ -68,8 +73,8 @@ def test_imported_machine_behaves_like_instance(
         run_tasks()
     node.revert_import(UNMANAGED_ID)  # no effect after the redefinition
     assert node.get_definition(UNMANAGED_ID)[0] == instance.name
-    kept = api_as("owner", "POST", f"{own}/snapshot", json={"snapname": "one"})
-    assert kept.status_code in (200, 202), kept.text
+    snapshot_answer = api_as("owner", "POST", f"{own}/snapshot", json={"snapname": "one"})
+    assert snapshot_answer.status_code in (200, 202), snapshot_answer.text
     run_tasks()
     api_as("owner", "POST", f"{own}/power/start")
     run_tasks()
@@ -124,7 +129,7 @@ def test_import_refuses_too_small_plan(import_machine, discovered_machine, node,
 
 
 @pytest.mark.parametrize(
-    ("ip", "why"),
+    ("ip", "reason"),
     [
         ("192.0.2.9", "is in no subnet"),
         ("10.9.0.1", "is never assigned"),
@@ -132,12 +137,12 @@ def test_import_refuses_too_small_plan(import_machine, discovered_machine, node,
         ("10.9.0.50", "is reserved"),
     ],
 )
-def test_import_refuses_unavailable_address(import_machine, discovered_machine, ip, why):
+def test_import_refuses_unavailable_address(import_machine, discovered_machine, ip, reason):
     session.scalar(select(Address).where(Address.ip == "10.9.0.50")).reserved = True
     session.commit()
     answer = import_machine(ips=[ip])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["ips"])
-    assert why in answer.json["errors"]["ips"][0]
+    assert reason in answer.json["errors"]["ips"][0]
 
 
 def test_import_refuses_address_of_other_instance(import_machine, discovered_machine, cast):
@@ -162,7 +167,7 @@ def test_imported_ipv6_address_is_not_allocated_again(import_machine, discovered
     taken = first.ip.replace(first.ip.rpartition(":")[2], f"{int(first.ip.rpartition(':')[2], 16) + 1:x}")
     wait_for_task(import_machine(ips=[taken, IP]), run_tasks)
     assert (load_imported_instance().ipv6, load_imported_instance().ipv4) == (taken, IP)
-    following = [each.ip for each in subnets.allocate(group, 6, 3)]
+    following = [address.ip for address in subnets.allocate(group, 6, 3)]
     assert first.ip in following
     assert taken not in following
     assert len(set(following)) == 3
@@ -178,10 +183,10 @@ def test_running_machine_is_not_imported(import_machine, unmanaged_machine, node
     assert (answer.status_code, answer.json["reason"]) == (409, "not_stopped")
     node.power_off(UNMANAGED_ID)
     discover()
-    asked = import_machine(ips=[IP])
+    import_answer = import_machine(ips=[IP])
     node.start(UNMANAGED_ID)  # before the task runs
     before = node.get_definition(UNMANAGED_ID)
-    assert "runs" in wait_for_task(asked, run_tasks).error
+    assert "runs" in wait_for_task(import_answer, run_tasks).error
     assert (load_imported_instance(), node.power(UNMANAGED_ID), node.get_definition(UNMANAGED_ID)) == (
         None,
         Power.on,
@@ -201,8 +206,8 @@ def test_import_requires_discovery(import_machine, unmanaged_machine, cast, api_
 def test_unsupported_features_block_import(import_machine, unmanaged_machine, node, discover):
     node.make_unimportable(UNMANAGED_ID, "It has snapshots. Delete them first.")
     node.make_unimportable(UNMANAGED_ID, "is raw, and has to be qcow2", device="vdb")
-    [found] = discover()["unknown"]
-    assert found["obstacles"] == [
+    [machine] = discover()["unknown"]
+    assert machine["obstacles"] == [
         "It has snapshots. Delete them first.",
         "Its disk vdb (old-data.qcow2) is raw, and has to be qcow2.",
     ]
@@ -226,9 +231,9 @@ def test_disk_outside_storages_blocks_import(import_machine, node, cast, discove
     node.create_disk(Disk("scratch", "far.qcow2", GiB))
     twice = (Nic(MAC, "br0"), Nic("52:54:00:aa:bb:cd", "br0"))
     node.define(Machine(UNMANAGED_ID, "old-web", 1, 300, (Disk("scratch", "far.qcow2", GiB),), twice))
-    [found] = discover()["unknown"]
-    assert "is in no storage of the hypervisor" in found["obstacles"][0]
-    assert "2 network cards" in found["obstacles"][1]
+    [machine] = discover()["unknown"]
+    assert "is in no storage of the hypervisor" in machine["obstacles"][0]
+    assert "2 network cards" in machine["obstacles"][1]
     assert import_machine(ips=[]).status_code == 409
     node.delete(UNMANAGED_ID)
     node.delete_disk("scratch", "far.qcow2")
@@ -239,9 +244,9 @@ def test_duplicate_disk_name_or_mac_blocks_import(import_machine, discovered_mac
     other.interfaces[0].mac = MAC
     other.disks[0].name = "old-web.qcow2"
     session.commit()
-    [found] = discover()["unknown"]
-    assert "has the name of a disk that the panel has" in found["obstacles"][0]
-    assert MAC in found["obstacles"][1]
+    [machine] = discover()["unknown"]
+    assert "has the name of a disk that the panel has" in machine["obstacles"][0]
+    assert MAC in machine["obstacles"][1]
     assert import_machine().status_code == 409
 
 
@@ -256,10 +261,10 @@ def test_import_requires_capacity_and_reachable_hypervisor(import_machine, disco
 
 
 def test_second_import_is_refused_while_first_runs(import_machine, discovered_machine, run_tasks):
-    asked = import_machine()
+    answer = import_machine()
     again = import_machine(ips=[])
     assert (again.status_code, again.json["reason"]) == (409, "task_running")
-    assert wait_for_task(asked, run_tasks).status == "completed"
+    assert wait_for_task(answer, run_tasks).status == "completed"
 
 
 # --- the page
@@ -268,15 +273,15 @@ def test_second_import_is_refused_while_first_runs(import_machine, discovered_ma
 def test_import_page_shows_and_imports_machine(browser_as, cast, discovered_machine, node, run_tasks):
     operator, page = browser_as("admin"), f"/admin/hypervisors/{cast.node.id}/orphans"
     shown = operator.get(page).text
-    for word in ("old-web.qcow2", "7 GiB", MAC, IP, f"{UNMANAGED_ID}/import"):
-        assert word in shown, word
+    for text in ("old-web.qcow2", "7 GiB", MAC, IP, f"{UNMANAGED_ID}/import"):
+        assert text in shown, text
     form = operator.get(f"{page}/{UNMANAGED_ID}/import").text
     assert IP in form
     assert "fe80::1" not in form.partition('id="form"')[2]  # not an address of the location
-    wanted = {"owner": "nobody@example.com", "plan_id": cast.plan.id, "display_name": "Shop", "ips": IP}
-    refused = operator.post(f"{page}/{UNMANAGED_ID}/import", data=wanted)
+    form_data = {"owner": "nobody@example.com", "plan_id": cast.plan.id, "display_name": "Shop", "ips": IP}
+    refused = operator.post(f"{page}/{UNMANAGED_ID}/import", data=form_data)
     assert (refused.status_code, "No account has this email address" in refused.text) == (422, True)
-    sent = operator.post(f"{page}/{UNMANAGED_ID}/import", data={**wanted, "owner": cast.owner.email})
+    sent = operator.post(f"{page}/{UNMANAGED_ID}/import", data={**form_data, "owner": cast.owner.email})
     assert (sent.status_code, "/admin/tasks/" in sent.location) == (303, True)
     run_tasks()
     assert (load_imported_instance().display_name, load_imported_instance().ipv4) == ("Shop", IP)

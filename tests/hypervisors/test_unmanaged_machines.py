@@ -25,13 +25,13 @@ def unmanaged_machine(node):
 @pytest.fixture
 def missing_instance(cast, node, run_tasks):
     """An instance whose machine was deleted on the node without the panel."""
-    made = cast.instance()
-    instances.deploy(made, image_id=cast.image.id, actor="test")
+    instance = cast.instance()
+    instances.deploy(instance, image_id=cast.image.id, actor="test")
     session.commit()
     run_tasks()
-    node.delete(made.id)
+    node.delete(instance.id)
     node_sync.reconcile(cast.node.id)
-    return session.get(Instance, made.id, populate_existing=True)
+    return session.get(Instance, instance.id, populate_existing=True)
 
 
 def wait_for_task(answer, work):
@@ -43,12 +43,12 @@ def wait_for_task(answer, work):
 def test_discovery_finds_unmanaged_and_missing_machines(api_as, path, unmanaged_machine, missing_instance, run_tasks):
     assert api_as("admin", "GET", f"{path}/discoveries/latest").status_code == 404
     task = wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
-    found = api_as("admin", "GET", f"{path}/discoveries/latest").json["data"]
-    assert (found["task_id"], found["status"]) == (task.id, "completed")
-    [machine] = found["unknown"]
+    discovery = api_as("admin", "GET", f"{path}/discoveries/latest").json["data"]
+    assert (discovery["task_id"], discovery["status"]) == (task.id, "completed")
+    [machine] = discovery["unknown"]
     assert (machine["id"], machine["name"], machine["power"]) == (UNMANAGED_ID, "old-web", "on")
-    assert found["missing"] == [{"id": missing_instance.id, "name": missing_instance.name}]
-    assert api_as("admin", "GET", f"{path}/discoveries/{task.id}").json["data"] == found
+    assert discovery["missing"] == [{"id": missing_instance.id, "name": missing_instance.name}]
+    assert api_as("admin", "GET", f"{path}/discoveries/{task.id}").json["data"] == discovery
     assert api_as("admin", "GET", f"{path}/discoveries/{UNMANAGED_ID}").status_code == 404
 
 
@@ -78,20 +78,20 @@ def test_unmanaged_machine_deletion_requires_name(api_as, path, unmanaged_machin
 
 def test_machine_of_instance_is_not_deleted_as_unmanaged(api_as, path, cast, node, run_tasks):
     """The list of unmanaged machines is out of date here."""
-    made = cast.instance()
-    instances.deploy(made, image_id=cast.image.id, actor="test")
+    instance = cast.instance()
+    instances.deploy(instance, image_id=cast.image.id, actor="test")
     session.commit()
     run_tasks()
-    session.get(Hypervisor, cast.node.id).unmanaged_machines = [{"id": made.id, "name": made.name}]
+    session.get(Hypervisor, cast.node.id).unmanaged_machines = [{"id": instance.id, "name": instance.name}]
     session.commit()
-    asked = api_as("admin", "POST", f"{path}/{made.id}/remove", json={"name": made.name})
-    assert wait_for_task(asked, run_tasks).status == "failed"
-    assert [machine.id for machine in node.machines()] == [made.id]
+    answer = api_as("admin", "POST", f"{path}/{instance.id}/remove", json={"name": instance.name})
+    assert wait_for_task(answer, run_tasks).status == "failed"
+    assert [machine.id for machine in node.machines()] == [instance.id]
 
 
-@pytest.mark.parametrize(("word", "call"), [("discover", "describe_machine"), (f"{UNMANAGED_ID}/remove", "delete")])
+@pytest.mark.parametrize(("text", "call"), [("discover", "describe_machine"), (f"{UNMANAGED_ID}/remove", "delete")])
 def test_task_fails_when_hypervisor_is_deleted_during_call(
-    api_as, path, cast, unmanaged_machine, node, run_tasks, monkeypatch, word, call
+    api_as, path, cast, unmanaged_machine, node, run_tasks, monkeypatch, text, call
 ):
     wait_for_task(api_as("admin", "POST", f"{path}/discover"), run_tasks)
     answer_call = getattr(node, call)
@@ -101,9 +101,9 @@ def test_task_fails_when_hypervisor_is_deleted_during_call(
         session.commit()
         return answer_call(machine_id)
 
-    asked = api_as("admin", "POST", f"{path}/{word}", json={"name": "old-web"} if word != "discover" else None)
+    answer = api_as("admin", "POST", f"{path}/{text}", json={"name": "old-web"} if text != "discover" else None)
     monkeypatch.setattr(type(node), call, lambda _, machine_id: remove_hypervisor(machine_id))
-    task = wait_for_task(asked, run_tasks)
+    task = wait_for_task(answer, run_tasks)
     assert (task.status, task.error) == ("failed", "The hypervisor was removed.")
 
 
@@ -135,8 +135,8 @@ def test_unmanaged_machines_page(browser_as, cast, unmanaged_machine, missing_in
     operator.post(f"{page}/discover")
     run_tasks()
     shown = operator.get(page).text
-    for word in ("old-web", missing_instance.display_name, "Redefine VM"):
-        assert word in shown
+    for text in ("old-web", missing_instance.display_name, "Redefine VM"):
+        assert text in shown
     assert operator.post(f"{page}/{UNMANAGED_ID}/remove", data={"typed": "x"}).status_code == 422
     assert operator.post(f"{page}/{UNMANAGED_ID}/remove", data={"typed": "old-web"}).status_code == 303
     assert operator.post(f"/admin/instances/{missing_instance.id}/repair").status_code == 303

@@ -11,18 +11,18 @@ from panel.services import image_captures
 @pytest.fixture
 def instance(api_as, cast, run_tasks):
     """A deployed, stopped instance of the owner."""
-    made = cast.instance()
-    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    created_instance = cast.instance()
+    api_as("owner", "POST", f"/api/instance/{created_instance.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
-    api_as("owner", "POST", f"/api/instance/{made.id}/power/poweroff")
+    api_as("owner", "POST", f"/api/instance/{created_instance.id}/power/poweroff")
     run_tasks()
-    return session.get(Instance, made.id)
+    return session.get(Instance, created_instance.id)
 
 
 @pytest.fixture
 def capture_image(api_as, instance):
-    def post(caller="owner", **more):
-        return api_as(caller, "POST", "/api/images", json={"instance_id": instance.id, "name": "golden", **more})
+    def post(caller="owner", **fields):
+        return api_as(caller, "POST", "/api/images", json={"instance_id": instance.id, "name": "golden", **fields})
 
     return post
 
@@ -34,27 +34,29 @@ def list_image_files(image):
 def test_captured_image_is_listed_deployed_and_deleted(api_as, cast, capture_image, node, instance, run_tasks):
     answer = capture_image()
     assert answer.status_code == 200
-    made = answer.json["image"]
-    assert (made["status"], made["name"], made["instance_id"]) == ("creating", "golden", instance.id)
+    image = answer.json["image"]
+    assert (image["status"], image["name"], image["instance_id"]) == ("creating", "golden", instance.id)
     [row] = api_as("owner", "GET", "/api/images").json["data"]
-    assert row == made
+    assert row == image
     assert api_as("owner", "GET", "/api/images/search?search=golden").json["results"] == []
     run_tasks()
-    row = api_as("owner", "GET", f"/api/image/{made['id']}").json["image"]
+    row = api_as("owner", "GET", f"/api/image/{image['id']}").json["image"]
     assert (row["status"], row["cloudinit"], row["type"], row["purpose"]) == ("available", True, "linux", "user")
     assert row["size"] > 0
     assert row["min_disk"] == instance.storage
-    assert len(list_image_files(made["id"])) == 1
+    assert len(list_image_files(image["id"])) == 1
     assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
     other = cast.instance()
-    assert api_as("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": made["id"]}).status_code == 200
+    assert (
+        api_as("owner", "POST", f"/api/instance/{other.id}/deploy", json={"image_id": image["id"]}).status_code == 200
+    )
     run_tasks()
     assert session.get(Instance, other.id).state == "running"
-    assert api_as("admin", "GET", f"/api/v1/image/{made['id']}").json["data"]["user_id"] == cast.owner.id
-    assert api_as("owner", "DELETE", f"/api/image/{made['id']}").status_code == 200
+    assert api_as("admin", "GET", f"/api/v1/image/{image['id']}").json["data"]["user_id"] == cast.owner.id
+    assert api_as("owner", "DELETE", f"/api/image/{image['id']}").status_code == 200
     assert api_as("owner", "GET", "/api/images").json["data"] == []
     run_tasks()
-    assert list_image_files(made["id"]) == []
+    assert list_image_files(image["id"]) == []
     assert session.get(Instance, other.id).state == "running"
     copy = session.query(Task).filter(Task.kind == "image_delete", Task.hypervisor_id.is_not(None)).one()
     assert copy.status == "completed"
@@ -137,10 +139,10 @@ def test_failed_capture_leaves_no_files(api_as, capture_image, node, run_tasks, 
     assert not [path for path in folder.iterdir() if path.name.endswith(".part")]
     assert api_as("owner", "DELETE", f"/api/image/{image}").status_code == 200
     node.clear()
-    left = session.query(Task).filter_by(kind="image_capture").one()
+    task = session.query(Task).filter_by(kind="image_capture").one()
     from tests.support.task_queue import queued_calls
 
-    queued_calls.append(("worker.engine.runner.run", (left.id,)))
+    queued_calls.append(("worker.engine.runner.run", (task.id,)))
     run_tasks()
     assert not [disk for disk in node.disks("default") if disk.name.startswith("capture-")]
 

@@ -10,11 +10,11 @@ from panel.models import Image, Task
 def failed_capture(cast):
     instance = cast.instance()
     instance.deployed, instance.power = True, "off"
-    made = Image(account_id=cast.owner.id, instance_id=instance.id, name="mine", label="mine", distro="Debian")
-    made.version, made.purpose, made.public, made.status = "12", "user", False, "error"
-    session.add(made)
+    image = Image(account_id=cast.owner.id, instance_id=instance.id, name="mine", label="mine", distro="Debian")
+    image.version, image.purpose, image.public, image.status = "12", "user", False, "error"
+    session.add(image)
     session.commit()
-    return made
+    return image
 
 
 def retry_capture(as_, image, caller="owner"):

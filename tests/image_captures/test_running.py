@@ -29,14 +29,14 @@ def request_capture(api_as, machine):
 @pytest.fixture
 def copied_files(node, monkeypatch):
     """The files in each disk copy that was read, in order."""
-    found, read_disk = [], type(node).read_disk
+    results, read_disk = [], type(node).read_disk
 
     def record_files(self, disk, *args):
-        found.append(overlays.read_files(self.state, {"pool": disk.pool, "name": disk.name}))
+        results.append(overlays.read_files(self.state, {"pool": disk.pool, "name": disk.name}))
         return read_disk(self, disk, *args)
 
     monkeypatch.setattr(type(node), "read_disk", record_files)
-    return found
+    return results
 
 
 def find_leftovers(node, machine):
@@ -69,14 +69,14 @@ def test_capture_of_running_machine_is_point_in_time(
 def test_capture_fails_when_node_fails(request_capture, node, machine, guest, run_tasks, step, fault):
     guest.write("before")
     node.fault(step, fault, count=1)
-    answer, made = request_capture()
+    answer, capture = request_capture()
     run_tasks()
     assert session.get(Image, answer.json["image"]["id"]).status == "error"
     assert machine.state == "running"
     node.clear()
     from tests.support.task_queue import queued_calls
 
-    queued_calls.append(("worker.engine.runner.run", (made.id,)))
+    queued_calls.append(("worker.engine.runner.run", (capture.id,)))
     run_tasks()
     assert find_leftovers(node, machine) == []
     assert guest.read() == "before"
@@ -90,12 +90,12 @@ def test_capture_is_retried_after_worker_death(
 ):
     """The next worker commits the overlay, thaws the guest, and starts again."""
     guest.write("before")
-    answer, made = request_capture()
-    kill_worker_at(made, step, after=after)
+    answer, capture = request_capture()
+    kill_worker_at(capture, step, after=after)
     guest.write("meanwhile")
     if powered == "off":
         node.power_off(machine.id)
-    assert requeue_to_new_worker(made).status == "completed"
+    assert requeue_to_new_worker(capture).status == "completed"
     assert session.get(Image, answer.json["image"]["id"]).status == "available"
     assert find_leftovers(node, machine) == []
     node.start(machine.id)
@@ -140,10 +140,10 @@ def test_overlay_commit_does_not_report_running(
 
 
 def test_cancelled_capture_leaves_nothing(api_as, request_capture, node, machine, guest, run_tasks, fault_at):
-    answer, made = request_capture()
-    with fault_at("copy_disk", lambda: api_as("owner", "POST", f"/api/task/{made.id}/cancel")):
+    answer, capture = request_capture()
+    with fault_at("copy_disk", lambda: api_as("owner", "POST", f"/api/task/{capture.id}/cancel")):
         run_tasks()
-    assert (made.status, session.get(Image, answer.json["image"]["id"]).status) == ("cancelled", "error")
+    assert (capture.status, session.get(Image, answer.json["image"]["id"]).status) == ("cancelled", "error")
     assert find_leftovers(node, machine) == []
 
 

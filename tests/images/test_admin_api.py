@@ -26,9 +26,9 @@ def test_image_list_filters_by_purpose(api_as, cast):
     register_image_row("db", purpose="managed_database")
     session.commit()
     for purpose in IMAGE_PURPOSES:
-        found = api_as("admin", "GET", f"{IMAGES_PATH}?purpose={purpose}").json["data"]
+        images = api_as("admin", "GET", f"{IMAGES_PATH}?purpose={purpose}").json["data"]
         expected = {"general": ["tiny"], "managed_database": ["db"]}.get(purpose, [])
-        assert [image["name"] for image in found] == expected
+        assert [image["name"] for image in images] == expected
     assert len(api_as("admin", "GET", IMAGES_PATH).json["data"]) == 2
 
 

@@ -52,9 +52,9 @@ def test_captured_image_purpose_cannot_be_changed(operator_browser, image, cast)
 
 
 def test_image_is_disabled_and_enabled(operator_browser, image):
-    for word, on in (("off", False), ("on", True)):
+    for value, on in (("off", False), ("on", True)):
         assert (
-            operator_browser.post(f"{IMAGES_PATH}/{image.id}/{word}", headers=PARTIAL_HEADERS).headers["HX-Trigger"]
+            operator_browser.post(f"{IMAGES_PATH}/{image.id}/{value}", headers=PARTIAL_HEADERS).headers["HX-Trigger"]
             == "changed"
         )
         assert image.enabled is on

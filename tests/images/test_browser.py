@@ -22,7 +22,7 @@ IMAGE_BROWSER_PATH = "/api/v1/image-browser"
 @pytest.fixture
 def catalog_row(file_server):
     """The only row of the catalog, whose file can be downloaded."""
-    made = CatalogImage(
+    catalog_image = CatalogImage(
         key="debian-12",
         label="Debian 12",
         distro="Debian",
@@ -35,9 +35,9 @@ def catalog_row(file_server):
         size=123456,
         sha256=hashlib.sha256(QCOW2_CONTENT).hexdigest(),
     )
-    session.add(made)
+    session.add(catalog_image)
     session.commit()
-    return made
+    return catalog_image
 
 
 @pytest.fixture
@@ -76,22 +76,30 @@ def test_catalog_image_is_added_and_deployed(api_as, cast, add_image, get_image,
     """IMG-03, IMG-16"""
     answer = add_image(catalog_id="debian-12")
     assert answer.status_code == 200
-    made = answer.json["data"]
-    assert (made["size"], made["status"], made["url"]) == (123456, "downloading", catalog_row.url)
-    assert (made["version"], made["publisher_version"], made["build_date"]) == ("12", "12.5", "2026-01-02")
+    created_image = answer.json["data"]
+    assert (created_image["size"], created_image["status"], created_image["url"]) == (
+        123456,
+        "downloading",
+        catalog_row.url,
+    )
+    assert (created_image["version"], created_image["publisher_version"], created_image["build_date"]) == (
+        "12",
+        "12.5",
+        "2026-01-02",
+    )
     instance = cast.instance()
-    deploy = {"image_id": made["id"]}
+    deploy = {"image_id": created_image["id"]}
     assert api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).json["errors"].keys() == {
         "image_id"
     }
     run_tasks()
-    image = get_image(made)
+    image = get_image(created_image)
     assert (image["status"], image["size"], image["min_disk"]) == ("available", len(QCOW2_CONTENT), 3)
     assert image["sha256"] == catalog_row.sha256
     assert (context.current().config.data_dir / "images" / image["filename"]).read_bytes() == QCOW2_CONTENT
     assert api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json=deploy).status_code == 200
     run_tasks()
-    assert [node["name"] for node in get_image(made)["hypervisors"]] == ["node-1"]
+    assert [node["name"] for node in get_image(created_image)["hypervisors"]] == ["node-1"]
 
 
 def test_catalog_size_applies_only_to_catalog_url(add_image, catalog_row, file_server):
@@ -133,7 +141,7 @@ def test_invalid_image_additions_are_refused(add_image, catalog_row, file_server
 
 def test_release_update_fetches_catalog_version(api_as, add_image, get_image, catalog_row, file_server, run_tasks):
     """IMG-12"""
-    made = add_image(catalog_id="debian-12").json["data"]
+    created_image = add_image(catalog_id="debian-12").json["data"]
     run_tasks()
     newer = QCOW2_CONTENT + b"newer"
     catalog_row = session.query(CatalogImage).one()
@@ -144,12 +152,12 @@ def test_release_update_fetches_catalog_version(api_as, add_image, get_image, ca
         len(newer),
     )
     session.commit()
-    answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json={})
+    answer = api_as("admin", "POST", f"/api/v1/image/{created_image['id']}/update/release", json={})
     assert answer.status_code == 200
     assert (answer.json["data"]["publisher_version"], answer.json["data"]["build_date"]) == ("12.6", "2026-02-03")
     assert answer.json["data"]["status"] == "available", "the old file is used until then"
     run_tasks()
-    image = get_image(made)
+    image = get_image(created_image)
     assert (image["sha256"], image["size"]) == (hashlib.sha256(newer).hexdigest(), len(newer))
 
 
@@ -158,16 +166,16 @@ def test_release_update_refuses_other_distribution_or_version(
     api_as, add_image, get_image, catalog_row, run_tasks, change
 ):
     """IMG-13, IMG-14, IMG-15"""
-    made = add_image(catalog_id="debian-12").json["data"]
+    image = add_image(catalog_id="debian-12").json["data"]
     run_tasks()
     for name, value in change.items():
         setattr(session.query(CatalogImage).one(), name, value)
     session.commit()
-    before = get_image(made)
+    before = get_image(image)
     for body in ({}, {"catalog_id": "debian-12"}):
-        answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/update/release", json=body)
+        answer = api_as("admin", "POST", f"/api/v1/image/{image['id']}/update/release", json=body)
         assert (answer.status_code, answer.json["reason"]) == (400, "catalog_mismatch")
-    assert get_image(made) == before
+    assert get_image(image) == before
 
 
 def test_release_update_matches_image_by_distribution(api_as, cast, catalog_row):
@@ -182,21 +190,21 @@ def test_release_update_matches_image_by_distribution(api_as, cast, catalog_row)
 
 def test_operator_adds_image_by_url(api_as, cast, get_image, file_server, run_tasks):
     body = {"name": "mine", "url": file_server.put("/mine.qcow2", QCOW2_CONTENT), "distro": "Debian", "version": "12"}
-    made = api_as("admin", "POST", "/api/v1/images", json=body).json["data"]
-    assert (made["label"], made["status"]) == ("mine", "downloading")
+    image = api_as("admin", "POST", "/api/v1/images", json=body).json["data"]
+    assert (image["label"], image["status"]) == ("mine", "downloading")
     run_tasks()
-    assert get_image(made)["status"] == "available"
+    assert get_image(image)["status"] == "available"
     assert api_as("admin", "POST", "/api/v1/images", json=body).json["errors"].keys() == {"name"}
-    path = context.current().config.data_dir / "images" / get_image(made)["filename"]
+    path = context.current().config.data_dir / "images" / get_image(image)["filename"]
     assert path.exists()
-    assert api_as("admin", "DELETE", f"/api/v1/image/{made['id']}").status_code == 200
+    assert api_as("admin", "DELETE", f"/api/v1/image/{image['id']}").status_code == 200
     run_tasks()
     assert not path.exists()
-    assert api_as("admin", "GET", f"/api/v1/image/{made['id']}").status_code == 404
+    assert api_as("admin", "GET", f"/api/v1/image/{image['id']}").status_code == 404
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "text"),
     [
         (b"x" * 1000, "qcow2"),
         (QCOW2_CONTENT[:8] + b"\1" * 8 + QCOW2_CONTENT[16:], "based on another file"),
@@ -206,15 +214,15 @@ def test_operator_adds_image_by_url(api_as, cast, get_image, file_server, run_ta
     ],
 )
 def test_failed_download_backs_off_and_is_retried(
-    api_as, get_image, file_server, run_tasks, monkeypatch, content, words
+    api_as, get_image, file_server, run_tasks, monkeypatch, content, text
 ):
     """IMG-18, IMG-19"""
     file_server.files["/bad.qcow2"] = content
     body = {"name": "bad", "url": file_server.url("/bad.qcow2"), "distro": "Debian", "version": "12"}
-    made = api_as("admin", "POST", "/api/v1/images", json=body).json["data"]
+    created_image = api_as("admin", "POST", "/api/v1/images", json=body).json["data"]
     run_tasks()
-    image = get_image(made)
-    assert (image["status"], words in image["download_error"]) == ("error", True)
+    image = get_image(created_image)
+    assert (image["status"], text in image["download_error"]) == ("error", True)
     assert image["download_error_at"]
     assert not list((context.current().config.data_dir / "images").glob("*.part"))
     real, passed = clock.now, [timedelta()]
@@ -231,10 +239,10 @@ def test_failed_download_backs_off_and_is_retried(
         assert len(file_server.requested_paths) == attempt
         pause = min(2 * pause, timedelta(hours=24))
     file_server.put("/bad.qcow2", QCOW2_CONTENT)
-    answer = api_as("admin", "POST", f"/api/v1/image/{made['id']}/retry")
+    answer = api_as("admin", "POST", f"/api/v1/image/{created_image['id']}/retry")
     assert answer.json["data"]["download_reset_at"]
     run_tasks()
-    image = get_image(made)
+    image = get_image(created_image)
     assert (image["status"], image["download_error"]) == ("available", None)
     assert session.query(MediaDownload).one().attempts == 0
 
@@ -265,10 +273,10 @@ def test_invalid_catalog_is_refused(text):
         image_catalog.parse_catalog(text)
 
 
-@pytest.mark.parametrize("made", [{"purpose": "user"}, {"name": "tiny"}])
-def test_release_update_refuses_captured_and_local_images(api_as, cast, catalog_row, made):
+@pytest.mark.parametrize("set_image_source", [{"purpose": "user"}, {"name": "tiny"}])
+def test_release_update_refuses_captured_and_local_images(api_as, cast, catalog_row, set_image_source):
     """IMG-14, IMG-15: the distribution is in the catalog, but the content is not the catalog's."""
-    for name, value in made.items():
+    for name, value in set_image_source.items():
         setattr(cast.image, name, value)
     session.commit()
     path = f"/api/v1/image/{cast.image.id}"

@@ -21,13 +21,12 @@ def test_images_are_grouped_by_distribution(api_as, cast):
     session.add_all([own, big])
     session.commit()
     groups = lambda path: {  # noqa: E731
-        each["distro"]: [image["name"] for image in each["images"]]
-        for each in api_as("admin", "GET", path).json["data"]
+        row["distro"]: [image["name"] for image in row["images"]] for row in api_as("admin", "GET", path).json["data"]
     }
     assert groups("/api/v1/images/grouped-by-distro") == {"Arch": ["golden"], "Debian": ["big", "tiny"]}
     assert groups("/api/v1/images/grouped-by-distro?purpose=user") == {"Arch": ["golden"]}
-    mine, foreign = cast.instance("owner"), cast.instance("outsider")
-    assert groups(f"/api/v1/instance/{mine.id}/images") == {"Arch": ["golden"], "Debian": ["tiny"]}
+    own_instance, foreign = cast.instance("owner"), cast.instance("outsider")
+    assert groups(f"/api/v1/instance/{own_instance.id}/images") == {"Arch": ["golden"], "Debian": ["tiny"]}
     assert groups(f"/api/v1/instance/{foreign.id}/images") == {"Debian": ["tiny"]}
     assert api_as("admin", "GET", f"/api/v1/instance/{big.id}/images").status_code == 404
     assert api_as("admin", "GET", "/api/v1/images/grouped-by-distro?purpose=nonsense").status_code == 422

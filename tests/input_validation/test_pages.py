@@ -75,11 +75,11 @@ def test_malformed_form_values_never_cause_5xx(browser_as, start_pages):
     requests = 0
     for caller, start in start_pages:
         for path, answer in list(link_crawler.crawl_pages(browser_as(caller), start)):
-            for method, to, known, names in link_crawler.find_forms(path, answer):
+            for method, to, initial_values, names in link_crawler.find_forms(path, answer):
                 browser = browser_as(caller)  # a new session, because the last form may have ended the old one
                 for name in names if not set(names) & {"password", "current_password"} else ():
                     for value in MALFORMED_VALUES[requests % 5 :: 5]:
-                        sent = known | {name: value}
+                        sent = initial_values | {name: value}
                         options = {"data": sent} if method == "POST" else {"query_string": sent}
                         answer = browser.open(to, method=method, headers=choose_headers(requests), **options)
                         assert_refused(answer, 200, 303, 400, 404, 409, 413, 422)

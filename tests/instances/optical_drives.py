@@ -9,10 +9,10 @@ from panel.models import Instance
 @pytest.fixture
 def instance(api_as, cast, run_tasks):
     """A running instance of the owner."""
-    made = cast.instance()
-    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    created_instance = cast.instance()
+    api_as("owner", "POST", f"/api/instance/{created_instance.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
-    return session.get(Instance, made.id)
+    return session.get(Instance, created_instance.id)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ PACK_SIZE = {"cpu_cores": 2, "ram": 1024, "storage": 25}
 
 @pytest.fixture
 def create_pack(api_as, cast):
-    def make(**more):
-        body = {"user_id": cast.owner.id, "name": "Laboratory", **PACK_SIZE, **more}
+    def make(**fields):
+        body = {"user_id": cast.owner.id, "name": "Laboratory", **PACK_SIZE, **fields}
         answer = api_as("admin", "POST", PACKS_PATH, json=body)
         assert answer.status_code == 200, answer.json
         return answer.json["data"]
@@ -20,8 +20,8 @@ def create_pack(api_as, cast):
 
 @pytest.fixture
 def create_instance(api_as, cast):
-    def make(caller="owner", **more):
-        wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, **more}
-        return api_as(caller, "POST", f"{SELF_PROVISIONING_PATH}/instances", json=wanted)
+    def make(caller="owner", **fields):
+        body = {"location_id": cast.location.id, "plan_id": cast.plan.id, **fields}
+        return api_as(caller, "POST", f"{SELF_PROVISIONING_PATH}/instances", json=body)
 
     return make

@@ -43,12 +43,13 @@ def get_instance(as_, instance):
 def test_instance_gets_addresses_and_prefixes_of_plan(api_as, cast, address_pools):
     item = get_instance(api_as, cast.instance())
     assert item["primary_private_ip"] == {"ip": "10.20.0.1"}
-    assert [each["prefix"] for each in item["ipv6_prefixes"]] == PREFIXES[:1]
+    assert [ipv6_prefix["prefix"] for ipv6_prefix in item["ipv6_prefixes"]] == PREFIXES[:1]
     assert item["ipv6_prefixes"][0]["interface_id"] == item["primary_interface"]["id"]
     assert (item["primary_public_ip"], item["primary_public_ipv6"]) == ({"ip": "10.9.0.2"}, {"ip": "fd99::2"})
-    assert [each["primary_private_ip"] for each in api_as("owner", "GET", "/api/instances").json["data"]] == [
-        {"ip": "10.20.0.1"}
-    ]
+    assert [
+        listed_instance["primary_private_ip"]
+        for listed_instance in api_as("owner", "GET", "/api/instances").json["data"]
+    ] == [{"ip": "10.20.0.1"}]
     rows = api_as("owner", "GET", f"/api/instance/{item['id']}/ips").json["data"]
     assert [(row["ip"], row["kind"], row["is_primary"]) for row in rows] == [
         ("10.9.0.2", "public", True),
@@ -70,19 +71,19 @@ CREATE_ROUTES = [
 ]
 
 
-@pytest.mark.parametrize(("caller", "path", "more"), CREATE_ROUTES)
-@pytest.mark.parametrize(("kind", "word"), [("routed", "ipv6_subnet"), ("private", "private_ipv4")])
+@pytest.mark.parametrize(("caller", "path", "fields"), CREATE_ROUTES)
+@pytest.mark.parametrize(("kind", "text"), [("routed", "ipv6_subnet"), ("private", "private_ipv4")])
 def test_create_on_each_route_without_free_addresses_is_refused(
-    api_as, cast, address_pools, caller, path, more, kind, word
+    api_as, cast, address_pools, caller, path, fields, kind, text
 ):
     """INS-72, INS-73, INS-74, INS-75: on all four routes, with a reason and without internals; no row is kept."""
     session.scalar(select(Subnet).where(Subnet.kind == kind)).enabled = False
     session.commit()
     before = api_as("admin", "GET", "/api/v1/subnets").json["data"]
-    body = {"location_id": cast.location.id, "plan_id": cast.plan.id, **({"user_id": cast.owner.id} if more else {})}
+    body = {"location_id": cast.location.id, "plan_id": cast.plan.id, **({"user_id": cast.owner.id} if fields else {})}
     for _ in range(2):
         answer = api_as(caller, "POST", path, json=body)
-        assert (answer.status_code, answer.json["reason"]) == (422, f"{word}_not_available")
+        assert (answer.status_code, answer.json["reason"]) == (422, f"{text}_not_available")
         assert not [leak for leak in ("10.20", "2001:db8", "node-1") if leak in answer.text]
     assert session.scalar(select(Instance)) is None
     assert session.scalar(select(Address).where(Address.interface_id.is_not(None))) is None
@@ -101,7 +102,7 @@ def test_destroy_frees_prefixes_and_private_addresses(api_as, cast, deployed_ins
     api_as("owner", "DELETE", f"/api/cloud-service/instances/{deployed_instance.id}")
     run_tasks()
     assert session.scalar(select(Address).where(Address.interface_id.is_not(None))) is None
-    assert [each.ip for each in cast.instance().prefixes] == PREFIXES[:1]
+    assert [prefix.ip for prefix in cast.instance().prefixes] == PREFIXES[:1]
 
 
 # --- plan changes
@@ -111,9 +112,9 @@ def test_destroy_frees_prefixes_and_private_addresses(api_as, cast, deployed_ins
 def create_larger_plan(cast, address_pools):
     def make(name, **values):
         group = session.get(Plan, cast.plan.id).group
-        made = catalog.create_plan(group, name=name, cpu_cores=1, ram=512, storage=20, **values)
+        plan = catalog.create_plan(group, name=name, cpu_cores=1, ram=512, storage=20, **values)
         session.commit()
-        return made
+        return plan
 
     return make
 
@@ -140,17 +141,17 @@ def test_plan_change_allocates_more_addresses_immediately(
 
 @pytest.mark.parametrize("caller", ["owner", "admin"])
 @pytest.mark.parametrize(
-    ("more", "reason"),
+    ("fields", "reason"),
     [
         ({"ipv6_prefixes": 5}, "plan_ipv6_subnet_unavailable"),
         ({"ipv6_prefixes": 2, "private_ipv4": 3}, "plan_private_ipv4_unavailable"),
     ],
 )
 def test_plan_change_without_free_addresses_is_refused(
-    api_as, deployed_instance, create_larger_plan, caller, more, reason
+    api_as, deployed_instance, create_larger_plan, caller, fields, reason
 ):
     """INS-85, INS-86: three requests get the same answer and change nothing."""
-    plan = create_larger_plan("XL", **more)
+    plan = create_larger_plan("XL", **fields)
     list_subnets = lambda: api_as("admin", "GET", "/api/v1/subnets").json["data"]  # noqa: E731
     before = list_subnets()
     answers = [change_plan(api_as, deployed_instance, plan, caller) for _ in range(3)]
@@ -158,8 +159,8 @@ def test_plan_change_without_free_addresses_is_refused(
     assert answers[0].json == answers[1].json == answers[2].json
     assert (answers[0].json["reason"], list(answers[0].json["errors"])) == (reason, ["plan_id"])
     assert list_subnets() == before
-    found = session.get(Instance, deployed_instance.id)
-    assert (found.plan.name, len(found.prefixes), len(found.addresses), found.storage) == ("S", 1, 3, 10)
+    instance = session.get(Instance, deployed_instance.id)
+    assert (instance.plan.name, len(instance.prefixes), len(instance.addresses), instance.storage) == ("S", 1, 3, 10)
 
 
 # --- single addresses
@@ -175,25 +176,25 @@ def test_customer_removes_and_readds_plan_addresses(api_as, deployed_instance, r
     assert (card["prefixes"], "10.20.0.1" in card["addresses"]) == ([], False)
     assert get_instance(api_as, deployed_instance)["primary_private_ip"] is None
     taken = change_network(api_as, deployed_instance, "add", kind="routed").json["ips"]
-    assert [(each["ip"], each["kind"], each["family"]) for each in taken] == [(PREFIXES[0], "routed", 6)]
+    assert [(address["ip"], address["kind"], address["family"]) for address in taken] == [(PREFIXES[0], "routed", 6)]
     taken = change_network(api_as, deployed_instance, "add", kind="private").json["ips"]
-    assert [(each["ip"], each["is_primary"]) for each in taken] == [("10.20.0.1", True)]
+    assert [(address["ip"], address["is_primary"]) for address in taken] == [("10.20.0.1", True)]
     run_tasks()
     [card] = node.get_nics(deployed_instance.id)
     assert (card["prefixes"], "10.20.0.1" in card["addresses"]) == (PREFIXES[:1], True)
 
 
-@pytest.mark.parametrize(("kind", "word"), [("routed", "ipv6_subnet"), ("private", "private_ipv4")])
-def test_add_without_free_addresses_is_refused(api_as, deployed_instance, kind, word):
+@pytest.mark.parametrize(("kind", "text"), [("routed", "ipv6_subnet"), ("private", "private_ipv4")])
+def test_add_without_free_addresses_is_refused(api_as, deployed_instance, kind, text):
     answer = change_network(api_as, deployed_instance, "add", "admin", kind=kind, count=9)
-    assert (answer.status_code, answer.json["reason"]) == (422, f"{word}_not_available")
+    assert (answer.status_code, answer.json["reason"]) == (422, f"{text}_not_available")
 
 
 def test_private_addresses_are_counted_apart_from_public_ones(api_as, deployed_instance):
     """Each kind has its own count in the plan and its own primary address."""
     assert change_network(api_as, deployed_instance, "add", "admin", kind="private").status_code == 200
-    held = get_instance(api_as, deployed_instance)["primary_interface"]["addresses"]
-    private = [each["ip"] for each in held if each["kind"] == "private"]
+    addresses = get_instance(api_as, deployed_instance)["primary_interface"]["addresses"]
+    private = [address["ip"] for address in addresses if address["kind"] == "private"]
     assert private == ["10.20.0.1", "10.20.0.2"]
     assert change_network(api_as, deployed_instance, "remove", ips=["10.20.0.1"]).status_code == 422
     assert change_network(api_as, deployed_instance, "set-primary", ips=["10.20.0.2"]).status_code == 200
@@ -209,7 +210,7 @@ def test_operator_adds_chosen_prefix(api_as, cast, deployed_instance):
     other = cast.instance()
     change_network(api_as, other, "remove", ips=[PREFIXES[1]])
     given = change_network(api_as, deployed_instance, "add", "admin", ips=[PREFIXES[1]]).json["data"]["ips"]
-    assert [each["ip"] for each in given] == PREFIXES[1:2]
+    assert [address["ip"] for address in given] == PREFIXES[1:2]
     again = change_network(api_as, other, "add", "admin", ips=[PREFIXES[1]])
     assert (again.status_code, list(again.json["errors"])) == (422, ["ips"])
     assert len(get_instance(api_as, deployed_instance)["ipv6_prefixes"]) == 2
@@ -225,17 +226,17 @@ def test_prefix_cannot_be_primary_or_have_rdns(api_as, deployed_instance):
 
 
 def test_prefix_of_other_account_cannot_be_removed(api_as, cast, deployed_instance):
-    theirs = cast.instance("outsider")
-    assert change_network(api_as, theirs, "remove", ips=[PREFIXES[1]]).status_code == 404
+    foreign_instance = cast.instance("outsider")
+    assert change_network(api_as, foreign_instance, "remove", ips=[PREFIXES[1]]).status_code == 404
     assert change_network(api_as, deployed_instance, "remove", ips=[PREFIXES[1]]).status_code == 422
-    assert [each.ip for each in session.get(Instance, theirs.id).prefixes] == PREFIXES[1:2]
+    assert [prefix.ip for prefix in session.get(Instance, foreign_instance.id).prefixes] == PREFIXES[1:2]
 
 
 def test_search_finds_instance_by_prefix_and_private_address(api_as, cast, deployed_instance):
     cast.instance()
-    for words in ("ip:2001:db8::/", "ip:10.20.0.1", "ip:10.20.0.1 ip:2001:db8::/64"):
-        found = api_as("owner", "GET", "/api/instances", query_string={"search": words}).json["data"]
-        assert [each["id"] for each in found] == [deployed_instance.id], words
+    for search in ("ip:2001:db8::/", "ip:10.20.0.1", "ip:10.20.0.1 ip:2001:db8::/64"):
+        listed_instances = api_as("owner", "GET", "/api/instances", query_string={"search": search}).json["data"]
+        assert [listed_instance["id"] for listed_instance in listed_instances] == [deployed_instance.id], search
 
 
 # --- configuration of node and guest
@@ -302,13 +303,13 @@ def test_plan_change_keeps_private_only_interface(api_as, cast, address_pools, c
     session.commit()
     alone = cast.instance()
     assert (get_instance(api_as, alone)["interfaces"], alone.primary_interface) == ([], None)
-    for each in (instance, alone):
-        api_as("owner", "POST", f"/api/instance/{each.id}/deploy", json={"image_id": cast.image.id})
+    for machine in (instance, alone):
+        api_as("owner", "POST", f"/api/instance/{machine.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
     session.get(HypervisorGroup, cast.location.id).public_networking_enabled = True
     session.commit()
     assert change_plan(api_as, instance, create_larger_plan("L", private_ipv4=2)).status_code == 200
-    assert [each.ip for each in session.get(Instance, instance.id).addresses] == ["10.20.0.1", "10.20.0.2"]
+    assert [address.ip for address in session.get(Instance, instance.id).addresses] == ["10.20.0.1", "10.20.0.2"]
     assert change_plan(api_as, alone, bare).status_code == 200
     item = get_instance(api_as, alone)
     assert ([card["kind"] for card in item["interfaces"]], item["primary_public_ip"]) == (
@@ -326,9 +327,9 @@ def test_remote_group_rule_allows_private_addresses_and_prefixes(api_as, cast, d
     path = f"/api/security-group/{group}/attach-instances"
     assert api_as("owner", "POST", path, json={"instance_ids": [deployed_instance.id]}).status_code == 200
     let_in = {
-        each.network
-        for each in firewall.build_rules(instances.find_by_id(deployed_instance.id))
-        if each.direction == "in"
+        rule.network
+        for rule in firewall.build_rules(instances.find_by_id(deployed_instance.id))
+        if rule.direction == "in"
     }
     assert let_in == {"10.9.0.2/32", "10.20.0.1/32", "fd99::2/128", "2001:db8::/64"}
 

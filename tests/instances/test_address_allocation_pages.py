@@ -26,15 +26,18 @@ def test_network_tab_removes_and_readds_prefix_and_private_address(browser_as, i
     assert HtmlOutline(page).open == []
     assert (IPV6_PREFIX in page, PRIVATE_IPV4 in page, "Routed" in page, "Private" in page) == (True,) * 4
     assert "included in the plan" not in page
-    for each in (IPV6_PREFIX, PRIVATE_IPV4):
-        assert browser.post(change, data={"action": "remove", "ips": each}).headers["Location"] == tab
+    for address in (IPV6_PREFIX, PRIVATE_IPV4):
+        assert browser.post(change, data={"action": "remove", "ips": address}).headers["Location"] == tab
     page = browser.get(tab).text
     assert ("Add IPv6 prefix" in page, "Add private IPv4 address" in page) == (True, True)
     assert "Add IPv4 address" not in page
     browser.post(change, data={"action": "add", "kind": "routed", "family": "6"})
     browser.post(change, data={"action": "add", "kind": "private", "family": "4"})
-    found = session.get(Instance, instance.id)
-    assert ([each.ip for each in found.prefixes], found.private_ipv4) == ([IPV6_PREFIX], PRIVATE_IPV4)
+    loaded_instance = session.get(Instance, instance.id)
+    assert ([prefix.ip for prefix in loaded_instance.prefixes], loaded_instance.private_ipv4) == (
+        [IPV6_PREFIX],
+        PRIVATE_IPV4,
+    )
     assert "included in the plan" not in browser.get(tab).text
 
 
@@ -48,8 +51,8 @@ def test_create_page_shows_addresses_of_plan(browser_as, cast, instance):
     assert "1 IPv4, 1 IPv6, 1 IPv6 prefix, 1 private IPv4" in page
     session.get(Plan, cast.plan.id).ipv6_prefixes = 0
     session.commit()
-    wanted = {"preview": "1", "location_id": cast.location.id, "plan_id": cast.plan.id}
-    part = browser_as("owner").post("/instances/new", data=wanted, headers=PARTIAL_HEADERS).text
+    form = {"preview": "1", "location_id": cast.location.id, "plan_id": cast.plan.id}
+    part = browser_as("owner").post("/instances/new", data=form, headers=PARTIAL_HEADERS).text
     assert ("1 IPv4, 1 IPv6, 1 private IPv4" in part, "<html" in part) == (True, False)
 
 
@@ -66,9 +69,12 @@ def test_operator_removes_and_adds_prefix_and_private_address(browser_as, instan
         f"{path}/ips", data={"action": "add", "kind": "routed", "family": "4", "ips": ""}, headers=PARTIAL_HEADERS
     )
     browser.post(f"{path}/ips", data={"action": "add", "kind": "private", "family": "4", "ips": "10.20.0.5"})
-    found = session.get(Instance, instance.id)
-    assert [each.ip for each in found.prefixes] == [IPV6_PREFIX]
-    assert {each.ip for each in found.addresses if each.kind == "private"} == {PRIVATE_IPV4, "10.20.0.5"}
+    loaded_instance = session.get(Instance, instance.id)
+    assert [prefix.ip for prefix in loaded_instance.prefixes] == [IPV6_PREFIX]
+    assert {address.ip for address in loaded_instance.addresses if address.kind == "private"} == {
+        PRIVATE_IPV4,
+        "10.20.0.5",
+    }
 
 
 def test_operator_creates_routed_subnet(browser_as, cast):
@@ -100,8 +106,8 @@ def test_operator_sets_prefix_and_private_address_counts_of_plan(browser_as, cas
     operator, plan = browser_as("admin"), cast.plan
     values = {"ipv6_prefixes": "2", "private_ipv4": "1"}
     assert operator.post(f"/admin/plans/{plan.id}", data=values).status_code == 303
-    found = session.get(Plan, plan.id)
-    assert (found.ipv6_prefixes, found.private_ipv4, found.ipv4) == (2, 1, 1)
+    loaded_plan = session.get(Plan, plan.id)
+    assert (loaded_plan.ipv6_prefixes, loaded_plan.private_ipv4, loaded_plan.ipv4) == (2, 1, 1)
     for headers in ({}, PARTIAL_HEADERS):
         assert "1 v4, 1 v6, 2 prefixes, 1 private" in operator.get("/admin/plans", headers=headers).text
     wrong = operator.post(f"/admin/plans/{plan.id}", data={"ipv6_prefixes": "17"})

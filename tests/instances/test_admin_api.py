@@ -81,17 +81,21 @@ def create_body(cast):
 
 def test_admin_creates_instance_for_user(api_as, cast, create_body):
     """INS-76, INS-78"""
-    made = api_as("admin", "POST", "/api/v1/instances", json={**create_body, "hypervisor_id": cast.node.id}).json[
+    instance = api_as("admin", "POST", "/api/v1/instances", json={**create_body, "hypervisor_id": cast.node.id}).json[
         "data"
     ]
-    assert (made["account_id"], made["hypervisor_id"], made["enable_vnc"]) == (cast.owner.id, cast.node.id, False)
+    assert (instance["account_id"], instance["hypervisor_id"], instance["enable_vnc"]) == (
+        cast.owner.id,
+        cast.node.id,
+        False,
+    )
     assert api_as("admin", "POST", "/api/v1/instances", json={**create_body, "enable_vnc": True}).json["data"][
         "enable_vnc"
     ]
-    mine = api_as("admin", "GET", f"/api/v1/instances/user/{cast.owner.id}").json
-    assert mine["meta"]["total"] == 2
+    own_instances = api_as("admin", "GET", f"/api/v1/instances/user/{cast.owner.id}").json
+    assert own_instances["meta"]["total"] == 2
     assert api_as("admin", "GET", f"/api/v1/instances/user/{cast.outsider.id}").json["data"] == []
-    assert api_as("owner", "GET", f"/api/instance/{made['id']}").status_code == 200
+    assert api_as("owner", "GET", f"/api/instance/{instance['id']}").status_code == 200
 
 
 @pytest.mark.parametrize("value", ["true", "false", 1, 0, None])

@@ -32,17 +32,17 @@ def inline_workers(monkeypatch):
 
 
 def test_admin_list_shows_instances_of_all_accounts(operator_browser, cast):
-    mine, others = cast.instance("owner", display_name="Shop front"), cast.instance("outsider")
+    own_instance, others = cast.instance("owner", display_name="Shop front"), cast.instance("outsider")
 
     def list_ids(query):
         page = operator_browser.get(f"{INSTANCES_PATH}?{query}").text
         return re.findall(r'<tr id="instance-(\S+)"', page)
 
-    assert list_ids("") == [others.id, mine.id]
-    assert list_ids("search=shop") == [mine.id]
+    assert list_ids("") == [others.id, own_instance.id]
+    assert list_ids("search=shop") == [own_instance.id]
     assert list_ids("state=running") == []
-    assert list_ids("state=pending") == [others.id, mine.id]
-    assert list_ids(f"node={cast.node.id}") == [others.id, mine.id]
+    assert list_ids("state=pending") == [others.id, own_instance.id]
+    assert list_ids(f"node={cast.node.id}") == [others.id, own_instance.id]
     assert list_ids("node=elsewhere") == []
     page = operator_browser.get(INSTANCES_PATH).text
     assert "outsider@example.com" in page

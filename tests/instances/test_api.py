@@ -32,9 +32,9 @@ def running_instance(api_as, cast, run_tasks):
 
 def test_instance_create_and_deploy(api_as, cast, create_body, run_tasks, node):
     """INS-01, INS-02, INS-04 to INS-06, INS-08, INS-10, INS-55, INS-67: the two steps of both public clients."""
-    made = api_as("owner", "POST", "/api/cloud-service/instances", json=create_body)
-    assert made.status_code == 200
-    instance = made.json["instance"]
+    created_instance = api_as("owner", "POST", "/api/cloud-service/instances", json=create_body)
+    assert created_instance.status_code == 200
+    instance = created_instance.json["instance"]
     assert re.fullmatch(r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", instance["id"])
     assert re.fullmatch(r"h\d+", instance["name"])
     assert (instance["state"], instance["status"], instance["deployed"]) == ("pending", 0, False)
@@ -345,17 +345,19 @@ def test_deploy_event_names_actor(api_as, running_instance):
 
 def test_deploy_checks_ssh_keys_and_omits_password(api_as, cast, run_tasks, node):
     """INS-47, INS-48, INS-51, INS-54, OP-14"""
-    mine = api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "a", "algorithm": "ed25519"}).json["ssh_key"]
+    own_ssh_key = api_as("owner", "POST", "/api/ssh-key/generate", json={"name": "a", "algorithm": "ed25519"}).json[
+        "ssh_key"
+    ]
     other = api_as("outsider", "POST", "/api/ssh-key/generate", json={"name": "b", "algorithm": "rsa"}).json["ssh_key"]
     body = {"image_id": cast.image.id}
     path = f"/api/instance/{cast.instance().id}/deploy"
-    foreign = api_as("owner", "POST", path, json={**body, "ssh_keys": [mine["id"], other["id"]]})
+    foreign = api_as("owner", "POST", path, json={**body, "ssh_keys": [own_ssh_key["id"], other["id"]]})
     assert (foreign.status_code, list(foreign.json["errors"])) == (422, ["ssh_keys"])
     alias = api_as("owner", "POST", path, json={**body, "ssh_key_id": other["id"]})
     assert (alias.status_code, list(alias.json["errors"])) == (422, ["ssh_key_id"])
     for wrong in (7, [7], {"a": 1}):
         assert api_as("owner", "POST", path, json={**body, "ssh_key_id": wrong}).status_code == 422
-    answer = api_as("owner", "POST", path, json={**body, "ssh_key_id": mine["id"]})
+    answer = api_as("owner", "POST", path, json={**body, "ssh_key_id": own_ssh_key["id"]})
     assert answer.status_code == 200
     assert "password" not in answer.json
     run_tasks()

@@ -12,13 +12,13 @@ BULK_PATHS = (("owner", "/api/instances/bulk"), ("admin", "/api/v1/instances/bul
 @pytest.fixture
 def running_instances(cast, node, run_tasks):
     """Three running instances of the owner."""
-    made = [cast.instance(display_name=f"m{number}") for number in range(3)]
-    for instance in made:
+    created_instances = [cast.instance(display_name=f"m{number}") for number in range(3)]
+    for instance in created_instances:
         instances.deploy(instance, image_id=cast.image.id, actor="test")
     session.commit()
     run_tasks()
-    assert {instance.state for instance in made} == {"running"}
-    return made
+    assert {instance.state for instance in created_instances} == {"running"}
+    return created_instances
 
 
 def list_ids(*rows):
@@ -52,8 +52,8 @@ def test_bulk_refusal_does_not_block_other_instances(api_as, running_instances, 
     line = body["data"]["results"][1]
     assert (line["status"], line["success"], line["reason"]) == (409, False, "protection_enabled")
     run_tasks()
-    left = api_as("owner", "GET", "/api/instances").json["data"]
-    assert [row["id"] for row in left] == [running_instances[1].id]
+    remaining_instances = api_as("owner", "GET", "/api/instances").json["data"]
+    assert [row["id"] for row in remaining_instances] == [running_instances[1].id]
 
 
 def test_bulk_partial_failure_is_audited(api_as, running_instances):
@@ -79,15 +79,15 @@ def test_bulk_noop_action_succeeds(api_as, running_instances, caller, path):
 
 @pytest.mark.parametrize(("caller", "path"), BULK_PATHS)
 def test_bulk_ids_are_deduplicated_in_order(api_as, running_instances, caller, path):
-    wanted = list_ids(running_instances[2], running_instances[0], running_instances[2])
-    body = api_as(caller, "POST", path, json={"ids": wanted, "action": "restart"}).json
-    assert [line["id"] for line in body["data"]["results"]] == wanted[:2]
+    ids = list_ids(running_instances[2], running_instances[0], running_instances[2])
+    body = api_as(caller, "POST", path, json={"ids": ids, "action": "restart"}).json
+    assert [line["id"] for line in body["data"]["results"]] == ids[:2]
 
 
 def test_bulk_ignores_foreign_ids(api_as, cast, running_instances):
     foreign = cast.instance("outsider")
-    wanted = [foreign.id, running_instances[0].id, generate_id()]
-    body = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": wanted, "action": "destroy"}).json
+    ids = [foreign.id, running_instances[0].id, generate_id()]
+    body = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": ids, "action": "destroy"}).json
     assert [line["id"] for line in body["data"]["results"]] == [running_instances[0].id]
     answer = api_as("owner", "POST", BULK_PATHS[0][1], json={"ids": [foreign.id], "action": "destroy"})
     assert answer.status_code == 200
@@ -154,7 +154,7 @@ def test_bulk_action_requires_its_permission(api_as, running_instances):
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "expected_tags"),
     [
         ("prod, Web,prod", ["prod", "web"]),
         (["web", "prod"], ["prod", "web"]),
@@ -163,14 +163,14 @@ def test_bulk_action_requires_its_permission(api_as, running_instances):
         ("eu/fra-1", ["eu/fra-1"]),
     ],
 )
-def test_tags_are_replaced(api_as, cast, sent, kept):
+def test_tags_are_replaced(api_as, cast, sent, expected_tags):
     instance = cast.instance()
     instance.tags = ["old"]
     session.commit()
     answer = api_as("owner", "POST", f"/api/instance/{instance.id}/tags", json={"tags": sent})
-    assert answer.json["instance"]["tags"] == kept
-    assert api_as("owner", "GET", "/api/instances").json["data"][0]["tags"] == kept
-    assert api_as("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]["tags"] == kept
+    assert answer.json["instance"]["tags"] == expected_tags
+    assert api_as("owner", "GET", "/api/instances").json["data"][0]["tags"] == expected_tags
+    assert api_as("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]["tags"] == expected_tags
 
 
 @pytest.mark.parametrize("wrong", [{}, {"tags": None}, {"tags": 5}, {"tags": ["no blanks"]}, {"tags": [5]}])
@@ -195,12 +195,12 @@ def test_tags_of_other_account_are_not_found(api_as, cast):
 
 @pytest.mark.parametrize(("caller", "path"), BULK_PATHS)
 def test_bulk_adds_and_removes_tag(api_as, running_instances, caller, path):
-    for action, kept in (("add_tag", ["new"]), ("add_tag", ["new"]), ("remove_tag", [])):
+    for action, expected_tags in (("add_tag", ["new"]), ("add_tag", ["new"]), ("remove_tag", [])):
         body = api_as(
             caller, "POST", path, json={"ids": list_ids(*running_instances), "action": action, "tag": "New"}
         ).json
         assert body["data"]["queued"] == 3
-        assert all(instance.tags == kept for instance in running_instances)
+        assert all(instance.tags == expected_tags for instance in running_instances)
 
 
 LIST_PAGES = (("owner", "/instances"), ("admin", "/admin/instances"))

@@ -15,11 +15,11 @@ def make_plan(cast):
     group = session.get(Plan, cast.plan.id).group
 
     def make_plan(name="L", **values):
-        made = catalog.create_plan(
+        plan = catalog.create_plan(
             group, name=name, **{"cpu_cores": 2, "ram": 1024, "storage": 20, "price": 9} | values
         )
         session.commit()
-        return made
+        return plan
 
     return make_plan
 
@@ -97,8 +97,8 @@ def test_plan_change_applies_port_speed_without_restart(change_plan, make_plan, 
     tasks = session.scalars(select(Task.kind).where(Task.resource_id == machine.id)).all()
     change_plan(make_plan("as quick", cpu_cores=1, ram=512, storage=10, port_speed=50))
     run_tasks()
-    more = session.scalars(select(Task.kind).where(Task.resource_id == machine.id)).all()
-    assert len(more) == len(tasks) + 1, "an unchanged speed is not sent again"
+    kinds = session.scalars(select(Task.kind).where(Task.resource_id == machine.id)).all()
+    assert len(kinds) == len(tasks) + 1, "an unchanged speed is not sent again"
 
 
 def test_pending_size_applies_after_power_off_and_start(change_plan, make_plan, machine, run_tasks, node, api_as):
@@ -144,10 +144,10 @@ def test_plan_change_without_free_addresses_is_refused(change_plan, make_plan, m
     subnet = session.scalar(select(Subnet).where(Subnet.family == family))
     subnet.enabled = False
     session.commit()
-    wanted = make_plan(**{"ipv4": 2, "ipv6": 1} if family == 4 else {"ipv4": 2, "ipv6": 2})
+    plan = make_plan(**{"ipv4": 2, "ipv6": 1} if family == 4 else {"ipv4": 2, "ipv6": 2})
     list_subnets = lambda: api_as("admin", "GET", "/api/v1/subnets").json["data"]  # noqa: E731
     before = list_subnets()
-    answers = [assert_refused(change_plan(wanted), f"plan_ipv{family}_unavailable") for _ in range(3)]
+    answers = [assert_refused(change_plan(plan), f"plan_ipv{family}_unavailable") for _ in range(3)]
     assert answers[0] == answers[1] == answers[2]
     assert list_subnets() == before
     assert (machine.plan.name, len(machine.addresses), machine.storage) == ("S", 2, 10)

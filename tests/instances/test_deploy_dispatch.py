@@ -13,8 +13,8 @@ JSON_HEADERS = {"Accept": "application/json"}
 
 @pytest.fixture
 def create_form(cast):
-    wanted = {"owner": "owner@example.com", "location_id": cast.location.id, "plan_id": cast.plan.id}
-    return {**wanted, "image_id": cast.image.id}
+    form_data = {"owner": "owner@example.com", "location_id": cast.location.id, "plan_id": cast.plan.id}
+    return {**form_data, "image_id": cast.image.id}
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ def parse_rule_rows(page):
     table = RULE_TABLE_PATTERN.search(page)
     if table is None:
         return None
-    found = re.findall(r"<tr>(<td.*?)</tr>", table.group(), re.S)
+    rows = re.findall(r"<tr>(<td.*?)</tr>", table.group(), re.S)
     return [
         [" ".join(re.sub("<[^>]*>", " ", cell).split()) for cell in re.findall("<td.*?</td>", row, re.S)]
-        for row in found
+        for row in rows
     ]
 
 
@@ -57,8 +57,8 @@ def test_rule_rows_name_groups_and_default_policy(api_as, deploy_instance, creat
     assert (rest[0], rest[5]) == ("Everything else", "Blocked")
     assert (out[1], out[4], out[5]) == ("Outbound", "No group has outbound rules", "Allowed")
     answer = api_as("owner", "GET", f"/api/instance/{instance.id}/firewall").json["firewall"]
-    found = [[each["id"] for each in rule["security_groups"]] for rule in answer["rules"]]
-    assert sorted(map(sorted, found)) == sorted([sorted([one, two]), [two], [], []])
+    group_ids = [[security_group["id"] for security_group in rule["security_groups"]] for rule in answer["rules"]]
+    assert sorted(map(sorted, group_ids)) == sorted([sorted([one, two]), [two], [], []])
 
 
 def test_egress_rule_blocks_other_outbound_traffic(cast, deploy_instance, create_group, get_shown_rules):
@@ -69,17 +69,19 @@ def test_egress_rule_blocks_other_outbound_traffic(cast, deploy_instance, create
     instance = deploy_instance()
     out = {"direction": "egress", "protocol": "all", "ip_version": "ipv4", "ip_set_id": networks.id}
     create_group(out, instances=[instance])
-    found = get_shown_rules(instance)
-    assert [(row[0], row[1], row[5]) for row in found] == [
+    shown_rules = get_shown_rules(instance)
+    assert [(row[0], row[1], row[5]) for row in shown_rules] == [
         ("Everything else", "Inbound", "Blocked"),
         ("Everything IPv4", "Outbound", "Allowed"),
         ("Everything else", "Outbound", "Blocked"),
     ]
-    assert found[1][3].startswith("10.0.0.0/24, 10.2.0.0/24, 10.4.0.0/24, 10.6.0.0/24 and 2 more 10.8.0.0/24")
+    assert shown_rules[1][3].startswith("10.0.0.0/24, 10.2.0.0/24, 10.4.0.0/24, 10.6.0.0/24 and 2 more 10.8.0.0/24")
 
 
 def test_rule_table_requires_security_group_permission(browser_as, cast, add_member):
     instance = cast.instance()
-    add_member("sorter", [each for each in VIEW_PERMISSIONS if each != "security_groups.view"])
+    add_member(
+        "sorter", [view_permission for view_permission in VIEW_PERMISSIONS if view_permission != "security_groups.view"]
+    )
     page = browser_as("sorter").get(f"/instances/{instance.id}/network")
     assert (page.status_code, parse_rule_rows(page.text)) == (200, None)

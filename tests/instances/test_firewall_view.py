@@ -29,11 +29,11 @@ def test_firewall_combines_rules_of_all_groups(api_as, deploy_instance, create_g
     instance = deploy_instance()
     ids = [create_group(HTTP_RULE, instances=[instance]), create_group(HTTP_RULE, PING_RULE, instances=[instance])]
     run_tasks()
-    found = get_firewall(api_as, instance).json["firewall"]
-    assert found["restricted"] is True
-    assert {each["id"] for each in found["security_groups"]} == set(ids)
-    assert len(found["rules"]) == len(read_allowed_traffic(node, instance)) == 4
-    [web] = [rule for rule in found["rules"] if rule["protocol"] == "tcp"]
+    firewall = get_firewall(api_as, instance).json["firewall"]
+    assert firewall["restricted"] is True
+    assert {security_group["id"] for security_group in firewall["security_groups"]} == set(ids)
+    assert len(firewall["rules"]) == len(read_allowed_traffic(node, instance)) == 4
+    [web] = [rule for rule in firewall["rules"] if rule["protocol"] == "tcp"]
     assert (web["direction"], web["port_range_min"]) == ("ingress", HTTP_RULE["port_range_min"])
 
 
@@ -42,7 +42,11 @@ def test_remote_group_is_shown_as_addresses(api_as, deploy_instance, create_grou
     inside = create_group(instances=[shop])
     referring = {"direction": "ingress", "protocol": "all", "ip_version": "ipv4", "remote_group_id": inside}
     create_group(referring, instances=[web])
-    [rule] = [each for each in get_firewall(api_as, web).json["firewall"]["rules"] if each["direction"] == "ingress"]
+    [rule] = [
+        shown_rule
+        for shown_rule in get_firewall(api_as, web).json["firewall"]["rules"]
+        if shown_rule["direction"] == "ingress"
+    ]
     assert rule["networks"] == [f"{shop.ipv4}/32"]
 
 

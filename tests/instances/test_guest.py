@@ -213,17 +213,19 @@ def test_agent_lost_before_password_reset_fails_task(api_as, running_instance, r
 
 
 def test_ssh_keys_are_injected_into_running_guest(api_as, running_instance, run_tasks, node):
-    made = [
+    created_instances = [
         api_as("owner", "POST", "/api/ssh-key/generate", json={"name": name, "algorithm": "ed25519"}).json["ssh_key"]
         for name in ("a", "b")
     ]
     path = f"/api/instance/{running_instance.id}/ssh-keys"
-    answer = api_as("owner", "POST", path, json={"ssh_keys": [key["id"] for key in made]})
+    answer = api_as("owner", "POST", path, json={"ssh_keys": [key["id"] for key in created_instances]})
     assert answer.json.keys() == {"success", "message", "task_id"}
     run_tasks()
-    assert sorted(node.list_authorized_keys(running_instance.id)) == sorted(key["public_key"] for key in made)
+    assert sorted(node.list_authorized_keys(running_instance.id)) == sorted(
+        key["public_key"] for key in created_instances
+    )
     assert session.get(Task, answer.json["task_id"]).kind == "instance_ssh_key_inject"
-    assert api_as("owner", "POST", path, json={"ssh_key_id": made[0]["id"]}).status_code == 200
+    assert api_as("owner", "POST", path, json={"ssh_key_id": created_instances[0]["id"]}).status_code == 200
     foreign = {"name": "c", "algorithm": "ed25519"}
     foreign = api_as("outsider", "POST", "/api/ssh-key/generate", json=foreign).json["ssh_key"]["id"]
     for body, field in (
@@ -234,10 +236,16 @@ def test_ssh_keys_are_injected_into_running_guest(api_as, running_instance, run_
         refused = api_as("owner", "POST", path, json=body)
         assert (refused.status_code, list(refused.json["errors"])) == (422, [field])
     node.set_guest(running_instance.id, agent=False)
-    assert api_as("owner", "POST", path, json={"ssh_key_id": made[0]["id"]}).json["reason"] == "agent_unavailable"
+    assert (
+        api_as("owner", "POST", path, json={"ssh_key_id": created_instances[0]["id"]}).json["reason"]
+        == "agent_unavailable"
+    )
     node.options = replace(node.options, deadline=0.01)
     node.fault("*", "silent")
-    assert api_as("owner", "POST", path, json={"ssh_key_id": made[0]["id"]}).json["reason"] == "hypervisor_unreachable"
+    assert (
+        api_as("owner", "POST", path, json={"ssh_key_id": created_instances[0]["id"]}).json["reason"]
+        == "hypervisor_unreachable"
+    )
 
 
 def test_guest_addresses_and_filesystems_are_listed(api_as, running_instance):
@@ -257,15 +265,15 @@ def test_guest_addresses_and_filesystems_are_listed(api_as, running_instance):
 def test_guest_report_is_polled_after_boot(api_as, cast, run_tasks, node, monkeypatch):
     """C11: addresses are shown as soon as the agent answers, not only after the next poll of all guests."""
     monkeypatch.setattr(reachability, "GUEST_REPORT_TIMEOUT_SECONDS", 0)
-    made = cast.instance()
-    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    instance = cast.instance()
+    api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
-    paths = [f"/api/instance/{made.id}/guest-{what}" for what in ("ips", "filesystems")]
-    node.set_guest(made.id, agent=False)
+    paths = [f"/api/instance/{instance.id}/guest-{what}" for what in ("ips", "filesystems")]
+    node.set_guest(instance.id, agent=False)
     assert [api_as("owner", "GET", path).json["total"] for path in paths] == [0, 0]
-    node.set_guest(made.id)
+    node.set_guest(instance.id)
     assert [api_as("owner", "GET", path).json["total"] for path in paths] == [2, 1]
-    node.set_guest(made.id, agent=False)
+    node.set_guest(instance.id, agent=False)
     assert api_as("owner", "GET", paths[0]).json["total"] == 2
 
 

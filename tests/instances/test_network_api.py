@@ -41,15 +41,15 @@ def test_operator_adds_and_removes_addresses_of_running_machine(api_as, cast, no
     instance = deploy_instance()
     before = [address.ip for address in session.get(Instance, instance.id).addresses]
     answer = change_network(api_as, instance, "add", "admin", ips=["10.9.0.77"])
-    assert [each["ip"] for each in answer.json["data"]["ips"]] == ["10.9.0.77"]
-    more = change_network(api_as, instance, "add", "admin", family=6, count=2).json["data"]["ips"]
+    assert [ip["ip"] for ip in answer.json["data"]["ips"]] == ["10.9.0.77"]
+    addresses = change_network(api_as, instance, "add", "admin", family=6, count=2).json["data"]["ips"]
     run_tasks()
     [card] = node.get_nics(instance.id)
-    assert set(card["addresses"]) == {*before, "10.9.0.77", *(each["ip"] for each in more)}
-    assert change_network(api_as, instance, "remove", "admin", ips=["10.9.0.77", more[0]["id"]]).status_code == 200
+    assert set(card["addresses"]) == {*before, "10.9.0.77", *(address["ip"] for address in addresses)}
+    assert change_network(api_as, instance, "remove", "admin", ips=["10.9.0.77", addresses[0]["id"]]).status_code == 200
     run_tasks()
     [card] = node.get_nics(instance.id)
-    assert set(card["addresses"]) == {*before, more[1]["ip"]}
+    assert set(card["addresses"]) == {*before, addresses[1]["ip"]}
     assert session.scalar(select(Address.interface_id).where(Address.ip == "10.9.0.77")) is None
 
 
@@ -82,8 +82,8 @@ def test_unavailable_address_is_refused(api_as, cast, wrong):
 
 
 def test_address_in_use_is_refused(api_as, cast):
-    held = cast.instance()
-    answer = change_network(api_as, cast.instance(), "add", "admin", ips=[held.ipv4])
+    instance = cast.instance()
+    answer = change_network(api_as, cast.instance(), "add", "admin", ips=[instance.ipv4])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["ips"])
 
 
@@ -97,7 +97,7 @@ def test_customer_addresses_are_limited_by_plan(api_as, cast):
     assert change_network(api_as, instance, "remove", ips=[second]).status_code == 200
     assert second not in list_addresses(api_as, instance)
     named = change_network(api_as, instance, "add", ips=["10.9.0.99"]).json["ips"]
-    assert [each["ip"] for each in named] != ["10.9.0.99"], "customers get the next free address"
+    assert [address["ip"] for address in named] != ["10.9.0.99"], "customers get the next free address"
     assert session.get(Instance, instance.id).ipv4 == first
 
 
@@ -121,13 +121,13 @@ def test_primary_address_is_changed_and_removed_last(api_as, cast):
 
 
 def test_address_of_other_account_cannot_be_changed(api_as, cast):
-    mine, theirs = cast.instance(), cast.instance("outsider")
+    own_instance, foreign_instance = cast.instance(), cast.instance("outsider")
     for action in ("remove", "set-primary"):
-        answer = change_network(api_as, mine, action, ips=[theirs.ipv4])
+        answer = change_network(api_as, own_instance, action, ips=[foreign_instance.ipv4])
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["ips"])
-        assert change_network(api_as, theirs, action, ips=[theirs.ipv4]).status_code == 404
-    assert change_network(api_as, mine, "steal").status_code == 422
-    assert change_network(api_as, mine, "remove").status_code == 422
+        assert change_network(api_as, foreign_instance, action, ips=[foreign_instance.ipv4]).status_code == 404
+    assert change_network(api_as, own_instance, "steal").status_code == 422
+    assert change_network(api_as, own_instance, "remove").status_code == 422
 
 
 def test_add_without_free_addresses_is_refused(api_as, cast):
@@ -217,9 +217,14 @@ def test_bandwidth_shows_traffic_of_current_month(api_as, cast):
     assert "used_bandwidth" not in shown
     assert "used_bandwidth" not in api_as("owner", "GET", "/api/instances").json["data"][0]
     assert "used_bandwidth" not in api_as("admin", "GET", f"/api/v1/instance/{instance.id}").json["data"]
-    found = get_bandwidth(api_as, instance)
-    assert (found["received"], found["sent"], found["used_bandwidth"]) == (1_234_567_890, 5_000_000, 1.24)
-    assert (found["bandwidth"], found["overage"], found["off"], found["history"]) == (1000, "none", None, [])
+    bandwidth = get_bandwidth(api_as, instance)
+    assert (bandwidth["received"], bandwidth["sent"], bandwidth["used_bandwidth"]) == (1_234_567_890, 5_000_000, 1.24)
+    assert (bandwidth["bandwidth"], bandwidth["overage"], bandwidth["off"], bandwidth["history"]) == (
+        1000,
+        "none",
+        None,
+        [],
+    )
     assert api_as("outsider", "GET", f"/api/instance/{instance.id}/bandwidth").status_code == 404
 
 
@@ -232,14 +237,14 @@ def test_traffic_resets_monthly_and_keeps_history(api_as, cast, set_clock, run_t
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["primary_interface"]["used_bandwidth"] == 0
     for _ in range(2):
         enforce_traffic_quotas(run_tasks)
-    found = get_bandwidth(api_as, instance)
-    assert (found["month"], found["starts_at"], found["ends_at"]) == (
+    bandwidth = get_bandwidth(api_as, instance)
+    assert (bandwidth["month"], bandwidth["starts_at"], bandwidth["ends_at"]) == (
         "2027-01",
         "2027-01-01T00:00:00Z",
         "2027-02-01T00:00:00Z",
     )
-    assert found["history"] == [{"month": "2026-12", "received": 3 * GB, "sent": GB}]
-    assert (found["received"], found["sent"]) == (0, 0)
+    assert bandwidth["history"] == [{"month": "2026-12", "received": 3 * GB, "sent": GB}]
+    assert (bandwidth["received"], bandwidth["sent"]) == (0, 0)
     assert len(session.scalars(select(MonthlyTraffic)).all()) == 1
 
 

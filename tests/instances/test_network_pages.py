@@ -21,14 +21,16 @@ def get_tab_path(instance):
 
 
 def get_address(instance, ip=None):
-    return next(each for each in session.get(Instance, instance.id).addresses if each.ip == (ip or instance.ipv4))
+    return next(
+        address for address in session.get(Instance, instance.id).addresses if address.ip == (ip or instance.ipv4)
+    )
 
 
 def test_addresses_are_removed_made_primary_and_added(browser_as, cast, instance):
     browser, change = browser_as("owner"), f"/instances/{instance.id}/ips"
     page = browser.get(get_tab_path(instance)).text
     assert HtmlOutline(page).open == []
-    first, second = [each.ip for each in session.get(Instance, instance.id).addresses if each.family == 4]
+    first, second = [address.ip for address in session.get(Instance, instance.id).addresses if address.family == 4]
     assert second in page
     assert "Add IPv4 address" not in page
     refused = browser.post(change, data={"action": "remove", "ips": first}, follow_redirects=True)
@@ -47,8 +49,8 @@ def test_addresses_are_removed_made_primary_and_added(browser_as, cast, instance
 
 
 def test_rdns_is_set_and_cleared_on_page(browser_as, instance):
-    browser, found = browser_as("owner"), get_address(instance)
-    place = f"/instances/{instance.id}/ip/{found.id}"
+    browser, address = browser_as("owner"), get_address(instance)
+    place = f"/instances/{instance.id}/ip/{address.id}"
     assert "Set a name" in browser.get(get_tab_path(instance)).text
     assert HtmlOutline(browser.get(place).text).open == []
     refused = browser.post(place, data={"rdns": "not a name"}, headers=PARTIAL_HEADERS)

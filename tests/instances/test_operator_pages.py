@@ -16,11 +16,11 @@ from tests.support.html_pages import PARTIAL_HEADERS, HtmlOutline
 @pytest.fixture
 def machine(cast, run_tasks):
     """A running instance of the owner."""
-    made = cast.instance(display_name="Shop <front>")
-    instances.deploy(made, image_id=cast.image.id, actor="test")
+    instance = cast.instance(display_name="Shop <front>")
+    instances.deploy(instance, image_id=cast.image.id, actor="test")
     session.commit()
     run_tasks()
-    return session.get(Instance, made.id)
+    return session.get(Instance, instance.id)
 
 
 @pytest.fixture
@@ -125,13 +125,13 @@ def test_ssh_key_added_at_reinstall_belongs_to_owner(operator_browser, cast, ins
 
 
 def test_customer_cloudcfg_is_hidden_from_operator(operator_browser, cast, browser_as):
-    made = cast.instance()
-    instances.deploy(made, image_id=cast.image.id, actor="test", cloudcfg="#cloud-config\npackages: [secret-thing]")
+    instance = cast.instance()
+    instances.deploy(instance, image_id=cast.image.id, actor="test", cloudcfg="#cloud-config\npackages: [secret-thing]")
     task = get_last_task()
     task.status = "failed"
-    made.rebuilding = False
+    instance.rebuilding = False
     session.commit()
-    assert "secret-thing" not in operator_browser.get(f"/admin/instances/{made.id}/deploy").text
+    assert "secret-thing" not in operator_browser.get(f"/admin/instances/{instance.id}/deploy").text
 
 
 def test_operator_resets_root_password(operator_browser, machine, instance_path, run_tasks):

@@ -16,10 +16,10 @@ EMPTY_DRIVES = [None] * 4
 @pytest.fixture
 def iso(cast, file_server, run_tasks):
     """A platform ISO that the node has."""
-    made = isos.create(url=file_server.put(), actor="test")
+    created_iso = isos.create(url=file_server.put(), actor="test")
     session.commit()
     run_tasks()
-    return made
+    return created_iso
 
 
 @pytest.fixture

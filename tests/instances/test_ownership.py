@@ -17,12 +17,12 @@ METERING_START = datetime(2031, 1, 20, 22, 15, tzinfo=UTC)
 
 @pytest.fixture
 def machine(cast, run_tasks):
-    made = cast.instance(display_name="Shop")
-    instances.deploy(made, image_id=cast.image.id, actor="test")
-    instances.set_tags(made, ["prod"])
+    instance = cast.instance(display_name="Shop")
+    instances.deploy(instance, image_id=cast.image.id, actor="test")
+    instances.set_tags(instance, ["prod"])
     session.commit()
     run_tasks()
-    return made
+    return instance
 
 
 @pytest.fixture
@@ -83,10 +83,10 @@ def test_transfer_keeps_snapshots_and_platform_groups(api_as, assign_owner, mach
     session.commit()
     run_tasks()
     assert assign_owner().status_code == 200
-    found = api_as("outsider", "GET", f"/api/instance/{machine.id}/snapshots").json["snapshots"]
-    assert [each["name"] for each in found] == ["before"]
+    listed_snapshots = api_as("outsider", "GET", f"/api/instance/{machine.id}/snapshots").json["snapshots"]
+    assert [listed_snapshot["name"] for listed_snapshot in listed_snapshots] == ["before"]
     assert [group.id] == [
-        each.id for each, inside in security_groups.list_memberships(machine, cast.outsider) if inside
+        group.id for group, inside in security_groups.list_memberships(machine, cast.outsider) if inside
     ]
 
 
@@ -166,23 +166,23 @@ def test_ownership_transfer_splits_metered_hours(api_as, cast, monkeypatch):
     settings.update({"billing_enabled": True})
     now = METERING_START
     monkeypatch.setattr(clock, "now", lambda: now)
-    made = cast.instance()
+    instance = cast.instance()
     now = METERING_START + timedelta(hours=2)
-    assert ownership.assign(session.get(Instance, made.id), cast.outsider)
+    assert ownership.assign(session.get(Instance, instance.id), cast.outsider)
     session.commit()
     now = METERING_START + timedelta(hours=5)
     counting.meter_and_post()
     hours = {
-        account.email: session.query(UsageHour).filter_by(resource_id=made.id, account_id=account.id).count()
+        account.email: session.query(UsageHour).filter_by(resource_id=instance.id, account_id=account.id).count()
         for account in (cast.owner, cast.outsider)
     }
     assert hours == {"owner@example.com": 3, "outsider@example.com": 2}
-    assert session.query(UsageMonth).filter_by(resource_id=made.id, month="2031-01").count() == 2
-    usage.stop_metering(made)
+    assert session.query(UsageMonth).filter_by(resource_id=instance.id, month="2031-01").count() == 2
+    usage.stop_metering(instance)
     session.commit()
     now = METERING_START + timedelta(hours=9)
     counting.meter_and_post()
-    assert session.query(UsageHour).filter_by(resource_id=made.id).count() == 6
+    assert session.query(UsageHour).filter_by(resource_id=instance.id).count() == 6
 
 
 def test_operator_transfers_machine_on_page(browser_as, machine, cast):

@@ -34,22 +34,22 @@ def test_pack_page_without_packs_explains_them(browser_as, cast):
 
 
 def test_pack_pages_show_contents_and_usage(browser_as, create_pack, create_instance):
-    made, empty = (
+    pack, empty = (
         create_pack(name="Lab <1>", price=40, description="For the students", instances=3),
         create_pack(name="Spare"),
     )
-    instance = create_instance(pack_id=made["id"], display_name="Shop <front>").json["instance"]["id"]
+    instance = create_instance(pack_id=pack["id"], display_name="Shop <front>").json["instance"]["id"]
     browser = browser_as("owner")
     page = assert_valid_page(browser.get(RESOURCE_PACKS_PATH))
     assert ("Lab &lt;1&gt;" in page, "Spare" in page) == (True, True)
     assert re.search(r'1 <small class="text-secondary">of 3</small>', page)
-    page = assert_valid_page(browser.get(f"{RESOURCE_PACKS_PATH}/{made['id']}"))
+    page = assert_valid_page(browser.get(f"{RESOURCE_PACKS_PATH}/{pack['id']}"))
     assert ("For the students" in page, "1 of 2 cores" in page, "10 GiB of 25 GiB" in page) == (True, True, True)
     assert f'href="/instances/{instance}"' in page
     assert "No instances yet" in assert_valid_page(browser.get(f"{RESOURCE_PACKS_PATH}/{empty['id']}"))
     overview = browser.get(f"/instances/{instance}").text
     assert (
-        f'href="{RESOURCE_PACKS_PATH}/{made["id"]}"' in overview,
+        f'href="{RESOURCE_PACKS_PATH}/{pack["id"]}"' in overview,
         "per month" in overview.partition("Machine")[2][:400],
     ) == (
         True,
@@ -58,11 +58,13 @@ def test_pack_pages_show_contents_and_usage(browser_as, create_pack, create_inst
 
 
 def test_packs_of_other_account_are_not_shown(browser_as, create_pack, add_member):
-    made = create_pack()
-    assert browser_as("viewer").get(f"{RESOURCE_PACKS_PATH}/{made['id']}").status_code == 200
-    assert browser_as("outsider").get(f"{RESOURCE_PACKS_PATH}/{made['id']}").status_code == 404
-    assert made["name"] not in browser_as("outsider").get(RESOURCE_PACKS_PATH).text
-    add_member("sorter", [each for each in VIEW_PERMISSIONS if each != "instances.view"])
+    pack = create_pack()
+    assert browser_as("viewer").get(f"{RESOURCE_PACKS_PATH}/{pack['id']}").status_code == 200
+    assert browser_as("outsider").get(f"{RESOURCE_PACKS_PATH}/{pack['id']}").status_code == 404
+    assert pack["name"] not in browser_as("outsider").get(RESOURCE_PACKS_PATH).text
+    add_member(
+        "sorter", [view_permission for view_permission in VIEW_PERMISSIONS if view_permission != "instances.view"]
+    )
     assert browser_as("sorter").get(RESOURCE_PACKS_PATH).status_code == 403
     assert 'href="/resource-packs"' not in browser_as("sorter").get("/").text
 
@@ -94,20 +96,20 @@ def test_instance_is_created_from_chosen_pack(browser_as, cast, create_pack):
     assert (get_selected_pack(look), "/api/cloud-service/instances" in look) == ("", True)
     assert browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id=second["id"])).status_code == 303
     assert browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id="")).status_code == 303
-    made = session.scalars(select(Instance).order_by(Instance.id)).all()
-    assert [(each.pack_id, each.billing_mode) for each in made] == [
+    instances = session.scalars(select(Instance).order_by(Instance.id)).all()
+    assert [(instance.pack_id, instance.billing_mode) for instance in instances] == [
         (second["id"], "self_provisioned"),
         (None, "cloud_service"),
     ]
 
 
 def test_exhausted_pack_is_marked_and_refused(browser_as, cast, create_pack):
-    made = create_pack(instances=1)
+    pack = create_pack(instances=1)
     browser = browser_as("owner")
-    assert browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id=made["id"])).status_code == 303
+    assert browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id=pack["id"])).status_code == 303
     page = browser.get(NEW_INSTANCE_PAGE).text
     assert (get_selected_pack(page), "The resource pack is for 1 instances." in page) == ("", True)
-    refused = browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id=made["id"]))
+    refused = browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id=pack["id"]))
     assert (refused.status_code, 'id="wrong-pack_id"' in refused.text) == (422, True)
     assert session.query(Instance).count() == 1
     foreign = resource_packs.create(user_id=cast.outsider.id, name="x", cpu_cores=9, ram=9999, storage=99)
@@ -124,7 +126,7 @@ def test_overview_excludes_price_of_pack_instances(browser_as, create_pack, crea
     session.commit()
     assert create_instance().status_code == 200  # its own plan's price counts
     before = get_monthly_price()
-    made = create_pack(price=40)
-    assert create_instance(pack_id=made["id"]).status_code == 200
+    pack = create_pack(price=40)
+    assert create_instance(pack_id=pack["id"]).status_code == 200
     assert get_monthly_price() == before
     assert not before.endswith(" 0.00")

@@ -32,16 +32,16 @@ def test_create_without_javascript(browser_as, cast, run_tasks):
         "/instances/new", data=build_form(cast, display_name="Shop front", hostname="shop.example.com")
     )
     assert answer.status_code == 303
-    made = session.scalars(select(Instance)).one()
-    assert answer.headers["Location"] == f"/instances/{made.id}"
-    assert (made.display_name, made.hostname, made.state) == ("Shop front", "shop.example.com", "pending")
+    instance = session.scalars(select(Instance)).one()
+    assert answer.headers["Location"] == f"/instances/{instance.id}"
+    assert (instance.display_name, instance.hostname, instance.state) == ("Shop front", "shop.example.com", "pending")
     page = browser.get(answer.headers["Location"]).text
     password = re.search(r'id="password".*?data-copy="([^"]+)"', page, re.DOTALL)[1]
     assert len(password) > 12
     assert "Queued" in page
     assert password not in browser.get(answer.headers["Location"]).text
     run_tasks()
-    assert made.state == "running"
+    assert instance.state == "running"
 
 
 def test_password_is_shown_only_to_creating_session(browser_as, cast):
@@ -62,22 +62,22 @@ def test_create_with_ssh_key_has_no_password(browser_as, cast):
     assert f'name="ssh_keys" value="{key.id}" checked' in browser.get("/instances/new").text
     answer = browser.post("/instances/new", data=build_form(cast, ssh_keys=[key.id]))
     assert 'id="password"' not in browser.get(answer.headers["Location"]).text
-    made = session.scalars(select(Instance)).one()
-    assert get_task(made, "instance_deploy").arguments["ssh_keys"] == [key.public_key]
+    instance = session.scalars(select(Instance)).one()
+    assert get_task(instance, "instance_deploy").arguments["ssh_keys"] == [key.public_key]
 
 
 def test_create_adds_new_ssh_key(browser_as, cast):
     line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBDkNXnKfjDGWqHR8BbYbwbAzZ+JfkjfFXwXWo2wUUpC ada@laptop"
     browser_as("owner").post("/instances/new", data=build_form(cast, key_name="laptop", public_key=line))
     assert session.scalars(select(SshKey)).one().name == "laptop"
-    made = session.scalars(select(Instance)).one()
-    assert get_task(made, "instance_deploy").arguments["ssh_keys"] == [line]
+    instance = session.scalars(select(Instance)).one()
+    assert get_task(instance, "instance_deploy").arguments["ssh_keys"] == [line]
 
 
 def test_suggested_name_becomes_hostname(browser_as, cast):
     browser_as("owner").post("/instances/new", data=build_form(cast))
-    made = session.scalars(select(Instance)).one()
-    assert made.display_name == made.hostname == "debian-512mb-lab"
+    instance = session.scalars(select(Instance)).one()
+    assert instance.display_name == instance.hostname == "debian-512mb-lab"
 
 
 @pytest.mark.parametrize(
@@ -139,23 +139,23 @@ def test_api_example_hides_password(browser_as, cast):
 
 
 def test_instance_list_filters(browser_as, cast, run_tasks):
-    made = create_deployed_instance(cast, run_tasks, display_name="Shop front")
+    instance = create_deployed_instance(cast, run_tasks, display_name="Shop front")
     waiting = cast.instance(display_name="Not yet")
     browser = browser_as("owner")
     page = browser.get("/instances").text
-    assert made.id in page
-    assert made.ipv4 in page
+    assert instance.id in page
+    assert instance.ipv4 in page
     only = browser.get("/instances?state=running", headers=PARTIAL_HEADERS).text
-    assert made.id in only
+    assert instance.id in only
     assert waiting.id not in only
-    assert made.id in browser.get(f"/instances?search={made.ipv4}", headers=PARTIAL_HEADERS).text
-    assert made.id not in browser.get("/instances?search=nothing", headers=PARTIAL_HEADERS).text
-    assert made.id not in browser_as("outsider").get("/instances").text
+    assert instance.id in browser.get(f"/instances?search={instance.ipv4}", headers=PARTIAL_HEADERS).text
+    assert instance.id not in browser.get("/instances?search=nothing", headers=PARTIAL_HEADERS).text
+    assert instance.id not in browser_as("outsider").get("/instances").text
 
 
 def test_instance_list_refreshes_quickly_only_during_tasks(browser_as, cast, run_tasks):
-    made = cast.instance()
-    instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="test")
+    instance = cast.instance()
+    instances.deploy(instance, image_id=cast.image.id, account=cast.owner, actor="test")
     session.commit()
     assert "every 2s" in browser_as("owner").get("/instances", headers=PARTIAL_HEADERS).text
     run_tasks()
@@ -185,12 +185,12 @@ def test_instance_list_has_constant_query_count(browser_as, cast, queries):
 
 @pytest.mark.parametrize("tab", ["", "/network", "/storage", "/tasks", "/activity", "/settings"])
 def test_instance_page_shows_every_tab(browser_as, cast, run_tasks, tab):
-    made = create_deployed_instance(cast, run_tasks, display_name="Shop front")
-    answer = browser_as("owner").get(f"/instances/{made.id}{tab}")
+    instance = create_deployed_instance(cast, run_tasks, display_name="Shop front")
+    answer = browser_as("owner").get(f"/instances/{instance.id}{tab}")
     assert answer.status_code == 200
-    assert made.ipv4 in answer.text
-    assert browser_as("owner").get(f"/instances/{made.id}{tab}", headers=PARTIAL_HEADERS).status_code == 200
-    assert browser_as("outsider").get(f"/instances/{made.id}{tab}").status_code == 404
+    assert instance.ipv4 in answer.text
+    assert browser_as("owner").get(f"/instances/{instance.id}{tab}", headers=PARTIAL_HEADERS).status_code == 200
+    assert browser_as("outsider").get(f"/instances/{instance.id}{tab}").status_code == 404
 
 
 def test_unknown_tab_is_not_found(browser_as, cast):
@@ -198,68 +198,68 @@ def test_unknown_tab_is_not_found(browser_as, cast):
 
 
 def test_outsider_cannot_change_instance(browser_as, cast, run_tasks):
-    made = create_deployed_instance(cast, run_tasks)
+    instance = create_deployed_instance(cast, run_tasks)
     outsider = browser_as("outsider")
     for path, data in (
         ("power/poweroff", {}),
         ("rename", {"display_name": "mine"}),
         ("settings", {"display_name": "mine"}),
-        ("destroy", {"typed": made.display_name}),
+        ("destroy", {"typed": instance.display_name}),
         ("deploy", {"image_id": cast.image.id}),
     ):
-        assert outsider.post(f"/instances/{made.id}/{path}", data=data).status_code == 404, path
+        assert outsider.post(f"/instances/{instance.id}/{path}", data=data).status_code == 404, path
     run_tasks()
-    assert (made.state, made.display_name) == ("running", made.name)
+    assert (instance.state, instance.display_name) == ("running", instance.name)
 
 
 def test_instance_page_power_actions(browser_as, cast, run_tasks):
-    made = create_deployed_instance(cast, run_tasks)
+    instance = create_deployed_instance(cast, run_tasks)
     browser = browser_as("owner")
-    page = f"/instances/{made.id}"
+    page = f"/instances/{instance.id}"
     answer = browser.post(f"{page}/power/poweroff", headers=PARTIAL_HEADERS)
     assert (answer.status_code, answer.headers["HX-Trigger"], answer.headers["HX-Reswap"]) == (200, "changed", "none")
     assert "Power off requested." in answer.text
     run_tasks()
-    assert made.state == "stopped"
+    assert instance.state == "stopped"
     refused = browser.post(f"{page}/power/restart")
     assert refused.status_code == 409
     assert "The instance is not running. Start it first." in refused.text
     assert 'title="The instance is not running. Start it first."' in browser.get(page).text
     assert browser.post(f"{page}/power/start").headers["Location"] == page
     run_tasks()
-    assert made.state == "running"
+    assert instance.state == "running"
     assert browser.post(f"{page}/power/explode").status_code == 404
 
 
 def test_rename_in_place(browser_as, cast):
-    made = cast.instance()
+    instance = cast.instance()
     browser = browser_as("owner")
-    assert browser.post(f"/instances/{made.id}/rename", data={"display_name": "New name"}).status_code == 303
-    assert made.display_name == "New name"
-    assert browser.post(f"/instances/{made.id}/rename", data={"display_name": ""}).status_code == 422
-    assert made.display_name == "New name"
+    assert browser.post(f"/instances/{instance.id}/rename", data={"display_name": "New name"}).status_code == 303
+    assert instance.display_name == "New name"
+    assert browser.post(f"/instances/{instance.id}/rename", data={"display_name": ""}).status_code == 422
+    assert instance.display_name == "New name"
 
 
 def test_instance_page_saves_settings(browser_as, cast):
-    made = cast.instance()
-    address = f"/instances/{made.id}/settings"
+    instance = cast.instance()
+    address = f"/instances/{instance.id}/settings"
     sent = {"display_name": "A", "hostname": "a.example", "notes": "one\r\ntwo", "protection_enabled": "true"}
     assert browser_as("owner").post(address, data=sent).status_code == 303
-    assert (made.display_name, made.notes, made.protection_enabled) == ("A", "one\ntwo", True)
+    assert (instance.display_name, instance.notes, instance.protection_enabled) == ("A", "one\ntwo", True)
     assert "Turn it off first." in browser_as("owner").get(address).text
-    assert browser_as("owner").post(f"/instances/{made.id}/destroy", data={"typed": "A"}).status_code == 409
+    assert browser_as("owner").post(f"/instances/{instance.id}/destroy", data={"typed": "A"}).status_code == 409
     answer = browser_as("owner").post(address, data={**sent, "hostname": "-", "notes": ""})
     assert answer.status_code == 422
     assert "The value must be a valid hostname." in answer.text
-    assert made.notes == "one\ntwo"
+    assert instance.notes == "one\ntwo"
     sent |= {"notes": "", "protection_enabled": "false"}
     browser_as("owner").post(address, data=sent)
-    assert (made.notes, made.protection_enabled) == (None, False)
+    assert (instance.notes, instance.protection_enabled) == (None, False)
 
 
 def test_destroy_requires_instance_name(browser_as, cast, run_tasks):
-    made = create_deployed_instance(cast, run_tasks, display_name="Shop front")
-    browser, address = browser_as("owner"), f"/instances/{made.id}"
+    instance = create_deployed_instance(cast, run_tasks, display_name="Shop front")
+    browser, address = browser_as("owner"), f"/instances/{instance.id}"
     refused = browser.post(f"{address}/destroy", data={"typed": "shop"})
     assert refused.status_code == 422
     assert "Nothing was destroyed." in refused.text
@@ -274,53 +274,55 @@ def test_failed_deploy_shows_error_and_can_be_retried(browser_as, cast, run_task
     key = ssh_keys.generate(cast.owner, name="used", algorithm="ed25519")[0]
     ssh_keys.generate(cast.owner, name="unused", algorithm="ed25519")
     node.fault("create_disk", "full")
-    made = cast.instance(display_name="Shop front")
+    instance = cast.instance(display_name="Shop front")
     wish = {"image_id": cast.image.id, "key_ids": [key.id], "cloudcfg": "package_update: true"}
-    instances.deploy(made, **wish, account=cast.owner, actor="owner@example.com")
+    instances.deploy(instance, **wish, account=cast.owner, actor="owner@example.com")
     session.commit()
     run_tasks()
-    task = get_task(made, "instance_deploy")
+    task = get_task(instance, "instance_deploy")
     assert task.status == "failed"
     node.clear()
     browser = browser_as("owner")
-    page = browser.get(f"/instances/{made.id}").text
+    page = browser.get(f"/instances/{instance.id}").text
     assert task.error in page
     assert task.id in page
     assert "Try again" in page
     assert task.error in browser.get("/").text
-    form = browser.get(f"/instances/{made.id}/deploy").text
+    form = browser.get(f"/instances/{instance.id}/deploy").text
     assert f'value="{cast.image.id}" checked' in form
     assert re.findall(r'name="ssh_keys" value="([^"]+)" checked', form) == [key.id]
     assert "package_update: true" in form
-    assert browser.post(f"/instances/{made.id}/deploy", data={"image_id": UNKNOWN_ID}).status_code == 422
-    answer = browser.post(f"/instances/{made.id}/deploy", data={"image_id": cast.image.id, "password": "long enough"})
-    assert answer.headers["Location"] == f"/instances/{made.id}"
+    assert browser.post(f"/instances/{instance.id}/deploy", data={"image_id": UNKNOWN_ID}).status_code == 422
+    answer = browser.post(
+        f"/instances/{instance.id}/deploy", data={"image_id": cast.image.id, "password": "long enough"}
+    )
+    assert answer.headers["Location"] == f"/instances/{instance.id}"
     run_tasks()
-    assert made.state == "running"
-    assert browser.get(f"/instances/{made.id}/deploy").status_code == 404
+    assert instance.state == "running"
+    assert browser.get(f"/instances/{instance.id}/deploy").status_code == 404
 
 
 def test_node_down_and_missing_machine_are_shown(browser_as, cast, run_tasks):
-    made = create_deployed_instance(cast, run_tasks)
+    instance = create_deployed_instance(cast, run_tasks)
     cast.node.status = "down"
     session.commit()
-    page = browser_as("owner").get(f"/instances/{made.id}").text
+    page = browser_as("owner").get(f"/instances/{instance.id}").text
     assert "The hypervisor does not respond" in page
     assert "as of" in browser_as("owner").get("/instances").text
-    cast.node.status, made.missing_on_node, made.suspended_reason = "up", True, "admin"
+    cast.node.status, instance.missing_on_node, instance.suspended_reason = "up", True, "admin"
     session.commit()
-    page = browser_as("owner").get(f"/instances/{made.id}").text
+    page = browser_as("owner").get(f"/instances/{instance.id}").text
     assert "The hypervisor does not have this instance" in page
     assert "Suspended by the platform." in page
 
 
 def test_running_task_shows_stage_and_bytes(browser_as, cast):
-    made = cast.instance()
-    task, _ = instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="test")
+    instance = cast.instance()
+    task, _ = instances.deploy(instance, image_id=cast.image.id, account=cast.owner, actor="test")
     task.status, task.stage, task.started_at = "running", "Copying the image", clock.now()
     task.bytes_done, task.bytes_total = 5 * 1024**2, 20 * 1024**2
     session.commit()
-    page = browser_as("owner").get(f"/instances/{made.id}", headers=PARTIAL_HEADERS).text
+    page = browser_as("owner").get(f"/instances/{instance.id}", headers=PARTIAL_HEADERS).text
     assert "Copying the image" in page
     assert "5 MiB of 20 MiB" in page
     assert f"/tasks/{task.id}/cancel" in page

@@ -66,7 +66,7 @@ def test_capacity_refusals_are_422(path):
     """ERR-08: a refusal for lack of capacity is raised as Invalid or Refused, not as Conflict or Problem."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
-            texts = {each.value for each in ast.walk(node.exc) if isinstance(each, ast.Constant)}
+            texts = {constant.value for constant in ast.walk(node.exc) if isinstance(constant, ast.Constant)}
             sentences = [text for text in texts if isinstance(text, str)]
             of_capacity = texts & CAPACITY_REASONS or any(word in text for text in sentences for word in CAPACITY_WORDS)
             assert not of_capacity or node.exc.func.id in ("Invalid", "Refused"), (path, node.lineno)

@@ -70,9 +70,9 @@ def test_reinstall_drops_earlier_first_boot_configuration(api_as, running_instan
     seed = node.seed_of(running_instance.id)
     assert json.loads(seed.meta_data)["instance-id"] != before
     assert "old" not in seed.user_data
-    made = get_user_data(node, running_instance)
-    assert (made.get("timezone"), made.get("motd"), made.get("write_files")) == (None, None, None)
-    assert made["users"][0]["ssh_authorized_keys"] == []
+    user_data = get_user_data(node, running_instance)
+    assert (user_data.get("timezone"), user_data.get("motd"), user_data.get("write_files")) == (None, None, None)
+    assert user_data["users"][0]["ssh_authorized_keys"] == []
     row = session.get(Instance, running_instance.id)
     assert (row.ssh_host_key, row.presented_host_key, row.timezone) == (None, None, None)
 
@@ -83,17 +83,17 @@ def test_reinstall_with_keys_only_sets_no_password(api_as, running_instance, run
     answer = reinstall(api_as, running_instance, ssh_key_id=key, timezone="Europe/Berlin", hostname="new.example.com")
     assert "password" not in answer.json
     run_tasks()
-    made = get_user_data(node, running_instance)
-    assert (made["ssh_pwauth"], made["users"][0]["lock_passwd"]) == (False, True)
-    assert "chpasswd" not in made
+    user_data = get_user_data(node, running_instance)
+    assert (user_data["ssh_pwauth"], user_data["users"][0]["lock_passwd"]) == (False, True)
+    assert "chpasswd" not in user_data
     row = session.get(Instance, running_instance.id)
     assert (row.hostname, row.timezone) == ("new.example.com", "Europe/Berlin")
 
 
 def test_admin_reinstall_answers_in_data_envelope(api_as, running_instance, run_tasks):
     """INS-61, INS-51"""
-    made = reinstall(api_as, running_instance, "admin").json["data"]
-    assert made.keys() == {"task_id", "password"}
+    instance = reinstall(api_as, running_instance, "admin").json["data"]
+    assert instance.keys() == {"task_id", "password"}
     run_tasks()
     foreign = {"name": "b", "algorithm": "ed25519"}
     foreign = api_as("outsider", "POST", "/api/ssh-key/generate", json=foreign).json["ssh_key"]["id"]

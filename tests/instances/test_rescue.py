@@ -15,12 +15,17 @@ RESCUE_FILES = ("{}-rescue.qcow2", "{}-rescue.iso")
 @pytest.fixture
 def instance(api_as, cast, run_tasks):
     """A deployed, stopped instance of the owner."""
-    made = cast.instance()
-    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id, "hostname": "web"})
+    created_instance = cast.instance()
+    api_as(
+        "owner",
+        "POST",
+        f"/api/instance/{created_instance.id}/deploy",
+        json={"image_id": cast.image.id, "hostname": "web"},
+    )
     run_tasks()
-    api_as("owner", "POST", f"/api/instance/{made.id}/power/poweroff")
+    api_as("owner", "POST", f"/api/instance/{created_instance.id}/power/poweroff")
     run_tasks()
-    return session.get(Instance, made.id)
+    return session.get(Instance, created_instance.id)
 
 
 @pytest.fixture
@@ -65,9 +70,9 @@ def test_stopped_instance_boots_rescue_system(
     before = clock.now()
     answer = switch_rescue(caller=caller)
     assert answer.status_code == 200
-    found = answer.json["data"] if caller == "admin" else answer.json
-    assert session.get(Task, found["task_id"]).kind == "instance_rescue_enable"
-    assert "password" not in found
+    rescue = answer.json["data"] if caller == "admin" else answer.json
+    assert session.get(Task, rescue["task_id"]).kind == "instance_rescue_enable"
+    assert "password" not in rescue
     run_tasks()
     assert api_as("owner", "GET", f"/api/instance/{instance.id}").json["state"] == "running"
     state = get_rescue_state(caller)
@@ -81,19 +86,19 @@ def test_stopped_instance_boots_rescue_system(
     assert yaml.safe_load(seed.user_data)["ssh_pwauth"] is True
     assert instance.ipv4 in seed.network_config
     again = switch_rescue(caller=caller)
-    found = again.json["data"] if caller == "admin" else again.json
-    assert (again.status_code, found["password"]) == (200, state["password"])
+    rescue = again.json["data"] if caller == "admin" else again.json
+    assert (again.status_code, rescue["password"]) == (200, state["password"])
 
 
 def test_rescue_password_is_encrypted_and_deleted_afterwards(switch_rescue, get_rescue_state, instance, run_tasks):
     """RSC-04"""
     switch_rescue()
-    [kept] = session.execute(text("select secret from tasks where kind = 'instance_rescue_enable'")).scalars()
+    [secret] = session.execute(text("select secret from tasks where kind = 'instance_rescue_enable'")).scalars()
     run_tasks()
     password = get_rescue_state()["password"]
     [row] = session.execute(text("select password from rescues")).scalars()
     assert password not in row
-    assert password not in kept
+    assert password not in secret
     assert session.execute(text("select secret from tasks where kind = 'instance_rescue_enable'")).scalars().all() == [
         None
     ]
@@ -115,8 +120,8 @@ def test_rescue_disable_boots_own_system(switch_rescue, get_rescue_state, node, 
     assert yaml.safe_load(node.seed_of(instance.id).meta_data)["local-hostname"] == "web"
     assert has_rescue_files(node, instance) == [False, False]
     answer = switch_rescue(False, caller)
-    found = answer.json["data"] if caller == "admin" else answer.json
-    assert (answer.status_code, found.get("task_id")) == (200, None)
+    rescue = answer.json["data"] if caller == "admin" else answer.json
+    assert (answer.status_code, rescue.get("task_id")) == (200, None)
 
 
 def test_instance_powered_off_in_rescue_stays_off(switch_rescue, change_power, node, instance, run_tasks):

@@ -16,18 +16,18 @@ from tests.instances.resource_packs import PACK_SIZE, PACKS_PATH, SELF_PROVISION
 from tests.support.isolated_app import isolated_installation
 
 
-def get_pack_usage(as_, made):
-    return as_("admin", "GET", f"/api/v1/self-provisioning/pack/{made['id']}").json["data"]["used"]
+def get_pack_usage(as_, pack):
+    return as_("admin", "GET", f"/api/v1/self-provisioning/pack/{pack['id']}").json["data"]["used"]
 
 
 def test_pack_is_created_updated_and_deleted(api_as, cast, create_pack):
-    made = create_pack(price=40, description="For the students")
-    path = f"/api/v1/self-provisioning/pack/{made['id']}"
-    assert (made["user_id"], made["owner"], made["price"]) == (cast.owner.id, cast.owner.email, 40)
-    assert made["used"] == {"instances": 0, "cpu_cores": 0, "ram": 0, "storage": 0}
-    assert api_as("admin", "GET", path).json["data"] == made
+    pack = create_pack(price=40, description="For the students")
+    path = f"/api/v1/self-provisioning/pack/{pack['id']}"
+    assert (pack["user_id"], pack["owner"], pack["price"]) == (cast.owner.id, cast.owner.email, 40)
+    assert pack["used"] == {"instances": 0, "cpu_cores": 0, "ram": 0, "storage": 0}
+    assert api_as("admin", "GET", path).json["data"] == pack
     assert [row["id"] for row in api_as("admin", "GET", f"{PACKS_PATH}?user_id={cast.owner.id}").json["data"]] == [
-        made["id"]
+        pack["id"]
     ]
     assert api_as("admin", "GET", f"{PACKS_PATH}?user_id={cast.outsider.id}").json["data"] == []
     changed = api_as("admin", "PATCH", path, json={"ram": 2048, "location_id": cast.location.id}).json["data"]
@@ -40,11 +40,11 @@ def test_pack_is_created_updated_and_deleted(api_as, cast, create_pack):
 def test_pack_instance_cannot_be_transferred(api_as, cast, create_pack, create_instance):
     """Otherwise the new owner would use another account's pack without paying."""
     create_pack()
-    made = create_instance().json["instance"]["id"]
-    path = f"/api/v1/instance/{made}/assign-user"
+    instance_id = create_instance().json["instance"]["id"]
+    path = f"/api/v1/instance/{instance_id}/assign-user"
     answer = api_as("admin", "POST", path, json={"user_id": cast.outsider.id})
     assert (answer.status_code, answer.json["reason"]) == (409, "has_pack")
-    assert session.get(Instance, made).account_id == cast.owner.id
+    assert session.get(Instance, instance_id).account_id == cast.owner.id
 
 
 def test_create_pack_with_invalid_field_is_refused(api_as, cast):
@@ -56,21 +56,21 @@ def test_create_pack_with_invalid_field_is_refused(api_as, cast):
 
 def test_instances_consume_pack(api_as, create_pack, create_instance, run_tasks):
     """INS-69"""
-    made = create_pack()
+    pack = create_pack()
     first = create_instance().json["instance"]["id"]
-    assert get_pack_usage(api_as, made) == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
+    assert get_pack_usage(api_as, pack) == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
     [shown] = api_as("owner", "GET", f"{SELF_PROVISIONING_PATH}/resources").json["packs"]
-    assert (shown["id"], shown["used"]["ram"], "user_id" in shown) == (made["id"], 512, False)
-    assert create_instance(pack_id=made["id"]).status_code == 200
+    assert (shown["id"], shown["used"]["ram"], "user_id" in shown) == (pack["id"], 512, False)
+    assert create_instance(pack_id=pack["id"]).status_code == 200
     for size, reason in (("storage", "storage_not_sufficient"), ("ram", "resources_not_sufficient")):
-        enough = {"cpu_cores": 99, "ram": 99999, "storage": 999, size: get_pack_usage(api_as, made)[size]}
-        api_as("admin", "PATCH", f"/api/v1/self-provisioning/pack/{made['id']}", json=enough)
+        enough = {"cpu_cores": 99, "ram": 99999, "storage": 999, size: get_pack_usage(api_as, pack)[size]}
+        api_as("admin", "PATCH", f"/api/v1/self-provisioning/pack/{pack['id']}", json=enough)
         answer = create_instance()
         assert (answer.status_code, answer.json["reason"]) == (422, reason)
     assert session.query(Instance).count() == 2
     api_as("owner", "DELETE", f"{SELF_PROVISIONING_PATH}/instances/{first}")
     run_tasks()
-    assert get_pack_usage(api_as, made)["instances"] == 1
+    assert get_pack_usage(api_as, pack)["instances"] == 1
     assert create_instance().status_code == 200
 
 
@@ -92,25 +92,25 @@ def test_first_pack_with_capacity_is_used(api_as, cast, create_pack, create_inst
     ("facts", "reason"), [({"instances": 1}, "limit_reached"), ({"enabled": False}, "pack_disabled")]
 )
 def test_unusable_pack_is_refused_with_reason(api_as, create_pack, create_instance, facts, reason):
-    made = create_pack(**facts)
+    pack = create_pack(**facts)
     if reason == "limit_reached":
         create_instance()
-    answer = create_instance(pack_id=made["id"])
+    answer = create_instance(pack_id=pack["id"])
     assert (answer.status_code, answer.json["reason"]) == (422, reason)
 
 
 def test_pack_of_other_account_is_not_found(api_as, create_pack, create_instance):
-    made = create_pack()
-    answer = create_instance("outsider", pack_id=made["id"])
+    pack = create_pack()
+    answer = create_instance("outsider", pack_id=pack["id"])
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["pack_id"])
     assert api_as("outsider", "GET", f"{SELF_PROVISIONING_PATH}/resources").json["packs"] == []
     assert create_instance("outsider").status_code == 200
 
 
 def test_pack_in_use_cannot_shrink_or_be_deleted(api_as, create_pack, create_instance):
-    made = create_pack()
+    pack = create_pack()
     create_instance()
-    path = f"/api/v1/self-provisioning/pack/{made['id']}"
+    path = f"/api/v1/self-provisioning/pack/{pack['id']}"
     for field in PACK_SIZE:
         if field != "cpu_cores":
             answer = api_as("admin", "PATCH", path, json={field: 1})
@@ -139,17 +139,17 @@ def test_plan_change_is_limited_by_pack(cast, create_pack, create_instance):
 
 def test_additional_disks_consume_pack(api_as, cast, create_pack, create_instance, run_tasks):
     create_pack()
-    made = create_instance().json["instance"]["id"]
-    api_as("owner", "POST", f"/api/instance/{made}/deploy", json={"image_id": cast.image.id})
+    instance_id = create_instance().json["instance"]["id"]
+    api_as("owner", "POST", f"/api/instance/{instance_id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
     with pytest.raises(Invalid) as refused:
-        disks.add(instances.get(made), size=16, actor="test")
+        disks.add(instances.get(instance_id), size=16, actor="test")
     assert refused.value.reason == "storage_not_sufficient"
 
 
 def test_pack_is_charged_instead_of_its_instances(create_pack, create_instance):
     settings.update({"billing_enabled": True})
-    made = create_pack(price=40)
+    pack = create_pack(price=40)
     instance = create_instance().json["instance"]["id"]
     for record in session.scalars(select(MeteringRecord)):
         record.first_hour = record.metered_until = usage.truncate_to_hour(clock.now()) - timedelta(hours=2)
@@ -158,7 +158,7 @@ def test_pack_is_charged_instead_of_its_instances(create_pack, create_instance):
     charged = {}
     for hour in session.scalars(select(UsageHour)):
         charged[hour.resource_id] = charged.get(hour.resource_id, 0) + hour.charge
-    assert charged[made["id"]] > 0
+    assert charged[pack["id"]] > 0
     assert charged[instance] == 0
 
 
@@ -182,14 +182,14 @@ def test_concurrent_creates_do_not_exceed_pack(tmp_path):
             owner = session.scalars(select(Account).where(Account.operator_role.is_(None))).first()
             group, plan = session.scalars(select(HypervisorGroup)).first(), session.scalars(select(Plan)).first()
             resource_packs.create(user_id=owner.id, name="x", cpu_cores=1, ram=plan.ram, storage=plan.storage)
-            wanted, owner_id = {"location_id": group.id, "plan_id": plan.id, "actor": "test"}, owner.id
+            arguments, owner_id = {"location_id": group.id, "plan_id": plan.id, "actor": "test"}, owner.id
             session.commit()
 
         def take():
             ready.wait()
             with app.app_context():
                 try:
-                    self_provisioning.create_from_pack(session.get(Account, owner_id), **wanted)
+                    self_provisioning.create_from_pack(session.get(Account, owner_id), **arguments)
                     session.commit()
                     results.append("made")
                 except Invalid as error:
@@ -212,14 +212,14 @@ def test_operator_manages_packs_on_page(browser_as, cast, create_pack, create_in
     page = browser.get("/admin/resource-packs").text
     assert "Course" in page
     assert cast.owner.email in page
-    [made] = session.scalars(resource_packs.listing()).all()
-    address = f"/admin/resource-packs/{made.id}"
+    [instance] = session.scalars(resource_packs.listing()).all()
+    address = f"/admin/resource-packs/{instance.id}"
     assert "9.5" in browser.get(address).text
     changed = {**form, "name": "Course 2", "instances": "3", "price": "10", "enabled": "true"}
     del changed["user_id"]
     assert browser.post(address, data=changed).status_code == 303
     session.expire_all()
-    assert (made.name, made.instances, made.enabled) == ("Course 2", 3, True)
+    assert (instance.name, instance.instances, instance.enabled) == ("Course 2", 3, True)
     create_instance()
     assert browser.post(f"{address}/delete").status_code == 409
     assert browser.post("/admin/resource-packs/new", data={**form, "ram": "x"}).status_code == 422

@@ -41,19 +41,19 @@ def test_search_text_is_parsed_into_terms(text, terms):
 @pytest.fixture
 def searchable_instances(cast):
     """Three instances of the owner and one of the outsider, by display name."""
-    made = {}
+    instances_by_name = {}
     for name, tags, on in (
         ("web-1", ["prod", "web"], True),
         ("web-2", ["web"], False),
         ("big one", ["prod-old"], True),
     ):
-        made[name] = instance = cast.instance(display_name=name, hostname=name.replace(" ", "-"))
+        instances_by_name[name] = instance = cast.instance(display_name=name, hostname=name.replace(" ", "-"))
         instance.tags, instance.deployed, instance.power = tags, True, "on" if on else "off"
-    made["foreign"] = cast.instance("outsider", display_name="web-9")
-    made["web-1"].image_id = cast.image.id
-    made["big one"].project_id = projects.create(cast.owner, name="Old shop").id
+    instances_by_name["foreign"] = cast.instance("outsider", display_name="web-9")
+    instances_by_name["web-1"].image_id = cast.image.id
+    instances_by_name["big one"].project_id = projects.create(cast.owner, name="Old shop").id
     session.commit()
-    return made
+    return instances_by_name
 
 
 SEARCH_CASES = {
@@ -87,14 +87,14 @@ SEARCH_CASES = {
 }
 
 
-@pytest.mark.parametrize(("search", "found"), SEARCH_CASES.items())
-def test_customer_search_finds_instances(api_as, searchable_instances, search, found):
+@pytest.mark.parametrize(("search", "expected_names"), SEARCH_CASES.items())
+def test_customer_search_finds_instances(api_as, searchable_instances, search, expected_names):
     rows = api_as("owner", "GET", "/api/instances", query_string={"search": search}).json["data"]
-    assert {row["display_name"] for row in rows} == found
+    assert {row["display_name"] for row in rows} == expected_names
 
 
 @pytest.mark.parametrize(
-    ("search", "found"),
+    ("search", "expected_names"),
     [
         ("web", {"web-1", "web-2", "web-9"}),
         ("owner:outsider", {"web-9"}),
@@ -103,9 +103,9 @@ def test_customer_search_finds_instances(api_as, searchable_instances, search, f
         ("node:other", set()),
     ],
 )
-def test_operator_search_by_owner_and_node(api_as, searchable_instances, search, found):
+def test_operator_search_by_owner_and_node(api_as, searchable_instances, search, expected_names):
     rows = api_as("admin", "GET", "/api/v1/instances", query_string={"search": search}).json["data"]
-    assert {row["display_name"] for row in rows} == found
+    assert {row["display_name"] for row in rows} == expected_names
 
 
 @pytest.mark.parametrize(

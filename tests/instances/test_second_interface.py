@@ -17,8 +17,8 @@ def instance(cast):
 
 @pytest.fixture
 def switch_interface(api_as, instance):
-    return lambda word, caller="admin": api_as(
-        caller, "POST", f"/api/v1/instance/{instance.id}/network/{word}/secondary"
+    return lambda text, caller="admin": api_as(
+        caller, "POST", f"/api/v1/instance/{instance.id}/network/{text}/secondary"
     )
 
 
@@ -28,13 +28,13 @@ def test_second_interface_is_added_and_removed(api_as, instance, switch_interfac
     assert answer.status_code == 200
     first, second = answer.json["data"]["interfaces"]
     assert (first["kind"], second["kind"], second["used_bandwidth"]) == ("public", "private", 0.0)
-    assert [each["ip"] for each in second["addresses"]] == ["10.77.0.1"]
+    assert [address["ip"] for address in second["addresses"]] == ["10.77.0.1"]
     assert first["mac"] != second["mac"]
     assert len(switch_interface("enable").json["data"]["interfaces"]) == 2
     for caller, path in (("owner", "/api/instance/"), ("admin", "/api/v1/instance/")):
         shown = api_as(caller, "GET", path + instance.id).json
         shown = shown.get("data", shown)
-        assert [each["used_bandwidth"] for each in shown["interfaces"]] == [0.0, 0.0]
+        assert [interface["used_bandwidth"] for interface in shown["interfaces"]] == [0.0, 0.0]
         assert shown["primary_interface"]["id"] == first["id"]
         assert shown["primary_private_ip"] == {"ip": "10.77.0.1"}
     assert len(switch_interface("disable").json["data"]["interfaces"]) == 1
@@ -51,7 +51,9 @@ def test_machine_has_both_interfaces_after_start(api_as, cast, instance, switch_
     run_tasks()
     assert instance.power == "on"
     (row,) = node.state.rows("SELECT definition FROM machines WHERE id = ?", instance.id)
-    assert [nic["mac"] for nic in json.loads(row["definition"])["nics"]] == [each.mac for each in instance.interfaces]
+    assert [nic["mac"] for nic in json.loads(row["definition"])["nics"]] == [
+        interface.mac for interface in instance.interfaces
+    ]
     refused = switch_interface("disable")
     assert (refused.status_code, refused.json["reason"]) == (409, "not_stopped")
 

@@ -11,9 +11,9 @@ SELF_DEPLOY_PATHS = {"owner": "/api/instance/{}/self-deploy", "admin": "/api/v1/
 
 @pytest.fixture
 def iso(file_server):
-    made = isos.create(url=file_server.put(), actor="test")
+    created_iso = isos.create(url=file_server.put(), actor="test")
     session.commit()
-    return made
+    return created_iso
 
 
 @pytest.fixture
@@ -117,14 +117,14 @@ def test_self_deploy_refusals(api_as, cast, post_self_deploy, iso, file_server, 
 
 def test_admin_create_with_iso_enables_vnc(api_as, cast, iso):
     """INS-76, INS-77, INS-78"""
-    wanted = {"user_id": cast.owner.id, "location_id": cast.location.id, "plan_id": cast.plan.id}
+    body = {"user_id": cast.owner.id, "location_id": cast.location.id, "plan_id": cast.plan.id}
 
-    def create_instance(**more):
-        return api_as("admin", "POST", "/api/v1/instances", json={**wanted, **more})
+    def create_instance(**fields):
+        return api_as("admin", "POST", "/api/v1/instances", json={**body, **fields})
 
     assert create_instance().json["data"]["enable_vnc"] is False
-    made = create_instance(iso_id=iso.id).json["data"]
-    assert (made["enable_vnc"], made["iso_id"], made["boot"]) == (True, iso.id, "cdrom,disk")
+    instance = create_instance(iso_id=iso.id).json["data"]
+    assert (instance["enable_vnc"], instance["iso_id"], instance["boot"]) == (True, iso.id, "cdrom,disk")
     assert create_instance(iso_id=iso.id, enable_vnc=False).json["data"]["enable_vnc"] is False
     assert create_instance(enable_vnc=True).json["data"]["enable_vnc"] is True
     for wrong in ("true", "false", 1, 0):

@@ -13,8 +13,8 @@ from panel.services import settings, usage
 
 @pytest.fixture
 def created_instance(api_as, cast):
-    wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "hostname": "own.example.com"}
-    answer = api_as("owner", "POST", "/api/self-provisioning/instances", json=wanted)
+    body = {"location_id": cast.location.id, "plan_id": cast.plan.id, "hostname": "own.example.com"}
+    answer = api_as("owner", "POST", "/api/self-provisioning/instances", json=body)
     assert answer.json.keys() == {"success", "message", "instance"}
     return answer.json["instance"]
 

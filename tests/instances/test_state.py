@@ -5,10 +5,17 @@ from panel.models import Instance
 
 
 def test_fetch_returns_state_and_open_task(api_as, cast, run_tasks, queries):
-    made = cast.instance()
-    path = f"/api/instance/{made.id}"
-    words = {"id": made.id, "name": made.name, "deployed": False, "status": 0, "state": "pending", "last_error": None}
-    assert api_as("owner", "GET", f"{path}/fetch").json == {**words, "task_running": False, "task": None}
+    instance = cast.instance()
+    path = f"/api/instance/{instance.id}"
+    expected = {
+        "id": instance.id,
+        "name": instance.name,
+        "deployed": False,
+        "status": 0,
+        "state": "pending",
+        "last_error": None,
+    }
+    assert api_as("owner", "GET", f"{path}/fetch").json == {**expected, "task_running": False, "task": None}
     task_id = api_as("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id}).json["task_id"]
     queries.clear()
     during = api_as("owner", "GET", f"{path}/fetch").json
@@ -23,31 +30,31 @@ def test_install_returns_task_and_logs(api_as, cast, run_tasks):
     path = f"/api/instance/{cast.instance().id}"
     assert api_as("owner", "GET", f"{path}/install").json == {"task": None, "logs": []}
     first = api_as("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id}).json["task_id"]
-    found = api_as("owner", "GET", f"{path}/install").json
-    assert (found["task"]["id"], found["task"]["status"], found["logs"]) == (first, "queued", [])
+    answer = api_as("owner", "GET", f"{path}/install").json
+    assert (answer["task"]["id"], answer["task"]["status"], answer["logs"]) == (first, "queued", [])
     run_tasks()
-    found = api_as("owner", "GET", f"{path}/install").json
-    assert (found["task"]["status"], found["task"]["progress"]) == ("completed", 100)
-    assert found["logs"][0]["message"] == "Preparing"
+    answer = api_as("owner", "GET", f"{path}/install").json
+    assert (answer["task"]["status"], answer["task"]["progress"]) == ("completed", 100)
+    assert answer["logs"][0]["message"] == "Preparing"
     again = api_as("owner", "POST", f"{path}/reinstall", json={}).json["task_id"]
     assert api_as("owner", "GET", f"{path}/install").json["task"]["id"] == again
 
 
 def test_instance_activity_lists_events(api_as, cast, run_tasks):
-    made = cast.instance()
-    path = f"/api/instance/{made.id}"
+    instance = cast.instance()
+    path = f"/api/instance/{instance.id}"
     api_as("owner", "POST", f"{path}/deploy", json={"image_id": cast.image.id})
     run_tasks()
     api_as("owner", "POST", f"{path}/power/poweroff")
     run_tasks()
-    found = api_as("owner", "GET", f"{path}/events").json
-    newest = found["data"][0]
+    answer = api_as("owner", "GET", f"{path}/events").json
+    newest = answer["data"][0]
     assert (newest["kind"], newest["data"]) == (
         "instance.status_changed",
         {"status": "stopped", "previous": "running"},
     )
     assert newest["actor"] == cast.owner.email
-    assert found["data"][-1]["kind"] == "instance.created"
-    assert found["total"] == len(found["data"])
+    assert answer["data"][-1]["kind"] == "instance.created"
+    assert answer["total"] == len(answer["data"])
     assert len(api_as("owner", "GET", f"{path}/events?per_page=1&page=2").json["data"]) == 1
-    assert session.get(Instance, made.id).state == "stopped"
+    assert session.get(Instance, instance.id).state == "stopped"

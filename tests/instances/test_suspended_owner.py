@@ -41,10 +41,10 @@ REQUEST_BODIES = {
 
 @pytest.fixture
 def suspended_instance(api_as, cast, run_tasks):
-    made = cast.instance()
-    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    created_instance = cast.instance()
+    api_as("owner", "POST", f"/api/instance/{created_instance.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
-    instance = session.get(Instance, made.id)
+    instance = session.get(Instance, created_instance.id)
     instances.suspend(instance, reason="admin", actor="admin@example.com")
     session.commit()
     run_tasks()
@@ -59,9 +59,9 @@ def find_write_operations(app):
 
 def test_every_write_operation_is_refused(api_as, app, suspended_instance, unlimited_rates):
     """E6: generated from the routes, so new operations are tested, too."""
-    found = list(find_write_operations(app))
-    assert len(found) > 40
-    for operation, method, path in found:
+    write_operations = list(find_write_operations(app))
+    assert len(write_operations) > 40
+    for operation, method, path in write_operations:
         address = re.sub(r"{\w+}", UNKNOWN_ID, path.replace("{instance_id}", suspended_instance.id))
         body = REQUEST_BODIES.get(operation.removeprefix("user.instance."), {})
         answer = api_as("owner", method, address, json=body)

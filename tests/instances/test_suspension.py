@@ -26,8 +26,8 @@ def post_state_action(api_as):
 
 
 def list_suspension_events(instance):
-    found = select(Event.kind, Event.data).where(Event.resource_id == instance.id).order_by(Event.id)
-    return [(kind, data.get("reason")) for kind, data in session.execute(found) if "suspended" in kind]
+    query = select(Event.kind, Event.data).where(Event.resource_id == instance.id).order_by(Event.id)
+    return [(kind, data.get("reason")) for kind, data in session.execute(query) if "suspended" in kind]
 
 
 def test_suspend_and_resume(post_state_action, deployed_instance, run_tasks, node):

@@ -21,11 +21,11 @@ TASK_REQUESTS = {
 
 @pytest.fixture
 def instance(api_as, cast, run_tasks):
-    made = cast.instance()
-    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
-    assert list_task_running_flags(api_as, made) == [True] * 5
+    created_instance = cast.instance()
+    api_as("owner", "POST", f"/api/instance/{created_instance.id}/deploy", json={"image_id": cast.image.id})
+    assert list_task_running_flags(api_as, created_instance) == [True] * 5
     run_tasks()
-    return session.get(Instance, made.id)
+    return session.get(Instance, created_instance.id)
 
 
 def list_task_running_flags(as_, instance):
@@ -71,6 +71,6 @@ def test_task_running_uses_partial_index(rolled_back_app):
     """Only open tasks are read, however many tasks an instance had."""
     if session.get_bind().dialect.name != "sqlite":
         pytest.skip("the text of the query plan is specific to SQLite")
-    found = select(Instance.task_running).compile(session.get_bind(), compile_kwargs={"render_postcompile": True})
-    plan = session.connection().exec_driver_sql(f"explain query plan {found}").all()
+    statement = select(Instance.task_running).compile(session.get_bind(), compile_kwargs={"render_postcompile": True})
+    plan = session.connection().exec_driver_sql(f"explain query plan {statement}").all()
     assert any("ix_tasks_open_resource_id" in str(row) or "ix_tasks_open" in str(row) for row in plan)

@@ -36,22 +36,22 @@ def get_live_topology(node, instance):
 
 def test_topology_applies_at_next_start(api_as, running_instance, run_tasks, node):
     """INS-82"""
-    made = put_topology(api_as, running_instance, sockets=1, cores=2, threads=2).json["data"]
-    assert (made["topology"], made["topology_pending"]) == ({"sockets": 1, "cores": 2, "threads": 2}, True)
+    instance = put_topology(api_as, running_instance, sockets=1, cores=2, threads=2).json["data"]
+    assert (instance["topology"], instance["topology_pending"]) == ({"sockets": 1, "cores": 2, "threads": 2}, True)
     run_tasks()
     assert get_live_topology(node, running_instance) is None
     assert api_as("owner", "POST", f"/api/instance/{running_instance.id}/power/restart").status_code == 200
     run_tasks()
     assert get_live_topology(node, running_instance) == [1, 2, 2]
-    found = api_as("owner", "GET", f"/api/instance/{running_instance.id}").json
-    assert (found["topology"]["threads"], found["topology_pending"]) == (2, False)
+    shown_instance = api_as("owner", "GET", f"/api/instance/{running_instance.id}").json
+    assert (shown_instance["topology"]["threads"], shown_instance["topology_pending"]) == (2, False)
 
 
 def test_topology_is_shown_on_pages(api_as, browser_as, running_instance):
     put_topology(api_as, running_instance, sockets=1, cores=2, threads=2)
-    words = "1 socket with 2 cores of 2 threads (takes effect at next boot)"
-    assert words in browser_as("admin").get(f"/admin/instances/{running_instance.id}").text
-    assert words in browser_as("owner").get(f"/instances/{running_instance.id}").text
+    text = "1 socket with 2 cores of 2 threads (takes effect at next boot)"
+    assert text in browser_as("admin").get(f"/admin/instances/{running_instance.id}").text
+    assert text in browser_as("owner").get(f"/instances/{running_instance.id}").text
     running_instance.cpu_cores = 2
     session.commit()
     assert "one socket per core" in browser_as("owner").get(f"/instances/{running_instance.id}").text
@@ -83,8 +83,8 @@ def test_domain_xml_contains_the_cpu_topology():
         (None, []),
         ((1, 2, 2), [{"sockets": "1", "dies": "1", "cores": "2", "threads": "2"}]),
     ):
-        made = etree.fromstring(xml.build_domain_xml(replace(machine, topology=topology), {}, False, False, False))
-        assert [dict(each.attrib) for each in made.iterfind("cpu/topology")] == attributes
+        domain = etree.fromstring(xml.build_domain_xml(replace(machine, topology=topology), {}, False, False, False))
+        assert [dict(topology_element.attrib) for topology_element in domain.iterfind("cpu/topology")] == attributes
 
 
 def test_operator_sets_topology_on_page(browser_as, running_instance, run_tasks, node):

@@ -24,18 +24,18 @@ def test_iso_create_list_show_and_delete(api_as, run_tasks, node, file_server, c
         caller, "POST", ISOS_PATHS[caller], json={"url": file_server.put("/debian-12.iso"), "name": "Debian 12"}
     )
     assert answer.status_code == 200
-    made = unwrap_answer(answer)
-    assert (made["filename"], made["name"]) == ("debian-12.iso", "Debian 12")
-    assert made["public"] is (caller == "admin")
+    iso = unwrap_answer(answer)
+    assert (iso["filename"], iso["name"]) == ("debian-12.iso", "Debian 12")
+    assert iso["public"] is (caller == "admin")
     run_tasks()
     [row] = api_as(caller, "GET", ISOS_PATHS[caller]).json["data"]
-    shown = unwrap_answer(api_as(caller, "GET", iso_path(caller, made["id"])))
+    shown = unwrap_answer(api_as(caller, "GET", iso_path(caller, iso["id"])))
     assert row.items() <= shown.items()
     assert {"id", "url", "filename", *DOWNLOAD_FIELDS} <= row.keys()
     assert [shown[name] for name in DOWNLOAD_FIELDS] == [None, None, None]
-    assert api_as(caller, "DELETE", iso_path(caller, made["id"])).status_code == 200
+    assert api_as(caller, "DELETE", iso_path(caller, iso["id"])).status_code == 200
     run_tasks()
-    assert api_as(caller, "GET", iso_path(caller, made["id"])).status_code == 404
+    assert api_as(caller, "GET", iso_path(caller, iso["id"])).status_code == 404
     assert not [disk for disk in node.disks("default") if disk.name.startswith("iso-")]
 
 
@@ -114,8 +114,8 @@ def test_customers_see_public_and_own_isos(api_as, file_server):
 
 
 def test_operator_updates_iso(api_as, file_server):
-    made = unwrap_answer(api_as("admin", "POST", ISOS_PATHS["admin"], json={"url": file_server.url()}))
-    path = iso_path("admin", made["id"])
+    iso = unwrap_answer(api_as("admin", "POST", ISOS_PATHS["admin"], json={"url": file_server.url()}))
+    path = iso_path("admin", iso["id"])
     assert api_as("admin", "PATCH", path, json={"name": "Rescue", "public": False}).json["data"]["name"] == "Rescue"
     assert api_as("admin", "PATCH", path, json={"filename": "a b"}).json["errors"].keys() == {"filename"}
     assert api_as("admin", "PATCH", path, json={"size": 1}).json["errors"].keys() == {"size"}
@@ -150,11 +150,11 @@ def test_iso_list_query_count_is_constant(api_as, file_server, queries):
 
 
 def test_admin_iso_lists_downloads_per_hypervisor(api_as, cast, run_tasks, file_server):
-    made = unwrap_answer(
+    iso = unwrap_answer(
         api_as("admin", "POST", ISOS_PATHS["admin"], json={"url": file_server.put(content=b"x" * 5000)})
     )
     run_tasks()
-    shown = unwrap_answer(api_as("admin", "GET", iso_path("admin", made["id"])))
+    shown = unwrap_answer(api_as("admin", "GET", iso_path("admin", iso["id"])))
     [download] = shown["downloads"]
     assert (download["hypervisor_id"], download["hypervisor_name"]) == (cast.node.id, "node-1")
     assert (download["status"], download["bytes_done"], download["bytes_total"]) == ("ready", 5000, 5000)

@@ -44,9 +44,9 @@ def run_schedule(rolled_back_app, run_tasks):
 @pytest.fixture
 def iso(cast, file_server):
     """An ISO of the platform whose URL gives 404."""
-    made = isos.create(url=file_server.url(), actor="test")
+    created_iso = isos.create(url=file_server.url(), actor="test")
     session.commit()
-    return made
+    return created_iso
 
 
 def get_only_download():
@@ -73,10 +73,10 @@ def test_download_backoff_doubles_from_ten_minutes_to_one_day(iso, file_server, 
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "text"),
     [(404, "answered with 404"), (500, "answered with 500"), (b"", "empty")],
 )
-def test_failed_download_returns_error(api_as, iso, file_server, run_tasks, answer, words):
+def test_failed_download_returns_error(api_as, iso, file_server, run_tasks, answer, text):
     """ISO-01, ISO-19: size 0 is a failure."""
     file_server.files["/disc.iso"] = answer
     run_tasks()
@@ -84,10 +84,10 @@ def test_failed_download_returns_error(api_as, iso, file_server, run_tasks, answ
         api_as("owner", "GET", f"/api/iso/{iso.id}").json["iso"],
         api_as("admin", "GET", "/api/v1/isos").json["data"][0],
     ):
-        assert words in shown["download_error"]
+        assert text in shown["download_error"]
         assert shown["download_error_at"]
     task = session.query(Task).filter_by(kind="media_download").one()
-    assert (task.status, words in task.error) == ("failed", True)
+    assert (task.status, text in task.error) == ("failed", True)
 
 
 def test_retry_resets_backoff_and_fetches_immediately(api_as, iso, file_server, run_tasks, run_schedule, advance_clock):
@@ -233,7 +233,7 @@ def test_download_follows_only_public_https_redirects(iso, file_server, run_task
 
         return answer
 
-    for address, words in (
+    for address, text in (
         ("https://10.0.0.1/inside.iso", "not a public address"),
         ("http://127.0.0.1/plain.iso", "The server redirects to an address without https."),
         ("/disc.iso", "too many times"),
@@ -242,7 +242,7 @@ def test_download_follows_only_public_https_redirects(iso, file_server, run_task
         downloads.retry(session.get(Iso, iso.id), actor="test")
         session.commit()
         run_tasks()
-        assert words in get_only_download().error
+        assert text in get_only_download().error
         assert "ebhook" not in get_only_download().error  # acceptance E11
     file_server.files["/disc.iso"] = redirect_to("/really.iso")
     file_server.put("/really.iso")

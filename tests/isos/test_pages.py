@@ -9,10 +9,10 @@ from panel.services import isos
 
 @pytest.fixture
 def running_instance(api_as, cast, run_tasks):
-    made = cast.instance(display_name="Shop")
-    api_as("owner", "POST", f"/api/instance/{made.id}/deploy", json={"image_id": cast.image.id})
+    instance = cast.instance(display_name="Shop")
+    api_as("owner", "POST", f"/api/instance/{instance.id}/deploy", json={"image_id": cast.image.id})
     run_tasks()
-    return session.get(Instance, made.id)
+    return session.get(Instance, instance.id)
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def stopped_instance(api_as, running_instance, run_tasks):
 
 @pytest.fixture
 def iso(file_server, run_tasks):
-    made = isos.create(url=file_server.put(), name="Installer", actor="test")
+    created_iso = isos.create(url=file_server.put(), name="Installer", actor="test")
     session.commit()
     run_tasks()
-    return made
+    return created_iso
 
 
 def get_media_page(browser, instance):

@@ -22,23 +22,23 @@ def test_forge_commit_keeps_changes(call_forge_api, run_tasks, guest, machine):
     """FRG-01, FRG-02, FRG-03, FRG-04, FRG-07, FRG-18; OP-13: without a session it is null."""
     assert call_forge_api().json == {"active": False, "session": None}
     guest.write("before")
-    made = call_forge_api("POST", "enable")
-    assert made.status_code == 200
-    assert made.json.keys() == {"success", "message", "forge", "task_id"}
+    answer = call_forge_api("POST", "enable")
+    assert answer.status_code == 200
+    assert answer.json.keys() == {"success", "message", "forge", "task_id"}
     assert call_forge_api().json["active"] is False
     assert call_forge_api().json["session"]["status"] == "creating"
     run_tasks()
-    found = call_forge_api().json
-    assert found["active"] is True
-    assert found["session"]["status"] == "active"
-    assert found["session"]["error"] is None
-    assert [disk["id"] for disk in found["session"]["disks"]] == [machine.disks[0].id]
+    status = call_forge_api().json
+    assert status["active"] is True
+    assert status["session"]["status"] == "active"
+    assert status["session"]["error"] is None
+    assert [disk["id"] for disk in status["session"]["disks"]] == [machine.disks[0].id]
     guest.write("after")
     assert call_forge_api("POST", "commit").json["forge"]["status"] == "committing"
     run_tasks()
-    found = call_forge_api().json
-    assert (found["active"], found["session"]["status"]) == (False, "committed")
-    assert found["session"]["ended_at"]
+    status = call_forge_api().json
+    assert (status["active"], status["session"]["status"]) == (False, "committed")
+    assert status["session"]["ended_at"]
     assert guest.read() == "after"
     assert machine.state == "running"
 
@@ -147,12 +147,12 @@ def test_failed_forge_session_can_be_enabled_again(call_forge_api, run_tasks, no
     node.fault("create_overlays", "refuse", 1)
     call_forge_api("POST", "enable")
     run_tasks()
-    found = call_forge_api().json
-    assert (found["active"], found["session"]["status"]) == (False, "failed")
-    assert isinstance(found["session"]["error"], str)
+    answer = call_forge_api().json
+    assert (answer["active"], answer["session"]["status"]) == (False, "failed")
+    assert isinstance(answer["session"]["error"], str)
     for action in ("commit", "discard"):
         assert assert_refused(call_forge_api("POST", action), "session_failed")
-    assert call_forge_api().json == found
+    assert call_forge_api().json == answer
     guest.write("goes on")
     call_forge_api("POST", "enable")
     run_tasks()
@@ -162,9 +162,9 @@ def test_failed_forge_session_can_be_enabled_again(call_forge_api, run_tasks, no
 
 def test_last_ten_forge_sessions_are_listed_newest_first(call_forge_api, api_as, run_tasks, machine, queries):
     """FRG-19, FRG-20, FRG-21"""
-    made = []
+    tasks = []
     for number in range(11):
-        made.append(call_forge_api("POST", "enable").json["forge"]["id"])
+        tasks.append(call_forge_api("POST", "enable").json["forge"]["id"])
         run_tasks()
         call_forge_api("POST", "commit" if number % 2 else "discard")
         run_tasks()
@@ -172,7 +172,7 @@ def test_last_ten_forge_sessions_are_listed_newest_first(call_forge_api, api_as,
     for caller, path in paths:
         queries.clear()
         item = api_as(caller, "GET", path).json
-        assert [forge["id"] for forge in item.get("data", item)["forges"]] == made[:0:-1]
+        assert [forge["id"] for forge in item.get("data", item)["forges"]] == tasks[:0:-1]
         assert len([sql for sql in queries if "forges" in sql]) == 1
     assert session.scalars(select(Forge.id)).all()
 
@@ -196,8 +196,8 @@ def test_operator_forge_routes(call_forge_api, run_tasks, guest):
     prefix = "/api/v1"
     assert call_forge_api(prefix=prefix, caller="admin").json["data"] == {"active": False, "session": None}
     guest.write("before")
-    made = call_forge_api("POST", "enable", prefix=prefix, caller="admin").json
-    assert (made["success"], made["data"]["forge"]["status"]) == (True, "creating")
+    answer = call_forge_api("POST", "enable", prefix=prefix, caller="admin").json
+    assert (answer["success"], answer["data"]["forge"]["status"]) == (True, "creating")
     run_tasks()
     guest.write("after")
     assert assert_refused(call_forge_api("POST", "enable", prefix=prefix, caller="admin"), "already_active")
@@ -217,5 +217,5 @@ def test_forge_session_timestamps(call_forge_api, run_tasks):
     run_tasks()
     call_forge_api("POST", "commit")
     run_tasks()
-    found = call_forge_api().json["session"]
-    assert before.isoformat()[:19] <= found["created_at"][:19] <= found["ended_at"][:19]
+    live_session = call_forge_api().json["session"]
+    assert before.isoformat()[:19] <= live_session["created_at"][:19] <= live_session["ended_at"][:19]

@@ -23,9 +23,9 @@ def request_session_action(machine, run_tasks):
     """Return a function that requests an action of the session and returns its task."""
 
     def request_action(action):
-        _, made = getattr(forges, action)(machine, actor="owner@example.com")
+        _, task = getattr(forges, action)(machine, actor="owner@example.com")
         session.commit()
-        return made
+        return task
 
     return request_action
 
@@ -36,12 +36,12 @@ def test_forge_enable_is_resumed_after_worker_death(
     machine, node, guest, request_session_action, kill_worker_at, after, powered
 ):
     guest.write("before")
-    made = request_session_action("enable")
-    kill_worker_at(made, "create_overlays", after=after)
+    task = request_session_action("enable")
+    kill_worker_at(task, "create_overlays", after=after)
     guest.write("meanwhile")
     if powered == "off":
         node.power_off(machine.id)
-    done = requeue_to_new_worker(made)
+    done = requeue_to_new_worker(task)
     assert done.status == ("completed" if powered == "on" else "failed")
     assert forges.find_latest(machine).status == ("active" if powered == "on" else "failed")
     assert (make_overlay_name(machine.disks[0].name) in list_disk_names(node)) == (powered == "on")
@@ -59,9 +59,9 @@ def test_forge_end_is_completed_after_worker_death(
         request_session_action("enable")
         run_tasks()
         guest.write("after")
-        made = request_session_action(action)
-        kill_worker_at(made, step, after=after)
-        assert requeue_to_new_worker(made).status == "completed", step
+        task = request_session_action(action)
+        kill_worker_at(task, step, after=after)
+        assert requeue_to_new_worker(task).status == "completed", step
         assert guest.read() == ("after" if action == "commit" else "before"), step
         assert machine.disks[0].name in list_disk_names(node)
         assert make_overlay_name(machine.disks[0].name) not in list_disk_names(node)
@@ -76,10 +76,10 @@ def test_start_during_interrupted_discard_keeps_changes(
     request_session_action("enable")
     run_tasks()
     guest.write("after")
-    made = request_session_action("discard")
-    kill_worker_at(made, "power_off", after=True)
-    found = session.get(Task, made.id, populate_existing=True)
-    found.worker, found.status = None, "cancelled"
+    discard_task = request_session_action("discard")
+    kill_worker_at(discard_task, "power_off", after=True)
+    task = session.get(Task, discard_task.id, populate_existing=True)
+    task.worker, task.status = None, "cancelled"
     machine.power = "off"
     session.commit()
     api_as("owner", "POST", f"/api/instance/{machine.id}/power/start")
@@ -98,9 +98,9 @@ def test_forge_action_can_be_retried_after_node_fault(
     guest.write("after")
     step = {"commit": "commit_overlay", "discard": "discard_overlay"}[action]
     node.fault(step, kind, 1, 0.01)
-    made = request_session_action(action)
+    task = request_session_action(action)
     run_tasks()
-    assert session.get(Task, made.id).status == "failed"
+    assert session.get(Task, task.id).status == "failed"
     forge = forges.find_latest(machine)
     assert (forge.status, bool(forge.error)) == ("active", True)
     node.clear()
@@ -108,9 +108,9 @@ def test_forge_action_can_be_retried_after_node_fault(
     run_tasks()
     machine.power = "on"
     session.commit()
-    made = request_session_action(action)
+    task = request_session_action(action)
     run_tasks()
-    assert session.get(Task, made.id).status == "completed"
+    assert session.get(Task, task.id).status == "completed"
     assert guest.read() == ("after" if action == "commit" else "before")
 
 

@@ -52,24 +52,24 @@ def test_sign_in_is_limited_to_ten_attempts_per_account(browser_as, sign_in, ema
 
 
 def test_known_browser_is_not_locked_out_by_others(browser_as, sign_in):
-    known = browser_as()
-    sign_in(known)
-    known.post("/sign-out")
+    known_browser = browser_as()
+    sign_in(known_browser)
+    known_browser.post("/sign-out")
     for n in range(3):
         guess_password(open_browser_at(browser_as, f"203.0.113.{n}"), sign_in, MAX_ATTEMPTS)
     guess_password(browser_as(), sign_in, MAX_ATTEMPTS)
     assert sign_in(browser_as()).status_code == 429
     assert sign_in(open_browser_at(browser_as, "198.51.100.1")).status_code == 429
-    assert sign_in(known).status_code == 303
+    assert sign_in(known_browser).status_code == 303
 
 
 def test_known_browser_has_own_limit_for_its_accounts(browser_as, sign_in):
-    known = browser_as()
-    sign_in(known)
-    assert guess_password(known, sign_in, MAX_ATTEMPTS + 1) == [422] * MAX_ATTEMPTS + [429]
-    assert guess_password(known, sign_in, MAX_ATTEMPTS, email="outsider@example.com") == [422] * (MAX_ATTEMPTS - 1) + [
-        429
-    ]
+    known_browser = browser_as()
+    sign_in(known_browser)
+    assert guess_password(known_browser, sign_in, MAX_ATTEMPTS + 1) == [422] * MAX_ATTEMPTS + [429]
+    assert guess_password(known_browser, sign_in, MAX_ATTEMPTS, email="outsider@example.com") == [422] * (
+        MAX_ATTEMPTS - 1
+    ) + [429]
 
 
 def test_sign_in_limit_ends_after_time_window(browser_as, sign_in, advance_time):

@@ -136,10 +136,10 @@ def test_daily_code_limit_does_not_lock_out_owner(
     browser_as, sign_in, cast, totp_recovery_codes, totp_code, advance_time
 ):
     """An attacker who knows the password guesses codes for hours. The owner's known browser and recovery codes work."""
-    known = browser_as()
-    sign_in(known)
-    assert known.post(STEP_PATH, data={"code": totp_code(cast.owner)}).status_code == 303
-    known.post("/sign-out")
+    known_browser = browser_as()
+    sign_in(known_browser)
+    assert known_browser.post(STEP_PATH, data={"code": totp_code(cast.owner)}).status_code == 303
+    known_browser.post("/sign-out")
     connect_rate_limits("")
     attacker = browser_as()
     attacker.environ_base |= {"REMOTE_ADDR": "203.0.113.6"}
@@ -149,8 +149,8 @@ def test_daily_code_limit_does_not_lock_out_owner(
         answers += [attacker.post(STEP_PATH, data=wrong).status_code for _ in range(5)]
         advance_time(125)
     assert answers == [422] * 50 + [429] * 10
-    sign_in(known)
-    assert known.post(STEP_PATH, data={"code": totp_code(cast.owner, 1)}).status_code == 303
+    sign_in(known_browser)
+    assert known_browser.post(STEP_PATH, data={"code": totp_code(cast.owner, 1)}).status_code == 303
     elsewhere = browser_as()
     sign_in(elsewhere)
     assert elsewhere.post(STEP_PATH, data={"code": totp_recovery_codes[0]}).status_code == 303

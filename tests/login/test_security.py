@@ -21,10 +21,12 @@ def read_subjects(mails, to="owner@example.com"):
 
 
 def test_password_change_ends_other_sessions(browser_as, cast, sent_mails):
-    other, mine = browser_as("owner"), browser_as("owner")
-    answer = mine.post("/profile/password", data={"current": PASSWORD, "new": NEW_PASSWORD, "again": NEW_PASSWORD})
+    other, own_browser = browser_as("owner"), browser_as("owner")
+    answer = own_browser.post(
+        "/profile/password", data={"current": PASSWORD, "new": NEW_PASSWORD, "again": NEW_PASSWORD}
+    )
     assert answer.status_code == 303
-    assert mine.get("/profile/security").status_code == 200
+    assert own_browser.get("/profile/security").status_code == 200
     assert other.get("/profile/security").status_code == 303
     assert accounts.authenticate(cast.owner.email, NEW_PASSWORD)
     assert accounts.authenticate(cast.owner.email, PASSWORD) is None
@@ -55,21 +57,21 @@ def test_account_without_password_is_referred_to_reset(browser_as, cast):
 
 
 def test_security_page_ends_sessions(browser_as, cast):
-    first, second, mine = browser_as("owner"), browser_as("owner"), browser_as("owner")
+    first, second, own_browser = browser_as("owner"), browser_as("owner"), browser_as("owner")
     outsider = browser_as("outsider")
     rows = session.scalars(
         select(LoginSession).where(LoginSession.account_id == cast.owner.id).order_by(LoginSession.id)
     ).all()
-    page = mine.get("/profile/security").text
+    page = own_browser.get("/profile/security").text
     assert page.count("Another program") == 3
     assert page.count("This browser") == 1
     assert page.count("127.0.0.1") == 3
-    assert mine.post(f"/profile/sessions/{rows[0].id}/end").status_code == 303
+    assert own_browser.post(f"/profile/sessions/{rows[0].id}/end").status_code == 303
     assert (first.get("/").status_code, second.get("/").status_code) == (303, 200)
     outsider.post(f"/profile/sessions/{rows[1].id}/end")
     assert second.get("/").status_code == 200
-    mine.post("/profile/sessions/end-others")
-    assert (second.get("/").status_code, mine.get("/").status_code) == (303, 200)
+    own_browser.post("/profile/sessions/end-others")
+    assert (second.get("/").status_code, own_browser.get("/").status_code) == (303, 200)
     assert outsider.get("/").status_code == 200
 
 

@@ -22,8 +22,8 @@ def test_migration_page_migrates_instance_and_lists_it(operator, running_instanc
     run_tasks()
     assert reload(running_instance).hypervisor_id == second_hypervisor.id
     migrations_page = operator.get("/admin/migrations").text
-    for word in (running_instance.name, "node-1", "node-2", "Migrate back"):
-        assert word in migrations_page
+    for text in (running_instance.name, "node-1", "node-2", "Migrate back"):
+        assert text in migrations_page
     migration_id = migrations_page.split('id="migration-')[1].split('"')[0]
     assert operator.post(f"/admin/migrations/{migration_id}/rollback").status_code == 303
     run_tasks()

@@ -149,8 +149,8 @@ def test_unprepared_pool_is_not_on_node(lab):
 
 def test_disk_grows_and_never_shrinks(node, new_disk):
     disk = new_disk()
-    for asked in (128 * MiB, 128 * MiB, 64 * MiB):
-        node.grow_disk(replace(disk, size=asked))
+    for requested_size in (128 * MiB, 128 * MiB, 64 * MiB):
+        node.grow_disk(replace(disk, size=requested_size))
         assert disk_sizes(node)[disk.name] == 128 * MiB
     with pytest.raises(NotOnNode):
         node.grow_disk(Disk(POOL, "never-made", GiB))
@@ -448,8 +448,8 @@ def test_agent_sets_password(lab, guest):
 def test_guest_sees_its_disk_grow(node, guest):
     disk = guest.disks[0]
     size = disk_sizes(node)[disk.name] + 64 * MiB
-    for asked in (size, size, disk.size):
-        node.grow_disk(replace(disk, size=asked), guest.id)
+    for requested_size in (size, size, disk.size):
+        node.grow_disk(replace(disk, size=requested_size), guest.id)
         assert disk_sizes(node)[disk.name] == size
         assert int(node.agent_run(guest.id, ["cat", "/sys/class/block/vda/size"]).output) * 512 == size
 

@@ -25,9 +25,9 @@ def new_media(lab):
     """Return a function that uploads media no other test has."""
     names = []
 
-    def upload(content=b"\0" * MiB, **more):
+    def upload(content=b"\0" * MiB, **fields):
         names.append(f"medium-{next(numbers)}.iso")
-        return lab.node.upload_media(POOL, names[-1], io.BytesIO(content), len(content), **more)
+        return lab.node.upload_media(POOL, names[-1], io.BytesIO(content), len(content), **fields)
 
     yield upload
     for name in names:

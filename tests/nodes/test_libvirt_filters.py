@@ -152,12 +152,12 @@ class NetworkGuest:
         commands = [f"ip addr add {address} dev eth0" for address in addresses]
         assert self.run_script("; ".join(["echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad", *commands]))
 
-    def expect_no_answer(self, left: Listener, sender: str, ping: str):
+    def expect_no_answer(self, tap_listener: Listener, sender: str, ping: str):
         """Repeat the ping until the host's end of the NIC has seen its sender; it never succeeds."""
 
         def has_left():
             assert not self.run_script(ping)
-            return sender in left.list_senders()
+            return sender in tap_listener.list_senders()
 
         wait_until(has_left, seconds=30)
 
@@ -177,10 +177,10 @@ def test_guest_cannot_answer_for_a_neighbour(hypervisor, network_guest):
     run_command("ip", "-6", "route", "replace", f"{stolen}/128", "dev", bridge)
     assert guest.run_script("echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
     guest.add_addresses("fd99:7::101/126")
-    with Listener(guest.tap) as left, Listener(bridge) as arrived:
+    with Listener(guest.tap) as tap_listener, Listener(bridge) as arrived:
         limit = time.monotonic() + 30
-        while not (stolen in left.list_advertised() and own in arrived.list_advertised()):
-            assert time.monotonic() < limit, (left.list_advertised(), arrived.list_advertised())
+        while not (stolen in tap_listener.list_advertised() and own in arrived.list_advertised()):
+            assert time.monotonic() < limit, (tap_listener.list_advertised(), arrived.list_advertised())
             run_command("ip", "-6", "neigh", "flush", "dev", bridge)
             with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as asking:
                 for address in (stolen, own):
@@ -189,8 +189,8 @@ def test_guest_cannot_answer_for_a_neighbour(hypervisor, network_guest):
     assert stolen not in arrived.list_advertised()
 
 
-def run_command(*words):
-    subprocess.run(words, check=True, capture_output=True)
+def run_command(*arguments):
+    subprocess.run(arguments, check=True, capture_output=True)
 
 
 def test_neighbour_rules_are_restored_from_libvirt_definitions(port):
@@ -226,11 +226,11 @@ def test_nic_filter_of_earlier_release_is_upgraded(port):
     port.connection.nwfilterDefineXML(etree.tostring(card, encoding="unicode"))
     for _ in range(2):
         firewall.upgrade_filters(port.connection, [OWN, OTHER])
-    kept = etree.fromstring(port.connection.nwfilterLookupByName(firewall.make_filter_name(OWN)).XMLDesc()).find(
+    rule = etree.fromstring(port.connection.nwfilterLookupByName(firewall.make_filter_name(OWN)).XMLDesc()).find(
         "filterref"
     )
-    assert kept.get("filter") == filters.GUARD_NAME
-    assert kept.xpath("string(parameter[@name='LINK_LOCAL']/@value)") == LINK_LOCAL
+    assert rule.get("filter") == filters.GUARD_NAME
+    assert rule.xpath("string(parameter[@name='LINK_LOCAL']/@value)") == LINK_LOCAL
     firewall.delete_filters(port.connection, [OWN])
     port.connection.nwfilterLookupByName(filters.EARLIER_GUARD_NAME).undefine()
 
@@ -261,14 +261,14 @@ def test_guest_cannot_use_other_addresses(hypervisor, network_guest):
     gateway4, gateway6 = (address.split("/")[0] for address in (network.gateway4, network.gateway6))
     stolen4, stolen6 = f"{gateway4}99", f"{gateway6}99"
     changed_mac = "52:54:00:66:66:66"
-    with Listener(guest.tap) as left, Listener(network.bridge) as arrived:
+    with Listener(guest.tap) as tap_listener, Listener(network.bridge) as arrived:
         wait_until(lambda: guest.run_script(f"ping -c 1 -W 2 {gateway4}"), seconds=30)
         wait_until(lambda: guest.run_script(f"ping -6 -c 1 -W 2 {gateway6}"), seconds=30)
         assert guest.run_script("ip addr flush dev eth0")
         guest.add_addresses(f"{stolen4}/24", f"{stolen6}/64")
-        guest.expect_no_answer(left, stolen4, f"ping -c 1 -W 1 {gateway4}")
-        guest.expect_no_answer(left, stolen6, f"ping -6 -c 1 -W 1 {gateway6}")
+        guest.expect_no_answer(tap_listener, stolen4, f"ping -c 1 -W 1 {gateway4}")
+        guest.expect_no_answer(tap_listener, stolen6, f"ping -6 -c 1 -W 1 {gateway6}")
         guest.run_script(f"ip link set eth0 down; ip link set eth0 address {changed_mac}; ip link set eth0 up")
-        guest.expect_no_answer(left, changed_mac, f"ping -c 1 -W 1 {gateway4}")
+        guest.expect_no_answer(tap_listener, changed_mac, f"ping -c 1 -W 1 {gateway4}")
     assert set(guest.machine.nics[0].addresses) <= arrived.list_senders()
     assert not {stolen4, stolen6, changed_mac} & arrived.list_senders()

@@ -48,8 +48,8 @@ QUIET_SECONDS = 2.0
 """Seconds without an answer to a ping every 0.2 seconds, after which the connection counts as cut."""
 
 
-def run_command(*words):
-    subprocess.run(words, check=True, capture_output=True, timeout=60)
+def run_command(*arguments):
+    subprocess.run(arguments, check=True, capture_output=True, timeout=60)
 
 
 @dataclass
@@ -76,8 +76,8 @@ class Port:
         for port in (25, 7001, 7002):
             self.servers.append(subprocess.Popen(self.command_inside(sys.executable, "-c", SERVER_SCRIPT, str(port))))
 
-    def command_inside(self, *words):
-        return "ip", "netns", "exec", self.name, *words
+    def command_inside(self, *arguments):
+        return "ip", "netns", "exec", self.name, *arguments
 
     def set_filter(self, **facts):
         firewall.define_filters(self.connection, [Nic(self.mac, "public", (self.four, self.six), **facts)])

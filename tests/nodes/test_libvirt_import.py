@@ -104,7 +104,7 @@ def test_reverted_import_restores_exact_definition(node, define_by_hand, connect
         assert "letmein" in definition
     node.revert_import(machine_id)
     assert read_definition(connection, machine_id) == before
-    assert f"panel-{MAC.replace(':', '')}" not in {each.name() for each in connection.listAllNWFilters()}
+    assert f"panel-{MAC.replace(':', '')}" not in {nic_filter.name() for nic_filter in connection.listAllNWFilters()}
 
 
 def test_refused_import_changes_nothing(node, define_by_hand, connection):
@@ -185,10 +185,10 @@ UNSUPPORTED_MACHINES = {
 }
 
 
-@pytest.mark.parametrize("word", UNSUPPORTED_MACHINES)
-def test_unsupported_machine_has_fault(node, define_by_hand, word):
-    [sentence] = node.describe_machine(define_by_hand(**UNSUPPORTED_MACHINES[word])).faults
-    assert word in sentence
+@pytest.mark.parametrize("text", UNSUPPORTED_MACHINES)
+def test_unsupported_machine_has_fault(node, define_by_hand, text):
+    [sentence] = node.describe_machine(define_by_hand(**UNSUPPORTED_MACHINES[text])).faults
+    assert text in sentence
 
 
 def test_foreign_snapshots_are_a_fault(node, define_by_hand, connection):

@@ -46,7 +46,7 @@ def test_changed_rules_and_addresses_update_filter_only():
     connection = change_nics(
         replace(NIC, addresses=("10.0.0.3",), allowed=(FirewallRule("in", 4, "tcp", (80, 80)),), mail=False)
     )
-    assert [each.get("name") for each in connection.filters] == [firewall.make_filter_name(NIC.mac)]
+    assert [nic_filter.get("name") for nic_filter in connection.filters] == [firewall.make_filter_name(NIC.mac)]
     assert connection.updates == []
 
 
@@ -100,12 +100,12 @@ def test_rule_matches_remote_network_as_source_or_destination():
     assert dict(tcp.attrib) == {"srcipaddr": "10.0.0.0", "srcipmask": "8", "dstportstart": "80", "dstportend": "443"}
     assert dict(udp.attrib) == {"dstipaddr": "fd00::", "dstipmask": "64", "dstportstart": "53", "dstportend": "53"}
     last = nic_filter.findall("rule")[-2:]
-    assert [(each.get("action"), each[0].tag) for each in last] == [("drop", "all"), ("drop", "all-ipv6")]
+    assert [(rule.get("action"), rule[0].tag) for rule in last] == [("drop", "all"), ("drop", "all-ipv6")]
 
 
 def test_open_nic_has_no_connection_rules():
     nic_filter = build_filter(mail=False, prefixes=("fd01::/64",))
-    assert [(each.get("action"), each.get("direction")) for each in nic_filter.findall("rule")] == [
+    assert [(rule.get("action"), rule.get("direction")) for rule in nic_filter.findall("rule")] == [
         ("accept", "out"),
         ("drop", "out"),
         ("drop", "out"),

@@ -106,13 +106,13 @@ def running_guest(pair, migrated_machine):
     """The machine of a running guest, the node that it is on, and the other node. It boots when the last test has not
     left it running."""
     nodes = pair.source, pair.target
-    here, there = nodes if migrated_machine.id in list_ids(pair.source) else reversed(nodes)
-    here.start(migrated_machine.id)
-    wait_for_agent(here, migrated_machine.id)
+    current_node, other_node = nodes if migrated_machine.id in list_ids(pair.source) else reversed(nodes)
+    current_node.start(migrated_machine.id)
+    wait_for_agent(current_node, migrated_machine.id)
     system, data = migrated_machine.disks
-    there.create_disk(system, pair.image)
-    there.create_disk(data)
-    return migrated_machine, here, there
+    other_node.create_disk(system, pair.image)
+    other_node.create_disk(data)
+    return migrated_machine, current_node, other_node
 
 
 def list_ids(node):
@@ -126,25 +126,25 @@ def test_progress_callback_can_stop_migration(running_guest):
     def stop(done, total):
         raise Stop
 
-    machine, here, there = running_guest
+    machine, current_node, other_node = running_guest
     with pytest.raises(Stop):
-        here.migrate(machine, there, stop)
-    assert (here.power(machine.id), machine.id in list_ids(there)) == (Power.on, False)
-    here.agent_ping(machine.id)
+        current_node.migrate(machine, other_node, stop)
+    assert (current_node.power(machine.id), machine.id in list_ids(other_node)) == (Power.on, False)
+    current_node.agent_ping(machine.id)
 
 
 def test_running_machine_continues_on_target(running_guest):
-    machine, here, there = running_guest
-    here.agent_set_password(machine.id, "root", "kept-in-the-guest")
+    machine, current_node, other_node = running_guest
+    current_node.agent_set_password(machine.id, "root", "kept-in-the-guest")
     progress = []
-    here.migrate(machine, there, lambda done, total: progress.append((done, total)))
-    assert (machine.id in list_ids(here), there.power(machine.id)) == (False, Power.on)
-    there.agent_ping(machine.id)  # at once: it did not boot
+    current_node.migrate(machine, other_node, lambda done, total: progress.append((done, total)))
+    assert (machine.id in list_ids(current_node), other_node.power(machine.id)) == (False, Power.on)
+    other_node.agent_ping(machine.id)  # at once: it did not boot
     assert all(0 <= done <= total for done, total in progress)
-    there.power_off(machine.id)
-    there.start(machine.id)  # the definition is there too
-    assert there.power(machine.id) is Power.on
-    there.power_off(machine.id)
+    other_node.power_off(machine.id)
+    other_node.start(machine.id)  # the definition is there too
+    assert other_node.power(machine.id) is Power.on
+    other_node.power_off(machine.id)
 
 
 def test_machine_that_is_off_stays_off_after_migration(pair, machine):

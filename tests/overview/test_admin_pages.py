@@ -87,12 +87,12 @@ def test_all_admin_pages_open(app, browser_as, cast, run_tasks, node):
     checked_pages, browser = 0, browser_as("admin")
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/admin") and "GET" in rule.methods and not rule.rule.endswith("/secrets"):
-            known = ids | ids_by_blueprint.get(rule.endpoint.partition(".")[0], {})
+            values = ids | ids_by_blueprint.get(rule.endpoint.partition(".")[0], {})
             if rule.endpoint == "admin_instances.show_reinstall_form" or "<deployment_id>" in rule.rule:
-                known["instance_id"] = deployed.id
+                values["instance_id"] = deployed.id
             if rule.endpoint == "admin_instances.choose_rollback":
-                known |= {"instance_id": deployed.id, "name": "before"}
-            address = re.sub(r"<(\w+)>", lambda match: known[match[1]], rule.rule)  # noqa: B023
+                values |= {"instance_id": deployed.id, "name": "before"}
+            address = re.sub(r"<(\w+)>", lambda match: values[match[1]], rule.rule)  # noqa: B023
             answer = open_page(browser, address)
             assert answer.status_code == 200, address
             assert not re.search(r'\son\w+="|\sstyle="|javascript:', answer.text), address
@@ -147,10 +147,10 @@ def test_overview_reports_stale_node_status(load_overview, cast, monkeypatch):
     assert "Status of node-1 is out of date" in find_attention_items(load_overview())
 
 
-@pytest.mark.parametrize(("alive", "words"), [(0, "Tasks wait until a worker runs"), (None, "Redis is not reachable")])
-def test_overview_reports_missing_workers(load_overview, monkeypatch, alive, words):
+@pytest.mark.parametrize(("alive", "text"), [(0, "Tasks wait until a worker runs"), (None, "Redis is not reachable")])
+def test_overview_reports_missing_workers(load_overview, monkeypatch, alive, text):
     monkeypatch.setattr(overview, "count_workers", lambda: alive)
-    assert words in find_attention_items(load_overview())
+    assert text in find_attention_items(load_overview())
 
 
 def test_overview_reports_location_without_addresses(load_overview, cast):

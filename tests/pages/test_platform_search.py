@@ -16,20 +16,20 @@ def instance(cast, run_tasks):
     return create_deployed_instance(cast, run_tasks, display_name="before-upgrade", hostname="shop.example.com")
 
 
-def search(browser_as, words):
-    return browser_as("admin").get(f"/admin/search?q={words}", headers=PARTIAL_HEADERS).text
+def search(browser_as, text):
+    return browser_as("admin").get(f"/admin/search?q={text}", headers=PARTIAL_HEADERS).text
 
 
 def test_instance_is_found_by_names_ids_and_addresses(browser_as, instance):
     address = f'href="/admin/instances/{instance.id}"'
-    for words in ("before-up", instance.id, instance.name, instance.ipv4, "shop.example", "owner@example.com"):
-        assert address in search(browser_as, words), words
+    for text in ("before-up", instance.id, instance.name, instance.ipv4, "shop.example", "owner@example.com"):
+        assert address in search(browser_as, text), text
 
 
 def test_other_resources_are_found(browser_as, cast, instance):
     task = session.scalar(select(Task.id).where(Task.resource_id == instance.id))
     subnet = session.scalar(select(Subnet.id).where(Subnet.name == "v4"))
-    for words, path in (
+    for text, path in (
         ("outsider@", f"/admin/customers/{cast.outsider.id}"),
         ("node-1", f"/admin/hypervisors/{cast.node.id}"),
         (task, f"/admin/tasks/{task}"),
@@ -37,7 +37,7 @@ def test_other_resources_are_found(browser_as, cast, instance):
         ("10.9.0.77", f"/admin/subnets/{subnet}"),
         ("tiny", f"/admin/images/{cast.image.id}"),
     ):
-        assert f'href="{path}"' in search(browser_as, words), words
+        assert f'href="{path}"' in search(browser_as, text), text
     assert ">Standard<" in search(browser_as, "S")
     assert 'href="/admin/plans"' in search(browser_as, "plans")
 
@@ -76,6 +76,6 @@ def test_search_takes_constant_number_of_queries(rolled_back_app, cast, instance
     assert count_selects() == few <= len(platform_search.PLATFORM_KINDS)
 
 
-@pytest.mark.parametrize("words", ["%", "_", "'", "a\\", "1:2:3", "....", "ff" * 100])
-def test_search_accepts_special_characters(browser_as, instance, words):
-    assert browser_as("admin").get("/admin/search", query_string={"q": words}).status_code == 200
+@pytest.mark.parametrize("text", ["%", "_", "'", "a\\", "1:2:3", "....", "ff" * 100])
+def test_search_accepts_special_characters(browser_as, instance, text):
+    assert browser_as("admin").get("/admin/search", query_string={"q": text}).status_code == 200

@@ -12,23 +12,26 @@ PROJECTS_PATH = "/projects"
 
 @pytest.fixture
 def project(cast):
-    made = Project(account_id=cast.owner.id, name="Web shop", color="#1c5fd4")
-    session.add(made)
+    created_project = Project(account_id=cast.owner.id, name="Web shop", color="#1c5fd4")
+    session.add(created_project)
     session.commit()
-    return made
+    return created_project
 
 
 def test_project_pages_create_to_delete(browser_as):
     browser = browser_as("owner")
     assert "No project yet" in browser.get(PROJECTS_PATH).text
     answer = browser.post(f"{PROJECTS_PATH}/new", data={"name": "Web shop", "description": "", "color": "#2fb344"})
-    made = session.scalar(select(Project))
-    place = f"{PROJECTS_PATH}/{made.id}"
-    assert (answer.headers["Location"], made.color) == (place, "#2fb344")
+    created_project = session.scalar(select(Project))
+    place = f"{PROJECTS_PATH}/{created_project.id}"
+    assert (answer.headers["Location"], created_project.color) == (place, "#2fb344")
     assert HtmlOutline(browser.get(place).text).open == []
     sent = {"name": "Shop", "description": "All of it", "color": ""}
     assert browser.post(f"{place}/edit", data=sent).status_code == 303
-    assert (session.get(Project, made.id).name, session.get(Project, made.id).color) == ("Shop", None)
+    assert (session.get(Project, created_project.id).name, session.get(Project, created_project.id).color) == (
+        "Shop",
+        None,
+    )
     refused = browser.post(f"{place}/edit", data={"name": "a/b"})
     assert (refused.status_code, 'id="wrong-name"' in refused.text) == (422, True)
     assert browser.post(f"{place}/delete").headers["Location"] == PROJECTS_PATH
@@ -43,7 +46,7 @@ def test_project_page_adds_and_removes_instances(browser_as, cast, project):
     assert browser.get(place).text.count('<tr id="instance-') == 2
     out = {"resource_type": "instance", "resource_id": first.id, "project_id": ""}
     assert browser.post(f"{PROJECTS_PATH}/assign", data=out).status_code == 303
-    assert [session.get(Instance, each.id).project_id for each in (first, second)] == [None, project.id]
+    assert [session.get(Instance, instance.id).project_id for instance in (first, second)] == [None, project.id]
     foreign = {**out, "resource_id": cast.instance("outsider").id, "project_id": project.id}
     assert "No such instance" in browser.post(f"{PROJECTS_PATH}/assign", data=foreign, follow_redirects=True).text
 

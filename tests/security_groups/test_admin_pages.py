@@ -18,10 +18,10 @@ def operator_browser(browser_as):
 @pytest.fixture
 def groups(cast):
     """A group of the owner, one of the outsider, and one of the platform, by name."""
-    wanted = (("mine", cast.owner), ("theirs", cast.outsider), ("platform", None))
-    made = {name: security_groups.create(account, name=f"{name} <group>") for name, account in wanted}
+    owners = (("mine", cast.owner), ("theirs", cast.outsider), ("platform", None))
+    groups_by_name = {name: security_groups.create(account, name=f"{name} <group>") for name, account in owners}
     session.commit()
-    return made
+    return groups_by_name
 
 
 def assert_valid_page(answer):
@@ -37,8 +37,8 @@ def test_admin_list_shows_owners_and_searches(operator_browser, groups, queries)
         assert f"{GROUPS_PATH}/{group.id}" in page
     assert "outsider@example.com" in page
     assert "the platform" in page
-    found = operator_browser.get(f"{GROUPS_PATH}?search=theirs", headers=PARTIAL_HEADERS).text
-    assert (groups["theirs"].id in found, groups["mine"].id in found) == (True, False)
+    text = operator_browser.get(f"{GROUPS_PATH}?search=theirs", headers=PARTIAL_HEADERS).text
+    assert (groups["theirs"].id in text, groups["mine"].id in text) == (True, False)
     assert "No security group matches" in operator_browser.get(f"{GROUPS_PATH}?search=zzz").text
 
 
@@ -50,12 +50,12 @@ def test_list_query_count_is_constant(operator_browser, cast, queries):
         return len(queries)
 
     for address, create in ((GROUPS_PATH, security_groups.create), (IP_SETS_PATH, ip_sets.create)):
-        more = {"ip_version": "ipv4"} if address == IP_SETS_PATH else {}
-        create(cast.owner, name="first", **more)
+        extra_fields = {"ip_version": "ipv4"} if address == IP_SETS_PATH else {}
+        create(cast.owner, name="first", **extra_fields)
         session.commit()
         few = count_queries(address)
         for number in range(20):
-            create((cast.owner, cast.outsider, None)[number % 3], name=f"more {number}", **more)
+            create((cast.owner, cast.outsider, None)[number % 3], name=f"more {number}", **extra_fields)
         session.commit()
         assert count_queries(address) == few, address
 
@@ -107,8 +107,8 @@ def test_ip_set_admin_pages_create_to_delete(operator_browser, cast):
     assert_valid_page(operator_browser.get(f"{IP_SETS_PATH}/new"))
     data = {"name": "Offices", "ip_version": "ipv4", "owner": "owner@example.com"}
     place = operator_browser.post(f"{IP_SETS_PATH}/new", data=data).headers["Location"]
-    made = session.query(IpSet).one()
-    assert made.account_id == cast.owner.id
+    ip_set = session.query(IpSet).one()
+    assert ip_set.account_id == cast.owner.id
     assert "owner@example.com" in assert_valid_page(operator_browser.get(place))
     answer = operator_browser.post(f"{place}/entries", data={"cidrs": "192.0.2.0/24\nnonsense"}, follow_redirects=True)
     assert "1 network added. nonsense: " in answer.text
@@ -130,8 +130,8 @@ def test_support_operator_cannot_change_groups_or_ip_sets(browser_as, cast, grou
     assert "Add a rule" not in page
     for action in ("edit", "delete", "rules", "attach", "detach"):
         assert browser.post(f"{place}/{action}").status_code == 403
-    made = ip_sets.create(None, name="Offices", ip_version="ipv4")
+    ip_set = ip_sets.create(None, name="Offices", ip_version="ipv4")
     session.commit()
-    assert "Add networks" not in assert_valid_page(browser.get(f"{IP_SETS_PATH}/{made.id}"))
+    assert "Add networks" not in assert_valid_page(browser.get(f"{IP_SETS_PATH}/{ip_set.id}"))
     for action in ("edit", "delete", "entries"):
-        assert browser.post(f"{IP_SETS_PATH}/{made.id}/{action}").status_code == 403
+        assert browser.post(f"{IP_SETS_PATH}/{ip_set.id}/{action}").status_code == 403

@@ -12,13 +12,16 @@ GROUPS_PATH = "/api/security-groups"
 
 @pytest.fixture
 def create_group(api_as):
-    def make(name="Web", caller="owner", rules=(), **more):
-        answer = api_as(caller, "POST", GROUPS_PATH, json={"name": name, **more})
+    def make(name="Web", caller="owner", rules=(), **fields):
+        answer = api_as(caller, "POST", GROUPS_PATH, json={"name": name, **fields})
         assert answer.status_code == 200, answer.json
-        made = answer.json["security_group"]
+        security_group = answer.json["security_group"]
         for rule in rules:
-            assert api_as(caller, "POST", f"/api/security-group/{made['id']}/rules", json=rule).status_code == 200
-        return made
+            assert (
+                api_as(caller, "POST", f"/api/security-group/{security_group['id']}/rules", json=rule).status_code
+                == 200
+            )
+        return security_group
 
     return make
 
@@ -26,10 +29,10 @@ def create_group(api_as):
 @pytest.fixture
 def create_platform_group(api_as):
     def make(rules=()):
-        made = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "Platform"}).json["data"]
+        group = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "Platform"}).json["data"]
         for rule in rules:
-            api_as("admin", "POST", f"/api/v1/security-group/{made['id']}/rules", json=rule)
-        return made
+            api_as("admin", "POST", f"/api/v1/security-group/{group['id']}/rules", json=rule)
+        return group
 
     return make
 
@@ -39,19 +42,19 @@ def group_path(group, *rest):
 
 
 def test_group_create_read_update_and_delete(api_as, create_group):
-    made = create_group(description="Everything that customers reach")
-    shown = api_as("owner", "GET", group_path(made)).json
+    group = create_group(description="Everything that customers reach")
+    shown = api_as("owner", "GET", group_path(group)).json
     assert (shown["success"], shown["attached_instances"]) == (True, [])
     assert shown["security_group"]["rules"] == []
     assert shown["security_group"]["description"] == "Everything that customers reach"
-    changed = api_as("owner", "PATCH", group_path(made), json={"name": "Front", "description": None})
+    changed = api_as("owner", "PATCH", group_path(group), json={"name": "Front", "description": None})
     assert (changed.json["security_group"]["name"], changed.json["security_group"]["description"]) == ("Front", None)
-    assert api_as("owner", "DELETE", group_path(made)).json["success"] is True
-    assert api_as("owner", "GET", group_path(made)).status_code == 404
+    assert api_as("owner", "DELETE", group_path(group)).json["success"] is True
+    assert api_as("owner", "GET", group_path(group)).status_code == 404
 
 
 def test_rule_is_returned_as_sent(api_as, create_group):
-    made, other = create_group(), create_group("Other")
+    group, other = create_group(), create_group("Other")
     addresses = api_as("owner", "POST", "/api/ip-sets", json={"name": "Offices", "ip_version": "ipv4"}).json["ip_set"]
     empty = dict.fromkeys(("port_range_min", "port_range_max", "cidr", "remote_group_id", "ip_set_id", "description"))
     sent = [
@@ -63,9 +66,9 @@ def test_rule_is_returned_as_sent(api_as, create_group):
         {"direction": "ingress", "protocol": "icmp", "ip_version": "ipv4", "port_range_min": None, "cidr": None},
     ]
     for rule in sent:
-        answer = api_as("owner", "POST", group_path(made, "rules"), json=rule).json
+        answer = api_as("owner", "POST", group_path(group, "rules"), json=rule).json
         assert answer["rule"] == {"id": answer["rule"]["id"], **empty, **rule}
-    shown = api_as("owner", "GET", group_path(made)).json["security_group"]["rules"]
+    shown = api_as("owner", "GET", group_path(group)).json["security_group"]["rules"]
     assert [{name: rule[name] for name in rule if name != "id"} for rule in shown] == [
         {**empty, **rule} for rule in sent
     ]
@@ -99,66 +102,69 @@ def test_invalid_rules_are_refused(api_as, create_group, change, field):
 
 
 def test_duplicate_rule_is_refused(api_as, create_group):
-    made = create_group(rules=[HTTP_RULE])
+    group = create_group(rules=[HTTP_RULE])
     assert (
-        api_as("owner", "POST", group_path(made, "rules"), json={**HTTP_RULE, "description": "again"}).status_code
+        api_as("owner", "POST", group_path(group, "rules"), json={**HTTP_RULE, "description": "again"}).status_code
         == 422
     )
     assert (
-        api_as("owner", "POST", group_path(made, "rules"), json={**HTTP_RULE, "cidr": "10.0.0.0/8"}).status_code == 200
+        api_as("owner", "POST", group_path(group, "rules"), json={**HTTP_RULE, "cidr": "10.0.0.0/8"}).status_code == 200
     )
 
 
 def test_rule_is_deleted_only_through_its_group(api_as, create_group):
-    made, other = create_group(rules=[HTTP_RULE]), create_group("Other")
-    [rule] = api_as("owner", "GET", group_path(made)).json["security_group"]["rules"]
+    group, other = create_group(rules=[HTTP_RULE]), create_group("Other")
+    [rule] = api_as("owner", "GET", group_path(group)).json["security_group"]["rules"]
     assert api_as("owner", "DELETE", group_path(other, "rule", rule["id"])).status_code == 404
-    assert api_as("owner", "DELETE", group_path(made, "rule", rule["id"])).json["success"] is True
-    assert api_as("owner", "GET", group_path(made)).json["security_group"]["rules"] == []
-    assert api_as("owner", "DELETE", group_path(made, "rule", rule["id"])).status_code == 404
+    assert api_as("owner", "DELETE", group_path(group, "rule", rule["id"])).json["success"] is True
+    assert api_as("owner", "GET", group_path(group)).json["security_group"]["rules"] == []
+    assert api_as("owner", "DELETE", group_path(group, "rule", rule["id"])).status_code == 404
 
 
 def test_rule_refuses_references_to_other_accounts(api_as, create_group):
     foreign = create_group("Theirs", caller="outsider")
-    theirs = api_as("outsider", "POST", "/api/ip-sets", json={"name": "x", "ip_version": "ipv4"}).json["ip_set"]
-    made = create_group()
-    for name, foreign_id in (("remote_group_id", foreign["id"]), ("ip_set_id", theirs["id"])):
-        answer = api_as("owner", "POST", group_path(made, "rules"), json={**HTTP_RULE, name: foreign_id})
+    foreign_ip_set = api_as("outsider", "POST", "/api/ip-sets", json={"name": "x", "ip_version": "ipv4"}).json["ip_set"]
+    group = create_group()
+    for name, foreign_id in (("remote_group_id", foreign["id"]), ("ip_set_id", foreign_ip_set["id"])):
+        answer = api_as("owner", "POST", group_path(group, "rules"), json={**HTTP_RULE, name: foreign_id})
         assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
         answer = api_as(
-            "admin", "POST", f"/api/v1/security-group/{made['id']}/rules", json={**HTTP_RULE, name: foreign_id}
+            "admin", "POST", f"/api/v1/security-group/{group['id']}/rules", json={**HTTP_RULE, name: foreign_id}
         )
         assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
 
 
 def test_instances_are_attached_and_detached(api_as, cast, create_group):
-    made = create_group()
+    group = create_group()
     one, two = cast.instance(display_name="One"), cast.instance(display_name="Two")
     body = {"instance_ids": [one.id, two.id]}
     for _ in range(2):
-        assert api_as("owner", "POST", group_path(made, "attach-instances"), json=body).status_code == 200
-    attached = api_as("owner", "GET", group_path(made)).json["attached_instances"]
+        assert api_as("owner", "POST", group_path(group, "attach-instances"), json=body).status_code == 200
+    attached = api_as("owner", "GET", group_path(group)).json["attached_instances"]
     assert attached == [{"id": one.id, "name": "One"}, {"id": two.id, "name": "Two"}]
     row = api_as("owner", "GET", GROUPS_PATH).json["data"][0]
     assert (row["rules_count"], row["instances_count"]) == (0, 2)
     for _ in range(2):
         assert (
-            api_as("owner", "POST", group_path(made, "detach-instances"), json={"instance_ids": [one.id]}).status_code
+            api_as("owner", "POST", group_path(group, "detach-instances"), json={"instance_ids": [one.id]}).status_code
             == 200
         )
-    assert [each["id"] for each in api_as("owner", "GET", group_path(made)).json["attached_instances"]] == [two.id]
-    api_as("owner", "DELETE", group_path(made))
+    assert [
+        attached_instance["id"]
+        for attached_instance in api_as("owner", "GET", group_path(group)).json["attached_instances"]
+    ] == [two.id]
+    api_as("owner", "DELETE", group_path(group))
     assert session.query(SecurityGroupMember).count() == 0
 
 
 def test_attach_with_unknown_instance_changes_nothing(api_as, cast, create_group):
-    made, mine, theirs = create_group(), cast.instance(), cast.instance("outsider")
-    for wrong in (theirs.id, UNKNOWN_ID):
+    group, own_instance, foreign_instance = create_group(), cast.instance(), cast.instance("outsider")
+    for wrong in (foreign_instance.id, UNKNOWN_ID):
         for way in ("attach-instances", "detach-instances"):
-            answer = api_as("owner", "POST", group_path(made, way), json={"instance_ids": [mine.id, wrong]})
+            answer = api_as("owner", "POST", group_path(group, way), json={"instance_ids": [own_instance.id, wrong]})
             assert (answer.status_code, list(answer.json["errors"])) == (422, ["instance_ids"])
-    assert api_as("owner", "POST", group_path(made, "attach-instances"), json={"instance_ids": []}).status_code == 422
-    assert api_as("owner", "GET", group_path(made)).json["attached_instances"] == []
+    assert api_as("owner", "POST", group_path(group, "attach-instances"), json={"instance_ids": []}).status_code == 422
+    assert api_as("owner", "GET", group_path(group)).json["attached_instances"] == []
 
 
 def test_instance_is_in_at_most_ten_groups(api_as, cast, create_group):
@@ -170,7 +176,7 @@ def test_instance_is_in_at_most_ten_groups(api_as, cast, create_group):
 
 
 def test_members_see_only_granted_instances(api_as, cast, create_group):
-    made, hidden, own = create_group(), cast.instance(), None
+    group, hidden, own = create_group(), cast.instance(), None
     own = api_as(
         "member",
         "POST",
@@ -178,53 +184,57 @@ def test_members_see_only_granted_instances(api_as, cast, create_group):
         json={"location_id": cast.location.id, "plan_id": cast.plan.id},
     )
     own = own.json["instance"]["id"]
-    api_as("owner", "POST", group_path(made, "attach-instances"), json={"instance_ids": [hidden.id, own]})
-    shown = api_as("member", "GET", group_path(made)).json
-    assert [each["id"] for each in shown["attached_instances"]] == [own]
+    api_as("owner", "POST", group_path(group, "attach-instances"), json={"instance_ids": [hidden.id, own]})
+    shown = api_as("member", "GET", group_path(group)).json
+    assert [attached_instance["id"] for attached_instance in shown["attached_instances"]] == [own]
     assert shown["security_group"]["instances_count"] == 1
     assert (
-        api_as("member", "POST", group_path(made, "detach-instances"), json={"instance_ids": [hidden.id]}).status_code
+        api_as("member", "POST", group_path(group, "detach-instances"), json={"instance_ids": [hidden.id]}).status_code
         == 422
     )
 
 
 def test_group_of_other_account_is_not_found(api_as, create_group):
-    made = create_group(rules=[HTTP_RULE])
+    group = create_group(rules=[HTTP_RULE])
     for method, *rest in (("GET",), ("PATCH",), ("DELETE",), ("POST", "rules"), ("POST", "attach-instances")):
         body = {"GET": None, "PATCH": {"name": "x"}, "DELETE": None}.get(method, HTTP_RULE)
         body = {"instance_ids": [UNKNOWN_ID]} if rest == ["attach-instances"] else body
-        assert api_as("outsider", method, group_path(made, *rest), json=body).status_code == 404
+        assert api_as("outsider", method, group_path(group, *rest), json=body).status_code == 404
     assert api_as("outsider", "GET", GROUPS_PATH).json["data"] == []
 
 
 def test_platform_group_is_usable_but_read_only(api_as, cast, create_platform_group):
-    made = create_platform_group([HTTP_RULE])
+    platform_group = create_platform_group([HTTP_RULE])
     assert api_as("owner", "GET", GROUPS_PATH).json["data"][0]["is_global"] is True
-    [rule] = api_as("owner", "GET", group_path(made)).json["security_group"]["rules"]
+    [rule] = api_as("owner", "GET", group_path(platform_group)).json["security_group"]["rules"]
     for method, rest, body in (
         ("PATCH", (), {"name": "x"}),
         ("DELETE", (), None),
         ("POST", ("rules",), {**HTTP_RULE, "cidr": "10.0.0.0/8"}),
         ("DELETE", ("rule", rule["id"]), None),
     ):
-        assert api_as("owner", method, group_path(made, *rest), json=body).status_code == 403
-    mine, theirs = cast.instance(), cast.instance("outsider")
-    for caller, instance in (("owner", mine), ("outsider", theirs)):
+        assert api_as("owner", method, group_path(platform_group, *rest), json=body).status_code == 403
+    own_instance, foreign_instance = cast.instance(), cast.instance("outsider")
+    for caller, instance in (("owner", own_instance), ("outsider", foreign_instance)):
         body = {"instance_ids": [instance.id]}
-        assert api_as(caller, "POST", group_path(made, "attach-instances"), json=body).status_code == 200
-        assert [each["id"] for each in api_as(caller, "GET", group_path(made)).json["attached_instances"]] == [
-            instance.id
-        ]
-    seen = api_as("admin", "GET", f"/api/v1/security-group/{made['id']}").json["data"]
-    assert {each["id"] for each in seen["attached_instances"]} == {mine.id, theirs.id}
+        assert api_as(caller, "POST", group_path(platform_group, "attach-instances"), json=body).status_code == 200
+        assert [
+            attached_instance["id"]
+            for attached_instance in api_as(caller, "GET", group_path(platform_group)).json["attached_instances"]
+        ] == [instance.id]
+    seen = api_as("admin", "GET", f"/api/v1/security-group/{platform_group['id']}").json["data"]
+    assert {attached_instance["id"] for attached_instance in seen["attached_instances"]} == {
+        own_instance.id,
+        foreign_instance.id,
+    }
 
 
 def test_operators_manage_groups_of_all_accounts(api_as, cast, create_group):
-    made = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "For you", "user_id": cast.owner.id}).json[
+    group = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "For you", "user_id": cast.owner.id}).json[
         "data"
     ]
-    assert api_as("owner", "GET", group_path(made)).json["security_group"]["name"] == "For you"
-    admin = f"/api/v1/security-group/{made['id']}"
+    assert api_as("owner", "GET", group_path(group)).json["security_group"]["name"] == "For you"
+    admin = f"/api/v1/security-group/{group['id']}"
     assert api_as("admin", "PATCH", admin, json={"description": "x"}).json["data"]["description"] == "x"
     rule = api_as("admin", "POST", f"{admin}/rules", json=HTTP_RULE).json["data"]
     again = api_as("admin", "POST", f"{admin}/rules", json={**HTTP_RULE, "cidr": "10.0.0.0/8"}).json["data"]
@@ -258,7 +268,7 @@ def test_group_list_query_count_is_constant(api_as, cast, create_group, queries)
 
 
 def test_group_changes_are_audited(api_as, cast, create_group):
-    made = create_group()
-    api_as("owner", "POST", group_path(made, "attach-instances"), json={"instance_ids": [cast.instance().id]})
+    group = create_group()
+    api_as("owner", "POST", group_path(group, "attach-instances"), json={"instance_ids": [cast.instance().id]})
     entry = session.query(AuditEntry).order_by(AuditEntry.id.desc()).first()
-    assert (entry.object_type, entry.object_id) == ("security_group", made["id"])
+    assert (entry.object_type, entry.object_id) == ("security_group", group["id"])

@@ -19,27 +19,27 @@ EMPTY_RULE_FIELDS = {"cidr": "", "remote_group_id": "", "ip_set_id": "", "descri
 
 @pytest.fixture
 def group(cast):
-    made = SecurityGroup(account_id=cast.owner.id, name="Web <servers>", description=None)
-    session.add(made)
+    created_group = SecurityGroup(account_id=cast.owner.id, name="Web <servers>", description=None)
+    session.add(created_group)
     session.commit()
-    return made
+    return created_group
 
 
 @pytest.fixture
 def platform_group(rolled_back_app):
-    made = SecurityGroup(account_id=None, name="Everywhere", description=None)
-    made.rules = [SecurityRule(direction="egress", protocol="all", ip_version="ipv4")]
-    session.add_all([made, IpSet(account_id=None, name="Monitors", ip_version="ipv4")])
+    created_group = SecurityGroup(account_id=None, name="Everywhere", description=None)
+    created_group.rules = [SecurityRule(direction="egress", protocol="all", ip_version="ipv4")]
+    session.add_all([created_group, IpSet(account_id=None, name="Monitors", ip_version="ipv4")])
     session.commit()
-    return made
+    return created_group
 
 
 def test_group_pages_create_to_delete(browser_as):
     browser = browser_as("owner")
     assert "No security group yet" in browser.get(GROUPS_PATH).text
     browser.post(f"{GROUPS_PATH}/new", data={"name": "Web", "description": ""})
-    made = session.scalar(select(SecurityGroup))
-    place = f"{GROUPS_PATH}/{made.id}"
+    created_group = session.scalar(select(SecurityGroup))
+    place = f"{GROUPS_PATH}/{created_group.id}"
     assert HtmlOutline(browser.get(place).text).open == []
     assert browser.post(f"{place}/edit", data={"name": "Front", "description": "x"}).headers["Location"] == place
     assert "Front" in browser.get(GROUPS_PATH).text
@@ -65,8 +65,8 @@ def test_group_page_adds_and_removes_rules(browser_as, group):
     assert (again.status_code, "a rule like this already" in again.text) == (422, True)
     browser.post(f"{place}/rules", data={**RULE_FORM, **EMPTY_RULE_FIELDS, "remote_group_id": group.id})
     assert "Web &lt;servers&gt;" in browser.get(place).text
-    for each in session.scalars(select(SecurityRule)).all():
-        assert browser.post(f"{place}/rule/{each.id}/delete").headers["Location"] == place
+    for security_rule in session.scalars(select(SecurityRule)).all():
+        assert browser.post(f"{place}/rule/{security_rule.id}/delete").headers["Location"] == place
     assert session.scalar(select(SecurityRule)) is None
 
 
@@ -99,9 +99,9 @@ def test_platform_group_and_ip_set_are_read_only(browser_as, cast, platform_grou
     assert browser.post(f"{place}/delete").status_code == 403
     browser.post(f"{place}/attach", data={"instance_ids": cast.instance().id, "confirmed": "1"})
     assert session.scalar(select(SecurityGroupMember)) is not None
-    kept = session.scalar(select(IpSet))
-    assert browser.get(f"{IP_SETS_PATH}/{kept.id}").status_code == 200
-    assert browser.post(f"{IP_SETS_PATH}/{kept.id}/entries", data={"cidrs": "10.0.0.0/8"}).status_code == 403
+    ip_set = session.scalar(select(IpSet))
+    assert browser.get(f"{IP_SETS_PATH}/{ip_set.id}").status_code == 200
+    assert browser.post(f"{IP_SETS_PATH}/{ip_set.id}/entries", data={"cidrs": "10.0.0.0/8"}).status_code == 403
 
 
 def test_viewer_can_only_read_and_outsider_gets_404(browser_as, cast, group):
@@ -117,8 +117,8 @@ def test_ip_set_pages_create_to_delete(browser_as):
     browser = browser_as("owner")
     assert "No IP set yet" in browser.get(IP_SETS_PATH).text
     browser.post(f"{IP_SETS_PATH}/new", data={"name": "Offices", "ip_version": "ipv4", "description": ""})
-    made = session.scalar(select(IpSet))
-    place = f"{IP_SETS_PATH}/{made.id}"
+    ip_set = session.scalar(select(IpSet))
+    place = f"{IP_SETS_PATH}/{ip_set.id}"
     sent = {"cidrs": "203.0.113.0/24\r\n198.51.100.7\r\n"}
     assert browser.post(f"{place}/entries", data=sent).headers["Location"] == place
     answer = browser.post(f"{place}/entries", data={"cidrs": "nonsense"}, follow_redirects=True)
@@ -138,9 +138,9 @@ def test_ip_set_pages_create_to_delete(browser_as):
 
 def test_customer_lists_search_and_forms_ignore_owner_field(browser_as, cast):
     browser = browser_as("owner")
-    for place, more in ((GROUPS_PATH, {}), (IP_SETS_PATH, {"ip_version": "ipv4"})):
-        browser.post(f"{place}/new", data={"name": "Front", "owner": "outsider@example.com", **more})
-        browser.post(f"{place}/new", data={"name": "Back", **more})
+    for place, extra_fields in ((GROUPS_PATH, {}), (IP_SETS_PATH, {"ip_version": "ipv4"})):
+        browser.post(f"{place}/new", data={"name": "Front", "owner": "outsider@example.com", **extra_fields})
+        browser.post(f"{place}/new", data={"name": "Back", **extra_fields})
         browser.get(place)  # shows the flash messages of the creations
         page = browser.get(f"{place}?search=fro", headers=PARTIAL_HEADERS).text
         assert ("Front" in page, "Back" in page, "Owner" in page) == (True, False, False)

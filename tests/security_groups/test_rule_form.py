@@ -15,9 +15,9 @@ LOCKOUT_WARNING = "All inbound traffic to this instance will be blocked, includi
 
 @pytest.fixture
 def group(cast):
-    made = security_groups.create(cast.owner, name="web")
+    security_group = security_groups.create(cast.owner, name="web")
     session.commit()
-    return made
+    return security_group
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def group_path(group):
 
 
 def list_rules():
-    found = session.scalars(select(SecurityRule).order_by(SecurityRule.protocol, SecurityRule.ip_version))
-    return [(rule.protocol, rule.ip_version, rule.port_range_min, rule.port_range_max) for rule in found]
+    security_rules = session.scalars(select(SecurityRule).order_by(SecurityRule.protocol, SecurityRule.ip_version))
+    return [(rule.protocol, rule.ip_version, rule.port_range_min, rule.port_range_max) for rule in security_rules]
 
 
 def test_rule_form_adds_rule_for_each_ip_version(browser_as, group_path):
@@ -36,11 +36,11 @@ def test_rule_form_adds_rule_for_each_ip_version(browser_as, group_path):
 
 
 @pytest.mark.parametrize(
-    ("ports", "wanted"), [("22", (22, 22)), ("80-90", (80, 90)), (" 80 - 90 ", (80, 90)), ("80\u201390", (80, 90))]
+    ("ports", "expected"), [("22", (22, 22)), ("80-90", (80, 90)), (" 80 - 90 ", (80, 90)), ("80\u201390", (80, 90))]
 )
-def test_ports_field_accepts_port_or_range(browser_as, group_path, ports, wanted):
+def test_ports_field_accepts_port_or_range(browser_as, group_path, ports, expected):
     browser_as("owner").post(f"{group_path}/rules", data={**RULE_FORM, "ip_version": "ipv4", "ports": ports})
-    assert list_rules() == [("tcp", "ipv4", *wanted)]
+    assert list_rules() == [("tcp", "ipv4", *expected)]
 
 
 @pytest.mark.parametrize("ports", ["", "ssh", "0", "70000", "90-80", "1,2", "-5"])
@@ -61,10 +61,10 @@ def test_rule_form_skips_ip_version_with_same_rule(browser_as, group_path):
 def test_cidr_or_ip_set_determines_ip_version(browser_as, cast, group_path):
     browser_as("owner").post(f"{group_path}/rules", data={**RULE_FORM, "cidr": "2001:db8::/32"})
     assert list_rules() == [("tcp", "ipv6", 22, 22)]
-    found = IpSet(account_id=cast.owner.id, name="offices", ip_version="ipv4")
-    session.add(found)
+    ip_set = IpSet(account_id=cast.owner.id, name="offices", ip_version="ipv4")
+    session.add(ip_set)
     session.commit()
-    browser_as("owner").post(f"{group_path}/rules", data={**RULE_FORM, "ip_set_id": found.id})
+    browser_as("owner").post(f"{group_path}/rules", data={**RULE_FORM, "ip_set_id": ip_set.id})
     assert list_rules() == [("tcp", "ipv4", 22, 22), ("tcp", "ipv6", 22, 22)]
     wrong = browser_as("owner").post(f"{group_path}/rules", data={**RULE_FORM, "cidr": "nonsense"})
     assert 'id="wrong-cidr"' in wrong.text
@@ -87,8 +87,8 @@ def test_presets_add_rules_for_both_ip_versions(browser_as, group_path):
 def test_attach_that_blocks_all_inbound_asks_for_confirmation(browser_as, cast, group, group_path):
     instance, browser = cast.instance(display_name="Shop"), browser_as("owner")
     sent = {"instance_ids": instance.id, "back": instance.id}
-    asked = browser.post(f"{group_path}/attach", data=sent)
-    page = browser.get(asked.headers["Location"]).text
+    answer = browser.post(f"{group_path}/attach", data=sent)
+    page = browser.get(answer.headers["Location"]).text
     assert LOCKOUT_WARNING in page
     assert re.search(r'<section [^>]*aria-describedby="question" tabindex="-1" autofocus>', page)
     assert "Add SSH rule" in page

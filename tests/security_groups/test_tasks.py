@@ -18,8 +18,8 @@ DNS_RULE = {"direction": "egress", "protocol": "udp", "ip_version": "ipv4", "por
 EGRESS_ALLOWED = [base.FirewallRule("out", 4), base.FirewallRule("out", 6)]
 
 
-def sort_rules(*wanted):
-    return sorted(wanted, key=repr)
+def sort_rules(*rules):
+    return sorted(rules, key=repr)
 
 
 def build_http_rule(network=None):
@@ -36,12 +36,12 @@ def test_instance_without_group_allows_all_traffic(node, deploy_instance):
 
 def test_running_instance_rules_follow_attachment(api_as, node, run_tasks, deploy_instance, create_group):
     one = deploy_instance()
-    made = create_group(HTTP_RULE, PING_RULE, instances=[one])
+    group_id = create_group(HTTP_RULE, PING_RULE, instances=[one])
     run_tasks()
     assert read_allowed_traffic(node, one) == sort_rules(
         build_http_rule(), base.FirewallRule("in", 6, "icmp"), *EGRESS_ALLOWED
     )
-    change_attachment(api_as, made, "detach", one)
+    change_attachment(api_as, group_id, "detach", one)
     run_tasks()
     assert read_allowed_traffic(node, one) is None
 
@@ -81,13 +81,13 @@ def test_deployed_instance_starts_with_rules(api_as, cast, node, run_tasks, crea
 
 def test_attachment_during_deployment_is_applied(api_as, cast, node, run_tasks, create_group, monkeypatch):
     """The group is attached after the deployment has read the rules and before it completes."""
-    one, made = cast.instance(), create_group(HTTP_RULE)
+    one, group_id = cast.instance(), create_group(HTTP_RULE)
     api_as("owner", "POST", f"/api/instance/{one.id}/deploy", json={"image_id": cast.image.id})
     define = type(node).define
 
     def define_and_attach(self, machine):
         define(self, machine)
-        change_attachment(api_as, made, "attach", one)
+        change_attachment(api_as, group_id, "attach", one)
 
     monkeypatch.setattr(type(node), "define", define_and_attach)
     run_tasks()
@@ -97,7 +97,7 @@ def test_attachment_during_deployment_is_applied(api_as, cast, node, run_tasks, 
 def test_rule_and_ip_set_changes_reach_all_instances(api_as, node, run_tasks, deploy_instance, create_group):
     one, two = deploy_instance(), deploy_instance()
     offices = api_as("owner", "POST", "/api/ip-sets", json={"name": "o", "ip_version": "ipv4"}).json["ip_set"]["id"]
-    made = create_group({**HTTP_RULE, "ip_set_id": offices}, instances=[one, two])
+    group_id = create_group({**HTTP_RULE, "ip_set_id": offices}, instances=[one, two])
     run_tasks()
     assert read_allowed_traffic(node, one) == sort_rules(*EGRESS_ALLOWED)
     body = {"cidrs": ["10.0.0.0/9", "10.128.0.0/9", "192.0.2.1"]}
@@ -111,8 +111,8 @@ def test_rule_and_ip_set_changes_reach_all_instances(api_as, node, run_tasks, de
     api_as("owner", "DELETE", f"/api/ip-set/{offices}/entry/{created[2]['id']}")
     run_tasks()
     assert read_allowed_traffic(node, two) == sort_rules(build_http_rule("10.0.0.0/8"), *EGRESS_ALLOWED)
-    [rule] = api_as("owner", "GET", f"/api/security-group/{made}").json["security_group"]["rules"]
-    api_as("owner", "DELETE", f"/api/security-group/{made}/rule/{rule['id']}")
+    [rule] = api_as("owner", "GET", f"/api/security-group/{group_id}").json["security_group"]["rules"]
+    api_as("owner", "DELETE", f"/api/security-group/{group_id}/rule/{rule['id']}")
     run_tasks()
     assert read_allowed_traffic(node, one) == sort_rules(*EGRESS_ALLOWED)
 
@@ -126,7 +126,7 @@ def test_remote_group_rule_follows_membership(api_as, node, run_tasks, deploy_in
     change_attachment(api_as, clients, "attach", other)
     run_tasks()
     both = {f"{client.ipv4}/32", f"{other.ipv4}/32"}
-    assert {each.network for each in read_allowed_traffic(node, server) if each.direction == "in"} <= {
+    assert {rule.network for rule in read_allowed_traffic(node, server) if rule.direction == "in"} <= {
         *both,
         "10.9.0.2/31",
     }
@@ -146,23 +146,27 @@ def test_deleted_instance_address_is_removed_from_rules(api_as, node, run_tasks,
 
 
 def test_platform_remote_group_rule_excludes_other_customers(api_as, node, run_tasks, deploy_instance):
-    made = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "Inside"}).json["data"]["id"]
-    rule = {**HTTP_RULE, "remote_group_id": made}
-    assert api_as("admin", "POST", f"/api/v1/security-group/{made}/rules", json=rule).status_code == 200
-    mine, also_mine, theirs = deploy_instance(), deploy_instance(), deploy_instance("outsider")
-    change_attachment(api_as, made, "attach", mine, also_mine)
-    change_attachment(api_as, made, "attach", theirs, caller="outsider")
+    group_id = api_as("admin", "POST", "/api/v1/security-groups", json={"name": "Inside"}).json["data"]["id"]
+    rule = {**HTTP_RULE, "remote_group_id": group_id}
+    assert api_as("admin", "POST", f"/api/v1/security-group/{group_id}/rules", json=rule).status_code == 200
+    own_instance, also_mine, foreign_instance = deploy_instance(), deploy_instance(), deploy_instance("outsider")
+    change_attachment(api_as, group_id, "attach", own_instance, also_mine)
+    change_attachment(api_as, group_id, "attach", foreign_instance, caller="outsider")
     run_tasks()
-    assert read_allowed_traffic(node, theirs) == sort_rules(build_http_rule(f"{theirs.ipv4}/32"), *EGRESS_ALLOWED)
-    assert not any(each.network and theirs.ipv4 in each.network for each in read_allowed_traffic(node, mine))
+    assert read_allowed_traffic(node, foreign_instance) == sort_rules(
+        build_http_rule(f"{foreign_instance.ipv4}/32"), *EGRESS_ALLOWED
+    )
+    assert not any(
+        rule.network and foreign_instance.ipv4 in rule.network for rule in read_allowed_traffic(node, own_instance)
+    )
 
 
 def test_group_deletion_removes_rules_from_instances(api_as, node, run_tasks, deploy_instance, create_group):
     one, two = deploy_instance(), deploy_instance()
-    made = create_group(HTTP_RULE, instances=[one])
-    create_group({**HTTP_RULE, "remote_group_id": made}, instances=[two])
+    group_id = create_group(HTTP_RULE, instances=[one])
+    create_group({**HTTP_RULE, "remote_group_id": group_id}, instances=[two])
     run_tasks()
-    api_as("owner", "DELETE", f"/api/security-group/{made}")
+    api_as("owner", "DELETE", f"/api/security-group/{group_id}")
     run_tasks()
     assert read_allowed_traffic(node, one) is None
     assert read_allowed_traffic(node, two) == sort_rules(*EGRESS_ALLOWED)
@@ -170,14 +174,14 @@ def test_group_deletion_removes_rules_from_instances(api_as, node, run_tasks, de
 
 def test_many_rule_changes_share_one_task(api_as, node, run_tasks, deploy_instance, create_group):
     one = deploy_instance()
-    made = create_group(instances=[one])
+    group_id = create_group(instances=[one])
     for port in (80, 81, 82):
         rule = {**HTTP_RULE, "port_range_min": port, "port_range_max": port}
-        api_as("owner", "POST", f"/api/security-group/{made}/rules", json=rule)
+        api_as("owner", "POST", f"/api/security-group/{group_id}/rules", json=rule)
     assert len(list_firewall_tasks()) == 1
     run_tasks()
-    assert len([each for each in read_allowed_traffic(node, one) if each.direction == "in"]) == 3
-    api_as("owner", "POST", f"/api/security-group/{made}/rules", json=HTTP_RULE)
+    assert len([rule for rule in read_allowed_traffic(node, one) if rule.direction == "in"]) == 3
+    api_as("owner", "POST", f"/api/security-group/{group_id}/rules", json=HTTP_RULE)
     assert len(list_firewall_tasks()) == 2
 
 
@@ -194,12 +198,12 @@ def test_rules_persist_after_instance_restart(api_as, node, run_tasks, deploy_in
 def test_refused_firewall_update_fails_task(api_as, node, run_tasks, deploy_instance, create_group):
     one = deploy_instance()
     node.fault("update_nics", "refuse", count=1)
-    made = create_group(HTTP_RULE, instances=[one])
+    group_id = create_group(HTTP_RULE, instances=[one])
     run_tasks()
     [task] = list_firewall_tasks()
     assert (task.status, task.error) == ("failed", "The hypervisor refused this.")
     assert read_allowed_traffic(node, one) is None
-    api_as("owner", "POST", f"/api/security-group/{made}/rules", json=PING_RULE)
+    api_as("owner", "POST", f"/api/security-group/{group_id}/rules", json=PING_RULE)
     run_tasks()
     assert read_allowed_traffic(node, one) == sort_rules(
         build_http_rule(), base.FirewallRule("in", 6, "icmp"), *EGRESS_ALLOWED
@@ -208,13 +212,13 @@ def test_refused_firewall_update_fails_task(api_as, node, run_tasks, deploy_inst
 
 def test_more_rules_than_node_maximum_fail_task(api_as, node, run_tasks, deploy_instance, create_group):
     one = deploy_instance()
-    made = create_group(instances=[one])
+    group_id = create_group(instances=[one])
     for number in range(5):
         body = {"name": "o", "ip_version": "ipv4"}
         offices = api_as("owner", "POST", "/api/ip-sets", json=body).json["ip_set"]["id"]
         cidrs = [f"10.{number}.{n}.0/25" for n in range(250)]
         api_as("owner", "POST", f"/api/ip-set/{offices}/bulk-add", json={"cidrs": cidrs})
-        api_as("owner", "POST", f"/api/security-group/{made}/rules", json={**HTTP_RULE, "ip_set_id": offices})
+        api_as("owner", "POST", f"/api/security-group/{group_id}/rules", json={**HTTP_RULE, "ip_set_id": offices})
         run_tasks()
     assert len(read_allowed_traffic(node, one)) == 3 * 250 + len(EGRESS_ALLOWED), (
         "the last applied rules stay in effect"

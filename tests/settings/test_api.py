@@ -19,9 +19,9 @@ def get_system_settings(answer):
 
 def test_settings_return_defaults(api_as):
     """OTH-06"""
-    found = get_system_settings(api_as("admin", "GET", SETTINGS_PATH))
-    assert found["vnc_allowed_sources"] == ""
-    assert found == {name: field.load_default for name, field in SystemSettings().fields.items()}
+    system_settings = get_system_settings(api_as("admin", "GET", SETTINGS_PATH))
+    assert system_settings["vnc_allowed_sources"] == ""
+    assert system_settings == {name: field.load_default for name, field in SystemSettings().fields.items()}
 
 
 def test_vnc_allowed_sources_are_saved(api_as):
@@ -60,8 +60,8 @@ def test_invalid_vnc_source_saves_nothing(api_as, bad):
     answer = api_as("admin", "POST", SETTINGS_PATH, json=body)
     assert answer.status_code == 422
     assert bad in answer.json["errors"]["vnc_allowed_sources"][0]
-    kept = get_system_settings(api_as("admin", "GET", SETTINGS_PATH))
-    assert (kept["vnc_allowed_sources"], kept["rate_limit_requests"]) == ("192.0.2.7", 600)
+    stored_settings = get_system_settings(api_as("admin", "GET", SETTINGS_PATH))
+    assert (stored_settings["vnc_allowed_sources"], stored_settings["rate_limit_requests"]) == ("192.0.2.7", 600)
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_invalid_settings_are_refused(api_as, body, field):
 
 def test_missing_settings_are_unchanged(api_as):
     api_as("admin", "POST", SETTINGS_PATH, json={"rate_limit_polls": 7, "require_second_factor": "operators"})
-    found = get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json={"rate_limit_metrics": 8}))
-    assert (found["rate_limit_polls"], found["rate_limit_metrics"]) == (7, 8)
-    assert found["require_second_factor"] == "operators"
-    assert get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json={})) == found
+    system_settings = get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json={"rate_limit_metrics": 8}))
+    assert (system_settings["rate_limit_polls"], system_settings["rate_limit_metrics"]) == (7, 8)
+    assert system_settings["require_second_factor"] == "operators"
+    assert get_system_settings(api_as("admin", "POST", SETTINGS_PATH, json={})) == system_settings
 
 
 def test_settings_answer_can_be_sent_back(api_as):

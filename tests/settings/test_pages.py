@@ -49,16 +49,20 @@ def test_hidden_settings_are_unchanged_by_form(operator_browser):
     settings.update({"rate_limit_metrics": 7, "rate_limit_polls": 7})
     session.commit()
     assert operator_browser.post(SETTINGS_PATH, data={"rate_limit_polls": ""}).status_code == 303
-    found = settings.load()
-    assert (found.rate_limit_metrics, found.rate_limit_polls) == (7, 1200)
+    loaded_settings = settings.load()
+    assert (loaded_settings.rate_limit_metrics, loaded_settings.rate_limit_polls) == (7, 1200)
 
 
 def test_settings_are_saved_and_shown(operator_browser):
     sent = {name: str(value) for name, value in vars(settings.load()).items()}
     sent |= {"vnc_allowed_sources": "192.0.2.0/24", "billing_enabled": ["false", "true"], "rate_limit_polls": "70"}
     assert operator_browser.post(SETTINGS_PATH, data=sent).headers["Location"] == SETTINGS_PATH
-    found = settings.load()
-    assert (found.vnc_allowed_sources, found.billing_enabled, found.rate_limit_polls) == ("192.0.2.0/24", True, 70)
+    loaded_settings = settings.load()
+    assert (loaded_settings.vnc_allowed_sources, loaded_settings.billing_enabled, loaded_settings.rate_limit_polls) == (
+        "192.0.2.0/24",
+        True,
+        70,
+    )
     page = operator_browser.get(SETTINGS_PATH).text
     assert 'value="192.0.2.0/24"' in page
     assert (
@@ -67,8 +71,12 @@ def test_settings_are_saved_and_shown(operator_browser):
         ).status_code
         == 303
     )
-    found = settings.load()
-    assert (found.vnc_allowed_sources, found.billing_enabled, found.rate_limit_polls) == ("", True, 1200)
+    loaded_settings = settings.load()
+    assert (loaded_settings.vnc_allowed_sources, loaded_settings.billing_enabled, loaded_settings.rate_limit_polls) == (
+        "",
+        True,
+        1200,
+    )
 
 
 def test_form_error_appears_at_field_and_saves_nothing(operator_browser):

@@ -21,9 +21,9 @@ def call_snapshot_api(api_as, machine):
 def take_snapshot(call_snapshot_api, run_tasks):
     """Return a function that takes a snapshot and returns its item of the list."""
 
-    def take(name, **more):
-        assert call_snapshot_api("POST", snapname=name, **more).status_code == 200
+    def take(name, **fields):
+        assert call_snapshot_api("POST", snapname=name, **fields).status_code == 200
         run_tasks()
-        return next(each for each in call_snapshot_api().json["snapshots"] if each["name"] == name)
+        return next(snapshot for snapshot in call_snapshot_api().json["snapshots"] if snapshot["name"] == name)
 
     return take

@@ -16,9 +16,9 @@ from worker.nodes.simulated import SimulatedNode
 def test_snapshot_rollback_restores_file(call_snapshot_api, take_snapshot, run_tasks, guest, machine):
     assert call_snapshot_api().json == {"success": True, "message": None, "snapshots": []}
     guest.write("before")
-    made = call_snapshot_api("POST", snapname="one", vmstate=False, description="first")
-    assert made.json.keys() == {"success", "message", "snapshot", "task_id"}
-    assert session.get(Task, made.json["task_id"]).lock == "storage"
+    snapshot = call_snapshot_api("POST", snapname="one", vmstate=False, description="first")
+    assert snapshot.json.keys() == {"success", "message", "snapshot", "task_id"}
+    assert session.get(Task, snapshot.json["task_id"]).lock == "storage"
     run_tasks()
     [row] = call_snapshot_api().json["snapshots"]
     assert {"name": "one", "description": "first", "vmstate": False, "parent": None}.items() <= row.items()
@@ -86,7 +86,7 @@ def test_snapshot_parents(call_snapshot_api, take_snapshot, run_tasks):
     assert take_snapshot("d")["parent"] == "a"
     call_snapshot_api("DELETE", snapname="a")
     run_tasks()
-    assert {each["name"]: each["parent"] for each in call_snapshot_api().json["snapshots"]} == {
+    assert {snapshot["name"]: snapshot["parent"] for snapshot in call_snapshot_api().json["snapshots"]} == {
         "b": None,
         "c": "b",
         "d": None,
@@ -149,12 +149,12 @@ def test_snapshots_block_disk_changes(call_snapshot_api, take_snapshot, api_as, 
     ]
     group = session.get(Plan, cast.plan.id).group
     large = catalog.create_plan(group, name="L", cpu_cores=1, ram=512, storage=20)
-    more = catalog.create_plan(group, name="M", cpu_cores=1, ram=1024, storage=10)
+    plan = catalog.create_plan(group, name="M", cpu_cores=1, ram=1024, storage=10)
     session.commit()
     change = f"/api/instance/{machine.id}/change-plan"
     answers.append(api_as("owner", "POST", change, json={"plan_id": large.id}))
     assert [(answer.status_code, answer.json["reason"]) for answer in answers] == [(409, "has_snapshots")] * 3
-    assert api_as("owner", "POST", change, json={"plan_id": more.id}).status_code == 200
+    assert api_as("owner", "POST", change, json={"plan_id": plan.id}).status_code == 200
 
 
 def test_rollback_after_plan_change_skips_memory(
@@ -162,9 +162,9 @@ def test_rollback_after_plan_change_skips_memory(
 ):
     guest.write("before")
     take_snapshot("one", vmstate=True)
-    more = catalog.create_plan(session.get(Plan, cast.plan.id).group, name="M", cpu_cores=2, ram=1024, storage=10)
+    plan = catalog.create_plan(session.get(Plan, cast.plan.id).group, name="M", cpu_cores=2, ram=1024, storage=10)
     session.commit()
-    api_as("owner", "POST", f"/api/instance/{machine.id}/change-plan", json={"plan_id": more.id})
+    api_as("owner", "POST", f"/api/instance/{machine.id}/change-plan", json={"plan_id": plan.id})
     run_tasks()
     back = call_snapshot_api("POST", "/rollback", snapname="one").json["task_id"]
     assert session.get(Task, back).arguments["memory"] is False
@@ -227,9 +227,9 @@ def test_rollback_is_completed_after_worker_death(call_snapshot_api, take_snapsh
         guest.write("before")
         take_snapshot(step)
         guest.write("after")
-        made = session.get(Task, call_snapshot_api("POST", "/rollback", snapname=step).json["task_id"])
-        kill_worker_at(made, step)
-        assert requeue_to_new_worker(made).status == "completed"
+        task = session.get(Task, call_snapshot_api("POST", "/rollback", snapname=step).json["task_id"])
+        kill_worker_at(task, step)
+        assert requeue_to_new_worker(task).status == "completed"
         assert (guest.read(), machine.state) == ("before", "running")
 
 
@@ -241,8 +241,8 @@ def test_snapshots_page(browser_as, machine, run_tasks, guest):
     run_tasks()
     guest.write("after")
     assert "one" in owner.get(path).text
-    [kept] = machine.snapshots
-    assert kept.vmstate is True
+    [snapshot] = machine.snapshots
+    assert snapshot.vmstate is True
     refused = owner.post(f"{path}/take", data={"snapname": "one"})
     assert (refused.status_code, "This name is taken." in refused.text) == (422, True)
     page = owner.get(f"{path}/one/rollback").text  # finding m29: typed confirmation, and counts of what is lost

@@ -19,7 +19,7 @@ def generated_key(api_as, cast):
 def test_ssh_key_generate_list_and_delete(api_as, cast, generated_key):
     assert (generated_key["user_id"], generated_key["name"]) == (cast.owner.id, "laptop")
     for path in (SSH_KEYS_PATH, f"{SSH_KEYS_PATH}?search=lap", f"{SSH_KEYS_PATH}/user/{cast.owner.id}"):
-        assert [each["id"] for each in api_as("admin", "GET", path).json["data"]] == [generated_key["id"]], path
+        assert [key["id"] for key in api_as("admin", "GET", path).json["data"]] == [generated_key["id"]], path
     for path in (f"{SSH_KEYS_PATH}?search=zzz", f"{SSH_KEYS_PATH}/user/{cast.outsider.id}"):
         assert api_as("admin", "GET", path).json["data"] == [], path
     assert (

@@ -73,8 +73,8 @@ def test_ssh_key_name_is_unique_per_account(api_as):
         "ssh_key"
     ]
     assert api_as("owner", "PATCH", f"/api/ssh-key/{other['id']}", json={"name": "laptop"}).status_code == 422
-    mine = api_as("outsider", "POST", "/api/ssh-keys", json={"name": "laptop", "public_key": SSH_PUBLIC_KEY})
-    assert mine.status_code == 200
+    own_answer = api_as("outsider", "POST", "/api/ssh-keys", json={"name": "laptop", "public_key": SSH_PUBLIC_KEY})
+    assert own_answer.status_code == 200
 
 
 @pytest.mark.parametrize(("algorithm", "bits"), [("ed25519", None), ("ed25519", 256), ("rsa", 2048), ("rsa", None)])

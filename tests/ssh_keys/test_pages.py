@@ -11,9 +11,9 @@ SSH_PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBDkNXnKfjDGWqHR8BbYbwbAzZ
 
 
 def create_key(account, name="laptop"):
-    made = ssh_keys.generate(account, name=name, algorithm="ed25519")[0]
+    ssh_key = ssh_keys.generate(account, name=name, algorithm="ed25519")[0]
     session.commit()
-    return made
+    return ssh_key
 
 
 def test_ssh_key_is_added_by_page(browser_as, cast):
@@ -21,9 +21,9 @@ def test_ssh_key_is_added_by_page(browser_as, cast):
         "/ssh-keys/new", data={"name": "laptop", "public_key": SSH_PUBLIC_KEY, "comments": ""}
     )
     assert (answer.status_code, answer.headers["Location"]) == (303, "/ssh-keys")
-    made = session.scalars(select(SshKey)).one()
-    assert (made.name, made.public_key, made.account_id) == ("laptop", SSH_PUBLIC_KEY, cast.owner.id)
-    assert made.fingerprint in browser_as("owner").get("/ssh-keys").text
+    ssh_key = session.scalars(select(SshKey)).one()
+    assert (ssh_key.name, ssh_key.public_key, ssh_key.account_id) == ("laptop", SSH_PUBLIC_KEY, cast.owner.id)
+    assert ssh_key.fingerprint in browser_as("owner").get("/ssh-keys").text
 
 
 def test_form_errors_appear_at_fields(browser_as, cast):
@@ -56,23 +56,23 @@ def test_generated_private_key_is_shown_once(browser_as, cast):
 
 
 def test_ssh_key_page_renames_and_deletes(browser_as, cast):
-    made = create_key(cast.owner)
-    address = f"/ssh-keys/{made.id}"
+    key = create_key(cast.owner)
+    address = f"/ssh-keys/{key.id}"
     assert "laptop" in browser_as("owner").get(address).text
     assert browser_as("owner").post(address, data={"name": "desktop", "comments": ""}).status_code == 303
-    assert (made.name, made.comments) == ("desktop", None)
+    assert (key.name, key.comments) == ("desktop", None)
     assert browser_as("owner").post(address + "/delete").status_code == 303
     assert session.scalars(select(SshKey)).all() == []
 
 
 def test_ssh_key_of_other_account_is_not_found(browser_as, cast):
-    made = create_key(cast.owner)
+    key = create_key(cast.owner)
     outsider = browser_as("outsider")
-    assert outsider.get(f"/ssh-keys/{made.id}").status_code == 404
-    assert outsider.post(f"/ssh-keys/{made.id}", data={"name": "mine"}).status_code == 404
-    assert outsider.post(f"/ssh-keys/{made.id}/delete").status_code == 404
-    assert made.fingerprint not in outsider.get("/ssh-keys").text
-    assert made.name == "laptop"
+    assert outsider.get(f"/ssh-keys/{key.id}").status_code == 404
+    assert outsider.post(f"/ssh-keys/{key.id}", data={"name": "mine"}).status_code == 404
+    assert outsider.post(f"/ssh-keys/{key.id}/delete").status_code == 404
+    assert key.fingerprint not in outsider.get("/ssh-keys").text
+    assert key.name == "laptop"
 
 
 def test_ssh_key_list_query_count_is_constant(browser_as, cast, queries):

@@ -95,11 +95,11 @@ SUBNET_BODY = {"name": "new", "cidr": "192.0.2.0/28", "gateway": "192.0.2.1", "n
 
 
 def test_subnet_create_update_and_delete(api_as, cast):
-    made = api_as(
+    subnet = api_as(
         "admin", "POST", SUBNETS_PATH, json={**SUBNET_BODY, "hypervisor_group_id": cast.location.id, "enabled": True}
     )
-    assert made.status_code == 200
-    data = made.json["data"]
+    assert subnet.status_code == 200
+    data = subnet.json["data"]
     assert (data["family"], data["statistics"]["total"], data["nameservers"]) == (4, 13, ["9.9.9.9", "2620:fe::fe"])
     path = f"/api/v1/subnet/{data['id']}"
     changed = api_as("admin", "PATCH", path, json={"enabled": False}).json["data"]

@@ -22,9 +22,9 @@ def add_subnet(api_as, cast):
 
 def test_prefix_pool_allocates_lowest_free_prefix(api_as, cast, add_subnet):
     """INS-72, SUB-01, SUB-05: list, statistics and instance agree, also after a prefix was released."""
-    made = add_subnet().json["data"]
-    assert (made["kind"], made["family"], made["delegated_length"]) == ("routed", 6, 64)
-    path = f"/api/v1/subnet/{made['id']}"
+    subnet = add_subnet().json["data"]
+    assert (subnet["kind"], subnet["family"], subnet["delegated_length"]) == ("routed", 6, 64)
+    path = f"/api/v1/subnet/{subnet['id']}"
     session.get(Plan, cast.plan.id).ipv6_prefixes = 1
     session.commit()
     first, second = cast.instance(), cast.instance()

@@ -21,7 +21,9 @@ def ipv6_subnet(cast):
 
 @pytest.fixture
 def add_addresses(api_as):
-    return lambda subnet, ip, **more: api_as("admin", "POST", IPS_PATH, json={"subnet_id": subnet.id, "ip": ip, **more})
+    return lambda subnet, ip, **fields: api_as(
+        "admin", "POST", IPS_PATH, json={"subnet_id": subnet.id, "ip": ip, **fields}
+    )
 
 
 def find_address(ip):
@@ -45,10 +47,10 @@ def test_ipv6_address_can_be_reserved_before_allocation(add_addresses, cast, ipv
 
 
 def test_address_in_use_is_not_deleted(api_as, cast):
-    held = find_address(cast.instance().ipv4)
-    answer = api_as("admin", "DELETE", f"/api/v1/ip/{held.id}")
+    address = find_address(cast.instance().ipv4)
+    answer = api_as("admin", "DELETE", f"/api/v1/ip/{address.id}")
     assert (answer.status_code, answer.json["reason"]) == (409, "address_in_use")
-    assert find_address(held.ip)
+    assert find_address(address.ip)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +62,10 @@ def test_invalid_addresses_are_refused(add_addresses, ipv4_subnet, ip):
 
 
 def test_prefixes_can_be_added_to_routed_subnet(api_as, add_addresses, cast):
-    made = subnets.create(cast.location, name="p", cidr="fd98::/48", kind="routed", delegated_length=64)
-    assert add_addresses(made, "fd98:0:0:2::/64").json["data"]["ip"] == "fd98:0:0:2::/64"
+    subnet = subnets.create(cast.location, name="p", cidr="fd98::/48", kind="routed", delegated_length=64)
+    assert add_addresses(subnet, "fd98:0:0:2::/64").json["data"]["ip"] == "fd98:0:0:2::/64"
     for wrong in ("fd98:0:0:3::", "fd98:0:0:4::/56", "fd98:0:0:2::/64"):
-        assert add_addresses(made, wrong).status_code == 422, wrong
+        assert add_addresses(subnet, wrong).status_code == 422, wrong
 
 
 def test_unknown_subnet_is_field_error(api_as, cast):

@@ -28,8 +28,8 @@ def order_in_parallel(site):
 
     def order(start):
         start.wait()
-        wanted = {"location_id": site.cast.location.id, "plan_id": site.cast.plan.id}
-        return site.test_client().post("/api/cloud-service/instances", json=wanted, headers=site.cast.headers("owner"))
+        body = {"location_id": site.cast.location.id, "plan_id": site.cast.plan.id}
+        return site.test_client().post("/api/cloud-service/instances", json=body, headers=site.cast.headers("owner"))
 
     def order_all(count):
         start = Barrier(count)
@@ -50,9 +50,9 @@ def count_rows(model):
 def test_parallel_creates_get_unique_addresses(site, order_in_parallel, count):
     answers = order_in_parallel(count)
     assert [answer.status_code for answer in answers] == [200] * count
-    held = session.execute(select(Address.ip, Address.interface_id).where(Address.interface_id.is_not(None))).all()
-    assert len({ip for ip, _ in held}) == 2 * count  # one IPv4 and one IPv6 each
-    assert len({interface for _, interface in held}) == count
+    rows = session.execute(select(Address.ip, Address.interface_id).where(Address.interface_id.is_not(None))).all()
+    assert len({ip for ip, _ in rows}) == 2 * count  # one IPv4 and one IPv6 each
+    assert len({interface for _, interface in rows}) == count
 
 
 def test_parallel_creates_without_free_addresses_leave_no_rows(site, order_in_parallel):
@@ -83,14 +83,14 @@ def test_parallel_creates_on_different_nodes_get_unique_addresses(site):
     def create(node):
         with site.app_context():
             cast, chosen = site.cast, session.get(Hypervisor, node)
-            wanted = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test", "node": chosen}
+            arguments = {"location_id": cast.location.id, "plan_id": cast.plan.id, "actor": "test", "node": chosen}
             owner = session.merge(cast.owner)
             session.rollback()
             start.wait()
-            made = instances.create(owner, **wanted)
-            found = [address.ip for address in made.addresses]
+            instance = instances.create(owner, **arguments)
+            addresses = [address.ip for address in instance.addresses]
             session.commit()
-            return found
+            return addresses
 
     with ThreadPoolExecutor(count) as operators:
         given = [ip for ips in operators.map(create, ids) for ip in ips]

@@ -29,10 +29,10 @@ class IssuedCertificate(NamedTuple):
     def key_pem(self):
         return encode_private_key(self.key)
 
-    def body(self, *above, **more):
+    def body(self, *above, **fields):
         """Return the request body that uploads it, with the certificates above it as the chain."""
         chain = {"chain": "".join(certificate.pem for certificate in above)} if above else {}
-        return {"certificate": self.pem, "private_key": self.key_pem, **chain, **more}
+        return {"certificate": self.pem, "private_key": self.key_pem, **chain, **fields}
 
 
 def encode_private_key(key, encryption=None, form=serialization.PrivateFormat.PKCS8):

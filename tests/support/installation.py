@@ -89,7 +89,9 @@ class InstallationClient(Customer):
         return image
 
     def find_image(self, image_id):
-        image = next(each for each in self.call("GET", "/api/images")["data"] if each["id"] == image_id)
+        image = next(
+            listed_image for listed_image in self.call("GET", "/api/images")["data"] if listed_image["id"] == image_id
+        )
         assert image["status"] != "error", self.call("GET", "/api/tasks")["data"][0]
         return image
 

@@ -9,8 +9,8 @@ def build_form(cast, **values):
 
 
 def create_deployed_instance(cast, work, **values):
-    made = cast.instance(**values)
-    instances.deploy(made, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
+    instance = cast.instance(**values)
+    instances.deploy(instance, image_id=cast.image.id, account=cast.owner, actor="owner@example.com")
     session.commit()
     work()
-    return made
+    return instance

@@ -25,16 +25,18 @@ def unmanaged_machine(node, cast, app):
     node.create_disk(Disk("default", "old-web.qcow2", 5 * GiB + 1), image)
     node.create_disk(Disk("default", "old-data.qcow2", 7 * GiB))
     disks = tuple(Disk("default", name, 0) for name in ("old-web.qcow2", "old-data.qcow2"))
-    made = Machine(UNMANAGED_ID, "old-web", 1, 300, disks, (Nic(MAC, "br0", (IP, "fe80::1")),), vnc_password="theirs")
-    node.define(made)
-    return made
+    machine = Machine(
+        UNMANAGED_ID, "old-web", 1, 300, disks, (Nic(MAC, "br0", (IP, "fe80::1")),), vnc_password="theirs"
+    )
+    node.define(machine)
+    return machine
 
 
 @pytest.fixture
 def discover(api_as, path, run_tasks):
     def run_discovery():
-        asked = api_as("admin", "POST", f"{path}/discover")
-        assert asked.status_code == 200, asked.text
+        answer = api_as("admin", "POST", f"{path}/discover")
+        assert answer.status_code == 200, answer.text
         run_tasks()
         return api_as("admin", "GET", f"{path}/discoveries/latest").json["data"]
 
@@ -53,8 +55,8 @@ def discovered_machine(unmanaged_machine, node, discover):
 @pytest.fixture
 def import_machine(api_as, path, cast):
     def request_import(name="old-web", **body):
-        wanted = {"user_id": cast.owner.id, "plan_id": cast.plan.id, **body}
-        return api_as("admin", "POST", f"{path}/import/{name}", json=wanted)
+        request_body = {"user_id": cast.owner.id, "plan_id": cast.plan.id, **body}
+        return api_as("admin", "POST", f"{path}/import/{name}", json=request_body)
 
     return request_import
 

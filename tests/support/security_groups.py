@@ -29,18 +29,18 @@ def deploy_instance(api_as, cast, run_tasks):
 @pytest.fixture
 def create_group(api_as):
     def make(*sort_rules, instances=(), caller="owner"):
-        made = api_as(caller, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]["id"]
+        group_id = api_as(caller, "POST", "/api/security-groups", json={"name": "g"}).json["security_group"]["id"]
         for rule in sort_rules:
-            assert api_as(caller, "POST", f"/api/security-group/{made}/rules", json=rule).status_code == 200
-        change_attachment(api_as, made, "attach", *instances, caller=caller)
-        return made
+            assert api_as(caller, "POST", f"/api/security-group/{group_id}/rules", json=rule).status_code == 200
+        change_attachment(api_as, group_id, "attach", *instances, caller=caller)
+        return group_id
 
     return make
 
 
 def change_attachment(as_, group, way, *instances, caller="owner"):
     if instances:
-        body = {"instance_ids": [each.id for each in instances]}
+        body = {"instance_ids": [instance.id for instance in instances]}
         assert as_(caller, "POST", f"/api/security-group/{group}/{way}-instances", json=body).status_code == 200
 
 
@@ -49,5 +49,5 @@ def read_allowed_traffic(node, instance):
     [card] = node.get_nics(instance.id)
     if card["allowed"] is None:
         return None
-    found = [{**each, "ports": each["ports"] and tuple(each["ports"])} for each in card["allowed"]]
-    return sorted((base.FirewallRule(**each) for each in found), key=repr)
+    rules = [{**rule, "ports": rule["ports"] and tuple(rule["ports"])} for rule in card["allowed"]]
+    return sorted((base.FirewallRule(**rule) for rule in rules), key=repr)

@@ -17,10 +17,12 @@ def plans(rolled_back_app):
     """Volume plans by name: four of one class, and `other` of another class."""
     ssd, disk = volume_plans.create_group(name="ssd"), volume_plans.create_group(name="hdd")
     sizes = {"small": (10, 2), "large": (20, 4), "huge": (30, 6), "cheap": (10, 1)}
-    made = {name: volume_plans.create(ssd, name=name, size=size, price=price) for name, (size, price) in sizes.items()}
-    made["other"] = volume_plans.create(disk, name="other", size=50, price=1)
+    plans_by_name = {
+        name: volume_plans.create(ssd, name=name, size=size, price=price) for name, (size, price) in sizes.items()
+    }
+    plans_by_name["other"] = volume_plans.create(disk, name="other", size=50, price=1)
     session.commit()
-    return made
+    return plans_by_name
 
 
 @pytest.fixture
@@ -41,6 +43,6 @@ def call_storage_api(api_as):
 @pytest.fixture
 def volume(call_storage_api, volume_body, run_tasks):
     """An available volume of the owner."""
-    made = call_storage_api("POST", "volumes", name="data", **volume_body).json["volume"]["id"]
+    volume_id = call_storage_api("POST", "volumes", name="data", **volume_body).json["volume"]["id"]
     run_tasks()
-    return session.get(Volume, made)
+    return session.get(Volume, volume_id)

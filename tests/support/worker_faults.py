@@ -10,14 +10,14 @@ from worker.engine import reaper, runner
 from worker.nodes.simulated import SimulatedNode
 
 
-def requeue_to_new_worker(made):
+def requeue_to_new_worker(previous_task):
     """Requeue the task of a dead worker and run it on another one, as the reaper does."""
-    found = session.get(Task, made.id, populate_existing=True)
-    found.worker, found.status = None, "queued"
+    task = session.get(Task, previous_task.id, populate_existing=True)
+    task.worker, task.status = None, "queued"
     session.commit()
-    runner.run(made.id, "another worker")
+    runner.run(previous_task.id, "another worker")
     session.expire_all()
-    return session.get(Task, made.id)
+    return session.get(Task, previous_task.id)
 
 
 class WorkerKilled(BaseException):

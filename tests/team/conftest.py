@@ -44,8 +44,8 @@ def read_mails_to(rolled_back_app, run_tasks):
     def read(address):
         run_tasks()
         files = sorted(folder.glob("*.eml"))
-        found = [email.message_from_bytes(file.read_bytes(), policy=email.policy.default) for file in files]
-        return [mail for mail in found if mail["To"] == address]
+        mails = [email.message_from_bytes(file.read_bytes(), policy=email.policy.default) for file in files]
+        return [mail for mail in mails if mail["To"] == address]
 
     return read
 

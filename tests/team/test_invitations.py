@@ -24,8 +24,8 @@ def test_invitation_from_mail_to_team_membership(
 ):
     instance = cast.instance()
     cast.instance()
-    made = invite_member(f" {INVITED_EMAIL.upper()} ".strip(), reach="chosen", resource_ids=[instance.id])
-    assert (made["email"], made["status"], made["name"]) == (INVITED_EMAIL, "invited", None)
+    member = invite_member(f" {INVITED_EMAIL.upper()} ".strip(), reach="chosen", resource_ids=[instance.id])
+    assert (member["email"], member["status"], member["name"]) == (INVITED_EMAIL, "invited", None)
     browser, address = browser_as(), get_invitation_path()
     letter = read_mails_to(INVITED_EMAIL)[-1]
     assert "owner@example.com" in letter["Subject"]
@@ -53,13 +53,13 @@ def test_invitation_secret_is_only_in_mail(api_as, invite_member, get_invitation
 def test_sign_up_form_errors_appear_at_fields(browser_as, invite_member, get_invitation_path):
     invite_member()
     address = get_invitation_path()
-    for change, words in (
+    for change, text in (
         ({"password": "short", "again": "short"}, "Length must be between 12 and 1024."),
         ({"again": "another long one"}, "The passwords do not match."),
         ({"first_name": ""}, "This field is required."),
     ):
         answer = browser_as().post(address, data={**SIGN_UP_FORM, **change})
-        assert (answer.status_code, words in answer.text) == (422, True)
+        assert (answer.status_code, text in answer.text) == (422, True)
         assert SIGN_UP_FORM["password"] not in answer.text
     assert accounts.find_by_email(INVITED_EMAIL) is None
 
@@ -77,9 +77,9 @@ def test_invitation_link_expires_after_seven_days(api_as, browser_as, invite_mem
 
 
 def test_resent_invitation_invalidates_previous_link(api_as, browser_as, invite_member, get_invitation_path):
-    made = invite_member()
+    member = invite_member()
     first = get_invitation_path()
-    assert api_as("owner", "POST", f"/api/team/subuser/{made['id']}/resend").json["subuser"]["status"] == "invited"
+    assert api_as("owner", "POST", f"/api/team/subuser/{member['id']}/resend").json["subuser"]["status"] == "invited"
     assert browser_as().get(first).status_code == 404
     assert browser_as().get(get_invitation_path()).status_code == 200
 
@@ -91,9 +91,9 @@ def test_resend_after_acceptance_is_refused(api_as, cast):
 
 
 def test_link_of_deleted_invitation_is_invalid(api_as, browser_as, invite_member, get_invitation_path):
-    made = invite_member()
+    member = invite_member()
     address = get_invitation_path()
-    assert api_as("owner", "DELETE", f"/api/team/subuser/{made['id']}").status_code == 200
+    assert api_as("owner", "DELETE", f"/api/team/subuser/{member['id']}").status_code == 200
     assert browser_as().get(address).status_code == 404
 
 
@@ -104,8 +104,8 @@ def test_invitation_does_not_reveal_existing_accounts(api_as, cast, create_role,
     for address in ("nobody@example.com", cast.outsider.email):
         body = {"email": address, "role_id": role_id}
         answer = api_as("owner", "POST", INVITE_PATH, json=body)
-        known = {**answer.json["subuser"], "id": "", "email": "", "invited_at": ""}
-        answers.append((answer.status_code, answer.json["message"], known))
+        expected = {**answer.json["subuser"], "id": "", "email": "", "invited_at": ""}
+        answers.append((answer.status_code, answer.json["message"], expected))
         assert len(read_mails_to(address)) == 1
     assert answers[0] == answers[1]
 

@@ -16,13 +16,13 @@ TEAM_MANAGER_PERMISSIONS = ["team.manage", "account.view", "instances.view", "pr
 @pytest.fixture
 def create_project(cast):
     def make(name="Shop", *instances):
-        made = Project(account_id=cast.owner.id, name=name)
-        session.add(made)
+        project = Project(account_id=cast.owner.id, name=name)
+        session.add(project)
         session.flush()
         for instance in instances:
-            instance.project_id = made.id
+            instance.project_id = project.id
         session.commit()
-        return made
+        return project
 
     return make
 
@@ -72,9 +72,9 @@ def test_project_member_sees_instances_added_later(api_as, cast, add_member, cre
 def test_member_gets_access_to_created_instance(api_as, cast, add_member):
     add_member("maker", [*VIEW_PERMISSIONS, "instances.create"], "chosen")
     body = {"location_id": cast.location.id, "plan_id": cast.plan.id}
-    made = api_as("maker", "POST", "/api/cloud-service/instances", json=body).json["instance"]
-    assert list_visible_instances(api_as, "maker") == {made["id"]}
-    assert list_visible_instances(api_as, "owner") == {made["id"]}
+    instance = api_as("maker", "POST", "/api/cloud-service/instances", json=body).json["instance"]
+    assert list_visible_instances(api_as, "maker") == {instance["id"]}
+    assert list_visible_instances(api_as, "owner") == {instance["id"]}
 
 
 def test_member_list_shows_reach_and_grants(api_as, cast, add_member, create_project):
@@ -153,23 +153,23 @@ def test_foreign_resources_cannot_be_granted(api_as, cast, add_member, create_ro
 
 
 def test_team_manager_cannot_grant_more_than_own_reach(api_as, cast, add_member, create_project):
-    mine, other = cast.instance(), cast.instance()
+    own_instance, other = cast.instance(), cast.instance()
     shop = create_project("Shop", other)
-    add_member("head", TEAM_MANAGER_PERMISSIONS, "chosen", [mine])
-    path = f"/api/team/subuser/{add_member('below', ['instances.view'], 'chosen', [mine]).id}/role"
+    add_member("head", TEAM_MANAGER_PERMISSIONS, "chosen", [own_instance])
+    path = f"/api/team/subuser/{add_member('below', ['instances.view'], 'chosen', [own_instance]).id}/role"
     for body in ({"reach": "all"}, {"reach": "projects", "project_ids": [shop.id]}):
         answer = api_as("head", "PATCH", path, json=body)
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["reach"])
     answer = api_as("head", "PATCH", path, json={"reach": "chosen", "resource_ids": [other.id]})
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["resource_ids"])
-    assert api_as("head", "PATCH", path, json={"reach": "chosen", "resource_ids": [mine.id]}).status_code == 200
+    assert api_as("head", "PATCH", path, json={"reach": "chosen", "resource_ids": [own_instance.id]}).status_code == 200
 
 
 def test_team_manager_cannot_change_more_powerful_members(api_as, cast, add_member):
-    mine, other = cast.instance(), cast.instance()
-    own = add_member("head", [*TEAM_MANAGER_PERMISSIONS, "projects.manage"], "chosen", [mine])
+    own_instance, other = cast.instance(), cast.instance()
+    own = add_member("head", [*TEAM_MANAGER_PERMISSIONS, "projects.manage"], "chosen", [own_instance])
     above = (
-        add_member("doer", ["instances.create"], "chosen", [mine]),
+        add_member("doer", ["instances.create"], "chosen", [own_instance]),
         add_member("seer", ["instances.view"]),
         add_member("neighbour", ["instances.view"], "chosen", [other]),
         own,
@@ -177,12 +177,12 @@ def test_team_manager_cannot_change_more_powerful_members(api_as, cast, add_memb
     for member in above:
         assert api_as("head", "PATCH", f"/api/team/subuser/{member.id}/role", json={}).status_code == 403, member.email
         assert api_as("head", "DELETE", f"/api/team/subuser/{member.id}").status_code == 403, member.email
-    made = api_as("head", "POST", "/api/projects", json={"name": "Made by the head"}).json["project"]["id"]
-    above = add_member("shopper", ["instances.view"], "projects", [session.get(Project, made)])
+    project_id = api_as("head", "POST", "/api/projects", json={"name": "Made by the head"}).json["project"]["id"]
+    above = add_member("shopper", ["instances.view"], "projects", [session.get(Project, project_id)])
     assert (
         api_as("head", "PATCH", f"/api/team/subuser/{above.id}/role", json={}).status_code == 403
     )  # includes every instance of the project
-    below = add_member("below", ["instances.view"], "chosen", [mine])
+    below = add_member("below", ["instances.view"], "chosen", [own_instance])
     assert api_as("head", "DELETE", f"/api/team/subuser/{below.id}").status_code == 200
 
 
@@ -224,6 +224,6 @@ def test_older_or_owning_account_survives_membership(api_as, cast, add_member):
     by_email = {row.email: row.id for row in session.scalars(select(Member))}
     for email in ("older@example.com", "newer@example.com", "owning@example.com", "billed@example.com"):
         assert api_as("owner", "DELETE", f"/api/team/subuser/{by_email[email]}").status_code == 200
-    left = set(session.scalars(select(Account.email)))
-    assert {"older@example.com", "owning@example.com", "billed@example.com"} <= left
-    assert "newer@example.com" not in left
+    emails = set(session.scalars(select(Account.email)))
+    assert {"older@example.com", "owning@example.com", "billed@example.com"} <= emails
+    assert "newer@example.com" not in emails

@@ -80,8 +80,8 @@ def test_viewer_sees_team_and_disabled_reason(browser_as, cast):
     for path in ("/invite", "/roles/new"):
         answer = browser_as("viewer").get(TEAM_PATH + path)
         assert (answer.status_code, "team.manage" in answer.text) == (403, True)
-    mine = session.scalar(select(Member).where(Member.account_id == cast.viewer.id))
-    assert "it needs team.manage" in browser_as("viewer").get(f"{TEAM_PATH}/members/{mine.id}").text
+    own_member = session.scalar(select(Member).where(Member.account_id == cast.viewer.id))
+    assert "it needs team.manage" in browser_as("viewer").get(f"{TEAM_PATH}/members/{own_member.id}").text
 
 
 def test_team_manager_forms_offer_only_own_permissions(browser_as, add_member):
@@ -91,8 +91,8 @@ def test_team_manager_forms_offer_only_own_permissions(browser_as, add_member):
     page = browser.get(f"{TEAM_PATH}/invite").text
     assert "permits more than your own role" in page
     assert "You do not have access to all of this yourself." in page
-    mine = session.scalar(select(Member).where(Member.email == "head@example.com"))
-    assert browser.post(f"{TEAM_PATH}/members/{mine.id}/remove").status_code == 403
+    own_member = session.scalar(select(Member).where(Member.email == "head@example.com"))
+    assert browser.post(f"{TEAM_PATH}/members/{own_member.id}/remove").status_code == 403
 
 
 def test_team_of_other_account_is_not_found(browser_as, add_member):

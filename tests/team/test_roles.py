@@ -14,16 +14,16 @@ def test_permission_catalog_describes_all_permissions(api_as):
     assert tuple(row["name"] for row in rows) == permissions.MEMBER_PERMISSIONS == tuple(PERMISSION_EXAMPLE)
     assert len([row for row in rows if row["verb"] in permissions.PERMISSION_VERBS]) >= 26 * 3
     assert all(row["description"].endswith(".") and row["held"] for row in rows)
-    held = {row["name"] for row in api_as("viewer", "GET", "/api/team/permissions").json["permissions"] if row["held"]}
-    assert held == {f"{family}.view" for family in permissions.PERMISSION_FAMILIES}
+    names = {row["name"] for row in api_as("viewer", "GET", "/api/team/permissions").json["permissions"] if row["held"]}
+    assert names == {f"{family}.view" for family in permissions.PERMISSION_FAMILIES}
 
 
 def test_role_create_update_and_delete(api_as):
     body = {"name": "On call", "description": "At night", "permissions": ["instances.power"]}
-    made = api_as("owner", "POST", ROLES_PATH, json=body).json["role"]
-    assert (made["name"], made["members"]) == ("On call", 0)
-    assert made["permissions"] == ["instances.power", "instances.view"]
-    path = f"/api/team/role/{made['id']}"
+    role = api_as("owner", "POST", ROLES_PATH, json=body).json["role"]
+    assert (role["name"], role["members"]) == ("On call", 0)
+    assert role["permissions"] == ["instances.power", "instances.view"]
+    path = f"/api/team/role/{role['id']}"
     changed = api_as("owner", "PATCH", path, json={"permissions": ["instances.view"] * 2, "description": None}).json[
         "role"
     ]
@@ -85,14 +85,14 @@ def test_role_cannot_exceed_own_permissions(api_as, add_member, create_role):
 
 def test_role_of_members_with_more_reach_cannot_be_extended(api_as, cast, add_member):
     """A manager with limited reach cannot extend the role of a member who reaches everything."""
-    mine = cast.instance()
-    add_member("head", ["team.manage", "account.view", "instances.view", "instances.delete"], "chosen", [mine])
+    own_instance = cast.instance()
+    add_member("head", ["team.manage", "account.view", "instances.view", "instances.delete"], "chosen", [own_instance])
     everywhere = add_member("everywhere", ["instances.view"])
-    here = add_member("here", ["instances.view"], "chosen", [mine])
-    more = {"permissions": ["instances.view", "instances.delete"]}
-    refused = api_as("head", "PATCH", f"/api/team/role/{everywhere.role_id}", json=more)
+    member = add_member("here", ["instances.view"], "chosen", [own_instance])
+    body = {"permissions": ["instances.view", "instances.delete"]}
+    refused = api_as("head", "PATCH", f"/api/team/role/{everywhere.role_id}", json=body)
     assert (refused.status_code, "more access than you" in refused.json["message"]) == (403, True)
-    assert api_as("head", "PATCH", f"/api/team/role/{here.role_id}", json=more).status_code == 200
+    assert api_as("head", "PATCH", f"/api/team/role/{member.role_id}", json=body).status_code == 200
 
 
 def test_own_role_cannot_be_changed(api_as, add_member):
@@ -102,16 +102,20 @@ def test_own_role_cannot_be_changed(api_as, add_member):
 
 
 def test_role_of_other_account_is_not_found(api_as, create_role):
-    mine = create_role()
+    own_role = create_role()
     for method, body in (("GET", None), ("PATCH", {"name": "x"}), ("DELETE", None)):
-        assert api_as("outsider", method, f"/api/team/role/{mine}", json=body).status_code == 404
-    assert create_role(caller="outsider") != mine
+        assert api_as("outsider", method, f"/api/team/role/{own_role}", json=body).status_code == 404
+    assert create_role(caller="outsider") != own_role
 
 
 def test_manage_permission_implies_view(api_as, create_role):
     """A role with manage permissions gets the view permission of the same family."""
-    made = {"vpcs.manage": "vpcs.view", "instances.create": "instances.view", "team.manage": "account.view"}
-    for number, (given, added) in enumerate(made.items()):
+    implied_permissions = {
+        "vpcs.manage": "vpcs.view",
+        "instances.create": "instances.view",
+        "team.manage": "account.view",
+    }
+    for number, (given, added) in enumerate(implied_permissions.items()):
         shown = api_as("owner", "GET", f"/api/team/role/{create_role(f'R{number}', [given])}").json["role"]
         assert shown["permissions"] == sorted([given, added])
     alone = api_as("owner", "GET", f"/api/team/role/{create_role('Alone', ['api_tokens.manage'])}").json["role"]

@@ -12,9 +12,9 @@ from worker.sync import node_sync as nodes
 def test_volume_create_attach_resize_delete(
     call_storage_api, api_as, volume_body, plans, run_tasks, machine, volumes_on_node
 ):
-    made = call_storage_api("POST", "volumes", name="data", **volume_body)
-    assert made.status_code == 200
-    volume = made.json["volume"]
+    answer = call_storage_api("POST", "volumes", name="data", **volume_body)
+    assert answer.status_code == 200
+    volume = answer.json["volume"]
     assert {"name": "data", "status": "pending", "deployed": False, "size": 10, "instance_id": None}.items() <= (
         volume.items()
     )
@@ -104,7 +104,7 @@ def test_volume_attach_refused_in_other_location(call_storage_api, volume, run_t
 
 @pytest.fixture
 def second_node(cast):
-    made = hypervisors.create(
+    hypervisor = hypervisors.create(
         session.get(Hypervisor, cast.node.id).group,
         name="node-2",
         driver="simulated",
@@ -112,26 +112,26 @@ def second_node(cast):
         storage_path="/srv/disks",
     )
     session.commit()
-    nodes.probe(made.id)
-    return made
+    nodes.probe(hypervisor.id)
+    return hypervisor
 
 
 def test_unused_volume_moves_to_node_of_first_instance(
     call_storage_api, volume_body, machine, run_tasks, second_node, volumes_on_node
 ):
-    made = call_storage_api("POST", "volumes", name="data", **volume_body).json["volume"]["id"]
+    volume_id = call_storage_api("POST", "volumes", name="data", **volume_body).json["volume"]["id"]
     run_tasks()
-    volume = session.get(Volume, made)
+    volume = session.get(Volume, volume_id)
     assert volume.storage.hypervisor_id == second_node.id  # it has more free space
-    assert call_storage_api("POST", f"volume/{made}/attach", instance_id=machine.id).status_code == 200
+    assert call_storage_api("POST", f"volume/{volume_id}/attach", instance_id=machine.id).status_code == 200
     run_tasks()
     assert volumes_on_node(machine) == ({volume.disk_name: 10}, [volume.disk_name])
     assert session.get(Storage, volume.storage_id).hypervisor_id == machine.hypervisor_id
-    call_storage_api("POST", f"volume/{made}/detach")
+    call_storage_api("POST", f"volume/{volume_id}/detach")
     run_tasks()
     volume.storage = second_node.storages[0]
     session.commit()
-    answer = call_storage_api("POST", f"volume/{made}/attach", instance_id=machine.id)
+    answer = call_storage_api("POST", f"volume/{volume_id}/attach", instance_id=machine.id)
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["instance_id"])
     assert "another hypervisor" in answer.json["message"]
 
@@ -180,8 +180,8 @@ def test_volume_snapshot_restore_in_place_and_as_new_volume(
     from worker.nodes.simulated import overlays
 
     overlays.write_file(node.state, disk, "/file", "before")
-    made = call_storage_api("POST", f"{path}/snapshot", name="one").json
-    assert made["queue"].keys() == {"id", "operation", "source_id", "status"}
+    snapshot_answer = call_storage_api("POST", f"{path}/snapshot", name="one").json
+    assert snapshot_answer["queue"].keys() == {"id", "operation", "source_id", "status"}
     assert call_storage_api("POST", f"{path}/snapshot", name="one").json["errors"].keys() == {"name"}
     run_tasks()
     [row] = call_storage_api("GET", path).json["volume"]["snapshots"]
@@ -218,8 +218,8 @@ def test_destroy_keeps_attached_volumes(call_storage_api, api_as, volume, run_ta
     run_tasks()
     api_as("owner", "DELETE", f"/api/cloud-service/instances/{machine.id}")
     run_tasks()
-    found = call_storage_api("GET", f"volume/{volume.id}").json["volume"]
-    assert (found["status"], found["instance_id"]) == ("available", None)
+    listed_volume = call_storage_api("GET", f"volume/{volume.id}").json["volume"]
+    assert (listed_volume["status"], listed_volume["instance_id"]) == ("available", None)
     assert volume.disk_name in volumes_on_node()
 
 
@@ -278,10 +278,10 @@ def test_operator_volume_routes(api_as, volume, run_tasks, machine, call_storage
     run_tasks()
     assert admin("POST", f"volume/{volume.id}/snapshot", name="s").json["data"]["queue"]["id"]
     run_tasks()
-    kept = admin("GET", f"volume/{volume.id}").json["data"]["snapshots"][0]["id"]
-    assert admin("POST", f"volume/{volume.id}/snapshot/{kept}/restore", mode="in_place").status_code == 200
+    snapshot_id = admin("GET", f"volume/{volume.id}").json["data"]["snapshots"][0]["id"]
+    assert admin("POST", f"volume/{volume.id}/snapshot/{snapshot_id}/restore", mode="in_place").status_code == 200
     run_tasks()
-    assert admin("DELETE", f"volume/{volume.id}/snapshot/{kept}").status_code == 200
+    assert admin("DELETE", f"volume/{volume.id}/snapshot/{snapshot_id}").status_code == 200
     run_tasks()
     assert admin("DELETE", f"volume/{volume.id}").status_code == 200
     run_tasks()
@@ -303,4 +303,4 @@ def test_operator_volume_plan_routes(api_as, plans, volume):
     assert admin("DELETE", f"plan-group/{group['id']}").status_code == 200
     assert admin("DELETE", f"plan/{plans['small'].id}").status_code == 409
     assert len(admin("GET", "plans").json["data"]) == 5
-    assert [each["name"] for each in admin("GET", "plan-groups").json["data"]] == ["hdd", "ssd"]
+    assert [plan_group["name"] for plan_group in admin("GET", "plan-groups").json["data"]] == ["hdd", "ssd"]

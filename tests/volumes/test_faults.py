@@ -14,11 +14,11 @@ def get_latest_task(volume):
 @pytest.mark.parametrize("kind", ["full", "lost-answer"])
 def test_failed_volume_create_leaves_no_disk(call_storage_api, volume_body, run_tasks, node, volumes_on_node, kind):
     node.fault("create_disk", kind, 1)
-    made = call_storage_api("POST", "volumes", name="x", **volume_body).json["volume"]["id"]
+    volume_id = call_storage_api("POST", "volumes", name="x", **volume_body).json["volume"]["id"]
     run_tasks()
-    found = call_storage_api("GET", f"volume/{made}").json["volume"]
-    assert (found["status"], bool(found["error"]), volumes_on_node()) == ("failed", True, {})
-    call_storage_api("DELETE", f"volume/{made}")
+    volume = call_storage_api("GET", f"volume/{volume_id}").json["volume"]
+    assert (volume["status"], bool(volume["error"]), volumes_on_node()) == ("failed", True, {})
+    call_storage_api("DELETE", f"volume/{volume_id}")
     run_tasks()
     assert call_storage_api("GET", "volumes").json["data"] == []
 

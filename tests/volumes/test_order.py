@@ -10,9 +10,9 @@ BLOCKED_MESSAGE = "Not started, because an earlier operation on the volume faile
 
 def list_task_results(volume):
     """Return kind, status and error of the volume's tasks, without its creation and attaches."""
-    found = session.query(Task).filter_by(resource_id=volume.id).order_by(Task.id)
+    tasks = session.query(Task).filter_by(resource_id=volume.id).order_by(Task.id)
     return [
-        (task.kind, task.status, task.error) for task in found if task.kind not in ("volume_create", "volume_attach")
+        (task.kind, task.status, task.error) for task in tasks if task.kind not in ("volume_create", "volume_attach")
     ]
 
 
@@ -39,7 +39,7 @@ def test_operations_after_failed_detach_are_not_started(
     shown = call_storage_api("GET", path).json["volume"]
     assert (shown["status"], shown["instance_id"], shown["size"]) == ("attached", machine.id, 10)
     assert (shown["volume_plan_id"], shown["pending"], shown["error"]) == (plans["small"].id, None, BLOCKED_MESSAGE)
-    assert [(each["status"], each["error"]) for each in shown["snapshots"]] == [("failed", BLOCKED_MESSAGE)]
+    assert [(snapshot["status"], snapshot["error"]) for snapshot in shown["snapshots"]] == [("failed", BLOCKED_MESSAGE)]
     assert volumes_on_node(machine) == ({attached_volume.disk_name: 10}, [attached_volume.disk_name])
     # New requests are not blocked by the failed one.
     call_storage_api("POST", f"{path}/detach")

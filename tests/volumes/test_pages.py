@@ -11,10 +11,10 @@ def test_volume_pages_create_to_delete(browser_as, plans, volume_body, run_tasks
     assert plans["large"].id in owner.get("/volumes/new").text
     wrong = owner.post("/volumes/new", data={"name": "", **volume_body})
     assert (wrong.status_code, "This field is required." in wrong.text or "hort" in wrong.text) == (422, True)
-    made = owner.post("/volumes/new", data={"name": "data", **volume_body})
-    assert made.status_code == 303
+    answer = owner.post("/volumes/new", data={"name": "data", **volume_body})
+    assert answer.status_code == 303
     run_tasks()
-    path = made.headers["Location"]
+    path = answer.headers["Location"]
     volume = session.get(Volume, path.rpartition("/")[2])
     assert "Available" in owner.get(path).text
     assert owner.post(f"{path}/attach", data={"instance_id": machine.id}).status_code == 303
@@ -29,10 +29,10 @@ def test_volume_pages_create_to_delete(browser_as, plans, volume_body, run_tasks
     assert owner.post(f"{path}/snapshot", data={"name": "one"}).status_code == 422
     assert owner.post(f"{path}/detach").status_code == 303
     run_tasks()
-    [kept] = volume.snapshots
+    [snapshot] = volume.snapshots
     assert "one" in owner.get(path).text
     for action in ("restore", "copy", "delete"):
-        assert owner.post(f"{path}/snapshot/{kept.id}/{action}").status_code == 303
+        assert owner.post(f"{path}/snapshot/{snapshot.id}/{action}").status_code == 303
         run_tasks()
     assert "data from one" in owner.get("/volumes").text
     assert owner.post(f"{path}/delete").status_code == 303

@@ -54,8 +54,8 @@ def test_script_list_hides_content(operator_browser, cast, queries):
     session.commit()
     page = assert_valid_page(operator_browser.get(SCRIPTS_PATH))
     assert ("outsider@example.com" in page, "s3cret-token" in page, "install <b>" in page) == (True, False, False)
-    found = operator_browser.get(f"{SCRIPTS_PATH}?search=outsider@").text
-    assert ("outsider@example.com" in found, "owner@example.com" in found) == (True, False)
+    text = operator_browser.get(f"{SCRIPTS_PATH}?search=outsider@").text
+    assert ("outsider@example.com" in text, "owner@example.com" in text) == (True, False)
     assert "No matching user scripts" in operator_browser.get(f"{SCRIPTS_PATH}?search=zzz").text
     script = session.query(UserScript).first()
     assert operator_browser.post(f"{SCRIPTS_PATH}/{script.id}/delete").status_code == 303

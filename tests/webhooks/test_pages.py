@@ -126,7 +126,7 @@ def test_twenty_first_subscription_is_refused(browser_as, cast):
 def test_form_buttons_fill_in_secret_and_event_kinds(browser_as):
     """A random secret and the kinds of a group, without JavaScript. Other fields keep their values."""
     browser = browser_as("owner")
-    post_fill = lambda button, **more: browser.post("/webhooks/new", data={"name": "<x>", "fill": button, **more})  # noqa: E731
+    post_fill = lambda button, **fields: browser.post("/webhooks/new", data={"name": "<x>", "fill": button, **fields})  # noqa: E731
     read_secret = lambda page: re.search(r'name="secret"[^>]*value="([^"]*)"', page.text)[1]  # noqa: E731
     read_hidden_kinds = lambda page: set(re.findall(r'type="hidden" name="event_kinds" value="([^"]+)"', page.text))  # noqa: E731
     read_checked_kinds = lambda page: set(re.findall(r'name="event_kinds" value="([^"]+)"[^>]* checked', page.text))  # noqa: E731

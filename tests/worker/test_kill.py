@@ -55,13 +55,13 @@ STAGES_BY_NODE_CALL = {
 }
 
 
-def wait_until(condition, what):
+def wait_until(condition, condition_name):
     deadline = time.monotonic() + WAIT_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         if result := condition():
             return result
         time.sleep(0.05)
-    raise AssertionError(f"waited in vain for {what}")
+    raise AssertionError(f"waited in vain for {condition_name}")
 
 
 class Site:

@@ -20,8 +20,10 @@ def test_shell_copies_selection(shell_page):
     shell_page.open()
     shell_page.run("echo somewhere_to_click")
     shell_page.wait_for_text("^somewhere_to_click$")
-    word = shell_page.page.locator(".xterm-rows > div", has_text=re.compile("^somewhere_to_click")).bounding_box()
-    spot = (word["x"] + 20, word["y"] + word["height"] / 2)
+    bounding_box = shell_page.page.locator(
+        ".xterm-rows > div", has_text=re.compile("^somewhere_to_click")
+    ).bounding_box()
+    spot = (bounding_box["x"] + 20, bounding_box["y"] + bounding_box["height"] / 2)
     shell_page.page.mouse.dblclick(*spot)
     shell_page.page.keyboard.press("Control+Shift+C")
     wait_until(lambda: read_clipboard(shell_page) == "somewhere_to_click", "the copy")

@@ -38,8 +38,8 @@ def test_shell_shows_colours_and_wide_characters(shell_page):
     assert wide.bounding_box()["width"] == pytest.approx(4 * measure_cell_width(shell_page), abs=1)
 
 
-def find_colour(shell_page, word):
-    return shell_page.page.locator(".xterm-rows span", has_text=re.compile(f"^{word}$")).evaluate(
+def find_colour(shell_page, text):
+    return shell_page.page.locator(".xterm-rows span", has_text=re.compile(f"^{text}$")).evaluate(
         "span => getComputedStyle(span).color"
     )
 

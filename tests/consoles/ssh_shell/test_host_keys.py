@@ -23,10 +23,10 @@ def test_known_host_key_type_is_requested(open_shell, start_ssh_guest):
         assert open_shell(server, host_key=guests.public_key_line(key)).stream.host_key == guests.public_key_line(key)
 
 
-@pytest.mark.parametrize("known", [lambda: guests.load_key(guests.create_key()), paramiko.ECDSAKey.generate])
-def test_changed_host_key_gets_no_credentials(open_shell, start_ssh_guest, known):
+@pytest.mark.parametrize("known_key", [lambda: guests.load_key(guests.create_key()), paramiko.ECDSAKey.generate])
+def test_changed_host_key_gets_no_credentials(open_shell, start_ssh_guest, known_key):
     server = start_ssh_guest(echo)
-    session = open_shell(server, host_key=guests.public_key_line(known()), waits_for_opened=False)
+    session = open_shell(server, host_key=guests.public_key_line(known_key()), waits_for_opened=False)
     assert session.viewer.wait_until_closed() == (1008, "The host key of the instance has changed. Check why.")
     assert session.viewer.wait_for_message("ended")["reason"] == "host_key_changed"
     assert [interface.attempts for interface in server.interfaces] == [0]

@@ -83,7 +83,7 @@ def test_next_address_is_tried_after_failure(open_vnc_console, start_vnc_server,
     """A host name can have an address that does not respond, or of an unsupported address family."""
     getaddrinfo = socket.getaddrinfo
     others = [(99, socket.SOCK_STREAM, 0, "", ("192.0.2.1", 1)), *getaddrinfo("127.0.0.1", 1, type=socket.SOCK_STREAM)]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **more: others + getaddrinfo(*args, **more))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **fields: others + getaddrinfo(*args, **fields))
     session = open_vnc_console(start_vnc_server(echo))
     session.viewer.send(b"hello")
     assert session.viewer.read(5) == b"hello"

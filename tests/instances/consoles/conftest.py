@@ -28,13 +28,13 @@ def set_public_url(rolled_back_app, monkeypatch):
 @pytest.fixture
 def running_instance(cast, run_tasks, node, set_public_url):
     """A running instance of the owner, whose guest has booted."""
-    made = cast.instance()
-    instances.deploy(made, image_id=cast.image.id, actor="owner@example.com")
+    instance = cast.instance()
+    instances.deploy(instance, image_id=cast.image.id, actor="owner@example.com")
     session.commit()
     run_tasks()
     before = node.options
     node.options = replace(before, boot_seconds=0)
-    yield made
+    yield instance
     node.options = before
 
 

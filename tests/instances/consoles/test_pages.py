@@ -12,13 +12,13 @@ from tests.instances.consoles.sessions import get_created_session, list_console_
 
 def test_console_page_opens_repeatedly_without_redeeming_session(browser_as, running_instance, api_as):
     """CON-05, CON-06, CON-07."""
-    found = get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))
-    path = urlsplit(found["console_url"]).path
+    console_session = get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))
+    path = urlsplit(console_session["console_url"]).path
     for _ in range(3):
         page = browser_as().get(path)
         assert page.status_code == 200
-        assert found["password"] in page.text
-        assert urlsplit(found["url"]).query in page.text
+        assert console_session["password"] in page.text
+        assert urlsplit(console_session["url"]).query in page.text
         assert page.headers["Cache-Control"] == "no-store"
     [row] = list_console_sessions()
     assert row.state == "fresh"
@@ -39,9 +39,9 @@ def test_console_page_of_unusable_session_is_404(browser_as, running_instance, a
     path = path + "x" if state == "unknown" else path
     assert browser_as().get(path).status_code == 404
     assert row.password not in browser_as().get(path).text
-    mine = browser_as("owner").get(path)
-    assert mine.status_code == 404
-    assert ("Open a new console" in mine.text) == (state != "unknown")
+    own_answer = browser_as("owner").get(path)
+    assert own_answer.status_code == 404
+    assert ("Open a new console" in own_answer.text) == (state != "unknown")
     assert "Open a new console" not in browser_as("outsider").get(path).text
     state_answer = browser_as().get(f"{path}/state", headers={"Accept": "application/json"})
     assert state_answer.json.get("state") == {"unknown": None, "expired": "expired", "spent": "open"}[state]
@@ -97,10 +97,10 @@ def test_changed_host_key_is_accepted_by_fingerprint(browser_as, running_instanc
     instance.ssh_host_key, instance.presented_host_key = first, second
     session.commit()
     browser, path = browser_as("owner"), f"/instances/{running_instance.id}/shell/host-key"
-    found = browser.get(path).json
-    assert found["known"].startswith("SHA256:")
-    assert found["known"] != found["shown"]
-    refused = browser.post(path, data={"shown": found["known"]}, headers={"Accept": "application/json"})
+    answer = browser.get(path).json
+    assert answer["known"].startswith("SHA256:")
+    assert answer["known"] != answer["shown"]
+    refused = browser.post(path, data={"shown": answer["known"]}, headers={"Accept": "application/json"})
     assert refused.status_code == 409
-    assert browser.post(path, data={"shown": found["shown"]}).json == {"known": found["shown"], "shown": None}
+    assert browser.post(path, data={"shown": answer["shown"]}).json == {"known": answer["shown"], "shown": None}
     assert session.get(Instance, running_instance.id).ssh_host_key == second

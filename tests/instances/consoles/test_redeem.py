@@ -24,8 +24,10 @@ def create_session(api_as, running_instance, inline_workers):
     def make(kind="screen", caller="owner"):
         path = {"screen": "novnc", "shell": "ssh" if caller == "admin" else "webssh"}[kind]
         prefix = "/api/v1" if caller == "admin" else "/api"
-        found = get_created_session(api_as(caller, "GET", f"{prefix}/instance/{running_instance.id}/{path}"), caller)
-        secret = found["url"].partition("session=")[2] if kind == "screen" else found["token"]
+        console_session = get_created_session(
+            api_as(caller, "GET", f"{prefix}/instance/{running_instance.id}/{path}"), caller
+        )
+        secret = console_session["url"].partition("session=")[2] if kind == "screen" else console_session["token"]
         return list_console_sessions()[-1].id, secret
 
     return make
@@ -154,11 +156,11 @@ def test_redeem_after_sign_out_is_refused(create_session_on_page):
 def test_redeem_after_lost_member_permission_is_refused(create_session_on_page, cast):
     """Finding B1: by a changed role."""
     role = session.scalar(select(Role).where(Role.name == "Viewer"))
-    held, role.permissions = role.permissions, [*role.permissions, CONSOLE_PERMISSION]
+    permissions, role.permissions = role.permissions, [*role.permissions, CONSOLE_PERMISSION]
     session.commit()
     create_session_on_page("viewer")
     assert redeem_secret("screen", "known") is None
-    session.scalar(select(Role).where(Role.name == "Viewer")).permissions = held
+    session.scalar(select(Role).where(Role.name == "Viewer")).permissions = permissions
     session.commit()
     assert redeem_secret("screen", "known") == "You may no longer open consoles of this instance."
 

@@ -68,13 +68,13 @@ def test_sign_out_closes_consoles_of_browser(open_session, browser_as, running_i
 
 def test_lost_member_permission_closes_console(open_session, browser_as, running_instance, cast):
     role = session.scalar(select(Role).where(Role.name == "Viewer"))
-    held = role.permissions
-    role.permissions = [*held, "instances.console"]
+    permissions = role.permissions
+    role.permissions = [*permissions, "instances.console"]
     session.commit()
     browser_as("viewer").post(f"/instances/{running_instance.id}/console")
     row = open_session(row=list_console_sessions()[-1])
     assert (row.opened_by["person_kind"], find_close_reason(row)) == ("member", None)
-    session.scalar(select(Role).where(Role.name == "Viewer")).permissions = held
+    session.scalar(select(Role).where(Role.name == "Viewer")).permissions = permissions
     session.commit()
     assert find_close_reason(row) == "You may no longer open consoles of this instance."
 
@@ -163,10 +163,10 @@ def test_sessions_of_last_month_are_purged(open_session, monkeypatch):
 
 
 def test_console_secrets_are_stored_encrypted(api_as, running_instance, inline_workers):
-    found = get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))
+    console_session = get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))
     get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/webssh"))
-    kept = session.connection().exec_driver_sql("select * from console_sessions").mappings().all()
-    [secret] = parse_qs(urlsplit(found["url"]).query)["session"]
-    assert len(kept) == 2
-    for word in (secret, found["password"], "PRIVATE KEY"):
-        assert not any(word in str(dict(row)) for row in kept)
+    rows = session.connection().exec_driver_sql("select * from console_sessions").mappings().all()
+    [secret] = parse_qs(urlsplit(console_session["url"]).query)["session"]
+    assert len(rows) == 2
+    for text in (secret, console_session["password"], "PRIVATE KEY"):
+        assert not any(text in str(dict(row)) for row in rows)

@@ -27,17 +27,17 @@ SSH_ROUTES = [
 def test_ssh_session_is_created(api_as, running_instance, inline_workers, caller, method, path):
     """SSH-01, SSH-02, SSH-03, SSH-04, SSH-05, SSH-23."""
     answer = api_as(caller, method, path.format(running_instance.id))
-    found = get_created_session(answer, caller)
-    assert found.keys() == {"token", "session_id", "task_id", "ws_url", "expires_in"}
-    assert found["expires_in"] == 900
-    assert found["ws_url"] == f"ws://panel.example.com:8000/ssh/{found['token']}"
+    console_session = get_created_session(answer, caller)
+    assert console_session.keys() == {"token", "session_id", "task_id", "ws_url", "expires_in"}
+    assert console_session["expires_in"] == 900
+    assert console_session["ws_url"] == f"ws://panel.example.com:8000/ssh/{console_session['token']}"
     assert answer.headers["Cache-Control"] == "no-store"
     again = get_created_session(api_as(caller, method, path.format(running_instance.id)), caller)
-    assert len(found["token"]) >= 40
-    assert again["token"] != found["token"]
-    task = api_as("owner", "GET", f"/api/instance/{running_instance.id}/task/{found['task_id']}").json["task"]
+    assert len(console_session["token"]) >= 40
+    assert again["token"] != console_session["token"]
+    task = api_as("owner", "GET", f"/api/instance/{running_instance.id}/task/{console_session['task_id']}").json["task"]
     assert (task["kind"], task["status"]) == ("instance_ssh_session", "completed")
-    row = session.get(ConsoleSession, found["session_id"])
+    row = session.get(ConsoleSession, console_session["session_id"])
     assert (row.host, row.port, row.user) == (running_instance.ipv4, 22, "root")
     assert row.expires_at - row.created_at < timedelta(seconds=901)
 
@@ -116,10 +116,10 @@ def test_ssh_session_without_worker_times_out(api_as, running_instance, monkeypa
 
 
 def test_session_key_is_removed_from_guest_after_session(api_as, running_instance, inline_workers, node, run_tasks):
-    found = get_created_session(api_as("owner", "POST", f"/api/instance/{running_instance.id}/ssh-session"))
-    row = session.get(ConsoleSession, found["session_id"])
-    public_key, kept = row.public_key, session.scalar(select(ConsoleSession.private_key))
-    assert "OPENSSH PRIVATE KEY" in kept
+    console_session = get_created_session(api_as("owner", "POST", f"/api/instance/{running_instance.id}/ssh-session"))
+    row = session.get(ConsoleSession, console_session["session_id"])
+    public_key, private_key = row.public_key, session.scalar(select(ConsoleSession.private_key))
+    assert "OPENSSH PRIVATE KEY" in private_key
     assert public_key in node.list_authorized_keys(running_instance.id)
     row.redeemed_at = clock.now()
     consoles.record_ended(row.id, reason="left", message="The browser closed the console.")
@@ -147,14 +147,14 @@ def test_session_key_of_unopened_session_is_removed(
 def test_current_ssh_session_is_shown_and_closed(api_as, running_instance, inline_workers):
     path = f"/api/instance/{running_instance.id}/ssh-session"
     assert api_as("owner", "GET", path).json == {"active": False, "session": None}
-    made = get_created_session(api_as("owner", "POST", path))
-    found = api_as("owner", "GET", path).json
-    assert found["active"] is True
-    assert found["session"]["session_id"] == made["session_id"]
-    assert (found["session"]["state"], found["session"]["by"]) == ("fresh", "owner@example.com")
-    assert made["token"] not in str(found)
+    created_session = get_created_session(api_as("owner", "POST", path))
+    answer = api_as("owner", "GET", path).json
+    assert answer["active"] is True
+    assert answer["session"]["session_id"] == created_session["session_id"]
+    assert (answer["session"]["state"], answer["session"]["by"]) == ("fresh", "owner@example.com")
+    assert created_session["token"] not in str(answer)
     status = f"/api/v1/instance/{running_instance.id}/ssh-session/status"
-    assert api_as("admin", "GET", status).json["data"]["session"]["session_id"] == made["session_id"]
+    assert api_as("admin", "GET", status).json["data"]["session"]["session_id"] == created_session["session_id"]
     assert api_as("owner", "DELETE", path).json["success"] is True
     assert api_as("owner", "GET", path).json["active"] is False
     get_created_session(api_as("owner", "POST", path))

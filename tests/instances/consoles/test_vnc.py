@@ -27,21 +27,21 @@ def test_vnc_session_is_created(api_as, running_instance, run_tasks, caller, met
     """CON-01, CON-02, CON-03, CON-04, CON-16, CON-25, CON-26."""
     before = clock.now()
     answer = api_as(caller, method, path.format(running_instance.id), **({"json": {}} if method == "POST" else {}))
-    found = get_created_session(answer, caller)
-    assert found.keys() == {"url", "console_url", "password", "expires_at"}
-    url = urlsplit(found["url"])
+    console_session = get_created_session(answer, caller)
+    assert console_session.keys() == {"url", "console_url", "password", "expires_at"}
+    url = urlsplit(console_session["url"])
     assert (url.scheme, url.netloc, url.path) == ("ws", "panel.example.com:8000", "/vnc/")
     [secret] = parse_qs(url.query)["session"]
-    assert found["console_url"] == f"{PUBLIC_URL}/console/{secret}"
-    assert len(found["password"]) == 8
-    lasts = datetime.fromisoformat(found["expires_at"]) - before
+    assert console_session["console_url"] == f"{PUBLIC_URL}/console/{secret}"
+    assert len(console_session["password"]) == 8
+    lasts = datetime.fromisoformat(console_session["expires_at"]) - before
     assert timedelta(seconds=60) <= lasts < timedelta(seconds=70)
     assert answer.headers["Cache-Control"] == "no-store"
     run_tasks()
     [row] = list_console_sessions()
     assert (row.host, row.ssh_jump, row.error) == ("127.0.0.1", None, None)
     assert row.port
-    assert row.node_password != found["password"]
+    assert row.node_password != console_session["password"]
 
 
 def test_websocket_urls_use_tls_of_public_url(api_as, running_instance, set_public_url, inline_workers):

@@ -151,5 +151,5 @@ def test_uri_with_unknown_option_is_refused(open_node):
     for options in ("core=5", "cores=many"):
         with pytest.raises(Refused):
             open_node(options)
-    found = open_node("cores=3&memory_gb=7").capabilities()
-    assert (found.cpu_cores, found.memory) == (3, 7 * GiB)
+    capabilities = open_node("cores=3&memory_gb=7").capabilities()
+    assert (capabilities.cpu_cores, capabilities.memory) == (3, 7 * GiB)
