@@ -1,4 +1,4 @@
-"""Both dialects: envelopes, errors, paging, bad input (specification 4.1, 7)."""
+"""Both dialects: envelopes, errors, paging, bad input."""
 
 import json
 

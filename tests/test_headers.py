@@ -58,7 +58,7 @@ SESSION_PATHS = {
     "/api/instance/{instance_id}/rescue",
     "/api/v1/instance/{instance_id}/rescue",
 }
-"""GET operations that the specification defines to create a session or return its password. Other tests check that
+"""GET operations that create a session or return its password. Other tests check that
 their answers are not cached."""
 
 

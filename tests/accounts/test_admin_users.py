@@ -71,7 +71,7 @@ def test_suspended_user_can_sign_in_and_sees_reason(api_as, cast, browser_as, ru
 
 
 def test_suspended_user_can_change_only_profile_and_security(api_as, cast, run_action):
-    """Acceptance A6: leaked credentials can still be revoked; everything else is refused."""
+    """Leaked credentials can still be revoked; everything else is refused."""
     row = api_as("owner", "POST", "/api/api-tokens", json={"name": "leaked", "scopes": ["instances:read"]}).json
     run_action("owner", "suspend")
     assert api_as("owner", "PATCH", "/api/profile", json={"first_name": "Ada"}).status_code == 200

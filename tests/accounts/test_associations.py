@@ -1,4 +1,4 @@
-"""Operators delete team memberships (requirement 12: DELETE /api/v1/user/{id}/association/{membershipId})."""
+"""Operators delete team memberships (DELETE /api/v1/user/{id}/association/{membershipId})."""
 
 import pytest
 

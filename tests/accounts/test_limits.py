@@ -1,4 +1,4 @@
-"""Limits of an account (specification 2.9)."""
+"""Limits of an account."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The password rule, which applies wherever a password is set (acceptance A3, pages m18)."""
+"""The password rule, which applies wherever a password is set."""
 
 import pytest
 from flask import url_for
@@ -21,7 +21,7 @@ GOOD_PASSWORDS = ("correct horse battery", "staple battery horse", "a long test 
 
 
 def test_common_passwords_are_easy_to_guess():
-    """Acceptance A3: the 10,000 most common."""
+    """The 10,000 most common."""
     common = list(FREQUENCY_LISTS["passwords"])[:10_000]
     assert len(common) == 10_000
     assert [password for password in common if not is_easy_to_guess(password, EMAIL)] == []
@@ -29,7 +29,7 @@ def test_common_passwords_are_easy_to_guess():
 
 @pytest.mark.parametrize("password", [*WEAK_PASSWORDS, *PASSWORDS_LIKE_EMAIL])
 def test_weak_passwords_are_refused(password):
-    """Acceptance A3: common passwords, repetitions and the account's email address."""
+    """Common passwords, repetitions and the account's email address."""
     with pytest.raises(Invalid) as refused:
         ensure_strong_password(password, EMAIL, "new")
     assert list(refused.value.fields) == ["new"]
@@ -110,7 +110,6 @@ PASSWORD_SETTERS = {
 @pytest.mark.parametrize("way", PASSWORD_SETTERS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("password", ["aaaaaaaaaaaa", "password1234", "short", "owner@example.com"])
 def test_password_rule_applies_to_every_setter(api_as, browser_as, cast, way, password):
-    """Acceptance A3, pages m18."""
     before = cast.owner.password_hash
     answer = way(api_as, browser_as, cast, password)
     if PASSWORD_SETTERS[way]:
@@ -123,7 +122,7 @@ def test_password_rule_applies_to_every_setter(api_as, browser_as, cast, way, pa
 
 
 def test_pages_show_minimum_password_length(app, browser_as):
-    """Pages m18: the same minimum on every page."""
+    """The same minimum on every page."""
     with app.test_request_context():
         address = url_for("admin_accounts.new")
     for page in (browser_as("admin").get(address), browser_as("owner").get("/profile/security")):

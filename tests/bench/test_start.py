@@ -1,4 +1,4 @@
-"""All benchmarks run with tiny sizes (issue 12, requirement 9)."""
+"""All benchmarks run with tiny sizes."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ def run_quick_benchmark(name):
 
 @pytest.mark.processes
 def test_benchmarks_without_guest_run():
-    """Requirement 9: `make bench` failed when fields of an instance were lists."""
+    """`make bench` failed when fields of an instance were lists."""
     with ThreadPoolExecutor(MAX_PARALLEL_BENCHMARKS) as pool:
         outputs = dict(zip(LAST_LINES, pool.map(run_quick_benchmark, LAST_LINES), strict=True))
     assert {name for name, line in LAST_LINES.items() if line in outputs[name]} == set(LAST_LINES)
@@ -60,7 +60,7 @@ def test_deploy_benchmark_runs():
 
 
 def test_bare_database_stores_lists_and_objects(tmp_path):
-    """Requirement 9: objects and lists are written as JSON."""
+    """Objects and lists are written as JSON."""
     path = rows.create_bare_database(
         tmp_path, [{"id": "one", "ips": ["::1"], "location": {"id": 1}, "ram": 512}], "token"
     )

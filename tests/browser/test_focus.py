@@ -1,4 +1,4 @@
-"""Accessibility: focus after actions, labels and contrast of the layout (findings m1, m4, m26)."""
+"""Accessibility: focus after actions, labels and contrast of the layout."""
 
 import pytest
 from playwright.sync_api import expect

@@ -341,7 +341,7 @@ def test_suspension_closes_open_console(site, guest_ssh_server, kind):
 
 
 def test_console_state_hides_power_after_permission_ends(site):
-    """Finding B1: the URL still returns the message for the page, but not the machine's power state."""
+    """The URL still returns the message for the page, but not the machine's power state."""
     secret = site.create_session()
     state = lambda: site.app.test_client().get(f"/console/{secret}/state").json  # noqa: E731
     assert (state()["message"], state()["power"]) == (None, "on")
@@ -353,7 +353,7 @@ def test_console_state_hides_power_after_permission_ends(site):
 
 @pytest.mark.parametrize("kind", ["screen", "shell"])
 def test_suspended_instance_console_does_not_open(site, guest_ssh_server, echo_vnc_server, kind, monkeypatch):
-    """Finding B1: node and guest are not contacted, and the browser gets no WebSocket."""
+    """Node and guest are not contacted, and the browser gets no WebSocket."""
     secret = site.create_session(kind)
     set_ssh_endpoint(site, guest_ssh_server) if kind == "shell" else None
     connections, find = len(echo_vnc_server.connections), site.session_store.find_target

@@ -1,4 +1,4 @@
-"""The API references and documents: access, content and completeness (specification 1, 9)."""
+"""The API references and documents: access, content and completeness."""
 
 import json
 import re
@@ -230,7 +230,7 @@ def test_changelog_lists_interface_levels():
 
 @pytest.mark.parametrize("path", ["/connect", "/version"])
 def test_connect_and_version_are_served_without_prefix(api_as, path):
-    """OP-02, acceptance A2."""
+    """OP-02."""
     for prefix in ("", "/api"):
         assert api_as("owner", "GET", prefix + path).json["success"] is True
         refused = api_as("nobody", "GET", prefix + path)
@@ -255,7 +255,7 @@ POST /api/v1/billing/instance/{id}/power/restart
 
 @pytest.mark.parametrize("row", CONTRACT_ROUTES.split("\n")[1:-1])
 def test_contract_routes_are_served(api_as, row):
-    """Requirement 12: without a token each route answers 401 or 403, and none 404 or 405."""
+    """Without a token each route answers 401 or 403, and none 404 or 405."""
     method, path = row.split()
     answer = api_as("nobody", method, path.replace("{id}", "0199c0a8-0000-7000-8000-000000000000"))
     assert answer.status_code in (401, 403)

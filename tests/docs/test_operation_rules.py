@@ -1,7 +1,4 @@
-"""Rules of all operations of a surface: ids in paths, repeated requests, strict values, methods.
-
-Acceptance A6, C9 to C11, F7, F8.
-"""
+"""Rules of all operations of a surface: ids in paths, repeated requests, strict values, methods."""
 
 import pytest
 from marshmallow import Schema, fields
@@ -25,7 +22,7 @@ def iter_subclasses(schema):
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_operations_have_their_own_description(app, surface):
-    """Requirement 11, acceptance A4: operations of operators have a paragraph of their own."""
+    """Operations of operators have a paragraph of their own."""
     bare = []
     for _, _, operation in find_operations(app, surface):
         paragraphs = operation.get("description", "").split("\n\n")
@@ -39,7 +36,6 @@ def test_operations_have_their_own_description(app, surface):
 
 
 def test_admin_lists_document_pagination(app):
-    """Acceptance C10."""
     checked_operations = 0
     for _, _, operation in find_operations(app, "ADMIN"):
         if any(parameter["name"] == "per_page" for parameter in operation["parameters"]):
@@ -50,7 +46,7 @@ def test_admin_lists_document_pagination(app):
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_operations_with_idempotency_key_document_422(app, surface):
-    """Acceptance F7: operations with the header document status 422."""
+    """Operations with the header document status 422."""
     checked_operations = 0
     for method, path, operation in find_operations(app, surface):
         if any(parameter["name"] == "Idempotency-Key" for parameter in operation["parameters"]):
@@ -62,7 +58,7 @@ def test_operations_with_idempotency_key_document_422(app, surface):
 
 
 def test_admin_patch_with_repeated_key_is_executed_once(api_as, cast):
-    """Acceptance C9: a PATCH with a repeated key gets the stored answer and changes nothing."""
+    """A PATCH with a repeated key gets the stored answer and changes nothing."""
     path = f"/api/v1/hypervisor/{cast.node.id}"
     send = lambda body, key: api_as("admin", "PATCH", path, json=body, headers={"Idempotency-Key": key})  # noqa: E731
     first = send({"maintenance": True}, "K")
@@ -91,7 +87,7 @@ def test_admin_delete_with_repeated_key_is_executed_once(api_as, cast):
     "path", ["backup-plans", "backup-storages", "nowhere", "1", "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7"]
 )
 def test_unknown_admin_route_is_not_an_unknown_id(api_as, caller, path):
-    """Acceptance C11: an unknown route is not treated as an unknown id of a neighbouring route."""
+    """An unknown route is not treated as an unknown id of a neighbouring route."""
     answer = api_as(caller, "GET", f"/api/v1/hypervisor/{path}")
     assert (answer.status_code, answer.json["message"]) == (404, "There is nothing at this address.")
     assert answer.json["success"] is False
@@ -106,13 +102,12 @@ def test_unknown_admin_route_is_not_an_unknown_id(api_as, caller, path):
     ],
 )
 def test_options_lists_methods_of_path(api_as, path, methods):
-    """Acceptance F8 (ST205)."""
     answer = api_as("admin", "OPTIONS", path)
     assert set(answer.headers["Allow"].split(", ")) - {"OPTIONS"} == methods
 
 
 def test_number_and_boolean_fields_are_strict():
-    """Acceptance A6: text is not a number, a number is not a boolean, and digits are ASCII."""
+    """Text is not a number, a number is not a boolean, and digits are ASCII."""
     api.import_resources()
     lenient_fields = []
     for schema in iter_subclasses(Schema):
@@ -128,7 +123,6 @@ def test_number_and_boolean_fields_are_strict():
 
 @pytest.mark.parametrize("value", ["٣", "3.0", " 3", "1_0", "+3", "", "0x3", "\uff11"])
 def test_page_parameters_accept_ascii_digits_only(api_as, value):
-    """Acceptance A6."""
     for caller, path in (("owner", "/api/instances"), ("admin", "/api/v1/instances")):
         for name in ("page", "per_page"):
             answer = api_as(caller, "GET", path, query_string={name: value})
@@ -137,7 +131,7 @@ def test_page_parameters_accept_ascii_digits_only(api_as, value):
 
 @pytest.mark.parametrize("amount", ["10", "12.50", True, None, [10]])
 def test_credit_amounts_must_be_numbers(api_as, cast, amount):
-    """BIL-06, acceptance A6."""
+    """BIL-06."""
     for caller, path, body in (
         ("admin", "/api/v1/cloud-service/credits", {"user_id": cast.owner.id}),
         ("billing", f"/api/v1/billing/user/{cast.owner.id}/credits", {}),
@@ -152,7 +146,7 @@ def test_credit_amounts_must_be_numbers(api_as, cast, amount):
 
 @pytest.mark.parametrize("path", ["/API/v1/users", "/Api/instances", "/nowhere", "/instances/0199"])
 def test_errors_outside_of_the_apis_are_json_on_request(api_as, path):
-    """Acceptance A6: a client that accepts JSON gets `success: false` at every address."""
+    """A client that accepts JSON gets `success: false` at every address."""
     answer = api_as("nobody", "GET", path, headers={"Accept": "application/json"})
     assert answer.status_code in (401, 404)
     assert answer.json["success"] is False
@@ -160,7 +154,7 @@ def test_errors_outside_of_the_apis_are_json_on_request(api_as, path):
 
 
 def test_rate_limit_reset_is_within_the_window(api_as):
-    """Acceptance A6: `RateLimit-Reset` of a fresh window of 60 seconds is at most 60."""
+    """`RateLimit-Reset` of a fresh window of 60 seconds is at most 60."""
     answer = api_as("owner", "GET", "/api/instances")
     assert 0 < int(answer.headers["RateLimit-Reset"]) <= 60
     assert answer.headers["RateLimit-Policy"].endswith("w=60")
@@ -179,7 +173,7 @@ def test_rate_limit_reset_is_within_the_window(api_as):
     ],
 )
 def test_names_require_visible_characters(api_as, path, body):
-    """Acceptance A6: names have visible characters and no control characters."""
+    """Names have visible characters and no control characters."""
     for name in ("   ", "a\u202eb"):
         answer = api_as("owner", "POST", path, json={**body, "name": name})
         assert (answer.status_code, list(answer.json["errors"])) == (422, ["name"]), answer.text

@@ -132,7 +132,7 @@ def test_rescue_accepts_password_and_mounts_disk(lab, guest, tmp_path):
 
 
 def test_image_of_running_guest_has_what_was_synced(lab, saved_instance, hypervisor):
-    """Acceptance C4: the source continues, and keeps what it writes later; the image has what was synced before. An
+    """The source continues, and keeps what it writes later; the image has what was synced before. An
     image of the same instance when it is off has everything."""
     import libvirt
 

@@ -53,7 +53,7 @@ def test_volume_snapshot_taken_in_use_is_restored(lab, guest):
 
 
 def test_volume_delete_during_power_off_completes(lab, saved_instance, hypervisor):
-    """Acceptance C2: the volume is gone for the customer at once, and soon from the node, whatever QEMU says."""
+    """The volume is gone for the customer at once, and soon from the node, whatever QEMU says."""
     import libvirt
 
     lab.call_admin("POST", "/system/settings", {"billing_enabled": True})

@@ -1,4 +1,4 @@
-"""Settings of hypervisor groups: switches, prices, limits (specification 2.9)."""
+"""Settings of hypervisor groups: switches, prices, limits."""
 
 import re
 
@@ -91,7 +91,7 @@ def test_invalid_group_terms_are_refused(api_as, path, name, value):
 
 
 def test_unknown_backup_policy_is_refused(api_as, path):
-    """Acceptance E9, on both routes. null removes a policy."""
+    """On both routes. null removes a policy."""
     unknown = {"default_backup_policy_id": "0199c0a8-0000-7000-8000-000000000000"}
     for answer in (
         api_as("admin", "PATCH", path, json={**unknown, "display_name": "x"}),
@@ -170,7 +170,7 @@ def test_location_page_saves_all_settings(browser_as, cast):
     browser, path = browser_as("admin"), f"/admin/locations/{cast.location.id}"
     shown = set(re.findall(r'name="(\w+)"', browser.get(path).text))
     assert {"public_networking_enabled", "image_enabled", "ipv4_credit_value"} <= shown
-    families = permissions_in_use.list_used_families()  # finding M6: settings of missing features are hidden
+    families = permissions_in_use.list_used_families()  # settings of missing features are hidden
     for name, family in {**FAMILY_OF_SWITCH, "natgw_credit_value": "nat_gateways", **BACKUP_SETTING_FAMILIES}.items():
         assert (name in shown) == (family in families), name
     sent = {name: "false" for name in GROUP_SWITCHES} | {name: str(value) for name, value in GROUP_TERMS.items()}

@@ -1,4 +1,4 @@
-"""Retrying a failed capture (requirement 12: POST /api/image/{id}/retry)."""
+"""Retrying a failed capture (POST /api/image/{id}/retry)."""
 
 import pytest
 

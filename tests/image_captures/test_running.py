@@ -1,4 +1,4 @@
-"""Captures of running machines: the guest continues, and the image is a point-in-time copy (acceptance C4)."""
+"""Captures of running machines: the guest continues, and the image is a point-in-time copy."""
 
 import pytest
 

@@ -58,7 +58,7 @@ def test_system_managed_image_fields_are_refused(api_as, path, field):
 
 
 def test_image_purpose_accepts_only_known_values(api_as, path):
-    """IMG-05; acceptance E4: `user` is only for captured images."""
+    """IMG-05: `user` is only for captured images."""
     for purpose in IMAGE_PURPOSES:
         if purpose != "user":
             assert api_as("admin", "PUT", path, json={"purpose": purpose}).json["data"]["purpose"] == purpose
@@ -85,7 +85,7 @@ def test_captured_image_purpose_cannot_be_changed(api_as, cast):
 
 
 def test_platform_image_with_user_purpose_can_be_restored(api_as, cast, path):
-    """Acceptance E4: earlier versions accepted `user`, after which the image could not be deployed."""
+    """Earlier versions accepted `user`, after which the image could not be deployed."""
     session.get(Image, cast.image.id).purpose = "user"
     session.commit()
     instance = cast.instance()

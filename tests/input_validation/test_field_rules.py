@@ -1,4 +1,4 @@
-"""The rules of specification 7.3 and 8 for all fields that the OpenAPI documents list."""
+"""The rules for all fields that the OpenAPI documents list."""
 
 import json
 import re

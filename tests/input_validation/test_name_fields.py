@@ -1,4 +1,4 @@
-"""All names and labels use the field class `Name` (acceptance E11, A6)."""
+"""All names and labels use the field class `Name`."""
 
 import pytest
 from marshmallow import ValidationError
@@ -61,7 +61,7 @@ INVALID_NAMES = [
 
 @pytest.mark.parametrize(("schema", "field"), NAME_FIELDS, ids=lambda value: getattr(value, "__name__", value))
 def test_name_fields_refuse_invisible_and_control_characters(schema, field):
-    """Acceptance E11: no blank names, no control and direction characters; surrounding spaces are removed."""
+    """No blank names, no control and direction characters; surrounding spaces are removed."""
     name_field = schema().load_fields[field]
     assert isinstance(name_field, Name)
     for value in INVALID_NAMES:
@@ -74,7 +74,6 @@ def test_name_fields_refuse_invisible_and_control_characters(schema, field):
 
 @pytest.mark.parametrize("value", ["\u202eevil", " "])
 def test_instance_label_refuses_invisible_characters(api_as, cast, value):
-    """Acceptance E11."""
     path = f"/api/instance/{cast.instance().id}"
     answer = api_as("owner", "PATCH", path, json={"display_name": value})
     assert (answer.status_code, list(answer.json["errors"])) == (422, ["display_name"])

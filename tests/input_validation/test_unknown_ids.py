@@ -1,4 +1,4 @@
-"""Unknown ids in bodies are refused with an error at their field (acceptance E9)."""
+"""Unknown ids in bodies are refused with an error at their field."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Invalid settings stop the start with a message (C11, E7 of the acceptance)."""
+"""Invalid settings stop the start with a message."""
 
 import pytest
 

@@ -112,7 +112,7 @@ def test_instance_patch_changes_fields(api_as, cast):
 
 @pytest.mark.parametrize(("caller", "path"), [("owner", "/api/instance/{}"), ("admin", "/api/v1/instance/{}")])
 def test_patch_ignores_empty_names_and_clears_empty_notes(api_as, cast, caller, path):
-    """Acceptance C1: the public provider sends `""` for the one of the two names that it does not know."""
+    """The public provider sends `""` for the one of the two names that it does not know."""
     instance = cast.instance(display_name="Shown", hostname="tf1.example.com")
     patch = lambda body: api_as(caller, "PATCH", path.format(instance.id), json=body)  # noqa: E731
     assert patch({"display_name": "", "hostname": "tf2.example.com", "notes": "n"}).status_code == 200

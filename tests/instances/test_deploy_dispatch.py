@@ -1,4 +1,4 @@
-"""Operators create and deploy in one request: the answer tells whether the node confirmed it (specification 7.2)."""
+"""Operators create and deploy in one request: the answer tells whether the node confirmed it."""
 
 import pytest
 

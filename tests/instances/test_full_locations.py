@@ -1,4 +1,4 @@
-"""Locations without room in the form for a new instance (finding M9)."""
+"""Locations without room in the form for a new instance."""
 
 from lxml import html
 

@@ -1,4 +1,4 @@
-"""Refusals for unavailable plans and missing capacity (specification 4.1, 7.2)."""
+"""Refusals for unavailable plans and missing capacity."""
 
 import ast
 from pathlib import Path

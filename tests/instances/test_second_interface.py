@@ -1,4 +1,4 @@
-"""The second network interface (INS-26, requirement 12: POST /api/v1/instance/{id}/network/{action}/secondary)."""
+"""The second network interface (INS-26, POST /api/v1/instance/{id}/network/{action}/secondary)."""
 
 import json
 

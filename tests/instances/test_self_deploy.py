@@ -90,7 +90,7 @@ def test_self_deploy_refusals(api_as, cast, post_self_deploy, iso, file_server, 
         answer = post_self_deploy(instance, **body)
         assert (answer.status_code, answer.json["errors"].keys()) == (422, {field}), body
     assert post_self_deploy(instance, "admin", iso_id="x" * 36).status_code == 422
-    for caller in ("owner", "admin"):  # acceptance C6: the message says what to do instead
+    for caller in ("owner", "admin"):  # the message says what to do instead
         [sentence] = post_self_deploy(instance, caller, image_id=cast.image.id).json["errors"]["image_id"]
         assert "Only an ISO can be booted here" in sentence
     for change, reason in (

@@ -1,4 +1,4 @@
-"""Whether a VNC console can be opened (requirement 12: GET /api/instance/{id}/vnc)."""
+"""Whether a VNC console can be opened (GET /api/instance/{id}/vnc)."""
 
 import pytest
 

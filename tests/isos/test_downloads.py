@@ -243,7 +243,7 @@ def test_download_follows_only_public_https_redirects(iso, file_server, run_task
         session.commit()
         run_tasks()
         assert text in get_only_download().error
-        assert "ebhook" not in get_only_download().error  # acceptance E11
+        assert "ebhook" not in get_only_download().error
     file_server.files["/disc.iso"] = redirect_to("/really.iso")
     file_server.put("/really.iso")
     downloads.retry(session.get(Iso, iso.id), actor="test")

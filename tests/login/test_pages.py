@@ -73,7 +73,7 @@ def test_sign_in_redirects_to_next_page(browser_as):
 
 
 def test_operator_who_opened_the_address_alone_starts_in_the_admin_area(browser_as, cast):
-    """Finding M2: the panel's address leads to /sign-in?next=/."""
+    """The panel's address leads to /sign-in?next=/."""
     browser = browser_as()
     address = browser.get("/").headers["Location"]
     assert address == "/sign-in?next=/"

@@ -1,4 +1,4 @@
-"""Confinement of the local hypervisor's QEMU (issue 12, 2 and 7; acceptance E1)."""
+"""Confinement of the local hypervisor's QEMU."""
 
 import os
 import pwd
@@ -167,7 +167,7 @@ def test_machine_of_unconfined_installation_keeps_running_after_upgrade(hypervis
 
 
 def test_data_directory_is_closed_with_disks_inside(tmp_path):
-    """Issue 12, 7: the panel's own files in 0700 directories; the hypervisor's folders keep their modes."""
+    """The panel's own files in 0700 directories; the hypervisor's folders keep their modes."""
     (tmp_path / "hypervisor").mkdir()
     (tmp_path / "hypervisor").chmod(0o711)  # not by `mkdir`: an earlier test may have set another umask
     (tmp_path / "panel.db").touch()

@@ -83,7 +83,7 @@ def test_drives_are_empty_without_media_and_seed_is_not_bootable():
 
 
 def test_new_machine_is_q35_with_spare_ports():
-    """Acceptance E, guest XML: q35, root ports, optical drives on virtio-scsi, USB tablet, I/O thread, timers."""
+    """q35, root ports, optical drives on virtio-scsi, USB tablet, I/O thread, timers."""
     description = build_domain()
     assert description.find("os/type").get("machine") == "q35"
     ports = description.findall("devices/controller[@model='pcie-root-port']")
@@ -119,7 +119,7 @@ def list_drive_buses(description):
     ],
 )
 def test_existing_machine_keeps_machine_type(existing, secure_boot, expected, drives):
-    """Issue 12, 2: existing machines keep theirs. With secure boot only q35 will do."""
+    """Existing machines keep theirs. With secure boot only q35 will do."""
     description = xml.build_domain_xml(
         replace(MACHINE, secure_boot=secure_boot), PATHS, False, True, True, existing=existing
     )

@@ -44,7 +44,7 @@ def read_definition(hypervisor, machine):
 
 
 def test_redefined_machine_keeps_machine_type(hypervisor, node, earlier_machine):
-    """Issue 12, 2: new machines are q35, existing ones keep theirs, also when they are defined again for a rescue, a
+    """New machines are q35, existing ones keep theirs, also when they are defined again for a rescue, a
     reinstall or a change of plan. Disks and media come and go as before."""
     node.define(replace(earlier_machine, memory_mb=96, boot=("cdrom", "disk")))
     definition = read_definition(hypervisor, earlier_machine)

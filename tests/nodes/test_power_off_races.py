@@ -1,4 +1,4 @@
-"""Changes of a machine whose QEMU ends while they are made (acceptance C2: "End of file from qemu monitor")."""
+"""Changes of a machine whose QEMU ends while they are made ("End of file from qemu monitor")."""
 
 import pytest
 

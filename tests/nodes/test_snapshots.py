@@ -53,7 +53,7 @@ def test_snapshot_with_memory_resumes_guest(node, guest):
 
 
 def test_snapshot_stores_memory_only_when_requested(lab, node, guest):
-    """Acceptance E11: a snapshot without the memory has none in the disk either."""
+    """A snapshot without the memory has none in the disk either."""
     if type(node).__name__ != "LibvirtNode":
         pytest.skip("a simulated disk has no memory in it")
     node.create_snapshot(guest.id, "disks")

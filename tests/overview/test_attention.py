@@ -1,4 +1,4 @@
-"""Attention items of the operators' overview: capacity and failed tasks, grouped by cause (finding M8)."""
+"""Attention items of the operators' overview: capacity and failed tasks, grouped by cause."""
 
 import pytest
 

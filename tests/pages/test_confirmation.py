@@ -1,4 +1,4 @@
-"""Names that are typed to confirm an action: errors are shown at the field (finding m4)."""
+"""Names that are typed to confirm an action: errors are shown at the field."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_wrong_confirmation_name_is_a_field_error(browser_as, cast, run_tasks, c
 
 
 def test_api_hints_show_routes_of_the_current_area(browser_as, cast, run_tasks):
-    """Finding m28: operators were shown the customers' route."""
+    """Operators were shown the customers' route."""
     instance = create_deployed_instance(cast, run_tasks)
     for caller, area, route in (("owner", "", "/api/instance/"), ("admin", "/admin", "/api/v1/instance/")):
         page = browser_as(caller).get(f"{area}/instances/{instance.id}/apps").text

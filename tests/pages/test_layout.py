@@ -17,13 +17,13 @@ def sign_in(browser_as, caller, query=""):
 
 @pytest.mark.parametrize(("caller", "home"), [("admin", "/admin"), ("owner", "/"), ("member", "/")])
 def test_sign_in_redirects_to_overview_of_role(browser_as, caller, home):
-    """Finding M2: operators landed on the customers' overview."""
+    """Operators landed on the customers' overview."""
     assert sign_in(browser_as, caller).headers["Location"] == home
     assert browser_as(caller).get("/sign-in").headers["Location"] == home
 
 
 def test_sign_in_redirects_operator_to_requested_page(browser_as):
-    """Finding M2: `next` takes precedence over the overview."""
+    """`next` takes precedence over the overview."""
     assert sign_in(browser_as, "admin", "?next=/instances").headers["Location"] == "/instances"
 
 
@@ -34,7 +34,7 @@ def test_suspended_operator_is_redirected_to_customer_overview(browser_as, cast)
 
 
 def test_operator_pages_have_area_switch(browser_as):
-    """Finding M2: the switch is in the top bar and in the account menu, not at the end of the navigation."""
+    """The switch is in the top bar and in the account menu, not at the end of the navigation."""
     for path, other in (("/", "Admin"), ("/admin", "My resources"), ("/admin/plans", "My resources")):
         page = html.fromstring(browser_as("admin").get(path).text)
         switch = {link.text: link.get("href") for link in page.xpath(AREA_LINKS_XPATH)}
@@ -54,7 +54,7 @@ def test_logo_links_to_overview_of_current_area(browser_as):
 
 @pytest.mark.parametrize("role", ["support", "read_only"])
 def test_refused_operator_sees_missing_permission(browser_as, cast, role):
-    """Finding m19: the message said that the page is for operators."""
+    """The message said that the page is for operators."""
     cast.admin.operator_role = role
     session.commit()
     answer = browser_as("admin").get("/admin/plans/new")

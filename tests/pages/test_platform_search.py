@@ -1,4 +1,4 @@
-"""The search of the operators' command palette over the whole platform (finding M1)."""
+"""The search of the operators' command palette over the whole platform."""
 
 import pytest
 from sqlalchemy import select

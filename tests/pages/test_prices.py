@@ -1,4 +1,4 @@
-"""While billing is disabled, pages show no prices and offer no billed resources (findings M7, m0)."""
+"""While billing is disabled, pages show no prices and offer no billed resources."""
 
 import pytest
 

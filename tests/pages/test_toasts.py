@@ -1,4 +1,4 @@
-"""Toasts after an action: a queued action is reported as requested, not as done (finding M3)."""
+"""Toasts after an action: a queued action is reported as requested, not as done."""
 
 import pytest
 

@@ -71,7 +71,7 @@ def test_backup_and_restore_replace_data_only_with_force(installation, backup_ar
 
 
 def test_missing_backup_file_is_reported_without_traceback(installation, backup_arguments):
-    """Finding of the second acceptance: a missing file or directory gets a message, not a traceback."""
+    """A missing file or directory gets a message, not a traceback."""
     passphrase, directory = backup_arguments[1], backup_arguments[0].parent / "missing"
     missing = str(directory / "backup")
     for command, status in (("create", 1), ("verify", 2), ("restore", 2)):

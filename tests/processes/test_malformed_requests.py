@@ -179,7 +179,7 @@ def test_wrong_content_length_is_refused(web_installation, fresh_installation):
     ids=["header", "body"],
 )
 def test_incomplete_requests_do_not_delay_others(web_installation, incomplete_request):
-    """Finding F1: more incomplete requests than threads, and others are answered meanwhile."""
+    """More incomplete requests than threads, and others are answered meanwhile."""
     connections = [connect_socket(web_installation) for _ in range(30)]
     for connection in connections:
         connection.sendall(incomplete_request)

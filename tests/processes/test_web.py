@@ -64,7 +64,7 @@ def measure_p99_seconds(address, path, token, seconds):
 
 
 def test_thousand_slow_clients_do_not_delay_requests(installation, fresh_installation):
-    """Issue 12.1, finding F1. Earlier, ten of them held all threads."""
+    """Earlier, ten of them held all threads."""
     installation.start("web")
     wait_until(installation.is_answering, "the web server")
     host, _, port = installation.bind.partition(":")

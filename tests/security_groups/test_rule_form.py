@@ -1,4 +1,4 @@
-"""The form of rules, presets, and the confirmation before all inbound traffic is blocked (finding M10)."""
+"""The form of rules, presets, and the confirmation before all inbound traffic is blocked."""
 
 import re
 

@@ -15,7 +15,7 @@ STREAM_COUNT = 2000
 
 
 def test_event_streams_hold_no_thread(start_server):
-    """Issue 12.1: one process serves two thousand event streams and other requests; a stop ends the streams."""
+    """One process serves two thousand event streams and other requests; a stop ends the streams."""
     server = start_server()
     (worker,) = server.list_workers()
     for _ in range(3 * THREADS):
@@ -68,7 +68,7 @@ def test_slow_request_bodies_hold_no_thread(server):
 
 
 def test_request_head_has_deadline(start_server):
-    """Issue 12.1: also when bytes arrive steadily. A body has no deadline while it arrives."""
+    """Also when bytes arrive steadily. A body has no deadline while it arrives."""
     server = start_server(HEAD_SECONDS="2")
     with server.connect() as head, server.connect() as body, server.connect() as silent:
         head.send(b"GET /api/x HTTP/1.1\r\nX-Slow: ")
@@ -107,7 +107,7 @@ def test_pause_in_request_body_ends_connection(server):
 
 
 def test_incomplete_heads_are_limited_per_address(start_server):
-    """Issue 12.1: complete heads and trusted proxies (127.0.0.9 here) do not count, and other addresses are not
+    """Complete heads and trusted proxies (127.0.0.9 here) do not count, and other addresses are not
     limited."""
     server = start_server(HEADS_PER_ADDRESS="5")
     connections = [server.connect("127.0.0.2") for _ in range(5)]

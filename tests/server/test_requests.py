@@ -77,7 +77,7 @@ SMUGGLED_REQUEST = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @pytest.mark.parametrize("name", AMBIGUOUS_REQUESTS)
 def test_ambiguous_requests_are_refused(server, name):
-    """Issue 12.1, ENV-03: with an answer, and the bytes behind it are not parsed as a request."""
+    """ENV-03: with an answer, and the bytes behind it are not parsed as a request."""
     for parts in (
         [AMBIGUOUS_REQUESTS[name] + SMUGGLED_REQUEST],
         [bytes([byte]) for byte in AMBIGUOUS_REQUESTS[name]] + [SMUGGLED_REQUEST],
@@ -95,7 +95,7 @@ def test_ambiguous_requests_are_refused(server, name):
 
 
 def test_mutated_requests_are_answered_or_refused(server):
-    """Issue 12.1: one wrong byte in a chunked request never makes its body parsed as a request."""
+    """One wrong byte in a chunked request never makes its body parsed as a request."""
     rng = random.Random(12)
     request = (
         CHUNKED + b'5;a="b";c\r\nhello\r\n' + b"%x\r\n" % len(SMUGGLED_REQUEST) + SMUGGLED_REQUEST + b"\r\n0\r\n\r\n"
@@ -119,7 +119,7 @@ def test_mutated_requests_are_answered_or_refused(server):
 
 
 def test_well_formed_chunks_are_joined(server):
-    """Issue 12.1, sandbox-clients rule 6: with extensions, in any packets; a trailer does not become a header."""
+    """With extensions, in any packets; a trailer does not become a header."""
     body = b'5\r\nhello\r\n6;name=value;other="a b"\r\n world\r\n0\r\nX-Trailer: t\r\n\r\n'
     for parts in ([CHUNKED + body], [CHUNKED, body], [bytes([byte]) for byte in CHUNKED + body]):
         status, answer = server.call(*parts)
@@ -132,7 +132,7 @@ def test_well_formed_chunks_are_joined(server):
 
 
 def test_pipelined_requests_are_answered_without_delay_in_order(server):
-    """Finding A1: the second of two requests in one packet waited for the end of the connection."""
+    """The second of two requests in one packet waited for the end of the connection."""
     started_at = time.monotonic()
     with server.connect() as connection:
         connection.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(50)))
@@ -153,7 +153,7 @@ def test_malformed_pipelined_request_is_refused_after_earlier_answers(server):
 
 
 def test_requests_after_refused_body_are_answered_without_delay(server):
-    """Finding A1: head and body as two packets, refused before the body was read, as http.client sends them."""
+    """Head and body as two packets, refused before the body was read, as http.client sends them."""
     started_at = time.monotonic()
     with server.connect() as connection:
         for number in range(40):
@@ -181,7 +181,7 @@ def test_unknown_upgrade_header_is_ignored(server):
 
 
 def test_client_that_sends_all_first_can_read_413(server):
-    """Finding E11: urllib, which sends everything before it reads, saw a reset instead of the 413."""
+    """urllib, which sends everything before it reads, saw a reset instead of the 413."""
     url = "http://{}:{}/api/x".format(*server.address)
     for body in (b"x" * (5 * BODY_MAX_BYTES), iter([b"x" * 65536] * 100)):
         with pytest.raises(urllib.error.HTTPError) as refused:

@@ -1,4 +1,4 @@
-"""Settings of the platform in the admin API (specification 4.11)."""
+"""Settings of the platform in the admin API."""
 
 import pytest
 

@@ -245,7 +245,7 @@ def test_snapshots_page(browser_as, machine, run_tasks, guest):
     assert snapshot.vmstate is True
     refused = owner.post(f"{path}/take", data={"snapname": "one"})
     assert (refused.status_code, "This name is taken." in refused.text) == (422, True)
-    page = owner.get(f"{path}/one/rollback").text  # finding m29: typed confirmation, and counts of what is lost
+    page = owner.get(f"{path}/one/rollback").text  # typed confirmation, and counts of what is lost
     assert "Snapshot taken" in page
     assert "1 disk" in page
     wrong = owner.post(f"{path}/one/rollback", data={"typed": "two"})

@@ -1,4 +1,4 @@
-"""Adding addresses to subnets and removing them (requirement 12: POST /api/v1/ips, DELETE /api/v1/ip/{id})."""
+"""Adding addresses to subnets and removing them (POST /api/v1/ips, DELETE /api/v1/ip/{id})."""
 
 import pytest
 

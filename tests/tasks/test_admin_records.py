@@ -1,4 +1,4 @@
-"""Operators delete records of tasks (requirement 12: DELETE /api/v1/task/{id})."""
+"""Operators delete records of tasks (DELETE /api/v1/task/{id})."""
 
 from panel.core.db import session
 from panel.models import Task

@@ -1,4 +1,4 @@
-"""Pages of failed tasks: what can be done next (finding m5)."""
+"""Pages of failed tasks: what can be done next."""
 
 from panel.core import clock
 from panel.core.db import generate_id, session

@@ -19,7 +19,7 @@ def post_invitation(browser, email, role_id):
 
 
 def test_invitation_with_preset_creates_role(browser_as, cast):
-    """Finding m25: invitations need no existing role."""
+    """Invitations need no existing role."""
     browser = browser_as("outsider")
     page = browser.get(f"{TEAM_PATH}/invite").text
     assert [name for name in ROLE_PRESETS if f'value="preset:{name}"' in page] == [
@@ -57,7 +57,7 @@ def test_presets_contain_only_used_member_permissions(rolled_back_app):
 
 
 def test_role_form_offers_only_used_permissions(browser_as):
-    """Finding M6: permissions without operations are not offered."""
+    """Permissions without operations are not offered."""
     settings.update({"billing_enabled": True})
     session.commit()
     page = browser_as("owner").get(f"{TEAM_PATH}/roles/new").text

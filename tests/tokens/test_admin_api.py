@@ -1,4 +1,4 @@
-"""API tokens in the admin API (specification 2.2)."""
+"""API tokens in the admin API."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""API tokens in the user API (specification 2.2, 4.7, 5.2 to 5.5)."""
+"""API tokens in the user API."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Expiry of tokens (specification 4.7)."""
+"""Expiry of tokens."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Impersonation tokens (specification 4.7, 5.9)."""
+"""Impersonation tokens."""
 
 from datetime import datetime, timedelta
 

@@ -213,7 +213,7 @@ def test_token_pages_are_well_formed(browser_as, cast):
 
 
 def test_create_form_offers_only_used_scopes(browser_as):
-    """Finding M6: the form offered families without an operation. The API accepts all."""
+    """The form offered families without an operation. The API accepts all."""
     settings.update({"billing_enabled": True})
     session.commit()
     page = browser_as("owner").get("/api-tokens/new").text
@@ -223,7 +223,7 @@ def test_create_form_offers_only_used_scopes(browser_as):
 
 
 def test_create_form_hides_billed_scopes_without_billing(browser_as, cast):
-    """Finding m0: volume scopes were offered, but the API answered billing_disabled. Unbilled accounts may use them."""
+    """Volume scopes were offered, but the API answered billing_disabled. Unbilled accounts may use them."""
     browser = browser_as("owner")
     page = browser.get("/api-tokens/new").text
     assert 'value="instances:read"' in page

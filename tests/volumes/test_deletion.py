@@ -1,4 +1,4 @@
-"""Deleted volumes stay deleted: the panel retries until their disks are gone (acceptance C2)."""
+"""Deleted volumes stay deleted: the panel retries until their disks are gone."""
 
 from datetime import timedelta
 
@@ -37,7 +37,7 @@ def make_retry_due(volume):
 def test_failed_volume_delete_is_retried_until_gone(
     call_storage_api, attached_volume, run_tasks, machine, node, volumes_on_node, assert_volume_gone, step, fault
 ):
-    """Acceptance C2: 200, then always 404, although the node refused at first."""
+    """200, then always 404, although the node refused at first."""
     node.fault(step, fault, 2)
     volume_id = attached_volume.id
     assert call_storage_api("DELETE", f"volume/{volume_id}").status_code == 200

@@ -1,4 +1,4 @@
-"""Queued operations of one volume: each starts only when the previous one succeeded (acceptance C3)."""
+"""Queued operations of one volume: each starts only when the previous one succeeded."""
 
 import pytest
 

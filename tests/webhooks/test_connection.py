@@ -214,7 +214,7 @@ def build_interim_answer(*interim, final=b"HTTP/1.1 204 No Content\r\n\r\n"):
 
 @pytest.mark.parametrize("interim", [(100,), (102,), (103,), (199,), (102, 103, 100, 102)])
 def test_interim_responses_are_skipped(certificate, authority, allow_loopback, interim):
-    """Finding B4: the response after 102 Processing or 103 Early Hints is the answer; the connection is reused."""
+    """The response after 102 Processing or 103 Early Hints is the answer; the connection is reused."""
     receiver = Receiver(certificate, answer=build_interim_answer(*interim))
     connection = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
     assert [connection.post(b"{}", {})[0] for _ in range(3)] == [204] * 3
@@ -224,7 +224,7 @@ def test_interim_responses_are_skipped(certificate, authority, allow_loopback, i
 
 
 def test_number_of_interim_responses_is_limited(certificate, authority, allow_loopback):
-    """Finding B4: a receiver that sends only interim responses has not answered."""
+    """A receiver that sends only interim responses has not answered."""
     receiver = Receiver(certificate, answer=build_interim_answer(*[102] * 200))
     connection = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
     with pytest.raises(AttemptFailed, match="not answer with HTTP"):

@@ -115,7 +115,7 @@ def test_slow_receivers_do_not_delay_other_deliveries(site, receiver):
 
 
 def test_silent_receivers_do_not_hold_fast_threads(site, receiver):
-    """Requirement 8, for receivers that answered quickly before: they hold no fast thread for long."""
+    """For receivers that answered quickly before: they hold no fast thread for long."""
     silent = [SilentServer() for _ in range(4)]
     for server in silent:
         subscribe(site, f"https://127.0.0.1:{server.port}/", is_fast=True)
@@ -133,7 +133,7 @@ def test_silent_receivers_do_not_hold_fast_threads(site, receiver):
 @pytest.mark.parametrize("hangs", ["in the TLS handshake", "before it answers"])
 @pytest.mark.parametrize("count", [2, 10])
 def test_silent_receivers_of_other_accounts_do_not_delay_new_receiver(site, receiver, certificate, count, hangs):
-    """WHK-84, requirement 8: twenty silent receivers of each of several accounts, and a new receiver of another
+    """WHK-84: twenty silent receivers of each of several accounts, and a new receiver of another
     account."""
     silent_by_account = [create_silent_receivers(certificate, hangs, 20) for _ in range(count)]
     for receivers in silent_by_account:
@@ -151,7 +151,7 @@ def test_silent_receivers_of_other_accounts_do_not_delay_new_receiver(site, rece
 
 
 def test_silent_paths_of_host_do_not_delay_new_path_of_same_account(site, receiver):
-    """WHK-84, requirement 8: nineteen of an account's subscriptions on a host are silent, and the last one is not."""
+    """WHK-84: nineteen of an account's subscriptions on a host are silent, and the last one is not."""
     finished = threading.Event()
     receiver.answer = lambda handler: (handler.path == "/good" or finished.wait(60), answer_204(handler))
     for number in range(19):

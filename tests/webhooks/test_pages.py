@@ -80,7 +80,7 @@ def test_webhook_page_creates_subscription(browser_as, cast):
 
 
 def test_form_shows_possible_event_kinds_with_descriptions(browser_as):
-    """Finding M6: 16 of 23 kinds were of resources that do not exist."""
+    """16 of 23 kinds were of resources that do not exist."""
     page = browser_as("owner").get("/webhooks/new").text
     for kind in EVENT_KINDS.values():
         expected_count = kind.kind.startswith("instance.")
@@ -89,7 +89,7 @@ def test_form_shows_possible_event_kinds_with_descriptions(browser_as):
 
 
 def test_form_offers_exactly_the_recorded_event_kinds():
-    """Finding M6: the offered kinds follow from the tables and equal those that the code records."""
+    """The offered kinds follow from the tables and equal those that the code records."""
     files = [*(ROOT / "panel" / "services").rglob("*.py"), *(ROOT / "worker").rglob("*.py")]
     source = "\n".join(file.read_text() for file in files)
     recorded = {kind for kind in EVENT_KINDS if f'"{kind}"' in source}

@@ -66,7 +66,7 @@ SPECIAL_NETWORKS = [
 
 @pytest.mark.parametrize("cidr", SPECIAL_NETWORKS)
 def test_special_purpose_networks_are_not_public(cidr):
-    """Finding B5: 3fff::/20 counted as public."""
+    """3fff::/20 counted as public."""
     network = ip_network(cidr)
     for ip in (network[0], network[1 % network.num_addresses], network[network.num_addresses // 2], network[-1]):
         assert not url_policy.is_public(ip), ip

@@ -1,4 +1,4 @@
-"""A session is not redeemed after its access was revoked (finding B1), and the node is not contacted."""
+"""A session is not redeemed after its access was revoked, and the node is not contacted."""
 
 import ipaddress
 
@@ -80,7 +80,6 @@ def destroy_instance(row, running_instance):
     ],
 )
 def test_redeem_after_revoked_access_is_refused(create_session, running_instance, kind, revoke_access, message):
-    """Finding B1."""
     session_id, secret = create_session(kind)
     assert redeem_secret(kind, secret) is None
     revoke_access(session.get(ConsoleSession, session_id), running_instance)
@@ -115,7 +114,6 @@ def test_console_page_after_revoked_access_is_404(create_session, browser_as, ru
 def test_redeem_after_console_becomes_unavailable_is_refused(
     create_session, running_instance, kind, revoke_access, message
 ):
-    """Finding B1."""
     session_id, secret = create_session(kind)
     revoke_access(session.get(ConsoleSession, session_id), running_instance)
     session.commit()
@@ -123,7 +121,7 @@ def test_redeem_after_console_becomes_unavailable_is_refused(
 
 
 def test_operator_session_is_redeemed_on_suspended_instance(create_session, running_instance):
-    """Finding B1: the same rule as for an open console."""
+    """The same rule as for an open console."""
     _, secret = create_session(caller="admin")
     suspend_instance(None, running_instance)
     session.commit()
@@ -146,7 +144,6 @@ def create_session_on_page(browser_as, running_instance):
 
 
 def test_redeem_after_sign_out_is_refused(create_session_on_page):
-    """Finding B1."""
     browser, _ = create_session_on_page("owner")
     assert redeem_secret("screen", "known") is None
     browser.post("/sign-out")
@@ -154,7 +151,7 @@ def test_redeem_after_sign_out_is_refused(create_session_on_page):
 
 
 def test_redeem_after_lost_member_permission_is_refused(create_session_on_page, cast):
-    """Finding B1: by a changed role."""
+    """By a changed role."""
     role = session.scalar(select(Role).where(Role.name == "Viewer"))
     permissions, role.permissions = role.permissions, [*role.permissions, CONSOLE_PERMISSION]
     session.commit()
@@ -166,7 +163,6 @@ def test_redeem_after_lost_member_permission_is_refused(create_session_on_page, 
 
 
 def test_redeem_after_member_removal_is_refused(create_session_on_page, cast):
-    """Finding B1."""
     role = session.scalar(select(Role).where(Role.name == "Viewer"))
     role.permissions = [*role.permissions, CONSOLE_PERMISSION]
     session.commit()
@@ -177,7 +173,6 @@ def test_redeem_after_member_removal_is_refused(create_session_on_page, cast):
 
 
 def test_redeem_after_lost_operator_role_is_refused(create_session_on_page, cast):
-    """Finding B1."""
     create_session_on_page("admin", "/admin")
     assert redeem_secret("screen", "known") is None
     cast.admin.operator_role = "read_only"
@@ -186,7 +181,7 @@ def test_redeem_after_lost_operator_role_is_refused(create_session_on_page, cast
 
 
 def test_session_timestamps_end_in_z(api_as, running_instance, inline_workers):
-    """Finding B8: microseconds and `Z`, as everywhere."""
+    """Microseconds and `Z`, as everywhere."""
     screen = get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/novnc"))
     get_created_session(api_as("owner", "GET", f"/api/instance/{running_instance.id}/webssh"))
     shell = api_as("owner", "GET", f"/api/instance/{running_instance.id}/ssh-session").json["session"]

@@ -1,4 +1,4 @@
-"""Fixtures for webhook subscriptions on the customers' API (specification 2.4, 4.6, 6.1, 8)."""
+"""Fixtures for webhook subscriptions on the customers' API."""
 
 import pytest
 

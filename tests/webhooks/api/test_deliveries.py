@@ -127,7 +127,7 @@ def build_attempt(code=None, error=None, **values):
 
 
 def test_deliveries_are_filtered_by_attempt_id(create_subscription, api_as):
-    """WHK-55, finding B7: the receiver logs X-Hypervisor-Delivery, which names an attempt."""
+    """WHK-55: the receiver logs X-Hypervisor-Delivery, which names an attempt."""
     subscription, other_subscription = create_subscription(), create_subscription()
     failed, delivered = build_attempt(500, "The receiver answered 500."), build_attempt(204)
     row = add_finished_delivery(subscription["id"], attempts=2, tries=[failed, delivered])
@@ -154,7 +154,7 @@ def test_deliveries_are_filtered_by_attempt_id(create_subscription, api_as):
 
 
 def test_delivery_attempts_are_listed(create_subscription, api_as):
-    """WHK-55, DLV-40, finding B7: each with status, response code and duration."""
+    """WHK-55, DLV-40: each with status, response code and duration."""
     subscription, other_subscription = create_subscription(), create_subscription()
     failed, silent, delivered = (
         build_attempt(500, "It answered 500."),

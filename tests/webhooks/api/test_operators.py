@@ -1,4 +1,4 @@
-"""Webhook subscriptions and deliveries of all accounts, for operators (requirement 12)."""
+"""Webhook subscriptions and deliveries of all accounts, for operators."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def list_ids(answer):
 
 
 def test_admin_api_lists_subscriptions_of_all_accounts(create_subscription, api_as, cast):
-    """Requirement 12: without secrets, filtered by account, name and address."""
+    """Without secrets, filtered by account, name and address."""
     first, second = create_subscription(name="Stock"), create_subscription("outsider", url="https://1.1.1.1/elsewhere")
     answer = api_as("admin", "GET", LIST_PATH)
     assert list_ids(answer) == [second["id"], first["id"]]
@@ -33,7 +33,7 @@ def test_admin_api_lists_subscriptions_of_all_accounts(create_subscription, api_
 
 
 def test_admin_api_lists_deliveries_of_subscription(create_subscription, api_as):
-    """Requirement 12: with the fields that customers see."""
+    """With the fields that customers see."""
     subscription = create_subscription()
     tries = [
         {"id": UNKNOWN_ID, "at": "2026-01-02T03:04:05+00:00", "code": 204, "duration_ms": 1, "error": None, "body": ""}

@@ -167,7 +167,7 @@ def test_unknown_field_is_named_in_error(get_field_error):
 
 @pytest.mark.parametrize("name", [" ", "   ", "\u00a0", "a\u202eb"])
 def test_blank_name_is_refused(create_subscription, get_field_error, api_as, name):
-    """WHK-09, finding B6: on create and on change; spaces at the ends do not count."""
+    """WHK-09: on create and on change; spaces at the ends do not count."""
     get_field_error("name", name=name)
     subscription = create_subscription(name="  Inventory ")
     assert subscription["name"] == "Inventory"
