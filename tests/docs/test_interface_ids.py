@@ -13,7 +13,7 @@ ID_PREFIXES += " DOC MCP IAC OTH ERR LIM VER NS OP TX"
 ID_PATTERN = re.compile(rf"\b(?:{ID_PREFIXES.replace(' ', '|')})-\d{{2,3}}\b")
 
 FOREIGN_CITATION = re.compile(
-    r"\b(?i:acceptance|findings?|pages|requirements?|specification|issue) (?:[a-z]?\d+(?:\.\d+)*|[A-Z])\b"
+    r"\b(?i:acceptance|findings?|pages|requirements?|specification|issue) (?:[A-Za-z]?\d+(?:\.\d+)*|[A-Z])\b"
     r"|\bof the (?:second )?acceptance\b|\b(?:the|this|a) specification\b"
 )
 """Ids of documents that a reader of the repository does not have."""
