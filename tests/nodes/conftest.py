@@ -17,6 +17,8 @@ from tests.nodes.driver_lab import (
     run_program,
 )
 from tests.support.two_hypervisors import run_hypervisors
+from worker.images import packages, tiny
+from worker.images.tiny import boot
 from worker.nodes import load_driver
 from worker.nodes.base import Disk, GiB, Image, Machine, NodeSpec
 from worker.nodes.libvirt import private_daemon
@@ -43,6 +45,7 @@ def simulated_lab(tmp_path_factory):
         pool_path="/var/lib/pool",
         can_sign_in=lambda node, *caller: node.can_sign_in(*caller),
         is_vnc_password=lambda node, machine_id, _, password: node.is_vnc_password(machine_id, password),
+        read_kernel_files=lambda: (b"kernel", b"initrd"),
         save_guest=SimulatedGuestState,
     )
     lab.prepare()
@@ -51,7 +54,7 @@ def simulated_lab(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def libvirt_lab(hypervisor, tiny_image, tmp_path_factory):
+def libvirt_lab(hypervisor, tiny_image, guest_cache, tmp_path_factory):
     path = tmp_path_factory.mktemp("libvirt")
     spec = NodeSpec("node", "node", "libvirt", hypervisor.uri)
     four, six = (gateway.split("/")[0] for gateway in (hypervisor.network.gateway4, hypervisor.network.gateway6))
@@ -64,11 +67,20 @@ def libvirt_lab(hypervisor, tiny_image, tmp_path_factory):
         pool_path=str(hypervisor.directory / "contract"),
         can_sign_in=is_guest_password,
         is_vnc_password=lambda node, machine_id, screen, password: vnc_client.is_admitted(screen, password),
+        read_kernel_files=lambda: read_tiny_kernel(guest_cache, path),
         save_guest=lambda node, machine: LibvirtGuestState(node, machine, hypervisor.directory / "saved"),
     )
     lab.prepare()
     yield lab
     lab.node.close()
+
+
+def read_tiny_kernel(cache, folder):
+    unpacked = packages.unpack(tiny.IMAGE_PACKAGES, cache=cache, prepare=boot.index_modules, log=lambda *_: None)
+    version = boot.find_kernel_version(unpacked)
+    return (unpacked / f"boot/vmlinuz-{version}").read_bytes(), boot.build_initrd(
+        unpacked, folder, version, boot.strip_signature
+    )
 
 
 def is_guest_password(node, machine_id, user, password):

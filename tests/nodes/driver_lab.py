@@ -110,6 +110,8 @@ class DriverLab:
     """Whether a password signs in on the guest: (node, machine's id, user, password)."""
     is_vnc_password: Callable[[NodeDriver, str, Endpoint, str], bool]
     """Whether a password opens the screen: (node, machine's id, where it is, password)."""
+    read_kernel_files: Callable[[], tuple[bytes, bytes]]
+    """The kernel and the initial file system of the image."""
     save_guest: Callable[[NodeDriver, Machine], SimulatedGuestState | LibvirtGuestState]
     guest_state: SimulatedGuestState | LibvirtGuestState | None = field(default=None, init=False)
 

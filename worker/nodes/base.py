@@ -206,6 +206,16 @@ class Seed:
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """A kernel that the node loads itself, without a boot loader. Both files are volumes, as by `upload_media`."""
+
+    image: Disk
+    initrd: Disk
+    options: str = ""
+    """The kernel's command line."""
+
+
+@dataclass(frozen=True)
 class Machine:
     """Everything that defines a machine on a node. Defining the same id again replaces the definition."""
 
@@ -229,6 +239,12 @@ class Machine:
     secure_boot: bool = False
     """UEFI with secure boot instead of a BIOS. A node without such a firmware refuses the definition. The NVRAM is kept
     like the TPM's state; a machine with NVRAM cannot take snapshots."""
+    kernel: Kernel | None = None
+    """Makes the machine a micro VM: the node loads this kernel, and the machine has few devices: disks, NICs, drives
+    for its media only, a serial port and the guest agent's channel, but no screen, keyboard or USB. `boot` and `vnc`
+    mean nothing then, and secure boot is refused."""
+    cpu_quota: int = 0
+    """Percent of one core of the node that the machine may use at most; 0 is unlimited."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def build_initrd(packages: Path, folder: Path, version: str, convert) -> bytes:
 def write_archive(tree: Path, archive: Path) -> Path:
     """Write the tree as an archive in the format that the kernel unpacks, owned by root."""
     names = sorted(str(path.relative_to(tree)) for path in tree.rglob("*"))
-    options = "--create", "--format=newc", "--owner=0:0", "--quiet"
+    options = "--create", "--format=newc", "--owner=0:0", "--reproducible", "--quiet"
     run("cpio", *options, f"--file={archive}", cwd=tree, input="\n".join(names))
     return archive
 

@@ -29,6 +29,9 @@ SCSI_DRIVES = {"seed": "sda", "primary": "sdb", "secondary": "sdc"}
 FIXED_PORTS = 5
 """Ports for the serial channel, the balloon, the random number generator, the SCSI and the USB controller."""
 
+FIXED_MICROVM_PORTS, SPARE_MICROVM_PORTS = 4, 4
+"""Ports of a micro VM, which has no USB controller. Each port costs time at its boot."""
+
 SPARE_PORTS = 16
 """Ports for devices that are attached while the machine runs. An instance has at most 16 disks and volumes."""
 
@@ -49,6 +52,12 @@ def get_drives(machine_type: str) -> dict[str, str]:
     return SCSI_DRIVES if is_q35(machine_type) else IDE_DRIVES
 
 
+def list_drives(machine: Machine, machine_type: str) -> dict[str, str]:
+    """Return the names of the machine's optical drives by slot. A micro VM has only those with a medium."""
+    drives = get_drives(machine_type)
+    return {slot: name for slot, name in drives.items() if not machine.kernel or slot in machine.media}
+
+
 def get_drive_names(slot: str) -> tuple[str, str]:
     """Return the drive's possible names for a slot, one for each machine type."""
     return IDE_DRIVES[slot], SCSI_DRIVES[slot]
@@ -63,11 +72,12 @@ def get_drive_bus(slot: str, machine: Machine, machine_type: str) -> str:
 def build_controllers(machine: Machine, machine_type: str) -> list[etree._Element]:
     if not is_q35(machine_type):
         return []
-    count = FIXED_PORTS + SPARE_PORTS + len(machine.disks) + len(machine.nics)
+    fixed, spare = (FIXED_MICROVM_PORTS, SPARE_MICROVM_PORTS) if machine.kernel else (FIXED_PORTS, SPARE_PORTS)
+    count = fixed + spare + len(machine.disks) + len(machine.nics)
     ports = [E.controller(type="pci", model="pcie-root-port") for _ in range(count)]
     return [
         E.controller(type="pci", index="0", model="pcie-root"),
         *ports,
-        E.controller(type="scsi", model="virtio-scsi"),
-        E.controller(type="usb", model="qemu-xhci"),
+        *([E.controller(type="scsi", model="virtio-scsi")] if machine.media or not machine.kernel else []),
+        E.controller(type="usb", model="none" if machine.kernel else "qemu-xhci"),
     ]

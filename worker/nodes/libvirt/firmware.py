@@ -38,7 +38,7 @@ def is_supported(connection: libvirt.virConnect) -> bool:
 
 
 def ensure_supported(machine: Machine, is_available: bool) -> None:
-    if machine.secure_boot and not is_available:
+    if machine.secure_boot and (machine.kernel or not is_available):
         raise Refused(
             message("The hypervisor cannot give the machine secure boot."), f"no firmware for machine {machine.id}"
         )

@@ -38,7 +38,9 @@ def define(
     metadata: Iterable[etree._Element] = (),
 ) -> None:
     """Define the machine. `metadata` are further elements of its metadata."""
-    paths = {disk: get_volume(connection, disk).path() for disk in (*machine.disks, *machine.media.values())}
+    kernel_files = (machine.kernel.image, machine.kernel.initrd) if machine.kernel else ()
+    volumes = (*machine.disks, *machine.media.values(), *kernel_files)
+    paths = {volume: get_volume(connection, volume).path() for volume in volumes}
     paths |= map_overlay_paths(connection, machine.disks)
     description = xml.build_domain_xml(
         machine, paths, kvm, limits, has_filters, metadata, find_machine_type(connection, machine.id)

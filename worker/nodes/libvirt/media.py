@@ -6,7 +6,8 @@ from collections.abc import Callable
 import libvirt
 from lxml import etree
 
-from worker.nodes.base import Disk, Progress, Readable, Writable
+from panel.core.messages import message
+from worker.nodes.base import Disk, Progress, Readable, Refused, Writable
 from worker.nodes.libvirt import chipset, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain
@@ -75,7 +76,10 @@ DRIVE_XPATH = "devices/disk[@device='cdrom'][target/@dev=$ide or target/@dev=$sc
 def build_drive_xml(description: str, slot: str, path: str | None) -> str:
     """Return the machine's optical drive, with another medium."""
     ide, scsi = chipset.get_drive_names(slot)
-    [drive] = etree.fromstring(description).xpath(DRIVE_XPATH, ide=ide, scsi=scsi)
+    drives = etree.fromstring(description).xpath(DRIVE_XPATH, ide=ide, scsi=scsi)
+    if not drives:
+        raise Refused(message("The machine has no drive for this medium."), f"no drive for the slot {slot}")
+    [drive] = drives
     for part in ("source", "backingStore"):
         for element in drive.findall(part):
             drive.remove(element)

@@ -6,7 +6,7 @@ from lxml import etree
 from lxml.builder import E, ElementMaker
 
 from worker.nodes.base import Disk, Machine, Nic
-from worker.nodes.libvirt import chipset, firewall, firmware, tpm
+from worker.nodes.libvirt import chipset, firewall, firmware, microvm, tpm
 
 PANEL_NAMESPACE = "urn:panel:machine:1"
 MARK_ELEMENT = ElementMaker(namespace=PANEL_NAMESPACE, nsmap={"panel": PANEL_NAMESPACE})
@@ -55,7 +55,7 @@ def build_domain_xml(
     `existing`: the machine type of its present definition. The flags say what the node can do."""
     memory = str(machine.memory_mb)
     kind = chipset.choose_machine_type(machine, existing)
-    drives = chipset.get_drives(kind)
+    drives = chipset.list_drives(machine, kind)
     order = number_boot_devices(machine, drives)
     return to_text(
         E.domain(
@@ -66,7 +66,8 @@ def build_domain_xml(
             E.currentMemory(memory, unit="MiB"),
             E.vcpu(str(machine.cpu_cores)),
             E.iothreads("1"),
-            *firmware.build_elements(machine, kind),
+            *build_cpu_quota(machine),
+            *build_boot_source(machine, kind, paths),
             E.cpu(*build_topology(machine), mode="host-passthrough" if kvm else "maximum"),
             build_clock(),
             E.on_reboot("restart"),
@@ -86,16 +87,37 @@ def build_domain_xml(
                 E.serial(E.target(port="0"), type="pty"),
                 E.console(E.target(type="serial", port="0"), type="pty"),
                 E.channel(E.target(type="virtio", name="org.qemu.guest_agent.0"), type="unix"),
-                E.input(type="tablet", bus="usb"),
                 E.memballoon(E.stats(period="10"), model="virtio"),
                 E.rng(E.backend("/dev/urandom", model="random"), model="virtio"),
-                E.video(E.model(type="vga", vram="16384")),
-                *build_vnc_elements(machine),
+                *([] if machine.kernel else build_screen(machine)),
                 *tpm.build_devices(machine),
             ),
             type="kvm" if kvm else "qemu",
         )
     )
+
+
+QUOTA_PERIOD_MICROSECONDS = 100_000
+
+
+def build_cpu_quota(machine: Machine) -> list[etree._Element]:
+    """Return the limit of the processor time that all threads of the machine may use together."""
+    if not machine.cpu_quota:
+        return []
+    quota = QUOTA_PERIOD_MICROSECONDS * machine.cpu_quota // 100
+    return [E.cputune(E.global_period(str(QUOTA_PERIOD_MICROSECONDS)), E.global_quota(str(quota)))]
+
+
+def build_boot_source(machine: Machine, machine_type: str, paths: Mapping[Disk, str]) -> list[etree._Element]:
+    """Return the machine's `os` and `features`."""
+    if machine.kernel:
+        return microvm.build_elements(machine.kernel, machine_type, paths)
+    return firmware.build_elements(machine, machine_type)
+
+
+def build_screen(machine: Machine) -> list[etree._Element]:
+    video = E.video(E.model(type="vga", vram="16384"))
+    return [E.input(type="tablet", bus="usb"), video, *build_vnc_elements(machine)]
 
 
 def build_clock() -> etree._Element:
@@ -118,6 +140,8 @@ def build_topology(machine: Machine) -> list[etree._Element]:
 
 def number_boot_devices(machine: Machine, drives: Mapping[str, str]) -> dict[str, int]:
     """Return device → position in the boot order. The seed's drive is never booted from."""
+    if machine.kernel:
+        return {}
     devices = {
         "disk": ["vda"] if machine.disks else [],
         "cdrom": [drives["primary"], drives["secondary"]],

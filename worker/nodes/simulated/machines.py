@@ -58,7 +58,7 @@ class Machines(StoredNode):
             raise Refused(message("A machine needs at least one processor and some memory."), detail)
         if machine.tpm and not self.options.tpm:
             raise Refused(message("The hypervisor cannot give the machine a TPM."), f"no TPM for machine {machine.id}")
-        if machine.secure_boot and not self.options.secure_boot:
+        if machine.secure_boot and (machine.kernel or not self.options.secure_boot):
             raise Refused(
                 message("The hypervisor cannot give the machine secure boot."), f"no firmware for {machine.id}"
             )
@@ -132,7 +132,7 @@ class Machines(StoredNode):
     def console(self, machine_id: str, password: str) -> Endpoint:
         with self.state.transaction() as db:
             live = orjson.loads(self._get_running(db, machine_id)["live"])
-            if not (live["vnc"] and live["vnc_password"]):
+            if live.get("kernel") or not (live["vnc"] and live["vnc_password"]):
                 raise Refused(
                     message("The instance has no VNC console."),
                     f"machine {machine_id} is defined without VNC or password",
@@ -186,7 +186,9 @@ class Machines(StoredNode):
     def _ensure_disks(self, db: sqlite3.Connection, machine: dict[str, Any]) -> None:
         """Raise `NotOnNode` unless every disk and medium exists, and the image that a disk is based on."""
         query = "SELECT parent FROM disks WHERE pool = ? AND name = ?"
-        for disk in (*machine["disks"], *machine["media"].values()):
+        kernel = machine.get("kernel") or {}
+        kernel_files = [kernel[file] for file in ("image", "initrd") if file in kernel]
+        for disk in (*machine["disks"], *machine["media"].values(), *kernel_files):
             row = db.execute(query, (disk["pool"], disk["name"])).fetchone()
             if row is None or (row["parent"] and not db.execute(query, (disk["pool"], row["parent"])).fetchone()):
                 detail = f"disk {disk['name']} in pool {disk['pool']}, or the image it is based on"

@@ -3,7 +3,7 @@
 import orjson
 
 from panel.core.messages import message
-from worker.nodes.base import Disk, NotOnNode, Progress, Readable, Writable
+from worker.nodes.base import Disk, NotOnNode, Progress, Readable, Refused, Writable
 from worker.nodes.simulated.storage import Storage
 
 READ_CHUNK_BYTES = 2**18
@@ -46,6 +46,9 @@ class Media(Storage):
     def set_media(self, machine_id: str, slot: str, disk: Disk | None) -> None:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
+            definition = orjson.loads(row["definition"])
+            if definition.get("kernel") and slot not in definition["media"]:
+                raise Refused(message("The machine has no drive for this medium."), f"no drive for the slot {slot}")
             for column in ("definition", "live"):
                 if row[column]:
                     machine = orjson.loads(row[column])
