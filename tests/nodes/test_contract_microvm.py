@@ -1,4 +1,4 @@
-"""What every driver promises about micro VMs."""
+"""What every driver promises about micro VMs and saved states."""
 
 import io
 import uuid
@@ -10,11 +10,15 @@ from tests.nodes.driver_lab import (
     POOL,
     build_nic,
     find_status,
+    get_agreed_power,
     is_agent_answering,
     numbers,
+    read_boot_id,
     wait_for_agent,
+    wait_until,
+    write_file,
 )
-from worker.nodes.base import Disk, GiB, Kernel, Machine, NotOnNode, Power, Refused
+from worker.nodes.base import AgentUnavailable, Disk, GiB, Kernel, Machine, NotOnNode, Power, Refused
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +53,92 @@ def microvm(lab, booted_microvm):
     """The micro VM, running."""
     lab.node.start(booted_microvm.id)
     wait_for_agent(lab.node, booted_microvm.id)
-    return booted_microvm
+    yield booted_microvm
+    if not lab.node.has_saved_state(booted_microvm.id):
+        lab.node.save(booted_microvm.id)
+
+
+def is_libvirt(node):
+    return type(node).__name__ == "LibvirtNode"
+
+
+def test_saved_machine_is_off_and_continues_at_start(lab, node, microvm):
+    boot_id = read_boot_id(node, microvm.id)
+    node.suspend(microvm.id)
+    for _ in range(2):
+        node.save(microvm.id)
+        assert get_agreed_power(node, microvm.id) == Power.off
+        assert lab.open_node().has_saved_state(microvm.id)
+    with pytest.raises(AgentUnavailable):
+        node.agent_ping(microvm.id)
+    node.start(microvm.id)
+    assert get_agreed_power(node, microvm.id) == Power.on
+    wait_for_agent(node, microvm.id)
+    assert read_boot_id(node, microvm.id) == boot_id
+    assert not node.has_saved_state(microvm.id)
+
+
+def test_saved_machine_refuses_changes_that_its_state_cannot_follow(node, microvm, new_disk):
+    node.save(microvm.id)
+    for call, arguments in (
+        (node.attach_disk, (new_disk(),)),
+        (node.detach_disk, (POOL, microvm.disks[0].name)),
+        (node.set_media, ("primary", None)),
+    ):
+        with pytest.raises(Refused):
+            call(microvm.id, *arguments)
+    assert node.has_saved_state(microvm.id)
+
+
+def test_saved_machine_continues_with_changed_nics(node, microvm):
+    [nic] = microvm.nics
+
+    def carrier():
+        return node.agent_run(microvm.id, ["cat", "/sys/class/net/eth0/carrier"]).output.strip()
+
+    if is_libvirt(node):
+        node.agent_run(microvm.id, ["ip", "link", "set", "eth0", "up"])
+    wait_until(lambda: carrier() == "1")
+    node.save(microvm.id)
+    node.update_nics(microvm.id, (replace(nic, connected=False),))
+    node.start(microvm.id)
+    wait_for_agent(node, microvm.id)
+    wait_until(lambda: carrier() in ("0", ""))
+    node.update_nics(microvm.id, (nic,))
+    wait_until(lambda: carrier() == "1")
+
+
+def test_saved_state_is_deleted_by_request_definition_and_deletion(node, new_machine):
+    machine = new_machine()
+    with pytest.raises(Refused):
+        node.save(machine.id)
+    with pytest.raises(NotOnNode):
+        node.has_saved_state(str(uuid.uuid4()))
+    for remove in (lambda: node.delete_saved_state(machine.id), lambda: node.define(replace(machine, name="renamed"))):
+        node.start(machine.id)
+        node.save(machine.id)
+        remove()
+        assert not node.has_saved_state(machine.id)
+    node.delete_saved_state(machine.id)
+    node.start(machine.id)
+    node.save(machine.id)
+    for _ in range(2):
+        node.delete(machine.id)
+    node.define(machine)
+    assert not node.has_saved_state(machine.id)
+
+
+def test_snapshot_with_memory_of_micro_vm_removes_saved_state(node, microvm):
+    write_file(node, microvm, "/root/file", "before")
+    node.create_snapshot(microvm.id, "memory", memory=True)
+    write_file(node, microvm, "/root/file", "after")
+    node.save(microvm.id)
+    node.revert_snapshot(microvm.id, "memory", memory=True)
+    assert not node.has_saved_state(microvm.id)
+    assert get_agreed_power(node, microvm.id) == Power.on
+    wait_for_agent(node, microvm.id)
+    assert node.agent_run(microvm.id, ["cat", "/root/file"]).output == "before"
+    node.delete_snapshot(microvm.id, "memory")
 
 
 def test_micro_vm_has_no_screen_and_no_secure_boot(node, microvm):

@@ -143,6 +143,12 @@ class OffDomain:
     def isActive(self):
         return False
 
+    def state(self):
+        return [libvirt.VIR_DOMAIN_SHUTOFF, 0]
+
+    def hasManagedSaveImage(self):
+        return False
+
     def create(self):
         self.starts += 1
         if "cache='none'" in self.description.replace('"', "'"):

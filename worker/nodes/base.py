@@ -471,7 +471,8 @@ class NodeDriver(ABC):
 
     @abstractmethod
     def start(self, machine_id: str) -> None:
-        """After success the machine is powered on. After failure it is off."""
+        """After success the machine is powered on. After failure it is off. A machine with a saved state continues from
+        it, and the state is removed; after failure the state is still there."""
 
     @abstractmethod
     def shutdown(self, machine_id: str) -> None:
@@ -498,6 +499,26 @@ class NodeDriver(ABC):
     @abstractmethod
     def resume(self, machine_id: str) -> None:
         """After success a suspended machine continues where it stopped."""
+
+    @abstractmethod
+    def save(self, machine_id: str) -> None:
+        """After success the machine is off and the node stores its memory: the next `start` continues from there, also
+        when the node was restarted meanwhile. The guest's clock then shows the time of the save, until the caller sets
+        it. A suspended machine continues running after that start. Does nothing when a state is saved already; raises
+        `Refused` when the machine is off without one. After failure the machine runs as before.
+
+        The saved state has the machine's definition in it. `define`, `delete`, `revert_snapshot`, `discard_overlay`
+        and `delete_saved_state` remove it; what `update_nics` changes applies at the next start. What it cannot
+        follow is `Refused` while there is one: `set_media`, `attach_disk`, `detach_disk`, `commit_overlay`,
+        `migrate`. A snapshot then covers the disks only, as of a machine that lost its power."""
+
+    @abstractmethod
+    def has_saved_state(self, machine_id: str) -> bool:
+        """Return whether the next start of the machine continues from a saved state."""
+
+    @abstractmethod
+    def delete_saved_state(self, machine_id: str) -> None:
+        """After success the next start of the machine boots it."""
 
     @abstractmethod
     def delete(self, machine_id: str) -> None:

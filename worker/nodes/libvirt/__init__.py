@@ -51,6 +51,7 @@ from worker.nodes.libvirt import (
     nic_devices,
     overlays,
     pools,
+    saved_state,
     snapshots,
     tpm,
     unmanaged_machines,
@@ -296,6 +297,15 @@ class LibvirtNode(NodeDriver):
 
     def resume(self, machine_id: str) -> None:
         self.call(message("resume the machine"), CHANGE_TIMEOUT_SECONDS, machines.resume, machine_id)
+
+    def save(self, machine_id: str) -> None:
+        self.call(message("save the machine"), MEMORY_TRANSFER_TIMEOUT_SECONDS, saved_state.save, machine_id)
+
+    def has_saved_state(self, machine_id: str) -> bool:
+        return self.call(message("look at the machine"), QUERY_TIMEOUT_SECONDS, saved_state.is_present, machine_id)
+
+    def delete_saved_state(self, machine_id: str) -> None:
+        self.call(message("delete the saved state"), CHANGE_TIMEOUT_SECONDS, saved_state.delete, machine_id)
 
     def delete(self, machine_id: str) -> None:
         self.call(message("delete the machine"), CHANGE_TIMEOUT_SECONDS, self._delete, machine_id)

@@ -7,7 +7,7 @@ from lxml import etree
 
 from panel.core.messages import message
 from worker.nodes.base import Disk, Refused
-from worker.nodes.libvirt import pools, xml
+from worker.nodes.libvirt import pools, saved_state, xml
 from worker.nodes.libvirt.errors import repeat_when_off
 from worker.nodes.libvirt.machines import NO_DIRECT_IO, get_domain
 
@@ -20,6 +20,7 @@ LIVE_FLAG, CONFIG_FLAG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFE
 
 def attach(connection: libvirt.virConnect, machine_id: str, disk: Disk) -> None:
     domain, path = get_domain(connection, machine_id), pools.get_volume(connection, disk).path()
+    saved_state.ensure_absent(domain)
     repeat_when_off(domain, lambda: attach_to_views(domain, disk, path))
 
 
@@ -50,6 +51,7 @@ def has_iothread(domain: libvirt.virDomain, view: int) -> bool:
 
 def detach(connection: libvirt.virConnect, machine_id: str, pool: str, name: str) -> None:
     domain = get_domain(connection, machine_id)
+    saved_state.ensure_absent(domain)
     path = connection.storagePoolLookupByName(pool).storageVolLookupByName(name).path()
     repeat_when_off(domain, lambda: detach_from_views(domain, path))
 

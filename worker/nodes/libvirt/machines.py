@@ -10,7 +10,7 @@ import structlog
 from lxml import etree
 
 from worker.nodes.base import Disk, Machine, Power, make_overlay_name
-from worker.nodes.libvirt import domain_stats, firewall, firmware, nic_devices, xml
+from worker.nodes.libvirt import domain_stats, firewall, firmware, nic_devices, saved_state, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.pools import get_volume
 
@@ -54,6 +54,7 @@ def define(
         if old_name in (None, machine.name):
             raise
         define_renamed(connection, machine, old_name, description)
+    saved_state.delete(connection, machine.id)
 
 
 def find_machine_type(connection: libvirt.virConnect, machine_id: str) -> str:
@@ -81,6 +82,7 @@ def find_name(connection: libvirt.virConnect, machine_id: str) -> str | None:
 def define_renamed(connection: libvirt.virConnect, machine: Machine, old_name: str, description: str) -> None:
     """Rename, then define. libvirt changes a name only by a separate call, and only while the machine is off."""
     domain = get_domain(connection, machine.id)
+    saved_state.delete(connection, machine.id)  # libvirt renames no machine that has one
     domain.rename(machine.name)
     try:
         connection.defineXML(description)
@@ -99,7 +101,10 @@ def start(connection: libvirt.virConnect, machine_id: str) -> None:
     for attempt in range(1, MAX_FIREWALL_ATTEMPTS + 1):
         try:
             with ignore_if(domain.isActive):
-                domain.create()
+                if domain.hasManagedSaveImage() or saved_state.is_restored(domain):
+                    continue_saved(domain)
+                else:
+                    domain.create()
             return
         except libvirt.libvirtError as error:
             if NO_DIRECT_IO in str(error) and use_page_cache(connection, domain):
@@ -107,6 +112,19 @@ def start(connection: libvirt.virConnect, machine_id: str) -> None:
             if error.get_error_domain() != libvirt.VIR_FROM_FIREWALL or attempt == MAX_FIREWALL_ATTEMPTS:
                 raise
             log.info("firewall_busy", machine=machine_id, attempt=attempt, detail=str(error))
+
+
+def continue_saved(domain: libvirt.virDomain) -> None:
+    """Start a machine with a saved state, paused until its NICs are as defined. On failure the state is saved again. An
+    earlier call may have been cut off in between."""
+    if not saved_state.is_restored(domain):
+        domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
+    try:
+        nic_devices.apply_definition(domain)
+        domain.resume()
+    except libvirt.libvirtError:
+        domain.managedSave(libvirt.VIR_DOMAIN_SAVE_RUNNING)
+        raise
 
 
 def use_page_cache(connection: libvirt.virConnect, domain: libvirt.virDomain) -> bool:

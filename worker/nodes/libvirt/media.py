@@ -8,7 +8,7 @@ from lxml import etree
 
 from panel.core.messages import message
 from worker.nodes.base import Disk, Progress, Readable, Refused, Writable
-from worker.nodes.libvirt import chipset, xml
+from worker.nodes.libvirt import chipset, saved_state, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain
 from worker.nodes.libvirt.pools import UPLOAD_CHUNK_BYTES, create_volume, delete_disk, find_or_none, get_volume, upload
@@ -60,6 +60,7 @@ def upload_media(
 def change_media(connection: libvirt.virConnect, machine_id: str, slot: str, disk: Disk | None) -> None:
     """Change the medium, by force: a guest that has mounted the medium locks its tray and would not open it."""
     machine = get_domain(connection, machine_id)
+    saved_state.ensure_absent(machine)
     path = get_volume(connection, disk).path() if disk else None
     stored = machine.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     forced = libvirt.VIR_DOMAIN_DEVICE_MODIFY_FORCE

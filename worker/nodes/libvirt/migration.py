@@ -14,7 +14,7 @@ import libvirt
 from lxml import etree
 
 from worker.nodes.base import Disk, Machine, Progress
-from worker.nodes.libvirt import chipset, firewall, firmware, nic_devices, nvram, xml
+from worker.nodes.libvirt import chipset, firewall, firmware, nic_devices, nvram, saved_state, xml
 from worker.nodes.libvirt.machines import get_domain
 from worker.nodes.libvirt.pools import create_volume, delete_disk, get_volume
 from worker.nodes.libvirt.xml import build_raw_volume_xml
@@ -30,6 +30,7 @@ def migrate(connection: libvirt.virConnect, target: libvirt.virConnect, machine:
     """Return when the machine is on the target. A machine that is off is started paused, moved, and turned off again.
     `limits` says whether the target can limit speeds."""
     domain = get_domain(connection, machine.id)
+    saved_state.ensure_absent(domain)
     running = bool(domain.isActive())
     if not running:
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)

@@ -39,6 +39,16 @@ def update_nics(
         replace_elements(domain, map_nics_by_mac(domain), nics, libvirt.VIR_DOMAIN_AFFECT_LIVE, limits, has_filters)
 
 
+def apply_definition(domain: libvirt.virDomain) -> None:
+    """Give the running machine's NICs what its definition says. A machine that continues from a saved state has them as
+    they were then, whatever was changed meanwhile."""
+    live_devices = map_nics_by_mac(domain)
+    for mac, device in map_nics_by_mac(domain, libvirt.VIR_DOMAIN_XML_INACTIVE).items():
+        elements = [part for part in device if part.tag in VARIABLE_ELEMENTS]
+        if mac in live_devices and change_device(live_devices[mac], elements):
+            domain.updateDeviceFlags(xml.to_text(live_devices[mac]), libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+
 def replace_elements(
     domain: libvirt.virDomain,
     devices: Mapping[str, etree._Element],
@@ -51,14 +61,19 @@ def replace_elements(
         if nic.mac not in devices:
             continue
         device = devices[nic.mac]
-        elements = xml.build_variable_nic_elements(nic, limits, has_filters)
-        if canonicalize_elements(part for part in device if part.tag in VARIABLE_ELEMENTS) != canonicalize_elements(
-            elements
-        ):
-            for part in [part for part in device if part.tag in VARIABLE_ELEMENTS]:
-                device.remove(part)
-            device.extend(elements)
+        if change_device(device, xml.build_variable_nic_elements(nic, limits, has_filters)):
             domain.updateDeviceFlags(xml.to_text(device), flag)
+
+
+def change_device(device: etree._Element, elements: list[etree._Element]) -> bool:
+    """Replace the device's variable elements. Returns whether anything changed."""
+    existing = [part for part in device if part.tag in VARIABLE_ELEMENTS]
+    if canonicalize_elements(existing) == canonicalize_elements(elements):
+        return False
+    for part in existing:
+        device.remove(part)
+    device.extend(elements)
+    return True
 
 
 def canonicalize_elements(parts: Iterable[etree._Element]) -> list[str]:

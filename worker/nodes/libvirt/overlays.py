@@ -14,7 +14,7 @@ from lxml.builder import E
 
 from panel.core.messages import message
 from worker.nodes.base import Disk, NotOnNode, Progress, Refused, make_overlay_name
-from worker.nodes.libvirt import pools, xml
+from worker.nodes.libvirt import pools, saved_state, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain, power_off
 
@@ -84,6 +84,7 @@ def commit_overlay(connection: libvirt.virConnect, machine_id: str, pool: str, n
     if volume is None:
         return
     domain = get_domain(connection, machine_id)
+    saved_state.ensure_absent(domain)
     target = list_disk_targets(domain).get(volume.path())
     if target is not None:
         with paused_if_off(connection, domain):
@@ -136,6 +137,7 @@ def discard_overlay(connection: libvirt.virConnect, machine_id: str, pool: str, 
     domain = get_domain(connection, machine_id)
     if domain.isActive():
         raise Refused(message("The machine is on."), f"machine {machine_id}")
+    saved_state.delete(connection, machine_id)
     path = connection.storagePoolLookupByName(pool).storageVolLookupByName(name).path()
     description = etree.fromstring(domain.XMLDesc(DEFINITION_XML_FLAGS))
     for disk in description.xpath("devices/disk[source/@file=$file]", file=volume.path()):

@@ -17,7 +17,7 @@ from lxml.builder import E
 
 from panel.core.messages import message
 from worker.nodes.base import NotOnNode, Refused
-from worker.nodes.libvirt import xml
+from worker.nodes.libvirt import saved_state, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain, power_off
 
@@ -109,6 +109,7 @@ def revert(connection: libvirt.virConnect, machine_id: str, name: str, memory: b
             message("The hypervisor does not have this snapshot."), f"snapshot {name} of machine {machine_id}"
         )
     power_off(connection, machine_id)
+    saved_state.delete(connection, machine_id)  # its memory does not belong to the disks of the snapshot
     if etree.fromstring(snapshot.getXMLDesc()).findtext("state") == "shutoff":
         domain.revertToSnapshot(snapshot, 0)
     elif memory:

@@ -15,7 +15,7 @@ from worker.nodes.simulated.stored_node import StoredNode
 FAULT_KINDS = ("slow", "refuse", "silent", "lost-answer", "full", "no-ticket")
 NODE_OPERATIONS = NodeDriver.__abstractmethods__ - {"close"}
 CAPACITY_OPERATIONS = frozenset(
-    {"put_image", "upload_media", "copy_disk", "create_disk", "grow_disk", "create_seed", "start"}
+    {"put_image", "upload_media", "copy_disk", "create_disk", "grow_disk", "create_seed", "start", "save"}
 )
 
 Driver = TypeVar("Driver", bound=type[Machines])

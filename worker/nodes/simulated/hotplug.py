@@ -29,6 +29,7 @@ class Hotplug(Machines):
         empty."""
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
+            self._ensure_no_saved_state(db, machine_id)
             self._ensure_disks(db, {"disks": [{"pool": pool, "name": name}], "media": {}})
             for column in ("definition", "live") if row["power"] != Power.off else ("definition",):
                 machine = orjson.loads(row[column])

@@ -68,6 +68,7 @@ class Machines(StoredNode):
             raise Refused(message("Another machine on the hypervisor has that name."), f"name {machine.name}")
         self._ensure_disks(db, asdict(machine))
         db.execute(statement, (machine.id, machine.name, orjson.dumps(machine)))
+        self._delete_saved_state(db, machine.id)
 
     def update_nics(self, machine_id: str, nics: tuple[Nic, ...]) -> None:
         nics_by_mac = {nic.mac: asdict(nic) for nic in nics}
@@ -78,6 +79,12 @@ class Machines(StoredNode):
                     definition = orjson.loads(row[view])
                     definition["nics"] = [nics_by_mac.get(nic["mac"], nic) for nic in definition["nics"]]
                     self._change(db, machine_id, **{view: orjson.dumps(definition)})
+            saved = self._find_saved_state(db, machine_id)
+            if saved is not None:
+                live = orjson.loads(saved["live"])
+                live["nics"] = [nics_by_mac.get(nic["mac"], nic) for nic in live["nics"]]
+                statement = "UPDATE saved_states SET live = ? WHERE machine_id = ?"
+                db.execute(statement, (orjson.dumps(live), machine_id))
 
     def power(self, machine_id: str) -> Power:
         rows = self.state.rows("SELECT power FROM machines WHERE id = ?", machine_id)
@@ -151,6 +158,17 @@ class Machines(StoredNode):
         if row["power"] == Power.off:
             raise Refused(message("The machine is off."), f"machine {machine_id}")
         return row
+
+    def _find_saved_state(self, db: sqlite3.Connection, machine_id: str) -> sqlite3.Row | None:
+        return db.execute("SELECT * FROM saved_states WHERE machine_id = ?", (machine_id,)).fetchone()
+
+    def _delete_saved_state(self, db: sqlite3.Connection, machine_id: str) -> None:
+        db.execute("DELETE FROM saved_states WHERE machine_id = ?", (machine_id,))
+
+    def _ensure_no_saved_state(self, db: sqlite3.Connection, machine_id: str) -> None:
+        """Raise `Refused` for a machine with a saved state, which would not have what is about to be changed."""
+        if self._find_saved_state(db, machine_id) is not None:
+            raise Refused(message("The machine's memory is saved. Start it first."), f"machine {machine_id}")
 
     def _change(self, db: sqlite3.Connection, machine_id: str, **values: Any) -> None:
         columns = ", ".join(f"{column} = :{column}" for column in values)

@@ -46,6 +46,7 @@ class Media(Storage):
     def set_media(self, machine_id: str, slot: str, disk: Disk | None) -> None:
         with self.state.transaction() as db:
             row = self._get_machine(db, machine_id)
+            self._ensure_no_saved_state(db, machine_id)
             definition = orjson.loads(row["definition"])
             if definition.get("kernel") and slot not in definition["media"]:
                 raise Refused(message("The machine has no drive for this medium."), f"no drive for the slot {slot}")

@@ -19,6 +19,7 @@ class Migration(Storage):
             raise Refused(message("The machine is on that hypervisor already."), f"machine {machine.id}")
         with self.state.transaction() as db:
             row = dict(self._get_machine(db, machine.id))
+            self._ensure_no_saved_state(db, machine.id)
             query_template = "SELECT * FROM {} WHERE machine_id = ?"
             passwords = [tuple(record) for record in db.execute(query_template.format("passwords"), (machine.id,))]
             keys = [record["line"] for record in db.execute(query_template.format("keys"), (machine.id,))]

@@ -39,6 +39,7 @@ class Overlays(Storage):
         with self.state.transaction() as db:
             if self._find_overlay(db, pool, name):
                 self._get_machine(db, machine_id)
+                self._ensure_no_saved_state(db, machine_id)
                 copy_statement = (
                     "INSERT OR REPLACE INTO written SELECT pool, ?, path, text FROM written WHERE pool = ? AND disk = ?"
                 )
@@ -50,6 +51,7 @@ class Overlays(Storage):
             if self._find_overlay(db, pool, name):
                 if self._get_machine(db, machine_id)["power"] != Power.off:
                     raise Refused(message("The machine is on."), f"machine {machine_id}")
+                self._delete_saved_state(db, machine_id)
                 db.execute("DELETE FROM disks WHERE pool = ? AND name = ?", (pool, make_overlay_name(name)))
 
     def _find_overlay(self, db: sqlite3.Connection, pool: str, name: str) -> sqlite3.Row | None:

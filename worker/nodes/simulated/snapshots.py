@@ -38,6 +38,7 @@ class Snapshots(Machines):
                     message("The snapshot is not on the hypervisor."), f"snapshot {name} of machine {machine_id}"
                 )
             self._turn_off(db, machine_id)
+            self._delete_saved_state(db, machine_id)
             for disk in list_disk_keys(row):
                 db.execute("DELETE FROM written WHERE pool = ? AND disk = ?", disk)
             db.executemany("INSERT INTO written VALUES (?, ?, ?, ?)", orjson.loads(snapshot["files"]))
