@@ -1,13 +1,19 @@
-"""What every driver promises about micro VMs and saved states."""
+"""What every driver promises about micro VMs, saved states and channels."""
 
 import io
+import random
+import select
+import socket
+import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from tests.nodes.driver_lab import (
     POOL,
+    MiB,
     build_nic,
     find_status,
     get_agreed_power,
@@ -18,7 +24,20 @@ from tests.nodes.driver_lab import (
     wait_until,
     write_file,
 )
-from worker.nodes.base import AgentUnavailable, Disk, GiB, Kernel, Machine, NotOnNode, Power, Refused
+from worker.nodes.base import CHANNEL_NAME, AgentUnavailable, Disk, GiB, Kernel, Machine, NotOnNode, Power, Refused
+
+CHANNEL_SECONDS = 60
+CHANNEL_SCRIPT = f"""
+for port in /sys/class/virtio-ports/*; do
+    if [ "$(cat $port/name)" = {CHANNEL_NAME} ]; then exec 3<>/dev/${{port##*/}}; fi
+done
+while :; do
+    if [ -e /run/flood ]; then head -c 262144 /dev/zero >&3; else cat <&3 >&3; fi
+    sleep 0.1
+done
+"""
+"""Sends back what arrives, or some zeros again and again without reading. A guest can open the port once only, and
+reading ends whenever nobody has opened the channel."""
 
 
 @pytest.fixture(scope="session")
@@ -37,12 +56,13 @@ def booted_microvm(lab, kernel):
     """A micro VM that boots once for all tests."""
     disk = Disk(POOL, f"disk-{next(numbers)}", GiB)
     lab.node.create_disk(disk, lab.image)
-    facts = {"kernel": kernel, "cpu_quota": 180}
+    facts = {"kernel": kernel, "channel": True, "cpu_quota": 180}
     nics = (build_nic(lab),)
     machine = Machine(str(uuid.uuid4()), f"contract-{next(numbers)}", 1, 192, (disk,), nics, **facts)
     lab.node.define(machine)
     lab.node.start(machine.id)
     wait_for_agent(lab.node, machine.id)
+    start_echo(lab.node, machine)
     yield machine
     lab.node.delete(machine.id)
     lab.node.delete_disk(POOL, disk.name)
@@ -58,8 +78,49 @@ def microvm(lab, booted_microvm):
         lab.node.save(booted_microvm.id)
 
 
+@pytest.fixture
+def flooding_microvm(node, microvm, monkeypatch):
+    """The micro VM, which sends by its channel for ever and reads nothing."""
+    if is_libvirt(node):
+        node.agent_run(microvm.id, ["sh", "-c", "touch /run/flood; kill $(pidof cat)"])
+    else:
+        monkeypatch.setattr(node, "serve_channel", send_zeros)
+    yield microvm
+    if is_libvirt(node):
+        node.agent_run(microvm.id, ["sh", "-c", "rm /run/flood; kill $(pidof head)"])
+
+
+def send_zeros(guest_end):
+    while True:
+        guest_end.sendall(bytes(262144))
+        time.sleep(0.1)
+
+
 def is_libvirt(node):
     return type(node).__name__ == "LibvirtNode"
+
+
+def start_echo(node, machine):
+    """Let the guest send back what arrives by the channel. A simulated guest does so by itself."""
+    if is_libvirt(node):
+        node.agent_run(machine.id, ["sh", "-c", f"({CHANNEL_SCRIPT}) >/dev/null 2>&1 &"])
+
+
+def receive(channel, size):
+    """Return as many bytes from the channel, or fewer when it ends."""
+    channel.settimeout(CHANNEL_SECONDS)
+    data = b""
+    while len(data) < size and (part := channel.recv(min(size - len(data), 65536))):
+        data += part
+    return data
+
+
+def exchange(channel, data):
+    """Send the bytes and return as many that arrive."""
+    channel.settimeout(CHANNEL_SECONDS)
+    with ThreadPoolExecutor(1) as sender:
+        sender.submit(channel.sendall, data)
+        return receive(channel, len(data))
 
 
 def test_saved_machine_is_off_and_continues_at_start(lab, node, microvm):
@@ -139,6 +200,58 @@ def test_snapshot_with_memory_of_micro_vm_removes_saved_state(node, microvm):
     wait_for_agent(node, microvm.id)
     assert node.agent_run(microvm.id, ["cat", "/root/file"]).output == "before"
     node.delete_snapshot(microvm.id, "memory")
+
+
+def test_channel_carries_bytes_until_machine_is_saved(lab, node, microvm):
+    channel = node.open_channel(microvm.id)
+    assert isinstance(channel, socket.socket)
+    data = random.randbytes(4 * MiB)
+    assert exchange(channel, data) == data
+    node.save(microvm.id)
+    assert channel.recv(1) == b""
+    with pytest.raises(Refused):
+        node.open_channel(microvm.id)
+    node.start(microvm.id)
+    with channel, lab.open_node().open_channel(microvm.id) as second:
+        assert exchange(second, b"second") == b"second"
+
+
+def test_new_channel_ends_earlier_one(node, microvm):
+    with node.open_channel(microvm.id) as first:
+        assert exchange(first, b"first") == b"first"
+        with node.open_channel(microvm.id) as second:
+            assert exchange(second, b"second") == b"second"
+            first.settimeout(CHANNEL_SECONDS)
+            assert first.recv(1) == b""
+
+
+def test_channel_carries_bytes_of_guest_that_does_not_read(node, flooding_microvm):
+    for _ in range(2):
+        with ThreadPoolExecutor(1) as executor, node.open_channel(flooding_microvm.id) as channel:
+            channel.settimeout(CHANNEL_SECONDS)
+            sending = executor.submit(channel.sendall, bytes(8 * MiB))
+            assert receive(channel, 2 * MiB) == bytes(2 * MiB)
+            assert not sending.done()
+            channel.shutdown(socket.SHUT_RDWR)
+
+
+def test_channel_ends_when_caller_leaves_too_many_bytes_unread(node, flooding_microvm):
+    if not is_libvirt(node):
+        pytest.skip("a simulated guest waits for the caller")
+    with node.open_channel(flooding_microvm.id) as channel:
+        poll = select.poll()
+        poll.register(channel, select.POLLHUP)
+        assert poll.poll(CHANNEL_SECONDS * 1000)
+    with node.open_channel(flooding_microvm.id) as channel:
+        assert receive(channel, 1) == bytes(1)
+
+
+def test_channel_is_refused_without_port(node, blank_machine):
+    node.start(blank_machine.id)
+    with pytest.raises(Refused):
+        node.open_channel(blank_machine.id)
+    with pytest.raises(NotOnNode):
+        node.open_channel(str(uuid.uuid4()))
 
 
 def test_micro_vm_has_no_screen_and_no_secure_boot(node, microvm):

@@ -33,6 +33,7 @@ are named on `Nic.network` and created by methods of their own.
 from __future__ import annotations
 
 import enum
+import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -46,6 +47,13 @@ def make_overlay_name(name: str) -> str:
     """Return the name of the overlay of a disk of that name."""
     return f"{name}.forge"
 
+
+CHANNEL_NAME = "org.panel.sandbox.0"
+"""The virtio-serial port of `Machine.channel`. A guest with udev has it as
+/dev/virtio-ports/org.panel.sandbox.0."""
+
+MAX_UNREAD_CHANNEL_BYTES = 16 * 1024**2
+"""Bytes of a guest that may wait for the caller of `open_channel`. A channel with more ends."""
 
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in total) during a long transfer."""
@@ -243,6 +251,8 @@ class Machine:
     """Makes the machine a micro VM: the node loads this kernel, and the machine has few devices: disks, NICs, drives
     for its media only, a serial port and the guest agent's channel, but no screen, keyboard or USB. `boot` and `vnc`
     mean nothing then, and secure boot is refused."""
+    channel: bool = False
+    """A byte stream between guest and panel besides the guest agent's (`CHANNEL_NAME`, `open_channel`)."""
     cpu_quota: int = 0
     """Percent of one core of the node that the machine may use at most; 0 is unlimited."""
 
@@ -519,6 +529,16 @@ class NodeDriver(ABC):
     @abstractmethod
     def delete_saved_state(self, machine_id: str) -> None:
         """After success the next start of the machine boots it."""
+
+    @abstractmethod
+    def open_channel(self, machine_id: str) -> socket.socket:
+        """Return a connected socket whose other end is the port `CHANNEL_NAME` of the running machine. It behaves like
+        any stream socket: it can be polled, used by asyncio, and passed to another process. At most one is open for a
+        machine: a new one ends the earlier. It reads as ended when the machine stops, is saved or restarted by the
+        node, when the connection to the node is lost, and when this process ends, which carries the bytes. The caller
+        must keep reading: the channel may end when more than `MAX_UNREAD_CHANNEL_BYTES` wait. Closing or shutting down
+        the socket ends the channel; bytes that the guest has not read by then may be lost. Raises `Refused` when the
+        machine is off or was started without the channel."""
 
     @abstractmethod
     def delete(self, machine_id: str) -> None:

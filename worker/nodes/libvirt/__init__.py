@@ -4,6 +4,7 @@ Everything on a node is done by libvirt calls; no file of the node is opened. Th
 breaker to every call. What the calls do is in the other modules of this package.
 """
 
+import socket
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
@@ -37,6 +38,7 @@ from worker.nodes.base import (
 from worker.nodes.circuit_breaker import CircuitBreaker
 from worker.nodes.libvirt import (
     capabilities,
+    channels,
     domain_stats,
     firmware,
     freezing,
@@ -306,6 +308,9 @@ class LibvirtNode(NodeDriver):
 
     def delete_saved_state(self, machine_id: str) -> None:
         self.call(message("delete the saved state"), CHANGE_TIMEOUT_SECONDS, saved_state.delete, machine_id)
+
+    def open_channel(self, machine_id: str) -> socket.socket:
+        return self.circuit.run(lambda: channels.open_channel(self.connections, machine_id), QUERY_TIMEOUT_SECONDS)
 
     def delete(self, machine_id: str) -> None:
         self.call(message("delete the machine"), CHANGE_TIMEOUT_SECONDS, self._delete, machine_id)

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping
 from lxml import etree
 from lxml.builder import E, ElementMaker
 
-from worker.nodes.base import Disk, Machine, Nic
+from worker.nodes.base import CHANNEL_NAME, Disk, Machine, Nic
 from worker.nodes.libvirt import chipset, firewall, firmware, microvm, tpm
 
 PANEL_NAMESPACE = "urn:panel:machine:1"
 MARK_ELEMENT = ElementMaker(namespace=PANEL_NAMESPACE, nsmap={"panel": PANEL_NAMESPACE})
+
+AGENT_CHANNEL_NAME = "org.qemu.guest_agent.0"
 
 VNC_LENGTH = 8
 """Characters of a password that VNC uses."""
@@ -86,7 +88,7 @@ def build_domain_xml(
                 *(build_nic(n, nic, order, limits, has_filters) for n, nic in enumerate(machine.nics)),
                 E.serial(E.target(port="0"), type="pty"),
                 E.console(E.target(type="serial", port="0"), type="pty"),
-                E.channel(E.target(type="virtio", name="org.qemu.guest_agent.0"), type="unix"),
+                *build_channels(machine),
                 E.memballoon(E.stats(period="10"), model="virtio"),
                 E.rng(E.backend("/dev/urandom", model="random"), model="virtio"),
                 *([] if machine.kernel else build_screen(machine)),
@@ -113,6 +115,11 @@ def build_boot_source(machine: Machine, machine_type: str, paths: Mapping[Disk, 
     if machine.kernel:
         return microvm.build_elements(machine.kernel, machine_type, paths)
     return firmware.build_elements(machine, machine_type)
+
+
+def build_channels(machine: Machine) -> list[etree._Element]:
+    names = [AGENT_CHANNEL_NAME, *([CHANNEL_NAME] if machine.channel else [])]
+    return [E.channel(E.target(type="virtio", name=name), type="unix") for name in names]
 
 
 def build_screen(machine: Machine) -> list[etree._Element]:

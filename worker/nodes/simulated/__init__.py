@@ -8,6 +8,7 @@ from pathlib import Path
 
 from panel.core.messages import message
 from worker.nodes.base import Capabilities, GiB, NodeDriver, NodeSpec
+from worker.nodes.simulated.channels import Channels
 from worker.nodes.simulated.fault_injection import Faults, InlineCircuitBreaker, inject_faults
 from worker.nodes.simulated.guests import Guests
 from worker.nodes.simulated.hotplug import Hotplug
@@ -25,6 +26,7 @@ from worker.nodes.simulated.test_hooks import ExternalActions
 @inject_faults
 class SimulatedNode(
     SavedStates,
+    Channels,
     Media,
     Overlays,
     Snapshots,
