@@ -1,0 +1,204 @@
+"""The guest's end of the channel: ports, the device, and the identity."""
+
+import asyncio
+import contextlib
+import json
+import os
+import pty
+import socket
+import subprocess
+import sys
+import time
+import tty
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox_guest.mux_ends import exchange, open_socketpair, read_all, run, run_muxes
+from worker.sandbox_guest import channel
+from worker.sandbox_guest.frames import DATA, HEADER
+from worker.sandbox_guest.identity_stream import IdentityRefused, receive_identity, send_identity
+from worker.sandbox_guest.mux import Mux
+from worker.sandbox_guest.mux_stream import StreamReset
+
+
+@contextlib.asynccontextmanager
+async def connect_guest():
+    """Give the host's end of a channel to the real guest end."""
+    host_channel, guest_channel = await open_socketpair()
+    host = Mux(*host_channel)
+    serving = asyncio.create_task(channel.serve_channel(*guest_channel))
+    async with run_muxes(host):
+        yield host
+    await serving
+
+
+def find_closed_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def get_port(server):
+    return server.sockets[0].getsockname()[1]
+
+
+def test_guest_relays_to_a_port_and_reports_refused_ones():
+    async def serve_reversed(reader, writer):
+        writer.write((await reader.read())[::-1])
+        writer.close()
+
+    async def check():
+        server = await asyncio.start_server(serve_reversed, "127.0.0.1", 0)
+        async with server, connect_guest() as host:
+            data = os.urandom(1 << 20)
+            assert await exchange(await host.open_stream(get_port(server)), data) == data[::-1]
+            with pytest.raises(StreamReset, match="refused"):
+                await host.open_stream(find_closed_port())
+            assert host.streams == {}
+
+    run(check())
+
+
+def test_connection_that_the_guest_program_cuts_is_reset():
+    async def cut_connection(reader, writer):
+        await reader.read(1)
+        writer.transport.abort()
+
+    async def check():
+        server = await asyncio.start_server(cut_connection, "127.0.0.1", 0)
+        async with server, connect_guest() as host:
+            stream = await host.open_stream(get_port(server))
+            stream.write(bytes(2_000_000))
+            with pytest.raises(StreamReset):
+                await read_all(stream)
+
+    run(check())
+
+
+def test_reset_of_the_host_cuts_the_connection_in_the_guest():
+    ends = asyncio.Queue()
+
+    async def wait_for_end(reader, writer):
+        try:
+            ends.put_nowait(await reader.read(10))
+        except ConnectionResetError:
+            ends.put_nowait(b"")
+        writer.close()
+
+    async def check():
+        server = await asyncio.start_server(wait_for_end, "127.0.0.1", 0)
+        async with server, connect_guest() as host:
+            (await host.open_stream(get_port(server))).reset()
+            assert await ends.get() == b""
+
+    run(check())
+
+
+class HostDevice:
+    """A pseudo-terminal as the guest's port: like virtio-serial, it hangs up while nobody has the other end open, and
+    comes back."""
+
+    def __init__(self):
+        self.guest_fd, host_fd = pty.openpty()
+        tty.setraw(host_fd)
+        self.path = os.ttyname(host_fd)
+        os.close(host_fd)
+
+    def open(self):
+        """Return the channel of a host."""
+        return channel.DeviceChannel(os.open(self.path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK))
+
+
+async def echo_connection(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+def test_guest_waits_for_the_host_without_spinning_and_serves_the_next_one():
+    async def check():
+        device = HostDevice()
+        serving = asyncio.create_task(channel.serve_hosts(device.guest_fd))
+        server = await asyncio.start_server(echo_connection, "127.0.0.1", 0)
+        async with server:
+            port = get_port(server)
+            for _ in range(3):
+                started_at = time.process_time()
+                await asyncio.sleep(0.4)
+                assert time.process_time() - started_at < 0.2
+                host_channel = device.open()
+                host = Mux(host_channel, host_channel)
+                async with run_muxes(host):
+                    assert await exchange(await host.open_stream(port), b"hello" * 999) == b"hello" * 999
+                    stream = await host.open_stream(port)
+                    host_channel.write(HEADER.pack(DATA, stream.id, 5000) + b"half a frame")
+                    await host_channel.drain()
+                os.close(host_channel.fd)
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        os.close(device.guest_fd)
+
+    run(check())
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {path!r})
+sys.argv = ["channel", "--help"]
+from sandbox_guest import channel
+channel.main()
+"""
+
+
+def test_program_runs_where_nothing_but_python_is(tmp_path):
+    package = tmp_path / "sandbox_guest"
+    package.mkdir()
+    for module in Path(channel.__file__).parent.glob("*.py"):
+        (package / module.name).write_bytes(module.read_bytes())
+    command = [sys.executable, "-I", "-S", "-c", PROGRAM.format(path=str(tmp_path))]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert "--device" in answer.stdout
+
+
+def test_port_of_ipv6_loopback_is_found():
+    async def check():
+        try:
+            server = await asyncio.start_server(echo_connection, "::1", 0)
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        async with server, connect_guest() as host:
+            assert await exchange(await host.open_stream(get_port(server)), b"six") == b"six"
+
+    run(check())
+
+
+def test_stream_to_a_port_cannot_reach_the_identity():
+    async def check():
+        async with connect_guest() as host:
+            await host.wait_until_established()
+            for port in (0, -1, 65536):
+                with pytest.raises(ValueError, match="port"):
+                    await host.open_stream(port)
+
+    run(check())
+
+
+def test_identity_is_passed_through_the_channel(tmp_path, monkeypatch):
+    monkeypatch.setattr(channel, "receive_identity", lambda stream: receive_identity(stream, tmp_path))
+    (tmp_path / "etc").mkdir()
+    document = {"access_token": "secret", "host_name": "sandbox-7", "env": {"A": "x" * 300_000}}
+
+    async def check():
+        async with connect_guest() as host:
+            await send_identity(host, document)
+            with pytest.raises(IdentityRefused, match="access_token is missing"):
+                await send_identity(host, {"host_name": "other"})
+            with pytest.raises(StreamReset, match="protocol"):
+                await send_identity(host, {**document, "env": {"A": "x" * 1_100_000}})
+
+    run(check())
+    assert (tmp_path / "etc/hostname").read_text() == "sandbox-7\n"
+    stored = json.loads((tmp_path / "run/sandbox/identity.json").read_text())
+    assert stored == {"access_token": "secret", "env": document["env"]}

@@ -1,0 +1,201 @@
+"""`python3 -m sandbox_guest.channel --device PATH`: connect the host's streams to TCP ports of this guest.
+
+The device is a virtio-serial port. It has no connections: while no process on the host has it open, reading returns
+nothing at once and polling reports a hang-up, so this waits by a timer.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import errno
+import os
+import resource
+import select
+import signal
+import sys
+
+from .identity_stream import receive_identity
+from .mux import READ_BYTES, ChannelReader, ChannelWriter, Mux
+from .mux_stream import CLOSED, IDENTITY_PORT, REFUSED, MuxStream
+
+HOST_POLL_SECONDS = 0.2
+"""Seconds between two checks whether the host is back. The driver has no event for it that epoll could wait for."""
+
+DEVICE_RETRY_SECONDS = 1.0
+"""Seconds after which a device is opened again that does not exist or that another process has open."""
+
+CONNECT_TIMEOUT_SECONDS = 10
+RELAY_BYTES = 64 * 1024
+
+
+class HostGone(ConnectionError):
+    """No process on the host has the device open."""
+
+
+class DeviceChannel:
+    """The reader and the writer of a mux, over a descriptor that is both. Closing it does not close the descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.buffer = memoryview(bytearray(READ_BYTES))
+        self.unsent = bytearray()
+        self.is_closed = False
+        os.set_blocking(fd, False)
+
+    async def read(self, n: int) -> bytes:
+        await asyncio.sleep(0)  # other tasks run, also while there is always something to read
+        while not self.is_closed:
+            try:
+                return self.read_available(min(n, READ_BYTES))
+            except BlockingIOError:
+                await self.wait_ready(is_write=False)
+            except OSError as error:
+                if error.errno != errno.EIO:  # a pseudo-terminal that nobody has open
+                    raise
+                return b""
+        return b""
+
+    def read_available(self, n: int) -> bytes:
+        """Return what is there, up to `n` bytes. One read of a virtio-serial port gives 4 KiB at most."""
+        size = os.readv(self.fd, [self.buffer[:n]])
+        with contextlib.suppress(OSError):  # the next call meets it again
+            while 0 < size < n and (count := os.readv(self.fd, [self.buffer[size:n]])):
+                size += count
+        return bytes(self.buffer[:size])
+
+    def write(self, data: bytes) -> None:
+        self.unsent += data
+
+    async def drain(self) -> None:
+        """Return when everything was written. Raises `HostGone` when nobody would read it."""
+        while self.unsent:
+            try:
+                written = os.write(self.fd, self.unsent)
+            except BlockingIOError:
+                if self.is_closed or not self.has_host():
+                    raise HostGone("The host has closed the channel.") from None
+                await self.wait_ready(is_write=True)
+            else:
+                del self.unsent[:written]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    async def wait_ready(self, *, is_write: bool) -> None:
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        add, remove = (loop.add_writer, loop.remove_writer) if is_write else (loop.add_reader, loop.remove_reader)
+        add(self.fd, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            remove(self.fd)
+
+    def has_host(self) -> bool:
+        poll = select.poll()
+        poll.register(self.fd, 0)  # a hang-up is always reported
+        return not poll.poll(0)
+
+    async def wait_for_host(self) -> None:
+        while not self.has_host():
+            await asyncio.sleep(HOST_POLL_SECONDS)
+
+
+async def serve_stream(stream: MuxStream) -> None:
+    await (receive_identity if stream.port == IDENTITY_PORT else connect_port)(stream)
+
+
+async def open_loopback_connection(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a port of this guest. Raises ConnectionRefusedError when nothing listens."""
+    try:
+        return await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionRefusedError:
+        with contextlib.suppress(OSError):  # some programs listen there only, because `localhost` is both
+            return await asyncio.open_connection("::1", port)
+        raise
+
+
+async def connect_port(stream: MuxStream) -> None:
+    """Connect the stream to its port of the loopback address, and relay until both directions have ended."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            reader, writer = await open_loopback_connection(stream.port)
+    except ConnectionRefusedError:
+        stream.reset(REFUSED)
+        return
+    except (OSError, TimeoutError):
+        stream.reset(CLOSED)
+        return
+    stream.mux.confirm(stream)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(relay_to_port(stream, writer))
+            tasks.create_task(relay_from_port(reader, stream))
+        await stream.wait_closed()
+        writer.close()
+    except* OSError:
+        stream.reset(CLOSED)
+    finally:
+        if not writer.is_closing():
+            writer.transport.abort()  # the program learns that the connection was cut
+
+
+async def relay_to_port(stream: MuxStream, writer: asyncio.StreamWriter) -> None:
+    while data := await stream.read(RELAY_BYTES):
+        writer.write(data)
+        await writer.drain()
+    writer.write_eof()
+
+
+async def relay_from_port(reader: asyncio.StreamReader, stream: MuxStream) -> None:
+    while data := await reader.read(RELAY_BYTES):
+        stream.write(data)
+        await stream.drain()
+    stream.write_eof()
+
+
+async def serve_channel(reader: ChannelReader, writer: ChannelWriter) -> None:
+    """Serve one host until it is gone."""
+    await Mux(reader, writer, serve_stream).run()
+
+
+async def serve_device(path: str) -> None:
+    """Serve the device for ever: one host after the other, also when the device is removed and added again."""
+    while True:
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError as error:
+            print(f"{path} cannot be opened: {error.strerror}", file=sys.stderr, flush=True)
+            await asyncio.sleep(DEVICE_RETRY_SECONDS)
+            continue
+        try:
+            await serve_hosts(fd)
+        except OSError as error:
+            print(f"{path} has failed: {error.strerror}", file=sys.stderr, flush=True)
+        finally:
+            os.close(fd)
+        await asyncio.sleep(DEVICE_RETRY_SECONDS)
+
+
+async def serve_hosts(fd: int) -> None:
+    """Serve one host after the other. Raises OSError when the device has failed."""
+    while True:
+        channel = DeviceChannel(fd)
+        await channel.wait_for_host()
+        await serve_channel(channel, channel)
+        await asyncio.sleep(HOST_POLL_SECONDS)  # never spin, whatever the device reports
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Connect the host's streams to TCP ports of this guest.")
+    parser.add_argument("--device", required=True, help="the virtio-serial port, such as /dev/virtio-ports/NAME")
+    arguments = parser.parse_args()
+    _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve_device(arguments.device))
+
+
+if __name__ == "__main__":
+    main()
