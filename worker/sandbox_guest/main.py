@@ -1,0 +1,59 @@
+"""The start of the sandbox daemon."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import resource
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+from .application import Application
+from .http_server import HEAD_TIMEOUT_SECONDS, MAX_CONNECTIONS, HttpServer
+from .identity import IDENTITY_PATH, IdentityFile
+
+MAX_OPEN_FILES = 8192
+FILE_THREADS = 16
+"""How many file operations run at the same time."""
+
+
+def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="sandbox_guest", description="Execute the calls of clients in this sandbox.")
+    parser.add_argument("--address", default="127.0.0.1", help="the address to listen on")
+    parser.add_argument("--port", type=int, default=49983, help="the port to listen on; 0 takes a free one")
+    parser.add_argument("--identity", default=IDENTITY_PATH, help="the file with the identity of the sandbox")
+    parser.add_argument("--max-connections", type=int, default=MAX_CONNECTIONS)
+    parser.add_argument("--head-timeout", type=float, default=HEAD_TIMEOUT_SECONDS, help="in seconds")
+    return parser.parse_args(arguments)
+
+
+def raise_open_file_limit() -> None:
+    """Allow as many open files as the connections and processes need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def serve(options: argparse.Namespace) -> None:
+    """Serve until the process is asked to stop."""
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files"))
+    application = Application(IdentityFile(options.identity))
+    http_server = HttpServer(application.handle, options.max_connections, options.head_timeout)
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    server = await http_server.start(options.address, options.port)
+    logging.getLogger(__name__).info("listening on port %d", server.sockets[0].getsockname()[1])
+    await stopped.wait()
+    server.close()
+    application.processes.stop()
+
+
+def main() -> None:
+    """Run the daemon."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    raise_open_file_limit()
+    asyncio.run(serve(parse_options()))
