@@ -12,6 +12,8 @@ from panel.services import catalog
 from worker.images.commands import BuildFailed
 
 IMAGE_KINDS = ("tiny", "debian")
+SANDBOX_KINDS = ("sandbox", "sandbox-python")
+"""Images for micro VMs. They have no boot loader, so they are not in the catalog of instances' images."""
 
 
 @click.group()
@@ -20,25 +22,35 @@ def command():
 
 
 @command.command()
-@click.argument("kind", type=click.Choice(IMAGE_KINDS))
+@click.argument("kind", type=click.Choice(IMAGE_KINDS + SANDBOX_KINDS))
 def build(kind):
-    """Build an image from Debian packages and add it to the catalog. Needs root."""
+    """Build an image from Debian packages. Those of instances are added to the catalog. Needs root."""
     with app_context() as config:
         try:
+            if kind in SANDBOX_KINDS:
+                sandbox = build_sandbox_image(kind, config.data_dir)
+                for file in (sandbox.disk, sandbox.kernel, sandbox.initrd):
+                    click.echo(f"{file.path}: {file.size // 1024**2} MiB, SHA-256 {file.sha256}")
+                return
             image = build_image(kind, config.data_dir)
         except BuildFailed as error:
             raise click.ClickException(str(error)) from None
         click.echo(f"{image.label}: {image.size // 1024**2} MiB, {image.path}")
 
 
-def build_image(kind, data_dir, log=click.echo):
-    """Build one of the panel's own images and register it in the catalog. Raise Problem when programs are missing."""
-    guest = import_module(f"worker.images.{kind}")
-    if missing := guest.list_missing():
+def run_builder(kind, data_dir, log):
+    """Write the files of an image into the data directory. Raise Problem when programs are missing."""
+    builder = import_module(f"worker.images.{kind.replace('-', '_')}")
+    if missing := builder.list_missing():
         raise Problem(" ".join(missing))
     (data_dir / "images").mkdir(exist_ok=True)
     with temporary_umask(0o022):  # the modes of built files are the guest's
-        image = guest.build(data_dir / "images" / f"{kind}.qcow2", cache=data_dir / "cache", log=log)
+        return builder.build(data_dir / "images" / f"{kind}.qcow2", cache=data_dir / "cache", log=log)
+
+
+def build_image(kind, data_dir, log=click.echo):
+    """Build one of the panel's own images and register it in the catalog. Raise Problem when programs are missing."""
+    image = run_builder(kind, data_dir, log)
     image.path.chmod(0o600)
     catalog.register_image(
         name=image.name,
@@ -53,6 +65,15 @@ def build_image(kind, data_dir, log=click.echo):
         min_disk=image.min_disk_gb,
         min_ram=image.min_memory_mb,
     )
+    return image
+
+
+def build_sandbox_image(kind, data_dir, log=click.echo):
+    """Build an image for micro VMs: a disk, a kernel and an initial file system. Raise Problem when programs are
+    missing."""
+    image = run_builder(kind, data_dir, log)
+    for file in (image.disk, image.kernel, image.initrd):
+        file.path.chmod(0o600)
     return image
 
 
