@@ -23,12 +23,12 @@ def bench(report):
     blocking_speed = statistics.median(measure_blocking() for _ in range(ROUNDS))
     print(f"16 MiB through blocking sockets: median {blocking_speed / MEBIBYTE:.0f} MiB/s", flush=True)
     for direction in ("written by the host", "read by the host"):
-        ratios, speeds = zip(*(asyncio.run(compare(direction)) for _ in range(ROUNDS)), strict=True)
+        ratios, speeds = zip(*(asyncio.run(measure_ratio(direction)) for _ in range(ROUNDS)), strict=True)
         print(f"16 MiB {direction}: median {statistics.median(speeds) / MEBIBYTE:.0f} MiB/s", flush=True)
         report(f"16 MiB {direction}, against a socket pair", statistics.median(ratios), minimum=0.5)
 
 
-async def compare(direction):
+async def measure_ratio(direction):
     """Return the ratio of both speeds, and the speed of the stream in bytes per second."""
     (_, writer), (reader, other) = await open_socketpair()
     raw_speed = await measure(writer, reader)

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from tests.sandbox_guest.conftest import USER
+from tests.sandbox_guest.daemon import USER
 from tests.sandbox_guest.raw_client import TOKEN
 
 FILES = "filesystem.Filesystem"

@@ -49,7 +49,7 @@ SIZES = st.lists(st.integers(1, 90), max_size=30)
 
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=6), SIZES)
 @settings(max_examples=60, deadline=None)
-def test_frames_cut_anywhere_are_read_whole(payloads, sizes):
+def test_frames_cut_anywhere_are_parsed_completely(payloads, sizes):
     data = build_hello() + b"".join(build_frame(DATA, index, payload) for index, payload in enumerate(payloads))
     frames = collect_frames(cut(data, sizes))
     assert frames[0] == (HELLO, PROTOCOL_VERSION, b"0123456789abcdef")

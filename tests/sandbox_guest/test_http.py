@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.sandbox_guest.conftest import PACKAGE_PARENT, run_daemon, write_identity
+from tests.sandbox_guest.daemon import PACKAGE_PARENT, run_daemon, write_identity
 from tests.sandbox_guest.raw_client import STREAM_TYPE, TOKEN, RawClient, encode_envelope
 
 MODULES = sorted((PACKAGE_PARENT / "sandbox_guest").glob("*.py"))

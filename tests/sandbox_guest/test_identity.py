@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.sandbox_guest.conftest import PACKAGE_PARENT
+from tests.sandbox_guest.daemon import PACKAGE_PARENT
 from worker.sandbox_guest import identity
 
 DOCUMENT = {

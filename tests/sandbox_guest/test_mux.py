@@ -106,7 +106,7 @@ class KeepOpen:
         pass
 
 
-def test_host_repeats_a_lost_hello(monkeypatch):
+def test_host_sends_lost_hello_again(monkeypatch):
     monkeypatch.setattr("worker.sandbox_guest.mux.HELLO_RETRY_SECONDS", 0.02)
 
     async def check():
@@ -187,7 +187,7 @@ def test_other_version_is_not_established_and_not_answered_without_end():
 # --- streams
 
 
-def test_thousand_streams_at_once():
+def test_thousand_concurrent_streams_are_served():
     async def check():
         async with connect_muxes(echo) as (host, guest):
             streams = await asyncio.gather(*(host.open_stream(80) for _ in range(1000)))

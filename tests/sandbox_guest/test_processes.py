@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox_guest.conftest import USER
+from tests.sandbox_guest.daemon import USER
 from tests.sandbox_guest.raw_client import STREAM_TYPE, encode_envelope
 
 START = "process.Process/Start"

@@ -19,7 +19,7 @@ from e2b import (
     TimeoutException,
 )
 
-from tests.sandbox_guest.conftest import USER
+from tests.sandbox_guest.daemon import USER
 from tests.sandbox_guest.raw_client import TOKEN
 from tests.sandbox_guest.sdk_api import SANDBOX_ID, make_sdk_options, run_api
 
