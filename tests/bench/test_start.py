@@ -22,6 +22,7 @@ LAST_LINES = {
     "shells": "in a terminal that draws slowly, within",
     "access": "share of authentication",
     "metrics": "small curves of 100",
+    "mux": "16 MiB read by the host, against a socket pair",
 }
 """Text of the last line of each benchmark that boots no guest."""
 

@@ -91,16 +91,16 @@ URI_ERRORS = {
     "qemu+ssh://root@node-9.example.com:2222/system?keyfile=/etc/panel/key": None,
     "qemu+tls://[fd00::9]/system": None,
     "qemu+unix:///system?socket=/run/libvirt/libvirt-sock": None,
-    "test:///default": "begins with",
-    "simulated://": "begins with",
-    "qemu+ext:///system?command=/bin/true": "begins with",
+    "test:///default": "must start with one of",
+    "simulated://": "must start with one of",
+    "qemu+ext:///system?command=/bin/true": "must start with one of",
     "qemu+ssh://node/system?command=/bin/true": "command",
     "qemu+ssh://node/system?netcat=true;reboot": "netcat",
     "qemu+ssh://root:secret@node/system": "password",
     "qemu+ssh://-oProxyCommand=reboot/system": "not valid",
     "qemu+tls://node": "/system",
-    "qemu+tls://[fd00/system": "not a valid address",
-    "qemu+tls://node:port/system": "not a valid address",
+    "qemu+tls://[fd00/system": "Is not a valid URI",
+    "qemu+tls://node:port/system": "Is not a valid URI",
 }
 
 

@@ -83,7 +83,7 @@ def test_form_errors_appear_at_fields(operator_browser, cast):
     answer = operator_browser.post(
         f"{HYPERVISORS_PATH}/new", data={**wrong, "max_tasks": "4", "name": "n"}, headers=PARTIAL_HEADERS
     )
-    assert "begins with simulated://" in answer.text
+    assert "must start with simulated://" in answer.text
     assert session.query(Hypervisor).count() == 1
 
 

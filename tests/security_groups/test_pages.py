@@ -59,7 +59,7 @@ def test_group_page_adds_and_removes_rules(browser_as, group):
     refused = browser.post(
         f"{place}/rules", data={**RULE_FORM, **EMPTY_RULE_FIELDS, "cidr": "::/0"}, headers=PARTIAL_HEADERS
     )
-    assert "Must be of the rule&#39;s version." in refused.text
+    assert "Must have the rule&#39;s IP version." in refused.text
     assert "<html" not in refused.text
     again = browser.post(f"{place}/rules", data={**RULE_FORM, **EMPTY_RULE_FIELDS})
     assert (again.status_code, "a rule like this already" in again.text) == (422, True)

@@ -46,7 +46,7 @@ class FakeRedisHash:
 
 
 @pytest.fixture
-def redis(monkeypatch):
+def redis(rolled_back_app, monkeypatch):
     redis_hash = FakeRedisHash()
     monkeypatch.setattr(context.current(), "redis", redis_hash)
     monkeypatch.setattr(context.current(), "redis_paused_until", -math.inf)
