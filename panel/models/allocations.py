@@ -10,6 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute, column_property
 
 from panel.models.hypervisors import Hypervisor, Storage
 from panel.models.instances import Disk, Instance
+from panel.models.microvms import Microvm
 from panel.models.migrations import Migration
 from panel.models.resource_packs import ResourcePack
 from panel.models.subnets import Address, Subnet
@@ -33,23 +34,34 @@ def sum_instances(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
     )
 
 
-STORED_SIZES = (
-    (Disk.storage_id, Disk.size),
-    (Volume.storage_id, func.coalesce(Volume.growing_to, Volume.size)),
-    (VolumeSnapshot.storage_id, VolumeSnapshot.size),
+def sum_microvms(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
+    """Return the sum over a hypervisor's live micro VMs, also those that do not run: they may start again."""
+    return sum_rows(column, Microvm.hypervisor_id == Hypervisor.id, Microvm.ended_at.is_(None), owner=Hypervisor)
+
+
+STORED_SIZES: tuple[tuple[Any, Any, tuple[ColumnElement[bool], ...]], ...] = (
+    (Disk.storage_id, Disk.size, ()),
+    (Volume.storage_id, func.coalesce(Volume.growing_to, Volume.size), ()),
+    (VolumeSnapshot.storage_id, VolumeSnapshot.size, ()),
+    (Microvm.storage_id, Microvm.disk_gb, (Microvm.ended_at.is_(None),)),
 )
-"""Everything that takes space in a storage: storage id and GiB."""
+"""Everything that takes space in a storage: storage id, GiB, and a condition of the rows that do."""
 
 
 def sum_stored_sizes(*conditions: ColumnElement[bool], owner: type) -> ColumnElement[int]:
-    disks, volumes, snapshots = (
-        sum_rows(size, storage_id == Storage.id, *conditions, owner=owner) for storage_id, size in STORED_SIZES
+    disks, volumes, snapshots, microvms = (
+        sum_rows(size, storage_id == Storage.id, *own_conditions, *conditions, owner=owner)
+        for storage_id, size, own_conditions in STORED_SIZES
     )
-    return disks + volumes + snapshots
+    return disks + volumes + snapshots + microvms
 
 
-Hypervisor.allocated_cpu_cores = column_property(sum_instances(Instance.cpu_cores), deferred=True, group="allocation")
-Hypervisor.allocated_ram = column_property(sum_instances(Instance.ram), deferred=True, group="allocation")
+Hypervisor.allocated_cpu_cores = column_property(
+    sum_instances(Instance.cpu_cores) + sum_microvms(Microvm.cpu_cores), deferred=True, group="allocation"
+)
+Hypervisor.allocated_ram = column_property(
+    sum_instances(Instance.ram) + sum_microvms(Microvm.memory_mb), deferred=True, group="allocation"
+)
 Hypervisor.allocated_storage = column_property(
     sum_stored_sizes(Storage.hypervisor_id == Hypervisor.id, owner=Hypervisor), deferred=True, group="allocation"
 )

@@ -54,7 +54,7 @@ class HypervisorGroup(GroupSettings, TimestampMixin, Model):
 
 @dataclass(frozen=True)
 class Allocation:
-    """What is allocated to a hypervisor's instances. Cores and memory include instances that are migrating to it."""
+    """What is allocated on a hypervisor. Cores and memory include micro VMs, and instances that are migrating to it."""
 
     instances: int
     cpu_cores: int
@@ -147,4 +147,4 @@ class Storage(TimestampMixin, Model):
 
     if TYPE_CHECKING:
         allocated: Mapped[int]
-        """GiB of disks, volumes and volume snapshots, including disks that are migrating to it."""
+        """GiB of disks, volumes, volume snapshots and micro VMs, including disks that are migrating to it."""
