@@ -12,7 +12,7 @@ from panel.core import clock
 from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import Message, join_messages, message, plural_message
-from panel.models import Account, Image, Member
+from panel.models import Account, Image, Member, Microvm
 from panel.schemas.constants import ACCOUNT_LIMITS
 from panel.services import one_time_tokens, operators
 from panel.services.crud import get_or_404, update_fields
@@ -135,6 +135,7 @@ OWNED_RESOURCE_LABELS: dict[str, Callable[[int], Message]] = {
     "images": lambda count: plural_message("{count} image", "{count} images", count=count),
     "instances": lambda count: plural_message("{count} instance", "{count} instances", count=count),
     "members": lambda count: plural_message("{count} team member", "{count} team members", count=count),
+    "microvms": lambda count: plural_message("{count} micro VM", "{count} micro VMs", count=count),
     "resource_packs": lambda count: plural_message("{count} resource pack", "{count} resource packs", count=count),
     "volumes": lambda count: plural_message("{count} volume", "{count} volumes", count=count),
 }
@@ -143,7 +144,8 @@ OWNED_RESOURCE_LABELS: dict[str, Callable[[int], Message]] = {
 
 def describe_owned_resources(account: Account) -> str:
     """Return the resources that must not be deleted with the account, with counts: rows of every table whose foreign
-    key does not cascade, images (their files would stay) and members of its team. Empty when there are none."""
+    key does not cascade, images (their files would stay), live micro VMs and members of its team. Empty when there are
+    none."""
     columns = [
         key.parent
         for table in Model.metadata.sorted_tables
@@ -156,6 +158,8 @@ def describe_owned_resources(account: Account) -> str:
         for column in [*columns, Image.__table__.c.account_id]
     }
     counts["members"] = session.scalar(joined_members)
+    live_microvms = select(func.count()).where(Microvm.account_id == account.id, Microvm.ended_at.is_(None))
+    counts["microvms"] = session.scalar(live_microvms)
     return join_messages([OWNED_RESOURCE_LABELS[name](count) for name, count in counts.items() if count], ", ")
 
 

@@ -8,10 +8,11 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Hypervisor, Instance, Migration, Storage, Task, Volume, VolumeSnapshot
+from panel.models import Hypervisor, Instance, Microvm, Migration, Storage, Task, Volume, VolumeSnapshot
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors, usage
 from panel.services.instances import state_reports
+from panel.services.microvms import state_reports as microvm_reports
 
 HYPERVISOR_UP_MESSAGE = message("The hypervisor answers. Move or destroy what is on it, and remove it as usual.")
 MIGRATION_RUNNING_MESSAGE = message("A machine is being migrated from or to it. Try again when that has finished.")
@@ -42,6 +43,10 @@ def force_remove(hypervisor: Hypervisor, *, name: str, actor: str) -> None:
     fail_tasks(hypervisor)
     for instance in session.scalars(select(Instance).where(Instance.hypervisor_id == hypervisor.id)):
         state_reports.on_destroyed(instance, actor=actor)
+    for microvm in session.scalars(
+        select(Microvm).where(Microvm.hypervisor_id == hypervisor.id, Microvm.ended_at.is_(None))
+    ):
+        microvm_reports.on_destroyed(microvm)
     session.flush()
     storages = [storage.id for storage in hypervisor.storages]
     session.execute(delete(VolumeSnapshot).where(VolumeSnapshot.storage_id.in_(storages)))

@@ -16,6 +16,7 @@ from panel.models import (
     Hypervisor,
     HypervisorGroup,
     Instance,
+    Microvm,
     Migration,
     PlanGroup,
     Storage,
@@ -35,9 +36,12 @@ STORES_DATA = or_(
     *(
         exists().where(column == Storage.id)
         for column in (Disk.storage_id, Volume.storage_id, VolumeSnapshot.storage_id)
-    )
+    ),
+    exists().where(Microvm.storage_id == Storage.id, Microvm.ended_at.is_(None)),
 )
-"""The condition that disks, volumes or volume snapshots are in the storage."""
+"""The condition that disks, volumes, volume snapshots or micro VMs are in the storage."""
+
+MICROVMS_MESSAGE = message("Micro VMs are on this hypervisor. Destroy them first.")
 
 HYPERVISOR_STALE_AFTER = timedelta(minutes=1)
 """Workers poll a hypervisor every few seconds. After this time without an answer its condition is `stale`."""
@@ -184,6 +188,8 @@ def update(hypervisor: Hypervisor, **changes: Any) -> Hypervisor:
             raise Conflict(
                 message("Instances of its group run on this hypervisor. Move or destroy them before it changes group.")
             )
+        if changes["group"] is not hypervisor.group and has_microvms(hypervisor):
+            raise Conflict(MICROVMS_MESSAGE)
     address_changed = "uri" in changes and changes["uri"] != hypervisor.uri
     if address_changed:
         ensure_usable_address(hypervisor.driver, changes["uri"], exclude=hypervisor)
@@ -198,6 +204,11 @@ def is_occupied(hypervisor: Hypervisor) -> bool:
     return session.scalar(select(Instance.id).where(Instance.hypervisor_id == hypervisor.id).limit(1)) is not None
 
 
+def has_microvms(hypervisor: Hypervisor) -> bool:
+    query = select(Microvm.id).where(Microvm.hypervisor_id == hypervisor.id, Microvm.ended_at.is_(None))
+    return session.scalar(query.limit(1)) is not None
+
+
 def has_volumes(hypervisor: Hypervisor) -> bool:
     """Return whether volumes or snapshots of volumes are here. Only meaningful when no instance with disks is left."""
     query = select(Storage.id).where(Storage.hypervisor_id == hypervisor.id, STORES_DATA)
@@ -208,6 +219,8 @@ def delete(hypervisor: Hypervisor) -> None:
     session.refresh(hypervisor, with_for_update=True)  # wait for a create that is choosing this host
     if is_occupied(hypervisor):
         raise Conflict(message("Instances run on this hypervisor. Destroy or move them first."))
+    if has_microvms(hypervisor):
+        raise Conflict(MICROVMS_MESSAGE)
     if has_volumes(hypervisor):
         raise Conflict(message("Volumes are stored on this hypervisor. Delete them first."))
     for storage in hypervisor.storages:

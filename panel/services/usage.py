@@ -28,6 +28,7 @@ from panel.models import (
     CreditLedgerEntry,
     Instance,
     MeteringRecord,
+    Microvm,
     ResourcePack,
     UsageHour,
     UsageMonth,
@@ -36,7 +37,7 @@ from panel.models import (
 from panel.services import credits, settings
 from panel.services.access import Access
 
-MeteredResource: TypeAlias = Instance | ResourcePack | Volume
+MeteredResource: TypeAlias = Instance | Microvm | ResourcePack | Volume
 
 HOURS_PER_MONTH = 730
 ONE_HOUR = timedelta(hours=1)

@@ -11,10 +11,11 @@ from sqlalchemy import select
 
 from panel.core import jobs
 from panel.core.db import session
-from panel.models import Hypervisor, Image, Storage
+from panel.models import Hypervisor, Image, MicrovmImage, Storage
 from worker.engine.registry import periodic
 from worker.nodes.base import NodeDriver, NodeError, Refused, Unreachable
 from worker.sync.node_sync import connect_node
+from worker.tasks import microvm_files
 
 log = structlog.get_logger()
 
@@ -47,19 +48,27 @@ def sweep_node(hypervisor_id: str) -> None:
             log.info("image_copies_unavailable", node=hypervisor_id, pool=pool, detail=error.detail)
 
 
+def list_needed_prefixes() -> set[str]:
+    """Return the names, without ending, of the copies that images need."""
+    prefixes = {sha256[:32] for sha256 in session.scalars(select(Image.sha256)) if sha256}
+    return prefixes | set(session.scalars(select(MicrovmImage.files_key)))
+
+
 def sweep_pool(node: NodeDriver, pool: str) -> None:
-    """Remove unneeded copies from one storage.
+    """Remove unneeded copies from one storage, of a micro VM image with the two files beside it.
 
     The images are queried after the node, so that the image of a new copy is among them.
     """
     copies = {disk.name: match[1] for disk in node.disks(pool) if (match := IMAGE_COPY_NAME.fullmatch(disk.name))}
-    needed_prefixes = {sha256[:32] for sha256 in session.scalars(select(Image.sha256)) if sha256} if copies else set()
+    needed_prefixes = list_needed_prefixes() if copies else set()
     session.commit()
     for name, prefix in copies.items():
         if prefix in needed_prefixes:
             continue
         try:
             node.delete_image(pool, name)
+            for file_name in (microvm_files.make_kernel_name(prefix), microvm_files.make_initrd_name(prefix)):
+                node.delete_disk(pool, file_name)
             log.info("image_copy_removed", pool=pool, name=name)
         except Refused as error:
             log.info("image_copy_kept", pool=pool, name=name, detail=error.detail)

@@ -13,8 +13,9 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from panel.core.db import session
-from panel.models import Instance
+from panel.models import Instance, Microvm
 from panel.services import metrics
+from panel.services.microvms import usages as microvms
 from worker.nodes.base import MachineStatus, Power
 
 log = structlog.get_logger()
@@ -66,14 +67,30 @@ def record_sample(hypervisor_id: str, sample: NodeSample) -> None:
         earlier, later = previous.machines.get(instance_id), sample.machines.get(instance_id)
         if earlier and later and is_measurable(earlier, later):
             usages[instance_id] = compute_usage(earlier, later, sample.clock - previous.clock, cores, ram)
+    microvm_usages = measure_microvms(hypervisor_id, previous, sample)
     try:
         metrics.write(usages, sample.at)
+        microvms.write_usages(microvm_usages)
         if usages and previous.at // ROLLUP_INTERVAL_SECONDS != sample.at // ROLLUP_INTERVAL_SECONDS:
             metrics.rollup(hypervisor_id, sample.at - ROLLUP_INTERVAL_SECONDS - SAMPLE_INTERVAL_SECONDS, sample.at)
         session.commit()
     except IntegrityError:  # an instance was destroyed in the meantime: the next sample is without it
         session.rollback()
         log.info("sample_dropped", node=hypervisor_id)
+
+
+def measure_microvms(hypervisor_id: str, previous: NodeSample, sample: NodeSample) -> dict[str, dict[str, float]]:
+    """Return what each running micro VM of the node used since the last sample."""
+    query = select(Microvm.id, Microvm.cpu_cores, Microvm.memory_mb).where(
+        Microvm.hypervisor_id == hypervisor_id, Microvm.ended_at.is_(None)
+    )
+    usages = {}
+    for microvm_id, cores, memory_mb in session.execute(query):
+        earlier, later = previous.machines.get(microvm_id), sample.machines.get(microvm_id)
+        if earlier and later and is_measurable(earlier, later):
+            usage = compute_usage(earlier, later, sample.clock - previous.clock, cores, memory_mb)
+            usages[microvm_id] = {**usage, "at": sample.at}
+    return usages
 
 
 def is_measurable(earlier: MachineStatus, later: MachineStatus) -> bool:

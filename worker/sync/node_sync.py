@@ -16,7 +16,7 @@ from panel.services import hypervisors
 from panel.services.instances import state_reports
 from worker import nodes
 from worker.nodes.base import MachineStatus, NodeDriver, NodeError, NodeSpec, NotOnNode, Pool, Power, Unreachable
-from worker.sync import metrics
+from worker.sync import metrics, microvms
 from worker.sync.committing_node import CommittingNode
 
 log = structlog.get_logger()
@@ -93,7 +93,8 @@ def reconcile(hypervisor_id: str) -> None:
         return probe(hypervisor_id)
     queried_at = clock.now()
     try:
-        machines = {machine.id: machine for machine in connect_node(hypervisor_id).machines()}
+        node = connect_node(hypervisor_id)
+        machines = {machine.id: machine for machine in node.machines()}
     except NodeError as error:
         return mark_unreachable(hypervisor_id, queried_at, error)
     sample = metrics.NodeSample(queried_at, machines)
@@ -112,15 +113,17 @@ def reconcile(hypervisor_id: str) -> None:
         Instance.paused,
     )
     instances = session.execute(select(*columns).where(Instance.hypervisor_id == hypervisor_id)).all()
-    unmanaged_ids = sorted(
-        machines.keys() - {instance.id for instance in instances} - find_arriving_machines(hypervisor_id)
-    )
+    live_microvms = microvms.list_live(hypervisor_id)
+    known_ids = {row.id for row in (*instances, *live_microvms)} | find_arriving_machines(hypervisor_id)
+    unmanaged_ids = sorted(machines.keys() - known_ids)
     row.unmanaged_machines = [{"id": machine_id, "name": machines[machine_id].name} for machine_id in unmanaged_ids]
     interfaces = list_interface_counters(hypervisor_id)
     session.commit()
     reconcile_power(hypervisor_id, instances, machines, queried_at)
     add_traffic(interfaces, machines)
     metrics.record_sample(hypervisor_id, sample)
+    powers = {machine.id: machine.power for machine in machines.values()}
+    microvms.reconcile(node, live_microvms, powers, queried_at)
 
 
 def find_arriving_machines(hypervisor_id: str) -> set[str]:
@@ -297,7 +300,9 @@ def on_power_event(hypervisor_id: str, instance_id: str, power: Power | None) ->
     query = select(Instance.power, Instance.deployed, Instance.missing_on_node)
     conditions = Instance.id == instance_id, Instance.hypervisor_id == hypervisor_id, ~Instance.migrating
     row = session.execute(query.where(*conditions)).first()
-    if row is None or not is_power_different(row, power and to_power_state(power)):
+    if row is None:
+        return microvms.on_power_event(connect_node, hypervisor_id, instance_id, power)
+    if not is_power_different(row, power and to_power_state(power)):
         return session.rollback()
     queried_at, busy = clock.now(), find_busy_instances(Task.resource_id == instance_id)
     power = find_power(connect_node(hypervisor_id), instance_id)

@@ -5,7 +5,7 @@ from sqlalchemy import select
 from panel.core import clock
 from panel.core.db import session
 from panel.core.messages import message
-from panel.models import Instance
+from panel.models import Instance, Microvm
 from panel.services import imports
 from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
@@ -50,6 +50,8 @@ def remove(work):
     conditions = Instance.id == machine_id, Instance.hypervisor_id == hypervisor_id
     if session.scalar(select(Instance.id).where(*conditions)):
         raise Refused(message("This VM now belongs to an instance. It was not removed."))
+    if session.scalar(select(Microvm.id).where(Microvm.id == machine_id, Microvm.ended_at.is_(None))):
+        raise Refused(message("This VM is a micro VM. It was not removed."))
     work.node.delete(machine_id)
     row = node_sync.lock_existing_hypervisor(hypervisor_id)
     row.unmanaged_machines = [machine for machine in row.unmanaged_machines if machine["id"] != machine_id]

@@ -1,0 +1,35 @@
+"""Micro VMs: their images, the nodes that take them, and everything that can be done with them.
+
+Callers have been authorised; ids were fetched through their owner.
+"""
+
+from panel.services.microvms import expiry, images, profiles, snapshots, state_reports, usages
+from panel.services.microvms.actions import destroy, pause, restart, resume, set_timeout, start, stop, update
+from panel.services.microvms.create import SIZES, create, list_locations
+from panel.services.microvms.read import get, get_by_sandbox_id, listing, select_by_start
+from panel.services.microvms.state_reports import purge_expired
+
+__all__ = [
+    "SIZES",
+    "create",
+    "destroy",
+    "expiry",
+    "get",
+    "get_by_sandbox_id",
+    "images",
+    "list_locations",
+    "listing",
+    "pause",
+    "profiles",
+    "purge_expired",
+    "restart",
+    "resume",
+    "select_by_start",
+    "set_timeout",
+    "snapshots",
+    "start",
+    "state_reports",
+    "stop",
+    "update",
+    "usages",
+]

@@ -1,0 +1,166 @@
+"""Create micro VMs, and what they can be created with."""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from panel.core.db import session
+from panel.core.errors import Forbidden, Invalid
+from panel.core.messages import message
+from panel.models import Account, HypervisorGroup, Microvm, MicrovmImage
+from panel.services import catalog, ids, usage
+from panel.services.access import Access
+from panel.services.microvms import actions, images, profiles
+from panel.services.placement import Requirements
+
+MAX_CPU_CORES, MAX_MEMORY_MB, MAX_DISK_GB = 8, 16384, 64
+"""The largest micro VM."""
+SANDBOX_ID_LENGTH = 16
+SANDBOX_ID_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+ACCESS_TOKEN_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size that the catalog proposes."""
+
+    name: str
+    cpu_cores: int
+    memory_mb: int
+    disk_gb: int
+
+
+SIZES = (Size("small", 1, 512, 2), Size("medium", 2, 1024, 4), Size("large", 2, 2048, 8), Size("xlarge", 4, 4096, 16))
+
+
+@dataclass(frozen=True)
+class CatalogLocation:
+    """A location as the catalog shows it."""
+
+    id: str
+    name: str
+    display_name: str
+    country: str
+    available: bool
+    """Whether a micro VM of the smallest size can be created there now."""
+    locked: bool
+    """Whether the operator closed the location to micro VMs."""
+
+
+def list_locations(account: Access | Account) -> list[CatalogLocation]:
+    """Return the locations that the account may choose, by name. The number of queries is constant."""
+    groups = session.scalars(catalog.select_locations(account)).all()
+    smallest = SIZES[0]
+    needs = Requirements(smallest.cpu_cores, smallest.memory_mb, smallest.disk_gb)
+    available = profiles.find_available_groups(groups, needs)
+    return [
+        CatalogLocation(
+            id=group.id,
+            name=group.name,
+            display_name=group.display_name,
+            country=group.country,
+            available=group.can_create("microvm") and group.id in available,
+            locked=not group.can_create("microvm"),
+        )
+        for group in groups
+    ]
+
+
+def create(
+    account: Access | Account,
+    *,
+    location_id: str,
+    image_id: str,
+    name: str,
+    actor: str,
+    cpu_cores: int | None = None,
+    memory_mb: int | None = None,
+    disk_gb: int | None = None,
+    tags: Iterable[str] = (),
+    metadata: Mapping[str, str] | None = None,
+    envs: Mapping[str, str] | None = None,
+    timeout_seconds: int | None = None,
+    on_timeout: str = "kill",
+    allow_internet_access: bool = False,
+    allow_out: Iterable[str] = (),
+    deny_out: Iterable[str] = (),
+    origin: str = "api",
+    api_key_id: str | None = None,
+) -> Microvm:
+    """Create a micro VM and request its start. Its size is the image's where none is given.
+
+    Raise `no_microvm_node` when no node of the location has room for it.
+    """
+    ensure_not_suspended(account)
+    group = get_open_location(location_id, account)
+    image = images.get_available(image_id, account)
+    needs = choose_size(image, cpu_cores, memory_mb, disk_gb)
+    actions.ensure_valid_timeout(timeout_seconds)
+    hypervisor, storage = profiles.choose_host(group, needs)
+    microvm = Microvm(
+        sandbox_id=ids.generate_unique(Microvm.sandbox_id, make_sandbox_id),
+        name=name,
+        account_id=account.id,
+        group=group,
+        hypervisor=hypervisor,
+        storage=storage,
+        image=image,
+        boot={"key": image.files_key, "options": image.kernel_options},
+        origin=origin,
+        api_key_id=api_key_id,
+        tags=sorted(set(tags)),
+        meta=dict(metadata or {}),
+        encrypted_envs=orjson.dumps(dict(envs)).decode() if envs else None,
+        access_token=secrets.token_hex(ACCESS_TOKEN_BYTES),
+        cpu_cores=needs.cpu_cores,
+        memory_mb=needs.ram,
+        disk_gb=needs.storage,
+        mac=ids.generate_mac(),
+        timeout_seconds=timeout_seconds,
+        expires_at=actions.compute_expiry(timeout_seconds),
+        on_timeout=on_timeout,
+        allow_internet_access=allow_internet_access,
+        allow_out=list(allow_out),
+        deny_out=list(deny_out),
+    )
+    session.add(microvm)
+    session.flush()
+    if image.price:
+        usage.start_metering(
+            "microvm", microvm, name=name, plan=image.name, price=image.price, billing_mode="cloud_service"
+        )
+    actions.enqueue(microvm, "create", actor)
+    return microvm
+
+
+def ensure_not_suspended(account: Any) -> None:
+    """Raise for a suspended account. The APIs refuse it earlier; this is for callers without their guard."""
+    if getattr(account, "suspended", False) or getattr(account, "suspended_at", None):
+        raise Forbidden(message("The account is suspended. Contact support."), reason="account_suspended")
+
+
+def get_open_location(location_id: str, account: Access | Account) -> HypervisorGroup:
+    group = catalog.get_location(location_id, account, "location_id")
+    if not group.can_create("microvm"):
+        sentence = message("No micro VMs are created in this location.")
+        raise Invalid(sentence, reason="microvm_disabled", location_id=sentence)
+    return group
+
+
+def choose_size(image: MicrovmImage, cpu_cores: int | None, memory_mb: int | None, disk_gb: int | None) -> Requirements:
+    """Return the size of a new micro VM. Raise when the image needs more."""
+    needs = Requirements(cpu_cores or image.cpu_cores, memory_mb or image.memory_mb, disk_gb or image.disk_gb)
+    if needs.ram < image.min_memory_mb:
+        sentence = message("The image needs {size} MiB of memory.", size=image.min_memory_mb)
+        raise Invalid(sentence, memory_mb=sentence)
+    if needs.storage < image.min_disk_gb:
+        sentence = message("The image needs a disk of {size} GiB.", size=image.min_disk_gb)
+        raise Invalid(sentence, disk_gb=sentence)
+    return needs
+
+
+def make_sandbox_id() -> str:
+    return "".join(secrets.choice(SANDBOX_ID_ALPHABET) for _ in range(SANDBOX_ID_LENGTH))

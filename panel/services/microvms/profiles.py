@@ -1,0 +1,125 @@
+"""Profiles: which nodes take micro VMs, and how many."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import contains_eager
+
+from panel.core.db import session
+from panel.core.errors import Conflict, Invalid
+from panel.core.messages import message
+from panel.models import Hypervisor, HypervisorGroup, Microvm, MicrovmProfile, Storage
+from panel.services import hypervisors, placement
+from panel.services.crud import get_or_404, update_fields
+
+NO_MICROVM_NODE_MESSAGE = message("No hypervisor in this location takes micro VMs at the moment.")
+NO_ROOM_MESSAGE = message("The location has no room for a micro VM of this size at the moment.")
+
+
+@dataclass(frozen=True)
+class NodeUsage:
+    """The live micro VMs of a node."""
+
+    count: int = 0
+    memory_mb: int = 0
+
+
+def listing(search: str | None = None, *, hypervisor_id: str | None = None) -> Select[MicrovmProfile]:
+    """Select the profiles, by the hypervisors' names."""
+    query = select(MicrovmProfile).join(MicrovmProfile.hypervisor).options(contains_eager(MicrovmProfile.hypervisor))
+    query = query.order_by(Hypervisor.name, MicrovmProfile.id)
+    if hypervisor_id:
+        query = query.where(MicrovmProfile.hypervisor_id == hypervisor_id)
+    return query.where(Hypervisor.name.icontains(search, autoescape=True)) if search else query
+
+
+def get(profile_id: str) -> MicrovmProfile:
+    return get_or_404(MicrovmProfile, profile_id, message("No such micro VM profile."))
+
+
+def find(hypervisor: Hypervisor) -> MicrovmProfile | None:
+    """Return the hypervisor's profile, or None."""
+    return session.scalar(select(MicrovmProfile).where(MicrovmProfile.hypervisor_id == hypervisor.id))
+
+
+def create(*, hypervisor_id: str, **values: Any) -> MicrovmProfile:
+    hypervisor = hypervisors.get(hypervisor_id, "hypervisor_id")
+    if find(hypervisor):
+        sentence = message("The hypervisor has a micro VM profile.")
+        raise Invalid(sentence, hypervisor_id=sentence)
+    profile = MicrovmProfile(hypervisor=hypervisor, **values)
+    session.add(profile)
+    session.flush()
+    return profile
+
+
+def update(profile: MicrovmProfile, **changes: Any) -> MicrovmProfile:
+    return update_fields(profile, changes)
+
+
+def delete(profile: MicrovmProfile) -> None:
+    if count_usage([profile.hypervisor_id]):
+        raise Conflict(
+            message("Micro VMs are on this hypervisor. Destroy them first, or turn the profile off."),
+            reason="has_microvms",
+        )
+    session.delete(profile)
+    session.flush()
+
+
+def count_usage(hypervisor_ids: Iterable[str]) -> dict[str, NodeUsage]:
+    """Return what the live micro VMs of these nodes take, by the node's id. Nodes without any are left out."""
+    query = select(Microvm.hypervisor_id, func.count(), func.sum(Microvm.memory_mb))
+    query = query.where(Microvm.hypervisor_id.in_(list(hypervisor_ids)), Microvm.ended_at.is_(None))
+    rows = session.execute(query.group_by(Microvm.hypervisor_id))
+    return {str(hypervisor_id): NodeUsage(count, memory_mb) for hypervisor_id, count, memory_mb in rows}
+
+
+def has_room(profile: MicrovmProfile, usage: NodeUsage, memory_mb: int) -> bool:
+    """Return whether the profile allows one more micro VM of this size."""
+    is_count_free = profile.max_microvms == 0 or usage.count < profile.max_microvms
+    return is_count_free and (profile.max_memory_mb == 0 or usage.memory_mb + memory_mb <= profile.max_memory_mb)
+
+
+def select_open_hosts(*groups: HypervisorGroup) -> Select[Hypervisor]:
+    """Select the hypervisors of these locations on which new machines may be placed and whose profile is on."""
+    is_enabled = MicrovmProfile.hypervisor_id == Hypervisor.id, MicrovmProfile.enabled
+    return placement.select_open_hypervisors(*groups).where(select(MicrovmProfile.id).where(*is_enabled).exists())
+
+
+def filter_by_profile(hosts: Sequence[Hypervisor], memory_mb: int) -> list[Hypervisor]:
+    """Return the hosts whose profile has room for a micro VM of this size."""
+    ids = [host.id for host in hosts]
+    usage = count_usage(ids)
+    profiles = session.scalars(select(MicrovmProfile).where(MicrovmProfile.hypervisor_id.in_(ids)))
+    open_ids = {
+        profile.hypervisor_id
+        for profile in profiles
+        if has_room(profile, usage.get(profile.hypervisor_id, NodeUsage()), memory_mb)
+    }
+    return [host for host in hosts if host.id in open_ids]
+
+
+def choose_host(group: HypervisorGroup, needs: placement.Requirements) -> tuple[Hypervisor, Storage]:
+    """Lock the location's hosts for micro VMs and return one with room, and its storage. Raise `no_microvm_node`."""
+    hosts = placement.lock_hosts(select_open_hosts(group))
+    if not hosts:
+        raise no_node_error(NO_MICROVM_NODE_MESSAGE)
+    try:
+        return placement.Capacity(filter_by_profile(hosts, needs.ram)).choose_host(needs)
+    except Invalid:
+        raise no_node_error(NO_ROOM_MESSAGE) from None
+
+
+def no_node_error(sentence: str) -> Invalid:
+    return Invalid(sentence, reason="no_microvm_node", location_id=sentence)
+
+
+def find_available_groups(groups: Sequence[HypervisorGroup], needs: placement.Requirements) -> set[str]:
+    """Return the ids of the locations in which a micro VM of this size can be placed now. The number of queries is
+    constant."""
+    hosts = session.scalars(select_open_hosts(*groups)).all()
+    capacity = placement.Capacity(filter_by_profile(hosts, needs.ram))
+    return {group.id for group in groups if not capacity.restrict_to_group(group.id).placement_error(needs)}

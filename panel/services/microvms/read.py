@@ -1,0 +1,102 @@
+"""Find micro VMs. Ended ones are found by nobody."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import Select, or_, select, tuple_
+from sqlalchemy.orm import joinedload
+
+from panel.core.db import session, with_lock
+from panel.core.errors import NotFound
+from panel.core.messages import message
+from panel.models import Account, Microvm, Task
+from panel.services.access import Access
+from panel.services.search_kinds import contains_text
+
+LOAD_OPTIONS = (
+    joinedload(Microvm.group),
+    joinedload(Microvm.image),
+    joinedload(Microvm.latest_task).load_only(Task.kind, Task.status),
+)
+OPERATOR_LOAD_OPTIONS = (*LOAD_OPTIONS, joinedload(Microvm.account), joinedload(Microvm.hypervisor))
+
+
+def listing(
+    account: Access | Account | None = None,
+    *,
+    search: str | None = None,
+    state: str | None = None,
+    location_id: str | None = None,
+    hypervisor_id: str | None = None,
+) -> Select[Microvm]:
+    """Select live micro VMs, newest first; with an account only its own."""
+    query = select(Microvm).where(Microvm.ended_at.is_(None)).order_by(Microvm.id.desc())
+    query = (
+        query.options(*LOAD_OPTIONS).where(account.visible_rows(Microvm))
+        if account
+        else query.options(*OPERATOR_LOAD_OPTIONS)
+    )
+    for column, value in (
+        (Microvm.state, state),
+        (Microvm.group_id, location_id),
+        (Microvm.hypervisor_id, hypervisor_id),
+    ):
+        if value:
+            query = query.where(column == value)
+    if search:
+        query = query.where(or_(contains_text(Microvm.name, search), Microvm.sandbox_id == search.strip().lower()))
+    return query
+
+
+def get(microvm_id: str, account: Access | Account | None = None) -> Microvm:
+    microvm = session.scalar(listing(account).where(Microvm.id == microvm_id))
+    if microvm is None:
+        raise NotFound(message("No such micro VM."))
+    return microvm
+
+
+def get_by_sandbox_id(sandbox_id: str, account: Access | Account) -> Microvm:
+    """Return the live micro VM with this short id that is not being destroyed."""
+    query = listing(account).where(Microvm.sandbox_id == sandbox_id, Microvm.state != "destroying")
+    microvm = session.scalar(query)
+    if microvm is None:
+        raise NotFound(message("No such micro VM."))
+    return microvm
+
+
+def select_by_start(
+    account: Access | Account,
+    *,
+    states: tuple[str, ...],
+    metadata: Mapping[str, str] | None = None,
+    started_after: datetime | None = None,
+    image_id: str | None = None,
+    cursor: tuple[datetime, str] | None = None,
+    ascending: bool = False,
+) -> Select[Microvm]:
+    """Select the account's live micro VMs by start, latest first, for keyset paging. All pairs of `metadata` must
+    match. `cursor`: start and id of the last row of the page before."""
+    key = tuple_(Microvm.started_at, Microvm.id)
+    order = (Microvm.started_at, Microvm.id) if ascending else (Microvm.started_at.desc(), Microvm.id.desc())
+    query = listing(account).order_by(None).order_by(*order).where(Microvm.state.in_(states))
+    for name, value in (metadata or {}).items():
+        query = query.where(Microvm.meta[name].as_string() == value)
+    if started_after:
+        query = query.where(Microvm.started_at >= started_after)
+    if image_id:
+        query = query.where(Microvm.image_id == image_id)
+    if cursor:
+        query = query.where(key > cursor if ascending else key < cursor)
+    return query
+
+
+def find_by_id(microvm_id: str) -> Microvm | None:
+    """Return the live micro VM or None, read anew; for workers."""
+    query = select(Microvm).where(Microvm.id == microvm_id, Microvm.ended_at.is_(None))
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def lock(*microvm_ids: str) -> list[Microvm]:
+    """Return these live micro VMs, locked and read again, in the order of their ids."""
+    query = select(Microvm).where(Microvm.id.in_(microvm_ids), Microvm.ended_at.is_(None)).order_by(Microvm.id)
+    return list(session.scalars(with_lock(query, of=Microvm)))

@@ -1,0 +1,14 @@
+"""Task kinds that call a node for a micro VM: test_faults.py has a fault at every call."""
+
+KINDS_TESTED_HERE = {
+    "microvm_create",
+    "microvm_start",
+    "microvm_stop",
+    "microvm_restart",
+    "microvm_pause",
+    "microvm_resume",
+    "microvm_destroy",
+    "microvm_snapshot",
+    "microvm_rollback",
+    "microvm_snapshot_delete",
+}
