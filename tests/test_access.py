@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from panel.auth import permissions
 from panel.core import clock
@@ -21,12 +21,17 @@ from panel.models import (
     Iso,
     LoginSession,
     Member,
+    Microvm,
+    MicrovmSnapshot,
     Passkey,
+    Task,
     Volume,
     VolumeSnapshot,
 )
 from panel.services import resource_packs, sessions, settings, tokens, volume_plans
+from panel.services.microvms import profiles
 from panel.workflows import reachability
+from tests.microvms.conftest import register_image
 from tests.support.cast import PASSWORD, UNKNOWN_ID
 from tests.support.certificates import issue_certificate as certificate
 from tests.support.operations import SURFACES, all_operations, fill_path, find_operations, find_token  # noqa: F401  (fixtures)
@@ -395,7 +400,7 @@ def make_body(path, cast):
         "deploy": {"image_id": cast.image.id},
         "change-plan": {"plan_id": cast.plan.id},
         "snapshot": {"name": "s"} if "volume" in path else {"snapname": "s"},
-        "rollback": {"snapname": "s"},
+        "rollback": {"snapshot_id": UNKNOWN_ID} if "microvm" in path else {"snapname": "s"},
         "attach": {"instance_id": UNKNOWN_ID} if "volume" in path else {},
         "resize": {"volume_plan_id": UNKNOWN_ID},
         "restore": {"mode": "in_place"},
@@ -451,6 +456,20 @@ def create_body_resources(api_as, cast, caller):
     }
 
 
+def create_microvm_ids(api_as, cast, who):
+    """Create an image, a running micro VM and its snapshot for an account. Return their ids."""
+    image = register_image(f"of-{who}", aliases=[], account_id=getattr(cast, who).id)
+    body = {"location_id": cast.location.id, "image_id": image.id, "name": "m"}
+    microvm_id = api_as(who, "POST", "/api/microvm/vms", json=body).json["vm"]["id"]
+    session.execute(delete(Task).where(Task.resource_id == microvm_id))
+    microvm = session.get(Microvm, microvm_id)
+    microvm.state = "running"
+    snapshot = MicrovmSnapshot(microvm=microvm, name="s", status="available")
+    session.add(snapshot)
+    session.commit()
+    return {"image_id": image.id, "microvm_id": microvm_id, "snapshot_id": snapshot.id}
+
+
 def create_volume_and_snapshot(api_as, place):
     """Create a volume of the owner with a snapshot. Return their ids."""
     volume_id = api_as("owner", "POST", "/api/storage/volumes", json={"name": "v", **place}).json["volume"]["id"]
@@ -466,6 +485,8 @@ def create_volume_and_snapshot(api_as, place):
 def request_bodies(api_as, cast):
     """Return ids of the owner's resources, the same ids of another account, and valid paths and bodies by operation."""
     own, others = (create_body_resources(api_as, cast, caller) for caller in ("owner", "outsider"))
+    profiles.create(hypervisor_id=cast.node.id)
+    own["microvm"], others["microvm"] = (create_microvm_ids(api_as, cast, caller) for caller in ("owner", "outsider"))
     live = session.get(Instance, own["resource_id"])
     live.deployed, live.power = True, "on"
     session.commit()
@@ -499,6 +520,8 @@ def request_bodies(api_as, cast):
             ("POST", "/api/instance/{instance_id}/iso/{slot}/mount"): (drive, {}),
             ("POST", "/api/instance/{instance_id}/iso/{device}/{action}"): (drive, {}),
             ("POST", "/api/images"): ({}, {"name": "golden"}),
+            ("POST", "/api/microvm/vms"): ({}, {"name": "m", "location_id": cast.location.id}),
+            ("POST", "/api/microvm/vm/{microvm_id}/rollback"): ({"microvm_id": own["microvm"]["microvm_id"]}, {}),
             ("POST", "/api/self-provisioning/instances"): (
                 {},
                 {"location_id": cast.location.id, "plan_id": cast.plan.id},
@@ -532,13 +555,14 @@ def test_foreign_and_unknown_ids_in_bodies_return_the_same_error(
 ):
     """5.12, OP-01: the id of another account's resource in a body gets the same answer as an unknown id."""
     monkeypatch.setattr(reachability, "wait_for_poll", lambda *_: None)  # no node has these instances
-    own, others, request_bodies_by_path = request_bodies
+    all_own, all_others, request_bodies_by_path = request_bodies
     checked_fields = 0
     for method, path, operation in all_operations["USER"]:
         named = set(find_id_fields(app, operation)) - CATALOG_FIELDS
         if not named:
             continue
         places, rest = request_bodies_by_path[method, path]
+        own, others = (ids["microvm"] if "/microvm/" in path else ids for ids in (all_own, all_others))
         right = {name: own[name] for name in named}
         for field in sorted(named):
             answers = []

@@ -76,6 +76,7 @@ ADMIN_RESOURCES = (
     "images",
     "instances",
     "ip_sets",
+    "microvm",
     "operators",
     "security_groups",
     "settings",

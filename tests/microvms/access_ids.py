@@ -1,0 +1,21 @@
+"""Ids of the owner's resources for the placeholders in paths, for tests/test_access.py."""
+
+from sqlalchemy import select
+
+from panel.core.db import session
+from panel.models import HypervisorGroup, Microvm, MicrovmSnapshot
+from panel.services.microvms import profiles
+from tests.microvms.conftest import register_image
+
+
+def create_ids(api_as):
+    location = session.scalars(select(HypervisorGroup)).first()
+    profiles.create(hypervisor_id=location.hypervisors[0].id)
+    body = {"location_id": location.id, "image_id": register_image().id, "name": "worker"}
+    microvm_id = api_as("owner", "POST", "/api/microvm/vms", json=body).json["vm"]["id"]
+    microvm = session.get(Microvm, microvm_id)
+    microvm.state = "running"
+    snapshot = MicrovmSnapshot(microvm=microvm, name="ready", status="available")
+    session.add(snapshot)
+    session.commit()
+    return {"microvm_id": microvm_id, "microvm_snapshot_id": snapshot.id}

@@ -1,0 +1,116 @@
+"""A node that takes micro VMs, an image, and micro VMs in every state."""
+
+from hashlib import sha256
+
+import pytest
+
+from panel.core import context
+from panel.core.db import session
+from panel.models import Microvm
+from panel.services import microvms, settings
+from panel.services.microvms import images, profiles
+from tests.worker.conftest import fault_at, kill_worker_at, manual_reaper  # noqa: F401  (fixtures)
+
+
+def write_image_file(name, content):
+    """Write a file into the data directory. Return it as `images.register` expects it."""
+    folder = context.current().config.data_dir / "images"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(content)
+    return images.ImageFile(f"images/{name}", len(content), sha256(content).hexdigest())
+
+
+def register_image(name="sandbox", *, version=b"", **values):
+    disk = write_image_file(f"{name}.qcow2", b"QFI\xfb" + bytes(20) + (2**28).to_bytes(8, "big") + bytes(32) + version)
+    kernel, initrd = (write_image_file(f"{name}.{kind}", kind.encode() + version) for kind in ("kernel", "initrd"))
+    files = {"disk": disk, "kernel": kernel, "initrd": initrd, "kernel_options": "root=/dev/vda"}
+    image = images.register(name, **files, **{"aliases": ["base"], "label": "Sandbox", **values})
+    session.commit()
+    return image
+
+
+@pytest.fixture(autouse=True)
+def billing_enabled(rolled_back_app):
+    settings.update({"billing_enabled": True})
+
+
+@pytest.fixture
+def node(short_deadline_node):
+    return short_deadline_node
+
+
+@pytest.fixture
+def image(rolled_back_app):
+    return register_image()
+
+
+@pytest.fixture
+def profile(cast):
+    profile = profiles.create(hypervisor_id=cast.node.id)
+    session.commit()
+    return profile
+
+
+@pytest.fixture
+def microvm_body(cast, image, profile):
+    return {"location_id": cast.location.id, "image_id": image.id, "name": "worker"}
+
+
+@pytest.fixture
+def call_api(api_as):
+    """Return a function that calls the routes below /api/microvm."""
+
+    def call(method, path, who="owner", **body):
+        return api_as(who, method, f"/api/microvm/{path}", **({"json": body} if body else {}))
+
+    return call
+
+
+@pytest.fixture
+def create_microvm(call_api, microvm_body, run_tasks):
+    """Return a function that creates a micro VM of the owner and waits until it runs. It returns the row."""
+
+    def create(**values):
+        answer = call_api("POST", "vms", **microvm_body, **values)
+        assert answer.status_code == 200, answer.json
+        run_tasks()
+        return session.get(Microvm, answer.json["vm"]["id"])
+
+    return create
+
+
+@pytest.fixture
+def microvm(create_microvm):
+    """A running micro VM of the owner."""
+    microvm = create_microvm()
+    assert microvm.state == "running"
+    return microvm
+
+
+@pytest.fixture
+def reload():
+    """Return a function that reads a micro VM again from the database."""
+    return lambda microvm: session.get(Microvm, microvm.id, populate_existing=True)
+
+
+@pytest.fixture
+def request_action(cast):
+    """Return a function that requests an action on a micro VM and returns the task."""
+
+    def request(microvm, action, **options):
+        task = getattr(microvms, action)(microvm, actor="owner@example.com", **options)
+        session.commit()
+        return task
+
+    return request
+
+
+@pytest.fixture
+def names_on_node(node):
+    """Return a function that lists the machines on the node, and the disks of micro VMs."""
+
+    def list_names():
+        disks = {disk.name for disk in node.disks("default")}
+        return {machine.id for machine in node.machines()}, {name for name in disks if name.startswith("m-")}
+
+    return list_names
