@@ -248,6 +248,7 @@ def test_search_finds_own_resources_only(browser_as, cast):
 LIST_PAGE_PERMISSIONS = {
     "/instances": "instances.create",
     "/volumes": "volumes.manage",
+    "/microvms": "microvm.manage",
     "/isos": "isos.manage",
     "/security-groups": "security_groups.manage",
     "/ip-sets": "ip_sets.manage",

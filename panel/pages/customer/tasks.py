@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
 from panel.core.db import session
-from panel.models import Image, Instance, Iso, MediaDownload, Volume
+from panel.models import Image, Instance, Iso, MediaDownload, Microvm, Volume
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
 from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
@@ -55,6 +55,7 @@ def show(task_id):
 
 RESOURCE_LINKS = {
     "volume": (lazy_gettext("Volume"), "database", "volumes.show", "volume_id", Volume),
+    "microvm": (lazy_gettext("Micro VM"), "cpu", "microvms.show", "microvm_id", Microvm),
     "iso": ("ISOs", "disc", "isos.index", None, Iso),
     "image": (lazy_gettext("Images"), "copy", "images.index", None, Image),
 }
@@ -68,7 +69,7 @@ def build_follow_up(task):
     context = {"links": [], "retry": None, "retry_error": None, "next_attempt": None}
     label, symbol, endpoint, argument, model = RESOURCE_LINKS.get(task.resource_type, (None,) * 5)
     row = model and session.get(model, task.resource_id)
-    if row and row.account_id == get_current_access().id:
+    if row and row.account_id == get_current_access().id and not getattr(row, "ended_at", None):
         context["links"] = [(label, url_for(endpoint, **({argument: row.id} if argument else {})), symbol)]
     if task.status != "failed":
         return context

@@ -1,0 +1,158 @@
+"""Micro VMs: the list, creating one, and the page of one."""
+
+from flask import Blueprint, request, url_for
+
+from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
+from panel.core.db import session
+from panel.core.errors import Problem
+from panel.schemas.microvms import MICROVM_STATES, MicrovmIn, MicrovmSnapshotIn
+from panel.services import microvms, usage
+from panel.services.microvms import actions, snapshots
+from panel.web.forms import Form
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
+from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.paging import Page
+from panel.web.translation import gettext as _
+from panel.web.translation import lazy_gettext
+
+bp = Blueprint("microvms", __name__, url_prefix="/microvms")
+NAVIGATION = NavigationEntry(
+    "compute", "Micro VMs", "microvms.index", icon="cpu", permission="microvm.view", position=90, is_billed=True
+)
+PALETTE_ACTIONS = (PaletteAction("Create micro VM", "microvms.new", "plus", "microvm.manage", 90),)
+VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "microvm.view", "microvm.manage", "microvm.delete"
+ACTIONS = ("start", "stop", "restart", "pause", "resume")
+TIMEOUT_CHOICES = (
+    ("", lazy_gettext("Never")),
+    (300, lazy_gettext("After 5 minutes")),
+    (3600, lazy_gettext("After 1 hour")),
+    (86400, lazy_gettext("After 1 day")),
+)
+
+
+class MicrovmForm(MicrovmIn):
+    class Meta(MicrovmIn.Meta):
+        exclude = ("tags", "metadata", "envs")
+
+
+def billing_error():
+    """Return the reason why micro VMs cannot be listed and created (billing is off), or None."""
+    try:
+        usage.ensure_billing_enabled(get_current_access())
+    except Problem as error:
+        return error.message
+    return None
+
+
+def get_own(microvm_id):
+    return microvms.get(microvm_id, get_current_access())
+
+
+@bp.get("")
+@require_page_permission(VIEW_PERMISSION)
+def index():
+    state = request.args.get("state") if request.args.get("state") in MICROVM_STATES else None
+    filters = {"search": request.args.get("search", "")[:255], "state": state}
+    page = Page(microvms.listing(get_current_access(), **filters))
+    context = {
+        "page": page,
+        "billing_error": billing_error(),
+        "is_changing": any(microvm.pending for microvm in page),
+        "filtered": any(filters.values()),
+    }
+    return render("customer/microvms/index.html", "rows", **context)
+
+
+@bp.get("/new")
+@require_page_permission(MANAGE_PERMISSION)
+def new():
+    return form_page(Form(MicrovmForm, initial={"on_timeout": "kill"}))
+
+
+@bp.post("/new")
+@require_page_permission(MANAGE_PERMISSION)
+def create():
+    usage.ensure_billing_enabled(get_current_access())
+    form = Form(MicrovmForm)
+    if form.submit(lambda **values: microvms.create(get_current_access(), actor=get_current_actor(), **values)):
+        flash_message(_("Creation of micro VM %(name)s requested.", name=form.result.name))
+        return redirect_to(url_for(".show", microvm_id=form.result.id))
+    return form_page(form)
+
+
+def form_page(form):
+    access = get_current_access()
+    context = {
+        "locations": microvms.list_locations(access),
+        "images": session.scalars(microvms.images.listing(access)).all(),
+        "timeouts": TIMEOUT_CHOICES,
+    }
+    return render(
+        "customer/microvms/new.html", "form", status=form.status, form=form, billing_error=billing_error(), **context
+    )
+
+
+@bp.get("/<microvm_id>")
+@require_page_permission(VIEW_PERMISSION)
+def show(microvm_id):
+    return microvm_page(get_own(microvm_id), Form(MicrovmSnapshotIn))
+
+
+def microvm_page(microvm, form):
+    action_errors = {
+        action: actions.MICROVM_REASON_MESSAGES.get(actions.action_error(microvm, action))
+        for action in (*ACTIONS, "snapshot", "rollback")
+    }
+    context = {
+        "microvm": microvm,
+        "usage": microvms.usages.find(microvm),
+        "action_errors": action_errors,
+        "snapshots": session.scalars(snapshots.listing(microvm)).all(),
+        "snapshot_form": form,
+    }
+    return render("customer/microvms/show.html", "live", status=form.status, **context)
+
+
+@bp.post("/<microvm_id>/<any(start, stop, restart, pause, resume):action>")
+@require_page_permission(MANAGE_PERMISSION)
+def act(microvm_id, action):
+    getattr(microvms, action)(get_own(microvm_id), actor=get_current_actor())
+    messages = {
+        "start": _("Start requested."),
+        "stop": _("Stop requested."),
+        "restart": _("Restart requested."),
+        "pause": _("Pause requested."),
+        "resume": _("Resume requested."),
+    }
+    return build_action_response(messages[action], url_for(".show", microvm_id=microvm_id))
+
+
+@bp.post("/<microvm_id>/delete")
+@require_page_permission(DELETE_PERMISSION)
+def delete(microvm_id):
+    microvm = get_own(microvm_id)
+    microvms.destroy(microvm, actor=get_current_actor())
+    flash_message(_("Destruction of micro VM %(name)s requested.", name=microvm.name))
+    return redirect_to(url_for(".index"))
+
+
+@bp.post("/<microvm_id>/snapshot")
+@require_page_permission(MANAGE_PERMISSION)
+def snapshot(microvm_id):
+    microvm, form = get_own(microvm_id), Form(MicrovmSnapshotIn)
+    if form.submit(lambda **values: snapshots.create(microvm, actor=get_current_actor(), **values)):
+        flash_message(_("Snapshot requested."))
+        return redirect_to(url_for(".show", microvm_id=microvm_id))
+    return microvm_page(microvm, form)
+
+
+@bp.post("/<microvm_id>/snapshot/<snapshot_id>/<any(rollback, delete):action>")
+@require_page_permission(MANAGE_PERMISSION)
+def use_snapshot(microvm_id, snapshot_id, action):
+    target = snapshots.get(get_own(microvm_id), snapshot_id)
+    if action == "delete":
+        snapshots.delete(target, actor=get_current_actor())
+    else:
+        snapshots.roll_back(target, actor=get_current_actor())
+    sentence = _("Deletion of the snapshot requested.") if action == "delete" else _("Rollback requested.")
+    return build_action_response(sentence, url_for(".show", microvm_id=microvm_id))

@@ -1,0 +1,100 @@
+"""Micro VMs on customers' pages."""
+
+import pytest
+
+from panel.core.db import session
+from panel.models import Microvm, MicrovmSnapshot
+from panel.services import settings
+
+
+def test_form_creates_microvm(browser_as, microvm_body, run_tasks):
+    browser = browser_as("owner")
+    assert "No micro VM yet" in browser.get("/microvms").text
+    page = browser.get("/microvms/new").text
+    assert "Laboratory" in page
+    assert "Sandbox" in page
+    answer = browser.post("/microvms/new", data={**microvm_body, "timeout_seconds": "3600", "on_timeout": "pause"})
+    assert answer.status_code == 303
+    microvm = session.query(Microvm).one()
+    assert (microvm.name, microvm.timeout_seconds, microvm.on_timeout) == ("worker", 3600, "pause")
+    run_tasks()
+    assert "Running" in browser.get("/microvms").text
+    shown = browser.get(f"/microvms/{microvm.id}").text
+    assert microvm.sandbox_id in shown
+    assert "512 MiB" in shown
+
+
+def test_form_error_is_shown_at_its_field(browser_as, microvm_body, profile):
+    profile.enabled = False
+    session.commit()
+    browser = browser_as("owner")
+    answer = browser.post("/microvms/new", data={**microvm_body, "name": "", "memory_mb": "1"})
+    assert answer.status_code == 422
+    assert 'id="wrong-name"' in answer.text
+    answer = browser.post("/microvms/new", data={**microvm_body, "on_timeout": "kill"})
+    assert (answer.status_code, "No hypervisor in this location" in answer.text) == (422, True)
+
+
+def test_buttons_change_power(browser_as, microvm, run_tasks, reload):
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    for action, state in (
+        ("pause", "paused"),
+        ("resume", "running"),
+        ("stop", "stopped"),
+        ("start", "running"),
+        ("restart", "running"),
+    ):
+        assert browser.post(f"{path}/{action}").status_code == 303, action
+        run_tasks()
+        assert reload(microvm).state == state
+    assert browser.post(f"{path}/resume").status_code == 409
+
+
+def test_snapshot_is_taken_rolled_back_and_deleted(browser_as, microvm, run_tasks):
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    assert browser.post(f"{path}/snapshot", data={"name": "ready"}).status_code == 303
+    run_tasks()
+    snapshot = session.query(MicrovmSnapshot).one()
+    assert "ready" in browser.get(path).text
+    assert browser.post(f"{path}/snapshot", data={"name": "ready"}).status_code == 422
+    assert browser.post(f"{path}/snapshot/{snapshot.id}/rollback").status_code == 303
+    run_tasks()
+    assert browser.post(f"{path}/snapshot/{snapshot.id}/delete").status_code == 303
+    run_tasks()
+    assert session.query(MicrovmSnapshot).count() == 0
+
+
+def test_microvm_is_destroyed(browser_as, microvm, run_tasks):
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    assert browser.post(f"{path}/delete").status_code == 303
+    assert "Destroying" in browser.get("/microvms").text
+    run_tasks()
+    assert browser.get(path).status_code == 404
+
+
+def test_foreign_microvm_page_is_not_found(browser_as, microvm):
+    outsider = browser_as("outsider")
+    assert outsider.get(f"/microvms/{microvm.id}").status_code == 404
+    assert outsider.post(f"/microvms/{microvm.id}/delete").status_code == 404
+    assert microvm.name not in outsider.get("/microvms").text
+
+
+def test_viewer_cannot_change_microvm(browser_as, microvm):
+    viewer = browser_as("viewer")
+    assert viewer.get(f"/microvms/{microvm.id}").status_code == 200
+    assert viewer.post(f"/microvms/{microvm.id}/stop").status_code == 403
+
+
+def test_pages_say_that_billing_is_off(browser_as, microvm, microvm_body):
+    settings.update({"billing_enabled": False})
+    session.commit()
+    browser = browser_as("owner")
+    assert "Billing is disabled" in browser.get("/microvms").text
+    assert browser.post("/microvms/new", data=microvm_body).status_code == 403
+    assert browser.post(f"/microvms/{microvm.id}/delete").status_code == 303
+
+
+@pytest.mark.parametrize("query", ["?state=running", "?search=work", "?state=nosuch"])
+def test_list_is_filtered(browser_as, microvm, query):
+    assert microvm.sandbox_id in browser_as("owner").get(f"/microvms{query}").text
+    assert "No micro VM matches" in browser_as("owner").get("/microvms?search=nosuch").text
