@@ -31,9 +31,9 @@ from panel.models import (
 from panel.services import resource_packs, sessions, settings, tokens, volume_plans
 from panel.services.microvms import profiles
 from panel.workflows import reachability
-from tests.microvms.conftest import register_image
 from tests.support.cast import PASSWORD, UNKNOWN_ID
 from tests.support.certificates import issue_certificate as certificate
+from tests.support.microvms import register_image
 from tests.support.operations import SURFACES, all_operations, fill_path, find_operations, find_token  # noqa: F401  (fixtures)
 
 REVOKING_OPERATIONS = {"user.token.stop"}
@@ -456,11 +456,11 @@ def create_body_resources(api_as, cast, caller):
     }
 
 
-def create_microvm_ids(api_as, cast, who):
+def create_microvm_ids(api_as, cast, caller):
     """Create an image, a running micro VM and its snapshot for an account. Return their ids."""
-    image = register_image(f"of-{who}", aliases=[], account_id=getattr(cast, who).id)
+    image = register_image(f"of-{caller}", aliases=[], account_id=getattr(cast, caller).id)
     body = {"location_id": cast.location.id, "image_id": image.id, "name": "m"}
-    microvm_id = api_as(who, "POST", "/api/microvm/vms", json=body).json["vm"]["id"]
+    microvm_id = api_as(caller, "POST", "/api/microvm/vms", json=body).json["vm"]["id"]
     session.execute(delete(Task).where(Task.resource_id == microvm_id))
     microvm = session.get(Microvm, microvm_id)
     microvm.state = "running"

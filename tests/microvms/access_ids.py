@@ -5,7 +5,7 @@ from sqlalchemy import select
 from panel.core.db import session
 from panel.models import HypervisorGroup, Microvm, MicrovmSnapshot
 from panel.services.microvms import profiles
-from tests.microvms.conftest import register_image
+from tests.support.microvms import register_image
 
 
 def create_ids(api_as):

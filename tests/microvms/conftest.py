@@ -1,32 +1,13 @@
 """A node that takes micro VMs, an image, and micro VMs in every state."""
 
-from hashlib import sha256
-
 import pytest
 
-from panel.core import context
 from panel.core.db import session
 from panel.models import Microvm
 from panel.services import microvms, settings
-from panel.services.microvms import images, profiles
-from tests.worker.conftest import fault_at, kill_worker_at, manual_reaper  # noqa: F401  (fixtures)
-
-
-def write_image_file(name, content):
-    """Write a file into the data directory. Return it as `images.register` expects it."""
-    folder = context.current().config.data_dir / "images"
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_bytes(content)
-    return images.ImageFile(f"images/{name}", len(content), sha256(content).hexdigest())
-
-
-def register_image(name="sandbox", *, version=b"", **values):
-    disk = write_image_file(f"{name}.qcow2", b"QFI\xfb" + bytes(20) + (2**28).to_bytes(8, "big") + bytes(32) + version)
-    kernel, initrd = (write_image_file(f"{name}.{kind}", kind.encode() + version) for kind in ("kernel", "initrd"))
-    files = {"disk": disk, "kernel": kernel, "initrd": initrd, "kernel_options": "root=/dev/vda"}
-    image = images.register(name, **files, **{"aliases": ["base"], "label": "Sandbox", **values})
-    session.commit()
-    return image
+from panel.services.microvms import profiles
+from tests.support.microvms import register_image
+from tests.support.worker_faults import fault_at, kill_worker_at, manual_reaper  # noqa: F401  (fixtures)
 
 
 @pytest.fixture(autouse=True)
@@ -60,8 +41,8 @@ def microvm_body(cast, image, profile):
 def call_api(api_as):
     """Return a function that calls the routes below /api/microvm."""
 
-    def call(method, path, who="owner", **body):
-        return api_as(who, method, f"/api/microvm/{path}", **({"json": body} if body else {}))
+    def call(method, path, caller="owner", **body):
+        return api_as(caller, method, f"/api/microvm/{path}", **({"json": body} if body else {}))
 
     return call
 

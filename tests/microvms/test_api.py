@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.models import Hypervisor, HypervisorGroup, MeteringRecord, Microvm
 from panel.services import accounts, settings, tokens
 from panel.services.microvms import images, profiles
-from tests.microvms.conftest import register_image
+from tests.support.microvms import register_image
 
 UNKNOWN_ID = "0199c0a8-0000-7000-8000-000000000000"
 
@@ -201,10 +201,10 @@ def test_microvm_of_priced_image_is_metered_until_it_is_destroyed(create_microvm
 
 
 def test_account_with_microvm_is_not_deleted(microvm, cast, api_as, call_api, run_tasks):
-    assert accounts.describe_owned_resources(cast.owner) == "1 micro VM"
+    assert accounts.describe_owned_resources(cast.owner) == "2 team members, 1 micro VM"
     call_api("DELETE", f"vm/{microvm.id}")
     run_tasks()
-    assert accounts.describe_owned_resources(cast.owner) == ""
+    assert accounts.describe_owned_resources(cast.owner) == "2 team members"
 
 
 def test_image_with_alias_is_found_by_all_its_names(image, cast):

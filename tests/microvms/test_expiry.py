@@ -82,7 +82,7 @@ def test_microvm_expires_during_another_task(create_microvm, request_action, run
     assert reload(microvm).state == "paused"
 
 
-def test_start_and_resume_begin_the_timeout_anew(create_microvm, request_action, run_tasks, reload):
+def test_start_and_resume_restart_the_timeout(create_microvm, request_action, run_tasks, reload):
     microvm = create_microvm(timeout_seconds=600)
     for off, on in (("stop", "start"), ("pause", "resume")):
         request_action(reload(microvm), off)

@@ -38,8 +38,8 @@ def test_metrics_are_those_of_the_last_samples(microvm, call_api, record_samples
     assert call_api("GET", path).json["metrics"] is None
     updated_at = microvm.updated_at
     record_samples()
-    figures = call_api("GET", path).json["metrics"]
-    assert (figures["cpu_percent"], figures["memory_used"]) == (10.0, 256.0)
+    usage = call_api("GET", path).json["metrics"]
+    assert (usage["cpu_percent"], usage["memory_used"]) == (10.0, 256.0)
     assert microvm.updated_at == updated_at
 
 

@@ -5,7 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import Hypervisor, Instance, InstanceMetric, Microvm
 from panel.services import hypervisor_removal
-from tests.microvms.conftest import register_image
+from tests.support.microvms import register_image
 from worker.nodes.base import Power
 from worker.sync import image_copies, node_sync
 

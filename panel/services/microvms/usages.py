@@ -36,24 +36,24 @@ columns = Microvm.__table__.c
 WRITE_USAGE = (
     update(Microvm.__table__)
     .where(columns.id == bindparam("microvm_id"))
-    .values(usage=bindparam("figures"), updated_at=columns.updated_at)
+    .values(usage=bindparam("new_usage"), updated_at=columns.updated_at)
 )
 
 
 def write_usages(usages: Mapping[str, Mapping[str, Any]]) -> None:
     """Store the figures of many micro VMs, by id. Flushes nothing else of the rows."""
-    rows = [{"microvm_id": microvm_id, "figures": figures} for microvm_id, figures in sorted(usages.items())]
+    rows = [{"microvm_id": microvm_id, "new_usage": usage} for microvm_id, usage in sorted(usages.items())]
     for start in range(0, len(rows), MAX_ROWS_PER_STATEMENT):
         session.connection().execute(WRITE_USAGE, rows[start : start + MAX_ROWS_PER_STATEMENT])
 
 
 def find(microvm: Microvm) -> Usage | None:
     """Return the figures of a running micro VM; None while there are none."""
-    figures = microvm.usage
-    if microvm.state != "running" or not figures:
+    usage = microvm.usage
+    if microvm.state != "running" or not usage:
         return None
-    at = datetime.fromtimestamp(figures["at"], UTC)
+    at = datetime.fromtimestamp(usage["at"], UTC)
     if (clock.now() - at).total_seconds() > MAX_USAGE_AGE_SECONDS:
         return None
     names = Usage.__dataclass_fields__.keys() - {"at"}
-    return Usage(at=at, **{name: figures[name] for name in names})
+    return Usage(at=at, **{name: usage[name] for name in names})
