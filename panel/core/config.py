@@ -20,6 +20,7 @@ RESTORE_MARKER = "restore-in-progress"
 DATABASE_ADDRESS = re.compile(r"sqlite:///.+|postgresql\+psycopg://.*")
 REDIS_ADDRESS = re.compile(r"(redis|rediss)://.*|unix:///.+")
 MAIL_SENDER = re.compile(r"[^\r\n]*[^\s@<]@[^\s@<>]+>?")
+SANDBOX_DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})+(:[0-9]{1,5})?")
 BIND_ADDRESS = re.compile(r"unix:.+|([\w.-]*|\[[0-9a-fA-F:.]*\]):([0-9]{1,5})")
 
 
@@ -63,6 +64,11 @@ SETTING_RULES = (
         "like smtp://host:25, smtps://host or smtp+starttls://user:pass@host",
         lambda url: not url or MAIL_SERVER.fullmatch(url),
     ),
+    (
+        "sandbox_domain",
+        "like sandboxes.example.com: a host name in small letters, perhaps with a port",
+        lambda domain: not domain or SANDBOX_DOMAIN.fullmatch(domain),
+    ),
     ("mail_from", "an e-mail address, like panel@example.com", MAIL_SENDER.fullmatch),
 )
 """Validation rules: setting, expected form for the error message, predicate. Checked when the Config is made."""
@@ -96,6 +102,12 @@ class Config:
         default="", metadata={"help": "mail server, like `smtp+starttls://user:password@host:587`; empty: files"}
     )
     mail_from: str = field(default="", metadata={"help": "sender of mails; empty: panel@ the public address's host"})
+    sandbox_domain: str = field(
+        default="",
+        metadata={
+            "help": "domain whose host names lead to sandboxes, and `api.` before it to the sandbox API; empty: none"
+        },
+    )
     trusted_proxies: str = field(default="", metadata={"help": "comma-separated networks whose X-Forwarded-For counts"})
     webhook_allowed_networks: str = field(
         default="",
