@@ -254,6 +254,7 @@ LIST_PAGE_PERMISSIONS = {
     "/ip-sets": "ip_sets.manage",
     "/ssh-keys": "ssh_keys.manage",
     "/user-scripts": "user_scripts.manage",
+    "/sandbox-keys": "microvm.manage",
     "/webhooks": "webhooks.manage",
     "/projects": "projects.manage",
 }

@@ -23,6 +23,7 @@ from panel.models.ip_sets import IpSet, IpSetEntry
 from panel.models.isos import Iso, MediaDownload
 from panel.models.mails import Mail
 from panel.models.metrics import InstanceMetric
+from panel.models.microvm_api_keys import MicrovmApiKey
 from panel.models.microvms import Microvm, MicrovmImage, MicrovmProfile, MicrovmSnapshot
 from panel.models.migrations import Migration
 from panel.models.plans import Plan, PlanGroup

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core import clock
@@ -16,7 +16,8 @@ class IdempotencyKey(Model):
     __table_args__ = (Index("uq_idempotency_keys_token_id_key", "token_id", "key", unique=True),)
 
     id: Mapped[str] = mapped_column(String(36), primary_key=True, default=generate_id)
-    token_id: Mapped[str] = mapped_column(ForeignKey("tokens.id", ondelete="cascade"))
+    token_id: Mapped[str] = mapped_column(String(36))
+    """The token or the sandbox key of the request."""
     key: Mapped[str]
     request_hash: Mapped[str] = mapped_column(String(64))
     status: Mapped[int] = mapped_column(default=0)

@@ -15,7 +15,7 @@ from sqlalchemy import Row, event
 from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 
 from panel.core import context
-from panel.models import Account, Member, Role, Token
+from panel.models import Account, Member, MicrovmApiKey, Role, Token
 from panel.ratelimit import windows
 
 log = structlog.get_logger()
@@ -24,7 +24,7 @@ VERSION_KEY = "panel:access:changed"
 CACHE_TTL_SECONDS = 5
 """Also how long a change stays unnoticed if it was made without the panel, or while Redis was unreachable."""
 MAX_CACHED_TOKENS = 10_000
-INVALIDATING_MODELS = (Token, Account, Member, Role)
+INVALIDATING_MODELS = (Token, Account, Member, Role, MicrovmApiKey)
 """The models that access depends on."""
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from hashlib import sha256
 from ipaddress import ip_network
 from itertools import chain
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import orjson
 from redis import RedisError
@@ -19,7 +19,7 @@ from panel.core import clock, context
 from panel.core.db import connect_for_read, on_commit, session
 from panel.core.errors import Invalid, NotFound
 from panel.core.messages import Message, message
-from panel.models import Account, Token
+from panel.models import Account, MicrovmApiKey, Token
 from panel.schemas.constants import SCOPES
 from panel.services.access import ACCESS_COLUMNS, Access, join_membership
 from panel.services.crud import update_fields
@@ -32,6 +32,7 @@ LAST_USE_RESOLUTION = timedelta(milliseconds=5)
 MAX_RECORDED_TOKENS = 10_000
 IMPERSONATION_RETENTION = timedelta(days=30)
 """How long an expired impersonation stays in the lists."""
+LastUsed = TypeVar("LastUsed", Token, MicrovmApiKey)
 LAST_USE_KEY = "panel:tokens:used"
 DELETE_IF_UNCHANGED_SCRIPT = """
 for i = 1, #ARGV, 2 do
@@ -261,7 +262,7 @@ def purge_expired() -> None:
 
 
 def record_use(token_id: str, ip: str) -> None:
-    """Record that the token was used, and from where.
+    """Record that the token or sandbox key was used, and from where.
 
     Requests must not write to the database for this: the use is stored in Redis, at most 200 times a second for each
     process, until a worker writes it to the row.
@@ -299,8 +300,11 @@ def write_last_use() -> None:
     pending = cast(dict[bytes, bytes], context.current().redis.hgetall(LAST_USE_KEY))
     for token_id, noted_use in pending.items():
         used_at, ip = orjson.loads(noted_use)
-        statement = Token.__table__.update().where(Token.id == token_id.decode())
-        session.connection().execute(statement.values(last_used_at=datetime.fromisoformat(used_at), last_used_ip=ip))
+        values = {"last_used_at": datetime.fromisoformat(used_at), "last_used_ip": ip}
+        for table in (Token.__table__, MicrovmApiKey.__table__):
+            statement = table.update().where(table.c.id == token_id.decode())
+            if session.connection().execute(statement.values(values)).rowcount:
+                break
     if pending:  # until the commit, refresh_last_used reads these uses from Redis
         on_commit(
             partial(
@@ -313,7 +317,7 @@ def write_last_use() -> None:
         )
 
 
-def refresh_last_used(tokens: Sequence[Token]) -> Sequence[Token]:
+def refresh_last_used(tokens: Sequence[LastUsed]) -> Sequence[LastUsed]:
     """Set on each row the use that is still in Redis, so that lists show it at once. The rows count as unchanged."""
     pending = call_redis("hmget", [token.id for token in tokens]) if tokens else None
     for token, noted_use in zip(tokens, pending or (), strict=False):

@@ -233,6 +233,7 @@ OBJECT_TYPE_LABELS = {
     "media_download": lazy_gettext("Download"),
     "member": lazy_gettext("Member"),
     "metering_record": lazy_gettext("Metering record"),
+    "microvm_api_key": lazy_gettext("Sandbox key"),
     "migration": lazy_gettext("Migration"),
     "monthly_traffic": lazy_gettext("Monthly traffic"),
     "one_time_token": lazy_gettext("One-time link"),

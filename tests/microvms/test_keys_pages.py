@@ -1,0 +1,82 @@
+"""Keys of the sandbox API on the pages."""
+
+import re
+
+from sqlalchemy import select
+
+from panel.core.db import session
+from panel.models import Member, MicrovmApiKey
+from panel.services import microvm_api_keys
+from panel.services.access import get_for_account
+
+
+def create_key(account, name="agents"):
+    key, value = microvm_api_keys.create(get_for_account(account), name=name)
+    session.commit()
+    return key, value
+
+
+def test_key_pages_create_to_revoke(browser_as, cast):
+    """SBX-11, SBX-12, SBX-15: the value is on the page after the form, and on no other."""
+    browser = browser_as("owner")
+    assert "No sandbox key yet" in browser.get("/sandbox-keys").text
+    answer = browser.post("/sandbox-keys/new", data={"name": "agents"})
+    assert answer.status_code == 303
+    shown = browser.get(answer.headers["Location"]).text
+    value = re.search("e2b_[0-9a-f]{40}", shown)[0]
+    key = session.scalars(select(MicrovmApiKey)).one()
+    assert (key.name, key.prefix, key.account_id) == ("agents", value[:8], cast.owner.id)
+    assert f"export E2B_API_KEY={value}" in shown
+    assert "not be shown again" in shown
+    assert browser.get(answer.headers["Location"]).status_code == 303
+    listed = browser.get("/sandbox-keys").text
+    assert f"{value[:8]}…" in listed
+    assert value not in listed
+    assert "Never" in listed
+    assert "This cannot be undone." in listed
+    assert browser.post(f"/sandbox-keys/{key.id}/revoke").status_code == 303
+    assert key.revoked_at
+    listed = browser.get("/sandbox-keys").text
+    assert "Revoked" in listed
+    assert f"/sandbox-keys/{key.id}/revoke" not in listed
+
+
+def test_refused_name_is_marked_in_the_form(browser_as):
+    answer = browser_as("owner").post("/sandbox-keys/new", data={"name": ""})
+    assert answer.status_code == 422
+    assert 'id="wrong-name"' in answer.text
+
+
+def test_foreign_key_is_not_found(browser_as, cast):
+    key, _value = create_key(cast.outsider)
+    assert browser_as("owner").post(f"/sandbox-keys/{key.id}/revoke").status_code == 404
+    assert key.name not in browser_as("owner").get("/sandbox-keys").text
+
+
+def test_member_without_delete_permission_sees_why_no_key_is_created(browser_as, cast):
+    role = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).role
+    role.permissions = ["microvm.view", "microvm.manage"]
+    session.commit()
+    browser = browser_as("viewer")
+    assert "creating one needs microvm.delete" in browser.get("/sandbox-keys").text
+    assert browser.post("/sandbox-keys/new", data={"name": "agents"}).status_code == 403
+
+
+def test_examples_use_the_address_of_the_panel(browser_as, change_config):
+    """SBX-08, SBX-09: reaching into sandboxes is shown only where it works."""
+    page = browser_as("owner").get("/sandbox-keys/sdk").text
+    assert "export E2B_API_URL=http://localhost:8000/api/sbx" in page
+    assert "pip install e2b" in page
+    assert "npm install e2b" in page
+    assert "E2B_DOMAIN" not in page
+    assert "commands.run" not in page
+    change_config(sandbox_domain="sbx.example.net:8443")
+    page = browser_as("owner").get("/sandbox-keys/sdk").text
+    assert "export E2B_DOMAIN=sbx.example.net:8443" in page
+    assert "commands.run" in page
+
+
+def test_search_finds_keys_by_name(browser_as, cast):
+    create_key(cast.owner, "nightly agents")
+    assert "nightly agents" in browser_as("owner").get("/search?q=nightly").text
+    assert "nightly agents" not in browser_as("outsider").get("/search?q=nightly").text
