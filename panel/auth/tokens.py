@@ -19,11 +19,11 @@ ADDRESS_REFUSED_MESSAGE = message("The token may not be used from this address."
 
 @dataclass(frozen=True)
 class ApiPrincipal:
-    """The authorized caller of an API: a customer's token or a platform token."""
+    """The authorized caller of an API: a customer's token, a sandbox key or a platform token."""
 
     token_id: str
     kind: str
-    """`user`, `impersonation`, `admin` or `billing`."""
+    """`user`, `impersonation`, `sandbox`, `admin` or `billing`."""
     token_name: str
     access: Access | None
     """Whose resources it may use; None for platform tokens."""
@@ -31,6 +31,8 @@ class ApiPrincipal:
     @property
     def actor(self):
         """Return the name of the caller for events and tasks."""
+        if self.kind == "sandbox":
+            return f"sandbox key {self.token_name}"
         return self.access.actor if self.access else f"API token {self.token_name}"
 
 
@@ -154,17 +156,22 @@ def find_token(budget):
     """Return the active token of this request, or None. Count the request in the budget of the token, or of the source
     address when there is none. Raise TooMany."""
     value = read_bearer_token()
-    digest = tokens.hash_secret(value)
-    cached = token_cache.find(digest)
+    return tokens.get_if_active(find_credential(budget, value, tokens.hash_secret(value), tokens.find))
+
+
+def find_credential(budget, value, cache_key, find):
+    """Return the row of a token or key, from the cache or from `find(value)`, or None. Count the request in its budget,
+    or in that of the source address when there is none. Raise TooMany."""
+    cached = token_cache.find(cache_key)
     version = cached and api_budget.consume(budget, cached.token.id, read_key=token_cache.VERSION_KEY)
     if cached and version == cached.word:
-        return tokens.get_if_active(cached.token)
+        return cached.token
     version = version or token_cache.get_cache_version()  # read before the rows, so that a change in between is noticed
-    token = tokens.find(value) if 20 < len(value) < 200 else None
+    row = find(value) if 20 < len(value) < 200 else None
     if not cached:
-        api_budget.consume(budget, token.id if token else get_anonymous_budget_key())
-    token_cache.put(digest, token, version)
-    return token
+        api_budget.consume(budget, row.id if row else get_anonymous_budget_key())
+    token_cache.put(cache_key, row, version)
+    return row
 
 
 def get_anonymous_budget_key():
