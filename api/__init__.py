@@ -8,7 +8,7 @@ from flask import Flask
 from werkzeug.routing import BaseConverter
 
 import panel
-from api import docs, errors
+from api import docs, errors, sandbox
 
 USER = "USER"
 ADMIN = "ADMIN"
@@ -76,6 +76,7 @@ def register(app: Flask):
             for blueprint in list_blueprints(module, surface):
                 built[kind].register_blueprint(blueprint)
     app.register_blueprint(docs.bp)
+    sandbox.register(app)
     return built
 
 

@@ -17,6 +17,9 @@ UNPREFIXED_USER_PATHS = ("/version", "/connect", "/instance/")
 """Prefixes of paths of the customers' API that are also served without `/api`."""
 
 
+SANDBOX_PREFIX = "/api/sbx"
+"""The sandbox API, whose errors are `{code, message}`: the SDKs read both."""
+
 FAILURE_FIELDS = ("success", "message", "reason", "errors")
 
 
@@ -41,19 +44,26 @@ class AdminError(UserError):
 
 
 def find_dialect(path):
-    """Return `admin`, `user`, or None for the path of a page."""
+    """Return `admin`, `sandbox`, `user`, or None for the path of a page."""
     if path == "/api/v1" or path.startswith("/api/v1/"):
         return "admin"
+    if path == SANDBOX_PREFIX or path.startswith(f"{SANDBOX_PREFIX}/"):
+        return "sandbox"
     return "user" if path == "/api" or path.startswith(("/api/", *UNPREFIXED_USER_PATHS)) else None
 
 
 def build_failure(status, message, *, reason=None, errors=None, extra=None):
+    dialect = find_dialect(request.path)
+    if dialect == "sandbox":
+        response = jsonify(build_sandbox_failure(status, message, reason=reason, errors=errors))
+        response.status_code = status
+        return response
     body = {"success": False, "message": message}
     if reason:
         body["reason"] = reason
     if errors:
         body["errors"] = errors
-    if find_dialect(request.path) == "admin":
+    if dialect == "admin":
         body |= {"data": extra} if extra else {}
     else:
         body |= extra or {}
@@ -62,13 +72,21 @@ def build_failure(status, message, *, reason=None, errors=None, extra=None):
     return response
 
 
+def build_sandbox_failure(status, message, *, reason=None, errors=None):
+    """Return the body of an error of the sandbox API. It has no place for errors of fields but the sentence."""
+    details = [f"{field}: {text}" for field, texts in (errors or {}).items() for text in texts if text != message]
+    body = {"code": status, "message": " ".join([str(message), *details])}
+    return body | ({"error_code": reason} if reason else {})
+
+
 def answer_problem(error: Problem):
     session.rollback()
     response = build_failure(error.status, error.message, reason=error.reason, errors=error.fields, extra=error.extra)
     if find_dialect(request.path) == "admin" and not error.chosen:
         response.headers["X-Failure-Status-Mapped"] = "1"
     if error.status == 401:
-        response.headers["WWW-Authenticate"] = "Bearer"
+        is_sandbox = find_dialect(request.path) == "sandbox"
+        response.headers["WWW-Authenticate"] = "ApiKey" if is_sandbox else "Bearer"
     return response
 
 

@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException
 
 import api
 import api.errors
+import api.sandbox.host
 import panel.pages.admin
 import panel.pages.customer
 from consoles import routes as console_routes
@@ -86,6 +87,7 @@ def create_app(config: Config) -> Flask:
     app.teardown_request(lambda _: db.end_request())
     layout.init_app(app)
     Compress(app)
+    app.wsgi_app = api.sandbox.host.SandboxHost(app.wsgi_app)  # type: ignore[method-assign]  # as Flask documents
     app.register_error_handler(Problem, handle_exception)
     app.register_error_handler(HTTPException, handle_exception)
     app.register_error_handler(Exception, handle_exception)

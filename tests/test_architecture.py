@@ -52,7 +52,7 @@ def test_every_operation_has_id_summary_and_permission(app, surface):
 
 
 def test_every_resource_is_registered():
-    shared = {"docs", "errors", "idempotency", "kit", "paging", "request_parsing"}
+    shared = {"docs", "errors", "idempotency", "kit", "paging", "request_parsing", "sandbox"}
     names = {module.name for module in pkgutil.iter_modules(api.__path__)} - shared
     assert names == {module.__name__.removeprefix("api.") for module in api.import_resources()}
 

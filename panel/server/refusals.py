@@ -6,7 +6,7 @@ import json
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from api.errors import find_dialect
+from api.errors import build_sandbox_failure, find_dialect
 
 
 class Refusal(NamedTuple):
@@ -40,7 +40,9 @@ def parse_target_path(target: bytes) -> str:
 def build_content(refusal: Refusal, path: str):
     """Return the headers and the body of the answer, in the dialect of the path."""
     api_dialect = find_dialect(path)
-    if api_dialect:
+    if api_dialect == "sandbox":
+        kind, body = "application/json", json.dumps(build_sandbox_failure(refusal.status, refusal.message))
+    elif api_dialect:
         kind, body = "application/json", json.dumps({"success": False, "message": refusal.message})
     else:
         kind = "text/html; charset=utf-8"
