@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy import Select, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
 from sqlalchemy.orm import joinedload
 
+from panel.core import context
 from panel.core.db import session, with_lock
 from panel.core.errors import NotFound
 from panel.core.messages import message
@@ -80,7 +81,7 @@ def select_by_start(
     order = (Microvm.started_at, Microvm.id) if ascending else (Microvm.started_at.desc(), Microvm.id.desc())
     query = listing(account).order_by(None).order_by(*order).where(Microvm.state.in_(states))
     for name, value in (metadata or {}).items():
-        query = query.where(Microvm.meta[name].as_string() == value)
+        query = query.where(has_metadata(name, value))
     if started_after:
         query = query.where(Microvm.started_at >= started_after)
     if image_id:
@@ -88,6 +89,15 @@ def select_by_start(
     if cursor:
         query = query.where(key > cursor if ascending else key < cursor)
     return query
+
+
+def has_metadata(name: str, value: str) -> ColumnElement[bool]:
+    """Return the condition for a pair of the metadata. A path of SQLite does not find every name, for example one with
+    a letter beyond ASCII."""
+    if not context.current().config.is_sqlite:
+        return Microvm.meta[name].as_string() == value
+    pairs = func.json_each(Microvm.meta).table_valued("key", "value")
+    return select(pairs.c.key).where(pairs.c.key == name, pairs.c.value == value).exists()
 
 
 def find_by_id(microvm_id: str) -> Microvm | None:
