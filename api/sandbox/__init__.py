@@ -1,7 +1,7 @@
 """The sandbox API: what the SDKs and the command line of E2B send, served by micro VMs.
 
 Its contract is that of these clients, so its routes have paths, bodies and errors of their own and are in neither
-document (docs/decisions/0019-sandbox-api.md). `api.sandbox.host` serves it for a host name of its own as well.
+document (docs/decisions/0020-sandbox-api.md). `api.sandbox.host` serves it for a host name of its own as well.
 """
 
 from importlib import import_module
@@ -10,7 +10,7 @@ from flask import Flask
 
 from api.sandbox.kit import bp
 
-ROUTE_MODULES = ("health",)
+ROUTE_MODULES = ("sandboxes", "actions", "templates", "health")
 
 
 def register(app: Flask) -> None:

@@ -57,7 +57,7 @@ await sandbox.kill()
 CLI_LIFECYCLE = """\
 e2b sandbox create --detach
 e2b sandbox list
-e2b sandbox kill --all
+e2b sandbox kill SANDBOX_ID
 """
 
 
