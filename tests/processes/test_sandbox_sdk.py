@@ -29,7 +29,7 @@ from panel.core import config
 from panel.core.db import session
 from panel.models import Hypervisor
 from panel.services.microvms import profiles
-from tests.microvms.conftest import register_image
+from tests.support.microvms import register_image
 
 with create_worker_app(config.load(os.environ)).app_context():
     register_image()

@@ -7,7 +7,7 @@ from panel.core.db import session
 from panel.services import microvm_api_keys
 from panel.services.access import get_for_account
 from panel.services.microvms import profiles
-from tests.microvms.conftest import register_image
+from tests.support.microvms import register_image
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from panel.core.db import session
 from panel.models import Microvm, MicrovmApiKey
 from panel.services import hypervisors, settings
 from panel.services.microvms import profiles
-from tests.microvms.conftest import register_image
+from tests.support.microvms import register_image
 
 
 def get_row(sandbox):

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0003_microvms"
-down_revision = "0001_initial"
+down_revision = "0002_microvm_api_keys"
 
 
 def upgrade():
