@@ -78,7 +78,9 @@ class NewSandbox(Body):
         **describe("Environment variables of its processes.", {"MODE": "test"}),
     )
     allow_internet_access = Bool(
-        load_default=True, allow_none=True, **describe("Whether it may connect to the internet.", True)
+        load_default=True,
+        allow_none=True,
+        **describe("Whether it may connect to the internet. Stored; no sandbox has a network interface yet.", True),
     )
     auto_pause = Bool(
         data_key="autoPause", load_default=False, **describe("Whether it pauses at its end, instead of ending.", False)

@@ -44,7 +44,7 @@ def test_detail_has_token_and_lifecycle(call, create_sandbox):
     assert detail["envdAccessToken"] == sandbox["envdAccessToken"]
     assert detail["domain"] == sandbox["domain"]
     assert detail["lifecycle"] == {"autoResume": False, "onTimeout": "pause"}
-    assert detail["allowInternetAccess"] is True
+    assert detail["allowInternetAccess"] is False
     first_sdks_id = f"{sandbox['sandboxID']}-{sandbox['clientID']}"
     assert call("GET", f"/sandboxes/{first_sdks_id}").json == detail
 
