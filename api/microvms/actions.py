@@ -11,11 +11,11 @@ from panel.services import microvms
 def start(microvm_id):
     """Boot a stopped micro VM.
 
-    Its time-out begins anew. 409: `already_running`, `microvm_paused` (resume it), `microvm_failed`, `task_running`.
+    The time-out starts again. 409: `already_running`, `microvm_paused` (resume it), `microvm_failed`, `task_running`.
     """
     microvm = get_own_microvm(microvm_id)
     task = microvms.start(microvm, actor=kit.get_current_actor())
-    return describe_action(microvm, task, "The micro VM is being started.")
+    return describe_action(microvm, task, "Start requested.")
 
 
 @user.post(f"{VM_PATH}/stop", op="stop", can=MANAGE_PERMISSION, out=ACTION_RESPONSE)
@@ -27,7 +27,7 @@ def stop(microvm_id):
     """
     microvm = get_own_microvm(microvm_id)
     task = microvms.stop(microvm, actor=kit.get_current_actor())
-    return describe_action(microvm, task, "The micro VM is being stopped.")
+    return describe_action(microvm, task, "Stop requested.")
 
 
 @user.post(f"{VM_PATH}/restart", op="restart", can=MANAGE_PERMISSION, out=ACTION_RESPONSE)
@@ -38,7 +38,7 @@ def restart(microvm_id):
     """
     microvm = get_own_microvm(microvm_id)
     task = microvms.restart(microvm, actor=kit.get_current_actor())
-    return describe_action(microvm, task, "The micro VM is being restarted.")
+    return describe_action(microvm, task, "Restart requested.")
 
 
 @user.post(f"{VM_PATH}/pause", op="pause", can=MANAGE_PERMISSION, out=ACTION_RESPONSE)
@@ -49,15 +49,15 @@ def pause(microvm_id):
     """
     microvm = get_own_microvm(microvm_id)
     task = microvms.pause(microvm, actor=kit.get_current_actor())
-    return describe_action(microvm, task, "The micro VM is being paused.")
+    return describe_action(microvm, task, "Pause requested.")
 
 
 @user.post(f"{VM_PATH}/resume", op="resume", can=MANAGE_PERMISSION, body=MicrovmResume, out=ACTION_RESPONSE)
 def resume(body, microvm_id):
     """Continue a paused micro VM from where it was.
 
-    Its time-out begins anew; `timeout_seconds` replaces it. 409: `not_paused`, `microvm_failed`, `task_running`.
+    The time-out starts again, with `timeout_seconds` if given. 409: `not_paused`, `microvm_failed`, `task_running`.
     """
     microvm = get_own_microvm(microvm_id)
     task = microvms.resume(microvm, actor=kit.get_current_actor(), **body)
-    return describe_action(microvm, task, "The micro VM is being resumed.")
+    return describe_action(microvm, task, "Resume requested.")

@@ -39,4 +39,4 @@ def delete(microvm_id):
     The panel tries again until nothing is left on the hypervisor.
     """
     microvms.destroy(microvms.get(microvm_id), actor=kit.get_current_actor())
-    kit.set_message("The micro VM is being destroyed.")
+    kit.set_message("Destruction requested.")

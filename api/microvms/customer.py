@@ -106,7 +106,7 @@ def create(body):
     takes micro VMs or has room for this size, `microvm_disabled` when the location is closed to them.
     """
     microvm = microvms.create(kit.get_current_access(), actor=kit.get_current_actor(), **body)
-    return {"message": "The micro VM is being created.", "vm": microvm}
+    return {"message": "Creation requested.", "vm": microvm}
 
 
 @user.get(VM_PATH, op="get", can=VIEW_PERMISSION, out=WRAPPED_VM)
@@ -146,4 +146,4 @@ def delete(microvm_id):
     nothing.
     """
     task = microvms.destroy(get_own_microvm(microvm_id), actor=kit.get_current_actor())
-    return {"message": "The micro VM is being destroyed.", "task_id": task and task.id}
+    return {"message": "Destruction requested.", "task_id": task and task.id}

@@ -30,7 +30,7 @@ def create(body):
 
     422 under `hypervisor_id` for an unknown hypervisor, and for one that has a profile.
     """
-    kit.set_message("The profile is added.")
+    kit.set_message("Profile added.")
     return profiles.create(**body)
 
 
@@ -46,7 +46,7 @@ def update(body, profile_id):
 
     Only what is sent changes. Micro VMs above a lowered limit stay.
     """
-    kit.set_message("The profile is changed.")
+    kit.set_message("Profile updated.")
     return profiles.update(profiles.get(profile_id), **body)
 
 
@@ -57,4 +57,4 @@ def delete(profile_id):
     Refused with 409 `has_microvms` while micro VMs are on the hypervisor: turn it off instead.
     """
     profiles.delete(profiles.get(profile_id))
-    kit.set_message("The profile is removed.")
+    kit.set_message("Profile removed.")

@@ -75,9 +75,7 @@ class MicrovmOut(Out):
     on_timeout = fields.String(
         validate=validate.OneOf(TIMEOUT_ACTIONS), **describe("`kill` destroys it then, `pause` pauses it.", "kill")
     )
-    pending = fields.Nested(
-        MicrovmPendingOut, allow_none=True, **describe("The latest operation while it is under way; else null.")
-    )
+    pending = fields.Nested(MicrovmPendingOut, allow_none=True, **describe("The operation in progress, or null."))
     created_at = Time(**describe("When it was created.", EXAMPLE_TIME))
     updated_at = Time(**describe("When it last changed.", EXAMPLE_TIME))
 

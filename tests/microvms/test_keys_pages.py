@@ -53,7 +53,7 @@ def test_foreign_key_is_not_found(browser_as, cast):
     assert key.name not in browser_as("owner").get("/sandbox-keys").text
 
 
-def test_member_without_delete_permission_sees_why_no_key_is_created(browser_as, cast):
+def test_member_without_delete_permission_sees_missing_permission(browser_as, cast):
     role = session.scalar(select(Member).where(Member.account_id == cast.viewer.id)).role
     role.permissions = ["microvm.view", "microvm.manage"]
     session.commit()

@@ -14,6 +14,7 @@ from panel.services import (
     audit,
     instances,
     ip_sets,
+    microvms,
     overview,
     resource_packs,
     security_groups,
@@ -22,7 +23,9 @@ from panel.services import (
     volume_plans,
     workers,
 )
+from panel.services.microvms import profiles
 from tests.support.html_pages import PARTIAL_HEADERS, find_attention_items
+from tests.support.microvms import register_image
 from worker.nodes.base import Machine
 
 UNMANAGED_ID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
@@ -76,6 +79,9 @@ def test_all_admin_pages_open(app, browser_as, cast, run_tasks, node):
     }
     ids |= {"address_id": instance.addresses[0].id, "tab": "settings", "set_id": networks.id}
     ids |= {"slug": "nginx", "deployment_id": deployment.id}
+    ids["profile_id"] = profiles.create(hypervisor_id=cast.node.id).id
+    microvm = {"location_id": cast.location.id, "image_id": register_image().id, "name": "worker", "actor": "test"}
+    ids["microvm_id"] = microvms.create(cast.owner, **microvm).id
     ids_by_blueprint = {
         "admin_security_groups": {"group_id": firewall.id},
         "admin_volume_plans": {"group_id": plan.volume_plan_group_id, "plan_id": plan.id},
