@@ -46,7 +46,7 @@ def create(body, microvm_id):
     `snapshot_limit`, or under `name` when the name is taken.
     """
     snapshot, task = snapshots.create(get_own_microvm(microvm_id), actor=kit.get_current_actor(), **body)
-    return {"message": "The snapshot is being taken.", "task_id": task.id, "snapshot": snapshot}
+    return {"message": "Snapshot requested.", "task_id": task.id, "snapshot": snapshot}
 
 
 @user.delete(
@@ -59,7 +59,7 @@ def delete(microvm_id, microvm_snapshot_id):
     """
     snapshot = snapshots.get(get_own_microvm(microvm_id), microvm_snapshot_id)
     task = snapshots.delete(snapshot, actor=kit.get_current_actor())
-    return {"message": "The snapshot is being deleted.", "task_id": task.id}
+    return {"message": "Deletion requested.", "task_id": task.id}
 
 
 @user.post(f"{VM_PATH}/rollback", op="rollback", can=MANAGE_PERMISSION, body=MicrovmRollback, out=ACTION_RESPONSE)
@@ -72,4 +72,4 @@ def roll_back(body, microvm_id):
     microvm = get_own_microvm(microvm_id)
     snapshot = snapshots.get(microvm, body["snapshot_id"], "snapshot_id")
     task = snapshots.roll_back(snapshot, actor=kit.get_current_actor())
-    return describe_action(microvm, task, "The micro VM is being rolled back.")
+    return describe_action(microvm, task, "Rollback requested.")

@@ -17,7 +17,7 @@ from panel.web.translation import lazy_gettext
 
 bp = Blueprint("microvms", __name__, url_prefix="/microvms")
 NAVIGATION = NavigationEntry(
-    "compute", "Micro VMs", "microvms.index", icon="cpu", permission="microvm.view", position=90, is_billed=True
+    "compute", "Micro VMs", "microvms.index", icon="cpu", permission="microvm.view", position=38, is_billed=True
 )
 PALETTE_ACTIONS = (PaletteAction("Create micro VM", "microvms.new", "plus", "microvm.manage", 90),)
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "microvm.view", "microvm.manage", "microvm.delete"
