@@ -6,7 +6,7 @@ Callers have been authorised; ids were fetched through their owner.
 from panel.services.microvms import expiry, images, profiles, snapshots, state_reports, usages
 from panel.services.microvms.actions import destroy, pause, restart, resume, set_timeout, start, stop, update
 from panel.services.microvms.create import SIZES, create, list_locations
-from panel.services.microvms.read import get, get_by_sandbox_id, listing, select_by_start
+from panel.services.microvms.read import find_route, get, get_by_sandbox_id, listing, select_by_start
 from panel.services.microvms.state_reports import purge_expired
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "create",
     "destroy",
     "expiry",
+    "find_route",
     "get",
     "get_by_sandbox_id",
     "images",

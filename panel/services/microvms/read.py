@@ -1,12 +1,13 @@
 """Find micro VMs. Ended ones are found by nobody."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
 from sqlalchemy.orm import joinedload
 
-from panel.core import context
+from panel.core import clock, context
 from panel.core.db import session, with_lock
 from panel.core.errors import NotFound
 from panel.core.messages import message
@@ -20,6 +21,19 @@ LOAD_OPTIONS = (
     joinedload(Microvm.latest_task).load_only(Task.kind, Task.status),
 )
 OPERATOR_LOAD_OPTIONS = (*LOAD_OPTIONS, joinedload(Microvm.account), joinedload(Microvm.hypervisor))
+
+
+@dataclass(frozen=True)
+class Route:
+    """What the router of sandboxes has to know of a micro VM. `envs` are the image's variables and its own."""
+
+    sandbox_id: str
+    machine_id: str
+    hypervisor_id: str | None
+    name: str
+    state: str
+    access_token: str
+    envs: dict[str, str]
 
 
 def listing(
@@ -110,3 +124,21 @@ def lock(*microvm_ids: str) -> list[Microvm]:
     """Return these live micro VMs, locked and read again, in the order of their ids."""
     query = select(Microvm).where(Microvm.id.in_(microvm_ids), Microvm.ended_at.is_(None)).order_by(Microvm.id)
     return list(session.scalars(with_lock(query, of=Microvm)))
+
+
+def find_route(sandbox_id: str) -> Route | None:
+    """Return the way to a live micro VM, of whatever account, or None. One whose time is over counts as ended."""
+    query = select(Microvm).where(Microvm.sandbox_id == sandbox_id, Microvm.ended_at.is_(None))
+    microvm = session.scalar(query.options(joinedload(Microvm.image)))
+    if microvm is None or (microvm.expires_at and microvm.expires_at <= clock.now()):
+        return None
+    envs = {**(microvm.image.envs if microvm.image else {}), **microvm.envs}
+    return Route(
+        sandbox_id=microvm.sandbox_id,
+        machine_id=microvm.id,
+        hypervisor_id=microvm.hypervisor_id,
+        name=microvm.name,
+        state=microvm.state,
+        access_token=microvm.access_token,
+        envs=envs,
+    )
