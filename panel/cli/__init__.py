@@ -17,6 +17,7 @@ COMMANDS = (
     "worker",
     "schedule",
     "console",
+    "sandbox",
     "setup",
     "doctor",
     "backup",

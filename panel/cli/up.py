@@ -22,7 +22,9 @@ def command(setup):
     config = start.load_config()
     setup_logs(config.json_logs)
     with lock_single_instance(config):
-        ensure_port_free(config.bind)
+        ensure_port_free(config.bind, "PANEL_BIND and PANEL_PUBLIC_URL")
+        if config.sandbox_bind:
+            ensure_port_free(config.sandbox_bind, "PANEL_SANDBOX_BIND")
         run_all(config, ["setup"] if setup else ["db", "upgrade"])
 
 
@@ -32,6 +34,7 @@ def run_all(config: Config, preparation):
     supervisor = Supervisor(has_prefix=not config.json_logs)
     redis = [ChildProcess("redis", *build_redis_command(config))] if config.embedded_redis else []
     workers = [ChildProcess(f"worker {number + 1}", *build_panel_command("worker")) for number in range(config.workers)]
+    routers = [ChildProcess("sandbox", *build_panel_command("sandbox"))] if config.sandbox_bind else []
     schedule, console, web = (ChildProcess(name, *build_panel_command(name)) for name in ("schedule", "console", "web"))
     try:
         supervisor.supervise(*redis)
@@ -39,7 +42,7 @@ def run_all(config: Config, preparation):
         greeting = supervisor.run_to_end(
             ChildProcess("setup", *build_panel_command(*preparation), has_captured_output=True)
         )
-        supervisor.supervise(*workers, schedule, console, web)
+        supervisor.supervise(*workers, schedule, console, *routers, web)
         supervisor.wait_until(lambda: is_ready(config.bind))
         if not supervisor.stop_signals:
             click.echo(f"\nThe panel is ready: {config.public_url}\n{greeting}Press Ctrl-C to stop it.\n")
@@ -48,7 +51,7 @@ def run_all(config: Config, preparation):
     except StepFailed as error:
         raise click.ClickException(str(error)) from None
     finally:
-        for children in ([web], [console, schedule], workers, redis):
+        for children in ([web], [console, schedule, *routers], workers, redis):
             supervisor.stop(*children)
 
 
@@ -83,10 +86,11 @@ def lock_single_instance(config):
         yield
 
 
-def ensure_port_free(bind):
-    """Raise ConfigError when the address is in use. Otherwise every restart of the web server would fail."""
+def ensure_port_free(bind, settings):
+    """Raise ConfigError when the address is in use. Otherwise every restart of its process would fail. `settings` are
+    the names of those that choose another."""
     if is_listening(get_connect_address(bind)):
-        raise ConfigError(f"{bind} is already in use. Stop the other process, or set PANEL_BIND and PANEL_PUBLIC_URL.")
+        raise ConfigError(f"{bind} is already in use. Stop the other process, or set {settings}.")
 
 
 def get_connect_address(bind):

@@ -69,6 +69,11 @@ SETTING_RULES = (
         "like sandboxes.example.com: a host name in small letters, perhaps with a port",
         lambda domain: not domain or SANDBOX_DOMAIN.fullmatch(domain),
     ),
+    (
+        "sandbox_bind",
+        "like 127.0.0.1:8002, [::]:8002 or unix:/path",
+        lambda bind: not bind or is_bind_address(bind),
+    ),
     ("mail_from", "an e-mail address, like panel@example.com", MAIL_SENDER.fullmatch),
 )
 """Validation rules: setting, expected form for the error message, predicate. Checked when the Config is made."""
@@ -107,6 +112,9 @@ class Config:
         metadata={
             "help": "domain whose host names lead to sandboxes, and `api.` before it to the sandbox API; empty: none"
         },
+    )
+    sandbox_bind: str = field(
+        default="", metadata={"help": "where the router of sandboxes listens, like 127.0.0.1:8002; empty: none runs"}
     )
     trusted_proxies: str = field(default="", metadata={"help": "comma-separated networks whose X-Forwarded-For counts"})
     webhook_allowed_networks: str = field(

@@ -1,0 +1,117 @@
+"""Channels and identities: when they are opened, sent and closed."""
+
+import asyncio
+
+from tests.sandbox_guest.daemon import run_daemon
+from tests.sandbox_guest.mux_ends import run
+from tests.sandbox_router.lab import (
+    SANDBOX_ID,
+    TOKEN,
+    answer_with_request,
+    build_request,
+    build_route,
+    find_closed_port,
+    make_host,
+    run_program,
+    serve_stream,
+    wait_until,
+)
+from worker.sandbox_router import channels
+
+
+def test_identity_is_sent_before_the_first_stream(lab):
+    async def check():
+        async with lab.run_router(), run_program(answer_with_request) as port:
+            await asyncio.gather(*(lab.call(host=make_host(port)) for _number in range(20)))
+            assert lab.events == ["channel", "identity", *[port] * 20]
+            assert lab.read_identity() == {"access_token": TOKEN, "env": {"A": "1"}}
+            assert (lab.root / "etc/hostname").read_text() == f"{SANDBOX_ID}\n"
+
+    run(check())
+
+
+def test_identity_names_the_host_when_the_name_is_one():
+    document = channels.build_identity(build_route(name="web-1"))
+    again = channels.build_identity(build_route(name="web-1"))
+    assert document["host_name"] == "web-1"
+    assert document["machine_id"] == again["machine_id"]
+    assert document["entropy"] != again["entropy"]
+
+
+def test_new_session_gets_the_identity_again(lab):
+    async def check():
+        async with lab.run_router() as router, run_program(answer_with_request) as port:
+            await lab.call(host=make_host(port))
+            mux = router.channels.channels[SANDBOX_ID].mux
+            mux.start_session()
+            assert (await lab.call(host=make_host(port)))[0] == 200
+            assert lab.events == ["channel", "identity", port, "identity", port]
+        async with lab.run_router(), run_program(answer_with_request) as port:
+            assert (await lab.call(host=make_host(port)))[0] == 200
+            assert lab.events[-3:] == ["channel", "identity", port], "a new router begins anew"
+
+    run(check())
+
+
+def test_daemon_answers_with_the_token_of_the_identity(lab):
+    async def check(daemon_port):
+        lab.ports[49983] = daemon_port
+        async with lab.run_router():
+            host = make_host(49983)
+            assert (await lab.call("/health", host=host))[0] == 204
+            assert (await lab.call("/metrics", host=host))[0] == 401
+            assert (await lab.call("/metrics", host=host, headers={"X-Access-Token": TOKEN}))[0] == 200
+
+    (lab.root / "run/sandbox").mkdir(parents=True)
+    with run_daemon(lab.root / "run/sandbox/identity.json") as daemon_port:
+        run(check(daemon_port))
+
+
+def test_daemon_that_starts_is_waited_for(lab, monkeypatch):
+    async def check():
+        lab.ports[49983] = find_closed_port()
+        async with lab.run_router():
+            call = asyncio.create_task(lab.call(host=make_host(49983)))
+            await asyncio.sleep(0.4)
+            async with run_program(answer_with_request) as port:
+                lab.ports[49983] = port
+                assert (await call)[0] == 200
+            monkeypatch.setattr(channels, "DAEMON_START_SECONDS", 0)
+            assert (await lab.call(host=make_host(49983)))[1]["port"] == 49983
+
+    run(check())
+
+
+def test_unused_channel_is_closed(lab):
+    async def check():
+        async with lab.run_router() as router, run_program(serve_stream) as port, lab.connect() as (reader, writer):
+            writer.write(build_request(host=make_host(port)))
+            await reader.readuntil(b"hello\r\n")
+            router.channels.close_idle(0)
+            assert SANDBOX_ID in router.channels.channels, "it has a stream"
+            writer.close()
+            await wait_until(lambda: not router.channels.channels[SANDBOX_ID].users)
+            router.channels.close_idle(60)
+            assert SANDBOX_ID in router.channels.channels
+            router.channels.close_idle(0)
+            assert router.channels.channels == {}
+            await wait_until(lambda: lab.guests[0].done())
+            async with run_program(answer_with_request) as other_port:
+                assert (await lab.call(host=make_host(other_port)))[0] == 200
+
+    run(check())
+
+
+def test_guest_that_does_not_answer_ends_with_a_sentence(lab, monkeypatch):
+    async def ignore(_stream):
+        await asyncio.sleep(60)
+
+    async def check():
+        monkeypatch.setattr(channels, "OPEN_STREAM_SECONDS", 0.3)
+        monkeypatch.setattr(channels, "IDENTITY_SECONDS", 0.3)
+        async with lab.run_router():
+            monkeypatch.setattr(lab, "accept", ignore)
+            status, body = await lab.call(host=make_host(80))
+            assert (status, body["message"]) == (502, "The sandbox does not respond")
+
+    run(check())

@@ -1,0 +1,59 @@
+"""Which sandboxes run, and where: the rows of the database, read by a few threads and kept for a moment."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from panel.services.microvms.read import Route
+
+LOOKUP_THREADS = 4
+CACHE_SECONDS = 1.0
+MAX_CACHED_ROUTES = 10_000
+START_SECONDS = 60.0
+"""Seconds that a request waits for a sandbox that is being started."""
+
+START_POLL_INTERVAL_SECONDS = 0.25
+
+
+class RouteTable:
+    def __init__(self, find_route: Callable[[str], Route | None]) -> None:
+        """`find_route` is called in a thread."""
+        self.find_route = find_route
+        self.executor = ThreadPoolExecutor(LOOKUP_THREADS, "sandbox-routes")
+        self.cache: dict[str, tuple[float, Route | None]] = {}
+        self.lookups: dict[str, asyncio.Task[Route | None]] = {}
+
+    async def find_running(self, sandbox_id: str) -> Route | None:
+        """Return where the sandbox runs, or None. One that is being started is waited for."""
+        deadline = time.monotonic() + START_SECONDS
+        maximum_age = CACHE_SECONDS
+        while (route := await self.find(sandbox_id, maximum_age)) is not None and route.state == "starting":
+            if time.monotonic() > deadline:
+                return None
+            await asyncio.sleep(START_POLL_INTERVAL_SECONDS)
+            maximum_age = START_POLL_INTERVAL_SECONDS
+        return route if route is not None and route.state == "running" else None
+
+    async def find(self, sandbox_id: str, maximum_age: float) -> Route | None:
+        """Return the row, read within the last seconds. Clients that ask at once wait for one lookup."""
+        read_at, route = self.cache.get(sandbox_id, (float("-inf"), None))
+        if time.monotonic() - read_at <= maximum_age:
+            return route
+        task = self.lookups.get(sandbox_id)
+        if task is None:
+            task = self.lookups[sandbox_id] = asyncio.create_task(self.read_route(sandbox_id))
+            task.add_done_callback(lambda _task: self.lookups.pop(sandbox_id, None))
+        return await asyncio.shield(task)
+
+    async def read_route(self, sandbox_id: str) -> Route | None:
+        read_at = time.monotonic()
+        route = await asyncio.get_running_loop().run_in_executor(self.executor, self.find_route, sandbox_id)
+        if len(self.cache) >= MAX_CACHED_ROUTES:
+            self.cache.clear()
+        self.cache[sandbox_id] = read_at, route
+        return route
+
+    def forget(self, sandbox_id: str) -> None:
+        """Read the row again for the next request."""
+        self.cache.pop(sandbox_id, None)
