@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 import panel
 from consoles import ipc
-from panel.cli.up import is_ready
+from panel.cli.up import is_ready, is_router_ready
 from panel.core import clock, context, schema_revision
 from panel.core.config import ROOT, ConfigError, load
 from panel.core.data_files import find_exposed
@@ -164,6 +164,15 @@ def check_web(config):
     return f"ready at {config.bind}"
 
 
+def check_sandboxes(config):
+    """Check the router, if this machine has its address."""
+    if not config.sandbox_bind:
+        return "no router here (PANEL_SANDBOX_BIND is not set)"
+    if not is_router_ready(config.sandbox_bind):
+        raise CheckFailed(f"The router does not answer at {config.sandbox_bind}. Run `panel up` or `panel sandbox`.")
+    return f"the router answers at {config.sandbox_bind}"
+
+
 def check_browser_files(config):
     if not (ROOT / "static" / "vendor" / "htmx.min.js").exists():
         raise CheckFailed("The browser files are missing. Run: make browser-files")
@@ -238,6 +247,7 @@ DOCTOR_CHECKS = {
     "Processes": check_processes,
     "Web": check_web,
     "Consoles": check_consoles,
+    "Sandboxes": check_sandboxes,
     "Browser files": check_browser_files,
     "Images": check_images,
     "Hypervisors": check_hypervisors,

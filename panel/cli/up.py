@@ -117,8 +117,19 @@ def open_connection(target):
 
 def is_ready(bind):
     """Return whether /readyz answers with 200."""
+    return find_status(bind, b"/readyz") == b"200"
+
+
+def is_router_ready(bind):
+    """Return whether the router of sandboxes answers."""
+    return find_status(bind, b"/healthz") == b"204"
+
+
+def find_status(bind, path):
+    """Return the status with which a server answers, or None."""
     with suppress(OSError), open_connection(get_connect_address(bind)) as connection:
         connection.settimeout(5)
-        connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
-        return re.match(rb"HTTP/1\.[01] 200 ", connection.recv(100)) is not None
-    return False
+        connection.sendall(b"GET %b HTTP/1.0\r\n\r\n" % path)
+        match = re.match(rb"HTTP/1\.[01] (\d+) ", connection.recv(100))
+        return match and match[1]
+    return None

@@ -80,7 +80,7 @@ def test_wrong_names_are_bad_requests(lab, options):
     run(check())
 
 
-@pytest.mark.parametrize("state", ["pausing", "paused", "stopping", "stopped", "destroying", "failed", None])
+@pytest.mark.parametrize("state", ["pausing", "paused", "stopping", "stopped", "destroying", "failed", "expired", None])
 def test_sandbox_that_does_not_run_is_not_found(lab, state):
     async def check():
         lab.rows[SANDBOX_ID] = state and build_route(state=state)

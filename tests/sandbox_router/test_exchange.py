@@ -17,6 +17,7 @@ from tests.sandbox_router.lab import (
     serve_stream,
     wait_until,
 )
+from worker.sandbox_router.routes import CACHE_SECONDS
 
 
 def test_hop_by_hop_headers_are_not_passed_on(lab):
@@ -192,10 +193,9 @@ def test_stream_ends_when_the_sandbox_is_paused(lab):
             lab.rows[SANDBOX_ID] = build_route(state="paused")
             await lab.end_guests()
             assert await reader.read() == b"", "without the last chunk, so the client notices"
-            await asyncio.sleep(1)
+            await asyncio.sleep(CACHE_SECONDS)
             assert (await lab.call(host=make_host(port)))[1]["message"] == "The sandbox was not found"
             lab.rows[SANDBOX_ID] = build_route()
-            await asyncio.sleep(1)
             async with run_program(answer_with_request) as other_port:
                 assert (await lab.call(host=make_host(other_port)))[0] == 200
 

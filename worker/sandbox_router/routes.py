@@ -22,28 +22,32 @@ class RouteTable:
         self.find_route = find_route
         self.executor = ThreadPoolExecutor(LOOKUP_THREADS, "sandbox-routes")
         self.cache: dict[str, tuple[float, Route | None]] = {}
-        self.lookups: dict[str, asyncio.Task[Route | None]] = {}
+        """Sandboxes that run or do not exist. Others may run as soon as a client has asked the panel for it."""
+        self.polls: dict[str, asyncio.Task[Route | None]] = {}
 
     async def find_running(self, sandbox_id: str) -> Route | None:
         """Return where the sandbox runs, or None. One that is being started is waited for."""
         deadline = time.monotonic() + START_SECONDS
-        maximum_age = CACHE_SECONDS
-        while (route := await self.find(sandbox_id, maximum_age)) is not None and route.state == "starting":
+        route = await self.find(sandbox_id)
+        while route is not None and route.state == "starting":
             if time.monotonic() > deadline:
                 return None
             await asyncio.sleep(START_POLL_INTERVAL_SECONDS)
-            maximum_age = START_POLL_INTERVAL_SECONDS
+            route = await self.poll(sandbox_id)
         return route if route is not None and route.state == "running" else None
 
-    async def find(self, sandbox_id: str, maximum_age: float) -> Route | None:
-        """Return the row, read within the last seconds. Clients that ask at once wait for one lookup."""
+    async def find(self, sandbox_id: str) -> Route | None:
         read_at, route = self.cache.get(sandbox_id, (float("-inf"), None))
-        if time.monotonic() - read_at <= maximum_age:
+        if time.monotonic() - read_at <= CACHE_SECONDS:
             return route
-        task = self.lookups.get(sandbox_id)
+        return await self.read_route(sandbox_id)
+
+    async def poll(self, sandbox_id: str) -> Route | None:
+        """Read the row. Clients that wait for the same sandbox share the query."""
+        task = self.polls.get(sandbox_id)
         if task is None:
-            task = self.lookups[sandbox_id] = asyncio.create_task(self.read_route(sandbox_id))
-            task.add_done_callback(lambda _task: self.lookups.pop(sandbox_id, None))
+            task = self.polls[sandbox_id] = asyncio.create_task(self.read_route(sandbox_id))
+            task.add_done_callback(lambda _task: self.polls.pop(sandbox_id, None))
         return await asyncio.shield(task)
 
     async def read_route(self, sandbox_id: str) -> Route | None:
@@ -51,7 +55,10 @@ class RouteTable:
         route = await asyncio.get_running_loop().run_in_executor(self.executor, self.find_route, sandbox_id)
         if len(self.cache) >= MAX_CACHED_ROUTES:
             self.cache.clear()
-        self.cache[sandbox_id] = read_at, route
+        if route is None or route.state == "running":
+            self.cache[sandbox_id] = read_at, route
+        else:
+            self.cache.pop(sandbox_id, None)
         return route
 
     def forget(self, sandbox_id: str) -> None:

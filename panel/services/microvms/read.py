@@ -25,7 +25,8 @@ OPERATOR_LOAD_OPTIONS = (*LOAD_OPTIONS, joinedload(Microvm.account), joinedload(
 
 @dataclass(frozen=True)
 class Route:
-    """What the router of sandboxes has to know of a micro VM. `envs` are the image's variables and its own."""
+    """What the router of sandboxes has to know of a micro VM. `state` is that of the row, or `expired` when its time is
+    over; `envs` are the image's variables and its own."""
 
     sandbox_id: str
     machine_id: str
@@ -127,18 +128,19 @@ def lock(*microvm_ids: str) -> list[Microvm]:
 
 
 def find_route(sandbox_id: str) -> Route | None:
-    """Return the way to a live micro VM, of whatever account, or None. One whose time is over counts as ended."""
+    """Return the way to a live micro VM, of whatever account, or None."""
     query = select(Microvm).where(Microvm.sandbox_id == sandbox_id, Microvm.ended_at.is_(None))
     microvm = session.scalar(query.options(joinedload(Microvm.image)))
-    if microvm is None or (microvm.expires_at and microvm.expires_at <= clock.now()):
+    if microvm is None:
         return None
+    has_expired = microvm.expires_at is not None and microvm.expires_at <= clock.now()
     envs = {**(microvm.image.envs if microvm.image else {}), **microvm.envs}
     return Route(
         sandbox_id=microvm.sandbox_id,
         machine_id=microvm.id,
         hypervisor_id=microvm.hypervisor_id,
         name=microvm.name,
-        state=microvm.state,
+        state="expired" if has_expired else microvm.state,
         access_token=microvm.access_token,
         envs=envs,
     )
