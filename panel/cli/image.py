@@ -8,12 +8,13 @@ from panel.cli.context import app_context
 from panel.core.data_files import temporary_umask
 from panel.core.db import session
 from panel.core.errors import Problem
-from panel.services import catalog
+from panel.services import catalog, microvms
 from worker.images.commands import BuildFailed
 
 IMAGE_KINDS = ("tiny", "debian")
-SANDBOX_KINDS = ("sandbox", "sandbox-python")
-"""Images for micro VMs. They have no boot loader, so they are not in the catalog of instances' images."""
+SANDBOX_KINDS = {"sandbox": ("base",), "sandbox-python": ()}
+"""Images for micro VMs, with their further names. They have no boot loader, so they are not in the catalog of
+instances' images. SDKs create sandboxes from `base` when they are given no template."""
 
 
 @click.group()
@@ -22,13 +23,14 @@ def command():
 
 
 @command.command()
-@click.argument("kind", type=click.Choice(IMAGE_KINDS + SANDBOX_KINDS))
+@click.argument("kind", type=click.Choice((*IMAGE_KINDS, *SANDBOX_KINDS)))
 def build(kind):
-    """Build an image from Debian packages. Those of instances are added to the catalog. Needs root."""
+    """Build an image from Debian packages. It is added to the images of instances or of micro VMs. Needs root."""
     with app_context() as config:
         try:
             if kind in SANDBOX_KINDS:
                 sandbox = build_sandbox_image(kind, config.data_dir)
+                session.commit()
                 for file in (sandbox.disk, sandbox.kernel, sandbox.initrd):
                     click.echo(f"{file.path}: {file.size // 1024**2} MiB, SHA-256 {file.sha256}")
                 return
@@ -69,12 +71,27 @@ def build_image(kind, data_dir, log=click.echo):
 
 
 def build_sandbox_image(kind, data_dir, log=click.echo):
-    """Build an image for micro VMs: a disk, a kernel and an initial file system. Raise Problem when programs are
-    missing."""
+    """Build an image for micro VMs, a disk, a kernel and an initial file system, and register it. Raise Problem when
+    programs are missing."""
     image = run_builder(kind, data_dir, log)
     for file in (image.disk, image.kernel, image.initrd):
         file.path.chmod(0o600)
+    microvms.images.register(
+        kind,
+        disk=describe_file(image.disk, data_dir),
+        kernel=describe_file(image.kernel, data_dir),
+        initrd=describe_file(image.initrd, data_dir),
+        kernel_options=image.kernel_options,
+        aliases=SANDBOX_KINDS[kind],
+        label=image.disk.label,
+        min_memory_mb=image.disk.min_memory_mb,
+        min_disk_gb=image.disk.min_disk_gb,
+    )
     return image
+
+
+def describe_file(file, data_dir):
+    return microvms.images.ImageFile(str(file.path.relative_to(data_dir)), file.size, file.sha256)
 
 
 @command.command("list")
