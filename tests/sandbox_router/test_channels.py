@@ -1,10 +1,12 @@
 """Channels and identities: when they are opened, sent and closed."""
 
 import asyncio
+import time
 
 from tests.sandbox_guest.daemon import run_daemon
 from tests.sandbox_guest.mux_ends import run
 from tests.sandbox_router.lab import (
+    OTHER_SANDBOX_ID,
     SANDBOX_ID,
     TOKEN,
     answer_with_request,
@@ -16,6 +18,7 @@ from tests.sandbox_router.lab import (
     serve_stream,
     wait_until,
 )
+from worker.sandbox_guest.frames import WINDOW, build_frame
 from worker.sandbox_router import channels
 
 
@@ -98,6 +101,35 @@ def test_unused_channel_is_closed(lab):
             await wait_until(lambda: lab.guests[0].done())
             async with run_program(answer_with_request) as other_port:
                 assert (await lab.call(host=make_host(other_port)))[0] == 200
+
+    run(check())
+
+
+def test_flooding_guest_does_not_stop_others(lab):
+    lab.rows[OTHER_SANDBOX_ID] = build_route(OTHER_SANDBOX_ID)
+    frames = build_frame(WINDOW, 77, bytes(4)) * 20_000
+
+    async def flood(stream):
+        """Fill the channel with frames of a stream that does not exist."""
+        stream.mux.writer.write(frames)
+        while True:
+            await stream.mux.writer.drain()
+            stream.mux.writer.write(frames)
+
+    async def check():
+        async with lab.run_router(), run_program(answer_with_request) as port:
+            accept = lab.accept
+            await lab.call(host=make_host(port))
+            lab.accept = flood
+            flooded_call = asyncio.create_task(lab.call(host=make_host(port, OTHER_SANDBOX_ID)))
+            await asyncio.sleep(0.5)
+            lab.accept = accept
+            for _number in range(10):
+                begin = time.monotonic()
+                assert (await lab.call(host=make_host(port)))[0] == 200
+                assert time.monotonic() - begin < 2
+            assert not flooded_call.done()
+            flooded_call.cancel()
 
     run(check())
 

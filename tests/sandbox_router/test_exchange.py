@@ -169,6 +169,9 @@ def test_websocket_upgrade(lab, is_accepted):
         b"",
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"HTTP/1.1 000 OK\r\n\r\n",
     ],
 )
 def test_wrong_answers_of_programs(lab, answer):
@@ -181,6 +184,34 @@ def test_wrong_answers_of_programs(lab, answer):
         async with lab.run_router(), run_program(serve) as port:
             status, body = await lab.call(host=make_host(port))
             assert (status, body["message"]) == (502, "The sandbox does not respond")
+
+    run(check())
+
+
+def test_length_of_an_answer_is_unambiguous(lab):
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\nmore"
+        )
+        await writer.drain()
+
+    async def check():
+        async with lab.run_router(), run_program(serve) as port:
+            answer = await lab.send(build_request(host=make_host(port)))
+            assert b"content-length" not in answer.lower()
+            assert answer.endswith(b"\r\n\r\n2\r\nok\r\n0\r\n\r\n")
+
+    run(check())
+
+
+def test_answer_to_head_has_no_body(lab):
+    async def check():
+        async with lab.run_router(), run_program(answer_with_request) as port:
+            for host in (make_host(port), make_host(port, "unknown")):
+                answer = await lab.send(build_request(host=host, method="HEAD"))
+                assert answer.endswith(b"\r\n\r\n")
+                assert answer.count(b"\r\n\r\n") == 1
 
     run(check())
 

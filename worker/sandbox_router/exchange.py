@@ -5,6 +5,7 @@ h11 reads and frames both sides, so nothing but one message goes each way, whate
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 
 import h11
 
@@ -82,8 +83,9 @@ class Exchange:
         self.stream.write(self.guest.send(event) or b"")
 
     def send_to_client(self, event: h11.Event) -> None:
+        data = self.client.send(event) or b""
         self.has_answered = True
-        self.writer.write(self.client.send(event) or b"")
+        self.writer.write(data)
 
     async def copy_request(self) -> None:
         """Copy the body of the request, then wait until the client is gone. What follows the request is not passed on.
@@ -144,12 +146,14 @@ class Exchange:
                 interim_responses += 1
                 if interim_responses > MAX_INTERIM_RESPONSES:
                     raise GuestFailed("too many interim responses")
-                self.send_to_client(build_forwarded_interim(event))
+                with refuse_bad_answers():
+                    self.send_to_client(build_forwarded_interim(event))
                 if event.status_code == 101:
                     return True
             elif isinstance(event, h11.Response):
                 ensure_head_fits(event)
-                self.send_to_client(build_forwarded_response(event))
+                with refuse_bad_answers():
+                    self.send_to_client(build_forwarded_response(event))
             elif isinstance(event, h11.Data):
                 self.send_to_client(h11.Data(data=event.data))
             elif isinstance(event, h11.EndOfMessage):
@@ -196,6 +200,15 @@ class Exchange:
             await self.writer.drain()
         if self.writer.can_write_eof():
             self.writer.write_eof()
+
+
+@contextlib.contextmanager
+def refuse_bad_answers() -> Iterator[None]:
+    """Turn what h11 does not send on into `GuestFailed`."""
+    try:
+        yield
+    except h11.LocalProtocolError as error:
+        raise GuestFailed(str(error)) from error
 
 
 def ensure_head_fits(response: h11.Response) -> None:
