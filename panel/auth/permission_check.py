@@ -17,7 +17,7 @@ PLACEHOLDER_PATTERN = re.compile(r"\{\w*_?id\}")
 SOME_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 """Replaces `{id}` in paths, so that they match a route."""
 CONVERTER_PATTERN = re.compile(r"<(?:\w+:)?(\w+)>")
-UNKNOWN_TOKEN_MESSAGE = message("This is no valid token of this account.")
+UNKNOWN_TOKEN_MESSAGE = message("Not a valid token of this account.")
 
 
 @dataclass

@@ -36,7 +36,7 @@ class Event(Model):
     resource_id: Mapped[str] = mapped_column(String(36))
     data: Mapped[dict] = mapped_column(JSON, default=dict)
     snapshot: Mapped[dict | None] = mapped_column(JSON)
-    """The resource at that time, as in webhook payloads (6.3), because it may be deleted before delivery."""
+    """The resource at that time, as in webhook payloads, because it may be deleted before delivery."""
     severity: Mapped[str | None] = mapped_column(String(8))
     """`info`, `warning` or `error`. Only Kubernetes events have a severity and a message."""
     message: Mapped[str | None] = mapped_column(MessageText)

@@ -257,7 +257,7 @@ def create_storage(hypervisor: Hypervisor, *, name: str, path: str, **values: An
     ensure_unique_name(Storage, name, hypervisor_id=hypervisor.id)
     if path in [other.path for other in hypervisor.storages]:
         raise Invalid(
-            message("The hypervisor has a storage in this folder."), path=message("Another storage of it is there.")
+            message("The hypervisor has a storage in this folder."), path=message("Another storage uses this path.")
         )
     storage = Storage(hypervisor=hypervisor, name=name, path=path, **values)
     session.add(storage)

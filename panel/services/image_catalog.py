@@ -70,9 +70,9 @@ def parse_catalog(text: str) -> list[CatalogImage]:
     try:
         rows = [parse_row(item) for item in json.loads(text)[:MAX_CATALOG_ROWS]]
     except (ValueError, TypeError, KeyError) as error:
-        raise Invalid(message("This is no catalog: {error}.", error=get_message(error))) from None
+        raise Invalid(message("Not a valid catalog: {error}.", error=get_message(error))) from None
     if len({row.key for row in rows}) < len(rows):
-        raise Invalid(message("This is no catalog: two rows have the same key."))
+        raise Invalid(message("Not a valid catalog: two rows have the same key."))
     return rows
 
 
@@ -104,7 +104,7 @@ def add(
     row = get_entry(catalog_id) if catalog_id else next((row for row in list_entries() if row.url == url), None)
     url = url or (row.url if row else None)
     if not url:
-        raise Invalid(message("The image is missing."), url=message("Name a row of the catalog or an address."))
+        raise Invalid(message("The image is missing."), url=message("Enter a catalog entry or a URL."))
     remote_file.ensure_allowed_url(url)
     facts = {name: getattr(row, name) for name in CATALOG_FIELDS if name != "size"} if row else {}
     if row and row.url != url:
@@ -117,7 +117,7 @@ def add(
     for name in ("label", "distro", "version"):
         if not facts.get(name):
             raise Invalid(
-                message("The image is not described."),
+                message("The description of the image is incomplete."),
                 **{name: message("Required for images that are not in the catalog.")},
             )
     name = facts.pop("name", None) or (row.key if row else slugify(facts["label"]))

@@ -130,7 +130,7 @@ def parse_network(ip_set: IpSet, text: str) -> str:
         ) from None
     if f"ipv{network.version}" != ip_set.ip_version:
         raise Invalid(
-            message("The network is of the other version."),
+            message("The network has another IP version."),
             cidr=message("The set holds {ip_version} networks.", ip_version=ip_set.ip_version),
         )
     return str(network)

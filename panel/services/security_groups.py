@@ -141,7 +141,7 @@ def add_rule(
         ensure_same_owner(group, ip_set, "ip_set_id")
         if ip_set.ip_version != facts["ip_version"]:
             raise Invalid(
-                message("The set is of the other version."),
+                message("The set has another IP version."),
                 ip_set_id=message("It holds {ip_version} networks.", ip_version=ip_set.ip_version),
             )
     lock_row(SecurityGroup, group.id)  # concurrent calls are counted one after the other

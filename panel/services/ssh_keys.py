@@ -61,7 +61,7 @@ def get_chosen(
 
 def create(account: Access | Account, *, name: str, public_key: str, comments: str | None = None) -> SshKey:
     if session.scalar(listing(account).where(SshKey.name == name)):
-        raise Invalid(message("There is a key of this name."), name=message("This name is taken."))
+        raise Invalid(message("A key with this name already exists."), name=message("This name is taken."))
     comment = public_key.split(maxsplit=2)[2:]
     key = SshKey(
         account_id=account.id,
@@ -79,7 +79,7 @@ def update(key: SshKey, **changes: Any) -> SshKey:
     if "name" in changes and changes["name"] != key.name:
         query = select(SshKey.id).where(SshKey.account_id == key.account_id, SshKey.name == changes["name"])
         if session.scalar(query):
-            raise Invalid(message("There is a key of this name."), name=message("This name is taken."))
+            raise Invalid(message("A key with this name already exists."), name=message("This name is taken."))
     for field, value in changes.items():
         setattr(key, field, value)
     session.flush()

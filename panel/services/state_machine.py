@@ -51,10 +51,10 @@ REASON_MESSAGES = {
     "protection_enabled": message("Delete protection is on. Turn it off first."),
     "vnc_disabled": message("The console of this instance is turned off. Turn on VNC in its settings."),
     # live-snapshot sessions
-    "already_active": message("A live session is active. Commit or discard it first."),
-    "no_active_session": message("There is no live session. Enable one first."),
-    "session_creating": message("The live session is still being created. Wait until it is active."),
-    "session_failed": message("The live session failed, so there is nothing to commit or discard. Enable a new one."),
+    "already_active": message("A test session is active. Commit or discard it first."),
+    "no_active_session": message("There is no test session. Start one first."),
+    "session_creating": message("The test session is still being created. Wait until it is active."),
+    "session_failed": message("The test session failed, so there is nothing to commit or discard. Start a new one."),
 }
 """The sentence for each reason why an action on an instance is refused."""
 

@@ -209,10 +209,10 @@ def ensure_scopes_within(
         if allowed and not any(
             network.network_address in parent and network.prefixlen >= parent.prefixlen for parent in allowed
         ):
-            sentence = message("The token that asks may not be used from {network} itself.", network=network)
+            sentence = message("The requesting token may not be used from {network} itself.", network=network)
             raise Invalid(sentence, allowed_ips=sentence)
     if requesting_token.expires_at and expires_at and expires_at > requesting_token.expires_at:
-        raise build_expiry_error(message("Must not be later than the end of the token that asks."))
+        raise build_expiry_error(message("Must not be later than the expiry of the requesting token."))
 
 
 def ensure_scopes_held(sentence: Message, scopes: Iterable[str], token: Token) -> None:
@@ -232,7 +232,7 @@ def ensure_expiry_within(token: Token, expires_at: datetime | None) -> None:
     if expires_at <= clock.now():
         raise build_expiry_error(message("Must be in the future. To end the token now, revoke it."))
     if token.expires_at and expires_at > token.expires_at:
-        raise build_expiry_error(message("Must not be later than it is: the life of a token can only be shortened."))
+        raise build_expiry_error(message("Can only be moved earlier."))
 
 
 def build_expiry_error(sentence: str) -> Invalid:

@@ -20,7 +20,7 @@ def open_ssh_session(instance, session_owner):
         return row, secret, task
     if task.open:
         tasks.cancel(task)
-    consoles.close(row, message("The guest has no key of it."))
+    consoles.close(row, message("The key was not installed in the guest."))
     session.commit()
     session.refresh(row)
     reason = (

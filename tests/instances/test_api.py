@@ -247,7 +247,7 @@ def test_last_ipv4_address_is_allocated_once(api_as, cast, create_body):
 
 
 def test_instance_power_actions(api_as, running_instance, run_tasks):
-    """§4.3: no task when the state is as requested; refused when the state does not allow the action"""
+    """No task when the state is as requested; refused when the state does not allow the action"""
 
     def post_power_action(action):
         answer = api_as("owner", "POST", f"/api/instance/{running_instance.id}/power/{action}")

@@ -278,7 +278,7 @@ def test_kvm_probe_fails_without_device(tmp_path):
 def test_kvm_probe_fails_when_guest_hangs(tmp_path):
     verdict = kvm.probe(device="/dev/null", qemu=write_program(tmp_path / "qemu", "exec sleep 60"), deadline=0.2)
     assert not verdict.works
-    assert "stood still" in verdict.sentence
+    assert "hung" in verdict.sentence
 
 
 def test_kvm_probe_fails_when_qemu_fails(tmp_path):

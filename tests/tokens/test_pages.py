@@ -188,7 +188,7 @@ def test_permission_check_hides_foreign_tokens(browser_as, cast):
     _, value = create_token(cast, "outsider", name="secret name")
     for shown in (value, cast.tokens["admin"], cast.tokens["member"], "pu_" + "x" * 43):
         text = explain_request(browser_as("owner"), shown)
-        assert "This is no valid token of this account." in text
+        assert "Not a valid token of this account." in text
         assert "secret name" not in text
     for request in ("GET /nothing", "GET", "DANCE /api/instances", "GET /api/v1/users", "GET /api-tokens"):
         assert "There is no such operation of the user API." in explain_request(

@@ -72,7 +72,7 @@ def import_machine(work):
     description = work.node.describe_machine(arguments["machine_id"])
     if description.name != arguments["machine_name"]:
         raise Refused(
-            message("The machine has another name by now. Look at the hypervisor again."), f"it is {description.name}"
+            message("The machine has another name now. Run discovery again."), f"it is {description.name}"
         )
     machine = to_dict(description, {})
     spec = build_planned_spec(hypervisor_id, machine, arguments)

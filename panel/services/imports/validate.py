@@ -14,7 +14,7 @@ from panel.services.disks import MAX_DISKS_PER_INSTANCE
 
 MAX_DISK_NAME_LENGTH = Disk.name.type.length
 MACHINE_RUNS_MESSAGE = message(
-    "The machine runs, or did when it was last looked at. Shut it down, then look at the hypervisor again."
+    "The machine runs, or ran at the last discovery. Shut it down, then run discovery again."
 )
 
 

@@ -42,7 +42,7 @@ def unmount(instance: Instance, slot: str, *, actor: str, by_operator: bool = Fa
 
 def get_drive_column(slot: str) -> str:
     if slot not in DRIVE_COLUMNS:
-        raise NotFound(message("No such drive. There are primary and secondary."))
+        raise NotFound(message("No such drive. Use primary or secondary."))
     return DRIVE_COLUMNS[slot]
 
 

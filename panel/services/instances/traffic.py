@@ -165,7 +165,7 @@ def connect(instance: Instance, *, actor: str, by_operator: bool = False) -> Int
     if interface is None:
         raise Conflict(message("The instance has no public network card."))
     if interface.disconnect_reason == OFF_BY_TRAFFIC:
-        raise Conflict(message("The traffic of this month is used up. The network comes back with the next month."))
+        raise Conflict(message("This month's traffic is used up. The network is reconnected next month."))
     if interface.disconnect_reason == OFF_BY_OPERATOR and not by_operator:
         raise Conflict(message("An operator disconnected the network of this instance. Contact support."))
     if set_disconnected(instance, OFF_BY_OPERATOR, None):

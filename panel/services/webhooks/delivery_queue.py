@@ -1,5 +1,4 @@
-"""The rules of delivery: which subscriptions are served, how often attempts are made, and what follows from one (3,
-6.2, 8).
+"""The rules of delivery: which subscriptions are served, how often attempts are made, and what follows from one.
 
 A dispatcher leases a subscription, so only one at a time serves it and its events stay in order. What is not recorded
 before the lease ends is repeated by another dispatcher: delivery is at least once.

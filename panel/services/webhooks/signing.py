@@ -1,4 +1,4 @@
-"""What a receiver gets: the body as bytes, and headers that prove its origin (6.2, 6.3)."""
+"""What a receiver gets: the body as bytes, and headers that prove its origin."""
 
 import hashlib
 import hmac

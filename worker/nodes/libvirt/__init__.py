@@ -394,7 +394,7 @@ class LibvirtNode(NodeDriver):
 
     def create_overlays(self, machine_id: str, disks: Iterable[Disk]) -> None:
         self.call(
-            message("lay overlays over the disks"),
+            message("create overlays for the disks"),
             LONG_CHANGE_TIMEOUT_SECONDS,
             overlays.create_overlays,
             machine_id,
@@ -402,7 +402,7 @@ class LibvirtNode(NodeDriver):
         )
 
     def thaw_guest(self, machine_id: str) -> None:
-        self.call(message("let the guest's file systems go on"), CHANGE_TIMEOUT_SECONDS, freezing.thaw, machine_id)
+        self.call(message("thaw the guest's file systems"), CHANGE_TIMEOUT_SECONDS, freezing.thaw, machine_id)
 
     def commit_overlay(self, machine_id: str, pool: str, name: str, progress: Progress | None = None) -> None:
         """Merge the overlay. The deadline counts from the last progress."""

@@ -57,7 +57,7 @@ def probe_acceleration(connection: libvirt.virConnect) -> tuple[bool, str]:
     try:
         if has_processor(connection, guest):
             return True, message("KVM works: a probe guest ran under it.")
-        return False, message("A probe guest stood still under KVM: guests run in emulation.")
+        return False, message("A probe guest hung under KVM: guests run in emulation.")
     finally:
         guest.destroy()
 

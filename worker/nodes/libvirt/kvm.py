@@ -67,7 +67,7 @@ def probe(
         try:
             run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=deadline)
         except subprocess.TimeoutExpired:
-            return Verdict(False, f"{device} is there, but a guest stood still under it: guests run in emulation.")
+            return Verdict(False, f"{device} is there, but a test guest hung under it: guests run in emulation.")
     if run.returncode == PROBE_SUCCESS_EXIT_CODE:
         return Verdict(True, "KVM works: a probe guest ran 64-bit code under it.")
     message = (run.stderr.strip().splitlines() or [f"QEMU ended with code {run.returncode}"])[0]

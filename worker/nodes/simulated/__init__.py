@@ -59,7 +59,7 @@ class SimulatedNode(
             cpu_cores=self.options.cores,
             memory=self.options.memory_gb * GiB,
             accelerated=False,
-            acceleration_note=message("This hypervisor is simulated: its guests exist on paper only."),
+            acceleration_note=message("This hypervisor is simulated: it has no real guests."),
             bandwidth_limits=True,
             address_filters=True,
             tpm=bool(self.options.tpm),
