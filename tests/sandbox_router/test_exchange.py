@@ -261,7 +261,7 @@ def test_silent_streams_end(lab):
     run(check())
 
 
-def test_many_streams_run_together_and_one_sandbox_has_a_limit(lab):
+def test_streams_run_side_by_side_up_to_a_limit(lab):
     async def check():
         lab.rows[OTHER_SANDBOX_ID] = build_route(OTHER_SANDBOX_ID)
         async with lab.run_router(max_streams=100), run_program(serve_stream) as port:
