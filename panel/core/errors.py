@@ -8,8 +8,7 @@ class Problem(Exception):
 
     `message` is the text to show, `fields` maps field names to lists of messages, and `reason` is the machine-readable
     code that clients branch on (ERR-03). `extra` has further top-level keys of the answer. `status` is the
-    HTTP status; `chosen` is False for a plain Problem without one, and the operators' API then answers differently
-    (4.1).
+    HTTP status; `chosen` is False for a plain Problem without one, and the operators' API then answers differently.
     """
 
     status = 400

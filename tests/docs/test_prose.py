@@ -25,7 +25,7 @@ AWKWARD_WORDS = [
 AWKWARD_PATTERN = re.compile(rf"\b(?:{'|'.join(AWKWARD_WORDS)})\b", re.I)
 CODE_PATTERN = re.compile(r"`[^`]*`")
 """Values of the interface, such as the role `nobody`, are not prose."""
-CITATION_PATTERN = re.compile(r"specification,?\s+(?:section\s+)?\d|\(spec, section \d|\((?:\d, )*\d\.\d(?:, \d\.\d)*\)|§", re.I)
+CITATION_PATTERN = re.compile(r"specification,?\s+(?:section\s+)?\d|\(spec, section \d", re.I)
 
 
 def list_texts(part):

@@ -71,9 +71,7 @@ def import_machine(work):
     work.step(message("Inspecting the machine"), 10)
     description = work.node.describe_machine(arguments["machine_id"])
     if description.name != arguments["machine_name"]:
-        raise Refused(
-            message("The machine has another name now. Run discovery again."), f"it is {description.name}"
-        )
+        raise Refused(message("The machine has another name now. Run discovery again."), f"it is {description.name}")
     machine = to_dict(description, {})
     spec = build_planned_spec(hypervisor_id, machine, arguments)
     work.undo("revert_import", description.id)
