@@ -6,9 +6,7 @@ import urllib.request
 
 import pytest
 
-from tests.support.mail_server import (
-    mail_server,  # noqa: F401  (fixtures)
-)
+from tests.support.mail_server import installation_settings, mail_server  # noqa: F401  (fixtures)
 from tests.support.ports import find_free_port
 from tests.support.waiting import wait_until
 
