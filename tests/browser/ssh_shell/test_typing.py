@@ -70,7 +70,7 @@ def test_font_size_and_colour_scheme_are_remembered(shell_page):
     expect(shell_page.page.locator("#terminal textarea")).to_be_focused()
     wait_until(lambda: shell_page.site.guest.interfaces[0].sizes[-1][0] < columns, "fewer columns")
     shell_page.find_button("Options").click()
-    shell_page.page.get_by_label("Colours").select_option("Light")
+    shell_page.page.get_by_label("Colors").select_option("Light")
     expect(shell_page.page.locator("#terminal")).to_have_css("background-color", "rgb(255, 255, 255)")
     shell_page.page.keyboard.press("Escape")
     shell_page.open()
