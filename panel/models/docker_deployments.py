@@ -27,7 +27,7 @@ class DockerEngine(Model):
     """Why that failed."""
     checked_at: Mapped[datetime | None]
     """When it was last found in the guest; empty to have it checked again."""
-    unsupported: Mapped[str | None] = mapped_column(Text)
+    unsupported: Mapped[str | None] = mapped_column(MessageText)
     """Why it cannot be installed in this guest at all."""
     support_checked_at: Mapped[datetime | None]
     """When that was last checked."""

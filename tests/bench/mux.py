@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 
-from tests.sandbox_guest.mux_ends import connect_muxes, open_socketpair
+from tests.support.mux_ends import connect_muxes, open_socketpair
 
 TRANSFER_BYTES, ROUNDS = 16 * 1024 * 1024, 9
 QUICK_SIZES = {"TRANSFER_BYTES": 1024 * 1024, "ROUNDS": 2}

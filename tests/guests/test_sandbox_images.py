@@ -11,7 +11,7 @@ import pytest
 from e2b import AuthenticationException, CommandExitException, PtySize, Sandbox
 
 from tests.guests.sandbox_machine import SandboxMachine
-from tests.sandbox_guest.sdk_api import SANDBOX_ID, make_sdk_options, run_api
+from tests.support.sandbox_sdk import SANDBOX_ID, make_sdk_options, run_api
 from worker.images import sandbox, sandbox_builder, sandbox_python
 from worker.images.commands import BuildFailed
 

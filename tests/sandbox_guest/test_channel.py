@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox_guest.mux_ends import exchange, open_socketpair, read_all, run, run_muxes
+from tests.support.mux_ends import exchange, open_socketpair, read_all, run, run_muxes
 from worker.sandbox_guest import channel
 from worker.sandbox_guest.frames import DATA, HEADER
 from worker.sandbox_guest.identity_stream import IdentityRefused, receive_identity, send_identity

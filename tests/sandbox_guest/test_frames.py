@@ -5,7 +5,7 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sandbox_guest.mux_ends import build_hello
+from tests.support.mux_ends import build_hello
 from worker.sandbox_guest.frames import (
     DATA,
     HEADER,

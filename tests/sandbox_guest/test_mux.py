@@ -7,7 +7,7 @@ import resource
 
 import pytest
 
-from tests.sandbox_guest.mux_ends import (
+from tests.support.mux_ends import (
     build_hello,
     connect_muxes,
     echo,

@@ -21,7 +21,7 @@ from e2b import (
 
 from tests.sandbox_guest.daemon import USER
 from tests.sandbox_guest.raw_client import TOKEN
-from tests.sandbox_guest.sdk_api import SANDBOX_ID, make_sdk_options, run_api
+from tests.support.sandbox_sdk import SANDBOX_ID, make_sdk_options, run_api
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import asyncio
 import time
 
 from tests.sandbox_guest.daemon import run_daemon
-from tests.sandbox_guest.mux_ends import run
 from tests.sandbox_router.lab import (
     OTHER_SANDBOX_ID,
     SANDBOX_ID,
@@ -18,6 +17,7 @@ from tests.sandbox_router.lab import (
     serve_stream,
     wait_until,
 )
+from tests.support.mux_ends import run
 from worker.sandbox_guest.frames import WINDOW, build_frame
 from worker.sandbox_router import channels
 

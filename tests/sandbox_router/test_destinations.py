@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from tests.sandbox_guest.mux_ends import run
 from tests.sandbox_router.lab import (
     DOMAIN,
     OTHER_SANDBOX_ID,
@@ -16,6 +15,7 @@ from tests.sandbox_router.lab import (
     make_host,
     run_program,
 )
+from tests.support.mux_ends import run
 from worker.nodes.base import Refused, Unreachable
 from worker.sandbox_router import routes
 

@@ -5,7 +5,6 @@ import os
 
 import pytest
 
-from tests.sandbox_guest.mux_ends import run
 from tests.sandbox_router.lab import (
     OTHER_SANDBOX_ID,
     SANDBOX_ID,
@@ -17,6 +16,7 @@ from tests.sandbox_router.lab import (
     serve_stream,
     wait_until,
 )
+from tests.support.mux_ends import run
 from worker.sandbox_router.routes import CACHE_SECONDS
 
 
