@@ -1,4 +1,8 @@
-"""Which sandboxes run, and where: the rows of the database, read by a few threads and kept for a moment."""
+"""Which sandboxes run, and where: the rows of the database, read by a few threads.
+
+Every request reads the row, because a client that has just ended or paused a sandbox must not reach it any more. Only
+ids that do not exist are remembered for a moment.
+"""
 
 import asyncio
 import time
@@ -22,7 +26,7 @@ class RouteTable:
         self.find_route = find_route
         self.executor = ThreadPoolExecutor(LOOKUP_THREADS, "sandbox-routes")
         self.cache: dict[str, tuple[float, Route | None]] = {}
-        """Sandboxes that run or do not exist. Others may run as soon as a client has asked the panel for it."""
+        """Ids of sandboxes that do not exist."""
         self.polls: dict[str, asyncio.Task[Route | None]] = {}
 
     async def find_running(self, sandbox_id: str) -> Route | None:
@@ -55,10 +59,8 @@ class RouteTable:
         route = await asyncio.get_running_loop().run_in_executor(self.executor, self.find_route, sandbox_id)
         if len(self.cache) >= MAX_CACHED_ROUTES:
             self.cache.clear()
-        if route is None or route.state == "running":
+        if route is None:
             self.cache[sandbox_id] = read_at, route
-        else:
-            self.cache.pop(sandbox_id, None)
         return route
 
     def forget(self, sandbox_id: str) -> None:
