@@ -410,10 +410,6 @@ def test_attributes_of_rows_are_mapped():
     assert [(model, name) for model, name in declarations if name not in mapped_names[model]] == []
 
 
-REEXPORTS = "tests.processes.conftest"
-"""Still has wait_until, find_free_port and Installation for tests that were begun before these moved."""
-
-
 def test_no_test_imports_another_test_or_a_conftest():
     modules = [
         (path, module)
@@ -426,7 +422,7 @@ def test_no_test_imports_another_test_or_a_conftest():
     assert [
         f"{path.relative_to(ROOT)}: {module}"
         for path, module in modules
-        if module.startswith("tests.") and module != REEXPORTS and is_test_or_conftest(module.rpartition(".")[2])
+        if module.startswith("tests.") and is_test_or_conftest(module.rpartition(".")[2])
     ] == []
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import aliased
 
 from panel.core.db import Columns, session
-from panel.models import Account, Event, Instance, Member, Project, ResourceGrant, Role, Task, Volume
+from panel.models import Account, Event, Instance, Member, Microvm, Project, ResourceGrant, Role, Task, Volume
 
 Owner = aliased(Account)
 ACCESS_COLUMNS = (
@@ -119,6 +119,11 @@ def restrict_history(model: Any) -> Callable[[Access], ColumnElement[bool]]:
     )
 
 
+def restrict_microvms(access: Access) -> ColumnElement[bool]:
+    """Micro VMs are in no project, so a member sees those that were chosen and those that it created."""
+    return Microvm.id.in_(access.select_granted_ids())
+
+
 def restrict_projects(access: Access) -> ColumnElement[bool]:
     return Project.id.in_(access.select_granted_ids())
 
@@ -126,6 +131,7 @@ def restrict_projects(access: Access) -> ColumnElement[bool]:
 REACH_RESTRICTIONS = {
     Instance: restrict_instances,
     Volume: restrict_volumes,
+    Microvm: restrict_microvms,
     Project: restrict_projects,
     Task: restrict_history(Task),
     Event: restrict_history(Event),

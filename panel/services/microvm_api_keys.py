@@ -66,6 +66,8 @@ def create_error(access: Access) -> Message | None:
         return message(
             "A key can also end sandboxes, so creating one needs {permissions}.", permissions=", ".join(missing)
         )
+    if access.reach != "all":
+        return message("A key reaches all sandboxes of the account, but you have access to chosen resources only.")
     return None
 
 

@@ -78,7 +78,8 @@ def test_foreign_key_cannot_be_revoked(api_as):
 
 
 def test_key_creation_requires_everything_that_a_key_permits(api_as, cast):
-    role = session.scalar(select(Member).where(Member.account_id == cast.member.id)).role
+    member = session.scalar(select(Member).where(Member.account_id == cast.member.id))
+    role, member.reach = member.role, "all"
     role.permissions = ["microvm.view", "microvm.manage"]
     session.commit()
     refused = api_as("member", "POST", KEYS, json={"name": "agents"})

@@ -128,12 +128,23 @@ def create(
     )
     session.add(microvm)
     session.flush()
-    if image.price:
-        usage.start_metering(
-            "microvm", microvm, name=name, plan=image.name, price=image.price, billing_mode="cloud_service"
-        )
+    account.grant_on_create(microvm)
+    start_metering(microvm, image)
     actions.enqueue(microvm, "create", actor)
     return microvm
+
+
+def start_metering(microvm: Microvm, image: MicrovmImage) -> None:
+    """Meter the micro VM if its image has a price."""
+    if image.price:
+        usage.start_metering(
+            "microvm",
+            microvm,
+            name=microvm.name,
+            plan=image.name,
+            price=image.price,
+            billing_mode="cloud_service",
+        )
 
 
 def ensure_not_suspended(account: Any) -> None:
