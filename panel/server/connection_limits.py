@@ -10,6 +10,9 @@ BODY_PAUSE_SECONDS = 10
 KEEP_ALIVE_SECONDS = 15
 """How long an idle connection stays open."""
 
+LAST_REQUEST_SECONDS = 2
+"""How long a stopping process waits for the first request of a connection that it has accepted."""
+
 WRITE_STALL_SECONDS = 30
 """How long a client may read nothing of an answer."""
 

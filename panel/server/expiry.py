@@ -6,12 +6,15 @@ from panel.server import refusals
 from panel.server.connection_limits import BODY_PAUSE_SECONDS, DRAIN_SECONDS, KEEP_ALIVE_SECONDS, WRITE_STALL_SECONDS
 
 
-async def expire_connections(connections):
+async def expire_connections(connections, stopping):
+    """Check all connections until cancelled. Those accepted while the process stops are asked to end, too."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(1)
         now = loop.time()
         for connection in tuple(connections):
+            if stopping.is_set() and not connection.is_stopping:
+                connection.shutdown()
             expire(connection, now)
 
 

@@ -18,6 +18,7 @@ from panel.server.connection_limits import (
     HEAD_MAX_BYTES,
     HEAD_MAX_FIELDS,
     HEADER_MAX_BYTES,
+    LAST_REQUEST_SECONDS,
     PIPELINED_MAX_REQUESTS,
     TARGET_MAX_BYTES,
     ConnectionLimits,
@@ -40,6 +41,8 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.is_reading_head = self.is_counted = self.is_refused = self.is_handed_over = False
         self.body_complete = True
         self.keeps_alive = True
+        self.is_stopping = False
+        """Whether the process stops: the next answer is the last one of this connection."""
         self.refusal = self.pending_refusal = None
         self.early_data = None
         """Bytes received after a WebSocket request; None while there is no such request."""
@@ -140,8 +143,16 @@ class ConnectionProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def shutdown(self):
-        self.keeps_alive = False
-        super().shutdown()
+        """Close the connection after its open requests. The first request of a new client may be on its way."""
+        self.is_stopping, self.keeps_alive = True, False
+        if self.cycle is None or self.is_reading_head:
+            self.loop.call_later(LAST_REQUEST_SECONDS, self.close_if_idle)
+        else:
+            super().shutdown()
+
+    def close_if_idle(self):
+        if self.is_idle() and not self.is_refused:
+            self.transport.close()
 
     # --- callbacks of the parser
 
@@ -177,7 +188,7 @@ class ConnectionProtocol(HttpToolsProtocol):
         self.scope["state"]["connection"] = self
         super().on_headers_complete()
         # An answer before the end of the body must not close the connection while the client is still sending.
-        self.keeps_alive, self.cycle.keep_alive = self.cycle.keep_alive, True
+        self.keeps_alive, self.cycle.keep_alive = self.cycle.keep_alive and not self.is_stopping, True
 
     def check_head(self):
         version, hosts = self.parser.get_http_version(), []

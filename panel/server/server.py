@@ -86,7 +86,7 @@ class ServerProcess(uvicorn.Server):
 
     async def startup(self, sockets=None):
         await super().startup(sockets)
-        self.expiry = asyncio.create_task(expire_connections(self.server_state.connections))
+        self.expiry = asyncio.create_task(expire_connections(self.server_state.connections, self.application.stopping))
 
     async def shutdown(self, sockets=None):
         self.application.stopping.set()
