@@ -31,6 +31,8 @@ class Lab:
     def __init__(self, root, rows=None):
         self.root = root
         self.rows = {SANDBOX_ID: build_route()} if rows is None else rows
+        self.connectors = {}
+        """Sandbox and port by the label of the connector."""
         self.ports = {}
         self.events = []
         """`channel`, `identity` and the ports, in the order in which guests saw them."""
@@ -78,7 +80,12 @@ class Lab:
     async def run_router(self, *, max_streams=128, **options):
         (self.root / "etc").mkdir(exist_ok=True)
         self.loop = asyncio.get_running_loop()
-        router = Router(RouteTable(self.find_route), ChannelPool(self.open_socket, max_streams), DOMAIN, **options)
+        router = Router(
+            RouteTable(self.find_route, self.connectors.get),
+            ChannelPool(self.open_socket, max_streams),
+            DOMAIN,
+            **options,
+        )
         server = await asyncio.start_server(router.serve_client, "127.0.0.1", 0)
         self.address = server.sockets[0].getsockname()
         try:

@@ -13,12 +13,12 @@ from typing import Any
 
 import structlog
 
+from panel.schemas.microvm_connectors import DAEMON_PORT
 from panel.services.microvms.read import Route
 from worker.sandbox_guest.identity import HOST_NAME
 from worker.sandbox_guest.identity_stream import IdentityRefused, send_identity
 from worker.sandbox_guest.mux import ChannelLost, Mux
 from worker.sandbox_guest.mux_stream import REFUSED, MuxStream, StreamReset
-from worker.sandbox_router.destinations import DAEMON_PORT
 from worker.sandbox_router.errors import RequestRefused, build_port_closed
 
 log = structlog.get_logger()

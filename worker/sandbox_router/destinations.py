@@ -1,4 +1,4 @@
-"""Where a request goes: the sandbox and the port that its host name or its headers name."""
+"""Where a request goes: the sandbox and the port, or the connector, that its host name or its headers name."""
 
 import re
 from dataclasses import dataclass
@@ -6,15 +6,14 @@ from urllib.parse import unquote
 
 from h11 import Request
 
+from panel.schemas.microvm_connectors import DAEMON_PORT, RESERVED_LABELS
 from worker.sandbox_router.errors import RequestRefused
-
-DAEMON_PORT = 49983
-"""The port of the daemon that executes the calls of SDKs."""
 
 CONTROL_PATHS = {"/init", "/freeze", "/unfreeze", "/collapse", "/fsfreeze", "/fsthaw"}
 """Routes of E2B's own daemon that clients must not reach."""
 
 HOST_LABEL = re.compile(r"([0-9]{1,5})-([a-z0-9]{1,32})")
+CONNECTOR_LABEL = re.compile(r"(?![0-9]+-)[a-z0-9-]{1,63}")
 SANDBOX_ID = re.compile(r"[a-z0-9]{1,32}")
 PORT = re.compile(r"[0-9]{1,5}")
 
@@ -23,10 +22,15 @@ PORT = re.compile(r"[0-9]{1,5}")
 class Destination:
     sandbox_id: str
     port: int
+    is_connector: bool = False
+    """Whether the client knows nothing but the label of a connector. Its answers must not show the sandbox's id, with
+    which every port can be reached."""
 
 
-def find_destination(request: Request, sandbox_domain: str) -> Destination | None:
-    """Return where the request goes, or None when it is for the router itself. Raises `RequestRefused`.
+def find_destination(request: Request, sandbox_domain: str) -> Destination | str | None:
+    """Return where the request goes, the label of its connector, or None when it is for the router itself.
+
+    Raises `RequestRefused`.
 
     A host of the sandbox domain is the only authority for its requests, because pages of one sandbox could name
     another one in headers. On every other host the headers count.
@@ -34,10 +38,12 @@ def find_destination(request: Request, sandbox_domain: str) -> Destination | Non
     host = remove_port(get_header(request, b"host") or "").lower().rstrip(".")
     domain = remove_port(sandbox_domain)
     if domain and (host == domain or host.endswith(f".{domain}")):
-        match = HOST_LABEL.fullmatch(host[: -len(domain) - 1])
-        if match is None:
-            raise RequestRefused(400, "The host name names no sandbox and port")
-        return build_destination(match[2], match[1])
+        label = host[: -len(domain) - 1]
+        if match := HOST_LABEL.fullmatch(label):
+            return build_destination(match[2], match[1])
+        if CONNECTOR_LABEL.fullmatch(label) and label not in RESERVED_LABELS:
+            return label
+        raise RequestRefused(400, "The host name names no sandbox and port")
     sandbox_id, port = get_header(request, b"e2b-sandbox-id"), get_header(request, b"e2b-sandbox-port")
     if sandbox_id is None and port is None:
         return None

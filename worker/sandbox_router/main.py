@@ -34,11 +34,15 @@ def build_router(config: Config, app: Application) -> Router:
         with app.app_context():
             return read.find_route(sandbox_id)
 
+    def find_connector(label: str) -> tuple[str, int] | None:
+        with app.app_context():
+            return read.find_connector(label)
+
     def open_socket(route: read.Route) -> socket.socket:
         with app.app_context():
             return connect_node(route.hypervisor_id).open_channel(route.machine_id)
 
-    return Router(RouteTable(find_route), ChannelPool(open_socket), config.sandbox_domain)
+    return Router(RouteTable(find_route, find_connector), ChannelPool(open_socket), config.sandbox_domain)
 
 
 async def serve(config: Config, router: Router) -> None:

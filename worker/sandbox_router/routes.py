@@ -1,7 +1,7 @@
 """Which sandboxes run, and where: the rows of the database, read by a few threads.
 
 Every request reads the row, because a client that has just ended or paused a sandbox must not reach it any more. Only
-ids that do not exist are remembered for a moment.
+ids and labels that do not exist are remembered for a moment.
 """
 
 import asyncio
@@ -21,13 +21,29 @@ START_POLL_INTERVAL_SECONDS = 0.25
 
 
 class RouteTable:
-    def __init__(self, find_route: Callable[[str], Route | None]) -> None:
-        """`find_route` is called in a thread."""
-        self.find_route = find_route
+    def __init__(
+        self, find_route: Callable[[str], Route | None], find_connector: Callable[[str], tuple[str, int] | None]
+    ) -> None:
+        """Both are called in a thread. `find_connector` returns the sandbox and the port to which a label leads."""
+        self.find_route, self.find_connector = find_route, find_connector
         self.executor = ThreadPoolExecutor(LOOKUP_THREADS, "sandbox-routes")
         self.cache: dict[str, tuple[float, Route | None]] = {}
         """Ids of sandboxes that do not exist."""
+        self.unknown_labels: dict[str, float] = {}
+        """Labels that no connector has, with the time of the lookup."""
         self.polls: dict[str, asyncio.Task[Route | None]] = {}
+
+    async def find_connector_port(self, label: str) -> tuple[str, int] | None:
+        """Return the sandbox and the port to which a connector leads, or None."""
+        read_at = time.monotonic()
+        if read_at - self.unknown_labels.get(label, float("-inf")) <= CACHE_SECONDS:
+            return None
+        row = await asyncio.get_running_loop().run_in_executor(self.executor, self.find_connector, label)
+        if row is None:
+            if len(self.unknown_labels) >= MAX_CACHED_ROUTES:
+                self.unknown_labels.clear()
+            self.unknown_labels[label] = read_at
+        return row
 
     async def find_running(self, sandbox_id: str) -> Route | None:
         """Return where the sandbox runs, or None. One that is being started is waited for."""

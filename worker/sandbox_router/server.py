@@ -13,7 +13,13 @@ from worker.nodes.base import NodeError, NotOnNode, Refused
 from worker.sandbox_guest.mux_stream import MuxStream
 from worker.sandbox_router.channels import UNAVAILABLE_ERRORS, ChannelPool
 from worker.sandbox_router.destinations import Destination, ensure_no_control_route, find_destination
-from worker.sandbox_router.errors import CORS_HEADERS, RequestRefused, build_not_found, build_unreachable
+from worker.sandbox_router.errors import (
+    CORS_HEADERS,
+    RequestRefused,
+    build_connector_unknown,
+    build_not_found,
+    build_unreachable,
+)
 from worker.sandbox_router.exchange import IDLE_SECONDS, Exchange, GuestFailed
 from worker.sandbox_router.heads import MAX_HEAD_BYTES, ensure_request_can_pass
 from worker.sandbox_router.routes import RouteTable
@@ -67,7 +73,7 @@ class Router:
 
     async def serve_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
-        request = None
+        request = destination = None
         try:
             if len(self.clients) > MAX_CLIENTS:
                 raise RequestRefused(503, "Too many requests are open")
@@ -79,11 +85,25 @@ class Router:
             if destination is None:
                 send_own_answer(client, request, writer)
             else:
+                if isinstance(destination, str):
+                    destination = await self.find_connector(destination)
                 ensure_no_control_route(request, destination)
                 await self.forward(client, request, destination, reader, writer)
         except RequestRefused as refusal:
-            send_refusal(client, request, writer, refusal)
+            is_connector = isinstance(destination, Destination) and destination.is_connector
+            send_refusal(client, request, writer, refusal.without_sandbox() if is_connector else refusal)
         await linger(reader, writer)
+
+    async def find_connector(self, label: str) -> Destination:
+        """Return where the connector leads. Raises `RequestRefused`."""
+        try:
+            row = await self.routes.find_connector_port(label)
+        except SQLAlchemyError as error:
+            log.warning("sandbox_lookup_failed", error=str(error))
+            raise RequestRefused(503, "The panel cannot look the address up") from error
+        if row is None:
+            raise build_connector_unknown()
+        return Destination(*row, is_connector=True)
 
     async def read_head(self, client: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
         """Return the head of the request, or None when nothing was sent. Raises `RequestRefused`."""
@@ -170,10 +190,18 @@ def send_own_answer(client: h11.Connection, request: h11.Request, writer: asynci
 def send_refusal(
     client: h11.Connection, request: h11.Request | None, writer: asyncio.StreamWriter, refusal: RequestRefused
 ) -> None:
-    body = refusal.build_body()
-    headers = [*CORS_HEADERS, ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    is_page = request is not None and accepts_html(request)
+    body = refusal.build_page() if is_page else refusal.build_body()
+    content_type = "text/html; charset=utf-8" if is_page else "application/json"
+    headers = [*CORS_HEADERS, ("Content-Type", content_type), ("Content-Length", str(len(body)))]
+    headers += [("Cache-Control", "no-store"), ("Vary", "Accept")]
     is_head = request is not None and request.method == b"HEAD"
     send_answer(client, writer, refusal.status, b"" if is_head else body, headers)
+
+
+def accepts_html(request: h11.Request) -> bool:
+    """Return whether a person is likely to read the answer: SDKs and programs do not name HTML."""
+    return any(name == b"accept" and b"text/html" in value.lower() for name, value in request.headers)
 
 
 def send_answer(

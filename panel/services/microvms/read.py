@@ -11,9 +11,9 @@ from panel.core import clock, context
 from panel.core.db import session, with_lock
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.models import Account, Microvm, Task
+from panel.models import Account, Microvm, MicrovmConnector, Task
 from panel.services.access import Access
-from panel.services.search_kinds import contains_text
+from panel.services.search_kinds import contains_text, customer_search, is_id, platform_search, starts_with
 
 LOAD_OPTIONS = (
     joinedload(Microvm.group),
@@ -37,6 +37,13 @@ class Route:
     envs: dict[str, str]
 
 
+@customer_search(
+    "microvm",
+    "micro VMs",
+    permission="microvm.view",
+    position=15,
+    describe=lambda microvm: (microvm.name, f"{microvm.sandbox_id} {microvm.state}"),
+)
 def listing(
     account: Access | Account | None = None,
     *,
@@ -59,9 +66,34 @@ def listing(
     ):
         if value:
             query = query.where(column == value)
-    if search:
-        query = query.where(or_(contains_text(Microvm.name, search), Microvm.sandbox_id == search.strip().lower()))
-    return query
+    return query.where(build_search_condition(search.strip())) if search else query
+
+
+def build_search_condition(text: str) -> ColumnElement[bool]:
+    """Return the condition for a part of the name, the beginning of the short id, or a pair `name=value` of the
+    metadata."""
+    conditions = [contains_text(Microvm.name, text), starts_with(Microvm.sandbox_id, text.lower())]
+    name, separator, value = text.partition("=")
+    if name and separator:
+        conditions.append(has_metadata(name, value))
+    return or_(*conditions)
+
+
+@platform_search("microvm", permission="admin:microvm:read", position=15)
+def select_by_any_name(text: str) -> Select[str, str, str]:
+    """Select live micro VMs by name, short id, id, owner, or the label or host name of a connector."""
+    labels = select(MicrovmConnector.microvm_id).where(MicrovmConnector.label == find_label(text))
+    conditions = [build_search_condition(text), contains_text(Account.email, text), Microvm.id.in_(labels)]
+    if is_id(text):
+        conditions.append(starts_with(Microvm.id, text.lower()))
+    subtitle = Microvm.sandbox_id + " · " + Account.email
+    query = select(Microvm.id, Microvm.name, subtitle).join(Account, Account.id == Microvm.account_id)
+    return query.where(Microvm.ended_at.is_(None), or_(*conditions)).order_by(Microvm.id.desc())
+
+
+def find_label(text: str) -> str:
+    """Return the first label of an address or host name, as people paste it."""
+    return text.lower().removeprefix("https://").partition("/")[0].partition(".")[0]
 
 
 def get(microvm_id: str, account: Access | Account | None = None) -> Microvm:
@@ -144,3 +176,10 @@ def find_route(sandbox_id: str) -> Route | None:
         access_token=microvm.access_token,
         envs=envs,
     )
+
+
+def find_connector(label: str) -> tuple[str, int] | None:
+    """Return the short id of the live micro VM to which a connector leads, and the port; None for an unknown label."""
+    query = select(Microvm.sandbox_id, MicrovmConnector.port).join(MicrovmConnector.microvm)
+    row = session.execute(query.where(MicrovmConnector.label == label, Microvm.ended_at.is_(None))).one_or_none()
+    return (row.sandbox_id, row.port) if row else None
