@@ -467,7 +467,8 @@ def create_microvm_ids(api_as, cast, caller):
     snapshot = MicrovmSnapshot(microvm=microvm, name="s", status="available")
     session.add(snapshot)
     session.commit()
-    return {"image_id": image.id, "microvm_id": microvm_id, "snapshot_id": snapshot.id}
+    ids = {"image_id": image.id, "microvm_id": microvm_id, "snapshot_id": snapshot.id}
+    return {**ids, "location_id": cast.location.id}
 
 
 def create_volume_and_snapshot(api_as, place):
@@ -482,8 +483,9 @@ def create_volume_and_snapshot(api_as, place):
 
 
 @pytest.fixture
-def request_bodies(api_as, cast):
+def request_bodies(api_as, cast, change_config):
     """Return ids of the owner's resources, the same ids of another account, and valid paths and bodies by operation."""
+    change_config(sandbox_domain="sandboxes.example.net")
     own, others = (create_body_resources(api_as, cast, caller) for caller in ("owner", "outsider"))
     profiles.create(hypervisor_id=cast.node.id)
     own["microvm"], others["microvm"] = (create_microvm_ids(api_as, cast, caller) for caller in ("owner", "outsider"))
@@ -521,6 +523,8 @@ def request_bodies(api_as, cast):
             ("POST", "/api/instance/{instance_id}/iso/{device}/{action}"): (drive, {}),
             ("POST", "/api/images"): ({}, {"name": "golden"}),
             ("POST", "/api/microvm/vms"): ({}, {"name": "m", "location_id": cast.location.id}),
+            ("POST", "/api/microvm/connectors"): ({}, {"port": 80}),
+            ("PATCH", "/api/microvm/settings"): ({}, {}),
             ("POST", "/api/microvm/vm/{microvm_id}/rollback"): ({"microvm_id": own["microvm"]["microvm_id"]}, {}),
             ("POST", "/api/self-provisioning/instances"): (
                 {},

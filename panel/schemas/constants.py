@@ -65,7 +65,7 @@ MEMBER_REACHES = ("all", "projects", "chosen")
 ACCOUNT_LIMITS = {
     "max_certificates": message("Certificates"),
     "max_dns_zones": message("DNS zones"),
-    "max_serverless_apps": message("Serverless apps"),
+    "max_serverless_apps": message("Micro VMs with a public address"),
     "max_kubernetes_clusters": message("Kubernetes clusters"),
     "max_kubernetes_nodes_per_cluster": message("Nodes of one Kubernetes cluster"),
     "max_kubernetes_snapshots_per_cluster": message("Snapshots of one Kubernetes cluster"),

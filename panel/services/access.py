@@ -12,7 +12,19 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import aliased
 
 from panel.core.db import Columns, session
-from panel.models import Account, Event, Instance, Member, Microvm, Project, ResourceGrant, Role, Task, Volume
+from panel.models import (
+    Account,
+    Event,
+    Instance,
+    Member,
+    Microvm,
+    MicrovmConnector,
+    Project,
+    ResourceGrant,
+    Role,
+    Task,
+    Volume,
+)
 
 Owner = aliased(Account)
 ACCESS_COLUMNS = (
@@ -124,6 +136,10 @@ def restrict_microvms(access: Access) -> ColumnElement[bool]:
     return Microvm.id.in_(access.select_granted_ids())
 
 
+def restrict_connectors(access: Access) -> ColumnElement[bool]:
+    return MicrovmConnector.microvm_id.in_(access.select_granted_ids())
+
+
 def restrict_projects(access: Access) -> ColumnElement[bool]:
     return Project.id.in_(access.select_granted_ids())
 
@@ -132,6 +148,7 @@ REACH_RESTRICTIONS = {
     Instance: restrict_instances,
     Volume: restrict_volumes,
     Microvm: restrict_microvms,
+    MicrovmConnector: restrict_connectors,
     Project: restrict_projects,
     Task: restrict_history(Task),
     Event: restrict_history(Event),

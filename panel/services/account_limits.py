@@ -7,13 +7,17 @@ from sqlalchemy import func, select
 from panel.core.db import lock_row, session
 from panel.core.errors import Invalid
 from panel.core.messages import message
-from panel.models import Account, Certificate
+from panel.models import Account, Certificate, MicrovmConnector
 from panel.schemas.constants import ACCOUNT_LIMITS
 
-COUNTED_MODELS: dict[str, Any] = {
-    "max_certificates": Certificate,
+COUNTED_COLUMNS: dict[str, Any] = {
+    "max_certificates": Certificate.id,
+    "max_serverless_apps": MicrovmConnector.microvm_id,
 }
-"""The model that each limit counts. A limit without a model here is not counted."""
+"""The column whose different values each limit counts. A limit without a column here is not counted."""
+
+NOUNS = {"max_serverless_apps": message("micro VMs with a public address")}
+"""What a limit counts, where its name does not say it."""
 
 
 def describe_limits(account_id: str) -> dict[str, dict[str, Any]]:
@@ -28,29 +32,29 @@ def describe_limit(account: Account, name: str) -> dict[str, Any]:
 
 
 def count_used(account_id: str, name: str) -> int | None:
-    """Return how many rows the limit counts for the account; None when the limit is not counted."""
-    model = COUNTED_MODELS.get(name)
-    return session.scalar(select(func.count()).where(model.account_id == account_id)) if model else None
+    """Return how many of what the limit counts the account has; None when the limit is not counted."""
+    column = COUNTED_COLUMNS.get(name)
+    if column is None:
+        return None
+    return session.scalar(select(func.count(column.distinct())).where(column.class_.account_id == account_id))
 
 
-def ensure_one_more(account_id: str, name: str) -> None:
+def ensure_one_more(account_id: str, name: str, error_field: str | None = None) -> None:
     """Raise when the account may not have one more of what the limit counts. The account stays locked until the
     transaction ends, so concurrent calls are counted one after the other."""
     lock_row(Account, account_id)
-    ensure_below_limit(account_id, name, count_used(account_id, name))
+    ensure_below_limit(account_id, name, count_used(account_id, name), error_field)
 
 
-def ensure_below_limit(account_id: str, name: str, used: int | None) -> None:
+def ensure_below_limit(account_id: str, name: str, used: int | None, error_field: str | None = None) -> None:
     """Raise when an account that has `used` may not have one more. What exceeds a lowered limit stays."""
     maximum = getattr(session.get(Account, account_id), name)
     if maximum and used is not None and used >= maximum:
-        label = name.removeprefix("max_").replace("_", " ")
-        raise Invalid(
-            message(
-                "The account may have {maximum} {label} at most, and has {used}.",
-                maximum=maximum,
-                label=label,
-                used=used,
-            ),
-            reason="limit_reached",
+        label = NOUNS.get(name) or name.removeprefix("max_").replace("_", " ")
+        sentence = message(
+            "The account may have {maximum} {label} at most, and has {used}.",
+            maximum=maximum,
+            label=label,
+            used=used,
         )
+        raise Invalid(sentence, reason="limit_reached", **({error_field: sentence} if error_field else {}))

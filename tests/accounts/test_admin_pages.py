@@ -91,7 +91,7 @@ def test_customer_list_is_filtered(operator_browser, cast):
 def test_customer_settings_show_limits(operator_browser, cast):
     place = f"{CUSTOMERS_PATH}/{cast.owner.id}/settings"
     shown = set(re.findall(r'name="(max_\w+)"', operator_browser.get(place).text))
-    assert shown == set(account_limits.COUNTED_MODELS)  # limits of missing features are hidden
+    assert shown == set(account_limits.COUNTED_COLUMNS)  # limits of missing features are hidden
     sent = {"email": "owner@example.com", "first_name": "", "max_certificates": "3", "self_provisioning": "true"}
     assert operator_browser.post(place, data=sent).status_code == 303
     owner = session.get(Account, cast.owner.id)

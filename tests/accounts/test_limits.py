@@ -55,13 +55,14 @@ def test_account_limit_is_enforced_and_zero_is_unlimited(cast, set_limits):
 
 
 def test_customer_reads_account_limits(api_as, cast, set_limits, monkeypatch):
-    monkeypatch.setitem(account_limits.COUNTED_MODELS, "max_dns_zones", SshKey)  # any table with an owner
+    monkeypatch.setitem(account_limits.COUNTED_COLUMNS, "max_dns_zones", SshKey.id)  # any table with an owner
     session.add(SshKey(account_id=cast.owner.id, name="k", public_key="", fingerprint=""))
     set_limits(max_dns_zones=3, max_serverless_apps=0)
     shown = api_as("owner", "GET", "/api/account/limits").json["data"]
     assert set(shown) == set(ACCOUNT_LIMITS)
     assert shown["max_dns_zones"] == {"value": 3, "unlimited": False, "used": 1}
-    assert shown["max_serverless_apps"] == {"value": 0, "unlimited": True, "used": None}
+    assert shown["max_kubernetes_clusters"]["used"] is None
+    assert shown["max_serverless_apps"] == {"value": 0, "unlimited": True, "used": 0}
     assert api_as("member", "GET", "/api/account/limits").json["data"] == shown
 
 

@@ -3,7 +3,7 @@
 from sqlalchemy import select
 
 from panel.core.db import session
-from panel.models import HypervisorGroup, Microvm, MicrovmSnapshot
+from panel.models import HypervisorGroup, Microvm, MicrovmConnector, MicrovmSnapshot
 from panel.services.microvms import profiles
 from tests.support.microvms import register_image
 
@@ -16,6 +16,7 @@ def create_ids(api_as):
     microvm = session.get(Microvm, microvm_id)
     microvm.state = "running"
     snapshot = MicrovmSnapshot(microvm=microvm, name="ready", status="available")
-    session.add(snapshot)
+    connector = MicrovmConnector(account_id=microvm.account_id, microvm_id=microvm_id, label="shop", port=80)
+    session.add_all([snapshot, connector])
     session.commit()
-    return {"microvm_id": microvm_id, "microvm_snapshot_id": snapshot.id}
+    return {"microvm_id": microvm_id, "microvm_snapshot_id": snapshot.id, "connector_id": connector.id}

@@ -52,7 +52,7 @@ def create_microvm(call_api, microvm_body, run_tasks):
     """Return a function that creates a micro VM of the owner and waits until it runs. It returns the row."""
 
     def create(**values):
-        answer = call_api("POST", "vms", **microvm_body, **values)
+        answer = call_api("POST", "vms", **{**microvm_body, **values})
         assert answer.status_code == 200, answer.json
         run_tasks()
         return session.get(Microvm, answer.json["vm"]["id"])

@@ -111,7 +111,7 @@ def settings(account_id):
 
 def list_limit_options():
     """Return (name, label) of the limits whose resources this panel counts."""
-    return [(name, translate(ACCOUNT_LIMITS[name])) for name in account_limits.COUNTED_MODELS]
+    return [(name, translate(ACCOUNT_LIMITS[name])) for name in account_limits.COUNTED_COLUMNS]
 
 
 @bp.post("/<account_id>/settings")

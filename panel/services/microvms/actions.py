@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from sqlalchemy import delete
+
 from panel.core import clock, jobs
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid, Problem
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Microvm, Task
+from panel.models import Microvm, MicrovmConnector, Task
 from panel.services import usage
 from panel.services.crud import update_fields
 from panel.services.state_machine import REASON_MESSAGES, TASK_RUNNING
@@ -75,6 +77,12 @@ def ensure_allowed(microvm: Microvm, action: str) -> None:
         raise make_problem(reason)
 
 
+def ensure_not_final(microvm: Microvm) -> None:
+    """Raise when the micro VM failed or is to be destroyed."""
+    if reason := REASON_BY_FINAL_STATE.get(microvm.state):
+        raise make_problem(reason)
+
+
 def ensure_not_busy(microvm: Microvm) -> None:
     """Raise while a task changes the micro VM's state, and when it failed or is to be destroyed."""
     ensure_allowed(microvm, "rollback")
@@ -129,7 +137,7 @@ def set_state(microvm: Microvm, state: str, error: str | None = None) -> None:
 
 
 def destroy(microvm: Microvm, *, actor: str) -> Task | None:
-    """Destroy the micro VM with its disk and snapshots, in any state.
+    """Destroy the micro VM with its disk and snapshots, in any state. Its connectors end at once.
 
     It is retried until nothing is left. A second call changes nothing and returns None.
     """
@@ -140,6 +148,7 @@ def destroy(microvm: Microvm, *, actor: str) -> Task | None:
     set_state(microvm, "destroying")
     microvm.expires_at, microvm.next_destroy_at = None, clock.now() + DESTROY_CHECK_DELAY
     session.flush()
+    session.execute(delete(MicrovmConnector).where(MicrovmConnector.microvm_id == microvm.id))
     return task
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import delete
 from panel.core import clock
 from panel.core.db import session
 from panel.core.messages import message
-from panel.models import Microvm, MicrovmSnapshot
+from panel.models import Microvm, MicrovmConnector, MicrovmSnapshot, ResourceGrant
 from panel.services import usage
 from panel.services.microvms.actions import set_state
 
@@ -60,7 +60,8 @@ def record_destroy_failure(microvm: Microvm, error: str) -> None:
 def on_destroyed(microvm: Microvm) -> None:
     """End the row. Nothing of the micro VM is left on the node; its secrets are deleted."""
     usage.stop_metering(microvm)
-    session.execute(delete(MicrovmSnapshot).where(MicrovmSnapshot.microvm_id == microvm.id))
+    for column in (MicrovmSnapshot.microvm_id, MicrovmConnector.microvm_id, ResourceGrant.resource_id):
+        session.execute(delete(column.class_).where(column == microvm.id))
     set_state(microvm, "destroying")
     microvm.ended_at, microvm.next_destroy_at, microvm.expires_at = clock.now(), None, None
     microvm.encrypted_envs, microvm.access_token, microvm.usage = None, "", None
