@@ -8,7 +8,9 @@ admin = kit.Admin("microvm", __name__, description="Micro VMs")
 from api.microvms import (  # noqa: E402  (they add their routes to the two above)
     actions,  # noqa: F401
     admin_microvms,  # noqa: F401
+    connectors,  # noqa: F401
     customer,  # noqa: F401
     profiles,  # noqa: F401
+    settings,  # noqa: F401
     snapshots,  # noqa: F401
 )

@@ -102,10 +102,13 @@ def listing(query):
 def create(body):
     """Create a micro VM and start it.
 
-    Poll it until it is `running` or `failed`. Refused with 422: `no_microvm_node` when no hypervisor of the location
-    takes micro VMs or has room for this size, `microvm_disabled` when the location is closed to them.
+    The account's settings apply to location, image, time-out and `on_timeout` where the body names none. Poll it until
+    it is `running` or `failed`. Refused with 422: `no_microvm_node` when no hypervisor of the location takes micro VMs
+    or has room for this size, `microvm_disabled` when the location is closed to them.
     """
-    microvm = microvms.create(kit.get_current_access(), actor=kit.get_current_actor(), **body)
+    access = kit.get_current_access()
+    values = microvms.settings.apply_defaults(access, body)
+    microvm = microvms.create(access, actor=kit.get_current_actor(), **values)
     return {"message": "Creation requested.", "vm": microvm}
 
 

@@ -83,7 +83,10 @@ class NewSandbox(Body):
         **describe("Whether it may connect to the internet. Stored; no sandbox has a network interface yet.", True),
     )
     auto_pause = Bool(
-        data_key="autoPause", load_default=False, **describe("Whether it pauses at its end, instead of ending.", False)
+        data_key="autoPause",
+        load_default=None,
+        allow_none=True,
+        **describe("Whether it pauses at its end, instead of ending; else as the account's settings say.", False),
     )
     auto_pause_memory = Bool(
         data_key="autoPauseMemory", load_default=True, **describe("Whether that pause keeps its memory.", True)

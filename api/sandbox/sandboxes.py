@@ -16,6 +16,7 @@ DEFAULT_TIMEOUT_SECONDS, FIRST_DEFAULT_TIMEOUT_SECONDS = 300, 15
 MAX_UNPAGED_ROWS = 1000
 """The most rows of the first generation's list, which has no pages."""
 LOCATION_KEY = "location_id"
+DEFAULT_TEMPLATE = "base"
 
 
 def get_sandbox(sandbox_id, states=LIVE_STATES):
@@ -38,21 +39,23 @@ def create():
     if not body["auto_pause_memory"] and not body["auto_pause"]:
         raise Problem("autoPauseMemory needs autoPause.", status=400)
     access, network = get_access(), body["network"] or {}
-    image = microvms.images.find(body["template_id"], access)
-    if image is None:
-        raise NotFound(f'Template "{body["template_id"][:64]}" not found')
+    settings = microvms.settings.get(access)
+    image = find_image(body["template_id"], settings)
     default_timeout = DEFAULT_TIMEOUT_SECONDS if is_second_generation() else FIRST_DEFAULT_TIMEOUT_SECONDS
+    on_timeout = settings.on_timeout or "kill"
+    if body["auto_pause"] is not None:
+        on_timeout = "pause" if body["auto_pause"] else "kill"
     metadata = body["metadata"] or {}
     microvm = microvms.create(
         access,
-        location_id=choose_location(metadata.get(LOCATION_KEY)),
+        location_id=choose_location(metadata.get(LOCATION_KEY, settings.location_id)),
         image_id=image.id,
         name=image.name,
         actor=get_actor(),
         metadata=metadata,
         envs=body["envs"] or {},
-        timeout_seconds=body["timeout"] or default_timeout,
-        on_timeout="pause" if body["auto_pause"] else "kill",
+        timeout_seconds=body["timeout"] or settings.timeout_seconds or default_timeout,
+        on_timeout=on_timeout,
         allow_internet_access=body["allow_internet_access"] is not False,
         allow_out=network.get("allow_out") or (),
         deny_out=network.get("deny_out") or (),
@@ -60,6 +63,17 @@ def create():
         api_key_id=g.caller.token_id,
     )
     return build_sandbox(microvm), 201
+
+
+def find_image(name, settings):
+    """Return the image of a template. The SDKs send `base` for none, which is then the account's default image."""
+    image = None
+    if name == DEFAULT_TEMPLATE and settings.image_id:
+        image = microvms.images.find(settings.image_id, get_access())
+    image = image or microvms.images.find(name, get_access())
+    if image is None:
+        raise NotFound(f'Template "{name[:64]}" not found')
+    return image
 
 
 def choose_location(location_id):

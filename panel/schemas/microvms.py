@@ -98,7 +98,10 @@ class MicrovmUsageOut(Out):
 
 
 class MicrovmQuery(PageQuery):
-    search = Text(maximum=255, **describe("Part of the name, or the whole short id.", "worker"))
+    search = Text(
+        maximum=255,
+        **describe("Part of the name, beginning of the short id, or a pair of the metadata: `run=17`.", "worker"),
+    )
     state = fields.String(
         validate=validate.OneOf(MICROVM_STATES), **describe("Only micro VMs in this state.", "running")
     )
@@ -137,8 +140,13 @@ def metadata_field(**options):
 
 
 class MicrovmIn(In):
-    location_id = Text(maximum=36, required=True, **describe("A location of the catalog.", EXAMPLE_ID))
-    image_id = Text(maximum=36, required=True, **describe("A micro VM image.", EXAMPLE_ID))
+    location_id = Text(
+        maximum=36,
+        **describe("A location of the catalog. Required unless the account's settings have one.", EXAMPLE_ID),
+    )
+    image_id = Text(
+        maximum=36, **describe("A micro VM image. Required unless the account's settings have one.", EXAMPLE_ID)
+    )
     name = Name(required=True, **describe("A name for it.", "worker-1"))
     cpu_cores = Int(1, 8, load_default=None, allow_none=True, **describe("Processor cores; else the image's.", 1))
     memory_mb = Int(128, 16384, load_default=None, allow_none=True, **describe("MiB of memory; else the image's.", 512))
@@ -152,8 +160,8 @@ class MicrovmIn(In):
             "Environment variables of its processes. They are stored encrypted and not shown.", {"MODE": "test"}
         ),
     )
-    timeout_seconds = timeout_field(load_default=None)
-    on_timeout = on_timeout_field(load_default="kill")
+    timeout_seconds = timeout_field()
+    on_timeout = on_timeout_field()
 
 
 class MicrovmPatch(Patch):

@@ -3,17 +3,19 @@
 Callers have been authorised; ids were fetched through their owner.
 """
 
-from panel.services.microvms import expiry, images, profiles, snapshots, state_reports, usages
+from panel.services.microvms import connectors, expiry, images, profiles, settings, snapshots, state_reports, usages
 from panel.services.microvms.actions import destroy, pause, restart, resume, set_timeout, start, stop, update
 from panel.services.microvms.create import SIZES, create, list_locations
-from panel.services.microvms.read import find_route, get, get_by_sandbox_id, listing, select_by_start
+from panel.services.microvms.read import find_connector, find_route, get, get_by_sandbox_id, listing, select_by_start
 from panel.services.microvms.state_reports import purge_expired
 
 __all__ = [
     "SIZES",
+    "connectors",
     "create",
     "destroy",
     "expiry",
+    "find_connector",
     "find_route",
     "get",
     "get_by_sandbox_id",
@@ -27,6 +29,7 @@ __all__ = [
     "resume",
     "select_by_start",
     "set_timeout",
+    "settings",
     "snapshots",
     "start",
     "state_reports",
