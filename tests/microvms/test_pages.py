@@ -3,8 +3,8 @@
 import pytest
 
 from panel.core.db import session
-from panel.models import Microvm, MicrovmSnapshot
-from panel.services import settings
+from panel.models import Microvm, MicrovmConnector, MicrovmSnapshot
+from panel.services import microvms, settings
 
 
 def test_form_creates_microvm(browser_as, microvm_body, run_tasks):
@@ -98,3 +98,53 @@ def test_pages_say_that_billing_is_off(browser_as, microvm, microvm_body):
 def test_list_is_filtered(browser_as, microvm, query):
     assert microvm.sandbox_id in browser_as("owner").get(f"/microvms{query}").text
     assert "No micro VM matches" in browser_as("owner").get("/microvms?search=nosuch").text
+
+
+def test_public_address_is_added_and_removed(browser_as, microvm, change_config):
+    change_config(sandbox_domain="sandboxes.example.net")
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    assert "0 of 5 micro VMs with a public address" in browser.get(path).text
+    answer = browser.post(f"{path}/addresses", data={"port": "8080", "label": "shop"})
+    assert answer.status_code == 303
+    page = browser.get(path).text
+    assert "Public address shop added." in page
+    assert 'href="https://shop.sandboxes.example.net"' in page
+    assert "1 of 5 micro VMs with a public address" in page
+    connector = session.query(MicrovmConnector).one()
+    assert browser.post(f"{path}/addresses", data={"port": "81", "label": ""}).status_code == 303
+    other_path = "/microvms/0199c0a8-0000-7000-8000-000000000000"
+    assert browser.post(f"{other_path}/address/{connector.id}/delete").status_code == 404
+    assert browser_as("outsider").post(f"{path}/address/{connector.id}/delete").status_code == 404
+    assert browser_as("outsider").post(f"{path}/addresses", data={"port": "82"}).status_code == 404
+    assert browser_as("viewer").post(f"{path}/addresses", data={"port": "82"}).status_code == 403
+    assert browser.post(f"{path}/address/{connector.id}/delete").status_code == 303
+    assert 'href="https://shop.' not in browser.get(path).text
+
+
+def test_refused_public_address_is_shown_at_its_field(browser_as, microvm, change_config, cast):
+    change_config(sandbox_domain="sandboxes.example.net")
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    answer = browser.post(f"{path}/addresses", data={"port": "", "label": "api"})
+    assert answer.status_code == 422
+    assert 'id="wrong-port"' in answer.text
+    assert "This name is reserved" in answer.text
+    cast.owner.max_serverless_apps = 1
+    session.commit()
+    other = session.get(Microvm, microvms.create(cast.owner, **describe_copy(microvm)).id)
+    microvms.connectors.create(cast.owner, microvm_id=other.id, port=80)
+    session.commit()
+    assert "The limit of micro VMs with a public address is reached." in browser.get(path).text
+    answer = browser.post(f"{path}/addresses", data={"port": "80"})
+    assert (answer.status_code, "1 micro VMs with a public address at most" in answer.text) == (422, True)
+
+
+def describe_copy(microvm):
+    return {"location_id": microvm.group_id, "image_id": microvm.image_id, "name": "copy", "actor": "owner@example.com"}
+
+
+def test_page_says_that_there_is_no_domain_for_public_addresses(browser_as, microvm):
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    page = browser.get(path).text
+    assert "PANEL_SANDBOX_DOMAIN" in page
+    assert f"{path}/addresses" not in page
+    assert browser.post(f"{path}/addresses", data={"port": "80"}).status_code == 422

@@ -9,13 +9,18 @@ from panel.services import hypervisors, microvms
 from panel.services.microvms import profiles
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry
+from panel.web.page_registry import NavigationEntry, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 
 bp = Blueprint("admin_microvms", __name__, url_prefix="/admin/microvms")
 NAVIGATION = NavigationEntry(
     "customers", "Micro VMs", "admin_microvms.index", icon="cpu", permission="admin:microvm:read", position=15
+)
+SEARCH_RESULTS = (
+    SearchResults(
+        "microvm", "Micro VMs", icon="cpu", url=lambda row_id: url_for("admin_microvms.show", microvm_id=row_id)
+    ),
 )
 READ_PERMISSION, WRITE_PERMISSION = "admin:microvm:read", "admin:microvm:write"
 
@@ -33,7 +38,9 @@ def index():
 @require_page_permission(READ_PERMISSION)
 def show(microvm_id):
     microvm = microvms.get(microvm_id)
-    return render("admin/microvms/show.html", "live", microvm=microvm, usage=microvms.usages.find(microvm))
+    addresses = session.scalars(microvms.connectors.listing(microvm_id=microvm.id)).all()
+    context = {"microvm": microvm, "usage": microvms.usages.find(microvm), "connectors": addresses}
+    return render("admin/microvms/show.html", "live", **context)
 
 
 @bp.post("/<microvm_id>/delete")

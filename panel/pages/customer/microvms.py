@@ -3,14 +3,17 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
+from panel.core import context as app_context
 from panel.core.db import session
-from panel.core.errors import Problem
+from panel.core.errors import NotFound, Problem
+from panel.core.formatting import format_duration
+from panel.schemas.microvm_connectors import MicrovmConnectorIn
 from panel.schemas.microvms import MICROVM_STATES, MicrovmIn, MicrovmSnapshotIn
-from panel.services import microvms, usage
-from panel.services.microvms import actions, snapshots
+from panel.services import account_limits, microvms, usage
+from panel.services.microvms import actions, connectors, snapshots
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
-from panel.web.page_registry import NavigationEntry, PaletteAction
+from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
 from panel.web.translation import lazy_gettext
@@ -20,6 +23,9 @@ NAVIGATION = NavigationEntry(
     "compute", "Micro VMs", "microvms.index", icon="cpu", permission="microvm.view", position=38, is_billed=True
 )
 PALETTE_ACTIONS = (PaletteAction("Create micro VM", "microvms.new", "plus", "microvm.manage", 90),)
+SEARCH_RESULTS = (
+    SearchResults("microvm", "Micro VMs", icon="cpu", url=lambda row: url_for("microvms.show", microvm_id=row.id)),
+)
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "microvm.view", "microvm.manage", "microvm.delete"
 ACTIONS = ("start", "stop", "restart", "pause", "resume")
 TIMEOUT_CHOICES = (
@@ -33,6 +39,11 @@ TIMEOUT_CHOICES = (
 class MicrovmForm(MicrovmIn):
     class Meta(MicrovmIn.Meta):
         exclude = ("tags", "metadata", "envs")
+
+
+class ConnectorForm(MicrovmConnectorIn):
+    class Meta(MicrovmConnectorIn.Meta):
+        exclude = ("microvm_id",)
 
 
 def billing_error():
@@ -66,15 +77,22 @@ def index():
 @bp.get("/new")
 @require_page_permission(MANAGE_PERMISSION)
 def new():
-    return form_page(Form(MicrovmForm, initial={"on_timeout": "kill"}))
+    settings = microvms.settings.get(get_current_access())
+    initial = {name: getattr(settings, name) for name in microvms.settings.DEFAULT_FIELDS}
+    return form_page(Form(MicrovmForm, initial={**initial, "on_timeout": settings.on_timeout or "kill"}))
 
 
 @bp.post("/new")
 @require_page_permission(MANAGE_PERMISSION)
 def create():
-    usage.ensure_billing_enabled(get_current_access())
+    access = get_current_access()
+    usage.ensure_billing_enabled(access)
     form = Form(MicrovmForm)
-    if form.submit(lambda **values: microvms.create(get_current_access(), actor=get_current_actor(), **values)):
+
+    def create_microvm(**values):
+        return microvms.create(access, actor=get_current_actor(), **microvms.settings.apply_defaults(access, values))
+
+    if form.submit(create_microvm):
         flash_message(_("Creation of micro VM %(name)s requested.", name=form.result.name))
         return redirect_to(url_for(".show", microvm_id=form.result.id))
     return form_page(form)
@@ -85,20 +103,29 @@ def form_page(form):
     context = {
         "locations": microvms.list_locations(access),
         "images": session.scalars(microvms.images.listing(access)).all(),
-        "timeouts": TIMEOUT_CHOICES,
+        "timeouts": list_timeouts(form.get_value("timeout_seconds")),
     }
     return render(
         "customer/microvms/new.html", "form", status=form.status, form=form, billing_error=billing_error(), **context
     )
 
 
+def list_timeouts(seconds):
+    """Return the choices of a time-out, with the chosen one if it is another."""
+    text = str(seconds)
+    if not text.isdecimal() or text in {str(value) for value, _label in TIMEOUT_CHOICES}:
+        return TIMEOUT_CHOICES
+    return (*TIMEOUT_CHOICES, (text, _("After %(duration)s", duration=format_duration(int(text)))))
+
+
 @bp.get("/<microvm_id>")
 @require_page_permission(VIEW_PERMISSION)
 def show(microvm_id):
-    return microvm_page(get_own(microvm_id), Form(MicrovmSnapshotIn))
+    return microvm_page(get_own(microvm_id))
 
 
-def microvm_page(microvm, form):
+def microvm_page(microvm, form=None, connector_form=None):
+    form, connector_form = form or Form(MicrovmSnapshotIn), connector_form or Form(ConnectorForm)
     action_errors = {
         action: actions.MICROVM_REASON_MESSAGES.get(actions.action_error(microvm, action))
         for action in (*ACTIONS, "snapshot", "rollback")
@@ -109,8 +136,14 @@ def microvm_page(microvm, form):
         "action_errors": action_errors,
         "snapshots": session.scalars(snapshots.listing(microvm)).all(),
         "snapshot_form": form,
+        "connectors": session.scalars(connectors.listing(get_current_access(), microvm_id=microvm.id)).all(),
+        "connector_form": connector_form,
+        "connector_limit": account_limits.describe_limits(microvm.account_id)[connectors.LIMIT],
+        "domain_error": connectors.create_error(),
+        "sandbox_domain": app_context.current().config.sandbox_domain,
     }
-    return render("customer/microvms/show.html", "live", status=form.status, **context)
+    status = max(form.status, connector_form.status)
+    return render("customer/microvms/show.html", "live", status=status, **context)
 
 
 @bp.post("/<microvm_id>/<any(start, stop, restart, pause, resume):action>")
@@ -156,3 +189,24 @@ def use_snapshot(microvm_id, snapshot_id, action):
         snapshots.roll_back(target, actor=get_current_actor())
     sentence = _("Deletion of the snapshot requested.") if action == "delete" else _("Rollback requested.")
     return build_action_response(sentence, url_for(".show", microvm_id=microvm_id))
+
+
+@bp.post("/<microvm_id>/addresses")
+@require_page_permission(MANAGE_PERMISSION)
+def add_connector(microvm_id):
+    microvm, form = get_own(microvm_id), Form(ConnectorForm)
+    if form.submit(lambda **values: connectors.create(get_current_access(), microvm_id=microvm_id, **values)):
+        flash_message(_("Public address %(label)s added.", label=form.result.label))
+        return redirect_to(url_for(".show", microvm_id=microvm_id))
+    return microvm_page(microvm, connector_form=form)
+
+
+@bp.post("/<microvm_id>/address/<connector_id>/delete")
+@require_page_permission(MANAGE_PERMISSION)
+def remove_connector(microvm_id, connector_id):
+    connector = connectors.get(connector_id, get_current_access())
+    if connector.microvm_id != microvm_id:
+        raise NotFound(_("No such connector."))
+    connectors.delete(connector)
+    message = _("Public address %(label)s removed.", label=connector.label)
+    return build_action_response(message, url_for(".show", microvm_id=microvm_id))
