@@ -88,7 +88,8 @@ class Reach(In):
     reach = fields.String(validate=validate.OneOf(MEMBER_REACHES), **describe(REACH_DESCRIPTION, "chosen"))
     project_ids = ids_field("Project ids, if `reach` is `projects`.")
     resource_ids = ids_field(
-        "Instance ids, if `reach` is `chosen`, or in addition to the projects if it is `projects`."
+        "Ids of instances, micro VMs and volumes, if `reach` is `chosen`, or in addition to the projects if it is"
+        " `projects`."
     )
 
     @validates_schema
@@ -128,7 +129,10 @@ class MemberOut(Out):
     project_ids = fields.List(fields.String(), **describe("Project ids, if `reach` is `projects`.", []))
     resource_ids = fields.List(
         fields.String(),
-        **describe("Ids of instances that were chosen individually or created by the member.", [EXAMPLE_ID]),
+        **describe(
+            "Ids of instances, micro VMs and volumes that were chosen individually or created by the member.",
+            [EXAMPLE_ID],
+        ),
     )
     two_factor_enabled = fields.Boolean(**describe("Whether two-factor authentication is enabled.", True))
     last_login_at = Time(allow_none=True, **describe("When the user last signed in.", "2026-01-02T03:04:05.678Z"))

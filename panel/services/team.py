@@ -13,7 +13,7 @@ from sqlalchemy.orm import joinedload, selectinload, undefer
 from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Account, Instance, LoginSession, Member, Project, ResourceGrant, Role, Token
+from panel.models import Account, Instance, LoginSession, Member, Microvm, Project, ResourceGrant, Role, Token, Volume
 from panel.services import accounts
 from panel.services.access import Access
 from panel.services.crud import ensure_unique_name, update_fields
@@ -25,6 +25,8 @@ GRANTABLE_SCOPES = {"all": ("all", "projects", "chosen"), "projects": ("projects
 
 `chosen` cannot grant projects, because a project may contain more than was chosen for them.
 """
+RESOURCE_MODELS = (Instance, Microvm, Volume)
+"""What can be granted one by one. Members also get what they create."""
 OUT_OF_REACH_MESSAGE = message("You can only grant access to what you can access yourself.")
 HIGHER_MEMBER_MESSAGE = message("This person has more rights than you. Ask the account's owner.")
 
@@ -170,7 +172,7 @@ def is_beyond_reach(access: Access, member: Member) -> bool:
     granted = [grant.resource_id for grant in member.grants]
     return any(
         session.scalar(select(model.id).where(model.id.in_(granted), ~access.visible_rows(model)).limit(1))
-        for model in (Instance, Project)
+        for model in (*RESOURCE_MODELS, Project)
     )
 
 
@@ -205,23 +207,37 @@ def set_reach(
     """Set what the member reaches, which must be within the person's own reach."""
     if reach not in GRANTABLE_SCOPES[access.reach]:
         raise Invalid(OUT_OF_REACH_MESSAGE, reach=OUT_OF_REACH_MESSAGE)
-    grants = make_grants(access, Instance, resource_ids, "resource_ids") if reach != "all" else []
-    member.grants = grants + (make_grants(access, Project, project_ids, "project_ids") if reach == "projects" else [])
-    member.reach = reach
+    grants = []
+    if reach != "all":
+        no_resource = message("One of the resources does not exist."), message("No such resource.")
+        grants = make_grants(access, RESOURCE_MODELS, resource_ids, "resource_ids", no_resource)
+    if reach == "projects":
+        no_project = message("One of the projects does not exist."), message("No such project.")
+        grants += make_grants(access, (Project,), project_ids, "project_ids", no_project)
+    member.grants, member.reach = grants, reach
+
+
+def select_grantable(access: Access, model: Any) -> Select[Any]:
+    """Select the rows of a kind that the person may grant."""
+    query = select(model).where(access.visible_rows(model))
+    return query.where(Microvm.ended_at.is_(None)) if model is Microvm else query
 
 
 def make_grants(
-    access: Access, model: type[Instance] | type[Project], ids: Collection[str], error_field: str
+    access: Access, models: Collection[Any], ids: Collection[str], error_field: str, errors: tuple[str, str]
 ) -> list[ResourceGrant]:
-    """Return a grant for each of the rows, all of which the person must reach."""
-    row_ids = session.scalars(select(model.id).where(model.id.in_(set(ids)), access.visible_rows(model))).all()
-    kind = model.__tablename__.removesuffix("s")
-    if len(row_ids) < len(set(ids)):
-        raise Invalid(
-            message("One of the {kind}s does not exist.", kind=kind),
-            **{error_field: message("No such {kind}.", kind=kind)},
+    """Return a grant for each of the rows, all of which the person must reach. `errors`: the sentences for the answer
+    and for the field."""
+    grants = [
+        ResourceGrant(resource_id=row_id, resource_type=model.__tablename__.removesuffix("s"))
+        for model in models
+        for row_id in session.scalars(
+            select_grantable(access, model).with_only_columns(model.id).where(model.id.in_(set(ids)))
         )
-    return [ResourceGrant(resource_id=row_id, resource_type=kind) for row_id in row_ids]
+    ]
+    if len(grants) < len(set(ids)):
+        raise Invalid(errors[0], **{error_field: errors[1]})
+    return grants
 
 
 def remove(member: Member) -> None:

@@ -1,12 +1,11 @@
 """The team: the members, their roles and grants."""
 
 from flask import Blueprint, request, url_for
-from sqlalchemy import select
 
 from panel.auth import permissions_in_use
 from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.core.db import session
-from panel.models import Account, Instance, Project
+from panel.models import Account, Instance, Microvm, Project, Volume
 from panel.schemas.constants import SCOPE_FAMILIES
 from panel.schemas.team import SPECIAL_PERMISSIONS, VERB_DESCRIPTIONS, Invitation, MemberPatch, RoleIn, RolePatch
 from panel.services import invitations, team
@@ -46,7 +45,7 @@ PRESET_PREFIX = "preset:"
 REACH_OPTIONS = (
     ("all", lazy_gettext("Everything"), lazy_gettext("All current and future resources of the account.")),
     ("projects", lazy_gettext("Projects"), lazy_gettext("Current and future resources in the projects below.")),
-    ("chosen", lazy_gettext("Single instances"), lazy_gettext("The instances below, and those the member creates.")),
+    ("chosen", lazy_gettext("Single resources"), lazy_gettext("The resources below, and those the member creates.")),
 )
 
 
@@ -94,16 +93,23 @@ def invite_page(form, block=None):
 def list_grant_choices():
     """Return the roles and reaches that the viewer may grant; roles with more permissions than theirs have a reason."""
     access = get_current_access()
-    instances = (
-        select(Instance.id, Instance.display_name).where(access.visible_rows(Instance)).order_by(Instance.display_name)
-    )
-    projects = select(Project.id, Project.name).where(access.visible_rows(Project)).order_by(Project.name)
+    kinds = {
+        "instances": (Instance, Instance.display_name),
+        "microvms": (Microvm, Microvm.name),
+        "volumes": (Volume, Volume.name),
+        "projects": (Project, Project.name),
+    }
+    choices = {
+        kind: session.execute(
+            team.select_grantable(access, model).with_only_columns(model.id, name).order_by(name, model.id)
+        ).all()
+        for kind, (model, name) in kinds.items()
+    }
     roles = [
         (role.id, role.name, permissions_error(role.permissions)) for role in session.scalars(team.select_roles(access))
     ]
     reaches = [(reach, *texts, reach in team.GRANTABLE_SCOPES[access.reach]) for reach, *texts in REACH_OPTIONS]
-    context = {"instances": session.execute(instances).all(), "projects": session.execute(projects).all()}
-    return {"roles": roles, "access_scopes": reaches, **context}
+    return {"roles": roles, "access_scopes": reaches, **choices}
 
 
 def list_preset_choices():
