@@ -70,6 +70,11 @@ SETTING_RULES = (
         lambda domain: not domain or SANDBOX_DOMAIN.fullmatch(domain),
     ),
     (
+        "sandbox_url",
+        "like https://sandboxes.example.com: http or https, a host outside of PANEL_SANDBOX_DOMAIN, no path",
+        lambda url: not url or is_public_url(url),
+    ),
+    (
         "sandbox_bind",
         "like 127.0.0.1:8002, [::]:8002 or unix:/path",
         lambda bind: not bind or is_bind_address(bind),
@@ -111,6 +116,13 @@ class Config:
         default="",
         metadata={
             "help": "domain whose host names lead to sandboxes, and `api.` before it to the sandbox API; empty: none"
+        },
+    )
+    sandbox_url: str = field(
+        default="",
+        metadata={
+            "help": "the router's public address for SDKs of installations without a sandbox domain, like"
+            " https://sandboxes.example.com; empty: none"
         },
     )
     sandbox_bind: str = field(

@@ -62,18 +62,37 @@ def test_member_without_delete_permission_sees_missing_permission(browser_as, ca
     assert browser.post("/sandbox-keys/new", data={"name": "agents"}).status_code == 403
 
 
-def test_examples_use_the_address_of_the_panel(browser_as, change_config):
+def test_examples_use_what_the_installation_has(browser_as, change_config):
     """SBX-08, SBX-09: reaching into sandboxes is shown only where it works."""
-    page = browser_as("owner").get("/sandbox-keys/sdk").text
+
+    def read_page():
+        return browser_as("owner").get("/sandbox-keys/sdk").text
+
+    page = read_page()
     assert "export E2B_API_URL=http://localhost:8000/api/sbx" in page
     assert "pip install e2b" in page
     assert "npm install e2b" in page
-    assert "E2B_DOMAIN" not in page
-    assert "commands.run" not in page
-    change_config(sandbox_domain="sbx.example.net:8443")
-    page = browser_as("owner").get("/sandbox-keys/sdk").text
-    assert "export E2B_DOMAIN=sbx.example.net:8443" in page
+    for absent in ("export E2B_DOMAIN", "export E2B_SANDBOX_URL", "commands.run", "sandbox exec"):
+        assert absent not in page, absent
+    assert "Only the calls for the life cycle work here" in page
+    change_config(sandbox_url="https://router.example.net/")
+    page = read_page()
+    assert (
+        "export E2B_API_URL=http://localhost:8000/api/sbx\nexport E2B_SANDBOX_URL=https://router.example.net\n" in page
+    )
+    assert "Ports of sandboxes are not reachable from outside." in page
     assert "commands.run" in page
+    change_config(sandbox_domain="sbx.example.net:8443")
+    page = read_page()
+    assert "export E2B_DOMAIN=sbx.example.net:8443\nexport E2B_API_KEY=" in page
+    for absent in (
+        "export E2B_API_URL",
+        "export E2B_SANDBOX_URL",
+        "Ports of sandboxes are not",
+        "life cycle work here",
+    ):
+        assert absent not in page, absent
+    assert "sandbox exec" in page
 
 
 def test_search_finds_keys_by_name(browser_as, cast):

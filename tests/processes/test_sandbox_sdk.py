@@ -1,8 +1,6 @@
 """The unmodified Python SDK of E2B against a running panel with a simulated hypervisor (SBX-03, SBX-08)."""
 
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 
@@ -18,31 +16,15 @@ from e2b import (
 )
 
 from panel.pages.customer.microvm_api_keys import PYTHON_LIFECYCLE
+from tests.support.microvms import prepare_microvms
 
 pytestmark = pytest.mark.processes
-
-PREPARE_MICROVMS = """
-import os
-from sqlalchemy import select
-from panel.bootstrap import create_worker_app
-from panel.core import config
-from panel.core.db import session
-from panel.models import Hypervisor
-from panel.services.microvms import profiles
-from tests.support.microvms import register_image
-
-with create_worker_app(config.load(os.environ)).app_context():
-    register_image()
-    profiles.create(hypervisor_id=session.scalars(select(Hypervisor.id)).one())
-    session.commit()
-"""
-"""Registers an image and lets the hypervisor take micro VMs."""
 
 
 @pytest.fixture
 def options(installation, customer):
     """The options of the SDK: the address of a running panel, and a key."""
-    subprocess.run([sys.executable, "-c", PREPARE_MICROVMS], env=installation.env, check=True)
+    prepare_microvms(installation)
     installation.start_all()
     key = customer.call("POST", "/api/microvm/api-keys", {"name": "sdk"})["key"]
     return {"api_url": f"{installation.url}/api/sbx", "api_key": key}

@@ -1,5 +1,7 @@
-"""Images of micro VMs for tests."""
+"""Images of micro VMs for tests, and installations that take micro VMs."""
 
+import subprocess
+import sys
 from hashlib import sha256
 
 from panel.core import context
@@ -22,3 +24,25 @@ def register_image(name="sandbox", *, version=b"", **values):
     image = images.register(name, **files, **{"aliases": ["base"], "label": "Sandbox", **values})
     session.commit()
     return image
+
+
+PREPARE_MICROVMS = """
+import os
+from sqlalchemy import select
+from panel.bootstrap import create_worker_app
+from panel.core import config
+from panel.core.db import session
+from panel.models import Hypervisor
+from panel.services.microvms import profiles
+from tests.support.microvms import register_image
+
+with create_worker_app(config.load(os.environ)).app_context():
+    register_image()
+    profiles.create(hypervisor_id=session.scalars(select(Hypervisor.id)).one())
+    session.commit()
+"""
+"""Registers an image and lets the hypervisor take micro VMs."""
+
+
+def prepare_microvms(installation):
+    subprocess.run([sys.executable, "-c", PREPARE_MICROVMS], env=installation.env, check=True)

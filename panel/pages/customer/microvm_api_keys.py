@@ -59,25 +59,43 @@ e2b sandbox create --detach
 e2b sandbox list
 e2b sandbox kill SANDBOX_ID
 """
+CLI_COMMANDS = """\
+e2b sandbox create --detach
+e2b sandbox list
+e2b sandbox exec SANDBOX_ID -- uname -a
+e2b sandbox kill SANDBOX_ID
+"""
 
 
 def build_variables(value):
     """Return the lines that set the SDKs' environment variables."""
     config = context.current().config
-    variables = {"E2B_API_URL": f"{config.public_url.rstrip('/')}/api/sbx", "E2B_API_KEY": value}
-    if config.sandbox_domain:  # without one the SDKs cannot reach into sandboxes
-        variables["E2B_DOMAIN"] = config.sandbox_domain
+    if config.sandbox_domain:  # it leads to the API and to the router
+        variables = {"E2B_DOMAIN": config.sandbox_domain}
+    else:
+        variables = {"E2B_API_URL": f"{config.public_url.rstrip('/')}/api/sbx"}
+        if config.sandbox_url:
+            variables["E2B_SANDBOX_URL"] = config.sandbox_url.rstrip("/")
+    variables["E2B_API_KEY"] = value
     return "".join(f"export {name}={text}\n" for name, text in variables.items())
 
 
-def list_examples():
-    """Return (name, how to install it, example) of the SDKs and the CLI."""
-    has_domain = bool(context.current().config.sandbox_domain)
-    return (
-        (_("Python"), "pip install e2b\n", PYTHON_COMMANDS if has_domain else PYTHON_LIFECYCLE),
-        (_("JavaScript"), "npm install e2b\n", JAVASCRIPT_COMMANDS if has_domain else JAVASCRIPT_LIFECYCLE),
-        (_("Command line"), "npm install --global @e2b/cli\n", CLI_LIFECYCLE),
+def describe_usage(value):
+    """Return what the examples of a page need. `examples` are (name, how to install it, example) of the SDKs and the
+    CLI: without a way to the router they only create and end sandboxes."""
+    config = context.current().config
+    can_run_commands = bool(config.sandbox_domain or config.sandbox_url)
+    examples = (
+        (_("Python"), "pip install e2b\n", PYTHON_COMMANDS if can_run_commands else PYTHON_LIFECYCLE),
+        (_("JavaScript"), "npm install e2b\n", JAVASCRIPT_COMMANDS if can_run_commands else JAVASCRIPT_LIFECYCLE),
+        (_("Command line"), "npm install --global @e2b/cli\n", CLI_COMMANDS if can_run_commands else CLI_LIFECYCLE),
     )
+    return {
+        "variables": build_variables(value),
+        "examples": examples,
+        "can_run_commands": can_run_commands,
+        "has_domain": bool(config.sandbox_domain),
+    }
 
 
 def find_create_error():
@@ -123,20 +141,14 @@ def created(key_id):
         "customer/microvm_api_keys/created.html",
         key=microvm_api_keys.get(key_id, get_current_access()),
         value=value,
-        variables=build_variables(value),
-        examples=list_examples(),
+        **describe_usage(value),
     )
 
 
 @bp.get("/sdk")
 @require_page_permission("microvm.view")
 def usage():
-    return render(
-        "customer/microvm_api_keys/usage.html",
-        variables=build_variables(SAMPLE_VALUE),
-        examples=list_examples(),
-        sandbox_domain=context.current().config.sandbox_domain,
-    )
+    return render("customer/microvm_api_keys/usage.html", **describe_usage(SAMPLE_VALUE))
 
 
 @bp.post("/<key_id>/revoke")
