@@ -148,11 +148,14 @@ def test_foreign_microvm_is_not_found(microvm, call_api):
     assert call_api("PATCH", f"vm/{microvm.id}", "outsider", name="mine").status_code == 404
 
 
-def test_value_that_is_no_account_token_is_refused(microvm_body, api_as):
-    """MVM-08"""
-    headers = {"Authorization": "Bearer e2b_" + "0" * 40}
-    assert api_as("nobody", "GET", "/api/microvm/vms", headers=headers).status_code == 401
-    assert api_as("nobody", "POST", "/api/microvm/vms", headers=headers, json=microvm_body).status_code == 401
+@pytest.mark.parametrize("is_active", [True, False])
+def test_sandbox_key_is_no_account_token(microvm_body, api_as, call_api, is_active):
+    """MVM-08: neither a key nor something that looks like one."""
+    value = call_api("POST", "api-keys", name="sdk").json["key"] if is_active else "e2b_" + "0" * 40
+    for headers in ({"Authorization": f"Bearer {value}"}, {"X-API-Key": value}):
+        assert api_as("nobody", "GET", "/api/microvm/vms", headers=headers).status_code == 401
+        assert api_as("nobody", "POST", "/api/microvm/vms", headers=headers, json=microvm_body).status_code == 401
+    assert call_api("GET", "vms").json["total"] == 0
 
 
 def test_rollback_requires_the_write_scope(microvm, cast, api_as):

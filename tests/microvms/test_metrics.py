@@ -7,6 +7,7 @@ import pytest
 
 from panel.core import clock
 from panel.core.db import session
+from panel.models import InstanceMetric
 from worker.sync import metrics
 
 
@@ -38,6 +39,7 @@ def test_metrics_are_those_of_the_last_samples(microvm, call_api, record_samples
     assert call_api("GET", path).json["metrics"] is None
     updated_at = microvm.updated_at
     record_samples()
+    assert session.query(InstanceMetric).count() == 0
     usage = call_api("GET", path).json["metrics"]
     assert (usage["cpu_percent"], usage["memory_used"]) == (10.0, 256.0)
     assert microvm.updated_at == updated_at
