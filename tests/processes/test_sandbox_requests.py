@@ -1,4 +1,7 @@
-"""The Python example of the key page, executed as it is printed (SBX-03, SBX-09)."""
+"""A running panel with its router: the Python example of the key page as it is printed, and a connector.
+
+SBX-03, SBX-09.
+"""
 
 import contextlib
 import os
@@ -21,9 +24,12 @@ PASSWORD = "a long password for the snippets"
 ROUTER_PORT = find_free_port()
 
 
+DOMAIN = "sandboxes.example.net"
+
+
 @pytest.fixture
-def installation_settings():
-    return {"PANEL_SANDBOX_URL": f"http://127.0.0.1:{ROUTER_PORT}"}
+def installation_settings(request):
+    return getattr(request, "param", {"PANEL_SANDBOX_URL": f"http://127.0.0.1:{ROUTER_PORT}"})
 
 
 @pytest.fixture
@@ -70,3 +76,33 @@ def test_python_example_works_as_it_is_printed(installation, router, tmp_path):
     result = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr + (tmp_path / "router.log").read_text()
     assert result.stdout.startswith(f"{platform.system()} {platform.node()}")
+
+
+def wait_for_state(customer, microvm_id, state):
+    wait_until(lambda: customer.call("GET", f"/api/microvm/vm/{microvm_id}")["vm"]["state"] == state, state)
+
+
+@pytest.mark.parametrize("installation_settings", [{"PANEL_SANDBOX_DOMAIN": DOMAIN}], indirect=True)
+def test_connector_leads_to_the_micro_vm(installation, customer, router):
+    prepare_microvms(installation)
+    installation.start_all()
+    location = customer.call("GET", "/api/cloud-service/locations")["data"][0]["id"]
+    image = customer.call("GET", "/api/microvm/images")["data"][0]["id"]
+    body = {"location_id": location, "image_id": image, "name": "shop"}
+    microvm_id = customer.call("POST", "/api/microvm/vms", body)["vm"]["id"]
+    body = {"microvm_id": microvm_id, "port": 8080, "label": "shop"}
+    connector = customer.call("POST", "/api/microvm/connectors", body)["connector"]
+    assert connector["url"] == f"https://shop.{DOMAIN}"
+
+    def get_status(host=f"shop.{DOMAIN}"):
+        return httpx.get(f"http://127.0.0.1:{ROUTER_PORT}/health", headers={"Host": host}, timeout=120).status_code
+
+    assert get_status() == 204, "one that starts is waited for"
+    assert get_status(f"other.{DOMAIN}") == 404
+    customer.call("POST", f"/api/microvm/vm/{microvm_id}/pause")
+    wait_for_state(customer, microvm_id, "paused")
+    assert get_status() == 502
+    customer.call("POST", f"/api/microvm/vm/{microvm_id}/resume")
+    assert get_status() == 204
+    customer.call("DELETE", f"/api/microvm/connector/{connector['id']}")
+    assert get_status() == 404
