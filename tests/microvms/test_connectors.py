@@ -167,7 +167,7 @@ def test_connector_of_paused_or_stopped_micro_vm_stays(microvm, add_connector, c
     assert add_connector(microvm, port=81).status_code == 200
 
 
-def test_micro_vm_has_ten_connectors_at_most(microvm, add_connector):
+def test_eleventh_connector_of_a_micro_vm_is_refused(microvm, add_connector):
     for port in range(1, 11):
         assert add_connector(microvm, port=port).status_code == 200
     answer = add_connector(microvm, port=11)

@@ -83,7 +83,7 @@ def wait_for_state(customer, microvm_id, state):
 
 
 @pytest.mark.parametrize("installation_settings", [{"PANEL_SANDBOX_DOMAIN": DOMAIN}], indirect=True)
-def test_connector_leads_to_the_micro_vm(installation, customer, router):
+def test_connector_reaches_the_micro_vm(installation, customer, router):
     prepare_microvms(installation)
     installation.start_all()
     location = customer.call("GET", "/api/cloud-service/locations")["data"][0]["id"]

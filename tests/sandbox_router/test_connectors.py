@@ -19,7 +19,7 @@ from worker.nodes.base import Unreachable
 HOST = f"shop.{DOMAIN}"
 
 
-def test_label_leads_to_the_port(lab):
+def test_label_is_the_way_to_the_port(lab):
     async def check():
         async with lab.run_router(), run_program(answer_with_request) as port:
             lab.connectors["shop"] = SANDBOX_ID, port
