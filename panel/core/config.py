@@ -39,6 +39,12 @@ def is_public_url(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and is_plain
 
 
+def has_host_below(url: str, domain: str) -> bool:
+    """Return whether the URL's host is the domain or below it. Ports do not matter."""
+    host, name = urlsplit(url).hostname or "", domain.partition(":")[0]
+    return bool(name) and (host == name or host.endswith(f".{name}"))
+
+
 def is_bind_address(bind: str) -> bool:
     match = BIND_ADDRESS.fullmatch(bind)
     return match is not None and (match[2] is None or 0 < int(match[2]) < 65536)
@@ -71,7 +77,7 @@ SETTING_RULES = (
     ),
     (
         "sandbox_url",
-        "like https://sandboxes.example.com: http or https, a host outside of PANEL_SANDBOX_DOMAIN, no path",
+        "like https://sandboxes.example.com: http or https, a host, no path",
         lambda url: not url or is_public_url(url),
     ),
     (
@@ -154,6 +160,8 @@ class Config:
         for name, expected, is_valid in SETTING_RULES:
             if not is_valid(getattr(self, name)):
                 raise ConfigError(f"PANEL_{name.upper()} must be {expected}.")
+        if has_host_below(self.sandbox_url, self.sandbox_domain):
+            raise ConfigError("PANEL_SANDBOX_URL must have a host outside of PANEL_SANDBOX_DOMAIN.")
         check_certificates(self.webhook_ca)
         set_value("proxies", parse_networks("PANEL_TRUSTED_PROXIES", self.trusted_proxies))
         set_value("webhook_networks", parse_networks("PANEL_WEBHOOK_ALLOWED_NETWORKS", self.webhook_allowed_networks))

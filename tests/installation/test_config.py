@@ -17,6 +17,9 @@ INVALID_SETTINGS = {
     "PANEL_CURRENCY": ("euro", "€"),
     "PANEL_MAIL_URL": ("localhost:25",),
     "PANEL_MAIL_FROM": ("panel", "a@b\nBcc: x@y"),
+    "PANEL_SANDBOX_DOMAIN": ("localhost", "Sandboxes.example.com", "https://sandboxes.example.com"),
+    "PANEL_SANDBOX_URL": ("sandboxes.example.com", "https://h/path"),
+    "PANEL_SANDBOX_BIND": ("8002",),
     "PANEL_WEBHOOK_CA": ("junk", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"),
     "PANEL_WEBHOOK_CA_FILE": ("/does/not/exist",),
 }
@@ -51,3 +54,12 @@ def test_setting_and_its_file_are_mutually_exclusive(tmp_path):
 @pytest.mark.parametrize("bind", ["127.0.0.1:8000", "[::]:80", ":8000", "unix:/run/panel.sock", "localhost:1"])
 def test_valid_bind_addresses_are_accepted(tmp_path, bind):
     assert Config(data_dir=tmp_path, secret_key="test", bind=bind, database_url="postgres://p@h/d").bind == bind
+
+
+@pytest.mark.parametrize("host", ["sbx.example.net", "sbx.example.net:8443", "router.sbx.example.net"])
+def test_router_address_is_outside_of_the_sandbox_domain(tmp_path, host):
+    """On hosts of the domain the headers that name a sandbox do not count."""
+    settings = {"data_dir": tmp_path, "secret_key": "test", "sandbox_domain": "sbx.example.net"}
+    with pytest.raises(ConfigError, match="outside of PANEL_SANDBOX_DOMAIN"):
+        Config(**settings, sandbox_url=f"https://{host}")
+    assert Config(**settings, sandbox_url="https://router.example.net").sandbox_url
