@@ -10,6 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute, column_property
 
 from panel.models.hypervisors import Hypervisor, Storage
 from panel.models.instances import Disk, Instance
+from panel.models.microvm_image_builds import MicrovmImageBuild
 from panel.models.microvms import Microvm
 from panel.models.migrations import Migration
 from panel.models.resource_packs import ResourcePack
@@ -34,9 +35,14 @@ def sum_instances(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
     )
 
 
-def sum_microvms(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
-    """Return the sum over a hypervisor's live micro VMs, also those that do not run: they may start again."""
-    return sum_rows(column, Microvm.hypervisor_id == Hypervisor.id, Microvm.ended_at.is_(None), owner=Hypervisor)
+def sum_microvms(name: str) -> ColumnElement[int]:
+    """Return the sum over a hypervisor's live micro VMs, also those that do not run: they may start again. Machines
+    that build images count as well."""
+    microvms, builds = (
+        sum_rows(getattr(model, name), model.hypervisor_id == Hypervisor.id, model.ended_at.is_(None), owner=Hypervisor)
+        for model in (Microvm, MicrovmImageBuild)
+    )
+    return microvms + builds
 
 
 STORED_SIZES: tuple[tuple[Any, Any, tuple[ColumnElement[bool], ...]], ...] = (
@@ -44,23 +50,25 @@ STORED_SIZES: tuple[tuple[Any, Any, tuple[ColumnElement[bool], ...]], ...] = (
     (Volume.storage_id, func.coalesce(Volume.growing_to, Volume.size), ()),
     (VolumeSnapshot.storage_id, VolumeSnapshot.size, ()),
     (Microvm.storage_id, Microvm.disk_gb, (Microvm.ended_at.is_(None),)),
+    (MicrovmImageBuild.storage_id, 2 * MicrovmImageBuild.disk_gb, (MicrovmImageBuild.ended_at.is_(None),)),
 )
-"""Everything that takes space in a storage: storage id, GiB, and a condition of the rows that do."""
+"""Everything that takes space in a storage: storage id, GiB, and a condition of the rows that do. A build has its disk
+and at the end a copy of it."""
 
 
 def sum_stored_sizes(*conditions: ColumnElement[bool], owner: type) -> ColumnElement[int]:
-    disks, volumes, snapshots, microvms = (
+    disks, volumes, snapshots, microvms, builds = (
         sum_rows(size, storage_id == Storage.id, *own_conditions, *conditions, owner=owner)
         for storage_id, size, own_conditions in STORED_SIZES
     )
-    return disks + volumes + snapshots + microvms
+    return disks + volumes + snapshots + microvms + builds
 
 
 Hypervisor.allocated_cpu_cores = column_property(
-    sum_instances(Instance.cpu_cores) + sum_microvms(Microvm.cpu_cores), deferred=True, group="allocation"
+    sum_instances(Instance.cpu_cores) + sum_microvms("cpu_cores"), deferred=True, group="allocation"
 )
 Hypervisor.allocated_ram = column_property(
-    sum_instances(Instance.ram) + sum_microvms(Microvm.memory_mb), deferred=True, group="allocation"
+    sum_instances(Instance.ram) + sum_microvms("memory_mb"), deferred=True, group="allocation"
 )
 Hypervisor.allocated_storage = column_property(
     sum_stored_sizes(Storage.hypervisor_id == Hypervisor.id, owner=Hypervisor), deferred=True, group="allocation"

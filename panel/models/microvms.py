@@ -6,7 +6,7 @@ indexes contain only those.
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Numeric, String, Text, text
@@ -17,6 +17,9 @@ from panel.core.db import EncryptedText, MessageText, Model, TimestampMixin
 from panel.models.accounts import Account
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
 from panel.models.tasks import Task
+
+if TYPE_CHECKING:
+    from panel.models.microvm_image_builds import MicrovmImageBuild
 
 IS_LIVE = text("ended_at is null")
 """The condition of the partial indexes of live rows."""
@@ -77,8 +80,9 @@ class MicrovmImage(TimestampMixin, Model):
     min_disk_gb: Mapped[int] = mapped_column(default=1)
     price: Mapped[Decimal] = mapped_column(Numeric(12, 4), default=Decimal(0))
     """A month of a micro VM, in the installation's currency; 0: micro VMs of it are not metered."""
-    envs: Mapped[dict[str, str]] = mapped_column(JSON, default=dict)
-    """Environment variables of the processes in its micro VMs."""
+    is_public: Mapped[bool] = mapped_column(default=True)
+    """Of a platform's image: whether customers may use it."""
+    encrypted_envs: Mapped[str | None] = mapped_column("envs", EncryptedText)
     disk_path: Mapped[str]
     disk_size: Mapped[int] = mapped_column(BigInteger)
     disk_sha256: Mapped[str] = mapped_column(String(64))
@@ -92,7 +96,33 @@ class MicrovmImage(TimestampMixin, Model):
     kernel_options: Mapped[str] = mapped_column(Text, default="")
     """The kernel's command line."""
     files_key: Mapped[str] = mapped_column(String(32), index=True)
-    """The name of the three files on nodes, made from their checksums."""
+    """The name of the three files on nodes, made from their checksums. Empty until it was built."""
+
+    account: Mapped[Account | None] = relationship()
+    build: Mapped["MicrovmImageBuild | None"] = relationship(
+        back_populates="image", foreign_keys="MicrovmImageBuild.id", passive_deletes=True, cascade="all, delete-orphan"
+    )
+
+    @property
+    def envs(self) -> dict[str, str]:
+        """Environment variables of the processes in its micro VMs."""
+        return orjson.loads(self.encrypted_envs) if self.encrypted_envs else {}
+
+    @envs.setter
+    def envs(self, envs: dict[str, str]) -> None:
+        self.encrypted_envs = orjson.dumps(envs).decode() if envs else None
+
+    @property
+    def is_platform(self) -> bool:
+        return self.account_id is None
+
+    @property
+    def env_names(self) -> list[str]:
+        return sorted(self.envs)
+
+    @property
+    def owner_email(self) -> str | None:
+        return self.account.email if self.account else None
 
 
 class Microvm(TimestampMixin, Model):

@@ -199,6 +199,11 @@ class MicrovmImageOut(Out):
     min_memory_mb = fields.Integer(**describe("MiB of memory that it needs.", 192))
     min_disk_gb = fields.Integer(**describe("GiB of disk that it needs.", 1))
     price = fields.Float(**describe("A month of a micro VM, in the installation's currency.", 2.5))
+    is_platform = fields.Boolean(**describe("Whether it is one of the platform's, which cannot be changed.", True))
+    size = fields.Integer(attribute="disk_size", **describe("Bytes of its disk as it is stored.", 130023424))
+    env_names = fields.List(
+        fields.String(), **describe("The names of its environment variables. Their values are not shown.", ["MODE"])
+    )
     created_at = Time(**describe("When it was added.", EXAMPLE_TIME))
     updated_at = Time(**describe("When it last changed.", EXAMPLE_TIME))
 

@@ -19,6 +19,7 @@ from panel.models import (
     Member,
     Microvm,
     MicrovmConnector,
+    MicrovmImage,
     Project,
     ResourceGrant,
     Role,
@@ -140,6 +141,10 @@ def restrict_connectors(access: Access) -> ColumnElement[bool]:
     return MicrovmConnector.microvm_id.in_(access.select_granted_ids())
 
 
+def restrict_microvm_images(access: Access) -> ColumnElement[bool]:
+    return MicrovmImage.id.in_(access.select_granted_ids())
+
+
 def restrict_projects(access: Access) -> ColumnElement[bool]:
     return Project.id.in_(access.select_granted_ids())
 
@@ -149,6 +154,7 @@ REACH_RESTRICTIONS = {
     Volume: restrict_volumes,
     Microvm: restrict_microvms,
     MicrovmConnector: restrict_connectors,
+    MicrovmImage: restrict_microvm_images,
     Project: restrict_projects,
     Task: restrict_history(Task),
     Event: restrict_history(Event),

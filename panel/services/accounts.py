@@ -12,7 +12,7 @@ from panel.core import clock
 from panel.core.db import Model, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import Message, join_messages, message, plural_message
-from panel.models import Account, Image, Member, Microvm
+from panel.models import Account, Image, Member, Microvm, MicrovmImage
 from panel.schemas.constants import ACCOUNT_LIMITS
 from panel.services import one_time_tokens, operators
 from panel.services.crud import get_or_404, update_fields
@@ -135,6 +135,7 @@ OWNED_RESOURCE_LABELS: dict[str, Callable[[int], Message]] = {
     "images": lambda count: plural_message("{count} image", "{count} images", count=count),
     "instances": lambda count: plural_message("{count} instance", "{count} instances", count=count),
     "members": lambda count: plural_message("{count} team member", "{count} team members", count=count),
+    "microvm_images": lambda count: plural_message("{count} micro VM image", "{count} micro VM images", count=count),
     "microvms": lambda count: plural_message("{count} micro VM", "{count} micro VMs", count=count),
     "resource_packs": lambda count: plural_message("{count} resource pack", "{count} resource packs", count=count),
     "volumes": lambda count: plural_message("{count} volume", "{count} volumes", count=count),
@@ -155,7 +156,7 @@ def describe_owned_resources(account: Account) -> str:
     joined_members = select(func.count()).where(Member.owner_id == account.id, Member.account_id.is_not(None))
     counts = {
         column.table.name: session.scalar(select(func.count()).where(column == account.id))
-        for column in [*columns, Image.__table__.c.account_id]
+        for column in [*columns, Image.__table__.c.account_id, MicrovmImage.__table__.c.account_id]
     }
     counts["members"] = session.scalar(joined_members)
     live_microvms = select(func.count()).where(Microvm.account_id == account.id, Microvm.ended_at.is_(None))

@@ -12,6 +12,7 @@ from panel.models import Hypervisor, Instance, Microvm, Migration, Storage, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors, usage
 from panel.services.instances import state_reports
+from panel.services.microvms import image_builds
 from panel.services.microvms import state_reports as microvm_reports
 
 HYPERVISOR_UP_MESSAGE = message("The hypervisor answers. Move or destroy what is on it, and remove it as usual.")
@@ -47,6 +48,7 @@ def force_remove(hypervisor: Hypervisor, *, name: str, actor: str) -> None:
         select(Microvm).where(Microvm.hypervisor_id == hypervisor.id, Microvm.ended_at.is_(None))
     ):
         microvm_reports.on_destroyed(microvm)
+    image_builds.fail_all(hypervisor, FORCE_REMOVED_MESSAGE)
     session.flush()
     storages = [storage.id for storage in hypervisor.storages]
     session.execute(delete(VolumeSnapshot).where(VolumeSnapshot.storage_id.in_(storages)))

@@ -17,6 +17,7 @@ from panel.models import (
     HypervisorGroup,
     Instance,
     Microvm,
+    MicrovmImageBuild,
     Migration,
     PlanGroup,
     Storage,
@@ -37,9 +38,12 @@ STORES_DATA = or_(
         exists().where(column == Storage.id)
         for column in (Disk.storage_id, Volume.storage_id, VolumeSnapshot.storage_id)
     ),
-    exists().where(Microvm.storage_id == Storage.id, Microvm.ended_at.is_(None)),
+    *(
+        exists().where(model.storage_id == Storage.id, model.ended_at.is_(None))
+        for model in (Microvm, MicrovmImageBuild)
+    ),
 )
-"""The condition that disks, volumes, volume snapshots or micro VMs are in the storage."""
+"""The condition that disks, volumes, volume snapshots, micro VMs or builds of their images are in the storage."""
 
 MICROVMS_MESSAGE = message("Micro VMs are on this hypervisor. Destroy them first.")
 
@@ -205,8 +209,11 @@ def is_occupied(hypervisor: Hypervisor) -> bool:
 
 
 def has_microvms(hypervisor: Hypervisor) -> bool:
-    query = select(Microvm.id).where(Microvm.hypervisor_id == hypervisor.id, Microvm.ended_at.is_(None))
-    return session.scalar(query.limit(1)) is not None
+    """Return whether live micro VMs, or machines that build their images, are on the hypervisor."""
+    return any(
+        session.scalar(select(model.id).where(model.hypervisor_id == hypervisor.id, model.ended_at.is_(None)).limit(1))
+        for model in (Microvm, MicrovmImageBuild)
+    )
 
 
 def has_volumes(hypervisor: Hypervisor) -> bool:

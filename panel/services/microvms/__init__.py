@@ -3,7 +3,17 @@
 Callers have been authorised; ids were fetched through their owner.
 """
 
-from panel.services.microvms import connectors, expiry, images, profiles, settings, snapshots, state_reports, usages
+from panel.services.microvms import (
+    connectors,
+    expiry,
+    image_builds,
+    images,
+    profiles,
+    settings,
+    snapshots,
+    state_reports,
+    usages,
+)
 from panel.services.microvms.actions import destroy, pause, restart, resume, set_timeout, start, stop, update
 from panel.services.microvms.create import SIZES, create, list_locations
 from panel.services.microvms.read import find_connector, find_route, get, get_by_sandbox_id, listing, select_by_start
@@ -19,6 +29,7 @@ __all__ = [
     "find_route",
     "get",
     "get_by_sandbox_id",
+    "image_builds",
     "images",
     "list_locations",
     "listing",

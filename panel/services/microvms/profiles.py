@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, select, union_all
 from sqlalchemy.orm import contains_eager
 
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Hypervisor, HypervisorGroup, Microvm, MicrovmProfile, Storage
+from panel.models import Hypervisor, HypervisorGroup, Microvm, MicrovmImageBuild, MicrovmProfile, Storage
 from panel.services import hypervisors, placement
 from panel.services.crud import get_or_404, update_fields
 
@@ -20,7 +20,7 @@ NO_ROOM_MESSAGE = message("The location has no room for a micro VM of this size 
 
 @dataclass(frozen=True)
 class NodeUsage:
-    """The live micro VMs of a node."""
+    """The live micro VMs of a node, and its machines that build images."""
 
     count: int = 0
     memory_mb: int = 0
@@ -70,10 +70,17 @@ def delete(profile: MicrovmProfile) -> None:
 
 
 def count_usage(hypervisor_ids: Iterable[str]) -> dict[str, NodeUsage]:
-    """Return what the live micro VMs of these nodes take, by the node's id. Nodes without any are left out."""
-    query = select(Microvm.hypervisor_id, func.count(), func.sum(Microvm.memory_mb))
-    query = query.where(Microvm.hypervisor_id.in_(list(hypervisor_ids)), Microvm.ended_at.is_(None))
-    rows = session.execute(query.group_by(Microvm.hypervisor_id))
+    """Return what micro VMs and builds of images take on these nodes, by the node's id. Nodes without any are left
+    out."""
+    ids = list(hypervisor_ids)
+    machines = union_all(
+        *(
+            select(model.hypervisor_id, model.memory_mb).where(model.hypervisor_id.in_(ids), model.ended_at.is_(None))
+            for model in (Microvm, MicrovmImageBuild)
+        )
+    ).subquery()
+    query = select(machines.c.hypervisor_id, func.count(), func.sum(machines.c.memory_mb))
+    rows = session.execute(query.group_by(machines.c.hypervisor_id))
     return {str(hypervisor_id): NodeUsage(count, memory_mb) for hypervisor_id, count, memory_mb in rows}
 
 
