@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import structlog
-from sqlalchemy import Row, select
+from sqlalchemy import Row, or_, select
 
 from panel.core import clock
 from panel.core.db import session
@@ -25,6 +25,13 @@ def list_live(hypervisor_id: str) -> Sequence[Row]:
     columns = Microvm.id, Microvm.state, Microvm.state_changed_at
     query = select(*columns).where(Microvm.hypervisor_id == hypervisor_id, Microvm.ended_at.is_(None))
     return session.execute(query).all()
+
+
+def find_building_machines(hypervisor_id: str) -> set[str]:
+    """Return the ids of machines that build images, or that a build may have left until its rollback is done."""
+    is_build = Task.hypervisor_id == hypervisor_id, Task.kind == "microvm_image_build"
+    is_open = or_(Task.status.in_(OPEN_STATUSES), Task.rollback_pending)
+    return set(session.scalars(select(Task.resource_id).where(*is_build, is_open)))
 
 
 def is_contradicted(state: str, power: Power | None) -> bool:

@@ -115,6 +115,7 @@ def reconcile(hypervisor_id: str) -> None:
     instances = session.execute(select(*columns).where(Instance.hypervisor_id == hypervisor_id)).all()
     live_microvms = microvms.list_live(hypervisor_id)
     known_ids = {row.id for row in (*instances, *live_microvms)} | find_arriving_machines(hypervisor_id)
+    known_ids |= microvms.find_building_machines(hypervisor_id)
     unmanaged_ids = sorted(machines.keys() - known_ids)
     row.unmanaged_machines = [{"id": machine_id, "name": machines[machine_id].name} for machine_id in unmanaged_ids]
     interfaces = list_interface_counters(hypervisor_id)

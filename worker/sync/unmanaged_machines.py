@@ -10,7 +10,7 @@ from panel.services import imports
 from panel.services.instances import state_reports
 from worker.engine.registry import task_handler
 from worker.nodes.base import NodeError, Refused
-from worker.sync import node_sync
+from worker.sync import microvms, node_sync
 from worker.tasks.imports import iter_machine_descriptions
 from worker.tasks.instances import get_instance
 from worker.tasks.machine_spec import build_spec
@@ -52,6 +52,8 @@ def remove(work):
         raise Refused(message("This VM now belongs to an instance. It was not removed."))
     if session.scalar(select(Microvm.id).where(Microvm.id == machine_id, Microvm.ended_at.is_(None))):
         raise Refused(message("This VM is a micro VM. It was not removed."))
+    if machine_id in microvms.find_building_machines(hypervisor_id):
+        raise Refused(message("This VM builds a micro VM image. It was not removed."))
     work.node.delete(machine_id)
     row = node_sync.lock_existing_hypervisor(hypervisor_id)
     row.unmanaged_machines = [machine for machine in row.unmanaged_machines if machine["id"] != machine_id]

@@ -128,12 +128,12 @@ def stop(work):
     record_state(work, "stopped")
 
 
-def turn_off(work, microvm):
+def turn_off(work, microvm, seconds=SHUTDOWN_TIMEOUT_SECONDS):
     """Ask the guest to turn itself off, and power it off when it does not."""
     work.step(message("Asking the guest to shut down"), 20)
     with suppress(Refused):
         work.node.shutdown(microvm.id)
-    ends_at = time.monotonic() + SHUTDOWN_TIMEOUT_SECONDS
+    ends_at = time.monotonic() + seconds
     while work.node.power(microvm.id) is not Power.off:
         if time.monotonic() >= ends_at:
             work.step(message("The guest did not respond: powering off"), 60)
