@@ -10,7 +10,6 @@ from panel.schemas.microvms import (
     EXAMPLE_ID,
     CatalogLocationOut,
     MicrovmImageOut,
-    MicrovmImageQuery,
     MicrovmIn,
     MicrovmOut,
     MicrovmPatch,
@@ -68,18 +67,6 @@ def catalog():
         "images": session.scalars(microvms.images.listing(access)).all(),
         "sizes": microvms.SIZES,
     }
-
-
-@user.get(
-    "/microvm/images",
-    op="images",
-    can=VIEW_PERMISSION,
-    query=MicrovmImageQuery,
-    out=kit.build_page_schema(MicrovmImageOut),
-)
-def images(query):
-    """List the images for micro VMs, by name."""
-    return kit.paginate(microvms.images.listing(kit.get_current_access(), **query))
 
 
 @user.get(
