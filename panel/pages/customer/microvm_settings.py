@@ -36,7 +36,7 @@ def settings_page(form, block=None):
     access = get_current_access()
     context = {
         "locations": [(location.id, location.display_name) for location in microvms.list_locations(access)],
-        "images": session.scalars(microvms.images.listing(access)).all(),
+        "images": session.scalars(microvms.images.select_available(access)).all(),
         "timeouts": list_timeouts(form.get_value("timeout_seconds")),
         "disabled_reason": permission_error("microvm.manage") or settings.change_error(access),
     }

@@ -79,7 +79,10 @@ def index():
 def new():
     settings = microvms.settings.get(get_current_access())
     initial = {name: getattr(settings, name) for name in microvms.settings.DEFAULT_FIELDS}
-    return form_page(Form(MicrovmForm, initial={**initial, "on_timeout": settings.on_timeout or "kill"}))
+    initial |= {"on_timeout": settings.on_timeout or "kill"}
+    if image_id := request.args.get("image", "")[:36]:
+        initial["image_id"] = image_id
+    return form_page(Form(MicrovmForm, initial=initial))
 
 
 @bp.post("/new")
@@ -102,7 +105,7 @@ def form_page(form):
     access = get_current_access()
     context = {
         "locations": microvms.list_locations(access),
-        "images": session.scalars(microvms.images.listing(access)).all(),
+        "images": session.scalars(microvms.images.select_available(access)).all(),
         "timeouts": list_timeouts(form.get_value("timeout_seconds")),
     }
     return render(

@@ -5,7 +5,7 @@ from sqlalchemy import select
 
 from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
 from panel.core.db import session
-from panel.models import Image, Instance, Iso, MediaDownload, Microvm, Volume
+from panel.models import Image, Instance, Iso, MediaDownload, Microvm, MicrovmImage, Volume
 from panel.schemas.constants import TASK_STATUSES
 from panel.services import tasks
 from panel.services.instances.action_catalog import CUSTOMER_POWER_BUTTONS
@@ -56,6 +56,7 @@ def show(task_id):
 RESOURCE_LINKS = {
     "volume": (lazy_gettext("Volume"), "database", "volumes.show", "volume_id", Volume),
     "microvm": (lazy_gettext("Micro VM"), "cpu", "microvms.show", "microvm_id", Microvm),
+    "microvm_image": (lazy_gettext("Image"), "copy", "microvm_images.show", "image_id", MicrovmImage),
     "iso": ("ISOs", "disc", "isos.index", None, Iso),
     "image": (lazy_gettext("Images"), "copy", "images.index", None, Image),
 }
