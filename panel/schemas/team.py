@@ -88,8 +88,8 @@ class Reach(In):
     reach = fields.String(validate=validate.OneOf(MEMBER_REACHES), **describe(REACH_DESCRIPTION, "chosen"))
     project_ids = ids_field("Project ids, if `reach` is `projects`.")
     resource_ids = ids_field(
-        "Ids of instances, micro VMs and volumes, if `reach` is `chosen`, or in addition to the projects if it is"
-        " `projects`."
+        "Ids of instances, micro VMs and their images, and volumes, if `reach` is `chosen`, or in addition to the"
+        " projects if it is `projects`."
     )
 
     @validates_schema
@@ -130,7 +130,7 @@ class MemberOut(Out):
     resource_ids = fields.List(
         fields.String(),
         **describe(
-            "Ids of instances, micro VMs and volumes that were chosen individually or created by the member.",
+            "Ids of instances, micro VMs and their images, and volumes that were chosen or created by the member.",
             [EXAMPLE_ID],
         ),
     )

@@ -13,7 +13,19 @@ from sqlalchemy.orm import joinedload, selectinload, undefer
 from panel.core.db import lock_row, session
 from panel.core.errors import Conflict, Forbidden, Invalid, NotFound
 from panel.core.messages import message
-from panel.models import Account, Instance, LoginSession, Member, Microvm, Project, ResourceGrant, Role, Token, Volume
+from panel.models import (
+    Account,
+    Instance,
+    LoginSession,
+    Member,
+    Microvm,
+    MicrovmImage,
+    Project,
+    ResourceGrant,
+    Role,
+    Token,
+    Volume,
+)
 from panel.services import accounts
 from panel.services.access import Access
 from panel.services.crud import ensure_unique_name, update_fields
@@ -25,7 +37,7 @@ GRANTABLE_SCOPES = {"all": ("all", "projects", "chosen"), "projects": ("projects
 
 `chosen` cannot grant projects, because a project may contain more than was chosen for them.
 """
-RESOURCE_MODELS = (Instance, Microvm, Volume)
+RESOURCE_MODELS = (Instance, Microvm, MicrovmImage, Volume)
 """What can be granted one by one. Members also get what they create."""
 OUT_OF_REACH_MESSAGE = message("You can only grant access to what you can access yourself.")
 HIGHER_MEMBER_MESSAGE = message("This person has more rights than you. Ask the account's owner.")

@@ -5,7 +5,7 @@ from flask import Blueprint, request, url_for
 from panel.auth import permissions_in_use
 from panel.auth.browser_session import get_current_access, require_page_permission
 from panel.core.db import session
-from panel.models import Account, Instance, Microvm, Project, Volume
+from panel.models import Account, Instance, Microvm, MicrovmImage, Project, Volume
 from panel.schemas.constants import SCOPE_FAMILIES
 from panel.schemas.team import SPECIAL_PERMISSIONS, VERB_DESCRIPTIONS, Invitation, MemberPatch, RoleIn, RolePatch
 from panel.services import invitations, team
@@ -96,6 +96,7 @@ def list_grant_choices():
     kinds = {
         "instances": (Instance, Instance.display_name),
         "microvms": (Microvm, Microvm.name),
+        "microvm_images": (MicrovmImage, MicrovmImage.name),
         "volumes": (Volume, Volume.name),
         "projects": (Project, Project.name),
     }
