@@ -525,6 +525,7 @@ def request_bodies(api_as, cast, change_config):
             ("POST", "/api/microvm/vms"): ({}, {"name": "m", "location_id": cast.location.id}),
             ("POST", "/api/microvm/connectors"): ({}, {"port": 80}),
             ("PATCH", "/api/microvm/settings"): ({}, {}),
+            ("POST", "/api/microvm/images"): ({}, {"name": "i", "commands": ["true"]}),
             ("POST", "/api/microvm/vm/{microvm_id}/rollback"): ({"microvm_id": own["microvm"]["microvm_id"]}, {}),
             ("POST", "/api/self-provisioning/instances"): (
                 {},

@@ -249,6 +249,7 @@ LIST_PAGE_PERMISSIONS = {
     "/instances": "instances.create",
     "/volumes": "volumes.manage",
     "/microvms": "microvm.manage",
+    "/microvms/images": "microvm.manage",
     "/isos": "isos.manage",
     "/security-groups": "security_groups.manage",
     "/ip-sets": "ip_sets.manage",

@@ -1,6 +1,8 @@
 """The unmodified Python SDK of E2B in a real micro VM, through a running panel and its router."""
 
 import contextlib
+import re
+import subprocess
 import time
 
 import libvirt
@@ -95,3 +97,64 @@ def use_sandbox(sandbox):
     output = []
     terminal.wait(on_pty=output.append)
     assert b"30 90\r\n" in b"".join(output)
+
+
+def build_image(lab, **values):
+    """Build an image from the image `sandbox` and wait for its end. Return image and build."""
+    source = next(row["id"] for row in lab.call("GET", "/api/microvm/images")["data"] if row["name"] == "sandbox")
+    image_id = lab.call("POST", "/api/microvm/images", {"image_id": source, **values})["image"]["id"]
+    path = f"/api/microvm/image/{image_id}"
+    wait_until(lambda: lab.call("GET", path)["image"]["status"] != "building", "the build")
+    return lab.call("GET", path)
+
+
+def list_build_files(hypervisor):
+    with contextlib.closing(libvirt.open(hypervisor.uri)) as connection:
+        names = [domain.name() for domain in connection.listAllDomains()]
+    names += [path.name for path in (hypervisor.directory / "disks").iterdir()]
+    return [name for name in names if "build" in name]
+
+
+BUILD_COMMANDS = [
+    "mkdir -p /srv && echo written by a command >/srv/note.txt && echo typed >/root/.bash_history",
+    "python3 -c 'print(6 * 7)'; echo 0123456789abcdef0123456789abcdef >/etc/machine-id",
+    "cat /run/sandbox/identity.json",
+]
+
+
+def test_sdk_uses_an_image_that_was_built(lab, hypervisor, options, tmp_path):
+    """The image has what the commands wrote, and nothing that identifies the machine that executed them."""
+    built = build_image(lab, name="web-app", commands=BUILD_COMMANDS, envs={"MODE": "image"})
+    assert built["image"]["status"] == "available", built["build"]
+    log = built["build"]["log"]
+    assert "\n42\n" in log
+    assert list_build_files(hypervisor) == []
+    sandbox = Sandbox.create(template="web-app", timeout=900, **options)
+    try:
+        assert sandbox.files.read("/srv/note.txt") == "written by a command\n"
+        assert sandbox.commands.run("echo $MODE").stdout == "image\n"
+    finally:
+        sandbox.kill()
+    disk = lab.installation.data_dir / f"images/microvm-{built['image']['id']}.qcow2"
+    raw = tmp_path / "raw"
+    subprocess.run(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", disk, raw], check=True)
+    subprocess.run(["/sbin/e2fsck", "-fn", raw], check=True, capture_output=True)
+    assert run_debugfs(raw, "cat /etc/machine-id") == ""
+    assert run_debugfs(raw, "cat /etc/hostname") == "sandbox\n"
+    assert "identity" not in run_debugfs(raw, "ls -p /run")
+    assert "bash_history" not in run_debugfs(raw, "ls -p /root")
+    token = re.search('"access_token": "([0-9a-f]{64})"', log)[1]
+    assert token.encode() not in raw.read_bytes()
+
+
+def run_debugfs(raw, request):
+    return subprocess.run(["/sbin/debugfs", "-R", request, raw], check=True, capture_output=True, text=True).stdout
+
+
+def test_failing_command_fails_image_with_its_log(lab, hypervisor, options):
+    failed = build_image(lab, name="broken", commands=["echo before", "echo output; exit 3", "echo never"])
+    assert failed["image"]["status"] == "failed"
+    assert (failed["build"]["command_number"], failed["build"]["exit_code"]) == (2, 3)
+    assert failed["build"]["error"] == "Command 2 ended with exit code 3: output"
+    assert failed["build"]["log"] == "$ echo before\nbefore\n$ echo output; exit 3\noutput\n"
+    assert list_build_files(hypervisor) == []

@@ -19,4 +19,10 @@ def create_ids(api_as):
     connector = MicrovmConnector(account_id=microvm.account_id, microvm_id=microvm_id, label="shop", port=80)
     session.add_all([snapshot, connector])
     session.commit()
-    return {"microvm_id": microvm_id, "microvm_snapshot_id": snapshot.id, "connector_id": connector.id}
+    own_image = register_image("own", aliases=[], account_id=microvm.account_id)
+    return {
+        "microvm_id": microvm_id,
+        "microvm_snapshot_id": snapshot.id,
+        "connector_id": connector.id,
+        "microvm_image_id": own_image.id,
+    }

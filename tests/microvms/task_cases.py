@@ -11,4 +11,5 @@ KINDS_TESTED_HERE = {
     "microvm_snapshot",
     "microvm_rollback",
     "microvm_snapshot_delete",
+    "microvm_image_build",
 }

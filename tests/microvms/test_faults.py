@@ -8,9 +8,10 @@ import pytest
 
 from panel.core import clock
 from panel.core.db import session
-from panel.models import Microvm, MicrovmSnapshot, Task
+from panel.models import Microvm, MicrovmImage, MicrovmSnapshot, Task
 from panel.models.tasks import OPEN_STATUSES
 from tests.microvms.task_cases import KINDS_TESTED_HERE
+from tests.support.simulated_sandbox import simulated_sandbox  # noqa: F401  (fixture)
 from worker.nodes.base import Power
 from worker.sync import node_sync
 from worker.tasks import microvms as tasks
@@ -50,7 +51,7 @@ def send_request(call_api, microvm_body):
 
 
 def test_cases_cover_every_kind():
-    assert TASK_CASES.keys() == KINDS_TESTED_HERE
+    assert TASK_CASES.keys() | {"microvm_image_build"} == KINDS_TESTED_HERE
 
 
 def recover(cast, node, manual_reaper, run_tasks):
@@ -132,3 +133,32 @@ def test_files_are_copied_once(create_microvm, node, monkeypatch):
     for _ in range(3):
         create_microvm()
     assert len(uploads) == 2
+
+
+BUILD_CALLS = [*MACHINE, "open_channel", "shutdown", "copy_disk", "delete", "delete_disk", "read_disk"]
+
+
+@pytest.mark.parametrize("fault", ["lost-answer", "killed"])
+@pytest.mark.parametrize("call", BUILD_CALLS)
+def test_image_build_survives_fault_at_every_node_call(
+    call_api, image, profile, cast, node, run_tasks, manual_reaper, kill_worker_at, names_on_node,
+    simulated_sandbox, call, fault,
+):  # fmt: skip
+    body = {"name": "built", "image_id": image.id, "commands": ["true"]}
+    image_id = call_api("POST", "images", **body).json["image"]["id"]
+    task = session.query(Task).filter_by(kind="microvm_image_build").one()
+    if fault == "killed":
+        kill_worker_at(task, call)
+        assert names_on_node() != (set(), set())
+    else:
+        node.fault(call, fault, 1)
+        run_tasks()
+    recover(cast, node, manual_reaper, run_tasks)
+    assert_consistent(node, names_on_node)
+    row = session.get(MicrovmImage, image_id, populate_existing=True)
+    if row.status == "failed":
+        assert fault != "killed"
+        assert call_api("POST", f"image/{image_id}/build").status_code == 202
+        run_tasks()
+        assert_consistent(node, names_on_node)
+    assert session.get(MicrovmImage, image_id, populate_existing=True).status == "available"
