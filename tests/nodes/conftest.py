@@ -1,8 +1,13 @@
 """Labs of both drivers, their guests and machines, and hypervisors that tests share."""
 
+import fcntl
+import os
 import shutil
+import struct
+import subprocess
 import uuid
 
+import libvirt
 import pytest
 
 from tests.nodes import vnc_client
@@ -16,12 +21,13 @@ from tests.nodes.driver_lab import (
     numbers,
     run_program,
 )
+from tests.nodes.filter_port import Port
 from tests.support.two_hypervisors import run_hypervisors
 from worker.images import packages, tiny
 from worker.images.tiny import boot
 from worker.nodes import load_driver
 from worker.nodes.base import Disk, GiB, Image, Machine, NodeSpec
-from worker.nodes.libvirt import private_daemon
+from worker.nodes.libvirt import filters, private_daemon
 
 
 @pytest.fixture(scope="session", params=["simulated", pytest.param("libvirt", marks=pytest.mark.guest)])
@@ -181,3 +187,17 @@ def copy_probe_results(hypervisor, directory):
     directory.mkdir(parents=True)
     shutil.copytree(hypervisor.directory / "cache", directory / "cache")
     shutil.copy(hypervisor.directory / "kvm.json", directory)
+
+
+@pytest.fixture(scope="module")
+def port(hypervisor):
+    """A port of the hypervisor's bridge, where a guest would be."""
+    cable = os.open("/dev/net/tun", os.O_RDWR)
+    name, tap_without_header, set_interface = f"tap{os.getpid()}", 0x0002 | 0x1000, 0x400454CA
+    fcntl.ioctl(cable, set_interface, struct.pack("16sH", name.encode(), tap_without_header))
+    subprocess.run(["ip", "link", "set", name, "master", hypervisor.network.bridge, "up"], check=True)
+    connection = libvirt.open(hypervisor.uri)
+    connection.nwfilterDefineXML(filters.build_guard())
+    yield Port(connection, name, cable, hypervisor.network.bridge)
+    connection.close()
+    os.close(cable)

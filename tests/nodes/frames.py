@@ -11,7 +11,7 @@ ALL = 0x0003
 """Linux: every kind of frame."""
 
 ARP, IPV4, IPV6, VLAN, RARP = 0x0806, 0x0800, 0x86DD, 0x8100, 0x8035
-UDP, ICMPV6 = 17, 58
+TCP, UDP, ICMPV6 = 6, 17, 58
 
 
 def pack_mac(address: str) -> bytes:
@@ -31,10 +31,10 @@ def arp(source: str, claimed_address: str, claimed_mac=None) -> bytes:
     return ethernet(source, ARP, struct.pack("!HHBBH", 1, IPV4, 6, 4, 2) + sender + bytes(6) + pack_address("10.0.0.1"))
 
 
-def ipv4(source: str, address: str, payload: bytes) -> bytes:
+def ipv4(source: str, address: str, payload: bytes, to="10.0.0.1", protocol=UDP) -> bytes:
     def header(checksum):
-        start = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0, 64, UDP, checksum)
-        return start + pack_address(address) + pack_address("10.0.0.1")
+        start = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0, 64, protocol, checksum)
+        return start + pack_address(address) + pack_address(to)
 
     total = sum(struct.unpack("!10H", header(0)))
     return ethernet(source, IPV4, header(~((total & 0xFFFF) + (total >> 16)) & 0xFFFF) + payload)

@@ -181,6 +181,28 @@ class FirewallRule:
     """The network of the peer; None allows any."""
 
 
+SANDBOX_NETWORK_NAME = "sandboxes"
+"""The node's network of micro VMs (`ensure_sandbox_network`)."""
+
+
+@dataclass(frozen=True)
+class SandboxNetwork:
+    """A network of a node from which guests only connect out, over IPv4 and by NAT."""
+
+    cidr: str
+    """Its addresses; the first one is the node's."""
+    refused: tuple[str, ...] = ()
+    """IPv4 networks to which none of its guests may send, whatever `Egress` says."""
+
+
+@dataclass(frozen=True)
+class Egress:
+    """Where a guest may send to: everywhere, except for `denied`, over which `allowed` wins. IPv4 networks."""
+
+    allowed: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Nic:
     """A NIC. The guest may send only from `mac`, `addresses` and `prefixes`; rates are in Mbit/s, 0 is unlimited."""
@@ -202,6 +224,9 @@ class Nic:
     """Whether the guest may connect to port 25 of others."""
     connected: bool = True
     """Whether the link is up; while it is down no packet passes."""
+    egress: Egress | None = None
+    """Makes the NIC one of the sandbox network, with static addresses: no packet passes to or from other guests, and
+    none over IPv6. A node that cannot filter refuses the definition."""
 
 
 @dataclass(frozen=True)
@@ -468,6 +493,12 @@ class NodeDriver(ABC):
         """After success the node has the machine and keeps it across restarts; it is off, or continues to run with the
         old definition until its next start. The filters of its NICs may apply at once. After failure the earlier
         definition, if any, is unchanged."""
+
+    @abstractmethod
+    def ensure_sandbox_network(self, network: SandboxNetwork) -> None:
+        """After success the network `SANDBOX_NETWORK_NAME` is active and refuses what it says, also to running guests
+        and on open connections. It has no DHCP and no DNS. One with other addresses is replaced: the caller makes sure
+        that no guest runs in it."""
 
     @abstractmethod
     def update_nics(self, machine_id: str, nics: tuple[Nic, ...]) -> None:

@@ -31,6 +31,7 @@ from worker.nodes.base import (
     Progress,
     Readable,
     Refused,
+    SandboxNetwork,
     Seed,
     Unreachable,
     Writable,
@@ -53,6 +54,7 @@ from worker.nodes.libvirt import (
     nic_devices,
     overlays,
     pools,
+    sandbox_network,
     saved_state,
     snapshots,
     tpm,
@@ -243,9 +245,14 @@ class LibvirtNode(NodeDriver):
         self.facts = probed = self.facts or capabilities.probe(connection)
         tpm.ensure_supported(machine, probed.tpm)
         firmware.ensure_supported(machine, probed.secure_boot)
+        sandbox_network.ensure_filterable(machine.nics, probed.address_filters)
         define = define or machines.define
         self._allow_neighbours(probed, machine.nics)
         define(connection, machine, probed.accelerated, probed.bandwidth_limits, probed.address_filters)
+
+    def ensure_sandbox_network(self, network: SandboxNetwork) -> None:
+        label = message("prepare the network of micro VMs")
+        self.call(label, CHANGE_TIMEOUT_SECONDS, sandbox_network.ensure_network, network)
 
     def update_nics(self, machine_id: str, nics: tuple[Nic, ...]) -> None:
         self.call(

@@ -22,7 +22,7 @@ from lxml import etree
 from lxml.builder import E
 
 from worker.nodes.base import FirewallRule, Nic
-from worker.nodes.libvirt import filters
+from worker.nodes.libvirt import filters, sandbox_network
 
 FILTER_UUID_NAMESPACE = uuid.UUID("5b1c7a52-41c7-4d1e-8f4f-0a3a6c1f2e90")
 """A filter that is defined again must have the same UUID, or libvirt takes it for another one."""
@@ -61,6 +61,8 @@ def build_filter(nic: Nic) -> str:
             filters.build_rule("drop", MAIL_PRIORITY, E(kind, protocol="tcp", dstportstart="25"))
             for kind in ("ip", "ipv6")
         ]
+    if nic.egress is not None:
+        parts += sandbox_network.iter_nic_rules(nic, nic.egress)
     if nic.allowed is not None:
         parts += [*iter_discovery_rules(), *(build_allow_rule(rule) for rule in nic.allowed), *iter_final_rules()]
     return etree.tostring(E.filter(*parts, name=make_filter_name(nic.mac), chain="root"), encoding="unicode")

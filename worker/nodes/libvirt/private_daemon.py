@@ -108,6 +108,11 @@ for pair in {folders}; do
     mkdir -p "${{pair#*:}}"
     mount --bind "$1/${{pair%%:*}}" "${{pair#*:}}"
 done
+# libvirt sets the ports of bridges in /sys, which shows the network namespace of whoever mounted it.
+mkdir -p "$1/sys"
+if mount -t sysfs sysfs "$1/sys" 2>/dev/null; then
+    for kind in class/net devices/virtual/net; do mount --bind "$1/sys/$kind" "/sys/$kind"; done
+fi
 if [ "$3" != yes ]; then
     # systemd mounts these below /dev. The new /dev would hide them: then libvirtd ends, or guests get no namespaces.
     while read -r _ path kind _; do

@@ -223,6 +223,7 @@ def build_nic(number: int, nic: Nic, order: Mapping[str, int], limits: bool, has
         E.mac(address=nic.mac),
         E.source(network=nic.network),
         E.model(type="virtio"),
+        *([E.port(isolated="yes")] if nic.egress is not None else []),
         *build_variable_nic_elements(nic, limits, has_filters),
         *build_boot_elements(f"nic{number}", order),
         type="network",

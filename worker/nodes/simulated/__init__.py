@@ -17,6 +17,7 @@ from worker.nodes.simulated.media import Media
 from worker.nodes.simulated.migration import Migration
 from worker.nodes.simulated.options import parse_options
 from worker.nodes.simulated.overlays import Overlays
+from worker.nodes.simulated.sandbox_networks import SandboxNetworks
 from worker.nodes.simulated.saved_states import SavedStates
 from worker.nodes.simulated.snapshots import Snapshots
 from worker.nodes.simulated.state import State
@@ -25,6 +26,7 @@ from worker.nodes.simulated.test_hooks import ExternalActions
 
 @inject_faults
 class SimulatedNode(
+    SandboxNetworks,
     SavedStates,
     Channels,
     Media,

@@ -18,6 +18,7 @@ from panel.core.messages import message
 from worker.nodes.base import Unreachable
 from worker.nodes.simulated.importing import IMPORT_SCHEMA
 from worker.nodes.simulated.overlays import OVERLAY_SCHEMA
+from worker.nodes.simulated.sandbox_networks import SANDBOX_NETWORK_SCHEMA
 from worker.nodes.simulated.saved_states import SAVED_STATE_SCHEMA
 from worker.nodes.simulated.snapshots import SNAPSHOT_SCHEMA
 
@@ -87,7 +88,9 @@ class State:
             db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA synchronous = NORMAL")
-            db.executescript(OVERLAY_SCHEMA + SNAPSHOT_SCHEMA + IMPORT_SCHEMA + SAVED_STATE_SCHEMA)
+            db.executescript(
+                OVERLAY_SCHEMA + SNAPSHOT_SCHEMA + IMPORT_SCHEMA + SAVED_STATE_SCHEMA + SANDBOX_NETWORK_SCHEMA
+            )
             self.connection = db
         return self.connection
 
