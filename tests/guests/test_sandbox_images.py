@@ -1,6 +1,7 @@
 """The images of sandboxes: their files, and the small one started with its daemon, as the real SDK uses it."""
 
 import base64
+import errno
 import hashlib
 import json
 import os
@@ -120,6 +121,31 @@ def test_files_and_terminal_work(connected_sandbox):
     output = []
     terminal.wait(on_pty=output.append)
     assert b"30 90\r\n" in b"".join(output)
+
+
+SPAWN_SCRIPT = """
+import os, time
+count = 0
+try:
+    while True:
+        os.posix_spawn("/bin/sleep", ["sleep", "600"], {})
+        count += 1
+except OSError as error:
+    print(count, error.errno, flush=True)
+time.sleep(600)
+"""
+
+
+def test_user_with_too_many_processes_leaves_the_daemon_alive(connected_sandbox):
+    connected_sandbox.files.write("spawn.py", SPAWN_SCRIPT)
+    command = connected_sandbox.commands.run("exec python3 spawn.py", background=True)
+    count, reason = next(iter(command))[0].split()
+    assert 100 < int(count) < 1024
+    assert int(reason) == errno.EAGAIN
+    assert connected_sandbox.files.read("spawn.py") == SPAWN_SCRIPT
+    command.kill()
+    assert connected_sandbox.commands.run("killall -q sleep; echo killed", user="root").stdout == "killed\n"
+    assert connected_sandbox.commands.run("echo again").stdout == "again\n"
 
 
 def test_wrong_token_is_refused(machine):

@@ -27,3 +27,11 @@ def connect(daemon_port):
     """Return a function that opens further connections."""
     with contextlib.ExitStack() as stack:
         yield lambda: stack.enter_context(RawClient(daemon_port))
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder with the files of a guest that an identity changes."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/hosts").write_text("127.0.0.1\tlocalhost\n127.0.1.1\told-name\n::1\tlocalhost\n")
+    return tmp_path

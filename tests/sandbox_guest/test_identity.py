@@ -4,37 +4,11 @@ import base64
 import json
 import os
 import stat
-import subprocess
-import sys
 
 import pytest
 
-from tests.sandbox_guest.daemon import PACKAGE_PARENT
+from tests.sandbox_guest.identity_program import DOCUMENT, apply
 from worker.sandbox_guest import identity
-
-DOCUMENT = {
-    "host_name": "sandbox-7",
-    "machine_id": "0123456789abcdef0123456789abcdef",
-    "entropy": base64.b64encode(os.urandom(64)).decode(),
-    "time": 1893553445.5,
-    "access_token": "secret",
-    "env": {"A": "1"},
-    "default_user": "user",
-    "default_workdir": "/code",
-}
-
-
-def apply(root, document):
-    command = [sys.executable, "-S", "-m", "sandbox_guest.identity", "--root", str(root)]
-    text = document if isinstance(document, str) else json.dumps(document)
-    return subprocess.run(command, cwd=PACKAGE_PARENT, input=text, capture_output=True, text=True, timeout=20)
-
-
-@pytest.fixture
-def root(tmp_path):
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "etc/hosts").write_text("127.0.0.1\tlocalhost\n127.0.1.1\told-name\n::1\tlocalhost\n")
-    return tmp_path
 
 
 def test_identity_writes_files(root):

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .network import build_resolver_file, configure_interface, parse_network
+
 IDENTITY_PATH = "/run/sandbox/identity.json"
 RNDADDENTROPY = 0x40085203
 RNDRESEEDCRNG = 0x5207
@@ -153,9 +155,10 @@ def set_machine_id(machine_id: str, root: Path) -> None:
 def apply_identity(document: dict[str, Any], root: Path = Path("/"), *, in_kernel: bool = True) -> None:
     """Give this machine its identity. The daemon accepts requests once the last file is written.
 
-    `in_kernel=False` leaves the random generator, the clock and the host name of the kernel as they are.
+    `in_kernel=False` leaves the random generator, the clock, the host name and the interface of the kernel as they are.
     """
     parse_identity(document)
+    network = parse_network(document.get("network"))
     entropy = base64.b64decode(document.get("entropy") or "", validate=True)
     if entropy and not MIN_ENTROPY_BYTES <= len(entropy) <= MAX_ENTROPY_BYTES:
         raise ValueError("entropy has a wrong size")
@@ -170,6 +173,10 @@ def apply_identity(document: dict[str, Any], root: Path = Path("/"), *, in_kerne
         set_host_name(document["host_name"], root, in_kernel=in_kernel)
     if document.get("machine_id"):
         set_machine_id(document["machine_id"], root)
+    if network:
+        if in_kernel:
+            configure_interface(network)
+        write_system_file(root / "etc/resolv.conf", build_resolver_file(network))
     path = root / IDENTITY_PATH.lstrip("/")
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     names = ("access_token", "env", "default_user", "default_workdir")

@@ -4,9 +4,11 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import os
 import resource
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from .application import Application
 from .http_server import HEAD_TIMEOUT_SECONDS, MAX_CONNECTIONS, HttpServer
@@ -15,6 +17,10 @@ from .identity import IDENTITY_PATH, IdentityFile
 MAX_OPEN_FILES = 8192
 FILE_THREADS = 16
 """How many file operations run at the same time."""
+
+
+MAX_USER_PROCESSES = 1024
+"""Processes and threads of one user of the sandbox, so that there is always room for the daemon's."""
 
 
 def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -34,6 +40,16 @@ def raise_open_file_limit() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def limit_user_processes() -> None:
+    """Limit the processes of each user, at most to a quarter of those that the kernel allows.
+
+    The limit is inherited by all commands. It does not hold for root, as whom the daemon runs.
+    """
+    if os.geteuid() == 0:
+        maximum = min(MAX_USER_PROCESSES, int(Path("/proc/sys/kernel/threads-max").read_text()) // 4)
+        resource.setrlimit(resource.RLIMIT_NPROC, (maximum, maximum))
 
 
 async def serve(options: argparse.Namespace) -> None:
@@ -56,4 +72,5 @@ def main() -> None:
     """Run the daemon."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     raise_open_file_limit()
+    limit_user_processes()
     asyncio.run(serve(parse_options()))

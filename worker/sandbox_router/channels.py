@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 import structlog
@@ -202,6 +203,7 @@ def build_identity(route: Route) -> dict[str, Any]:
         "machine_id": hashlib.sha256(f"machine-id {route.machine_id}".encode()).hexdigest()[:32],
         "entropy": base64.b64encode(os.urandom(ENTROPY_BYTES)).decode(),
         "time": time.time(),
+        **({"network": asdict(route.interface)} if route.interface else {}),
     }
 
 
