@@ -91,7 +91,8 @@ def create(body):
 
     The account's settings apply to location, image, time-out and `on_timeout` where the body names none. Poll it until
     it is `running` or `failed`. Refused with 422: `no_microvm_node` when no hypervisor of the location takes micro VMs
-    or has room for this size, `microvm_disabled` when the location is closed to them.
+    or has room for this size, `no_internet_access` when none of them offers internet access, `microvm_disabled` when
+    the location is closed to them.
     """
     access = kit.get_current_access()
     values = microvms.settings.apply_defaults(access, body)
@@ -119,13 +120,18 @@ def metrics(microvm_id):
 
 @user.patch(VM_PATH, op="update", can=MANAGE_PERMISSION, body=MicrovmPatch, out=WRAPPED_VM)
 def update(body, microvm_id):
-    """Change name, tags, metadata and time-out of a micro VM.
+    """Change name, tags, metadata, time-out and network of a micro VM.
 
-    A new time-out counts from now on; null removes it. While the micro VM is paused it counts from the next resume.
+    A new time-out counts from now on; null removes it. While the micro VM is paused it counts from the next resume. A
+    running micro VM gets the new rules for its network a moment later. 422 `no_internet_access` when it has no network
+    interface and is to connect to something.
     """
     microvm = get_own_microvm(microvm_id)
     changes = {"meta" if name == "metadata" else name: value for name, value in body.items()}
-    return {"message": "The micro VM is changed.", "vm": microvms.update(microvm, changes)}
+    return {
+        "message": "The micro VM is changed.",
+        "vm": microvms.update(microvm, changes, actor=kit.get_current_actor()),
+    }
 
 
 @user.delete(VM_PATH, op="delete", can=DELETE_PERMISSION, out=DESTROY_RESPONSE)

@@ -1,8 +1,8 @@
 """What can be done with a sandbox: time-out, connect, pause, resume; and its metrics."""
 
 from api.sandbox.answers import build_sandbox
-from api.sandbox.bodies import ConnectIn, RefreshIn, ResumeIn, TimeoutIn
-from api.sandbox.kit import Body, empty_answer, get_actor, read_body, route
+from api.sandbox.bodies import ConnectIn, NetworkUpdate, RefreshIn, ResumeIn, TimeoutIn
+from api.sandbox.kit import Body, empty_answer, get_actor, name_network_field, read_body, route
 from api.sandbox.sandboxes import get_sandbox
 from panel.core.errors import Conflict
 from panel.services import microvms
@@ -82,8 +82,26 @@ def resume(sandbox_id):
     if microvm is None:
         raise Conflict(f'Sandbox "{sandbox_id[:64]}" is already running')
     if body["auto_pause"] is not None:
-        microvms.update(microvm, {"on_timeout": "pause" if body["auto_pause"] else "kill"})
+        microvms.update(microvm, {"on_timeout": "pause" if body["auto_pause"] else "kill"}, actor=get_actor())
     return build_sandbox(microvm), 201
+
+
+@route("PUT", "/sandboxes/<sandbox_id>/network", op="set_network", can="microvm.manage")
+@audit_label("Change network of sandbox")
+def set_network(sandbox_id):
+    """Replace what the sandbox may connect to. The node applies it a moment later, also to a running sandbox."""
+    body = read_body(NetworkUpdate)
+    microvm = get_sandbox(sandbox_id)
+    is_wanted = body["allow_internet_access"]
+    changes = {
+        # What the SDKs call cleared is the default: internet access where there is any.
+        "allow_internet_access": microvm.is_internet_offered if is_wanted is None else is_wanted,
+        "allow_out": list(body["allow_out"] or ()),
+        "deny_out": list(body["deny_out"] or ()),
+    }
+    with name_network_field():
+        microvms.network.update(microvm, changes, actor=get_actor())
+    return empty_answer()
 
 
 @route("GET", "/sandboxes/metrics", op="list_metrics", can="microvm.view")

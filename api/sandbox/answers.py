@@ -74,7 +74,7 @@ def build_detail(microvm: Microvm) -> dict[str, Any]:
     return build_listed(microvm) | {
         "envdAccessToken": microvm.access_token,
         "domain": get_domain(),
-        "allowInternetAccess": False,  # micro VMs have no network interface yet, whatever was requested
+        "allowInternetAccess": microvm.has_internet_access,
         "network": {"allowOut": microvm.allow_out, "denyOut": microvm.deny_out},
         "lifecycle": {"autoResume": False, "onTimeout": microvm.on_timeout},
         "pauseMode": "full",

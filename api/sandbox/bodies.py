@@ -1,37 +1,10 @@
 """The bodies that the SDKs send. Names are theirs."""
 
-import ipaddress
-
 from marshmallow import ValidationError, fields, validate
 
 from api.sandbox.kit import Body
 from panel.schemas.base import Bool, Int, Text, describe
-from panel.schemas.microvms import MAX_TIMEOUT_SECONDS, Pairs
-
-MAX_PLACES = 1000
-"""The most entries of a network list."""
-
-
-class NetworkText(fields.String):
-    """An IP address or a network in CIDR notation."""
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        text = super()._deserialize(value, attr, data, **kwargs)
-        try:
-            return str(ipaddress.ip_network(text, strict=False))
-        except ValueError:
-            raise ValidationError("Only IP addresses and networks in CIDR notation are supported.") from None
-
-
-def networks_field(name, description):
-    return fields.List(
-        NetworkText(),
-        data_key=name,
-        load_default=(),
-        allow_none=True,
-        validate=validate.Length(max=MAX_PLACES),
-        **describe(description, ["10.0.0.0/8"]),
-    )
+from panel.schemas.microvms import MAX_TIMEOUT_SECONDS, Pairs, allow_out_field, deny_out_field
 
 
 def ensure_empty(value):
@@ -48,17 +21,32 @@ def timeout_field(description="Seconds until the sandbox ends by itself.", **opt
     return Int(1, MAX_TIMEOUT_SECONDS, **options, **describe(description, 300))
 
 
-class NetworkIn(Body):
-    allow_out = networks_field("allowOut", "Where the sandbox may connect to.")
-    deny_out = networks_field("denyOut", "Where it may not connect to.")
+class EgressIn(Body):
+    """Where a sandbox may connect to: IPv4 addresses and networks, no names."""
+
+    allow_out = allow_out_field(data_key="allowOut", load_default=(), allow_none=True)
+    deny_out = deny_out_field(data_key="denyOut", load_default=(), allow_none=True)
+    rules = unsupported_field("Rules for requests of the sandbox; not offered.", {})
+    egress_proxy = unsupported_field("A proxy for the sandbox; not offered.", None, data_key="egressProxy")
+
+
+class NetworkIn(EgressIn):
     allow_public = Bool(
         data_key="allowPublicTraffic",
         allow_none=True,
         validate=validate.Equal(True, error="Sandboxes without public traffic are not offered."),
         **describe("Whether its ports can be reached without a token.", True),
     )
-    rules = unsupported_field("Rules for requests of the sandbox; not offered.", {})
-    egress_proxy = unsupported_field("A proxy for the sandbox; not offered.", None, data_key="egressProxy")
+
+
+class NetworkUpdate(EgressIn):
+    """A new network configuration. Fields that are left out are cleared."""
+
+    allow_internet_access = Bool(
+        load_default=None,
+        allow_none=True,
+        **describe("Whether it may connect to the internet; absent: where the operator allows it.", True),
+    )
 
 
 class NewSandbox(Body):
@@ -80,7 +68,7 @@ class NewSandbox(Body):
     allow_internet_access = Bool(
         load_default=True,
         allow_none=True,
-        **describe("Whether it may connect to the internet. Stored; no sandbox has a network interface yet.", True),
+        **describe("Whether it may connect to the internet, where the operator allows it.", True),
     )
     auto_pause = Bool(
         data_key="autoPause",

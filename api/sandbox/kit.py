@@ -1,6 +1,7 @@
 """The tools of the sandbox API's modules: routes and bodies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from flask import Blueprint, g, request
@@ -9,7 +10,7 @@ from marshmallow import EXCLUDE, Schema, ValidationError
 from api import idempotency
 from api.errors import SANDBOX_PREFIX
 from panel.auth.sandbox_keys import requires_sandbox_key
-from panel.core.errors import Problem
+from panel.core.errors import Invalid, Problem
 
 bp = Blueprint("sandbox_api", __name__, url_prefix=SANDBOX_PREFIX)
 
@@ -47,6 +48,18 @@ def read_body(schema: type[Schema]) -> dict[str, Any]:
         return schema().load(body)
     except ValidationError as error:
         raise Problem(f"Invalid body: {describe_errors(error.messages)}", status=400) from None
+
+
+@contextmanager
+def name_network_field(prefix: str = "") -> Iterator[None]:
+    """Answer 400 with the field of the body for what cannot be allowed without internet access."""
+    try:
+        yield
+    except Invalid as error:
+        if error.reason != "no_internet_access":
+            raise
+        field = "allowOut" if "allow_out" in error.fields else "allow_internet_access"
+        raise Problem(f"{prefix}{field}: {error.message}", status=400, reason=error.reason) from None
 
 
 def describe_errors(messages: Any, name: str = "") -> str:

@@ -5,7 +5,15 @@ from flask import g, request
 from api.sandbox import list_query
 from api.sandbox.answers import LIVE_STATES, STATES_BY_WORD, build_detail, build_listed, build_sandbox
 from api.sandbox.bodies import NewSandbox
-from api.sandbox.kit import empty_answer, get_access, get_actor, is_second_generation, read_body, route
+from api.sandbox.kit import (
+    empty_answer,
+    get_access,
+    get_actor,
+    is_second_generation,
+    name_network_field,
+    read_body,
+    route,
+)
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound, Problem
 from panel.services import microvms
@@ -46,22 +54,26 @@ def create():
     if body["auto_pause"] is not None:
         on_timeout = "pause" if body["auto_pause"] else "kill"
     metadata = body["metadata"] or {}
-    microvm = microvms.create(
-        access,
-        location_id=choose_location(metadata.get(LOCATION_KEY, settings.location_id)),
-        image_id=image.id,
-        name=image.name,
-        actor=get_actor(),
-        metadata=metadata,
-        envs=body["envs"] or {},
-        timeout_seconds=body["timeout"] or settings.timeout_seconds or default_timeout,
-        on_timeout=on_timeout,
-        allow_internet_access=body["allow_internet_access"] is not False,
-        allow_out=network.get("allow_out") or (),
-        deny_out=network.get("deny_out") or (),
-        origin="sandbox",
-        api_key_id=g.caller.token_id,
-    )
+    with name_network_field("network."):
+        microvm = microvms.create(
+            access,
+            location_id=choose_location(
+                metadata.get(LOCATION_KEY, settings.location_id), with_internet=bool(network.get("allow_out"))
+            ),
+            image_id=image.id,
+            name=image.name,
+            actor=get_actor(),
+            metadata=metadata,
+            envs=body["envs"] or {},
+            timeout_seconds=body["timeout"] or settings.timeout_seconds or default_timeout,
+            on_timeout=on_timeout,
+            allow_internet_access=body["allow_internet_access"] is not False,
+            is_internet_required=False,  # SDKs ask for it unless their user forbids it
+            allow_out=network.get("allow_out") or (),
+            deny_out=network.get("deny_out") or (),
+            origin="sandbox",
+            api_key_id=g.caller.token_id,
+        )
     return build_sandbox(microvm), 201
 
 
@@ -76,15 +88,18 @@ def find_image(name, settings):
     return image
 
 
-def choose_location(location_id):
-    """Return the id of the location that was asked for, else of the first one that is available to the account."""
+def choose_location(location_id, *, with_internet):
+    """Return the id of the location that was asked for, else of the first one that is available to the account; if
+    possible one with internet access, when the sandbox needs it."""
     locations = microvms.list_locations(get_access())
     if location_id is not None:
         location = next((location for location in locations if location.id == location_id), None)
         if location is None or location.locked:
             raise Problem(f'The location "{location_id[:64]}" cannot be chosen.', status=400)
         return location_id
-    location = next((location for location in locations if location.available), None)
+    available = [location for location in locations if location.available]
+    location = next((location for location in available if location.internet_access >= with_internet), None)
+    location = location or next(iter(available), None)
     if location is None:
         raise Invalid("No location has room for a sandbox.", reason="no_microvm_node")
     return location.id

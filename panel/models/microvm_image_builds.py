@@ -3,12 +3,12 @@
 from datetime import datetime
 
 from sqlalchemy import JSON, ForeignKey, Index, String, Text, text
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy.orm import Mapped, foreign, mapped_column, relationship
 
 from panel.core import clock
 from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.hypervisors import Hypervisor, HypervisorGroup, Storage
-from panel.models.microvms import MicrovmImage
+from panel.models.microvms import MicrovmImage, MicrovmProfile
 
 IS_RUNNING = text("ended_at is null")
 """The condition of the partial indexes of builds that have not ended."""
@@ -42,6 +42,8 @@ class MicrovmImageBuild(TimestampMixin, Model):
     memory_mb: Mapped[int]
     disk_gb: Mapped[int]
     mac: Mapped[str] = mapped_column(String(17))
+    address: Mapped[str | None] = mapped_column(String(15))
+    """As of a micro VM."""
     log: Mapped[str] = mapped_column(Text, default="")
     """The end of what the commands wrote."""
     command_number: Mapped[int | None]
@@ -59,6 +61,9 @@ class MicrovmImageBuild(TimestampMixin, Model):
     group: Mapped[HypervisorGroup | None] = relationship()
     hypervisor: Mapped[Hypervisor | None] = relationship()
     storage: Mapped[Storage | None] = relationship()
+    profile: Mapped[MicrovmProfile | None] = relationship(
+        primaryjoin=lambda: foreign(MicrovmImageBuild.hypervisor_id) == MicrovmProfile.hypervisor_id, viewonly=True
+    )
 
     allow_internet_access = True
     """As of a micro VM: the node's profile must allow it too."""

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 IS_LIVE = text("ended_at is null")
 """The condition of the partial indexes of live rows."""
 
+DEFAULT_ADDRESS_RANGE = "100.96.0.0/16"
+"""Shared address space (RFC 6598), which is routed nowhere."""
+DEFAULT_NAMESERVERS = ("1.1.1.1", "9.9.9.9")
+
 
 class MicrovmProfile(TimestampMixin, Model):
     """What a node offers to micro VMs. A node without a profile has none."""
@@ -38,6 +42,12 @@ class MicrovmProfile(TimestampMixin, Model):
     max_memory_mb: Mapped[int] = mapped_column(default=0)
     """MiB that they may have together; 0: as much as the node has free."""
     allows_internet_access: Mapped[bool] = mapped_column(default=False)
+    """Whether micro VMs created on the node get a network interface, and those that have one may use it."""
+    address_range: Mapped[str] = mapped_column(String(18), default=DEFAULT_ADDRESS_RANGE)
+    """The network from which they get their addresses. The first address is the node's."""
+    nameservers: Mapped[list[str]] = mapped_column(JSON, default=lambda: list(DEFAULT_NAMESERVERS))
+    refused_networks: Mapped[list[str]] = mapped_column(JSON, default=list)
+    """IPv4 networks that they never reach, besides those that the panel knows."""
 
     hypervisor: Mapped[Hypervisor] = relationship(lazy="joined")
 
@@ -153,6 +163,14 @@ class Microvm(TimestampMixin, Model):
             sqlite_where=text("ended_at is not null"),
             postgresql_where=text("ended_at is not null"),
         ),
+        Index(
+            "uq_microvms_live_hypervisor_id_address",
+            "hypervisor_id",
+            "address",
+            unique=True,
+            sqlite_where=IS_LIVE,
+            postgresql_where=IS_LIVE,
+        ),
     )
 
     sandbox_id: Mapped[str] = mapped_column(String(32), unique=True)
@@ -180,6 +198,8 @@ class Microvm(TimestampMixin, Model):
     memory_mb: Mapped[int]
     disk_gb: Mapped[int]
     mac: Mapped[str] = mapped_column(String(17))
+    address: Mapped[str | None] = mapped_column(String(15))
+    """Its IPv4 address in the node's network of micro VMs; None: it has no network interface."""
     state: Mapped[str] = mapped_column(String(16), default="starting")
     """`starting, running, pausing, paused, stopping, stopped, destroying` or `failed`."""
     state_changed_at: Mapped[datetime] = mapped_column(default=clock.now)
@@ -200,7 +220,7 @@ class Microvm(TimestampMixin, Model):
     """Whether its owner wants internet access. The node's profile must allow it too."""
     allow_out: Mapped[list[str]] = mapped_column(JSON, default=list)
     deny_out: Mapped[list[str]] = mapped_column(JSON, default=list)
-    """Networks that it may, and may not, connect to."""
+    """Networks that it may, and may not, connect to. The former win."""
     usage: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     """What it used when the node was polled last."""
     task_id: Mapped[str | None] = mapped_column(String(36))
@@ -210,6 +230,9 @@ class Microvm(TimestampMixin, Model):
     group: Mapped[HypervisorGroup | None] = relationship()
     hypervisor: Mapped[Hypervisor | None] = relationship()
     storage: Mapped[Storage | None] = relationship()
+    profile: Mapped[MicrovmProfile | None] = relationship(
+        primaryjoin=lambda: foreign(Microvm.hypervisor_id) == MicrovmProfile.hypervisor_id, viewonly=True
+    )
     image: Mapped[MicrovmImage | None] = relationship()
     latest_task: Mapped[Task | None] = relationship(
         primaryjoin=lambda: foreign(Microvm.task_id) == Task.id, viewonly=True
@@ -227,6 +250,15 @@ class Microvm(TimestampMixin, Model):
     def pending(self) -> Task | None:
         """The open task, or None."""
         return self.latest_task if self.latest_task and self.latest_task.open else None
+
+    @property
+    def is_internet_offered(self) -> bool:
+        """Whether it has a network interface and the node's profile allows its use."""
+        return self.address is not None and self.profile is not None and self.profile.allows_internet_access
+
+    @property
+    def has_internet_access(self) -> bool:
+        return self.is_internet_offered and self.allow_internet_access
 
     @property
     def node_name(self) -> str:

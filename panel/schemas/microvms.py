@@ -1,9 +1,12 @@
 """Micro VMs, their images and the nodes' profiles in the API."""
 
+import ipaddress
+
 from marshmallow import ValidationError, fields, validate
 
 from panel.core.messages import message
 from panel.schemas.base import Bool, In, Int, Name, Out, PageQuery, Patch, Text, Time, describe
+from panel.schemas.subnets import Cidr, Ip
 
 EXAMPLE_ID = "0199c0a8-7d3e-7c4e-9d3c-0d2f8a5b6c7d"
 EXAMPLE_TIME = "2026-01-02T03:04:05.678Z"
@@ -16,6 +19,12 @@ MAX_PAIRS, MAX_PAIRS_CHARACTERS = 100, 32768
 MAX_TAGS = 50
 MAX_TIMEOUT_SECONDS = 30 * 24 * 3600
 MAX_PLACES = 10_000
+MAX_NETWORKS = 100
+"""Entries of a list of networks. A node needs some hundredths of a second for each."""
+MAX_NAMESERVERS = 3
+RANGE_NETWORKS = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
+"""Where the addresses of micro VMs may be."""
+MIN_RANGE_LENGTH, MAX_RANGE_LENGTH = 16, 28
 
 
 class Pairs(fields.Dict):
@@ -36,6 +45,45 @@ class Pairs(fields.Dict):
                 )
             )
         return pairs
+
+
+class NetworkText(Text):
+    """An IP address or a network in CIDR notation, converted to the notation of networks."""
+
+    def __init__(self, families=(4, 6), **options):
+        super().__init__(maximum=49, **options)
+        self.families = families
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        text = super()._deserialize(value, attr, data, **kwargs)
+        try:
+            network = ipaddress.ip_network(text, strict=False)
+        except ValueError:
+            raise ValidationError(
+                message("Only IP addresses and networks in CIDR notation are supported, no names.")
+            ) from None
+        if network.version not in self.families:
+            raise ValidationError(message("Only IPv4 is supported."))
+        return str(network)
+
+
+def networks_field(description, example, families=(4, 6), **options):
+    return fields.List(
+        NetworkText(families), validate=validate.Length(max=MAX_NETWORKS), **options, **describe(description, [example])
+    )
+
+
+def allow_out_field(**options):
+    return networks_field(
+        "IPv4 addresses and networks that it may connect to although `deny_out` or no internet access forbids it.",
+        "8.8.8.8/32",
+        families=(4,),
+        **options,
+    )
+
+
+def deny_out_field(**options):
+    return networks_field("Addresses and networks that it may not connect to.", "198.41.0.0/24", **options)
 
 
 class MicrovmPendingOut(Out):
@@ -75,6 +123,12 @@ class MicrovmOut(Out):
     on_timeout = fields.String(
         validate=validate.OneOf(TIMEOUT_ACTIONS), **describe("`kill` destroys it then, `pause` pauses it.", "kill")
     )
+    internet_access = fields.Boolean(
+        attribute="has_internet_access",
+        **describe("Whether it has internet access: it was asked for, and the operator allows it there.", True),
+    )
+    allow_out = fields.List(fields.String(), **describe("Networks that it may connect to in any case.", ["8.8.8.8/32"]))
+    deny_out = fields.List(fields.String(), **describe("Networks that it may not connect to.", ["198.41.0.0/24"]))
     pending = fields.Nested(MicrovmPendingOut, allow_none=True, **describe("The operation in progress, or null."))
     created_at = Time(**describe("When it was created.", EXAMPLE_TIME))
     updated_at = Time(**describe("When it last changed.", EXAMPLE_TIME))
@@ -162,6 +216,12 @@ class MicrovmIn(In):
     )
     timeout_seconds = timeout_field()
     on_timeout = on_timeout_field()
+    allow_internet_access = Bool(
+        load_default=False,
+        **describe("Whether it may connect to the internet. Refused where the operator does not allow it.", True),
+    )
+    allow_out = allow_out_field(load_default=())
+    deny_out = deny_out_field(load_default=())
 
 
 class MicrovmPatch(Patch):
@@ -170,6 +230,9 @@ class MicrovmPatch(Patch):
     metadata = metadata_field()
     timeout_seconds = timeout_field()
     on_timeout = on_timeout_field()
+    allow_internet_access = Bool(**describe("Whether it may connect to the internet.", False))
+    allow_out = allow_out_field()
+    deny_out = deny_out_field()
 
 
 class MicrovmResume(In):
@@ -182,6 +245,9 @@ class CatalogLocationOut(Out):
     display_name = fields.String(**describe("What people call it.", "Falkenstein"))
     country = fields.String(**describe("ISO 3166 code.", "DE"))
     available = fields.Boolean(**describe("Whether a micro VM of the smallest size can be created there now.", True))
+    internet_access = fields.Boolean(
+        **describe("Whether a micro VM created there now could have internet access.", False)
+    )
     locked = fields.Boolean(**describe("Whether the location is closed to micro VMs.", False))
 
 
@@ -252,14 +318,65 @@ class MicrovmProfileOut(Out):
     enabled = fields.Boolean(**describe("Off: no new micro VMs are placed on the hypervisor.", True))
     max_microvms = fields.Integer(**describe("Micro VMs at most; 0 is unlimited.", 100))
     max_memory_mb = fields.Integer(**describe("MiB of memory of all together; 0: what the hypervisor has free.", 65536))
+    allows_internet_access = fields.Boolean(**describe("Whether micro VMs on it may have internet access.", False))
+    address_range = fields.String(**describe("The network of their addresses.", "100.96.0.0/16"))
+    nameservers = fields.List(fields.String(), **describe("The name servers that they use.", ["1.1.1.1", "9.9.9.9"]))
+    refused_networks = fields.List(
+        fields.String(), **describe("Networks that they never reach, besides private ones and subnets.", [])
+    )
     created_at = Time(**describe("When it was added.", EXAMPLE_TIME))
     updated_at = Time(**describe("When it last changed.", EXAMPLE_TIME))
+
+
+class AddressRange(Cidr):
+    """A private or shared IPv4 network for the addresses of micro VMs."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        text = super()._deserialize(value, attr, data, **kwargs)
+        network = ipaddress.ip_network(text)
+        is_private = network.version == 4 and any(
+            network.subnet_of(ipaddress.ip_network(private)) for private in RANGE_NETWORKS
+        )
+        if not is_private or not MIN_RANGE_LENGTH <= network.prefixlen <= MAX_RANGE_LENGTH:
+            raise ValidationError(message("Must be a private IPv4 network from /16 to /28, such as 100.96.0.0/16."))
+        return text
+
+
+class PublicIp(Ip):
+    """An IPv4 address of the internet."""
+
+    def _deserialize(self, value, attr, data, **kwargs):
+        text = super()._deserialize(value, attr, data, **kwargs)
+        address = ipaddress.ip_address(text)
+        if address.version != 4 or not address.is_global:
+            raise ValidationError(message("Must be a public IPv4 address: micro VMs reach no other."))
+        return text
 
 
 class MicrovmProfileFields(In):
     enabled = Bool(**describe("Off: no new micro VMs are placed on the hypervisor.", True))
     max_microvms = Int(0, MAX_PLACES, **describe("Micro VMs at most; 0 is unlimited.", 100))
     max_memory_mb = Int(**describe("MiB of memory of all together; 0: what the hypervisor has free.", 65536))
+    allows_internet_access = Bool(
+        **describe("Whether micro VMs on it may have internet access. Only those that are created then get it.", False)
+    )
+    address_range = AddressRange(
+        **describe(
+            "The network of their addresses; the first one is the hypervisor's. It cannot be changed while micro VMs"
+            " have addresses of it.",
+            "100.96.0.0/16",
+        )
+    )
+    nameservers = fields.List(
+        PublicIp(),
+        validate=validate.Length(max=MAX_NAMESERVERS),
+        **describe("The name servers that they use: public addresses.", ["1.1.1.1", "9.9.9.9"]),
+    )
+    refused_networks = networks_field(
+        "Networks that they never reach, besides private ones and subnets: further addresses of hypervisors, of the"
+        " panel and of your own services.",
+        "198.41.0.0/24",
+    )
 
 
 class MicrovmProfileIn(MicrovmProfileFields):

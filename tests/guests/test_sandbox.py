@@ -10,50 +10,15 @@ import pytest
 from e2b import PtySize, Sandbox, SandboxException, SandboxNotFoundException, TimeoutException
 from httpx import HTTPError
 
-from tests.support.ports import find_free_port
+from tests.guests.sandbox_router import start_router
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
 
 
-@pytest.fixture(scope="module")
-def options(lab):
-    """The options of the SDK: a panel with the image `sandbox`, a node that takes micro VMs, a router and a key."""
-    lab.installation.run_panel("image", "build", "sandbox")
-    lab.call_admin("POST", "/microvm/profiles", {"hypervisor_id": lab.node})
-    bind = f"127.0.0.1:{find_free_port()}"
-    lab.installation.env["PANEL_SANDBOX_BIND"] = bind
-    start_router(lab)
-    key = lab.call("POST", "/api/microvm/api-keys", {"name": "sdk"})["key"]
-    return {
-        "api_url": f"{lab.installation.url}/api/sbx",
-        "api_key": key,
-        "sandbox_url": f"http://{bind}",
-        "request_timeout": 200,
-    }
-
-
-def start_router(lab):
-    """Start the router, or start it again after it was killed."""
-    count = 1
-    if router := find_router(lab):
-        router.kill()
-        router.wait()
-        count = lab.installation.read_log("sandbox").count("sandbox_router_started") + 1
-    lab.installation.start("sandbox")
-    wait_until(lambda: lab.installation.read_log("sandbox").count("sandbox_router_started") == count, "the router")
-
-
-def find_router(lab):
-    routers = [
-        process for process in lab.installation.running if process.is_running() and "sandbox" in process.cmdline()
-    ]
-    return routers[-1] if routers else None
-
-
-def test_sdk_uses_a_sandbox(lab, hypervisor, options):
+def test_sdk_uses_a_sandbox(lab, hypervisor, sandbox_options):
     """SBX-03, SBX-08"""
-    sandbox = Sandbox.create(timeout=900, envs={"MODE": "test"}, **options)
+    sandbox = Sandbox.create(timeout=900, envs={"MODE": "test"}, **sandbox_options)
     try:
         use_sandbox(sandbox)
         start_router(lab)
@@ -65,7 +30,7 @@ def test_sdk_uses_a_sandbox(lab, hypervisor, options):
         assert sandbox.is_running() is False
         with pytest.raises(TimeoutException):
             sandbox.commands.run("true")
-        connected = Sandbox.connect(sandbox.sandbox_id, timeout=900, **options)
+        connected = Sandbox.connect(sandbox.sandbox_id, timeout=900, **sandbox_options)
         assert connected.commands.run("cat note.txt; echo $MODE").stdout == "a note\ntest\n"
         assert abs(int(connected.commands.run("date +%s").stdout) - time.time()) < 60
     finally:

@@ -8,6 +8,7 @@ KINDS_TESTED_HERE = {
     "microvm_pause",
     "microvm_resume",
     "microvm_destroy",
+    "microvm_network_apply",
     "microvm_snapshot",
     "microvm_rollback",
     "microvm_snapshot_delete",

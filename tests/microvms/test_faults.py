@@ -16,20 +16,28 @@ from worker.nodes.base import Power
 from worker.sync import node_sync
 from worker.tasks import microvms as tasks
 
-FILES, MACHINE = ["upload_media", "put_image"], ["create_disk", "define", "start"]
+FILES, MACHINE = ["upload_media", "put_image"], ["create_disk", "ensure_sandbox_network", "define", "start"]
 TASK_CASES = {
     "microvm_create": ([], [*FILES, *MACHINE]),
     "microvm_start": (["stop"], ["define", "start"]),
     "microvm_stop": ([], ["shutdown"]),
     "microvm_restart": ([], ["shutdown", "define", "start"]),
     "microvm_pause": ([], ["save"]),
-    "microvm_resume": (["pause"], ["start"]),
+    "microvm_resume": (["pause"], ["ensure_sandbox_network", "start"]),
+    "microvm_network_apply": ([], ["update_nics"]),
     "microvm_destroy": ([], ["delete", "delete_disk"]),
     "microvm_snapshot": ([], ["create_snapshot"]),
     "microvm_rollback": (["snapshot", "stop"], ["revert_snapshot"]),
     "microvm_snapshot_delete": (["snapshot"], ["delete_snapshot"]),
 }
 """The requests before a task of that kind, and its changing node calls."""
+
+
+@pytest.fixture(autouse=True)
+def internet_access(profile):
+    """Give the micro VMs a network interface."""
+    profile.allows_internet_access = True
+    session.commit()
 
 
 @pytest.fixture
@@ -41,6 +49,7 @@ def send_request(call_api, microvm_body):
         snapshot = session.query(MicrovmSnapshot.id).first()
         return {
             "create": lambda: call_api("POST", "vms", **microvm_body),
+            "network_apply": lambda: call_api("PATCH", path, deny_out=["8.8.8.8"]),
             "destroy": lambda: call_api("DELETE", path),
             "snapshot": lambda: call_api("POST", f"{path}/snapshots"),
             "snapshot_delete": lambda: call_api("DELETE", f"{path}/snapshot/{snapshot[0]}"),

@@ -50,21 +50,23 @@ def test_timeout_differs_by_generation(call, image, profile, path, seconds):
     assert abs(row.expires_at - clock.now() - timedelta(seconds=seconds)) < timedelta(seconds=10)
 
 
-def test_all_fields_are_stored(create_sandbox):
+def test_all_fields_are_stored(create_sandbox, profile):
     sent = {
         "timeout": 120,
         "metadata": {"owner": "a b&c=d/é", 'q"uo.te': "1"},
         "envVars": {"FOO": "bar\nbaz"},
         "autoPause": True,
         "allow_internet_access": False,
-        "network": {"allowOut": ["10.1.2.3/8", "2001:db8::1"], "denyOut": ["0.0.0.0/0"], "maskRequestHost": "x"},
+        "network": {"allowOut": ["10.1.2.3/8"], "denyOut": ["0.0.0.0/0", "2001:db8::1"], "maskRequestHost": "x"},
         "iam": {"tokens": {}},
         "volumeMounts": [],
         "mcp": None,
     }
+    profiles.update(profile, allows_internet_access=True)
+    session.commit()
     row = get_row(create_sandbox(**sent))
     assert (row.meta, row.envs, row.on_timeout) == (sent["metadata"], sent["envVars"], "pause")
-    assert (row.allow_out, row.deny_out) == (["10.0.0.0/8", "2001:db8::1/128"], ["0.0.0.0/0"])
+    assert (row.allow_out, row.deny_out) == (["10.0.0.0/8"], ["0.0.0.0/0", "2001:db8::1/128"])
     assert (row.timeout_seconds, row.allow_internet_access) == (120, False)
 
 

@@ -32,7 +32,7 @@ def run(*command):
 
 @contextlib.contextmanager
 def run_server(*prefix, addresses=()):
-    """Accept TCP connections at all addresses of a namespace, and echo datagrams to the port of name servers at some."""
+    """Accept TCP connections at all addresses of a namespace, and echo datagrams to port 53 at some."""
     command = [*prefix, sys.executable, "-c", SERVER, *addresses]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

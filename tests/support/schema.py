@@ -26,9 +26,11 @@ def describe_schema(engine):
 
 
 def normalize(statement):
-    """Return the statement as it would be before its table was recreated: without the quotes of the table's name, and
-    with the case of actions as models write it. The lines are sorted: their order does not matter."""
+    """Return the statement as it would be before its table was changed: without the quotes of the table's name, with
+    the case of actions as models write it, and each added column on a line of its own. The lines are sorted: their
+    order does not matter."""
     statement = re.sub(r'^CREATE TABLE "(\w+)"', r"CREATE TABLE \1", statement)
     statement = re.sub(r"(?<= ON DELETE )[A-Z ]+", lambda action: action[0].lower(), statement)
+    statement = re.sub(r", (?=\w+ [A-Z])", ",\n", statement)
     first, *lines = [line.strip().rstrip(",") for line in statement.splitlines()]
     return "\n".join([first, *sorted(lines)])

@@ -12,9 +12,11 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import asdict
 
 import h11
 
+from panel.services.microvms.network import InterfaceSettings
 from worker.sandbox_guest.connect_protocol import (
     END_FLAG,
     ENVELOPE_HEAD,
@@ -157,7 +159,9 @@ def get_exit_code(end: Message) -> int:
 
 
 @contextlib.asynccontextmanager
-async def open_commands(channel: socket.socket, envs: Mapping[str, str]) -> AsyncIterator[SandboxCommands]:
+async def open_commands(
+    channel: socket.socket, envs: Mapping[str, str], interface: InterfaceSettings | None = None
+) -> AsyncIterator[SandboxCommands]:
     """Give the sandbox at the other end of a channel an identity, without a name, and yield its commands. Raises
     `GuestFailed`. The channel is closed at the end."""
     reader, writer = await asyncio.open_connection(sock=channel)
@@ -169,7 +173,7 @@ async def open_commands(channel: socket.socket, envs: Mapping[str, str]) -> Asyn
             async with asyncio.timeout(START_SECONDS):
                 await mux.wait_until_established()
             async with asyncio.timeout(REQUEST_SECONDS):
-                await send_identity(mux, build_identity(access_token, envs))
+                await send_identity(mux, build_identity(access_token, envs, interface))
         except GUEST_ERRORS as error:
             raise GuestFailed(repr(error)) from error
         yield SandboxCommands(mux, access_token)
@@ -178,11 +182,14 @@ async def open_commands(channel: socket.socket, envs: Mapping[str, str]) -> Asyn
         await asyncio.gather(running, return_exceptions=True)
 
 
-def build_identity(access_token: str, envs: Mapping[str, str]) -> dict[str, object]:
+def build_identity(
+    access_token: str, envs: Mapping[str, str], interface: InterfaceSettings | None
+) -> dict[str, object]:
     """Return an identity without host name and machine id: they would be in the image."""
     return {
         "access_token": access_token,
         "env": dict(envs),
         "entropy": base64.b64encode(os.urandom(ENTROPY_BYTES)).decode(),
         "time": time.time(),
+        **({"network": asdict(interface)} if interface else {}),
     }

@@ -18,11 +18,11 @@ from panel.core.errors import NotFound, Problem
 from panel.core.messages import message
 from panel.models import MicrovmImageBuild
 from panel.services.media.image_files import read_virtual_size
-from panel.services.microvms import image_builds, images
+from panel.services.microvms import image_builds, images, network
 from worker.engine.registry import task_handler
 from worker.guest import sandbox_commands
 from worker.nodes.base import GiB, NodeError
-from worker.tasks import microvm_files
+from worker.tasks import microvm_files, microvm_network
 from worker.tasks.image_captures import HashingWriter
 from worker.tasks.media_downloads import temporary_file
 from worker.tasks.microvms import build_disk, build_spec, turn_off
@@ -67,6 +67,7 @@ def build(work):
     work.node.create_disk(disk, microvm_files.build_disk_image(source))
     work.step(message("Starting the machine"), 25)
     work.undo("delete", row.id)
+    microvm_network.ensure_network(work.node, row)
     work.node.define(build_spec(row))
     work.node.start(row.id)
     execute_commands(work, row)
@@ -124,10 +125,11 @@ def execute_commands(work, row):
     """Execute the commands on the machine that was just started, then remove its traces. Raise Problem with the number
     and the last lines of a command that failed."""
     commands, envs, log = list(row.commands), row.image.envs, BuildLog(work, row.id)
+    interface = network.find_interface_settings(row)
     work.step(message("Executing the commands"), 30)
     channel = work.node.open_channel(row.id)
     try:
-        asyncio.run(supervise(run_commands(channel, commands, envs, log), log))
+        asyncio.run(supervise(run_commands(channel, commands, envs, interface, log), log))
     except sandbox_commands.GuestFailed as error:
         log.save()
         raise NodeError(message("The machine that builds the image does not answer."), str(error)) from error
@@ -156,8 +158,8 @@ async def supervise(commands, log):
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def run_commands(channel, commands, envs, log):
-    async with sandbox_commands.open_commands(channel, envs) as sandbox:
+async def run_commands(channel, commands, envs, interface, log):
+    async with sandbox_commands.open_commands(channel, envs, interface) as sandbox:
         for number, command in enumerate(commands, 1):
             log.begin(number, command)
             length = len(log.text)

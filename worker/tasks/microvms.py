@@ -14,7 +14,7 @@ from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
 from worker.nodes import base
 from worker.nodes.base import GiB, Machine, NodeError, NotOnNode, Power, Refused
 from worker.sync.node_sync import connect_node
-from worker.tasks import microvm_files
+from worker.tasks import microvm_files, microvm_network
 
 SHUTDOWN_TIMEOUT_SECONDS = 10
 """Seconds that a guest may take to turn itself off, before it is powered off."""
@@ -66,7 +66,7 @@ def build_disk(microvm):
 
 
 def build_spec(microvm):
-    """Return the machine spec. A micro VM has no network interface: it is reached through its channel only."""
+    """Return the machine spec. A micro VM is reached through its channel only, never by its network interface."""
     pool, key = microvm.storage.name, microvm.boot["key"]
     kernel_files = (base.Disk(pool, make_name(key), 0) for make_name in KERNEL_FILE_NAMES)
     return Machine(
@@ -75,6 +75,7 @@ def build_spec(microvm):
         cpu_cores=microvm.cpu_cores,
         memory_mb=microvm.memory_mb,
         disks=(build_disk(microvm),),
+        nics=microvm_network.build_nics(microvm),
         vnc=False,
         kernel=base.Kernel(*kernel_files, microvm.boot["options"]),
         channel=True,
@@ -101,6 +102,7 @@ def create(work):
 
     work.step(message("Defining the machine"), 70)
     work.undo("delete", microvm.id)
+    microvm_network.ensure_network(work.node, microvm)
     work.node.define(build_spec(microvm))
 
     work.step(message("Starting"), 80)
@@ -117,6 +119,7 @@ def start(work):
 
 def boot(work, microvm):
     """Define and start the machine."""
+    microvm_network.ensure_network(work.node, microvm)
     work.node.define(build_spec(microvm))
     work.node.start(microvm.id)
     record_state(work, "running")
@@ -170,6 +173,7 @@ def resume(work):
             state_reports.record_state(locked, "stopped", error)
         session.commit()
         raise NodeError(error)
+    microvm_network.ensure_network(work.node, microvm)
     work.node.start(microvm.id)
     record_state(work, "running")
     notify_set_clock(microvm.id)

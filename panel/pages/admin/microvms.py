@@ -4,6 +4,7 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
 from panel.core.db import session
+from panel.models.microvms import DEFAULT_ADDRESS_RANGE, DEFAULT_NAMESERVERS
 from panel.schemas.microvms import MICROVM_STATES, MicrovmProfileIn, MicrovmProfilePatch
 from panel.services import hypervisors, microvms
 from panel.services.microvms import profiles
@@ -61,7 +62,10 @@ def profile_index():
 @bp.get("/hypervisors/new")
 @require_page_permission(WRITE_PERMISSION)
 def new_profile():
-    initial = {"enabled": True, "max_microvms": 0, "max_memory_mb": 0}
+    initial = {
+        **{"enabled": True, "max_microvms": 0, "max_memory_mb": 0, "allows_internet_access": False},
+        **{"address_range": DEFAULT_ADDRESS_RANGE, "nameservers": DEFAULT_NAMESERVERS, "refused_networks": []},
+    }
     return profile_form_page(Form(MicrovmProfileIn, initial=initial))
 
 

@@ -38,7 +38,7 @@ TIMEOUT_CHOICES = (
 
 class MicrovmForm(MicrovmIn):
     class Meta(MicrovmIn.Meta):
-        exclude = ("tags", "metadata", "envs")
+        exclude = ("tags", "metadata", "envs", "allow_out", "deny_out")
 
 
 class ConnectorForm(MicrovmConnectorIn):
@@ -161,6 +161,15 @@ def act(microvm_id, action):
         "resume": _("Resume requested."),
     }
     return build_action_response(messages[action], url_for(".show", microvm_id=microvm_id))
+
+
+@bp.post("/<microvm_id>/internet/<any(on, off):access>")
+@require_page_permission(MANAGE_PERMISSION)
+def set_internet(microvm_id, access):
+    changes = {"allow_internet_access": access == "on"}
+    microvms.update(get_own(microvm_id), changes, actor=get_current_actor())
+    sentence = _("Internet access turned on.") if access == "on" else _("Internet access turned off.")
+    return build_action_response(sentence, url_for(".show", microvm_id=microvm_id))
 
 
 @bp.post("/<microvm_id>/delete")

@@ -18,6 +18,7 @@ from panel.core.task_kinds import task_kind
 from panel.models import Microvm, MicrovmConnector, Task
 from panel.services import usage
 from panel.services.crud import update_fields
+from panel.services.microvms import network
 from panel.services.state_machine import REASON_MESSAGES, TASK_RUNNING
 
 task_kind("microvm_create", "New micro VM")
@@ -194,9 +195,11 @@ def set_timeout(microvm: Microvm, seconds: int | None, *, only_extend: bool = Fa
     return microvm
 
 
-def update(microvm: Microvm, changes: Mapping[str, Any]) -> Microvm:
-    """Change name, tags, metadata (`meta`), `on_timeout` and time-out of a micro VM."""
+def update(microvm: Microvm, changes: Mapping[str, Any], *, actor: str) -> Microvm:
+    """Change name, tags, metadata (`meta`), `on_timeout`, time-out and network of a micro VM."""
     fields = dict(changes)
+    if network_changes := {name: fields.pop(name) for name in network.CUSTOMER_FIELDS if name in fields}:
+        network.update(microvm, network_changes, actor=actor)
     if "timeout_seconds" in fields:
         set_timeout(microvm, fields.pop("timeout_seconds"))
     if "tags" in fields:

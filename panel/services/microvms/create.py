@@ -13,7 +13,7 @@ from panel.core.messages import message
 from panel.models import Account, HypervisorGroup, Microvm, MicrovmImage
 from panel.services import catalog, ids, usage
 from panel.services.access import Access
-from panel.services.microvms import actions, images, profiles
+from panel.services.microvms import actions, images, network, profiles
 from panel.services.placement import Requirements
 
 MAX_CPU_CORES, MAX_MEMORY_MB, MAX_DISK_GB = 8, 16384, 64
@@ -46,6 +46,8 @@ class CatalogLocation:
     country: str
     available: bool
     """Whether a micro VM of the smallest size can be created there now."""
+    internet_access: bool
+    """Whether it could have internet access."""
     locked: bool
     """Whether the operator closed the location to micro VMs."""
 
@@ -63,6 +65,7 @@ def list_locations(account: Access | Account) -> list[CatalogLocation]:
             display_name=group.display_name,
             country=group.country,
             available=group.can_create("microvm") and group.id in available,
+            internet_access=group.can_create("microvm") and available.get(group.id, False),
             locked=not group.can_create("microvm"),
         )
         for group in groups
@@ -85,6 +88,7 @@ def create(
     timeout_seconds: int | None = None,
     on_timeout: str = "kill",
     allow_internet_access: bool = False,
+    is_internet_required: bool = True,
     allow_out: Iterable[str] = (),
     deny_out: Iterable[str] = (),
     origin: str = "api",
@@ -92,20 +96,27 @@ def create(
 ) -> Microvm:
     """Create a micro VM and request its start. Its size is the image's where none is given.
 
-    Raise `no_microvm_node` when no node of the location has room for it.
+    Raise `no_microvm_node` when no node of the location has room for it. Where no node offers internet access, raise
+    `no_internet_access` if it is required; networks to allow require it too.
     """
     ensure_not_suspended(account)
     group = get_open_location(location_id, account)
     image = images.get_available(image_id, account)
     needs = choose_size(image, cpu_cores, memory_mb, disk_gb)
     actions.ensure_valid_timeout(timeout_seconds)
-    hypervisor, storage = profiles.choose_host(group, needs)
+    allowed = list(allow_out)
+    profile, storage = profiles.choose_host(
+        group,
+        needs,
+        internet=choose_internet(allow_internet_access, is_internet_required, allowed),
+        internet_field="allow_out" if allowed else "allow_internet_access",
+    )
     microvm = Microvm(
         sandbox_id=ids.generate_unique(Microvm.sandbox_id, make_sandbox_id),
         name=name,
         account_id=account.id,
         group=group,
-        hypervisor=hypervisor,
+        hypervisor=profile.hypervisor,
         storage=storage,
         image=image,
         boot={"key": image.files_key, "options": image.kernel_options},
@@ -119,11 +130,12 @@ def create(
         memory_mb=needs.ram,
         disk_gb=needs.storage,
         mac=ids.generate_mac(),
+        address=network.allocate_address(profile),
         timeout_seconds=timeout_seconds,
         expires_at=actions.compute_expiry(timeout_seconds),
         on_timeout=on_timeout,
         allow_internet_access=allow_internet_access,
-        allow_out=list(allow_out),
+        allow_out=allowed,
         deny_out=list(deny_out),
     )
     session.add(microvm)
@@ -132,6 +144,13 @@ def create(
     start_metering(microvm, image)
     actions.enqueue(microvm, "create", actor)
     return microvm
+
+
+def choose_internet(is_wanted: bool, is_required: bool, allow_out: list[str]) -> str:
+    """Return how much internet access counts when a host is chosen."""
+    if allow_out or (is_wanted and is_required):
+        return "required"
+    return "preferred" if is_wanted else "ignored"
 
 
 def start_metering(microvm: Microvm, image: MicrovmImage) -> None:

@@ -14,7 +14,7 @@ from panel.models import Account, Hypervisor, HypervisorGroup, MicrovmImage, Mic
 from panel.schemas.microvm_images import MAX_COMMAND_CHARACTERS, MAX_COMMANDS
 from panel.services import catalog, hypervisors, ids
 from panel.services.access import Access
-from panel.services.microvms import images, profiles
+from panel.services.microvms import images, network, profiles
 from panel.services.microvms.create import choose_size, ensure_not_suspended, get_open_location
 from panel.services.placement import Requirements
 
@@ -117,7 +117,8 @@ def request(image: MicrovmImage, group: HypervisorGroup, actor: str) -> None:
     assert build is not None
     needs = Requirements(build.cpu_cores, build.memory_mb, build.disk_gb)
     build.group = group
-    build.hypervisor, build.storage = profiles.choose_host(group, needs)
+    profile, build.storage = profiles.choose_host(group, needs, internet="preferred")
+    build.hypervisor, build.address = profile.hypervisor, network.allocate_address(profile)
     build.log, build.error, build.command_number, build.exit_code = "", None, None, None
     build.started_at, build.ended_at = clock.now(), None
     session.flush()

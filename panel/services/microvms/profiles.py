@@ -1,6 +1,7 @@
 """Profiles: which nodes take micro VMs, and how many."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,13 @@ from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.models import Hypervisor, HypervisorGroup, Microvm, MicrovmImageBuild, MicrovmProfile, Storage
+from panel.models.microvms import DEFAULT_ADDRESS_RANGE
 from panel.services import hypervisors, placement
 from panel.services.crud import get_or_404, update_fields
+from panel.services.microvms import network
 
 NO_MICROVM_NODE_MESSAGE = message("No hypervisor in this location takes micro VMs at the moment.")
+NO_INTERNET_NODE_MESSAGE = message("No hypervisor in this location with room offers internet access to micro VMs.")
 NO_ROOM_MESSAGE = message("The location has no room for a micro VM of this size at the moment.")
 
 
@@ -49,6 +53,7 @@ def create(*, hypervisor_id: str, **values: Any) -> MicrovmProfile:
     if find(hypervisor):
         sentence = message("The hypervisor has a micro VM profile.")
         raise Invalid(sentence, hypervisor_id=sentence)
+    network.ensure_range_is_possible(values.get("address_range", DEFAULT_ADDRESS_RANGE))
     profile = MicrovmProfile(hypervisor=hypervisor, **values)
     session.add(profile)
     session.flush()
@@ -56,7 +61,12 @@ def create(*, hypervisor_id: str, **values: Any) -> MicrovmProfile:
 
 
 def update(profile: MicrovmProfile, **changes: Any) -> MicrovmProfile:
-    return update_fields(profile, changes)
+    """Change the profile. What concerns the network applies to running micro VMs too."""
+    if changes.get("address_range", profile.address_range) != profile.address_range:
+        network.ensure_range_is_possible(changes["address_range"], profile)
+    update_fields(profile, changes)
+    network.notify_refresh(profile.hypervisor_id)
+    return profile
 
 
 def delete(profile: MicrovmProfile) -> None:
@@ -96,37 +106,60 @@ def select_open_hosts(*groups: HypervisorGroup) -> Select[Hypervisor]:
     return placement.select_open_hypervisors(*groups).where(select(MicrovmProfile.id).where(*is_enabled).exists())
 
 
-def filter_by_profile(hosts: Sequence[Hypervisor], memory_mb: int) -> list[Hypervisor]:
-    """Return the hosts whose profile has room for a micro VM of this size."""
-    ids = [host.id for host in hosts]
-    usage = count_usage(ids)
-    profiles = session.scalars(select(MicrovmProfile).where(MicrovmProfile.hypervisor_id.in_(ids)))
-    open_ids = {
-        profile.hypervisor_id
+def filter_by_profile(hosts: Sequence[Hypervisor], memory_mb: int) -> dict[Hypervisor, MicrovmProfile]:
+    """Return the hosts whose profile has room for a micro VM of this size, with the profile."""
+    hosts_by_id = {host.id: host for host in hosts}
+    usage = count_usage(hosts_by_id)
+    profiles = session.scalars(select(MicrovmProfile).where(MicrovmProfile.hypervisor_id.in_(hosts_by_id)))
+    return {
+        hosts_by_id[profile.hypervisor_id]: profile
         for profile in profiles
         if has_room(profile, usage.get(profile.hypervisor_id, NodeUsage()), memory_mb)
     }
-    return [host for host in hosts if host.id in open_ids]
 
 
-def choose_host(group: HypervisorGroup, needs: placement.Requirements) -> tuple[Hypervisor, Storage]:
-    """Lock the location's hosts for micro VMs and return one with room, and its storage. Raise `no_microvm_node`."""
+def choose_host(
+    group: HypervisorGroup,
+    needs: placement.Requirements,
+    *,
+    internet: str = "ignored",
+    internet_field: str = "allow_internet_access",
+) -> tuple[MicrovmProfile, Storage]:
+    """Lock the location's hosts for micro VMs and return the profile and the storage of one with room.
+
+    `internet`: whether the host's profile must allow internet access (`required`), or one that does is chosen first
+    (`preferred`). Raise `no_microvm_node`, or `no_internet_access` at `internet_field` for `required`.
+    """
     hosts = placement.lock_hosts(select_open_hosts(group))
     if not hosts:
         raise no_node_error(NO_MICROVM_NODE_MESSAGE)
-    try:
-        return placement.Capacity(filter_by_profile(hosts, needs.ram)).choose_host(needs)
-    except Invalid:
-        raise no_node_error(NO_ROOM_MESSAGE) from None
+    profiles = filter_by_profile(hosts, needs.ram)
+    connected = [host for host, profile in profiles.items() if profile.allows_internet_access]
+    choices = {"ignored": [list(profiles)], "preferred": [connected, list(profiles)], "required": [connected]}
+    for candidates in choices[internet]:
+        with suppress(Invalid):
+            host, storage = placement.Capacity(candidates).choose_host(needs)
+            return profiles[host], storage
+    if internet == "required":
+        raise Invalid(
+            NO_INTERNET_NODE_MESSAGE, reason="no_internet_access", **{internet_field: NO_INTERNET_NODE_MESSAGE}
+        )
+    raise no_node_error(NO_ROOM_MESSAGE)
 
 
 def no_node_error(sentence: str) -> Invalid:
     return Invalid(sentence, reason="no_microvm_node", location_id=sentence)
 
 
-def find_available_groups(groups: Sequence[HypervisorGroup], needs: placement.Requirements) -> set[str]:
-    """Return the ids of the locations in which a micro VM of this size can be placed now. The number of queries is
-    constant."""
+def find_available_groups(groups: Sequence[HypervisorGroup], needs: placement.Requirements) -> dict[str, bool]:
+    """Return the ids of the locations in which a micro VM of this size can be placed now, and whether with internet
+    access. The number of queries is constant."""
     hosts = session.scalars(select_open_hosts(*groups)).all()
-    capacity = placement.Capacity(filter_by_profile(hosts, needs.ram))
-    return {group.id for group in groups if not capacity.restrict_to_group(group.id).placement_error(needs)}
+    profiles = filter_by_profile(hosts, needs.ram)
+    capacity = placement.Capacity(list(profiles))
+    connected = placement.Capacity([host for host, profile in profiles.items() if profile.allows_internet_access])
+    return {
+        group.id: not connected.restrict_to_group(group.id).placement_error(needs)
+        for group in groups
+        if not capacity.restrict_to_group(group.id).placement_error(needs)
+    }

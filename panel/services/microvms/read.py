@@ -11,15 +11,18 @@ from panel.core import clock, context
 from panel.core.db import session, with_lock
 from panel.core.errors import NotFound
 from panel.core.messages import message
-from panel.models import Account, Microvm, MicrovmConnector, Task
+from panel.models import Account, Microvm, MicrovmConnector, MicrovmProfile, Task
 from panel.services.access import Access
+from panel.services.microvms import network
 from panel.services.search_kinds import contains_text, customer_search, is_id, platform_search, starts_with
 
 LOAD_OPTIONS = (
     joinedload(Microvm.group),
     joinedload(Microvm.image),
+    joinedload(Microvm.profile).lazyload(MicrovmProfile.hypervisor),
     joinedload(Microvm.latest_task).load_only(Task.kind, Task.status),
 )
+ROUTE_LOAD_OPTIONS = joinedload(Microvm.image), joinedload(Microvm.profile).lazyload(MicrovmProfile.hypervisor)
 OPERATOR_LOAD_OPTIONS = (*LOAD_OPTIONS, joinedload(Microvm.account), joinedload(Microvm.hypervisor))
 
 
@@ -35,6 +38,7 @@ class Route:
     state: str
     access_token: str
     envs: dict[str, str]
+    interface: network.InterfaceSettings | None = None
 
 
 @customer_search(
@@ -162,7 +166,7 @@ def lock(*microvm_ids: str) -> list[Microvm]:
 def find_route(sandbox_id: str) -> Route | None:
     """Return the way to a live micro VM, of whatever account, or None."""
     query = select(Microvm).where(Microvm.sandbox_id == sandbox_id, Microvm.ended_at.is_(None))
-    microvm = session.scalar(query.options(joinedload(Microvm.image)))
+    microvm = session.scalar(query.options(*ROUTE_LOAD_OPTIONS))
     if microvm is None:
         return None
     has_expired = microvm.expires_at is not None and microvm.expires_at <= clock.now()
@@ -175,6 +179,7 @@ def find_route(sandbox_id: str) -> Route | None:
         state="expired" if has_expired else microvm.state,
         access_token=microvm.access_token,
         envs=envs,
+        interface=network.find_interface_settings(microvm),
     )
 
 
