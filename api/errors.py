@@ -19,6 +19,8 @@ UNPREFIXED_USER_PATHS = ("/version", "/connect", "/instance/")
 
 SANDBOX_PREFIX = "/api/sbx"
 """The sandbox API, whose errors are `{code, message}`: the SDKs read both."""
+CROSS_ORIGIN_HEADERS = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "*"}
+"""What browsers require of the sandbox API's answers, so that pages of other origins can read them."""
 
 FAILURE_FIELDS = ("success", "message", "reason", "errors")
 

@@ -12,9 +12,10 @@ from werkzeug.exceptions import HTTPException
 
 import api
 import api.errors
-import api.sandbox.host
 import panel.pages.admin
 import panel.pages.customer
+from api.sandbox import cross_origin
+from api.sandbox.host import SandboxHost
 from consoles import routes as console_routes
 from panel import bootstrap
 from panel.auth import audit_context, permissions
@@ -87,7 +88,7 @@ def create_app(config: Config) -> Flask:
     app.teardown_request(lambda _: db.end_request())
     layout.init_app(app)
     Compress(app)
-    app.wsgi_app = api.sandbox.host.SandboxHost(app.wsgi_app)  # type: ignore[method-assign]  # as Flask documents
+    app.wsgi_app = SandboxHost(app.wsgi_app)  # type: ignore[method-assign]  # as Flask documents
     app.register_error_handler(Problem, handle_exception)
     app.register_error_handler(HTTPException, handle_exception)
     app.register_error_handler(Exception, handle_exception)
@@ -104,6 +105,9 @@ def before_request():
         raise Invalid("The query must not contain control characters.")
     if has_nul or "\0" in request.path:
         raise NotFound("There is nothing at this address.")
+    if api.errors.find_dialect(request.path) == "sandbox" and cross_origin.is_preflight():
+        return "", 204
+    return None
 
 
 def commit_or_rollback(response):
@@ -121,6 +125,8 @@ def commit_or_rollback(response):
     api_dialect = api.errors.find_dialect(request.path)
     if api_dialect == "admin":
         response.headers["X-Api-Envelope"] = "v1"
+    elif api_dialect == "sandbox":
+        cross_origin.set_headers(response)
     if api_dialect:
         api_budget.set_headers(response)
         is_repeatable = request.method == "GET" and is_read_only_request()

@@ -6,7 +6,7 @@ import json
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from api.errors import build_sandbox_failure, find_dialect
+from api.errors import CROSS_ORIGIN_HEADERS, build_sandbox_failure, find_dialect
 
 
 class Refusal(NamedTuple):
@@ -55,6 +55,8 @@ def build_content(refusal: Refusal, path: str):
     }
     if api_dialect == "admin":
         headers["X-Api-Envelope"] = "v1"
+    elif api_dialect == "sandbox":
+        headers |= CROSS_ORIGIN_HEADERS
     return headers, body.encode()
 
 
