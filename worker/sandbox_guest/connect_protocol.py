@@ -94,6 +94,16 @@ def get_timeout_seconds(request: Request) -> float | None:
     return int(text) / 1000
 
 
+def get_deadline(request: Request) -> float | None:
+    """Return when the time limit of the call is over, by the clock of the event loop, or None.
+
+    It counts from the request: the first SDKs give up by themselves as long after the first message of the answer, and
+    raise another error then.
+    """
+    seconds = get_timeout_seconds(request)
+    return None if seconds is None else request.received_at + seconds
+
+
 def get_keepalive_seconds(request: Request) -> float:
     """Return after how many seconds of silence the client wants a keepalive message."""
     text = request.headers.get("keepalive-ping-interval", "")

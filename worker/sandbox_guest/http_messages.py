@@ -19,6 +19,7 @@ class Request:
     """The head of a request, with its body to be read."""
 
     def __init__(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
+        self.received_at = asyncio.get_running_loop().time()
         lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
         match = REQUEST_LINE.fullmatch(lines[0])
         if not match:

@@ -11,6 +11,7 @@ from .connect_protocol import (
     MessageStream,
     encode_message,
     get_bytes,
+    get_deadline,
     get_field,
     get_flag,
     get_message,
@@ -18,7 +19,6 @@ from .connect_protocol import (
     get_text,
     get_text_map,
     get_texts,
-    get_timeout_seconds,
     read_envelopes,
 )
 from .errors import RpcError
@@ -46,10 +46,10 @@ class ProcessService:
 
     async def start(self, call: Call, stream: MessageStream) -> None:
         """Start a process and send its events. It goes on when the client disconnects."""
-        timeout = get_timeout_seconds(call.request)
+        deadline = get_deadline(call.request)
         process = self.table.start(read_spec(call))
         try:
-            await send_events(process, stream, timeout)
+            await send_events(process, stream, deadline)
         except RpcError as error:
             if error.code == "deadline_exceeded":
                 # The end of the stream goes first: clients would report the exit instead of the time-out.
@@ -61,7 +61,7 @@ class ProcessService:
     async def connect(self, call: Call, stream: MessageStream) -> None:
         """Send the events of a process from now on."""
         process = self.get_process(call.message, with_ended=True)
-        await send_events(process, stream, get_timeout_seconds(call.request))
+        await send_events(process, stream, get_deadline(call.request))
 
     async def update(self, call: Call) -> Message:
         process = self.get_process(call.message)
@@ -164,11 +164,11 @@ async def write_input(process: Process, message: Message) -> None:
     await process.input.write(get_bytes(message, "pty" if is_terminal else "stdin"))
 
 
-async def send_events(process: Process, stream: MessageStream, timeout: float | None) -> None:
+async def send_events(process: Process, stream: MessageStream, deadline: float | None) -> None:
     """Send the start, the output and the end of a process; raises deadline_exceeded when the time is over."""
     subscription = process.subscribe()
     try:
-        async with asyncio.timeout(timeout) as limit:
+        async with asyncio.timeout_at(deadline) as limit:
             await stream.send(encode_message({"event": {"start": {"pid": process.pid}}}))
             while True:
                 try:
