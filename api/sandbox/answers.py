@@ -1,5 +1,7 @@
 """The bodies that the SDKs read. Names and shapes are theirs; absent values are left out."""
 
+import hashlib
+import hmac
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,9 +48,14 @@ def build_sandbox(microvm: Microvm) -> dict[str, Any]:
         **describe_template(microvm),
         "envdVersion": ENVD_VERSION,
         "envdAccessToken": microvm.access_token,
-        "trafficAccessToken": None,
+        "trafficAccessToken": derive_traffic_token(microvm.access_token),
         "domain": get_domain(),
     }
+
+
+def derive_traffic_token(access_token: str) -> str:
+    """Return what the SDKs send to programs in the sandbox. The code interpreter derives it in the same way."""
+    return hmac.new(access_token.encode(), b"traffic", hashlib.sha256).hexdigest()
 
 
 def build_listed(microvm: Microvm) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from panel.services import catalog, microvms
 from worker.images.commands import BuildFailed
 
 IMAGE_KINDS = ("tiny", "debian")
-SANDBOX_KINDS = {"sandbox": ("base",), "sandbox-python": ()}
+SANDBOX_KINDS = {"sandbox": ("base",), "sandbox-python": ("code-interpreter-v1",)}
 """Images for micro VMs, with their further names. They have no boot loader, so they are not in the catalog of
-instances' images. SDKs create sandboxes from `base` when they are given no template."""
+images of instances. SDKs that are given no template use `base`, the code interpreter SDK has its own."""
 
 
 @click.group()

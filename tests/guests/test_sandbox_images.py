@@ -76,6 +76,7 @@ def test_python_image_has_its_tools(guest_cache, tmp_path):
     for name in ("git", "curl", "pip3", "python3"):
         assert f"/{name}/" in names
     assert "/bash/" in run_debugfs(raw, "ls -p /bin")
+    assert "serve sandbox_guest --code-interpreter-port 49999\n" in run_debugfs(raw, "cat /etc/inittab")
 
 
 def test_sandbox_image_without_its_program_is_not_built(guest_cache, tmp_path):

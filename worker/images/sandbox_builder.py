@@ -23,6 +23,7 @@ KERNEL_OPTIONS = "root=/dev/vda rw quiet cryptomgr.notests net.ifnames=0 panic=1
 KERNEL_MODULES = ["virtio_pci", "virtio_blk", "virtio_console", "virtio_rng", "virtio_net", "virtio_balloon"]
 """All that a micro VM has. They are loaded before the root, in this order with what each depends on."""
 
+DAEMON_LINE = "::respawn:/usr/lib/guest/serve sandbox_guest\n"
 INIT_APPLETS = ["insmod", "mount", "sh", "switch_root", "usleep"]
 PYTHON = "usr/bin/python3.11"
 DIRECTORIES = ["dev", "home/user", "mnt", "proc", "root", "run", "sys", "tmp", "var/log", "var/tmp"]
@@ -90,6 +91,7 @@ def build(
     label: str,
     size_mb: int,
     min_memory_mb: int,
+    daemon_options: str = "",
 ) -> SandboxImage:
     """Write `out` (qcow2), and the kernel and the initial file system beside it (`make_boot_paths`)."""
     if not (guest_package / "__main__.py").exists():
@@ -98,7 +100,7 @@ def build(
     kernel_path, initrd_path = make_boot_paths(out)
     with TemporaryDirectory(dir=cache, prefix=f".{name}-") as work:
         root, raw, packed = Path(work, "root"), Path(work, "raw"), Path(work, "qcow2")
-        build_tree(unpacked, root, guest_package)
+        build_tree(unpacked, root, guest_package, daemon_options)
         log(f"Writing {out.name} …")
         write_file_system(root, raw, size_mb)
         run("qemu-img", "convert", "-c", "-o", "compression_type=zstd", "-O", "qcow2", raw, packed)
@@ -142,7 +144,7 @@ def describe_boot_file(path: Path) -> BootFile:
 # --- the tree
 
 
-def build_tree(unpacked: Path, root: Path, guest_package: Path):
+def build_tree(unpacked: Path, root: Path, guest_package: Path, daemon_options: str):
     excluded = {str(unpacked / path) for path in EXCLUDED_PATHS}
     shutil.copytree(
         unpacked,
@@ -156,6 +158,7 @@ def build_tree(unpacked: Path, root: Path, guest_package: Path):
     write_accounts(root)
     write_certificates(root)
     rootfs_overlay.copy_overlay(IMAGE_FOLDER / "overlay", root)
+    add_daemon_options(root / "etc/inittab", daemon_options)
     target = root / "usr/lib/python3/dist-packages/sandbox_guest"
     shutil.copytree(guest_package, target, ignore=shutil.ignore_patterns("__pycache__"))
     for path in target.rglob("*"):
@@ -169,6 +172,12 @@ def build_tree(unpacked: Path, root: Path, guest_package: Path):
     (root / "var/cache/ldconfig/aux-cache").unlink(missing_ok=True)
     for path in (root, *root.rglob("*")):
         os.utime(path, (FILE_TIME, FILE_TIME), follow_symlinks=False)
+
+
+def add_daemon_options(inittab: Path, options: str):
+    text = inittab.read_text()
+    assert DAEMON_LINE in text
+    inittab.write_text(text.replace(DAEMON_LINE, f"{DAEMON_LINE.rstrip()} {options}".rstrip() + "\n"))
 
 
 def link_applets(unpacked: Path, root: Path):

@@ -1,4 +1,5 @@
-"""The image of a sandbox for Python projects: as `sandbox`, and pip, venv, git, curl and the usual commands."""
+"""The image of a sandbox for Python projects: as `sandbox`, and pip, venv, git, curl, the usual commands and the code
+interpreter."""
 
 from pathlib import Path
 
@@ -12,6 +13,8 @@ IMAGE_PACKAGES = [
     *("coreutils", "curl", "diffutils", "findutils", "git", "grep", "gzip", "less", "procps", "sed", "tar"),
     *("python3-pip", "python3-venv"),
 ]
+CODE_INTERPRETER_PORT = 49999
+"""The port to which E2B's code interpreter SDK sends its requests."""
 
 
 def build(out: Path, *, cache: Path, log=print, guest_package: Path = sandbox_builder.GUEST_PACKAGE) -> SandboxImage:
@@ -26,4 +29,5 @@ def build(out: Path, *, cache: Path, log=print, guest_package: Path = sandbox_bu
         label="Sandbox with Python tools",
         size_mb=768,
         min_memory_mb=192,
+        daemon_options=f"--code-interpreter-port {CODE_INTERPRETER_PORT}",
     )

@@ -23,6 +23,7 @@ from .filesystem_service import FilesystemService
 from .http_messages import Request, Response
 from .identity import Identity, IdentityFile
 from .metrics import Metrics
+from .preflight import send_preflight
 from .process_service import ProcessService
 from .process_table import ProcessTable
 from .watchers import WatcherTable
@@ -68,7 +69,7 @@ class Application:
     async def handle(self, request: Request, response: Response, disconnected: asyncio.Event) -> None:
         """Answer one request."""
         if request.method == "OPTIONS":
-            await send_preflight(request, response)
+            await send_preflight(request, response, "GET, POST, OPTIONS")
             return
         if request.path == "/health" and request.method == "GET":
             await response.send(204, b"", {"Cache-Control": "no-store"})
@@ -133,13 +134,3 @@ async def answer_unary(method: UnaryMethod, request: Request, response: Response
             raise
         status, message = 504, {"code": "deadline_exceeded", "message": "the time limit of the call is over"}
     await response.send_json(status, message)
-
-
-async def send_preflight(request: Request, response: Response) -> None:
-    """Allow browsers to send requests from any page; they need the access token as well."""
-    headers = {
-        "Access-Control-Allow-Methods": "GET, POST, OPTIONS",
-        "Access-Control-Allow-Headers": request.headers.get("access-control-request-headers", "*"),
-        "Access-Control-Max-Age": "7200",
-    }
-    await response.send(204, b"", headers)

@@ -14,6 +14,8 @@ from .application import Application
 from .http_server import HEAD_TIMEOUT_SECONDS, MAX_CONNECTIONS, HttpServer
 from .identity import IDENTITY_PATH, IdentityFile
 
+log = logging.getLogger(__name__)
+
 MAX_OPEN_FILES = 8192
 FILE_THREADS = 16
 """How many file operations run at the same time."""
@@ -27,6 +29,7 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="sandbox_guest", description="Execute the calls of clients in this sandbox.")
     parser.add_argument("--address", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--port", type=int, default=49983, help="the port to listen on; 0 takes a free one")
+    parser.add_argument("--code-interpreter-port", type=int, help="the port of the code interpreter; without it, none")
     parser.add_argument("--identity", default=IDENTITY_PATH, help="the file with the identity of the sandbox")
     parser.add_argument("--max-connections", type=int, default=MAX_CONNECTIONS)
     parser.add_argument("--head-timeout", type=float, default=HEAD_TIMEOUT_SECONDS, help="in seconds")
@@ -62,10 +65,22 @@ async def serve(options: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     server = await http_server.start(options.address, options.port)
-    logging.getLogger(__name__).info("listening on port %d", server.sockets[0].getsockname()[1])
+    log.info("listening on port %d", server.sockets[0].getsockname()[1])
+    if options.code_interpreter_port is not None:
+        await start_code_interpreter(options)
     await stopped.wait()
     server.close()
     application.processes.stop()
+
+
+async def start_code_interpreter(options: argparse.Namespace) -> None:
+    """Serve the code interpreter, whose modules no other sandbox loads."""
+    from .code_interpreter import CodeInterpreter
+
+    interpreter = CodeInterpreter(IdentityFile(options.identity))
+    http_server = HttpServer(interpreter.handle, options.max_connections, options.head_timeout)
+    server = await http_server.start(options.address, options.code_interpreter_port)
+    log.info("code interpreter listening on port %d", server.sockets[0].getsockname()[1])
 
 
 def main() -> None:
