@@ -37,7 +37,7 @@ from panel.services.microvms import profiles
 from tests.support.microvms import register_image
 
 with create_worker_app(config.load(os.environ)).app_context():
-    register_image()
+    register_image(aliases=["base", "code-interpreter-v1"])
     profiles.create(hypervisor_id=session.scalars(select(Hypervisor.id)).one())
     session.commit()
 """

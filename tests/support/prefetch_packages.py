@@ -1,9 +1,10 @@
-"""Fetch the packages of the tiny guest and of sandboxes for tests that run without a network.
+"""Fetch the packages of the tiny guest and of sandboxes, and the clients of sandboxes, for tests without a network.
 
 Run as `python -m tests.support.prefetch_packages`.
 """
 
 from panel.core.config import ROOT
+from tests.support import sandbox_clients
 from worker.images import packages, sandbox, sandbox_python, tiny, uefi
 from worker.images.tiny import boot
 
@@ -12,3 +13,4 @@ if __name__ == "__main__":
     for names in (tiny.IMAGE_PACKAGES, sandbox.IMAGE_PACKAGES, sandbox_python.IMAGE_PACKAGES):
         packages.unpack(names, cache=cache, prepare=boot.index_modules, log=print)
     uefi.fetch_loaders(cache, print)
+    sandbox_clients.install(print)
