@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from tests.sandbox_clients.domain_form import DOMAIN, run_name_server, run_nginx
@@ -36,8 +37,11 @@ class Platform:
 
     def stop(self):
         if self.running_router:
+            guests = psutil.Process(self.running_router.pid).children()
             self.running_router.terminate()
             self.running_router.wait(30)
+            for guest in guests:
+                guest.kill()  # and with it all that it has started
         self.installation.kill_processes()
 
     def build_environment(self, form="path"):

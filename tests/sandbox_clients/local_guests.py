@@ -1,13 +1,14 @@
 """`panel sandbox` with guests that are local processes: run as `python -m tests.sandbox_clients.local_guests`.
 
 The simulated node's channels end in daemons of sandboxes, which run in this machine's network, with processes and home
-folders of their own. Needs root, who is called `user` there: nobody else may read a checkout wherever it is.
+folders of their own, and do not end by themselves. Needs root, who is called `user` there: nobody else can read a
+checkout wherever it is.
 """
 
 import asyncio
 import json
+import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,7 @@ class Guest:
     """The processes of one sandbox. They keep running while it is paused and nobody reaches them."""
 
     def __init__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="sandbox-", dir=os.environ["PANEL_DATA_DIR"]))
         home = self.folder / "home"
         home.mkdir()
         (self.folder / "passwd").write_text(f"user:x:0:0::{home}:/bin/bash\n")
@@ -106,6 +107,5 @@ class ChannelEnd:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     SimulatedNode.serve_channel = staticmethod(lambda guest_end: ChannelEnd().serve(guest_end))
     main(["sandbox"])

@@ -140,12 +140,12 @@ def test_requests_need_a_token(platform, sandbox):
             return answer.code, answer.read(), answer.headers
 
     traffic = {"E2B-Traffic-Access-Token": sandbox.traffic_access_token}
-    assert sandbox.traffic_access_token not in ("", sandbox._envd_access_token)
     for method, path in (("POST", "/execute"), ("GET", "/contexts"), ("POST", "/contexts"), ("DELETE", "/contexts/x")):
         status, body, headers = send(method, path, **{"X-Access-Token": "wrong", "E2B-Traffic-Access-Token": "wrong"})
         assert (status, json.loads(body)["code"]) == (401, 401)
         assert headers["Access-Control-Allow-Origin"] == "*"
     assert send("POST", "/execute", **traffic)[0] == 401
+    assert send("POST", "/execute", **{"X-Access-Token": sandbox.traffic_access_token})[0] == 401
     assert send("GET", "/contexts", **traffic)[0] == 200
     assert send("GET", "/health")[0] == 204
     status, _body, headers = send("OPTIONS", "/contexts", **{"Access-Control-Request-Method": "DELETE"})
