@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 from panel.cli import main
-from worker.nodes.simulated import SimulatedNode
+from worker.nodes.simulated import SimulatedNode, channels
 from worker.sandbox_guest import channel
 from worker.sandbox_guest.identity_stream import read_document
 from worker.sandbox_guest.mux import Mux
@@ -107,5 +107,7 @@ class ChannelEnd:
 
 
 if __name__ == "__main__":
+    # A real node ends the channels of a sandbox when it pauses. The simulated one notices it as often as this.
+    channels.EVENT_POLL_INTERVAL_SECONDS = 0.01
     SimulatedNode.serve_channel = staticmethod(lambda guest_end: ChannelEnd().serve(guest_end))
     main(["sandbox"])

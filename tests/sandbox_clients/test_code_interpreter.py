@@ -38,10 +38,11 @@ def test_results(sandbox):
 
 
 def test_output_is_streamed_in_order(sandbox):
-    code = "import os, sys, time\nprint('one')\nos.system('echo two; echo problem >&2')\n"
+    sandbox.files.write("seen", "")
+    code = "import os, time\nprint('one')\nos.system('echo two; echo problem >&2')\n"
     seen = []
     execution = sandbox.run_code(
-        code + "open('seen', 'w').close()\nwhile os.path.exists('seen'): time.sleep(0.01)",
+        code + "while os.path.exists('seen'): time.sleep(0.01)",
         on_stdout=lambda message: (
             (seen.append(message.line), sandbox.files.remove("seen")) if "two" in message.line else 0
         ),
