@@ -3,6 +3,8 @@
 The columns are deferred; the selects of lists load them.
 """
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
@@ -11,6 +13,7 @@ from sqlalchemy.orm import InstrumentedAttribute, column_property
 from panel.models.hypervisors import Hypervisor, Storage
 from panel.models.instances import Disk, Instance
 from panel.models.microvm_image_builds import MicrovmImageBuild
+from panel.models.microvm_pools import MicrovmPoolMember
 from panel.models.microvms import Microvm
 from panel.models.migrations import Migration
 from panel.models.resource_packs import ResourcePack
@@ -37,12 +40,13 @@ def sum_instances(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
 
 def sum_microvms(name: str) -> ColumnElement[int]:
     """Return the sum over a hypervisor's live micro VMs, also those that do not run: they may start again. Machines
-    that build images count as well."""
+    that build images count as well, and members of warm pools while they boot."""
     microvms, builds = (
         sum_rows(getattr(model, name), model.hypervisor_id == Hypervisor.id, model.ended_at.is_(None), owner=Hypervisor)
         for model in (Microvm, MicrovmImageBuild)
     )
-    return microvms + builds
+    is_booting = MicrovmPoolMember.hypervisor_id == Hypervisor.id, MicrovmPoolMember.state == "booting"
+    return microvms + builds + sum_rows(getattr(MicrovmPoolMember, name), *is_booting, owner=Hypervisor)
 
 
 STORED_SIZES: tuple[tuple[Any, Any, tuple[ColumnElement[bool], ...]], ...] = (
@@ -51,17 +55,18 @@ STORED_SIZES: tuple[tuple[Any, Any, tuple[ColumnElement[bool], ...]], ...] = (
     (VolumeSnapshot.storage_id, VolumeSnapshot.size, ()),
     (Microvm.storage_id, Microvm.disk_gb, (Microvm.ended_at.is_(None),)),
     (MicrovmImageBuild.storage_id, 2 * MicrovmImageBuild.disk_gb, (MicrovmImageBuild.ended_at.is_(None),)),
+    (MicrovmPoolMember.storage_id, MicrovmPoolMember.disk_gb, ()),
 )
 """Everything that takes space in a storage: storage id, GiB, and a condition of the rows that do. A build has its disk
 and at the end a copy of it."""
 
 
 def sum_stored_sizes(*conditions: ColumnElement[bool], owner: type) -> ColumnElement[int]:
-    disks, volumes, snapshots, microvms, builds = (
+    sums = (
         sum_rows(size, storage_id == Storage.id, *own_conditions, *conditions, owner=owner)
         for storage_id, size, own_conditions in STORED_SIZES
     )
-    return disks + volumes + snapshots + microvms + builds
+    return reduce(add, sums)
 
 
 Hypervisor.allocated_cpu_cores = column_property(

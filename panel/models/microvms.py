@@ -135,7 +135,31 @@ class MicrovmImage(TimestampMixin, Model):
         return self.account.email if self.account else None
 
 
-class Microvm(TimestampMixin, Model):
+class MicrovmMachineMixin:
+    """What a machine on a node is built from: the same for micro VMs and for members of a pool, which become some."""
+
+    sandbox_id: Mapped[str] = mapped_column(String(32), unique=True)
+    """Its id in the sandbox API and in host names: lower-case letters and digits."""
+    boot: Mapped[dict[str, str]] = mapped_column(JSON)
+    """`key` of the image's files on the node, and kernel `options`: they stay as they were when it was created."""
+    cpu_cores: Mapped[int]
+    memory_mb: Mapped[int]
+    disk_gb: Mapped[int]
+    mac: Mapped[str] = mapped_column(String(17))
+    address: Mapped[str | None] = mapped_column(String(15))
+    """Its IPv4 address in the node's network of micro VMs; None: it has no network interface."""
+
+    @property
+    def node_name(self) -> str:
+        """The machine's name on the node."""
+        return f"m-{self.sandbox_id}"
+
+    @property
+    def disk_name(self) -> str:
+        return f"{self.node_name}.qcow2"
+
+
+class Microvm(MicrovmMachineMixin, TimestampMixin, Model):
     """A micro VM of an account, live until `ended_at`."""
 
     __tablename__ = "microvms"
@@ -143,8 +167,7 @@ class Microvm(TimestampMixin, Model):
         *(
             Index(name, *columns, sqlite_where=IS_LIVE, postgresql_where=IS_LIVE)
             for name, columns in {
-                "ix_microvms_live": ("id",),
-                "ix_microvms_live_account_id_id": ("account_id", "id"),
+                "ix_microvms_live_started_at_id": ("started_at", "id"),
                 "ix_microvms_live_account_id_started_at_id": ("account_id", "started_at", "id"),
                 "ix_microvms_live_hypervisor_id": ("hypervisor_id",),
                 "ix_microvms_live_storage_id": ("storage_id",),
@@ -173,8 +196,6 @@ class Microvm(TimestampMixin, Model):
         ),
     )
 
-    sandbox_id: Mapped[str] = mapped_column(String(32), unique=True)
-    """Its id in the sandbox API and in host names: lower-case letters and digits."""
     name: Mapped[str]
     account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="cascade"))
     group_id: Mapped[str | None] = mapped_column(ForeignKey("hypervisor_groups.id", ondelete="set null"), index=True)
@@ -182,8 +203,6 @@ class Microvm(TimestampMixin, Model):
     storage_id: Mapped[str | None] = mapped_column(ForeignKey("storages.id", ondelete="set null"))
     image_id: Mapped[str | None] = mapped_column(ForeignKey("microvm_images.id", ondelete="set null"), index=True)
     """Location, node, storage and image. An ended row may have outlived them."""
-    boot: Mapped[dict[str, str]] = mapped_column(JSON)
-    """`key` of the image's files on the node, and kernel `options`: they stay as they were when it was created."""
     origin: Mapped[str] = mapped_column(String(16), default="api")
     """`api`, or `sandbox` when it was created through the sandbox API."""
     api_key_id: Mapped[str | None] = mapped_column(String(36))
@@ -194,12 +213,6 @@ class Microvm(TimestampMixin, Model):
     encrypted_envs: Mapped[str | None] = mapped_column("envs", EncryptedText)
     access_token: Mapped[str] = mapped_column(EncryptedText)
     """Authorises requests to the program inside the micro VM."""
-    cpu_cores: Mapped[int]
-    memory_mb: Mapped[int]
-    disk_gb: Mapped[int]
-    mac: Mapped[str] = mapped_column(String(17))
-    address: Mapped[str | None] = mapped_column(String(15))
-    """Its IPv4 address in the node's network of micro VMs; None: it has no network interface."""
     state: Mapped[str] = mapped_column(String(16), default="starting")
     """`starting, running, pausing, paused, stopping, stopped, destroying` or `failed`."""
     state_changed_at: Mapped[datetime] = mapped_column(default=clock.now)
@@ -259,15 +272,6 @@ class Microvm(TimestampMixin, Model):
     @property
     def has_internet_access(self) -> bool:
         return self.is_internet_offered and self.allow_internet_access
-
-    @property
-    def node_name(self) -> str:
-        """The machine's name on the node."""
-        return f"m-{self.sandbox_id}"
-
-    @property
-    def disk_name(self) -> str:
-        return f"{self.node_name}.qcow2"
 
     @property
     def owner_email(self) -> str:

@@ -8,7 +8,17 @@ from panel.core import clock
 from panel.core.db import session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
-from panel.models import Hypervisor, Instance, Microvm, Migration, Storage, Task, Volume, VolumeSnapshot
+from panel.models import (
+    Hypervisor,
+    Instance,
+    Microvm,
+    MicrovmPoolMember,
+    Migration,
+    Storage,
+    Task,
+    Volume,
+    VolumeSnapshot,
+)
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors, usage
 from panel.services.instances import state_reports
@@ -49,6 +59,7 @@ def force_remove(hypervisor: Hypervisor, *, name: str, actor: str) -> None:
     ):
         microvm_reports.on_destroyed(microvm)
     image_builds.fail_all(hypervisor, FORCE_REMOVED_MESSAGE)
+    session.execute(delete(MicrovmPoolMember).where(MicrovmPoolMember.hypervisor_id == hypervisor.id))
     session.flush()
     storages = [storage.id for storage in hypervisor.storages]
     session.execute(delete(VolumeSnapshot).where(VolumeSnapshot.storage_id.in_(storages)))

@@ -18,6 +18,7 @@ from panel.models import (
     Instance,
     Microvm,
     MicrovmImageBuild,
+    MicrovmPoolMember,
     Migration,
     PlanGroup,
     Storage,
@@ -42,10 +43,14 @@ STORES_DATA = or_(
         exists().where(model.storage_id == Storage.id, model.ended_at.is_(None))
         for model in (Microvm, MicrovmImageBuild)
     ),
+    exists().where(MicrovmPoolMember.storage_id == Storage.id),
 )
-"""The condition that disks, volumes, volume snapshots, micro VMs or builds of their images are in the storage."""
+"""The condition that disks, volumes, volume snapshots, micro VMs, builds of their images or pool members are in it."""
 
 MICROVMS_MESSAGE = message("Micro VMs are on this hypervisor. Destroy them first.")
+POOL_MEMBERS_MESSAGE = message(
+    "Members of a warm pool are on this hypervisor. Delete its pools and try again after a minute."
+)
 
 HYPERVISOR_STALE_AFTER = timedelta(minutes=1)
 """Workers poll a hypervisor every few seconds. After this time without an answer its condition is `stale`."""
@@ -216,6 +221,11 @@ def has_microvms(hypervisor: Hypervisor) -> bool:
     )
 
 
+def has_pool_members(hypervisor: Hypervisor) -> bool:
+    query = select(MicrovmPoolMember.id).where(MicrovmPoolMember.hypervisor_id == hypervisor.id)
+    return session.scalar(query.limit(1)) is not None
+
+
 def has_volumes(hypervisor: Hypervisor) -> bool:
     """Return whether volumes or snapshots of volumes are here. Only meaningful when no instance with disks is left."""
     query = select(Storage.id).where(Storage.hypervisor_id == hypervisor.id, STORES_DATA)
@@ -228,6 +238,8 @@ def delete(hypervisor: Hypervisor) -> None:
         raise Conflict(message("Instances run on this hypervisor. Destroy or move them first."))
     if has_microvms(hypervisor):
         raise Conflict(MICROVMS_MESSAGE)
+    if has_pool_members(hypervisor):
+        raise Conflict(POOL_MEMBERS_MESSAGE)
     if has_volumes(hypervisor):
         raise Conflict(message("Volumes are stored on this hypervisor. Delete them first."))
     for storage in hypervisor.storages:

@@ -265,6 +265,8 @@ OBJECT_TYPE_LABELS = {
     "microvm": lazy_gettext("Micro VM"),
     "microvm_connector": lazy_gettext("Public address"),
     "microvm_image": lazy_gettext("Micro VM image"),
+    "microvm_pool": lazy_gettext("Warm pool"),
+    "microvm_pool_member": lazy_gettext("Member of a warm pool"),
     "microvm_profile": lazy_gettext("Micro VM profile"),
     "microvm_settings": lazy_gettext("Micro VM settings"),
     "microvm_snapshot": lazy_gettext("Micro VM snapshot"),

@@ -5,14 +5,24 @@ import pytest
 from panel.core.db import session
 from panel.models import Microvm
 from panel.services import microvms, settings
-from panel.services.microvms import profiles
+from panel.services.microvms import pools, profiles
 from tests.support.microvms import register_image
+from tests.support.sandbox_guests import serve_healthy_guest
 from tests.support.worker_faults import fault_at, kill_worker_at, manual_reaper  # noqa: F401  (fixtures)
+from worker.nodes.simulated import SimulatedNode
+from worker.tasks import microvm_pools
 
 
 @pytest.fixture(autouse=True)
 def billing_enabled(rolled_back_app):
     settings.update({"billing_enabled": True})
+
+
+@pytest.fixture(autouse=True)
+def healthy_guests(monkeypatch):
+    """The daemons in guests of the simulated node answer, and guests notice at once that a channel has ended."""
+    monkeypatch.setattr(SimulatedNode, "serve_channel", staticmethod(serve_healthy_guest))
+    monkeypatch.setattr(microvm_pools, "SETTLE_SECONDS", 0)
 
 
 @pytest.fixture
@@ -95,3 +105,31 @@ def names_on_node(node):
         return {machine.id for machine in node.machines()}, {name for name in disks if name.startswith("m-")}
 
     return list_names
+
+
+@pytest.fixture
+def pool(cast, image, profile):
+    """A pool of two that is empty yet."""
+    pool = pools.create(hypervisor_id=cast.node.id, image_id=image.id, count=2)
+    session.commit()
+    return pool
+
+
+@pytest.fixture
+def refill(run_tasks):
+    """Return a function that lets the periodic job and then the workers run, once each."""
+
+    def run():
+        microvm_pools.refill()
+        run_tasks()
+        session.expire_all()
+
+    return run
+
+
+@pytest.fixture
+def filled_pool(pool, refill):
+    """A pool with its two members."""
+    refill()
+    refill()
+    return pool

@@ -1,5 +1,6 @@
-"""Task kinds that call a node for a micro VM: test_faults.py has a fault at every call."""
+"""Task kinds that call a node for a micro VM: test_faults.py and test_pool_faults.py have a fault at every call."""
 
+POOL_KINDS = {"microvm_pool_boot", "microvm_pool_remove"}
 KINDS_TESTED_HERE = {
     "microvm_create",
     "microvm_start",
@@ -13,4 +14,5 @@ KINDS_TESTED_HERE = {
     "microvm_rollback",
     "microvm_snapshot_delete",
     "microvm_image_build",
+    *POOL_KINDS,
 }

@@ -10,7 +10,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Microvm, MicrovmImage, MicrovmSnapshot, Task
 from panel.models.tasks import OPEN_STATUSES
-from tests.microvms.task_cases import KINDS_TESTED_HERE
+from tests.microvms.task_cases import KINDS_TESTED_HERE, POOL_KINDS
 from tests.support.simulated_sandbox import simulated_sandbox  # noqa: F401  (fixture)
 from worker.nodes.base import Power
 from worker.sync import node_sync
@@ -60,7 +60,7 @@ def send_request(call_api, microvm_body):
 
 
 def test_cases_cover_every_kind():
-    assert TASK_CASES.keys() | {"microvm_image_build"} == KINDS_TESTED_HERE
+    assert TASK_CASES.keys() | {"microvm_image_build", *POOL_KINDS} == KINDS_TESTED_HERE
 
 
 def recover(cast, node, manual_reaper, run_tasks):

@@ -10,7 +10,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Microvm, Task
 from panel.models.tasks import OPEN_STATUSES
-from panel.services.microvms import read, state_reports
+from panel.services.microvms import pool_members, read, state_reports
 from panel.services.microvms.actions import BUSY_STATES
 from worker.nodes.base import NodeDriver, NodeError, NotOnNode, Power
 
@@ -66,6 +66,18 @@ def reconcile(node: NodeDriver, rows: Iterable[Row], powers: Mapping[str, Power]
         is_current = microvm.state_changed_at < queried_at and microvm.id not in busy
         if is_current and is_contradicted(microvm.state, power):
             report(microvm, power, is_saved=microvm.id in saved)
+    session.commit()
+
+
+def reconcile_pool_members(rows: Iterable[Row], powers: Mapping[str, Power], queried_at: datetime) -> None:
+    """Discard the members of warm pools that are ready and that the node does not have, or that run."""
+    lost = [
+        row.id
+        for row in rows
+        if row.state == "ready" and row.updated_at < queried_at and powers.get(row.id) is not Power.off
+    ]
+    if lost:
+        pool_members.discard_lost(lost[:MAX_CHANGES_PER_POLL])
     session.commit()
 
 

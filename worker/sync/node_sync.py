@@ -14,6 +14,7 @@ from panel.models import Hypervisor, Instance, Interface, Migration, Task
 from panel.models.tasks import OPEN_STATUSES
 from panel.services import hypervisors
 from panel.services.instances import state_reports
+from panel.services.microvms import pool_members
 from worker import nodes
 from worker.nodes.base import MachineStatus, NodeDriver, NodeError, NodeSpec, NotOnNode, Pool, Power, Unreachable
 from worker.sync import metrics, microvms
@@ -114,7 +115,8 @@ def reconcile(hypervisor_id: str) -> None:
     )
     instances = session.execute(select(*columns).where(Instance.hypervisor_id == hypervisor_id)).all()
     live_microvms = microvms.list_live(hypervisor_id)
-    known_ids = {row.id for row in (*instances, *live_microvms)} | find_arriving_machines(hypervisor_id)
+    members = pool_members.list_on_node(hypervisor_id)
+    known_ids = {row.id for row in (*instances, *live_microvms, *members)} | find_arriving_machines(hypervisor_id)
     known_ids |= microvms.find_building_machines(hypervisor_id)
     unmanaged_ids = sorted(machines.keys() - known_ids)
     row.unmanaged_machines = [{"id": machine_id, "name": machines[machine_id].name} for machine_id in unmanaged_ids]
@@ -125,6 +127,7 @@ def reconcile(hypervisor_id: str) -> None:
     metrics.record_sample(hypervisor_id, sample)
     powers = {machine.id: machine.power for machine in machines.values()}
     microvms.reconcile(node, live_microvms, powers, queried_at)
+    microvms.reconcile_pool_members(members, powers, queried_at)
 
 
 def find_arriving_machines(hypervisor_id: str) -> set[str]:

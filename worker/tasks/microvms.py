@@ -4,17 +4,21 @@ import time
 from contextlib import suppress
 from datetime import datetime
 
+import structlog
+
 from panel.core import jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, NotFound
 from panel.core.messages import get_message, message
 from panel.services.microvms import expiry, read, state_reports
 from worker.engine.registry import periodic, task_handler
-from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS
+from worker.engine.runner import TASK_WAIT_INTERVAL_SECONDS, roll_back
 from worker.nodes import base
-from worker.nodes.base import GiB, Machine, NodeError, NotOnNode, Power, Refused
+from worker.nodes.base import GiB, Machine, NodeError, NotOnNode, Power, Refused, Unreachable
 from worker.sync.node_sync import connect_node
 from worker.tasks import microvm_files, microvm_network
+
+log = structlog.get_logger()
 
 SHUTDOWN_TIMEOUT_SECONDS = 10
 """Seconds that a guest may take to turn itself off, before it is powered off."""
@@ -88,10 +92,17 @@ KERNEL_FILE_NAMES = (microvm_files.make_kernel_name, microvm_files.make_initrd_n
 
 @task_handler("microvm_create", on_failure=on_create_failed)
 def create(work):
-    """Create the machine from its image and start it."""
+    """Continue the machine that was taken from a warm pool, or create one from the image and start it."""
     microvm = get_microvm(work)
-    image = microvm_files.get_image(microvm)  # it may have been built again since the request
-    microvm.boot = {"key": image.files_key, "options": image.kernel_options}
+    if not (work.task.arguments.get("is_warm") and continue_member(work, microvm)):
+        microvm = get_microvm(work)
+        create_machine(work, microvm, microvm_files.get_image(microvm))
+    record_state(work, "running")
+
+
+def create_machine(work, microvm, image):
+    """Create and start the machine of a micro VM or of a member of a pool."""
+    microvm.boot = {"key": image.files_key, "options": image.kernel_options}  # it may have been built again since
     work.step(message("Preparing"), 2)
     microvm_files.ensure_files(work, image, microvm.storage.name)
 
@@ -107,7 +118,27 @@ def create(work):
 
     work.step(message("Starting"), 80)
     work.node.start(microvm.id)
-    record_state(work, "running")
+
+
+def continue_member(work, microvm):
+    """Start the machine from its saved memory, with the new owner's rules for its NICs. When that fails, delete it and
+    return False."""
+    disk, nics = build_disk(microvm), build_spec(microvm).nics
+    work.undo("delete_disk", disk.pool, disk.name)
+    work.undo("delete", microvm.id)
+    work.step(message("Starting"), 80)
+    try:
+        if nics:
+            microvm_network.ensure_network(work.node, microvm)
+            work.node.update_nics(microvm.id, nics)
+        work.node.start(microvm.id)
+    except Unreachable:
+        raise
+    except NodeError as error:
+        log.warning("pool_member_not_started", microvm=microvm.id, detail=error.detail)
+        roll_back(work)
+        return False
+    return True
 
 
 @task_handler("microvm_start", on_failure=on_action_failed)

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +12,14 @@ from panel.core.db import session
 from panel.core.errors import Forbidden, Invalid
 from panel.core.messages import message
 from panel.models import Account, HypervisorGroup, Microvm, MicrovmImage
-from panel.services import catalog, ids, usage
+from panel.services import catalog, usage
 from panel.services.access import Access
-from panel.services.microvms import actions, images, network, profiles
-from panel.services.placement import Requirements
+from panel.services.microvms import actions, images, pool_members, profiles
+from panel.services.microvms.machines import make_machine_fields
+from panel.services.placement import Capacity, Requirements
 
 MAX_CPU_CORES, MAX_MEMORY_MB, MAX_DISK_GB = 8, 16384, 64
 """The largest micro VM."""
-SANDBOX_ID_LENGTH = 16
-SANDBOX_ID_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 ACCESS_TOKEN_BYTES = 32
 
 
@@ -94,7 +94,8 @@ def create(
     origin: str = "api",
     api_key_id: str | None = None,
 ) -> Microvm:
-    """Create a micro VM and request its start. Its size is the image's where none is given.
+    """Create a micro VM and request its start. Its size is the image's where none is given. One of the image's size is
+    taken from a warm pool when a node with room has one ready.
 
     Raise `no_microvm_node` when no node of the location has room for it. Where no node offers internet access, raise
     `no_internet_access` if it is required; networks to allow require it too.
@@ -105,32 +106,22 @@ def create(
     needs = choose_size(image, cpu_cores, memory_mb, disk_gb)
     actions.ensure_valid_timeout(timeout_seconds)
     allowed = list(allow_out)
-    profile, storage = profiles.choose_host(
-        group,
-        needs,
-        internet=choose_internet(allow_internet_access, is_internet_required, allowed),
-        internet_field="allow_out" if allowed else "allow_internet_access",
-    )
+    internet = choose_internet(allow_internet_access, is_internet_required, allowed)
+    capacities = profiles.lock_capacities(group, needs, internet)
+    error = profiles.no_internet_error("allow_out" if allowed else "allow_internet_access")
+    machine, is_warm = choose_machine(capacities, image, needs, error if internet == "required" else None)
     microvm = Microvm(
-        sandbox_id=ids.generate_unique(Microvm.sandbox_id, make_sandbox_id),
+        **machine,
         name=name,
         account_id=account.id,
         group=group,
-        hypervisor=profile.hypervisor,
-        storage=storage,
         image=image,
-        boot={"key": image.files_key, "options": image.kernel_options},
         origin=origin,
         api_key_id=api_key_id,
         tags=sorted(set(tags)),
         meta=dict(metadata or {}),
         encrypted_envs=orjson.dumps(dict(envs)).decode() if envs else None,
         access_token=secrets.token_hex(ACCESS_TOKEN_BYTES),
-        cpu_cores=needs.cpu_cores,
-        memory_mb=needs.ram,
-        disk_gb=needs.storage,
-        mac=ids.generate_mac(),
-        address=network.allocate_address(profile),
         timeout_seconds=timeout_seconds,
         expires_at=actions.compute_expiry(timeout_seconds),
         on_timeout=on_timeout,
@@ -142,7 +133,7 @@ def create(
     session.flush()
     account.grant_on_create(microvm)
     start_metering(microvm, image)
-    actions.enqueue(microvm, "create", actor)
+    actions.enqueue(microvm, "create", actor, is_warm=is_warm)
     return microvm
 
 
@@ -151,6 +142,19 @@ def choose_internet(is_wanted: bool, is_required: bool, allow_out: list[str]) ->
     if allow_out or (is_wanted and is_required):
         return "required"
     return "preferred" if is_wanted else "ignored"
+
+
+def choose_machine(
+    capacities: Iterable[Capacity], image: MicrovmImage, needs: Requirements, error: Invalid | None = None
+) -> tuple[dict[str, Any], bool]:
+    """Return the fields of the machine, and whether it is a member of a warm pool that was taken. Raise `error`, else
+    `no_microvm_node`, when no node has room."""
+    for capacity in capacities:
+        if taken := pool_members.take(capacity, image, needs):
+            return taken, True
+        with suppress(Invalid):
+            return make_machine_fields(image, needs, *capacity.choose_host(needs)), False
+    raise error or profiles.no_node_error(profiles.NO_ROOM_MESSAGE)
 
 
 def start_metering(microvm: Microvm, image: MicrovmImage) -> None:
@@ -190,7 +194,3 @@ def choose_size(image: MicrovmImage, cpu_cores: int | None, memory_mb: int | Non
         sentence = message("The image needs a disk of {size} GiB.", size=image.min_disk_gb)
         raise Invalid(sentence, disk_gb=sentence)
     return needs
-
-
-def make_sandbox_id() -> str:
-    return "".join(secrets.choice(SANDBOX_ID_ALPHABET) for _ in range(SANDBOX_ID_LENGTH))

@@ -117,8 +117,9 @@ def request(image: MicrovmImage, group: HypervisorGroup, actor: str) -> None:
     assert build is not None
     needs = Requirements(build.cpu_cores, build.memory_mb, build.disk_gb)
     build.group = group
-    profile, build.storage = profiles.choose_host(group, needs, internet="preferred")
-    build.hypervisor, build.address = profile.hypervisor, network.allocate_address(profile)
+    capacities = profiles.lock_capacities(group, needs, internet="preferred")
+    build.hypervisor, build.storage = profiles.choose_host(capacities, needs)
+    build.address = network.allocate_address(profiles.find(build.hypervisor))
     build.log, build.error, build.command_number, build.exit_code = "", None, None, None
     build.started_at, build.ended_at = clock.now(), None
     session.flush()

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import CompoundSelect, select, union_all
+from sqlalchemy import CompoundSelect, select, true, union_all
 
 from panel.core import jobs
 from panel.core.db import on_commit, session
 from panel.core.errors import Conflict, Invalid
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
-from panel.models import Hypervisor, Microvm, MicrovmImageBuild, MicrovmProfile, Subnet
+from panel.models import Hypervisor, Microvm, MicrovmImageBuild, MicrovmPoolMember, MicrovmProfile, Subnet
 from panel.models.tasks import Task
 from panel.services.crud import update_fields
 from panel.services.firewall import WAITING_STATUSES
@@ -101,13 +101,18 @@ def list_node_uris() -> list[str]:
 
 
 def select_connected(hypervisor_id: Any) -> CompoundSelect[str | None]:
-    """Select the addresses of the node's live micro VMs and image builds."""
+    """Select the addresses of the node's live micro VMs, image builds and members of warm pools."""
+    conditions = {
+        Microvm: Microvm.ended_at.is_(None),
+        MicrovmImageBuild: MicrovmImageBuild.ended_at.is_(None),
+        MicrovmPoolMember: true(),
+    }
     return union_all(
         *(
             select(model.address)
-            .where(model.hypervisor_id == hypervisor_id, model.ended_at.is_(None), model.address.is_not(None))
+            .where(model.hypervisor_id == hypervisor_id, condition, model.address.is_not(None))
             .correlate(MicrovmProfile)
-            for model in (Microvm, MicrovmImageBuild)
+            for model, condition in conditions.items()
         )
     )
 

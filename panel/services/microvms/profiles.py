@@ -118,17 +118,14 @@ def filter_by_profile(hosts: Sequence[Hypervisor], memory_mb: int) -> dict[Hyper
     }
 
 
-def choose_host(
-    group: HypervisorGroup,
-    needs: placement.Requirements,
-    *,
-    internet: str = "ignored",
-    internet_field: str = "allow_internet_access",
-) -> tuple[MicrovmProfile, Storage]:
-    """Lock the location's hosts for micro VMs and return the profile and the storage of one with room.
+def lock_capacities(
+    group: HypervisorGroup, needs: placement.Requirements, internet: str = "ignored"
+) -> list[placement.Capacity]:
+    """Lock the location's hosts for micro VMs. Return the capacities of those whose profile has room, in the order in
+    which they are tried.
 
-    `internet`: whether the host's profile must allow internet access (`required`), or one that does is chosen first
-    (`preferred`). Raise `no_microvm_node`, or `no_internet_access` at `internet_field` for `required`.
+    `internet`: whether the host's profile must allow internet access (`required`), or those that do are tried first
+    (`preferred`). Raise `no_microvm_node` when there are no hosts.
     """
     hosts = placement.lock_hosts(select_open_hosts(group))
     if not hosts:
@@ -136,15 +133,21 @@ def choose_host(
     profiles = filter_by_profile(hosts, needs.ram)
     connected = [host for host, profile in profiles.items() if profile.allows_internet_access]
     choices = {"ignored": [list(profiles)], "preferred": [connected, list(profiles)], "required": [connected]}
-    for candidates in choices[internet]:
+    return [placement.Capacity(candidates) for candidates in choices[internet]]
+
+
+def choose_host(
+    capacities: Iterable[placement.Capacity], needs: placement.Requirements
+) -> tuple[Hypervisor, Storage]:
+    """Return a host with room, and its storage. Raise `no_microvm_node`."""
+    for capacity in capacities:
         with suppress(Invalid):
-            host, storage = placement.Capacity(candidates).choose_host(needs)
-            return profiles[host], storage
-    if internet == "required":
-        raise Invalid(
-            NO_INTERNET_NODE_MESSAGE, reason="no_internet_access", **{internet_field: NO_INTERNET_NODE_MESSAGE}
-        )
+            return capacity.choose_host(needs)
     raise no_node_error(NO_ROOM_MESSAGE)
+
+
+def no_internet_error(field: str) -> Invalid:
+    return Invalid(NO_INTERNET_NODE_MESSAGE, reason="no_internet_access", **{field: NO_INTERNET_NODE_MESSAGE})
 
 
 def no_node_error(sentence: str) -> Invalid:
