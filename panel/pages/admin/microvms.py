@@ -7,7 +7,7 @@ from panel.core.db import session
 from panel.models.microvms import DEFAULT_ADDRESS_RANGE, DEFAULT_NAMESERVERS
 from panel.schemas.microvms import MICROVM_STATES, MicrovmProfileIn, MicrovmProfilePatch
 from panel.services import hypervisors, microvms
-from panel.services.microvms import profiles
+from panel.services.microvms import pools, profiles
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, SearchResults
@@ -84,7 +84,7 @@ def create_profile():
 def edit_profile(profile_id):
     profile = profiles.get(profile_id)
     initial = {name: getattr(profile, name) for name in MicrovmProfilePatch().fields}
-    return profile_form_page(Form(MicrovmProfilePatch, initial=initial), profile)
+    return profile_form_page(Form(MicrovmProfilePatch, initial=initial), profile, block="pools")
 
 
 @bp.post("/hypervisors/<profile_id>")
@@ -97,9 +97,13 @@ def update_profile(profile_id):
     return profile_form_page(form, profiles.get(profile_id))
 
 
-def profile_form_page(form, profile=None):
-    context = {"profile": profile, "hypervisors": session.execute(hypervisors.select_names()).all()}
-    return render("admin/microvms/profile_form.html", "form", status=form.status, form=form, **context)
+def profile_form_page(form, profile=None, block="form"):
+    context = {
+        "profile": profile,
+        "hypervisors": session.execute(hypervisors.select_names()).all(),
+        "pools": session.scalars(pools.listing(profile.hypervisor_id)).all() if profile else (),
+    }
+    return render("admin/microvms/profile_form.html", block, status=form.status, form=form, **context)
 
 
 @bp.post("/hypervisors/<profile_id>/delete")
