@@ -37,7 +37,7 @@ class Lab:
         self.events = []
         """`channel`, `identity` and the ports, in the order in which guests saw them."""
         self.guests = []
-        self.lookups = 0
+        self.lookups = self.polls = 0
         self.channel_error = None
         self.loop = None
         self.address = None
@@ -45,6 +45,15 @@ class Lab:
     def find_route(self, sandbox_id):
         self.lookups += 1
         return self.rows.get(sandbox_id)
+
+    def find_starting(self, sandbox_ids):
+        self.polls += 1
+        return {
+            row.sandbox_id for row in self.rows.values() if row.sandbox_id in sandbox_ids and row.state == "starting"
+        }
+
+    def make_routes(self):
+        return RouteTable(self.find_route, self.connectors.get, self.find_starting)
 
     def open_socket(self, route):
         if self.channel_error:
@@ -80,12 +89,7 @@ class Lab:
     async def run_router(self, *, max_streams=128, **options):
         (self.root / "etc").mkdir(exist_ok=True)
         self.loop = asyncio.get_running_loop()
-        router = Router(
-            RouteTable(self.find_route, self.connectors.get),
-            ChannelPool(self.open_socket, max_streams),
-            DOMAIN,
-            **options,
-        )
+        router = Router(self.make_routes(), ChannelPool(self.open_socket, max_streams), DOMAIN, **options)
         server = await asyncio.start_server(router.serve_client, "127.0.0.1", 0)
         self.address = server.sockets[0].getsockname()
         try:

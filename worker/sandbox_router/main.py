@@ -4,10 +4,12 @@ import asyncio
 import resource
 import signal
 import socket
+from collections.abc import Collection
 
 import structlog
 
 from panel.core.config import Config, ConfigError
+from panel.core.db import begin_read_only
 from panel.services.microvms import read
 from worker.engine.application import Application
 from worker.sandbox_router.channels import ChannelPool
@@ -32,17 +34,25 @@ def run_router(config: Config, app: Application) -> None:
 def build_router(config: Config, app: Application) -> Router:
     def find_route(sandbox_id: str) -> read.Route | None:
         with app.app_context():
+            begin_read_only()
             return read.find_route(sandbox_id)
 
     def find_connector(label: str) -> tuple[str, int] | None:
         with app.app_context():
+            begin_read_only()
             return read.find_connector(label)
+
+    def find_starting(sandbox_ids: Collection[str]) -> set[str]:
+        with app.app_context():
+            begin_read_only()
+            return read.find_starting(sandbox_ids)
 
     def open_socket(route: read.Route) -> socket.socket:
         with app.app_context():
             return connect_node(route.hypervisor_id).open_channel(route.machine_id)
 
-    return Router(RouteTable(find_route, find_connector), ChannelPool(open_socket), config.sandbox_domain)
+    routes = RouteTable(find_route, find_connector, find_starting)
+    return Router(routes, ChannelPool(open_socket), config.sandbox_domain)
 
 
 async def serve(config: Config, router: Router) -> None:

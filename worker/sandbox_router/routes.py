@@ -6,7 +6,7 @@ ids and labels that do not exist are remembered for a moment.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from panel.services.microvms.read import Route
@@ -17,21 +17,28 @@ MAX_CACHED_ROUTES = 10_000
 START_SECONDS = 60.0
 """Seconds that a request waits for a sandbox that is being started."""
 
-START_POLL_INTERVAL_SECONDS = 0.25
+START_POLL_INTERVAL_SECONDS = 0.05
+"""Seconds between two queries for the sandboxes that are being started, one query for all of them."""
 
 
 class RouteTable:
     def __init__(
-        self, find_route: Callable[[str], Route | None], find_connector: Callable[[str], tuple[str, int] | None]
+        self,
+        find_route: Callable[[str], Route | None],
+        find_connector: Callable[[str], tuple[str, int] | None],
+        find_starting: Callable[[Collection[str]], set[str]],
     ) -> None:
-        """Both are called in a thread. `find_connector` returns the sandbox and the port to which a label leads."""
-        self.find_route, self.find_connector = find_route, find_connector
+        """All are called in a thread. `find_connector` returns the sandbox and the port to which a label leads,
+        `find_starting` those of the sandboxes that are being started."""
+        self.find_route, self.find_connector, self.find_starting = find_route, find_connector, find_starting
         self.executor = ThreadPoolExecutor(LOOKUP_THREADS, "sandbox-routes")
         self.cache: dict[str, tuple[float, Route | None]] = {}
         """Ids of sandboxes that do not exist."""
         self.unknown_labels: dict[str, float] = {}
         """Labels that no connector has, with the time of the lookup."""
-        self.polls: dict[str, asyncio.Task[Route | None]] = {}
+        self.waiters: dict[str, set[asyncio.Future[None]]] = {}
+        """Who waits for sandboxes that are being started."""
+        self.polling: asyncio.Task[None] | None = None
 
     async def find_connector_port(self, label: str) -> tuple[str, int] | None:
         """Return the sandbox and the port to which a connector leads, or None."""
@@ -47,13 +54,14 @@ class RouteTable:
 
     async def find_running(self, sandbox_id: str) -> Route | None:
         """Return where the sandbox runs, or None. One that is being started is waited for."""
-        deadline = time.monotonic() + START_SECONDS
         route = await self.find(sandbox_id)
-        while route is not None and route.state == "starting":
-            if time.monotonic() > deadline:
-                return None
-            await asyncio.sleep(START_POLL_INTERVAL_SECONDS)
-            route = await self.poll(sandbox_id)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while route is not None and route.state == "starting":
+                    await self.wait_until_started(sandbox_id)
+                    route = await self.read_route(sandbox_id)
+        except TimeoutError:
+            return None
         return route if route is not None and route.state == "running" else None
 
     async def find(self, sandbox_id: str) -> Route | None:
@@ -62,13 +70,41 @@ class RouteTable:
             return route
         return await self.read_route(sandbox_id)
 
-    async def poll(self, sandbox_id: str) -> Route | None:
-        """Read the row. Clients that wait for the same sandbox share the query."""
-        task = self.polls.get(sandbox_id)
-        if task is None:
-            task = self.polls[sandbox_id] = asyncio.create_task(self.read_route(sandbox_id))
-            task.add_done_callback(lambda _task: self.polls.pop(sandbox_id, None))
-        return await asyncio.shield(task)
+    async def wait_until_started(self, sandbox_id: str) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self.waiters.setdefault(sandbox_id, set()).add(waiter)
+        if self.polling is None:
+            self.polling = asyncio.create_task(self.poll_started())
+        try:
+            await waiter
+        finally:
+            others = self.waiters.get(sandbox_id, set())
+            others.discard(waiter)
+            if not others:
+                self.waiters.pop(sandbox_id, None)
+
+    async def poll_started(self) -> None:
+        """Wake those who wait for sandboxes that are not being started any more, until nobody waits."""
+        loop = asyncio.get_running_loop()
+        try:
+            while self.waiters:
+                await asyncio.sleep(START_POLL_INTERVAL_SECONDS)
+                starting = await loop.run_in_executor(self.executor, self.find_starting, list(self.waiters))
+                self.wake(self.waiters.keys() - starting)
+        except Exception as error:
+            self.wake(set(self.waiters), error)
+        finally:
+            self.polling = None
+
+    def wake(self, sandbox_ids: set[str], error: Exception | None = None) -> None:
+        for sandbox_id in sandbox_ids:
+            for waiter in self.waiters.pop(sandbox_id):
+                if waiter.done():
+                    continue
+                if error:
+                    waiter.set_exception(error)
+                else:
+                    waiter.set_result(None)
 
     async def read_route(self, sandbox_id: str) -> Route | None:
         read_at = time.monotonic()

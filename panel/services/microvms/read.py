@@ -1,6 +1,6 @@
 """Find micro VMs. Ended ones are found by nobody."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -57,7 +57,8 @@ def listing(
     hypervisor_id: str | None = None,
 ) -> Select[Microvm]:
     """Select live micro VMs, newest first; with an account only its own."""
-    query = select(Microvm).where(Microvm.ended_at.is_(None)).order_by(Microvm.id.desc())
+    query = select(Microvm).where(Microvm.ended_at.is_(None))
+    query = query.order_by(Microvm.started_at.desc(), Microvm.id.desc())  # ids from a warm pool are older
     query = (
         query.options(*LOAD_OPTIONS).where(account.visible_rows(Microvm))
         if account
@@ -163,6 +164,12 @@ def lock(*microvm_ids: str) -> list[Microvm]:
     return list(session.scalars(with_lock(query, of=Microvm)))
 
 
+def find_starting(sandbox_ids: Collection[str]) -> set[str]:
+    """Return those of the sandboxes that are being started."""
+    query = select(Microvm.sandbox_id).where(Microvm.sandbox_id.in_(sandbox_ids), Microvm.state == "starting")
+    return set(session.scalars(query.where(Microvm.ended_at.is_(None))))
+
+
 def find_route(sandbox_id: str) -> Route | None:
     """Return the way to a live micro VM, of whatever account, or None."""
     query = select(Microvm).where(Microvm.sandbox_id == sandbox_id, Microvm.ended_at.is_(None))
@@ -175,7 +182,7 @@ def find_route(sandbox_id: str) -> Route | None:
         sandbox_id=microvm.sandbox_id,
         machine_id=microvm.id,
         hypervisor_id=microvm.hypervisor_id,
-        name=microvm.name,
+        name=microvm.name if microvm.origin == "api" else microvm.sandbox_id,  # SDKs name none
         state="expired" if has_expired else microvm.state,
         access_token=microvm.access_token,
         envs=envs,
