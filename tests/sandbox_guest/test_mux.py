@@ -228,7 +228,7 @@ def test_sender_that_ignores_the_window_is_reset():
             await peer[0].readexactly(HEADER.size + 2)
             peer[1].write(build_frame(OPENED, 1))
             stream = await opening
-            peer[1].write(build_frame(DATA, 1, bytes(65536)) * 5)
+            peer[1].write(build_frame(DATA, 1, bytes(65536)) * (WINDOW_BYTES // 65536 + 1))
             assert await peer[0].readexactly(HEADER.size + 8) == build_frame(RESET, 1, b"protocol")
             with pytest.raises(StreamReset, match="protocol"):
                 await stream.read()

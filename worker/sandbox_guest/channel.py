@@ -1,7 +1,7 @@
 """`python3 -m sandbox_guest.channel --device PATH`: connect the host's streams to TCP ports of this guest.
 
 The device is a virtio-serial port. It has no connections: while no process on the host has it open, reading returns
-nothing at once and polling reports a hang-up, so this waits by a timer.
+nothing at once and polling reports a hang-up.
 """
 
 import argparse
@@ -18,14 +18,18 @@ from .identity_stream import receive_identity
 from .mux import READ_BYTES, ChannelReader, ChannelWriter, Mux
 from .mux_stream import CLOSED, IDENTITY_PORT, REFUSED, MuxStream
 
-HOST_POLL_SECONDS = 0.2
-"""Seconds between two checks whether the host is back. The driver has no event for it that epoll could wait for."""
+HOST_POLL_SECONDS = 1.0
+"""Seconds between two checks whether the host is back, if no event has reported it."""
+
+NEXT_HOST_SECONDS = 0.05
+"""Seconds between two hosts: never spin, whatever the device reports."""
 
 DEVICE_RETRY_SECONDS = 1.0
 """Seconds after which a device is opened again that does not exist or that another process has open."""
 
 CONNECT_TIMEOUT_SECONDS = 10
-RELAY_BYTES = 64 * 1024
+RELAY_BYTES = 256 * 1024
+"""Bytes that are passed on at once. Each piece costs the same, whatever its size."""
 
 
 class HostGone(ConnectionError):
@@ -97,8 +101,23 @@ class DeviceChannel:
         return not poll.poll(0)
 
     async def wait_for_host(self) -> None:
-        while not self.has_host():
-            await asyncio.sleep(HOST_POLL_SECONDS)
+        """Return when the host has the device open. The hang-up is reported all the time until then, so only changes
+        are waited for."""
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+        with select.epoll() as changes:
+            changes.register(self.fd, select.EPOLLOUT | select.EPOLLET)
+            loop.add_reader(changes.fileno(), changed.set)
+            try:
+                while True:
+                    changed.clear()
+                    changes.poll(0)
+                    if self.has_host():
+                        return
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(HOST_POLL_SECONDS):
+                            await changed.wait()
+            finally:
+                loop.remove_reader(changes.fileno())
 
 
 async def serve_stream(stream: MuxStream) -> None:
@@ -108,10 +127,10 @@ async def serve_stream(stream: MuxStream) -> None:
 async def open_loopback_connection(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to a port of this guest. Raises ConnectionRefusedError when nothing listens."""
     try:
-        return await asyncio.open_connection("127.0.0.1", port)
+        return await asyncio.open_connection("127.0.0.1", port, limit=RELAY_BYTES)
     except ConnectionRefusedError:
         with contextlib.suppress(OSError):  # some programs listen there only, because `localhost` is both
-            return await asyncio.open_connection("::1", port)
+            return await asyncio.open_connection("::1", port, limit=RELAY_BYTES)
         raise
 
 
@@ -183,7 +202,7 @@ async def serve_hosts(fd: int) -> None:
         channel = DeviceChannel(fd)
         await channel.wait_for_host()
         await serve_channel(channel, channel)
-        await asyncio.sleep(HOST_POLL_SECONDS)  # never spin, whatever the device reports
+        await asyncio.sleep(NEXT_HOST_SECONDS)
 
 
 def main() -> None:

@@ -9,8 +9,12 @@ from .frames import MAX_PAYLOAD_BYTES, RESET, WINDOW
 if TYPE_CHECKING:
     from .mux import Mux
 
-WINDOW_BYTES = 256 * 1024
-"""Bytes that a sender may send before the receiver grants more."""
+WINDOW_BYTES = 512 * 1024
+"""Bytes that a sender may send before the receiver grants more. Each grant passes several processes, which may be busy,
+so the window is large and grants are early."""
+
+GRANT_BYTES = WINDOW_BYTES // 4
+"""Bytes that were read before they are granted again."""
 
 WRITE_BUFFER_BYTES = 64 * 1024
 """Unsent bytes of a stream above which `drain` waits."""
@@ -73,7 +77,7 @@ class MuxStream:
             chunk = chunk[:maximum]
         self.received_bytes -= len(chunk)
         self.ungranted_bytes += len(chunk)
-        if self.ungranted_bytes >= WINDOW_BYTES // 2 and not self.is_end_received and self.reset_reason is None:
+        if self.ungranted_bytes >= GRANT_BYTES and not self.is_end_received and self.reset_reason is None:
             self.mux.send_control(WINDOW, self.id, self.ungranted_bytes.to_bytes(4, "big"))
             self.ungranted_bytes = 0
         return chunk
