@@ -52,7 +52,8 @@ def test_benchmarks_without_guest_run():
 
 
 def test_all_benchmarks_are_tested():
-    assert {*LAST_LINES, "deploy"} == set(run.BENCHMARK_NAMES)
+    """`sandboxes` boots too many guests for each run of the tests; tests/guests/test_sandbox.py does its steps."""
+    assert {*LAST_LINES, "deploy", "sandboxes"} == set(run.BENCHMARK_NAMES)
 
 
 @pytest.mark.guest

@@ -1,10 +1,11 @@
-"""The unmodified Python SDK of E2B in a real micro VM, through a running panel and its router."""
+"""The unmodified Python SDK of E2B in real micro VMs from a warm pool, through a running panel and its router."""
 
 import contextlib
 import re
 import subprocess
 import time
 
+import httpx
 import libvirt
 import pytest
 from e2b import PtySize, Sandbox, SandboxException, SandboxNotFoundException, TimeoutException
@@ -16,9 +17,64 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.guest
 
 
-def test_sdk_uses_a_sandbox(lab, hypervisor, sandbox_options):
+@pytest.fixture(scope="module")
+def sandboxes(lab, sandbox_options):
+    """Two sandboxes of a pool that has one member at a time: it was refilled in between."""
+    images = lab.call("GET", "/api/microvm/images")["data"]
+    image = next(row["id"] for row in images if row["name"] == "sandbox")
+    pool = lab.call_admin("POST", "/microvm/pools", {"hypervisor_id": lab.node, "image_id": image, "count": 1})
+    taken = []
+    for _ in range(2):
+        member = wait_for_member(lab, pool)
+        taken.append(Sandbox.create(timeout=900, envs={"MODE": "test"}, **sandbox_options))
+        assert taken[-1].sandbox_id == member
+    lab.call_admin("DELETE", f"/microvm/pool/{pool['id']}")
+    yield taken
+    for sandbox in taken:
+        sandbox.kill()
+
+
+def wait_for_member(lab, pool):
+    """Return the sandbox id of the pool's member when it is ready: that of the machine with a saved state."""
+    path = f"/microvm/pool/{pool['id']}"
+    wait_until(lambda: lab.call_admin("GET", path)["ready"], "the warm pool")
+    with contextlib.closing(libvirt.open(lab.call_admin("GET", f"/hypervisor/{lab.node}")["uri"])) as connection:
+        saved = [domain.name() for domain in connection.listAllDomains() if domain.hasManagedSaveImage()]
+    return next(name.removeprefix("m-") for name in saved if name.startswith("m-"))
+
+
+FACTS_COMMAND = """
+cat /etc/machine-id; hostname; od -An -N16 -tx1 /dev/urandom; cat /proc/sys/kernel/random/uuid
+python3 -c 'import random, uuid; print(random.random()); print(uuid.uuid4())'
+"""
+
+
+def test_sandboxes_of_a_pool_share_nothing(sandboxes):
+    facts = [sandbox.commands.run(FACTS_COMMAND).stdout.splitlines() for sandbox in sandboxes]
+    assert len(facts[0]) == 6
+    assert all(first != second for first, second in zip(*facts, strict=True)), facts
+    for sandbox in sandboxes:
+        assert abs(int(sandbox.commands.run("date +%s").stdout) - time.time()) < 60
+
+
+def test_token_of_another_sandbox_is_refused(sandboxes, sandbox_options):
+    tokens = [find_token(sandbox, sandbox_options) for sandbox in sandboxes]
+    assert tokens[0] != tokens[1]
+    headers = {"E2b-Sandbox-Id": sandboxes[1].sandbox_id, "E2b-Sandbox-Port": "49983"}
+    for token, status in ((tokens[0], 401), ("", 401), (tokens[1], 200)):
+        answer = httpx.get(f"{sandbox_options['sandbox_url']}/envs", headers={**headers, "X-Access-Token": token})
+        assert answer.status_code == status
+
+
+def find_token(sandbox, sandbox_options):
+    url = f"{sandbox_options['api_url']}/sandboxes/{sandbox.sandbox_id}/connect"
+    answer = httpx.post(url, json={"timeout": 900}, headers={"X-API-Key": sandbox_options["api_key"]})
+    return answer.json()["envdAccessToken"]
+
+
+def test_sdk_uses_a_sandbox(lab, hypervisor, sandbox_options, sandboxes):
     """SBX-03, SBX-08"""
-    sandbox = Sandbox.create(timeout=900, envs={"MODE": "test"}, **sandbox_options)
+    sandbox = sandboxes[0]
     try:
         use_sandbox(sandbox)
         start_router(lab)

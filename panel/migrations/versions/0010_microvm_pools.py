@@ -93,3 +93,17 @@ def upgrade():
         sqlite_where=IS_LIVE,
         postgresql_where=IS_LIVE,
     )
+
+
+def downgrade():
+    op.drop_index("ix_microvms_live_started_at_id", "microvms")
+    op.create_index(
+        "ix_microvms_live_account_id_id",
+        "microvms",
+        ["account_id", "id"],
+        sqlite_where=IS_LIVE,
+        postgresql_where=IS_LIVE,
+    )
+    op.create_index("ix_microvms_live", "microvms", ["id"], sqlite_where=IS_LIVE, postgresql_where=IS_LIVE)
+    op.drop_table("microvm_pool_members")
+    op.drop_table("microvm_pools")
