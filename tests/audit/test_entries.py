@@ -222,7 +222,7 @@ def test_worker_changes_are_not_tracked(rolled_back_app, cast):
 
 UNNAMED_OBJECTS = {
     *("AcmeAccount", "AcmeChallenge", "Forge", "GuestInfo", "IdempotencyKey", "InstanceMetric", "IpSetEntry"),
-    *("MediaDownload", "MicrovmSettings", "Migration", "Rescue", "Task", "WebhookDelivery"),
+    *("MediaDownload", "MicrovmPool", "MicrovmSettings", "Migration", "Rescue", "Task", "WebhookDelivery"),
 }
 """Tables whose rows have no name; entries show their id."""
 

@@ -16,9 +16,7 @@ def make_sandbox_id() -> str:
     return "".join(secrets.choice(SANDBOX_ID_ALPHABET) for _ in range(SANDBOX_ID_LENGTH))
 
 
-def make_machine_fields(
-    image: MicrovmImage, needs: Requirements, host: Hypervisor, storage: Storage
-) -> dict[str, Any]:
+def make_machine_fields(image: MicrovmImage, needs: Requirements, host: Hypervisor, storage: Storage) -> dict[str, Any]:
     """Return the fields of a new machine of this image and size on a host that the caller has locked."""
     return {
         "sandbox_id": ids.generate_unique(Microvm.sandbox_id, make_sandbox_id),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import CompoundSelect, select, true, union_all
+from sqlalchemy import CompoundSelect, select, union_all
 
 from panel.core import jobs
 from panel.core.db import on_commit, session
@@ -102,18 +102,15 @@ def list_node_uris() -> list[str]:
 
 def select_connected(hypervisor_id: Any) -> CompoundSelect[str | None]:
     """Select the addresses of the node's live micro VMs, image builds and members of warm pools."""
-    conditions = {
-        Microvm: Microvm.ended_at.is_(None),
-        MicrovmImageBuild: MicrovmImageBuild.ended_at.is_(None),
-        MicrovmPoolMember: true(),
-    }
+    queries = (
+        select(Microvm.address).where(Microvm.hypervisor_id == hypervisor_id, Microvm.ended_at.is_(None)),
+        select(MicrovmImageBuild.address).where(
+            MicrovmImageBuild.hypervisor_id == hypervisor_id, MicrovmImageBuild.ended_at.is_(None)
+        ),
+        select(MicrovmPoolMember.address).where(MicrovmPoolMember.hypervisor_id == hypervisor_id),
+    )
     return union_all(
-        *(
-            select(model.address)
-            .where(model.hypervisor_id == hypervisor_id, condition, model.address.is_not(None))
-            .correlate(MicrovmProfile)
-            for model, condition in conditions.items()
-        )
+        *(query.where(query.selected_columns.address.is_not(None)).correlate(MicrovmProfile) for query in queries)
     )
 
 

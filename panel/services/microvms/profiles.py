@@ -136,9 +136,7 @@ def lock_capacities(
     return [placement.Capacity(candidates) for candidates in choices[internet]]
 
 
-def choose_host(
-    capacities: Iterable[placement.Capacity], needs: placement.Requirements
-) -> tuple[Hypervisor, Storage]:
+def choose_host(capacities: Iterable[placement.Capacity], needs: placement.Requirements) -> tuple[Hypervisor, Storage]:
     """Return a host with room, and its storage. Raise `no_microvm_node`."""
     for capacity in capacities:
         with suppress(Invalid):
