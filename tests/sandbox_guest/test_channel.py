@@ -20,6 +20,7 @@ from worker.sandbox_guest.frames import DATA, HEADER
 from worker.sandbox_guest.identity_stream import IdentityRefused, receive_identity, send_identity
 from worker.sandbox_guest.mux import Mux
 from worker.sandbox_guest.mux_stream import StreamReset
+from worker.sandbox_guest.reports import Reporter
 
 
 @contextlib.asynccontextmanager
@@ -119,7 +120,7 @@ async def echo_connection(reader, writer):
 def test_guest_waits_for_the_host_without_spinning_and_serves_the_next_one():
     async def check():
         device = HostDevice()
-        serving = asyncio.create_task(channel.serve_hosts(device.guest_fd))
+        serving = asyncio.create_task(channel.serve_hosts(device.guest_fd, Reporter()))
         server = await asyncio.start_server(echo_connection, "127.0.0.1", 0)
         async with server:
             port = get_port(server)
@@ -186,7 +187,9 @@ def test_stream_to_a_port_cannot_reach_the_identity():
 
 
 def test_identity_is_passed_through_the_channel(tmp_path, monkeypatch):
-    monkeypatch.setattr(channel, "receive_identity", lambda stream: receive_identity(stream, tmp_path))
+    monkeypatch.setattr(
+        channel, "receive_identity", lambda stream, reporter: receive_identity(stream, tmp_path, reporter)
+    )
     (tmp_path / "etc").mkdir()
     document = {"access_token": "secret", "host_name": "sandbox-7", "env": {"A": "x" * 300_000}}
 

@@ -1,6 +1,7 @@
 """The routes of the daemon: who may call them and which function answers."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -22,12 +23,15 @@ from .files import download, upload
 from .filesystem_service import FilesystemService
 from .http_messages import Request, Response
 from .identity import Identity, IdentityFile
+from .log_entries import WARN, LogSender
 from .metrics import Metrics
 from .preflight import send_preflight
 from .process_service import ProcessService
 from .process_table import ProcessTable
 from .watchers import WatcherTable
 
+LOGGED_REFUSALS_PER_MINUTE = 10
+UNAUTHORIZED = 401
 UnaryMethod = Callable[[Call], Awaitable[Message]]
 StreamMethod = Callable[[Call, MessageStream], Coroutine[Any, Any, None]]
 
@@ -35,10 +39,11 @@ StreamMethod = Callable[[Call, MessageStream], Coroutine[Any, Any, None]]
 class Application:
     """Answers the requests of clients."""
 
-    def __init__(self, identity_file: IdentityFile):
-        self.identity_file = identity_file
+    def __init__(self, identity_file: IdentityFile, log: LogSender):
+        self.identity_file, self.log = identity_file, log
+        self.refusal_minute = self.refusal_count = 0
         self.metrics = Metrics()
-        self.processes = ProcessTable()
+        self.processes = ProcessTable(log)
         processes = ProcessService(self.processes)
         files = FilesystemService(WatcherTable())
         self.unary_methods: dict[str, UnaryMethod] = {
@@ -68,6 +73,24 @@ class Application:
 
     async def handle(self, request: Request, response: Response, disconnected: asyncio.Event) -> None:
         """Answer one request."""
+        try:
+            await self.answer(request, response, disconnected)
+        except HttpError as error:
+            if error.status == UNAUTHORIZED:
+                self.log_refusal(request, error)
+            raise
+
+    def log_refusal(self, request: Request, error: HttpError) -> None:
+        """Log that a request was refused, a few times a minute. Its query may contain a signature and is left out."""
+        minute = int(time.monotonic() / 60)
+        if minute != self.refusal_minute:
+            self.refusal_minute, self.refusal_count = minute, 0
+        self.refusal_count += 1
+        if self.refusal_count <= LOGGED_REFUSALS_PER_MINUTE:
+            facts = {"method": request.method, "path": request.path, "reason": error.message}
+            self.log.log(WARN, "request", "Request refused", **facts)
+
+    async def answer(self, request: Request, response: Response, disconnected: asyncio.Event) -> None:
         if request.method == "OPTIONS":
             await send_preflight(request, response, "GET, POST, OPTIONS")
             return

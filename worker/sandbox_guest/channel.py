@@ -15,8 +15,11 @@ import signal
 import sys
 
 from .identity_stream import receive_identity
+from .kernel_log import follow_kernel_log
+from .log_entries import receive_entries
 from .mux import READ_BYTES, ChannelReader, ChannelWriter, Mux
 from .mux_stream import CLOSED, IDENTITY_PORT, REFUSED, MuxStream
+from .reports import Reporter
 
 HOST_POLL_SECONDS = 1.0
 """Seconds between two checks whether the host is back, if no event has reported it."""
@@ -120,8 +123,11 @@ class DeviceChannel:
                 loop.remove_reader(changes.fileno())
 
 
-async def serve_stream(stream: MuxStream) -> None:
-    await (receive_identity if stream.port == IDENTITY_PORT else connect_port)(stream)
+async def serve_stream(stream: MuxStream, reporter: Reporter) -> None:
+    if stream.port == IDENTITY_PORT:
+        await receive_identity(stream, reporter=reporter)
+    else:
+        await connect_port(stream)
 
 
 async def open_loopback_connection(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -173,13 +179,26 @@ async def relay_from_port(reader: asyncio.StreamReader, stream: MuxStream) -> No
     stream.write_eof()
 
 
-async def serve_channel(reader: ChannelReader, writer: ChannelWriter) -> None:
+async def serve_channel(reader: ChannelReader, writer: ChannelWriter, reporter: Reporter | None = None) -> None:
     """Serve one host until it is gone."""
-    await Mux(reader, writer, serve_stream).run()
+    reporter = reporter or Reporter()
+    await Mux(reader, writer, lambda stream: serve_stream(stream, reporter)).run()
+
+
+def start_reporter() -> Reporter:
+    """Return what reports about this guest. A source of its log that cannot be read is left out."""
+    reporter = Reporter()
+    for follow in (follow_kernel_log, receive_entries):
+        try:
+            follow(reporter.entries)
+        except OSError as error:
+            print(f"{follow.__name__} has failed: {error}", file=sys.stderr, flush=True)
+    return reporter
 
 
 async def serve_device(path: str) -> None:
     """Serve the device for ever: one host after the other, also when the device is removed and added again."""
+    reporter = start_reporter()
     while True:
         try:
             fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -188,7 +207,7 @@ async def serve_device(path: str) -> None:
             await asyncio.sleep(DEVICE_RETRY_SECONDS)
             continue
         try:
-            await serve_hosts(fd)
+            await serve_hosts(fd, reporter)
         except OSError as error:
             print(f"{path} has failed: {error.strerror}", file=sys.stderr, flush=True)
         finally:
@@ -196,12 +215,12 @@ async def serve_device(path: str) -> None:
         await asyncio.sleep(DEVICE_RETRY_SECONDS)
 
 
-async def serve_hosts(fd: int) -> None:
+async def serve_hosts(fd: int, reporter: Reporter) -> None:
     """Serve one host after the other. Raises OSError when the device has failed."""
     while True:
         channel = DeviceChannel(fd)
         await channel.wait_for_host()
-        await serve_channel(channel, channel)
+        await serve_channel(channel, channel, reporter)
         await asyncio.sleep(NEXT_HOST_SECONDS)
 
 

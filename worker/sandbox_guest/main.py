@@ -13,6 +13,7 @@ from pathlib import Path
 from .application import Application
 from .http_server import HEAD_TIMEOUT_SECONDS, MAX_CONNECTIONS, HttpServer
 from .identity import IDENTITY_PATH, IdentityFile
+from .log_entries import INFO, LOG_SOCKET_PATH, LogSender
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=49983, help="the port to listen on; 0 takes a free one")
     parser.add_argument("--code-interpreter-port", type=int, help="the port of the code interpreter; without it, none")
     parser.add_argument("--identity", default=IDENTITY_PATH, help="the file with the identity of the sandbox")
+    parser.add_argument("--log", default=LOG_SOCKET_PATH, help="the socket to which entries of the log are sent")
     parser.add_argument("--max-connections", type=int, default=MAX_CONNECTIONS)
     parser.add_argument("--head-timeout", type=float, default=HEAD_TIMEOUT_SECONDS, help="in seconds")
     return parser.parse_args(arguments)
@@ -59,12 +61,14 @@ async def serve(options: argparse.Namespace) -> None:
     """Serve until the process is asked to stop."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files"))
-    application = Application(IdentityFile(options.identity))
+    guest_log = LogSender(options.log)
+    application = Application(IdentityFile(options.identity), guest_log)
     http_server = HttpServer(application.handle, options.max_connections, options.head_timeout)
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     server = await http_server.start(options.address, options.port)
+    guest_log.log(INFO, "daemon", "Daemon started")
     log.info("listening on port %d", server.sockets[0].getsockname()[1])
     if options.code_interpreter_port is not None:
         await start_code_interpreter(options)

@@ -4,8 +4,7 @@ import asyncio
 import os
 import time
 from pathlib import Path
-
-from .connect_protocol import Message
+from typing import Any
 
 FIRST_SAMPLE_SECONDS = 0.1
 MEBIBYTE = 1024 * 1024
@@ -21,7 +20,7 @@ class Metrics:
     def __init__(self) -> None:
         self.sample: tuple[int, int] | None = None
 
-    async def measure(self) -> Message:
+    async def measure(self) -> dict[str, Any]:
         if self.sample is None:
             self.sample = read_cpu_times()
             await asyncio.sleep(FIRST_SAMPLE_SECONDS)

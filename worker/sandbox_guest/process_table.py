@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import termios
@@ -14,7 +15,8 @@ from typing import BinaryIO
 
 from .connect_protocol import Message
 from .errors import RpcError
-from .processes import Process, set_terminal_size
+from .log_entries import INFO, LogSender
+from .processes import Process, describe_exit, set_terminal_size
 from .users import User
 
 ENDED_RETENTION_SECONDS = 60.0
@@ -41,7 +43,8 @@ class ProcessSpec:
 class ProcessTable:
     """The processes that clients started."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: LogSender) -> None:
+        self.log = log
         self.running: dict[int, Process] = {}
         self.ended: dict[int, Process] = {}
         self.loop = asyncio.get_running_loop()
@@ -63,6 +66,7 @@ class ProcessTable:
         process.on_end = self.on_end
         self.ended.pop(process.pid, None)
         self.running[process.pid] = process
+        self.log.log(INFO, "process", "Process started", **describe_for_log(process), user=spec.user.name)
         return process
 
     def reap(self) -> None:
@@ -80,6 +84,11 @@ class ProcessTable:
         if self.running.get(process.pid) is process:
             del self.running[process.pid]
         self.ended[process.pid] = process
+        assert process.exit_status is not None
+        end = describe_exit(process.exit_status)
+        seconds = f"{self.loop.time() - process.started_at:.3f}"
+        facts = {"exit_code": str(end["exitCode"]), "status": end["status"], "seconds": seconds}
+        self.log.log(INFO, "process", "Process ended", **describe_for_log(process), **facts)
         self.loop.call_later(ENDED_RETENTION_SECONDS, self.forget, process)
 
     def forget(self, process: Process) -> None:
@@ -98,6 +107,12 @@ class ProcessTable:
         """Kill all processes."""
         for process in self.running.values():
             process.send_signal(signal.SIGKILL)
+
+
+def describe_for_log(process: Process) -> dict[str, str]:
+    """Return what the log says of a process: never its environment or input."""
+    command = shlex.join([process.config["cmd"], *process.config["args"]])
+    return {"command": command, "pid": str(process.pid)}
 
 
 def make_popen_options(spec: ProcessSpec) -> dict[str, object]:

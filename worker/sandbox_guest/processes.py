@@ -167,6 +167,7 @@ class Process:
         self.terminal = terminal
         self.loop = asyncio.get_running_loop()
         self.subscriptions: set[Subscription] = set()
+        self.started_at = self.loop.time()
         self.exit_status: int | None = None
         self.end_event: bytes | None = None
         self.last_output_at = 0.0
