@@ -13,6 +13,7 @@ from api.microvms import (  # noqa: E402  (they add their routes to the two abov
     images,  # noqa: F401
     pools,  # noqa: F401
     profiles,  # noqa: F401
+    reports,  # noqa: F401
     settings,  # noqa: F401
     snapshots,  # noqa: F401
 )

@@ -15,7 +15,6 @@ from panel.schemas.microvms import (
     MicrovmPatch,
     MicrovmQuery,
     MicrovmSizeOut,
-    MicrovmUsageOut,
 )
 from panel.services import microvms
 
@@ -29,14 +28,6 @@ ACTION_RESPONSE = kit.Done.from_dict(
     {"task_id": TASK_FIELD, "vm": fields.Nested(MicrovmOut, **describe("The micro VM."))}, name="MicrovmAction"
 )
 DESTROY_RESPONSE = kit.Done.from_dict({"task_id": TASK_FIELD}, name="MicrovmDestroyed")
-METRICS_RESPONSE = kit.Done.from_dict(
-    {
-        "metrics": fields.Nested(
-            MicrovmUsageOut, allow_none=True, **describe("The live figures; null while there are none.")
-        )
-    },
-    name="MicrovmMetrics",
-)
 CATALOG_RESPONSE = kit.Done.from_dict(
     {
         "locations": fields.List(fields.Nested(CatalogLocationOut), **describe("The locations, by name.")),
@@ -107,15 +98,6 @@ def show(microvm_id):
     404 once it was destroyed.
     """
     return {"vm": get_own_microvm(microvm_id)}
-
-
-@user.get(f"{VM_PATH}/metrics", op="metrics", can=VIEW_PERMISSION, out=METRICS_RESPONSE)
-def metrics(microvm_id):
-    """Show what a micro VM uses, measured over the last 15 seconds.
-
-    `metrics` is null while it does not run, and for half a minute after it was started.
-    """
-    return {"metrics": microvms.usages.find(get_own_microvm(microvm_id))}
 
 
 @user.patch(VM_PATH, op="update", can=MANAGE_PERMISSION, body=MicrovmPatch, out=WRAPPED_VM)

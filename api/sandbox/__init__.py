@@ -10,7 +10,7 @@ from flask import Flask
 
 from api.sandbox.kit import bp
 
-ROUTE_MODULES = ("sandboxes", "actions", "templates", "health")
+ROUTE_MODULES = ("sandboxes", "actions", "reports", "templates", "health")
 
 
 def register(app: Flask) -> None:

@@ -1,4 +1,4 @@
-"""What can be done with a sandbox: time-out, connect, pause, resume; and its metrics."""
+"""What can be done with a sandbox: time-out, connect, pause, resume."""
 
 from api.sandbox.answers import build_sandbox
 from api.sandbox.bodies import ConnectIn, NetworkUpdate, RefreshIn, ResumeIn, TimeoutIn
@@ -102,16 +102,3 @@ def set_network(sandbox_id):
     with name_network_field():
         microvms.network.update(microvm, changes, actor=get_actor())
     return empty_answer()
-
-
-@route("GET", "/sandboxes/metrics", op="list_metrics", can="microvm.view")
-def list_metrics():
-    """Return the latest metrics of sandboxes: none, because the nodes do not measure all that SDKs require of one."""
-    return {"sandboxes": {}}
-
-
-@route("GET", "/sandboxes/<sandbox_id>/metrics", op="metrics", can="microvm.view")
-def show_metrics(sandbox_id):
-    """Return the metrics of a sandbox: none, as above."""
-    get_sandbox(sandbox_id)
-    return []

@@ -27,6 +27,7 @@ from panel.models.microvm_api_keys import MicrovmApiKey
 from panel.models.microvm_connectors import MicrovmConnector
 from panel.models.microvm_image_builds import MicrovmImageBuild
 from panel.models.microvm_pools import MicrovmPool, MicrovmPoolMember
+from panel.models.microvm_reports import MicrovmGuestSample, MicrovmLogEntry
 from panel.models.microvm_settings import MicrovmSettings
 from panel.models.microvms import Microvm, MicrovmImage, MicrovmProfile, MicrovmSnapshot
 from panel.models.migrations import Migration

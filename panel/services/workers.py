@@ -1,4 +1,4 @@
-"""Which worker processes are alive, by heartbeats in Redis."""
+"""Which worker processes, and routers of sandboxes, are alive: by heartbeats in Redis."""
 
 from datetime import timedelta
 
@@ -6,25 +6,31 @@ from panel.core import clock, context
 
 HEARTBEAT_INTERVAL = timedelta(seconds=5)
 WORKER_LOST_AFTER = 4 * HEARTBEAT_INTERVAL
-"""A worker without a heartbeat for so long is lost."""
+"""A process without a heartbeat for so long is lost."""
 
-LIVENESS_KEY = "panel:workers"
+LIVENESS_KEY, ROUTERS_KEY = "panel:workers", "panel:sandbox-routers"
 
 
-def record_heartbeat(name: str) -> None:
-    """Record that the worker is alive, and remove lost ones."""
+def record_heartbeat(name: str, key: str = LIVENESS_KEY) -> None:
+    """Record that the process is alive, and remove lost ones."""
     now = clock.now()
     with context.current().redis.pipeline() as pipeline:
-        pipeline.zadd(LIVENESS_KEY, {name: now.timestamp()})
-        pipeline.zremrangebyscore(LIVENESS_KEY, "-inf", (now - WORKER_LOST_AFTER).timestamp())
+        pipeline.zadd(key, {name: now.timestamp()})
+        pipeline.zremrangebyscore(key, "-inf", (now - WORKER_LOST_AFTER).timestamp())
         pipeline.execute()
 
 
-def remove(name: str) -> None:
-    """Remove a worker that ended regularly."""
-    context.current().redis.zrem(LIVENESS_KEY, name)
+def remove(name: str, key: str = LIVENESS_KEY) -> None:
+    """Remove a process that ended regularly."""
+    context.current().redis.zrem(key, name)
 
 
 def count_alive() -> int:
     """Return the number of workers that are alive."""
     return context.current().redis.zcount(LIVENESS_KEY, (clock.now() - WORKER_LOST_AFTER).timestamp(), "+inf")
+
+
+def list_alive(key: str) -> list[str]:
+    """Return the names of the processes that are alive, in order."""
+    names = context.current().redis.zrangebyscore(key, (clock.now() - WORKER_LOST_AFTER).timestamp(), "+inf")
+    return sorted(name.decode() for name in names)

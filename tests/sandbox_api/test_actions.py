@@ -135,9 +135,3 @@ def test_action_that_waits_too_long_can_be_repeated(call, sandbox, monkeypatch):
     session.commit()
     answer = call("POST", f"{sandbox}/connect", {"timeout": 60})
     assert (answer.status_code, answer.json["error_code"]) == (503, "microvm_busy")
-
-
-def test_metrics_are_empty_while_none_are_recorded(call, sandbox):
-    assert call("GET", f"{sandbox}/metrics?start=1&end=2").json == []
-    assert call("GET", "/sandboxes/metrics?sandbox_ids=a,b").json == {"sandboxes": {}}
-    assert call("GET", "/sandboxes/unknown/metrics").status_code == 404

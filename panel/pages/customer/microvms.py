@@ -10,9 +10,9 @@ from panel.core.formatting import format_duration
 from panel.schemas.microvm_connectors import MicrovmConnectorIn
 from panel.schemas.microvms import MICROVM_STATES, MicrovmIn, MicrovmSnapshotIn
 from panel.services import account_limits, microvms, usage
-from panel.services.microvms import actions, connectors, snapshots
+from panel.services.microvms import actions, connectors, guest_reports, snapshots
 from panel.web.forms import Form
-from panel.web.htmx import build_action_response, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, is_partial, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -34,6 +34,15 @@ TIMEOUT_CHOICES = (
     (3600, lazy_gettext("After 1 hour")),
     (86400, lazy_gettext("After 1 day")),
 )
+
+LEVEL_LABELS = {
+    "debug": lazy_gettext("Debug"),
+    "info": lazy_gettext("Info"),
+    "warn": lazy_gettext("Warning"),
+    "error": lazy_gettext("Error"),
+}
+LEVEL_FILTERS = (("warn", lazy_gettext("Warnings and errors")), ("error", lazy_gettext("Errors")))
+MAX_SHOWN_ENTRIES = 100
 
 
 class MicrovmForm(MicrovmIn):
@@ -127,6 +136,25 @@ def show(microvm_id):
     return microvm_page(get_own(microvm_id))
 
 
+@bp.get("/<microvm_id>/logs")
+@require_page_permission(VIEW_PERMISSION)
+def logs(microvm_id):
+    microvm = get_own(microvm_id)
+    return render("customer/microvms/logs.html", "logs", microvm=microvm, **build_log_context(microvm))
+
+
+def build_log_context(microvm):
+    level = request.args.get("level") if request.args.get("level") in LEVEL_LABELS else None
+    entries = guest_reports.list_log(microvm, MAX_SHOWN_ENTRIES, level=level, newest_first=True)
+    return {
+        "log_entries": entries,
+        "level": level,
+        "levels": LEVEL_FILTERS,
+        "level_labels": LEVEL_LABELS,
+        "collects_logs": bool(entries) or guest_reports.has_collector(),
+    }
+
+
 def microvm_page(microvm, form=None, connector_form=None):
     form, connector_form = form or Form(MicrovmSnapshotIn), connector_form or Form(ConnectorForm)
     action_errors = {
@@ -144,7 +172,10 @@ def microvm_page(microvm, form=None, connector_form=None):
         "connector_limit": account_limits.describe_limits(microvm.account_id)[connectors.LIMIT],
         "domain_error": connectors.create_error(),
         "sandbox_domain": app_context.current().config.sandbox_domain,
+        "guest": guest_reports.find_live_sample(microvm),
     }
+    if not is_partial():
+        context |= build_log_context(microvm)
     status = max(form.status, connector_form.status)
     return render("customer/microvms/show.html", "live", status=status, **context)
 

@@ -6,6 +6,7 @@ Callers have been authorised; ids were fetched through their owner.
 from panel.services.microvms import (
     connectors,
     expiry,
+    guest_reports,
     image_builds,
     images,
     network,
@@ -19,7 +20,15 @@ from panel.services.microvms import (
 )
 from panel.services.microvms.actions import destroy, pause, restart, resume, set_timeout, start, stop, update
 from panel.services.microvms.create import SIZES, create, list_locations
-from panel.services.microvms.read import find_connector, find_route, get, get_by_sandbox_id, listing, select_by_start
+from panel.services.microvms.read import (
+    find_connector,
+    find_route,
+    get,
+    get_by_sandbox_id,
+    list_by_sandbox_ids,
+    listing,
+    select_by_start,
+)
 from panel.services.microvms.state_reports import purge_expired
 
 __all__ = [
@@ -32,8 +41,10 @@ __all__ = [
     "find_route",
     "get",
     "get_by_sandbox_id",
+    "guest_reports",
     "image_builds",
     "images",
+    "list_by_sandbox_ids",
     "list_locations",
     "listing",
     "network",

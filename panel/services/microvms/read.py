@@ -1,6 +1,6 @@
 """Find micro VMs. Ended ones are found by nobody."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -117,6 +117,11 @@ def get_by_sandbox_id(sandbox_id: str, account: Access | Account) -> Microvm:
     return microvm
 
 
+def list_by_sandbox_ids(sandbox_ids: Iterable[str], account: Access | Account) -> Sequence[Microvm]:
+    """Return the live micro VMs with these short ids."""
+    return session.scalars(listing(account).where(Microvm.sandbox_id.in_(sandbox_ids))).all()
+
+
 def select_by_start(
     account: Access | Account,
     *,
@@ -168,6 +173,12 @@ def find_starting(sandbox_ids: Collection[str]) -> set[str]:
     """Return those of the sandboxes that are being started."""
     query = select(Microvm.sandbox_id).where(Microvm.sandbox_id.in_(sandbox_ids), Microvm.state == "starting")
     return set(session.scalars(query.where(Microvm.ended_at.is_(None))))
+
+
+def list_running_sandbox_ids(maximum: int) -> Sequence[str]:
+    """Return the short ids of running micro VMs of all accounts, the latest first."""
+    query = select(Microvm.sandbox_id).where(Microvm.state == "running", Microvm.ended_at.is_(None))
+    return session.scalars(query.order_by(Microvm.started_at.desc(), Microvm.id.desc()).limit(maximum)).all()
 
 
 def find_route(sandbox_id: str) -> Route | None:

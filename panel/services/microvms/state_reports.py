@@ -9,6 +9,7 @@ from panel.core.db import session
 from panel.core.messages import message
 from panel.models import Microvm, MicrovmConnector, MicrovmSnapshot, ResourceGrant
 from panel.services import usage
+from panel.services.microvms import guest_reports
 from panel.services.microvms.actions import set_state
 
 FIRST_DESTROY_RETRY_SECONDS, MAX_DESTROY_RETRY_SECONDS = 10, 3600
@@ -62,6 +63,7 @@ def on_destroyed(microvm: Microvm) -> None:
     usage.stop_metering(microvm)
     for column in (MicrovmSnapshot.microvm_id, MicrovmConnector.microvm_id, ResourceGrant.resource_id):
         session.execute(delete(column.class_).where(column == microvm.id))
+    guest_reports.delete_all(microvm)
     set_state(microvm, "destroying")
     microvm.ended_at, microvm.next_destroy_at, microvm.expires_at = clock.now(), None, None
     microvm.encrypted_envs, microvm.access_token, microvm.usage = None, "", None

@@ -1,0 +1,137 @@
+"""What guests report: how much of it is stored, and who reads it."""
+
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import func, select
+
+from panel.core import clock
+from panel.core.db import session
+from panel.models import MicrovmGuestSample, MicrovmLogEntry
+from panel.services.microvms import guest_reports
+from panel.services.microvms.guest_reports import LogRecord, Sample
+
+BEGIN = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+FIGURES = {
+    "cpu_percent": 3.5,
+    "memory_used": 2**28,
+    "memory_total": 2**29,
+    "memory_cache": 2**20,
+    "disk_used": 3 * 2**28,
+    "disk_total": 2**31,
+}
+
+
+def record(microvm, *messages, level="info", **fields):
+    entries = [
+        LogRecord(microvm.id, BEGIN + timedelta(seconds=number), level, "process", text, fields)
+        for number, text in enumerate(messages)
+    ]
+    guest_reports.record(entries, [])
+    session.commit()
+
+
+def record_sample(microvm, age=0):
+    guest_reports.record([], [Sample(microvm.id, int(clock.now().timestamp()) - age, **FIGURES)])
+    session.commit()
+
+
+def count_rows(model):
+    return session.scalar(select(func.count()).select_from(model))
+
+
+def test_only_the_latest_entries_and_samples_are_stored(microvm, create_microvm, monkeypatch):
+    monkeypatch.setattr(guest_reports, "MAX_LOG_ENTRIES", 5)
+    other = create_microvm()
+    record(other, "of another")
+    for start in range(0, 12, 4):
+        record(microvm, *(f"entry {number}" for number in range(start, start + 4)))
+    messages = select(MicrovmLogEntry.message).order_by(MicrovmLogEntry.number)
+    own = messages.where(MicrovmLogEntry.microvm_id == microvm.id)
+    assert session.scalars(own).all() == [f"entry {number}" for number in range(7, 12)]
+    assert count_rows(MicrovmLogEntry) == 6
+    for age in (4000, 3000, 10):
+        record_sample(microvm, age)
+    assert count_rows(MicrovmGuestSample) == 2
+
+
+def test_recording_takes_constant_number_of_statements(microvm, create_microvm, queries):
+    ids, counts = [row.id for row in (microvm, *(create_microvm() for _number in range(3)))], []
+    for some in (ids[:1], ids):
+        queries.clear()
+        now = int(clock.now().timestamp()) - len(counts)
+        entries = [LogRecord(id_, BEGIN, "info", "process", "text", {}) for id_ in some]
+        guest_reports.record(entries, [Sample(id_, now, **FIGURES) for id_ in some])
+        counts.append(len(queries))
+    assert counts[0] == counts[1]
+
+
+def test_reports_end_with_the_micro_vm(microvm, request_action, run_tasks):
+    record(microvm, "entry")
+    record_sample(microvm)
+    request_action(microvm, "destroy")
+    run_tasks()
+    assert count_rows(MicrovmLogEntry) == count_rows(MicrovmGuestSample) == 0
+    record(microvm, "too late")
+    record_sample(microvm)
+    assert count_rows(MicrovmLogEntry) == count_rows(MicrovmGuestSample) == 0
+
+
+def test_logs_are_the_latest_oldest_first(microvm, call_api):
+    path = f"vm/{microvm.id}/logs"
+    assert call_api("GET", path).json["logs"] == []
+    record(microvm, "first", "second", pid="7")
+    record(microvm, "a warning", level="warn")
+    logs = call_api("GET", path).json["logs"]
+    assert [entry["message"] for entry in logs] == ["first", "a warning", "second"]
+    assert {name: value for name, value in logs[0].items() if name != "at"} == {
+        "level": "info",
+        "logger": "process",
+        "message": "first",
+        "fields": {"pid": "7"},
+    }
+    assert [entry["message"] for entry in call_api("GET", f"{path}?limit=1").json["logs"]] == ["second"]
+    assert [entry["message"] for entry in call_api("GET", f"{path}?level=warn").json["logs"]] == ["a warning"]
+    assert [entry["message"] for entry in call_api("GET", f"{path}?search=FIR").json["logs"]] == ["first"]
+    for query, name in (("level=fatal", "level"), ("limit=0", "limit"), ("limit=1001", "limit")):
+        answer = call_api("GET", f"{path}?{query}")
+        assert (answer.status_code, list(answer.json["errors"])) == (422, [name])
+    assert call_api("GET", path, caller="outsider").status_code == 404
+
+
+def test_metrics_have_the_figures_of_the_guest(microvm, call_api, request_action, run_tasks):
+    """MVM-05"""
+    path = f"vm/{microvm.id}/metrics"
+    assert call_api("GET", path).json["guest"] is None
+    record_sample(microvm, age=guest_reports.LIVE_SAMPLE_SECONDS + 5)
+    assert call_api("GET", path).json["guest"] is None
+    record_sample(microvm)
+    guest = call_api("GET", path).json["guest"]
+    assert {name: value for name, value in guest.items() if name != "at"} == FIGURES
+    request_action(microvm, "pause")
+    run_tasks()
+    assert call_api("GET", path).json["guest"] is None
+
+
+def test_page_shows_log_and_figures(browser_as, microvm):
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    page = browser.get(path).text
+    assert "this installation runs no router" in page
+    assert "Disk in use" not in page
+    record(microvm, "Process <started>", command="/bin/true & more")
+    record(microvm, "A kernel warning", level="warn")
+    record_sample(microvm)
+    page = browser.get(path).text
+    assert "Process &lt;started&gt;" in page
+    assert "command=/bin/true &amp; more" in page
+    assert "768 MiB of 2 GiB" in page
+    for headers in ({}, {"HX-Request": "true", "HX-Request-Type": "partial"}):
+        page = browser.get(f"{path}/logs?level=warn", headers=headers).text
+        assert "A kernel warning" in page
+        assert "started" not in page.partition("<section")[2]
+    assert "no entries of this level" in browser.get(f"{path}/logs?level=error").text
+    assert browser_as("outsider").get(f"{path}/logs").status_code == 404
+
+
+def test_page_says_that_nothing_was_logged_while_a_router_runs(browser_as, microvm, monkeypatch):
+    monkeypatch.setattr(guest_reports, "has_collector", lambda: True)
+    assert "Nothing has been logged yet" in browser_as("owner").get(f"/microvms/{microvm.id}/logs").text
