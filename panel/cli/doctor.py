@@ -165,7 +165,11 @@ def check_web(config):
 
 
 def check_sandboxes(config):
-    """Check the router, if this machine has its address."""
+    """Check that there is one router, and that it answers if this machine has its address."""
+    routers = workers.list_alive(workers.ROUTERS_KEY)
+    if len(routers) > 1:
+        names = ", ".join(routers)
+        raise CheckFailed(f"{len(routers)} routers take sandboxes from each other ({names}). Stop all but one.")
     if not config.sandbox_bind:
         return "no router here (PANEL_SANDBOX_BIND is not set)"
     if not is_router_ready(config.sandbox_bind):

@@ -12,6 +12,8 @@ from worker.sandbox_guest.identity_stream import receive_identity
 from worker.sandbox_guest.mux import Mux
 from worker.sandbox_guest.mux_stream import IDENTITY_PORT
 from worker.sandbox_router.channels import ChannelPool
+from worker.sandbox_router.report_writer import ReportWriter
+from worker.sandbox_router.reports import ReportCollector
 from worker.sandbox_router.routes import RouteTable
 from worker.sandbox_router.server import Router
 
@@ -39,6 +41,8 @@ class Lab:
         self.guests = []
         self.lookups = self.polls = 0
         self.channel_error = None
+        self.reporter = None
+        """What reports about the guests; without it they are as those of older images."""
         self.loop = None
         self.address = None
 
@@ -70,7 +74,7 @@ class Lab:
     async def accept(self, stream):
         if stream.port == IDENTITY_PORT:
             self.events.append("identity")
-            return await receive_identity(stream, self.root)
+            return await receive_identity(stream, self.root, self.reporter)
         self.events.append(stream.port)
         stream.port = self.ports.get(stream.port, stream.port)
         return await channel.connect_port(stream)
@@ -100,6 +104,19 @@ class Lab:
                 client.cancel()
             await router.channels.close()
             await self.end_guests()
+
+    @contextlib.asynccontextmanager
+    async def collect_reports(self, router, write):
+        """Collect the reports of the sandboxes that run, and pass them to `write`."""
+        list_running = lambda _maximum: [row.sandbox_id for row in self.rows.values() if row.state == "running"]  # noqa: E731
+        options = {"sample_interval": 0.2, "keep_interval": 0.1}
+        collector = ReportCollector(router.channels, router.routes, ReportWriter(write), list_running, **options)
+        task = asyncio.create_task(collector.run())
+        try:
+            yield collector
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     @contextlib.asynccontextmanager
     async def connect(self):

@@ -8,6 +8,7 @@ import pytest
 from tests.sandbox_router.lab import (
     OTHER_SANDBOX_ID,
     SANDBOX_ID,
+    TOKEN,
     answer_with_request,
     build_request,
     build_route,
@@ -264,10 +265,10 @@ def test_silent_streams_end(lab):
 def test_streams_run_side_by_side_up_to_a_limit(lab):
     async def check():
         lab.rows[OTHER_SANDBOX_ID] = build_route(OTHER_SANDBOX_ID)
-        async with lab.run_router(max_streams=100), run_program(serve_stream) as port:
+        async with lab.run_router(max_streams=128), run_program(serve_stream) as port:
             connections = []
             for sandbox_id in (SANDBOX_ID, OTHER_SANDBOX_ID):
-                for _number in range(100):
+                for _number in range(96):
                     reader, writer = await asyncio.open_connection(*lab.address)
                     writer.write(build_request(host=make_host(port, sandbox_id)))
                     connections.append((reader, writer))
@@ -279,5 +280,36 @@ def test_streams_run_side_by_side_up_to_a_limit(lab):
             assert (status, body["code"]) == (429, 429)
             for _reader, writer in connections:
                 writer.close()
+
+    run(check())
+
+
+def test_requests_without_token_leave_streams_to_the_owner(lab):
+    async def check():
+        async with lab.run_router(max_streams=16) as router, run_program(serve_stream) as port:
+            lab.ports[49983] = port
+            host, connections = make_host(49983), []
+            for headers in [{}, {"X-Access-Token": "wrong"}]:
+                reader, writer = await asyncio.open_connection(*lab.address)
+                writer.write(build_request(host=host, headers=headers))
+                await reader.readuntil(b"hello\r\n")
+                connections.append(writer)
+            assert (await lab.call(host=host))[0] == 429, "two of sixteen are for those who are refused"
+            for _number in range(10):
+                reader, writer = await asyncio.open_connection(*lab.address)
+                writer.write(build_request(host=make_host(port)))
+                await reader.readuntil(b"hello\r\n")
+                connections.append(writer)
+            assert (await lab.call(host=make_host(port)))[0] == 429, "twelve are public"
+            for _number in range(4):
+                reader, writer = await asyncio.open_connection(*lab.address)
+                writer.write(build_request(host=host, headers={"X-Access-Token": TOKEN}))
+                await reader.readuntil(b"hello\r\n")
+                connections.append(writer)
+            assert (await lab.call(host=host, headers={"X-Access-Token": TOKEN}))[0] == 429, "all are in use"
+            for writer in connections:
+                writer.close()
+            channel = router.channels.channels[SANDBOX_ID]
+            await wait_until(lambda: not (channel.users or channel.public_users or channel.refused_users))
 
     run(check())

@@ -36,7 +36,14 @@ DAEMON_START_SECONDS = 30.0
 """Seconds after the begin of a session in which the daemon may still be starting; requests for it wait."""
 
 DAEMON_RETRY_INTERVAL_SECONDS = 0.1
+KEEPING_THREADS = 4
 MAX_STREAMS_PER_SANDBOX = 128
+PUBLIC_SHARE = 0.75
+"""The part of a sandbox's streams that requests without its token may use. The others remain for those who have it."""
+
+REFUSED_SHARE = 0.125
+"""The part that such requests to the daemon may use, which refuses most of them."""
+
 IDLE_CHANNEL_SECONDS = 60.0
 SWEEP_INTERVAL_SECONDS = 5.0
 MAX_READ_BYTES = 32 * 1024
@@ -59,11 +66,12 @@ class FairReader:
 
 
 class SandboxChannel:
-    """The channel of one sandbox. `users` counts streams and those that wait for one."""
+    """The channel of one sandbox. The numbers of users include requests that wait for a stream."""
 
     def __init__(self, route: Route) -> None:
         self.route = route
-        self.users = 0
+        self.users = self.public_users = self.refused_users = 0
+        """Streams in use: all, those of requests without the token, and those of them to the daemon."""
         self.used_at = time.monotonic()
         self.mux: Mux | None = None
         self.running: asyncio.Task[None] | None = None
@@ -93,18 +101,31 @@ class ChannelPool:
         """`open_socket` opens a channel; it is called in a thread."""
         self.open_socket, self.max_streams = open_socket, max_streams
         self.executor = ThreadPoolExecutor(OPEN_THREADS, "sandbox-channels")
+        self.keeping_executor = ThreadPoolExecutor(KEEPING_THREADS, "sandbox-kept-channels")
         self.channels: dict[str, SandboxChannel] = {}
+        self.kept_ids: set[str] = set()
+        """Sandboxes whose channels stay open while nobody uses them."""
+        self.on_ready: Callable[[SandboxChannel], None] = lambda channel: None
+        """Called at the begin of each session, when the guest has its identity."""
 
     @contextlib.asynccontextmanager
-    async def open_stream(self, route: Route, port: int) -> AsyncIterator[MuxStream]:
+    async def open_stream(self, route: Route, port: int, *, has_token: bool = True) -> AsyncIterator[MuxStream]:
         """Give a stream to a port of the sandbox, which is reset at the end.
 
+        `has_token`: the request has the sandbox's token. Others have a smaller share of the streams.
         Raises `RequestRefused`, ConnectionError, TimeoutError, and what `open_socket` raises.
         """
         channel = self.channels.setdefault(route.sandbox_id, SandboxChannel(route))
-        if channel.users >= self.max_streams:
+        is_public, is_refused = not has_token, not has_token and port == DAEMON_PORT
+        if (
+            channel.users >= self.max_streams
+            or (is_public and channel.public_users >= PUBLIC_SHARE * self.max_streams)
+            or (is_refused and channel.refused_users >= REFUSED_SHARE * self.max_streams)
+        ):
             raise RequestRefused(429, "Too many requests to the sandbox are open", sandboxId=route.sandbox_id)
         channel.users += 1
+        channel.public_users += is_public
+        channel.refused_users += is_refused
         try:
             stream = await self.open_when_ready(channel, port)
             try:
@@ -113,6 +134,8 @@ class ChannelPool:
                 stream.reset()
         finally:
             channel.users -= 1
+            channel.public_users -= is_public
+            channel.refused_users -= is_refused
             channel.used_at = time.monotonic()
 
     async def open_when_ready(self, channel: SandboxChannel, port: int) -> MuxStream:
@@ -131,16 +154,22 @@ class ChannelPool:
                     raise build_port_closed(channel.route.sandbox_id, port) from reset
             await asyncio.sleep(DAEMON_RETRY_INTERVAL_SECONDS)
 
-    async def prepare(self, channel: SandboxChannel) -> None:
+    async def open_kept(self, route: Route) -> None:
+        """Make a channel ready that no client needs yet. Its threads are others than those of clients."""
+        channel = self.channels.setdefault(route.sandbox_id, SandboxChannel(route))
+        if not channel.is_ready:
+            await self.prepare(channel, self.keeping_executor)
+
+    async def prepare(self, channel: SandboxChannel, executor: ThreadPoolExecutor | None = None) -> None:
         """Make the channel ready. All who need it wait for one task, which a client that leaves does not end."""
         if channel.preparing is None:
-            channel.preparing = asyncio.create_task(self.run_preparation(channel))
+            channel.preparing = asyncio.create_task(self.run_preparation(channel, executor or self.executor))
             channel.preparing.add_done_callback(lambda task: finish_preparation(channel, task))
         await asyncio.shield(channel.preparing)
 
-    async def run_preparation(self, channel: SandboxChannel) -> None:
+    async def run_preparation(self, channel: SandboxChannel, executor: ThreadPoolExecutor) -> None:
         if channel.mux is None or channel.mux.has_ended:
-            await self.connect(channel)
+            await self.connect(channel, executor)
         mux = channel.mux
         assert mux is not None
         async with asyncio.timeout(SESSION_SECONDS):
@@ -149,10 +178,11 @@ class ChannelPool:
         async with asyncio.timeout(IDENTITY_SECONDS):
             await send_identity(mux, build_identity(channel.route))
         channel.identified_session_id, channel.identified_at = session_id, time.monotonic()
+        self.on_ready(channel)
 
-    async def connect(self, channel: SandboxChannel) -> None:
+    async def connect(self, channel: SandboxChannel, executor: ThreadPoolExecutor) -> None:
         loop = asyncio.get_running_loop()
-        sock = await loop.run_in_executor(self.executor, self.open_socket, channel.route)
+        sock = await loop.run_in_executor(executor, self.open_socket, channel.route)
         reader, writer = await asyncio.open_connection(sock=sock)
         channel.mux = mux = Mux(FairReader(reader), writer)
         channel.running = asyncio.create_task(run_mux(mux, channel.route.sandbox_id))
@@ -165,7 +195,8 @@ class ChannelPool:
 
     def close_idle(self, seconds: float) -> None:
         for sandbox_id, channel in list(self.channels.items()):
-            if not channel.users and not channel.preparing and channel.used_at + seconds <= time.monotonic():
+            is_needed = channel.users or channel.preparing or sandbox_id in self.kept_ids
+            if not is_needed and channel.used_at + seconds <= time.monotonic():
                 del self.channels[sandbox_id]
                 channel.close()
 

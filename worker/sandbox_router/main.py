@@ -4,15 +4,19 @@ import asyncio
 import resource
 import signal
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import structlog
 
 from panel.core.config import Config, ConfigError
-from panel.core.db import begin_read_only
-from panel.services.microvms import read
+from panel.core.db import begin_read_only, session
+from panel.services.microvms import guest_reports, read
+from panel.services.microvms.guest_reports import LogRecord, Sample
 from worker.engine.application import Application
 from worker.sandbox_router.channels import ChannelPool
+from worker.sandbox_router.presence import publish_presence
+from worker.sandbox_router.report_writer import ReportWriter
+from worker.sandbox_router.reports import ReportCollector
 from worker.sandbox_router.routes import RouteTable
 from worker.sandbox_router.server import Router
 from worker.sync.node_sync import connect_node
@@ -28,7 +32,24 @@ def run_router(config: Config, app: Application) -> None:
     """Carry requests to sandboxes until SIGTERM or Ctrl-C."""
     _soft, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
-    asyncio.run(serve(config, build_router(config, app)))
+    with publish_presence(config):
+        router = build_router(config, app)
+        asyncio.run(serve(config, router, build_collector(router, app)))
+
+
+def build_collector(router: Router, app: Application) -> ReportCollector:
+    """Return what collects the reports of sandboxes and writes them to the database."""
+
+    def write(entries: list[LogRecord], samples: list[Sample]) -> None:
+        with app.app_context():
+            guest_reports.record(entries, samples)
+            session.commit()
+
+    def list_running(maximum: int) -> Sequence[str]:
+        with app.app_context():
+            return read.list_running_sandbox_ids(maximum)
+
+    return ReportCollector(router.channels, router.routes, ReportWriter(write), list_running)
 
 
 def build_router(config: Config, app: Application) -> Router:
@@ -55,17 +76,19 @@ def build_router(config: Config, app: Application) -> Router:
     return Router(routes, ChannelPool(open_socket), config.sandbox_domain)
 
 
-async def serve(config: Config, router: Router) -> None:
+async def serve(config: Config, router: Router, collector: ReportCollector) -> None:
     stop_requested = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop_requested.set)
     server = await start_server(config.sandbox_bind, router)
     sweeper = asyncio.create_task(router.channels.run_sweeper())
+    collecting = asyncio.create_task(collector.run())
     log.info("sandbox_router_started", bind=config.sandbox_bind)
     await stop_requested.wait()
     log.info("sandbox_router_draining", open=len(router.clients))
     server.close()
     sweeper.cancel()
+    collecting.cancel()
     await stop_router(router)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hmac
 import socket
 from http import HTTPStatus
 
@@ -9,10 +10,17 @@ import h11
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
+from panel.services.microvms.read import Route
 from worker.nodes.base import NodeError, NotOnNode, Refused
 from worker.sandbox_guest.mux_stream import MuxStream
 from worker.sandbox_router.channels import UNAVAILABLE_ERRORS, ChannelPool
-from worker.sandbox_router.destinations import Destination, ensure_no_control_route, find_destination
+from worker.sandbox_router.destinations import (
+    DAEMON_PORT,
+    Destination,
+    ensure_no_control_route,
+    find_destination,
+    get_header,
+)
 from worker.sandbox_router.errors import (
     CORS_HEADERS,
     RequestRefused,
@@ -133,7 +141,8 @@ class Router:
         writer: asyncio.StreamWriter,
     ) -> None:
         async with contextlib.AsyncExitStack() as stack:
-            stream = await self.open_stream(stack, destination)
+            token = get_header(request, b"x-access-token") if destination.port == DAEMON_PORT else None
+            stream = await self.open_stream(stack, destination, token)
             exchange = Exchange(client, reader, writer, stream, self.idle_seconds)
             try:
                 await exchange.run(request)
@@ -145,7 +154,9 @@ class Router:
                     raise build_not_found(destination.sandbox_id) from error
                 raise build_unreachable(destination.sandbox_id) from error
 
-    async def open_stream(self, stack: contextlib.AsyncExitStack, destination: Destination) -> MuxStream:
+    async def open_stream(
+        self, stack: contextlib.AsyncExitStack, destination: Destination, token: str | None
+    ) -> MuxStream:
         """Return a stream to the destination. Raises `RequestRefused`."""
         sandbox_id = destination.sandbox_id
         for _attempt in range(OPEN_ATTEMPTS):
@@ -157,13 +168,19 @@ class Router:
             if route is None:
                 raise build_not_found(sandbox_id)
             try:
-                return await stack.enter_async_context(self.channels.open_stream(route, destination.port))
+                has_token = is_token_of(token, route)
+                opening = self.channels.open_stream(route, destination.port, has_token=has_token)
+                return await stack.enter_async_context(opening)
             except (*UNAVAILABLE_ERRORS, NodeError) as error:
                 last_error: Exception = error
                 self.routes.forget(sandbox_id)
         if isinstance(last_error, Refused | NotOnNode):  # the machine is off, and its row follows
             raise build_not_found(sandbox_id) from last_error
         raise build_unreachable(sandbox_id) from last_error
+
+
+def is_token_of(token: str | None, route: Route) -> bool:
+    return token is not None and hmac.compare_digest(token.encode(), route.access_token.encode())
 
 
 def enable_keepalive(writer: asyncio.StreamWriter) -> None:
