@@ -16,6 +16,10 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.guest
 
+KILL_DAEMON = (
+    'sleep 0.2; for pid in $(pidof python3); do grep -qz "^sandbox_guest$" /proc/$pid/cmdline && kill -9 $pid; done'
+)
+
 
 @pytest.fixture(scope="module")
 def sandboxes(lab, sandbox_options):
@@ -99,6 +103,55 @@ def test_sdk_uses_a_sandbox(lab, hypervisor, sandbox_options, sandboxes):
     log = lab.installation.read_log("sandbox")
     assert "Traceback" not in log, log
     wait_until(lambda: not list_machine_files(hypervisor, sandbox), "the removal")
+
+
+def test_sandbox_survives_faults_until_its_time_is_over(lab, hypervisor, options):
+    """What it reports; its daemon and the worker are killed; its time ends during a command."""
+    sandbox = Sandbox.create(timeout=900, **options)
+    try:
+        sandbox.commands.run("echo $PASSWORD; exit 0", envs={"PASSWORD": "a secret value"})
+        (metric, *_) = wait_until(sandbox.get_metrics, "a sample of its load")
+        assert 0 < metric.mem_used < metric.mem_total < 2**30
+        assert 0 < metric.disk_used < metric.disk_total
+        assert metric.mem_cache > 0
+        wait_until(lambda: "Process ended" in read_log(options, sandbox), "the entries of its log")
+
+        command = sandbox.commands.run("sleep 1000", background=True)
+        sandbox.commands.run(f"sudo bash -c '{KILL_DAEMON}' >/dev/null 2>&1 &")
+        with pytest.raises((SandboxException, HTTPError)):
+            command.wait()
+        assert sandbox.commands.run("echo again").stdout == "again\n"
+        wait_until(lambda: read_log(options, sandbox).count("Daemon started") == 2, "the daemon's new start")
+
+        for worker in lab.installation.list_children("worker"):
+            worker.kill()
+        assert sandbox.commands.run("echo and again").stdout == "and again\n"
+
+        log = read_log(options, sandbox)
+        assert "secret" not in log
+        assert "Identity applied" in log
+        command = sandbox.commands.run("sleep 1000", background=True)
+        sandbox.set_timeout(2)
+        with pytest.raises((SandboxException, HTTPError)):
+            command.wait()
+    except BaseException:
+        sandbox.kill()
+        raise
+    assert sandbox.is_running() is False
+    with pytest.raises(TimeoutException):
+        sandbox.commands.run("true")
+    wait_until(lambda: not list_machine_files(hypervisor, sandbox), "the removal")
+    assert sandbox.kill() is False
+    log = lab.installation.read_log("sandbox")
+    assert "Traceback" not in log, log
+
+
+def read_log(options, sandbox):
+    """Return the text of the sandbox's log."""
+    url = f"{options['api_url']}/v2/sandboxes/{sandbox.sandbox_id}/logs"
+    answer = httpx.get(url, headers={"X-API-Key": options["api_key"]})
+    assert answer.status_code == 200, answer.text
+    return answer.text
 
 
 def list_machine_files(hypervisor, sandbox):
