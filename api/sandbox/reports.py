@@ -9,7 +9,7 @@ from flask import request
 from api.sandbox.kit import get_access, route
 from api.sandbox.list_query import refuse
 from api.sandbox.sandboxes import get_sandbox
-from panel.models.microvm_reports import LOG_LEVELS
+from panel.schemas.microvm_reports import LOG_LEVELS
 from panel.services import microvms
 from panel.services.microvms import guest_reports
 

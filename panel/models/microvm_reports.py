@@ -7,8 +7,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from panel.core.db import Model
 
-LOG_LEVELS = ("debug", "info", "warn", "error")
-
 
 class MicrovmLogEntry(Model):
     """An entry of a micro VM's log. `number` counts its entries; only the latest are stored."""

@@ -2,10 +2,10 @@
 
 from marshmallow import Schema, fields, validate
 
-from panel.models.microvm_reports import LOG_LEVELS
 from panel.schemas.base import Out, QueryInt, Text, Time, describe
 from panel.schemas.microvms import EXAMPLE_TIME
 
+LOG_LEVELS = ("debug", "info", "warn", "error")
 MAX_LOG_ROWS, DEFAULT_LOG_ROWS = 1000, 200
 
 
@@ -26,7 +26,8 @@ class MicrovmLogEntryOut(Out):
     level = fields.String(validate=validate.OneOf(LOG_LEVELS), **describe("How severe it is.", "info"))
     logger = fields.String(**describe("The part of the micro VM that logged it.", "process"))
     message = fields.String(**describe("What happened.", "Process ended"))
-    fields = fields.Dict(
+    details = fields.Dict(
+        attribute="fields",
         keys=fields.String(),
         values=fields.String(),
         **describe("Details, by name.", {"command": "/bin/true", "pid": "301", "exit_code": "0"}),

@@ -1,6 +1,7 @@
 """Which worker processes, and routers of sandboxes, are alive: by heartbeats in Redis."""
 
 from datetime import timedelta
+from typing import cast
 
 from panel.core import clock, context
 
@@ -32,5 +33,6 @@ def count_alive() -> int:
 
 def list_alive(key: str) -> list[str]:
     """Return the names of the processes that are alive, in order."""
-    names = context.current().redis.zrangebyscore(key, (clock.now() - WORKER_LOST_AFTER).timestamp(), "+inf")
+    since = (clock.now() - WORKER_LOST_AFTER).timestamp()
+    names = cast(list[bytes], context.current().redis.zrangebyscore(key, since, "+inf"))
     return sorted(name.decode() for name in names)

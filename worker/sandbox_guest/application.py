@@ -23,7 +23,7 @@ from .files import download, upload
 from .filesystem_service import FilesystemService
 from .http_messages import Request, Response
 from .identity import Identity, IdentityFile
-from .log_entries import WARN, LogSender
+from .log_entries import WARN, LogClient
 from .metrics import Metrics
 from .preflight import send_preflight
 from .process_service import ProcessService
@@ -39,7 +39,7 @@ StreamMethod = Callable[[Call, MessageStream], Coroutine[Any, Any, None]]
 class Application:
     """Answers the requests of clients."""
 
-    def __init__(self, identity_file: IdentityFile, log: LogSender):
+    def __init__(self, identity_file: IdentityFile, log: LogClient):
         self.identity_file, self.log = identity_file, log
         self.refusal_minute = self.refusal_count = 0
         self.metrics = Metrics()

@@ -87,7 +87,7 @@ class LogEntries:
                     await self.added.wait()
 
 
-class LogSender:
+class LogClient:
     """The daemon's end: sends entries, and stores a few while nobody receives them."""
 
     def __init__(self, path: str = LOG_SOCKET_PATH) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from .application import Application
 from .http_server import HEAD_TIMEOUT_SECONDS, MAX_CONNECTIONS, HttpServer
 from .identity import IDENTITY_PATH, IdentityFile
-from .log_entries import INFO, LOG_SOCKET_PATH, LogSender
+from .log_entries import INFO, LOG_SOCKET_PATH, LogClient
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ async def serve(options: argparse.Namespace) -> None:
     """Serve until the process is asked to stop."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(FILE_THREADS, thread_name_prefix="files"))
-    guest_log = LogSender(options.log)
+    guest_log = LogClient(options.log)
     application = Application(IdentityFile(options.identity), guest_log)
     http_server = HttpServer(application.handle, options.max_connections, options.head_timeout)
     stopped = asyncio.Event()

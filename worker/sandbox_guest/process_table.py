@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from .connect_protocol import Message
 from .errors import RpcError
-from .log_entries import INFO, LogSender
+from .log_entries import INFO, LogClient
 from .processes import Process, describe_exit, set_terminal_size
 from .users import User
 
@@ -43,7 +43,7 @@ class ProcessSpec:
 class ProcessTable:
     """The processes that clients started."""
 
-    def __init__(self, log: LogSender) -> None:
+    def __init__(self, log: LogClient) -> None:
         self.log = log
         self.running: dict[int, Process] = {}
         self.ended: dict[int, Process] = {}

@@ -1,7 +1,7 @@
 """What the host asks for about this sandbox: the entries of its log, and its load.
 
-A request is `{"report": {"after": number, "wait": seconds, "metrics": bool}}`, on the stream of the identity. Entries up
-to `after` have arrived and are forgotten. The answer is given when there are entries, or after that time.
+A request is `{"report": {"after": number, "wait": seconds, "metrics": bool}}`, on the stream of the identity. Entries
+up to `after` have arrived and are forgotten. The answer is given when there are entries, or after that time.
 """
 
 from typing import Any

@@ -101,9 +101,9 @@ class ChannelPool:
         """`open_socket` opens a channel; it is called in a thread."""
         self.open_socket, self.max_streams = open_socket, max_streams
         self.executor = ThreadPoolExecutor(OPEN_THREADS, "sandbox-channels")
-        self.keeping_executor = ThreadPoolExecutor(KEEPING_THREADS, "sandbox-kept-channels")
+        self.keeping_executor = ThreadPoolExecutor(KEEPING_THREADS, "sandbox-permanent-channels")
         self.channels: dict[str, SandboxChannel] = {}
-        self.kept_ids: set[str] = set()
+        self.permanent_ids: set[str] = set()
         """Sandboxes whose channels stay open while nobody uses them."""
         self.on_ready: Callable[[SandboxChannel], None] = lambda channel: None
         """Called at the begin of each session, when the guest has its identity."""
@@ -154,7 +154,7 @@ class ChannelPool:
                     raise build_port_closed(channel.route.sandbox_id, port) from reset
             await asyncio.sleep(DAEMON_RETRY_INTERVAL_SECONDS)
 
-    async def open_kept(self, route: Route) -> None:
+    async def open_permanently(self, route: Route) -> None:
         """Make a channel ready that no client needs yet. Its threads are others than those of clients."""
         channel = self.channels.setdefault(route.sandbox_id, SandboxChannel(route))
         if not channel.is_ready:
@@ -195,7 +195,7 @@ class ChannelPool:
 
     def close_idle(self, seconds: float) -> None:
         for sandbox_id, channel in list(self.channels.items()):
-            is_needed = channel.users or channel.preparing or sandbox_id in self.kept_ids
+            is_needed = channel.users or channel.preparing or sandbox_id in self.permanent_ids
             if not is_needed and channel.used_at + seconds <= time.monotonic():
                 del self.channels[sandbox_id]
                 channel.close()

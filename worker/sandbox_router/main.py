@@ -47,6 +47,7 @@ def build_collector(router: Router, app: Application) -> ReportCollector:
 
     def list_running(maximum: int) -> Sequence[str]:
         with app.app_context():
+            begin_read_only()
             return read.list_running_sandbox_ids(maximum)
 
     return ReportCollector(router.channels, router.routes, ReportWriter(write), list_running)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from panel.core import clock
-from panel.models.microvm_reports import LOG_LEVELS
+from panel.schemas.microvm_reports import LOG_LEVELS
 from panel.services.microvms.guest_reports import LogRecord, Sample
 
 MAX_REPORT_BYTES = 256 * 1024
@@ -63,13 +63,13 @@ def read_report(body: bytes, microvm_id: str, after: int) -> Report:
 
 
 def read_entry(row: dict[str, Any], microvm_id: str, now: datetime) -> LogRecord | None:
-    level, logger, message, age = (row.get(name) for name in ("level", "logger", "message", "age"))
-    fields = row.get("fields", {})
-    if level not in LOG_LEVELS or not is_name(logger) or not isinstance(message, str) or not isinstance(fields, dict):
+    level, logger, message, fields = (row.get(name) for name in ("level", "logger", "message", "fields"))
+    if level not in LOG_LEVELS or not isinstance(message, str) or not isinstance(fields, dict):
         return None
-    if (seconds := read_float(age, MAX_AGE_SECONDS)) is None or len(fields) > MAX_FIELDS:
+    seconds = read_float(row.get("age"), MAX_AGE_SECONDS)
+    if seconds is None or not isinstance(logger, str) or len(fields) > MAX_FIELDS:
         return None
-    if not all(is_name(name) and isinstance(value, str) for name, value in fields.items()):
+    if not is_name(logger) or not all(is_name(name) and isinstance(value, str) for name, value in fields.items()):
         return None
     return LogRecord(
         microvm_id=microvm_id,

@@ -1,4 +1,4 @@
-"""Collecting the reports of all running sandboxes. Their channels stay open, so that nobody has to use a sandbox for it."""
+"""Collecting the reports of all running sandboxes, also of those that no client uses: their channels stay open."""
 
 import asyncio
 import time
@@ -12,7 +12,6 @@ from panel.core import clock
 from panel.services.microvms.guest_reports import LogRecord
 from worker.nodes.base import NodeError
 from worker.sandbox_guest.identity_stream import exchange_documents
-from worker.sandbox_guest.mux import Mux
 from worker.sandbox_router.channels import UNAVAILABLE_ERRORS, ChannelPool, SandboxChannel
 from worker.sandbox_router.report_checks import MAX_REPORT_BYTES, ReportInvalid, read_report
 from worker.sandbox_router.report_writer import ReportWriter
@@ -31,7 +30,7 @@ ENTRY_BURST, ENTRIES_PER_SECOND = 300, 2.0
 """Entries of a sandbox that are accepted at once, and how fast that allowance grows again."""
 
 KEEP_INTERVAL_SECONDS = 10.0
-MAX_KEPT_CHANNELS = 5000
+MAX_PERMANENT_CHANNELS = 5000
 MAX_KEEPING = 32
 """Channels that are being opened for reports at the same time."""
 
@@ -91,12 +90,12 @@ class ReportCollector:
                 task.cancel()
 
     async def find_running(self) -> set[str]:
-        ids = await asyncio.get_running_loop().run_in_executor(self.executor, self.list_running, MAX_KEPT_CHANNELS)
+        ids = await asyncio.get_running_loop().run_in_executor(self.executor, self.list_running, MAX_PERMANENT_CHANNELS)
         return set(ids)
 
     def keep_channels(self, running_ids: set[str]) -> None:
         """Let the channels of these sandboxes stay open, and open those that are missing."""
-        self.channels.kept_ids = running_ids
+        self.channels.permanent_ids = running_ids
         for state in (self.retries, self.allowances):
             for sandbox_id in state.keys() - running_ids:
                 del state[sandbox_id]
@@ -111,7 +110,7 @@ class ReportCollector:
         try:
             route = await self.routes.read_route(sandbox_id)
             if route is not None and route.state == "running":
-                await self.channels.open_kept(route)
+                await self.channels.open_permanently(route)
             self.retries.pop(sandbox_id, None)
         except (*UNAVAILABLE_ERRORS, NodeError, SQLAlchemyError):
             pause = self.retries.get(sandbox_id, (0.0, FIRST_RETRY_SECONDS))[1]
@@ -144,7 +143,7 @@ class ReportCollector:
             request = {"after": after, "wait": max(0.0, seconds), "metrics": is_sample_due}
             try:
                 async with asyncio.timeout(request["wait"] + ANSWER_SECONDS):
-                    body = await self.ask(mux, request)
+                    body = await exchange_documents(mux, {"report": request}, MAX_REPORT_BYTES)
                 report = read_report(body, microvm_id, after)
             except (ReportInvalid, *UNAVAILABLE_ERRORS) as error:
                 # An image that is older than reports answers with an error. The next session asks again.
@@ -163,9 +162,6 @@ class ReportCollector:
                 dropped_count = 0
             self.writer.add(type(report)(entries, after, 0, report.sample if is_sample_due else None))
             await asyncio.sleep(REPORT_INTERVAL_SECONDS)
-
-    async def ask(self, mux: Mux, request: dict[str, object]) -> bytes:
-        return await exchange_documents(mux, {"report": request}, MAX_REPORT_BYTES)
 
 
 def build_drop_entry(microvm_id: str, count: int) -> LogRecord:

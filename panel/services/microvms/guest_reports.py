@@ -15,7 +15,7 @@ from sqlalchemy import Select, delete, func, insert, or_, select
 from panel.core import clock, context
 from panel.core.db import session
 from panel.models import Microvm, MicrovmGuestSample, MicrovmLogEntry
-from panel.models.microvm_reports import LOG_LEVELS
+from panel.schemas.microvm_reports import LOG_LEVELS
 from panel.services import workers
 from panel.services.search_kinds import contains_text
 
