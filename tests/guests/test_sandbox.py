@@ -17,7 +17,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.guest
 
 KILL_DAEMON = (
-    'sleep 0.2; for pid in $(pidof python3); do grep -qz "^sandbox_guest$" /proc/$pid/cmdline && kill -9 $pid; done'
+    "sleep 0.2; for pid in $(pidof python3); do [[ $(</proc/$pid/cmdline) == *sandbox_guest ]] && kill -9 $pid; done"
 )
 
 
@@ -116,7 +116,7 @@ def test_sandbox_survives_faults_until_its_time_is_over(lab, hypervisor, options
         assert metric.mem_cache > 0
         wait_until(lambda: "Process ended" in read_log(options, sandbox), "the entries of its log")
 
-        command = sandbox.commands.run("sleep 1000", background=True)
+        command = sandbox.commands.run("sleep 1000", background=True, timeout=0)
         sandbox.commands.run(f"sudo bash -c '{KILL_DAEMON}' >/dev/null 2>&1 &")
         with pytest.raises((SandboxException, HTTPError)):
             command.wait()
@@ -130,7 +130,7 @@ def test_sandbox_survives_faults_until_its_time_is_over(lab, hypervisor, options
         log = read_log(options, sandbox)
         assert "secret" not in log
         assert "Identity applied" in log
-        command = sandbox.commands.run("sleep 1000", background=True)
+        command = sandbox.commands.run("sleep 1000", background=True, timeout=0)
         sandbox.set_timeout(2)
         with pytest.raises((SandboxException, HTTPError)):
             command.wait()
