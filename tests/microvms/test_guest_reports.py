@@ -11,7 +11,7 @@ from panel.services.microvms import guest_reports
 from panel.services.microvms.guest_reports import LogRecord, Sample
 
 BEGIN = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-FIGURES = {
+LOAD = {
     "cpu_percent": 3.5,
     "memory_used": 2**28,
     "memory_total": 2**29,
@@ -31,7 +31,7 @@ def record(microvm, *messages, level="info", **fields):
 
 
 def record_sample(microvm, age=0):
-    guest_reports.record([], [Sample(microvm.id, int(clock.now().timestamp()) - age, **FIGURES)])
+    guest_reports.record([], [Sample(microvm.id, int(clock.now().timestamp()) - age, **LOAD)])
     session.commit()
 
 
@@ -60,7 +60,7 @@ def test_recording_takes_constant_number_of_statements(microvm, create_microvm, 
         queries.clear()
         now = int(clock.now().timestamp()) - len(counts)
         entries = [LogRecord(id_, BEGIN, "info", "process", "text", {}) for id_ in some]
-        guest_reports.record(entries, [Sample(id_, now, **FIGURES) for id_ in some])
+        guest_reports.record(entries, [Sample(id_, now, **LOAD) for id_ in some])
         counts.append(len(queries))
     assert counts[0] == counts[1]
 
@@ -87,7 +87,7 @@ def test_logs_are_the_latest_oldest_first(microvm, call_api):
         "level": "info",
         "logger": "process",
         "message": "first",
-        "fields": {"pid": "7"},
+        "details": {"pid": "7"},
     }
     assert [entry["message"] for entry in call_api("GET", f"{path}?limit=1").json["logs"]] == ["second"]
     assert [entry["message"] for entry in call_api("GET", f"{path}?level=warn").json["logs"]] == ["a warning"]
@@ -98,7 +98,7 @@ def test_logs_are_the_latest_oldest_first(microvm, call_api):
     assert call_api("GET", path, caller="outsider").status_code == 404
 
 
-def test_metrics_have_the_figures_of_the_guest(microvm, call_api, request_action, run_tasks):
+def test_metrics_have_the_load_of_the_guest(microvm, call_api, request_action, run_tasks):
     """MVM-05"""
     path = f"vm/{microvm.id}/metrics"
     assert call_api("GET", path).json["guest"] is None
@@ -106,13 +106,13 @@ def test_metrics_have_the_figures_of_the_guest(microvm, call_api, request_action
     assert call_api("GET", path).json["guest"] is None
     record_sample(microvm)
     guest = call_api("GET", path).json["guest"]
-    assert {name: value for name, value in guest.items() if name != "at"} == FIGURES
+    assert {name: value for name, value in guest.items() if name != "at"} == LOAD
     request_action(microvm, "pause")
     run_tasks()
     assert call_api("GET", path).json["guest"] is None
 
 
-def test_page_shows_log_and_figures(browser_as, microvm):
+def test_page_shows_log_and_load(browser_as, microvm):
     browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
     page = browser.get(path).text
     assert "this installation runs no router" in page

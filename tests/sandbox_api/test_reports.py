@@ -37,9 +37,9 @@ def record_log(sandbox_id, *messages, level="info"):
 
 
 def record_sample(sandbox_id, age=0, **values):
-    figures = {"cpu_percent": 3.5, "memory_used": 100, "memory_total": 500, "memory_cache": 20, "disk_used": 200}
+    load = {"cpu_percent": 3.5, "memory_used": 100, "memory_total": 500, "memory_cache": 20, "disk_used": 200}
     at = int(clock.now().timestamp()) - age
-    guest_reports.record([], [Sample(find_microvm_id(sandbox_id), at, **{**figures, "disk_total": 1000, **values})])
+    guest_reports.record([], [Sample(find_microvm_id(sandbox_id), at, **{**load, "disk_total": 1000, **values})])
     session.commit()
     return at
 
@@ -49,7 +49,7 @@ def list_messages(answer):
     return [entry["message"] for entry in answer.json["logs"]]
 
 
-def test_metrics_have_all_figures(call, sandbox_id):
+def test_metrics_have_all_fields(call, sandbox_id):
     record_sample(sandbox_id, age=60)
     at = record_sample(sandbox_id)
     old, new = call("GET", f"/sandboxes/{sandbox_id}/metrics").json

@@ -12,7 +12,7 @@ from tests.sandbox_guest.raw_client import RawClient
 from tests.support.mux_ends import connect_muxes, run
 from worker.sandbox_guest import kernel_log, log_entries
 from worker.sandbox_guest.identity_stream import exchange_documents, receive_identity
-from worker.sandbox_guest.log_entries import LogEntries, LogSender, build_entry, receive_entries
+from worker.sandbox_guest.log_entries import LogClient, LogEntries, build_entry, receive_entries
 from worker.sandbox_guest.reports import Reporter
 
 KERNEL_RECORDS = (
@@ -74,7 +74,7 @@ def test_refused_requests_are_logged_a_few_times_a_minute(tmp_path, log_receiver
 
 def test_entries_of_the_daemon_wait_for_the_channel(tmp_path):
     async def check():
-        sender = LogSender(str(tmp_path / "run/log"))
+        sender = LogClient(str(tmp_path / "run/log"))
         for number in range(150):
             sender.log("info", "daemon", f"entry {number}")
         entries = LogEntries()
@@ -85,7 +85,7 @@ def test_entries_of_the_daemon_wait_for_the_channel(tmp_path):
             while entries.latest_number < 100:
                 await asyncio.sleep(0.01)
             asyncio.get_running_loop().remove_reader(receiver)
-        assert [entry["message"] for entry in entries.entries][0] == "entry 50", "the oldest are dropped"
+        assert next(iter(entries.entries))["message"] == "entry 50", "the oldest are dropped"
         assert not sender.unsent
 
     run(check())
@@ -119,7 +119,7 @@ def test_kernel_warnings_of_the_boot_are_read_once(tmp_path, monkeypatch):
     run(check())
 
 
-def test_host_gets_entries_once_and_figures_when_it_asks(tmp_path):
+def test_host_gets_entries_once_and_load_when_it_asks(tmp_path):
     reporter = Reporter()
 
     async def accept(stream):

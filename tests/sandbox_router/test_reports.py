@@ -64,7 +64,7 @@ def test_reports_of_sandboxes_that_nobody_uses_arrive(lab):
             )
             await wait_until(lambda: "Process started" in written.list_messages())
             lab.rows[SANDBOX_ID] = build_route(state="paused")
-            await wait_until(lambda: not router.channels.kept_ids)
+            await wait_until(lambda: not router.channels.permanent_ids)
             router.channels.close_idle(0)
             assert not router.channels.channels
 
