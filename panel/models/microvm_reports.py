@@ -12,6 +12,7 @@ class MicrovmLogEntry(Model):
     """An entry of a micro VM's log. `number` counts its entries; only the latest are stored."""
 
     __tablename__ = "microvm_log_entries"
+    is_audit_part = True
 
     microvm_id: Mapped[str] = mapped_column(String(36), ForeignKey("microvms.id", ondelete="cascade"), primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
@@ -29,6 +30,7 @@ class MicrovmGuestSample(Model):
     """The load of a micro VM at one time, measured inside it. Samples of the last hour are stored."""
 
     __tablename__ = "microvm_guest_samples"
+    is_audit_part = True
 
     microvm_id: Mapped[str] = mapped_column(String(36), ForeignKey("microvms.id", ondelete="cascade"), primary_key=True)
     at: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)

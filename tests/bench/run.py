@@ -9,7 +9,19 @@ import subprocess
 import sys
 from importlib import import_module
 
-BENCHMARK_NAMES = ("rows", "access", "deploy", "consoles", "shells", "webhooks", "metrics", "nodes", "mux", "sandboxes", "microvms")
+BENCHMARK_NAMES = (
+    "rows",
+    "access",
+    "deploy",
+    "consoles",
+    "shells",
+    "webhooks",
+    "metrics",
+    "nodes",
+    "mux",
+    "sandboxes",
+    "microvms",
+)
 
 
 def main(names, *options):

@@ -19,8 +19,10 @@ from panel.cli import main
 from worker.nodes.simulated import SimulatedNode, channels
 from worker.sandbox_guest import channel
 from worker.sandbox_guest.identity_stream import read_document
+from worker.sandbox_guest.log_entries import INFO
 from worker.sandbox_guest.mux import Mux
 from worker.sandbox_guest.mux_stream import IDENTITY_PORT
+from worker.sandbox_guest.reports import Reporter
 
 PACKAGE_PARENT = Path(__file__).parents[2] / "worker"
 COMMAND_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -81,6 +83,7 @@ class ChannelEnd:
         asyncio.run(self.run(guest_end))
 
     async def run(self, guest_end):
+        self.reporter = Reporter()
         reader, writer = await asyncio.open_connection(sock=guest_end.dup())
         await Mux(reader, writer, self.accept).run()
 
@@ -93,9 +96,14 @@ class ChannelEnd:
     async def receive_identity(self, stream):
         stream.mux.confirm(stream)
         document = await read_document(stream)
-        self.guest = await asyncio.to_thread(self.find_guest, document["machine_id"])
-        self.guest.set_identity(document)
-        stream.write(b"{}")
+        answer = {}
+        if "report" in document:
+            answer = await self.reporter.build_report(document["report"])
+        else:
+            self.guest = await asyncio.to_thread(self.find_guest, document["machine_id"])
+            self.guest.set_identity(document)
+            self.reporter.entries.log(INFO, "daemon", "Identity applied")
+        stream.write(json.dumps(answer).encode())
         stream.write_eof()
         await stream.wait_closed()
 

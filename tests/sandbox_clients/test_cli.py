@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from tests.support import sandbox_clients
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -37,6 +38,8 @@ def test_command_line(e2b):
     assert "State: running" in e2b("sandbox", "info", first)
     assert e2b("sandbox", "exec", first, "--", "sh", "-c", "echo out; exit 4", status=4) == "out\n"
     assert e2b("sandbox", "exec", first, "cat", input="piped", stdin=None) == "piped"
+    wait_until(lambda: "Identity applied" in e2b("sandbox", "logs", first), "the log")
+    wait_until(lambda: "CPU" in e2b("sandbox", "metrics", first), "metrics")
     e2b("sandbox", "pause", first)
     assert (list_ids(), list_ids("--state", "paused")) == ([second], [first])
     e2b("sandbox", "resume", first)
