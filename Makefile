@@ -1,7 +1,7 @@
 # Everything a person or a CI does with a checkout. `make help` lists the targets.
 #
 # What was installed is remembered by stamp files, so that a second `make run` starts at once. Debian packages are looked
-# up each time: a checkout may be kept while its machine is made anew.
+# up each time: a checkout may be kept while its machine is installed again.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -22,7 +22,7 @@ IMAGE_PACKAGES := cpio dpkg e2fsprogs fdisk grub-common grub-pc-bin kmod mmdebst
 LOCAL_PACKAGES := $(LIBVIRT_PACKAGES) $(HYPERVISOR_PACKAGES) $(FIRMWARE_PACKAGES) $(IMAGE_PACKAGES)
 TEST_PACKAGES := chromium iputils-ping libvirt-clients nginx openssh-client openssh-server openssl pebble postgresql postgresql-client
 DEPLOYMENT_PACKAGES := e2fsprogs git iproute2 mmdebstrap python3 util-linux
-# Keywords besides gettext's own. The catalogue has no line numbers and no dates, so that its diffs show changed texts only.
+# Keywords besides gettext's own. The catalog has no line numbers and no dates, so that its diffs show changed texts only.
 MESSAGES := panel/translations/messages.pot
 EXTRACT := pybabel --quiet extract --mapping-file=pyproject.toml --keywords="lazy_gettext message plural_message:1,2 \
 	task_kind:2 NavigationGroup:2 NavigationEntry:2 PaletteAction:1 SearchResults:2 audit_label:1" \
@@ -98,9 +98,8 @@ endif
 # the Debian image is built from the network.
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
-# Malformed input is tested on PostgreSQL, whose types are strict.
 light-tests:
-	pytest -n auto -m "$(LIGHT)" --ignore=tests/input_validation --ignore=tests/docs/test_schemathesis.py
+	pytest -n auto -m "$(LIGHT)"
 
 guest-tests:
 	$(APART) pytest -m "guest and not browser and not debian" --ignore=tests/nodes $(SLOWEST)
@@ -118,12 +117,7 @@ process-tests:
 	$(APART) pytest -m "processes and not browser and not guest" $(SLOWEST)
 
 postgres-tests:
-	$(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)" --postgres-selection
-
-postgres-selection: installed browser-files $(VENV)/developing  ## Run all light tests on PostgreSQL, and select those of the lane postgres-tests
-	@folder=$$(mktemp -d) && trap 'rm -r "$$folder"' EXIT && \
-	$(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)" --record-statements="$$folder" && \
-	$(PY) -m tests.support.postgres_selection "$$folder"
+	$(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)"
 
 slow-proofs: local installed browser-files $(VENV)/developing  ## Run the proofs that take minutes, and record the files that they passed with
 	@$(call apt,$(LOCAL_PACKAGES) $(TEST_PACKAGES)) || { echo "As root: apt install $(LOCAL_PACKAGES) $(TEST_PACKAGES)"; exit 1; }
@@ -153,7 +147,7 @@ check: installed $(VENV)/developing  ## Look at the code without running it: sty
 	pytest -q -p no:cacheprovider tests/docs/test_links.py tests/docs/test_interface_ids.py
 	@$(EXTRACT) --output-file=/dev/stdout | diff -u $(MESSAGES) - || { echo "The texts have changed: run make messages"; exit 1; }
 
-messages: installed  ## Write the catalogue of the texts of pages and mails
+messages: installed  ## Write the catalog of the texts of pages and mails
 	$(EXTRACT) --output-file=$(MESSAGES)
 
 migration: installed  ## Write a migration for changed models: make migration m="what changed"
@@ -168,4 +162,4 @@ bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within 
 	$(PY) -m tests.bench.run
 
 .PHONY: help run stop local installed browser-files test slow-proofs test-clean test-systemd test-containerfile light-tests guest-tests \
-	debian-tests node-tests browser-tests process-tests postgres-tests postgres-selection check messages migration new-resource bench
+	debian-tests node-tests browser-tests process-tests postgres-tests check messages migration new-resource bench

@@ -24,6 +24,7 @@ from panel.core.db import db, session
 from panel.services import accounts, sessions, settings
 from tests.support import cast as people
 from tests.support import postgres, response_assertions
+from tests.support.lazy_savepoints import delay_savepoints
 from tests.support.password_hashing import FAST_HASHER
 from tests.support.rate_limit_clock import connect_rate_limits, fake_clock
 from tests.support.simulated_node import clear_node, connect_simulated_node
@@ -36,7 +37,6 @@ pytest_plugins = [
     "tests.support.installation",
     "tests.support.file_server",
     "tests.support.programs",
-    "tests.support.postgres_selection",
     "tests.support.slow_proofs",
 ]
 
@@ -48,20 +48,31 @@ ISOLATED_APP_NAMES = {"isolated_app", "isolated_installation"}
 """Names under which modules import tests/support/isolated_app.py."""
 
 
+GARBAGE_THRESHOLDS = 20_000, 20, 20
+
 context.set_current(create_context(Config(secret_key="test", redis_url="redis://")))  # for tests without `app`
 
 accounts.hasher, accounts.DUMMY_PASSWORD_HASH = FAST_HASHER, FAST_HASHER.hash("nobody has this password")
 
 
+gc.disable()
+"""Until all tests are collected: modules and test items live until the end of the run and need not be traversed."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Pause the garbage collector: collected test items live until the end of the run and need not be traversed."""
-    gc.disable()
+    """Enable the garbage collector, with thresholds for the many objects that a test creates."""
     try:
         return (yield)
     finally:
+        gc.set_threshold(*GARBAGE_THRESHOLDS)
         gc.freeze()
         gc.enable()
+
+
+def pytest_sessionfinish():
+    """Let the collections with which pytest ends traverse nothing."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -123,10 +134,12 @@ def app(config):
     app.testing = True
     app.test_client_class = response_assertions.CheckingClient
     with app.app_context():
+        delay_savepoints(db.engine)
         db.drop_all()
         db.create_all()
         app.cast = people.create_cast(Path(config.data_dir))
         run_queued_calls()
+    gc.freeze()
     yield app
     with app.app_context():
         session.remove()

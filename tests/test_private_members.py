@@ -4,6 +4,7 @@ Exceptions are in consoles/compat.py, whose own tests fail when an upgrade chang
 """
 
 import ast
+from functools import cache
 from importlib import import_module
 
 import pytest
@@ -31,14 +32,12 @@ def is_private(name):
     return name.startswith("_") and name.strip("_") and not name.endswith("__") and name not in DOCUMENTED_NAMES
 
 
+@cache
 def list_sources():
     """Return (path, syntax tree) of each module of this repository, except COMPAT_MODULE."""
     paths = [path for package in OWN_PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     names = [str(path.relative_to(ROOT)) for path in paths]
     return [(name, ast.parse((ROOT / name).read_text())) for name in names if name != COMPAT_MODULE]
-
-
-SOURCE_MODULES = list_sources()
 
 
 def list_definitions(tree):
@@ -78,15 +77,15 @@ def list_private_overrides(path, tree):
 
 
 def test_private_members_of_libraries_are_not_used():
-    own_names = {name for _, tree in SOURCE_MODULES for name in list_definitions(tree)}
+    own_names = {name for _, tree in list_sources() for name in list_definitions(tree)}
     uses = [
-        f"{path}:{line} {name}" for path, tree in SOURCE_MODULES for line, name in list_private_uses(tree, own_names)
+        f"{path}:{line} {name}" for path, tree in list_sources() for line, name in list_private_uses(tree, own_names)
     ]
     assert uses == []
 
 
 def test_private_methods_of_libraries_are_not_overridden():
-    assert [f"{path} {name}" for path, tree in SOURCE_MODULES for name in list_private_overrides(path, tree)] == []
+    assert [f"{path} {name}" for path, tree in list_sources() for name in list_private_overrides(path, tree)] == []
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,23 @@ URL_VARIABLE = "TEST_DATABASE_URL"
 """Without the prefix of the product's settings, because tests/conftest.py removes these from the environment, which the
 workers of pytest-xdist inherit."""
 
+SERVER_SETTINGS = (
+    "listen_addresses=",
+    "max_connections=200",
+    "log_connections=on",
+    # Nothing needs to survive a crash, and no table is large.
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "autovacuum=off",
+    "track_counts=off",
+    "track_activities=off",
+    "jit=off",
+    "plan_cache_mode=force_generic_plan",
+)
+
 DATABASE_PREFIX = "test_"
 UNPRIVILEGED_USERS = ("postgres", "nobody")
 
@@ -63,8 +80,7 @@ def run_server():
             "--no-sync",
         ]
         subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, **owner)
-        options = ["-k", directory, "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
-        options += ["-c", "log_connections=on"]
+        options = ["-k", directory, *(part for setting in SERVER_SETTINGS for part in ("-c", setting))]
         with Path(directory, "log").open("w") as log:
             process = subprocess.Popen(
                 [find_program_folder() / "postgres", "-D", data, *options], stderr=log, stdout=log, **owner

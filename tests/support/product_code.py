@@ -1,9 +1,10 @@
-"""The product's modules as syntax trees, and searches for calls and their arguments."""
+"""The modules of the product and of the tests as syntax trees, and searches for calls and their arguments."""
 
 import ast
 import importlib
+from collections import defaultdict
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from jinja2 import Environment
@@ -18,6 +19,11 @@ PACKAGES = ("panel", "api", "worker", "consoles")
 class SourceModule:
     path: Path
     tree: ast.Module
+
+    @cached_property
+    def nodes(self):
+        """Return all nodes of the tree."""
+        return tuple(ast.walk(self.tree))
 
     @property
     def name(self):
@@ -39,6 +45,12 @@ def product_modules():
 
 
 @cache
+def parsed_tests():
+    """Return all modules of the tests."""
+    return [SourceModule(path, ast.parse(path.read_text())) for path in sorted((ROOT / "tests").rglob("*.py"))]
+
+
+@cache
 def parsed_templates():
     """Return (path, syntax tree) of each template, of pages and of mails."""
     environment = Environment(extensions=["jinja2.ext.i18n"])
@@ -52,12 +64,20 @@ def called_name(call):
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
 
 
-def find_calls(name):
-    """Yield (module, call) for each call of something with this name."""
+@cache
+def index_calls():
+    """Return {name: [(module, call), …]} of all calls of the product."""
+    calls = defaultdict(list)
     for module in product_modules():
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Call) and called_name(node) == name:
-                yield module, node
+        for node in module.nodes:
+            if isinstance(node, ast.Call):
+                calls[called_name(node)].append((module, node))
+    return calls
+
+
+def find_calls(name):
+    """Return (module, call) for each call of something with this name."""
+    return index_calls()[name]
 
 
 def find_callee(module, call):

@@ -26,7 +26,8 @@ PYTHON_FOLDERS = {sys.prefix, sys.base_prefix} - {"/usr"}  # Debian's own Python
 OWN_FOLDERS = tuple(
     os.path.realpath(folder) for folder in (*PYTHON_FOLDERS, tempfile.gettempdir(), ROOT, ROOT / "var" / "cache")
 )
-audit_state = {"checking": False}
+check_state = {"checking": False}
+start_process = subprocess.Popen.__init__
 
 
 @cache
@@ -68,23 +69,31 @@ def run_dpkg(*command):
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 
-def check_program(event, arguments):
-    """Audit hook: raise AssertionError before an undeclared program starts."""
-    if event != "subprocess.Popen" or audit_state["checking"]:
+def check_program(program, environment):
+    """Raise AssertionError for an undeclared program."""
+    if check_state["checking"]:
         return
-    executable, command, _, environment = arguments
     search_path = f"{os.fsdecode((environment or os.environ).get('PATH', ''))}:{SEARCH_PATH}"
-    path = shutil.which(os.fsdecode(executable or command[0]), path=search_path)
+    path = shutil.which(os.fsdecode(program), path=search_path)
     if path is None:
         return  # the call itself reports the missing program
-    audit_state["checking"] = True
+    check_state["checking"] = True
     try:
         error = undeclared_error(path)
     finally:
-        audit_state["checking"] = False
+        check_state["checking"] = False
     assert error is None, error
 
 
+def start_checked_process(process, args, bufsize=-1, executable=None, *positional, **options):
+    """Check the program, then start it. Stands in for `subprocess.Popen.__init__`."""
+    if not options.get("shell"):
+        program = args if isinstance(args, str | bytes | os.PathLike) else args[0]
+        check_program(executable or program, options.get("env"))
+    start_process(process, args, bufsize, executable, *positional, **options)
+
+
 def pytest_configure():
+    """Check the processes that tests start. An audit hook would do so, too, but Python calls it for every `id()`."""
     if shutil.which("dpkg-query"):
-        sys.addaudithook(check_program)
+        subprocess.Popen.__init__ = start_checked_process

@@ -1,0 +1,45 @@
+"""Savepoints that are sent to the database before the first write in them, because most transactions only read.
+
+The session of a test begins a savepoint for each of its transactions.
+"""
+
+from sqlalchemy import event
+
+
+def delay_savepoints(engine):
+    """Delay the savepoints of all connections of the engine."""
+    dialect = engine.dialect
+    release, roll_back = dialect.do_release_savepoint, dialect.do_rollback_to_savepoint
+
+    def do_savepoint(connection, name):
+        connection.info.setdefault("delayed_savepoints", []).append(name)
+
+    def do_release_savepoint(connection, name):
+        if not forget_savepoint(connection, name):
+            release(connection, name)
+
+    def do_rollback_to_savepoint(connection, name):
+        if not forget_savepoint(connection, name):
+            roll_back(connection, name)
+
+    dialect.do_savepoint = do_savepoint
+    dialect.do_release_savepoint = do_release_savepoint
+    dialect.do_rollback_to_savepoint = do_rollback_to_savepoint
+    event.listen(engine, "before_cursor_execute", send_savepoints)
+    event.listen(engine, "rollback", lambda connection: connection.info.pop("delayed_savepoints", None))
+
+
+def forget_savepoint(connection, name):
+    """Drop a delayed savepoint and those inside it. Return whether it was delayed."""
+    names = connection.info.get("delayed_savepoints", ())
+    if name not in names:
+        return False
+    del names[names.index(name) :]
+    return True
+
+
+def send_savepoints(connection, cursor, statement, *_):
+    if (names := connection.info.get("delayed_savepoints")) and not statement.startswith(("SELECT", "PRAGMA")):
+        for name in names:
+            cursor.execute(f"SAVEPOINT {name}")
+        names.clear()
