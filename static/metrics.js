@@ -18,7 +18,7 @@ const FORMATS = {
 };
 const UNITS = { mbps: "Mbit/s", operations: "/s" };
 
-// Colours of the stylesheet for a canvas: the browser computes them on a hidden element.
+// Colors of the stylesheet for a canvas: the browser computes them on a hidden element.
 const probe = document.body.appendChild(document.createElement("span"));
 probe.hidden = true;
 function resolveColour(name) {

@@ -533,8 +533,8 @@ def request_bodies(api_as, cast, change_config):
             ),
             ("POST", "/api/project/assign-resource"): ({}, kind),
             **{
-                ("POST", f"/api/security-group/{{group_id}}/{way}"): ({"group_id": own["remote_group_id"]}, rest)
-                for way, rest in (("rules", RULE), ("attach-instances", {}), ("detach-instances", {}))
+                ("POST", f"/api/security-group/{{group_id}}/{way}"): ({"group_id": own["remote_group_id"]}, body)
+                for way, body in (("rules", RULE), ("attach-instances", {}), ("detach-instances", {}))
             },
             ("POST", "/api/project/bulk-assign"): ({}, {"resources": [{**kind, "resource_id": own["resource_id"]}]}),
             ("POST", "/api/team/subusers/invite"): ({}, invitation),
@@ -566,19 +566,19 @@ def test_foreign_and_unknown_ids_in_bodies_return_the_same_error(
         named = set(find_id_fields(app, operation)) - CATALOG_FIELDS
         if not named:
             continue
-        places, rest = request_bodies_by_path[method, path]
+        places, body = request_bodies_by_path[method, path]
         own, others = (ids["microvm"] if "/microvm/" in path else ids for ids in (all_own, all_others))
         right = {name: own[name] for name in named}
         for field in sorted(named):
             answers = []
             for value in (others[field], [UNKNOWN_ID] if isinstance(own[field], list) else UNKNOWN_ID):
-                rest_of_it = {name: right[name] for name in named if name not in ALTERNATIVE_FIELDS.get(field, ())}
-                answer = api_as("owner", method, fill_path(path, places), json={**rest_of_it, **rest, field: value})
+                other_ids = {name: right[name] for name in named if name not in ALTERNATIVE_FIELDS.get(field, ())}
+                answer = api_as("owner", method, fill_path(path, places), json={**other_ids, **body, field: value})
                 answers.append((answer.status_code, answer.json))
             assert answers[0] == answers[1], (path, field)
             assert answers[0][0] in (404, 422), (path, field, answers)
             checked_fields += 1
         alone = {name: value for name, value in right.items() if name not in EXCLUSIVE_FIELDS}
-        accepted = api_as("owner", method, fill_path(path, places), json={**alone, **rest})
+        accepted = api_as("owner", method, fill_path(path, places), json={**alone, **body})
         assert accepted.status_code < 300, (path, accepted.json)
     assert checked_fields > 10

@@ -31,6 +31,7 @@ from tests.support.product_code import (
     find_strings,
     get_argument,
     parsed_templates,
+    parsed_tests,
     product_modules,
 )
 from worker import nodes
@@ -116,7 +117,7 @@ def test_enqueued_task_kinds_have_handlers():
 def find_decorated(name):
     """Yield (module, function) for each function with the decorator `@name(…)`."""
     for module in product_modules():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             for decorator in getattr(node, "decorator_list", ()):
                 if isinstance(decorator, ast.Call) and called_name(decorator) == name:
                     yield module, node
@@ -235,7 +236,7 @@ def test_error_and_stage_texts_are_messages():
     error_names = list_subclass_names(Problem, NodeError, ValidationError)
     bare = []
     for module in find_message_modules():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             texts = []
             if isinstance(node, ast.Call) and called_name(node) in error_names:
                 fields = [item.value for item in node.keywords if item.arg not in MACHINE_READABLE_FIELDS]
@@ -260,7 +261,7 @@ def binds_underscore(node):
 
 
 def imports_underscore(module):
-    imports = (node for node in ast.walk(module.tree) if isinstance(node, ast.ImportFrom))
+    imports = (node for node in module.nodes if isinstance(node, ast.ImportFrom))
     return any(name.asname == "_" for node in imports for name in node.names)
 
 
@@ -268,7 +269,7 @@ def test_no_variable_shadows_gettext():
     """`_` is gettext in pages and templates, so it must not be used for an unused value."""
     modules = [module for module in product_modules() if imports_underscore(module)]
     assert len(modules) > 50
-    hidden = [module.place(node) for module in modules for node in ast.walk(module.tree) if binds_underscore(node)]
+    hidden = [module.place(node) for module in modules for node in module.nodes if binds_underscore(node)]
     hidden += [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path, tree in parsed_templates()
@@ -292,7 +293,7 @@ GETTEXT_NAMES = {"_", "gettext", "lazy_gettext", "ngettext"}
 def read_python_text_calls():
     """Yield (place, texts, parameters, function's name) for each call of gettext with literals in Python code."""
     for module in product_modules():
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if not isinstance(node, ast.Call) or called_name(node) not in GETTEXT_NAMES:
                 continue
             texts = node.args[: 2 if called_name(node) == "ngettext" else 1]
@@ -351,7 +352,7 @@ def find_message_calls():
     imports = {
         module.name
         for module in product_modules()
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ImportFrom)
         and re.match("from panel.core(.messages)? import .*message", ast.unparse(node))
     }
@@ -412,9 +413,9 @@ def test_attributes_of_rows_are_mapped():
 
 def test_no_test_imports_another_test_or_a_conftest():
     modules = [
-        (path, module)
-        for path in sorted((ROOT / "tests").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        (source.path, module)
+        for source in parsed_tests()
+        for node in source.nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
         for module in find_imported_modules(node)
     ]

@@ -204,8 +204,8 @@ def test_error_of_partial_request_is_a_toast(browser_as):
 
 @pytest.mark.parametrize("address", ["/", "/instances", "/tasks", "/activity", "/ssh-keys", "/profile"])
 def test_partial_answer_is_a_block_of_the_page(browser_as, address):
-    whole, part = browser_as("owner").get(address), browser_as("owner").get(address, headers=PARTIAL_HEADERS)
-    assert whole.text.startswith("<!doctype html>")
+    page, part = browser_as("owner").get(address), browser_as("owner").get(address, headers=PARTIAL_HEADERS)
+    assert page.text.startswith("<!doctype html>")
     assert "<html" not in part.text
     assert "HX-Request-Type" in part.headers["Vary"]
 
@@ -265,12 +265,12 @@ LIST_PAGE_PERMISSIONS = {
 def test_empty_list_names_permission_required_to_add(browser_as, address):
     """The whole page has the disabled button twice: in the title, and in place of the list. The partial has it once."""
     settings.update({"billing_enabled": True})  # volumes are offered
-    whole, part = (
+    page, part = (
         browser_as("viewer").get(address).text,
         browser_as("viewer").get(address, headers=PARTIAL_HEADERS).text,
     )
-    for text, times in ((whole, 2), (part, 1)):
+    for text, times in ((page, 2), (part, 1)):
         disabled = re.findall(r'<span title="([^"]+)"><button class="btn btn-primary" type="button" disabled>', text)
         assert len(disabled) == times
-        assert all(LIST_PAGE_PERMISSIONS[address] in why for why in disabled), disabled
+        assert all(LIST_PAGE_PERMISSIONS[address] in reason for reason in disabled), disabled
         assert f'class="btn btn-primary" href="{address}/new' not in text

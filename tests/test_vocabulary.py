@@ -11,7 +11,7 @@ from jinja2 import Environment, nodes
 
 import panel.models  # noqa: F401  (declares the tables)
 from panel.core.db import Model
-from tests.support.product_code import ROOT, SourceModule, parsed_templates, product_modules
+from tests.support.product_code import ROOT, SourceModule, parsed_templates, parsed_tests, product_modules
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 COLUMNS = ["word", "meaning", "module", "retired"]
@@ -63,7 +63,7 @@ def find_names(module):
     """Yield (name, line) of the module and of all that it defines: classes, functions, parameters, variables, assigned
     attributes, aliases."""
     yield module.name.rpartition(".")[2], 1
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         kind = type(node)
         if kind is ast.Name:
             if type(node.ctx) is ast.Store:
@@ -77,16 +77,6 @@ def find_names(module):
             yield node.arg, node.lineno
         elif kind is ast.alias and node.asname:
             yield node.asname, node.lineno
-
-
-DEFINITION = re.compile(r"^ *(?:async def|def|class) (\w+)", re.MULTILINE)
-
-
-def find_test_names(path):
-    """Yield (name, line) of the functions, fixtures and classes of a test module. Parsing all tests would take long."""
-    source = (ROOT / path).read_text()
-    for match in DEFINITION.finditer(source):
-        yield match[1], source.count("\n", 0, match.start()) + 1
 
 
 def find_template_names(tree):
@@ -114,13 +104,12 @@ EXCEPTIONS = {
     # names outside the product: /etc/shells, and `shells` of `python -m tests.bench.run`
     ("worker/images/tiny/overlay/etc/shells", "shells"),
     ("tests/bench/shells.py", "shells"),
-    # the fixture is one that many tests under way take
-    ("tests/conftest.py", "unlimited_rates"),
 }
 """(file, name) of names that have a retired word with another meaning."""
 
 EXCEPTED_FOLDERS = {
     ("worker/nodes/", "medium"): "Until the drivers of micro VMs are merged (December 2026); then it is `media`.",
+    ("tests/", "rates"): "The fixture `unlimited_rates`, which many tests under way take, and rates of traffic.",
     ("tests/support/skeleton/", "thing"): "The skeleton's resource, which `make new-resource` replaces.",
     ("tests/support/skeleton/", "things"): "The same.",
 }
@@ -229,8 +218,8 @@ def test_templates_have_no_retired_names():
 
 
 def test_tests_have_no_retired_names():
-    names = [(path, *pair) for path in list_files("tests/*.py") for pair in find_test_names(path)]
-    assert len(names) > 5000
+    names = [(str(module.path.relative_to(ROOT)), *pair) for module in parsed_tests() for pair in find_names(module)]
+    assert len(names) > 20000
     assert describe_retired_names((path, line, TEST_PHRASES.sub("_", name)) for path, name, line in names) == []
 
 

@@ -135,16 +135,18 @@ def check_mail(config):
     except (SMTPException, OSError) as error:
         raise CheckFailed(f"The mail server is not reachable ({error}). Check PANEL_MAIL_URL.") from None
     if failed_count:
-        raise CheckFailed(f"{failed_count} mails could not be sent and will be retried. See the worker's log.")
+        mails = "1 mail" if failed_count == 1 else f"{failed_count} mails"
+        raise CheckFailed(f"{mails} could not be sent and will be retried. See the worker's log.")
     return f"{urlsplit(config.mail_url).hostname} is reachable"
 
 
 def check_processes(config):
-    if not workers.count_alive():
+    count = workers.count_alive()
+    if not count:
         raise CheckFailed("No worker is running, so tasks stay queued. Run `panel up` or `panel worker`.")
     if not context.current().redis.exists(LEADER_LOCK_KEY):
         raise CheckFailed("No scheduler is running, so lost tasks stay lost. Run `panel up` or `panel schedule`.")
-    return f"{workers.count_alive()} workers, one scheduler"
+    return f"{count} worker{'s' if count > 1 else ''}, one scheduler"
 
 
 def check_consoles(config):
@@ -235,7 +237,8 @@ def check_local_hypervisor(config):
     facts, problems = doctor_hypervisor.inspect_hypervisor(directory)
     if problems:
         raise CheckFailed(" ".join(problems))
-    return f"possible. {private_daemon.get_kvm_verdict(directory).sentence} {'; '.join(facts)}."
+    details = "; ".join(facts)
+    return f"possible. {private_daemon.get_kvm_verdict(directory).sentence} {details[:1].upper()}{details[1:]}."
 
 
 DOCTOR_CHECKS = {

@@ -1,6 +1,6 @@
-"""The languages of pages and mails: English, and those with a compiled catalogue in panel/translations.
+"""The languages of pages and mails: English, and those with a compiled catalog in panel/translations.
 
-English needs no catalogue, because the texts in the code are English. APIs, logs and commands are English only.
+English needs no catalog, because the texts in the code are English. APIs, logs and commands are English only.
 """
 
 from contextvars import ContextVar
@@ -27,5 +27,5 @@ def list_languages() -> tuple[str, ...]:
 
 @cache
 def load_translations(language: str) -> NullTranslations:
-    """Return the catalogue of a language; an empty one for English."""
+    """Return the catalog of a language; an empty one for English."""
     return Translations.load(TRANSLATIONS_FOLDER, [language]) if language != DEFAULT_LANGUAGE else NullTranslations()

@@ -3,7 +3,7 @@
     raise Conflict(message("The plan {plan} has no room.", plan=plan.name))
 
 Services and workers do not translate. The web layer and the mail renderer do, with `translate_with`. The first argument
-of `message` is always a literal: `make messages` collects these literals for the catalogues.
+of `message` is always a literal: `make messages` collects these literals for the catalogs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -83,7 +83,7 @@ def get_message(error: BaseException) -> str:
 
 
 def translate_with(text: str, translations: NullTranslations) -> str:
-    """Return a message in the language of `translations`, a gettext catalogue; other text as it is."""
+    """Return a message in the language of `translations`, a gettext catalog; other text as it is."""
     if not isinstance(text, Message) or not text:
         return text
     if text.plural is not None:

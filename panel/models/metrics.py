@@ -30,7 +30,7 @@ class InstanceMetric(Model):
 
     A machine's rows of a step are a ring buffer: `slot` is the number of the step modulo the buffer's length, so a new
     row replaces the oldest. The table therefore never exceeds a few hundred rows for each machine and needs no purge.
-    Rows of an earlier round are recognised by `at`.
+    Rows of an earlier round are recognized by `at`.
     """
 
     __tablename__ = "instance_metrics"

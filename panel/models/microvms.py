@@ -212,7 +212,7 @@ class Microvm(MicrovmMachineMixin, TimestampMixin, Model):
     """What the customer's programs store with it."""
     encrypted_envs: Mapped[str | None] = mapped_column("envs", EncryptedText)
     access_token: Mapped[str] = mapped_column(EncryptedText)
-    """Authorises requests to the program inside the micro VM."""
+    """Authorizes requests to the program inside the micro VM."""
     state: Mapped[str] = mapped_column(String(16), default="starting")
     """`starting, running, pausing, paused, stopping, stopped, destroying` or `failed`."""
     state_changed_at: Mapped[datetime] = mapped_column(default=clock.now)

@@ -1,6 +1,6 @@
 """Named lists of networks. A change is applied on every machine whose rules refer to the list.
 
-Callers have been authorised. With an account only its own and the platform's sets are found, and only its own may be
+Callers have been authorized. With an account only its own and the platform's sets are found, and only its own may be
 changed.
 """
 

@@ -1,6 +1,6 @@
 """Security groups: their rules, and which instances are in them. `panel.services.firewall` evaluates them.
 
-Callers have been authorised. With an account only its own and the platform's groups are found, and only its own may be
+Callers have been authorized. With an account only its own and the platform's groups are found, and only its own may be
 changed. Instances of the account may be put into both.
 """
 

@@ -70,7 +70,7 @@ def create_role(access: Access, *, name: str, permissions: Collection[str], desc
 def get_or_create_role(
     access: Access, *, name: str, permissions: Collection[str], description: str | None = None
 ) -> Role:
-    """Return the role with this name; create it if the team has none. The lock on the account serialises requests."""
+    """Return the role with this name; create it if the team has none. The lock on the account serializes requests."""
     lock_row(Account, access.id)
     role = session.scalar(select_roles(access).where(Role.name == name))
     return role or create_role(access, name=name, permissions=permissions, description=description)

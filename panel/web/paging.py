@@ -29,7 +29,7 @@ class Page:
     def _load(self, query):
         """Return rows and total. One query, two for a page beyond the end.
 
-        The limit is a literal, because PostgreSQL plans each query anew when the limit is a bound parameter.
+        The limit is a literal, because PostgreSQL plans each query again when the limit is a bound parameter.
         """
         count = query.with_only_columns(func.count(), maintain_column_froms=True).order_by(None)
         statement = query.add_columns(count.scalar_subquery().label("total"))

@@ -29,7 +29,7 @@ def init_app(app: Flask):
 
 
 def get_request_language() -> str:
-    """Return the language of the request: the one that its browser prefers among those with a catalogue."""
+    """Return the language of the request: the one that its browser prefers among those with a catalog."""
     available = languages.list_languages()
     if len(available) == 1 or not has_request_context():
         return languages.DEFAULT_LANGUAGE
@@ -42,7 +42,7 @@ def set_language_of_mails():
 
 
 def get_translations():
-    """Return the catalogue of the request's language, looked up once in each request; English outside of requests."""
+    """Return the catalog of the request's language, looked up once in each request; English outside of requests."""
     try:
         return g.translations  # the fast path: lists call this a thousand times
     except AttributeError:

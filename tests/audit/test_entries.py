@@ -208,8 +208,8 @@ def test_customer_entry_omits_objects_of_others(rolled_back_app, cast):
 def test_entry_object_is_taken_from_path(rolled_back_app, cast):
     audit.start_tracking()
     cast.owner.first_name, cast.viewer.first_name, cast.plan.position = "A", "B", 7
-    about = {"plan_id": cast.plan.id, "account_id": cast.viewer.id}
-    entry = audit.write(address_ids=about, person="x", person_kind="nobody", ip="192.0.2.1", action="x")
+    resource_ids = {"plan_id": cast.plan.id, "account_id": cast.viewer.id}
+    entry = audit.write(address_ids=resource_ids, person="x", person_kind="nobody", ip="192.0.2.1", action="x")
     assert get_values(entry, "object_id", "account_id") == (cast.viewer.id, cast.viewer.id)
 
 

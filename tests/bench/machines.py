@@ -71,20 +71,20 @@ def measure(node, kind, driver, clock):
     start = time.monotonic()
     while not is_answering(node, machine.id):
         time.sleep(0.05)
-    figures = {"boot s": time.monotonic() - start}
+    results = {"boot s": time.monotonic() - start}
     [pid] = (node.directory / "run" / "qemu").glob("bench.pid")
     status = Path(f"/proc/{int(pid.read_text())}/status").read_text()
-    figures["RSS MiB"] = int(status.partition("VmRSS:")[2].split()[0]) / 1024
+    results["RSS MiB"] = int(status.partition("VmRSS:")[2].split()[0]) / 1024
     run = lambda script: node.agent_run(machine.id, ["sh", "-c", script], deadline=120)  # noqa: E731
     run(f"dd if=/dev/urandom of=/dev/shm/data bs=1M count={TEST_FILE_MEGABYTES} 2>/dev/null")
     for name, script in (("write MiB/s", WRITE_COMMAND), ("read MiB/s", READ_COMMAND)):
         start = time.monotonic()
         assert run(script).exit_code == 0
-        figures[name] = TEST_FILE_MEGABYTES / (time.monotonic() - start)
+        results[name] = TEST_FILE_MEGABYTES / (time.monotonic() - start)
     node.delete(machine.id)
     for name in (disk.name, seed.name):
         node.delete_disk("bench", name)
-    return figures
+    return results
 
 
 def is_answering(node, machine_id):

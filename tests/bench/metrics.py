@@ -82,10 +82,10 @@ def run(report, name, node_id):
 
 def fill_ring_buffers(ids, begin):
     """Fill the ring buffers of these machines."""
-    figures = dict.fromkeys(METRIC_NAMES, 1.0)
+    values = dict.fromkeys(METRIC_NAMES, 1.0)
     for step, count in SLOTS_BY_STEP.items():
         for slot in range(count):
-            metrics.write(dict.fromkeys(ids, figures), begin - slot * step, step)
+            metrics.write(dict.fromkeys(ids, values), begin - slot * step, step)
     session.commit()
 
 

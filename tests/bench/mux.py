@@ -51,21 +51,21 @@ def measure_blocking():
     writer, reader = socket.socketpair()
     with writer, reader:
         started_at, received = time.perf_counter(), 0
-        sending = threading.Thread(target=lambda: [writer.sendall(PIECE) for _ in range(TRANSFER_BYTES // len(PIECE))])
-        sending.start()
+        sender = threading.Thread(target=lambda: [writer.sendall(PIECE) for _ in range(TRANSFER_BYTES // len(PIECE))])
+        sender.start()
         while received < TRANSFER_BYTES:
             received += len(reader.recv(256 * 1024))
-        sending.join()
+        sender.join()
         return TRANSFER_BYTES / (time.perf_counter() - started_at)
 
 
 async def measure(writer, reader):
     """Return the speed of a transfer in bytes per second."""
     started_at = time.perf_counter()
-    sending, received = asyncio.create_task(send(writer)), 0
+    sender, received = asyncio.create_task(send(writer)), 0
     while received < TRANSFER_BYTES:
         received += len(await reader.read(256 * 1024))
-    await sending
+    await sender
     return TRANSFER_BYTES / (time.perf_counter() - started_at)
 
 

@@ -111,9 +111,10 @@ def measure_worker_starts(report, name, config, token):
         idle = measure_requests(port, token, lambda times: len(times) == IDLE_REQUESTS)
         before = sum_cpu_seconds(one, other)
         rate, busy = measure_starts(port, token)
-        spent = (sum_cpu_seconds(one, other) - before) / STARTED_MACHINES
+        cpu_seconds = (sum_cpu_seconds(one, other) - before) / STARTED_MACHINES
     print(
-        f"  {name}: {1000 * spent:.1f} ms of CPU a start; the list took {format_times(idle)}, then {format_times(busy)}"
+        f"  {name}: {1000 * cpu_seconds:.1f} ms of CPU a start; "
+        f"the list took {format_times(idle)}, then {format_times(busy)}"
     )
     report(f"starts a second with two workers, {name}", rate, minimum=200)
     report(

@@ -52,12 +52,12 @@ def call_billed_route(rolled_back_app, cast, billed_app):
 
 def test_document_marks_billed_operations(billed_app):
     with billed_app.app_context():
-        gated = [
+        paths = [
             path
             for _, path, operation in find_operations(billed_app, "USER")
             if operation.get("x-billed") and "gated" in path
         ]
-    assert gated == ["/api/storage/gated", "/api/storage/gated"]
+    assert paths == ["/api/storage/gated", "/api/storage/gated"]
 
 
 def test_billed_route_is_closed_while_billing_is_disabled(call_billed_route):

@@ -40,7 +40,7 @@
     if (line) errors.push(`The button ${getName(button).trim().slice(0, 40)} covers “${line.text}”.`);
   }
 
-  // WCAG 2.2, 1.4.3: 4.5 to 1, or 3 to 1 for large text. A canvas converts every notation of a colour into numbers.
+  // WCAG 2.2, 1.4.3: 4.5 to 1, or 3 to 1 for large text. A canvas converts every notation of a color into numbers.
   const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const colors = new Map();
   const parseColor = (notation) => {

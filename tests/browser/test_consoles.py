@@ -56,7 +56,7 @@ def take_node_screenshot(hypervisor, name, file):
 
 
 def read_pixels(page, picture=None):
-    """Return width, height and colours of the canvas on the page, or of a PNG."""
+    """Return width, height and colors of the canvas on the page, or of a PNG."""
     width, height, text = page.evaluate(READ_PIXELS_SCRIPT, picture)
     return width, height, base64.b64decode(text)
 

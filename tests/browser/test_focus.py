@@ -189,7 +189,7 @@ def test_navigation_scrolls_to_its_last_entry(site, open_page):
 
 @pytest.mark.parametrize(("caller", "path"), [("owner", "/webhooks/new"), ("owner", "media"), ("admin", "settings")])
 def test_links_within_sentences_are_distinguishable_from_text(site, open_page, caller, path):
-    """WCAG 1.4.1: links are underlined, not only coloured."""
+    """WCAG 1.4.1: links are underlined, not only colored."""
     page = open_page("screen", caller=caller)
     instance = ("/admin" if caller == "admin" else "") + site.paths["instance"]
     page.goto(site.url + (path if path.startswith("/") else f"{instance}/{path}"))

@@ -83,6 +83,6 @@ def make_pixel_format():
 
 
 def make_rectangle_update(shade):
-    """Return an update with one rectangle of one colour, in RRE encoding."""
+    """Return an update with one rectangle of one color, in RRE encoding."""
     head = struct.pack(">BxHHHHHi", 0, 1, 0, 0, WIDTH, HEIGHT, 2)
     return head + struct.pack(">I", 0) + bytes([shade, 80, 120, 0])

@@ -36,8 +36,8 @@ def test_private_key_is_encrypted_and_never_returned(api_as, chain, upload_certi
     row = upload_certificate(chain.leaf)
     key_line = chain.leaf.key_pem.splitlines()[1]
     assert session.get(Certificate, row["id"]).private_key == chain.leaf.key_pem
-    at_rest = session.execute(text("select * from certificates")).mappings().one()
-    assert key_line not in str(dict(at_rest))
+    row = session.execute(text("select * from certificates")).mappings().one()
+    assert key_line not in str(dict(row))
     answers = [
         api_as("owner", method, path, json=body).text
         for method, path, body in (

@@ -38,29 +38,29 @@ class Image:
         self.root, self.directory, self.user = root, "/", "root"
         self.settings, self.entry_point, self.command = {}, [], []
 
-    def execute(self, instruction, rest):
+    def execute(self, instruction, argument):
         match instruction:
             case "FROM":
-                debian_root.make_root(self.root, mmdebstrap_options=BASE_OPTIONS[rest])
+                debian_root.make_root(self.root, mmdebstrap_options=BASE_OPTIONS[argument])
             case "RUN":
-                debian_root.run(self.root, rest, user=self.user, directory=self.directory, settings=self.settings)
+                debian_root.run(self.root, argument, user=self.user, directory=self.directory, settings=self.settings)
             case "WORKDIR":
-                self.directory = rest
-                self.find_path(rest).mkdir(parents=True, exist_ok=True)
-            case "COPY" if rest == ". .":
+                self.directory = argument
+                self.find_path(argument).mkdir(parents=True, exist_ok=True)
+            case "COPY" if argument == ". .":
                 debian_root.export_checkout(self.find_path(self.directory))
             case "ENV":
                 path = {**debian_root.ENVIRONMENT, **self.settings}["PATH"]
-                values = dict(word.split("=", 1) for word in shlex.split(rest))
+                values = dict(word.split("=", 1) for word in shlex.split(argument))
                 self.settings |= {name: value.replace("$PATH", path) for name, value in values.items()}
             case "USER":
-                self.user = rest
+                self.user = argument
             case "ENTRYPOINT":
-                self.entry_point = json.loads(rest)
+                self.entry_point = json.loads(argument)
             case "CMD":
-                self.command = json.loads(rest)
+                self.command = json.loads(argument)
             case _ if instruction not in IGNORED_INSTRUCTIONS:
-                raise ValueError(f"Unsupported instruction: {instruction} {rest}")
+                raise ValueError(f"Unsupported instruction: {instruction} {argument}")
 
     def find_path(self, path):
         return self.root / path.lstrip("/")
@@ -94,14 +94,14 @@ def read_instructions(text):
     """Yield each instruction with the rest of its line, continued lines joined."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     for line in "\n".join(lines).replace("\\\n", "").splitlines():
-        instruction, rest = line.split(maxsplit=1)
-        yield instruction, rest
+        instruction, argument = line.split(maxsplit=1)
+        yield instruction, argument
 
 
 def build(image):
-    for instruction, rest in read_instructions(CONTAINERFILE.read_text()):
-        print(f"{instruction} {rest}", flush=True)
-        image.execute(instruction, rest)
+    for instruction, argument in read_instructions(CONTAINERFILE.read_text()):
+        print(f"{instruction} {argument}", flush=True)
+        image.execute(instruction, argument)
 
 
 def check_processes(image):

@@ -17,7 +17,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.deployment.operator_docs import read_block, read_settings
-from tests.fresh import first_run
+from tests.support import panel_client
 
 STAGE_FILE = Path("/var/lib/unit-checks-stage")
 SETTINGS_FILE = Path("/etc/panel/panel.env")
@@ -25,7 +25,7 @@ MANY_MACHINES_DOCUMENT, ONE_MACHINE_DOCUMENT = "install-many-machines.md", "inst
 PANEL_URL = "http://127.0.0.1:8000"
 UNIT_NAMES = ["panel-web", "panel-console", "panel-worker@1", "panel-worker@2", "panel-schedule"]
 WAIT_TIMEOUT_SECONDS = 1800
-first_run.TASK_TIMEOUT_SECONDS = first_run.READY_TIMEOUT_SECONDS = WAIT_TIMEOUT_SECONDS
+panel_client.TASK_TIMEOUT_SECONDS = panel_client.READY_TIMEOUT_SECONDS = WAIT_TIMEOUT_SECONDS
 OPERATOR_PASSWORD = "correct-horse-battery-staple"
 
 
@@ -123,7 +123,7 @@ def check_pages():
 
 
 def check_ready():
-    first_run.wait_until(is_ready, "/readyz")
+    panel_client.wait_until(is_ready, "/readyz")
     report(f"/readyz: {fetch('/readyz')[1].strip()}")
 
 
@@ -148,7 +148,7 @@ def check_reload():
         return len(now) == len(children) and not children & set(now)
 
     try:
-        first_run.wait_until(is_replaced, "new web processes")
+        panel_client.wait_until(is_replaced, "new web processes")
     finally:
         stopped.set()
         thread.join()
@@ -165,7 +165,7 @@ def check_recovery(unit):
         properties = read_unit(unit)
         return properties["NRestarts"] != "0" and properties["ActiveState"] == "active"
 
-    first_run.wait_until(is_restarted, f"{unit} after SIGKILL")
+    panel_client.wait_until(is_restarted, f"{unit} after SIGKILL")
 
 
 def check_many_machines():
@@ -192,7 +192,7 @@ def check_many_machines():
     check_active(*UNIT_NAMES)
     check_pages()
     token = run_as_panel_user("panel token user --email customer@example.com").strip()
-    report(f"instance {first_run.deploy(PANEL_URL, token)} was deployed by a worker")
+    report(f"instance {panel_client.deploy(PANEL_URL, token)} was deployed by a worker")
     report(run_as_panel_user("panel doctor"))
     check_reload()
     for unit in UNIT_NAMES:
@@ -252,7 +252,7 @@ def check_make_run():
     """Set up and start the panel with `make run`, and stop it with Ctrl-C."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     process = subprocess.Popen(["make", "run"], text=True, start_new_session=True, **pipes)
-    first_run.Output(process).wait_for("The panel is ready")
+    panel_client.Output(process).wait_for("The panel is ready")
     os.killpg(process.pid, signal.SIGINT)
     ensure(process.wait(WAIT_TIMEOUT_SECONDS) in (0, -signal.SIGINT), "make run did not end in good order")
 

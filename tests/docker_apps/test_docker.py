@@ -317,8 +317,8 @@ def test_app_removal_keeps_volumes_and_foreign_files(docker_guest):
     html_path.mkdir()
     set_markers(docker_guest, "containers")
     docker.remove_app(docker_guest, "m", "web-1")
-    ours = r"docker (stop|rm|network rm|volume|compose --ansi never .* down)\b"
-    assert [line for line in list_calls(docker_guest, "docker") if re.match(ours, line)] == [
+    own_commands = r"docker (stop|rm|network rm|volume|compose --ansi never .* down)\b"
+    assert [line for line in list_calls(docker_guest, "docker") if re.match(own_commands, line)] == [
         "docker stop one two",
         "docker rm one two",
         "docker network rm net",

@@ -245,15 +245,15 @@ def test_docker_routes_check_permissions(docker_ready, caller):
     seen = 200 if caller == "viewer" else 404
     assert docker_ready.api_as(caller, "GET", path).status_code == seen
     assert docker_ready.api_as(caller, "GET", f"{path}/apps").status_code == seen
-    for method, rest in (("GET", "/logs"), ("GET", "/cached-logs"), ("POST", "/stop"), ("DELETE", "")):
-        answer = docker_ready.api_as(caller, method, f"{path}/{deployment['id']}{rest}")
-        assert answer.status_code == (403 if caller == "viewer" else 404), rest
+    for method, suffix in (("GET", "/logs"), ("GET", "/cached-logs"), ("POST", "/stop"), ("DELETE", "")):
+        answer = docker_ready.api_as(caller, method, f"{path}/{deployment['id']}{suffix}")
+        assert answer.status_code == (403 if caller == "viewer" else 404), suffix
 
 
 def test_app_of_other_instance_is_not_found(docker_ready, cast):
     deployment, other = docker_ready.deploy(), cast.instance()
-    for method, rest in (("DELETE", ""), ("POST", "/stop"), ("POST", "/retry"), ("GET", "/logs")):
-        answer = docker_ready.api_as("owner", method, f"/api/instance/{other.id}/docker/{deployment['id']}{rest}")
+    for method, suffix in (("DELETE", ""), ("POST", "/stop"), ("POST", "/retry"), ("GET", "/logs")):
+        answer = docker_ready.api_as("owner", method, f"/api/instance/{other.id}/docker/{deployment['id']}{suffix}")
         assert answer.status_code == 404
     assert docker_ready.request("POST", f"/{UNKNOWN_ID}/stop").status_code == 404
 

@@ -72,8 +72,8 @@ def test_docker_actions_are_refused_in_instance_state(docker_ready, state, statu
 @pytest.mark.parametrize("caller", CALLERS)
 def test_docker_is_refused_before_instance_deployment(api_as, cast, caller):
     path = f"/api{'/v1' if caller == 'admin' else ''}/instance/{cast.instance().id}/docker"
-    for rest in ("", "/install"):
-        answer = api_as(caller, "POST", f"{path}{rest}", **({} if rest else {"json": {"app_slug": "nginx"}}))
+    for suffix in ("", "/install"):
+        answer = api_as(caller, "POST", f"{path}{suffix}", **({} if suffix else {"json": {"app_slug": "nginx"}}))
         assert (answer.status_code, answer.json["reason"]) == (409, "not_deployed")
     listed = api_as(caller, "GET", path).json
     assert (listed["data"] if caller == "admin" else listed)["docker_enabled"] is False

@@ -111,8 +111,8 @@ def test_secure_boot_machine_hotplugs_disks_and_media(node, hypervisor, secure_b
     disk = Disk("firmware", "more", GiB)
     node.create_disk(disk)
     node.attach_disk(secure_boot_machine.id, disk)
-    medium = node.upload_media("firmware", "medium.iso", io.BytesIO(bytes(1024**2)), 1024**2)
-    node.set_media(secure_boot_machine.id, "primary", medium)
+    media = node.upload_media("firmware", "medium.iso", io.BytesIO(bytes(1024**2)), 1024**2)
+    node.set_media(secure_boot_machine.id, "primary", media)
     described = etree.fromstring(find_domain(hypervisor, secure_boot_machine.id).XMLDesc())
     files = {source.get("file").rpartition("/")[2] for source in described.iterfind("devices/disk/source")}
     assert files == {"secured", "more", "medium.iso"}

@@ -85,7 +85,7 @@ def test_screen_over_tls_needs_reachable_address(remote_lab, customer, guest, ho
     remote_lab.call_admin("PATCH", f"/hypervisor/{remote_lab.node}", {"uri": host.tls_uri})
     assert customer.find_refusal(customer.create_session(guest["id"])) == "The panel cannot reach the VNC server."
     remote_hosts.kill_daemon(host)
-    remote_hosts.start_daemon(host, screens=host.address)
+    remote_hosts.start_daemon(host, vnc_address=host.address)
     wait_until(lambda: remote_lab.call_admin("GET", f"/hypervisor/{remote_lab.node}")["status"] == "up", "the node")
     for action in ("poweroff", "start"):
         remote_lab.run_power_action(guest, action)

@@ -265,8 +265,8 @@ def test_hypervisor_statistics(api_as, cast):
     assert (stats["total"], stats["states"]["pending"], stats["states"]["running"]) == (1, 1, 0)
     ips = api_as("admin", "GET", f"{path}/ipv4/stats").json["data"]
     assert ips == {"used": 1, "group_total": 253, "group_available": 252}
-    promised = api_as("admin", "GET", path).json["data"]["promised"]
-    assert promised == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
+    allocated = api_as("admin", "GET", path).json["data"]["promised"]
+    assert allocated == {"instances": 1, "cpu_cores": 1, "ram": 512, "storage": 10}
 
 
 def test_hypervisor_list_filters(api_as, cast, create_hypervisor):

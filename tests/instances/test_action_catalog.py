@@ -1,4 +1,4 @@
-"""The catalogue of an instance's actions."""
+"""The catalog of an instance's actions."""
 
 import pytest
 

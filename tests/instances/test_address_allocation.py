@@ -326,12 +326,12 @@ def test_remote_group_rule_allows_private_addresses_and_prefixes(api_as, cast, d
         assert api_as("owner", "POST", f"/api/security-group/{group}/rules", json=rule).status_code in (200, 201)
     path = f"/api/security-group/{group}/attach-instances"
     assert api_as("owner", "POST", path, json={"instance_ids": [deployed_instance.id]}).status_code == 200
-    let_in = {
+    allowed = {
         rule.network
         for rule in firewall.build_rules(instances.find_by_id(deployed_instance.id))
         if rule.direction == "in"
     }
-    assert let_in == {"10.9.0.2/32", "10.20.0.1/32", "fd99::2/128", "2001:db8::/64"}
+    assert allowed == {"10.9.0.2/32", "10.20.0.1/32", "fd99::2/128", "2001:db8::/64"}
 
 
 def test_instance_list_with_prefixes_has_constant_query_count(api_as, cast, address_pools, queries):

@@ -40,7 +40,7 @@ def test_bulk_result_has_one_entry_per_instance(api_as, running_instances, run_t
 
 @pytest.mark.parametrize(("caller", "path"), BULK_PATHS)
 def test_bulk_refusal_does_not_block_other_instances(api_as, running_instances, run_tasks, caller, path):
-    """The status is that of the first refusal; the other tasks are queued; there is no mapping header (4.1, 4.9)."""
+    """The status is that of the first refusal; the other tasks are queued; there is no mapping header."""
     running_instances[1].protection_enabled = True
     session.commit()
     answer = api_as(caller, "POST", path, json={"ids": list_ids(*running_instances), "action": "destroy"})

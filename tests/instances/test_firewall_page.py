@@ -41,20 +41,20 @@ def test_instance_without_groups_allows_all_but_smtp(cast, get_shown_rules):
     instance.enable_smtp = False
     session.commit()
     for caller in ("owner", "viewer", "admin"):
-        incoming, mail, rest = get_shown_rules(instance, caller)
+        incoming, mail, others = get_shown_rules(instance, caller)
         assert (incoming[:2], incoming[-1]) == (["Everything", "Inbound"], "Allowed")
         assert (mail[:3], mail[-1]) == (["TCP", "Outbound", "25"], "Blocked")
-        assert (rest[:2], rest[-1]) == (["Everything", "Outbound"], "Allowed")
+        assert (others[:2], others[-1]) == (["Everything", "Outbound"], "Allowed")
 
 
 def test_rule_rows_name_groups_and_default_policy(api_as, deploy_instance, create_group, get_shown_rules):
     instance = deploy_instance()
     one, two = create_group(HTTP_RULE, instances=[instance]), create_group(HTTP_RULE, PING_RULE, instances=[instance])
-    web, ping, rest, out = get_shown_rules(instance)
+    web, ping, others, out = get_shown_rules(instance)
     assert web[0] == "TCP IPv4"
     assert (web[4].count(","), web[5]) == (1, "Allowed")
     assert ping[0].startswith("ICMP")
-    assert (rest[0], rest[5]) == ("Everything else", "Blocked")
+    assert (others[0], others[5]) == ("Everything else", "Blocked")
     assert (out[1], out[4], out[5]) == ("Outbound", "No group has outbound rules", "Allowed")
     answer = api_as("owner", "GET", f"/api/instance/{instance.id}/firewall").json["firewall"]
     group_ids = [[security_group["id"] for security_group in rule["security_groups"]] for rule in answer["rules"]]

@@ -92,8 +92,10 @@ def test_instance_is_created_from_chosen_pack(browser_as, cast, create_pack):
     assert get_selected_pack(page) == first["id"]
     assert "/api/self-provisioning/instances" in page
     assert get_selected_pack(browser.get(f"{NEW_INSTANCE_PAGE}?pack_id={second['id']}").text) == second["id"]
-    look = browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id="", preview="1"), headers=PARTIAL_HEADERS).text
-    assert (get_selected_pack(look), "/api/cloud-service/instances" in look) == ("", True)
+    preview = browser.post(
+        NEW_INSTANCE_PAGE, data=build_form(cast, pack_id="", preview="1"), headers=PARTIAL_HEADERS
+    ).text
+    assert (get_selected_pack(preview), "/api/cloud-service/instances" in preview) == ("", True)
     assert browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id=second["id"])).status_code == 303
     assert browser.post(NEW_INSTANCE_PAGE, data=build_form(cast, pack_id="")).status_code == 303
     instances = session.scalars(select(Instance).order_by(Instance.id)).all()

@@ -18,8 +18,8 @@ def create_ip_set(api_as):
     return make
 
 
-def ip_set_path(ip_set, *rest):
-    return "/".join([f"/api/ip-set/{ip_set['id']}", *rest])
+def ip_set_path(ip_set, *parts):
+    return "/".join([f"/api/ip-set/{ip_set['id']}", *parts])
 
 
 def test_ip_set_create_read_update_and_delete(api_as, create_ip_set):
@@ -112,9 +112,9 @@ def test_ip_set_of_other_account_is_not_found(api_as, create_ip_set):
     ip_set = create_ip_set(entries=["10.0.0.0/8"])
     assert api_as("outsider", "GET", IP_SETS_PATH).json["data"] == []
     bodies = {"entries": {"cidr": "10.0.0.0/8"}, "bulk-add": {"cidrs": ["10.0.0.0/8"]}}
-    for method, *rest in (("GET",), ("PATCH",), ("DELETE",), ("POST", "entries"), ("POST", "bulk-add")):
-        body = bodies.get(rest[0]) if rest else {"PATCH": {"name": "x"}}.get(method)
-        assert api_as("outsider", method, ip_set_path(ip_set, *rest), json=body).status_code == 404
+    for method, *parts in (("GET",), ("PATCH",), ("DELETE",), ("POST", "entries"), ("POST", "bulk-add")):
+        body = bodies.get(parts[0]) if parts else {"PATCH": {"name": "x"}}.get(method)
+        assert api_as("outsider", method, ip_set_path(ip_set, *parts), json=body).status_code == 404
 
 
 def test_platform_ip_set_is_usable_but_read_only(api_as):
@@ -127,10 +127,10 @@ def test_platform_ip_set_is_usable_but_read_only(api_as):
     ]
     shown = api_as("owner", "GET", ip_set_path(ip_set)).json["ip_set"]
     assert ([entry["cidr"] for entry in shown["entries"]], shown["is_global"]) == (["10.0.0.0/8", "192.0.2.0/24"], True)
-    for method, *rest in (("PATCH",), ("DELETE",), ("POST", "entries"), ("POST", "bulk-add")):
+    for method, *parts in (("PATCH",), ("DELETE",), ("POST", "entries"), ("POST", "bulk-add")):
         bodies = {"entries": {"cidr": "192.0.2.0/24"}, "bulk-add": {"cidrs": ["192.0.2.0/24"]}}
-        body = bodies.get(rest[0]) if rest else {"PATCH": {"name": "x"}}.get(method)
-        assert api_as("owner", method, ip_set_path(ip_set, *rest), json=body).status_code == 403
+        body = bodies.get(parts[0]) if parts else {"PATCH": {"name": "x"}}.get(method)
+        assert api_as("owner", method, ip_set_path(ip_set, *parts), json=body).status_code == 403
     assert api_as("owner", "DELETE", ip_set_path(ip_set, "entry", entry["id"])).status_code == 403
     assert api_as("admin", "PATCH", admin, json={"description": "x"}).json["data"]["description"] == "x"
     assert api_as("admin", "DELETE", f"{admin}/entry/{entry['id']}").status_code == 200

@@ -21,7 +21,7 @@ from panel.models import Mail
 from tests.support.mail_server import MailServer
 from tests.support.ports import find_free_port
 from tests.support.task_queue import queued_calls
-from worker.tasks import mail as sending
+from worker.tasks import mail as mail_tasks
 
 MAIL_CONTEXT = {
     "email": "ada@example.com",
@@ -104,7 +104,7 @@ def test_mail_with_lost_notification_is_sent(start_mail_server, run_tasks):
     server = start_mail_server()
     queue_mail()
     queued_calls.clear()
-    sending.send_due()
+    mail_tasks.send_due()
     run_tasks()
     assert len(server.mails) == 1
 
@@ -114,11 +114,11 @@ def test_mail_is_retried_when_server_is_unreachable(start_mail_server, run_tasks
     row = queue_mail()
     run_tasks()
     assert (row.attempts, "refused" in row.error) == (1, True)
-    sending.send_due()
+    mail_tasks.send_due()
     assert queued_calls == []
     server = start_mail_server()
     advance_clock(minutes=1, seconds=1)
-    sending.send_due()
+    mail_tasks.send_due()
     run_tasks()
     assert len(server.mails) == 1
     assert session.scalars(select(Mail)).all() == []
@@ -130,7 +130,7 @@ def test_temporary_smtp_error_is_retried(start_mail_server, run_tasks, advance_c
     queue_mail()
     for minutes in (0, 2, 3):
         advance_clock(minutes=minutes)
-        sending.send_due()
+        mail_tasks.send_due()
         run_tasks()
     assert len(server.mails) == 1
 
@@ -152,10 +152,10 @@ def test_mail_is_deleted_after_one_day_of_retries(start_mail_server, run_tasks, 
         run_tasks()
         advance_clock(hours=1)
         hours += 1
-        sending.send_due()
+        mail_tasks.send_due()
         assert hours < 100
     assert hours >= 24
-    assert sum(sending.MAIL_RETRY_DELAYS, timedelta()) > timedelta(hours=24)
+    assert sum(mail_tasks.MAIL_RETRY_DELAYS, timedelta()) > timedelta(hours=24)
 
 
 def test_duplicate_notification_sends_mail_once(start_mail_server, run_tasks):
@@ -164,18 +164,18 @@ def test_duplicate_notification_sends_mail_once(start_mail_server, run_tasks):
     queued_calls.append(("worker.tasks.mail.send", (row.id,)))
     run_tasks()
     assert len(server.mails) == 1
-    assert sending.claim(row.id) is None
+    assert mail_tasks.claim(row.id) is None
 
 
 def test_mail_of_lost_worker_is_sent_later(start_mail_server, run_tasks, advance_clock):
     server = start_mail_server()
     row = queue_mail()
     queued_calls.clear()
-    assert sending.claim(row.id)
-    sending.send_due()
+    assert mail_tasks.claim(row.id)
+    mail_tasks.send_due()
     assert queued_calls == []
     advance_clock(minutes=6)
-    sending.send_due()
+    mail_tasks.send_due()
     run_tasks()
     assert len(server.mails) == 1
 

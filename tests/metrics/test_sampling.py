@@ -159,9 +159,9 @@ def test_instance_destroyed_during_sampling_does_not_fail_poll(
     row_count = len(metric_rows(running_instance))
     real = metrics.metrics.write
 
-    def write(figures, at):
+    def write(values, at):
         session.execute(delete(Instance).where(Instance.id == running_instance.id))
-        real(figures, at)
+        real(values, at)
 
     monkeypatch.setattr(metrics.metrics, "write", write)
     fake_time.advance(20)

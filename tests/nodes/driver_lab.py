@@ -160,8 +160,8 @@ class DriverLab:
         )
         disk = Disk(POOL, f"disk-{number}", GiB)
         self.node.create_disk(disk, self.image)
-        medium = self.node.create_seed(POOL, f"seed-{number}", seed)
-        machine = Machine(str(uuid.uuid4()), f"contract-{number}", 1, 256, (disk,), (nic,), {"seed": medium})
+        media = self.node.create_seed(POOL, f"seed-{number}", seed)
+        machine = Machine(str(uuid.uuid4()), f"contract-{number}", 1, 256, (disk,), (nic,), {"seed": media})
         self.node.define(machine)
         return machine
 

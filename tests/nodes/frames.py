@@ -50,7 +50,7 @@ def udp(port: int, to=9) -> bytes:
 
 
 def icmpv6(kind: int, target="::") -> bytes:
-    """Return a message of neighbour discovery about the target address."""
+    """Return a message of neighbor discovery about the target address."""
     return struct.pack("!BBHI", kind, 0, 0, 0) + pack_address(target)
 
 
@@ -81,7 +81,7 @@ class Listener:
         self.socket.close()
 
     def list_advertised(self) -> set[str]:
-        """Return the target addresses of neighbour advertisements."""
+        """Return the target addresses of neighbor advertisements."""
         return {
             str(ipaddress.ip_address(frame[62:78]))
             for frame in self.frames

@@ -229,9 +229,9 @@ def test_channel_carries_bytes_of_guest_that_does_not_read(node, flooding_microv
     for _ in range(2):
         with ThreadPoolExecutor(1) as executor, node.open_channel(flooding_microvm.id) as channel:
             channel.settimeout(CHANNEL_SECONDS)
-            sending = executor.submit(channel.sendall, bytes(8 * MiB))
+            sender = executor.submit(channel.sendall, bytes(8 * MiB))
             assert receive(channel, 2 * MiB) == bytes(2 * MiB)
-            assert not sending.done()
+            assert not sender.done()
             channel.shutdown(socket.SHUT_RDWR)
 
 

@@ -72,7 +72,7 @@ def network_guest(libvirt_lab, disposable_guest):
 
 
 def test_guest_cannot_answer_for_a_neighbour(hypervisor, network_guest):
-    """Neighbour discovery. The guest takes part in an anycast address that is not its own: it
+    """Neighbor discovery. The guest takes part in an anycast address that is not its own: it
     answers who asks for it, from its own address."""
     guest, bridge = network_guest, hypervisor.network.bridge
     stolen, own = "fd99:7::100", guest.machine.nics[0].addresses[1]

@@ -231,11 +231,11 @@ def test_connection_that_is_no_longer_allowed_is_cut(open_ports):
 
 def test_routed_prefix_passes_and_other_addresses_do_not(open_ports):
     server, client = open_ports
-    inside, beside = "fd99:7::9", "fd99:8::9"
-    for port, ip in ((client, inside), (client, beside)):
+    inside, outside = "fd99:7::9", "fd99:8::9"
+    for port, ip in ((client, inside), (client, outside)):
         run_command("ip", "-n", port.name, "address", "add", f"{ip}/128", "dev", f"{port.name}g", "nodad")
         run_command("ip", "-n", server.name, "route", "add", f"{ip}/128", "dev", f"{server.name}g")
     client.set_filter(prefixes=("fd99:7::/64",))
-    assert server.find_pingable(inside, beside) == [inside]
+    assert server.find_pingable(inside, outside) == [inside]
     client.set_filter()
     assert server.find_pingable(inside) == []

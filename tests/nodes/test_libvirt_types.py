@@ -51,10 +51,10 @@ def test_redefined_machine_keeps_machine_type(hypervisor, node, earlier_machine)
     assert definition.find("os/type").get("machine") == "pc-i440fx-6.2"
     drives = [drive.find("target").get("dev") for drive in definition.iterfind("devices/disk[@device='cdrom']")]
     assert drives == ["hda", "hdc", "hdd"]
-    second_disk, medium = Disk("types", "more", 16 * MiB), io.BytesIO(bytes(MiB))
+    second_disk, media = Disk("types", "more", 16 * MiB), io.BytesIO(bytes(MiB))
     node.create_disk(second_disk)
     node.start(earlier_machine.id)
-    node.set_media(earlier_machine.id, "primary", node.upload_media("types", "medium.iso", medium, MiB))
+    node.set_media(earlier_machine.id, "primary", node.upload_media("types", "medium.iso", media, MiB))
     node.attach_disk(earlier_machine.id, second_disk)
     assert node.power(earlier_machine.id) is Power.on
     node.power_off(earlier_machine.id)

@@ -140,7 +140,7 @@ def test_migration_while_off_moves_nvram_and_tpm(hosts, machine):
 
 @pytest.mark.parametrize("secure_boot", [True, False], ids=["secure boot and TPM", "TPM"], indirect=True)
 def test_migration_of_running_machine_moves_nvram_and_tpm(hosts, machine, secure_boot):
-    """The firmware goes on writing its NVRAM meanwhile, so that is recognised by its mark."""
+    """The firmware goes on writing its NVRAM meanwhile, so that is recognized by its mark."""
     source, target = hosts
     tpm = read_settled_tpm(source, machine)
     source.node.migrate(machine, target.node)

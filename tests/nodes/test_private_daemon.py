@@ -111,7 +111,7 @@ def test_daemon_starts_confined_with_file_systems_mounted_below_dev(hypervisor_d
 
 
 def list_macs_with_rules():
-    """Return the MACs of NICs that have rules for neighbour advertisements."""
+    """Return the MACs of NICs that have rules for neighbor advertisements."""
     command = ["nft", "list", "map", *neighbours.NFT_TABLE.split(), "cards"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return set(re.findall(r"[0-9a-f:]{17}", listed))

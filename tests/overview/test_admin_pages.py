@@ -43,14 +43,22 @@ def load_overview(browser_as):
     return lambda: browser.get("/admin").text
 
 
-def test_all_admin_pages_open(app, browser_as, cast, run_tasks, node):
-    """With one row of each kind, every page answers 200, whole and partial, without inline styles and scripts."""
-    deployed, instance = cast.instance(), cast.instance()
+@pytest.fixture
+def deployed(cast, run_tasks, node):
+    """A deployed instance, beside a machine on the node that the panel does not manage."""
+    deployed = cast.instance()
     instances.deploy(deployed, image_id=cast.image.id, actor="test")
     node.define(Machine(UNMANAGED_ID, "unmanaged-vm", 1, 256, ()))
     unmanaged_machines.discover(cast.node, actor="test")
     session.commit()
     run_tasks()
+    return deployed
+
+
+@pytest.fixture
+def page_ids(cast, deployed):
+    """Create one row of each kind. Return a function that returns the ids for the address of a rule."""
+    instance = cast.instance()
     instances.deploy(instance, image_id=cast.image.id, actor="test")
     firewall = security_groups.create(cast.owner, name="web")
     networks = ip_sets.create(cast.owner, name="offices", ip_version="ipv4")
@@ -90,21 +98,34 @@ def test_all_admin_pages_open(app, browser_as, cast, run_tasks, node):
     facts = {"name": "before", "status": "available", "cpu_cores": 1, "ram": 512, "disk_ids": []}
     session.add(Snapshot(instance_id=deployed.id, **facts))
     session.commit()
+
+    def get_ids(rule):
+        values = ids | ids_by_blueprint.get(rule.endpoint.partition(".")[0], {})
+        if rule.endpoint == "admin_instances.show_reinstall_form" or "<deployment_id>" in rule.rule:
+            values["instance_id"] = deployed.id
+        if rule.endpoint == "admin_instances.choose_rollback":
+            values |= {"instance_id": deployed.id, "name": "before"}
+        return values
+
+    return get_ids
+
+
+def test_all_admin_pages_open(app, browser_as, page_ids):
+    """With one row of each kind, every page answers 200, whole and partial, without inline styles and scripts."""
     checked_pages, browser = 0, browser_as("admin")
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/admin") and "GET" in rule.methods and not rule.rule.endswith("/secrets"):
-            values = ids | ids_by_blueprint.get(rule.endpoint.partition(".")[0], {})
-            if rule.endpoint == "admin_instances.show_reinstall_form" or "<deployment_id>" in rule.rule:
-                values["instance_id"] = deployed.id
-            if rule.endpoint == "admin_instances.choose_rollback":
-                values |= {"instance_id": deployed.id, "name": "before"}
-            address = re.sub(r"<(\w+)>", lambda match: values[match[1]], rule.rule)  # noqa: B023
+            address = fill_address(rule, page_ids(rule))
             answer = open_page(browser, address)
             assert answer.status_code == 200, address
             assert not re.search(r'\son\w+="|\sstyle="|javascript:', answer.text), address
             assert browser.get(address, headers=PARTIAL_HEADERS).status_code == 200, address
             checked_pages += 1
     assert checked_pages > 25
+
+
+def fill_address(rule, ids):
+    return re.sub(r"<(\w+)>", lambda match: ids[match[1]], rule.rule)
 
 
 def open_page(browser, address):

@@ -67,7 +67,7 @@ def test_first_pages_open_with_any_permission(findable_rows, browser_with_permis
 
 @pytest.mark.parametrize("permission", SINGLE_PERMISSIONS)
 def test_linked_pages_open_with_single_permission(findable_rows, browser_with_permission, rolled_back_app, permission):
-    """Ask 20: no link and no enabled form leads to a refusal."""
+    """No link and no enabled form leads to a refusal."""
     browser, adapter = browser_with_permission(*filter(None, [permission])), rolled_back_app.url_map.bind("localhost")
     for path, answer in crawl_pages(browser):
         assert answer.status_code in (200, 303), (path, permission)

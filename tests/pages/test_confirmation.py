@@ -24,9 +24,9 @@ def test_wrong_confirmation_name_is_a_field_error(browser_as, cast, run_tasks, c
     error = json.loads(answer.headers["HX-Trigger"])["field-error"]
     assert list(error) == ["typed"]
     assert "toast-line" not in answer.text
-    whole = browser_as(caller).post(path, data={"typed": "nonsense"})
-    assert whole.status_code == 422
-    assert error["typed"] in whole.text.replace("&#39;", "'")
+    page = browser_as(caller).post(path, data={"typed": "nonsense"})
+    assert page.status_code == 422
+    assert error["typed"] in page.text.replace("&#39;", "'")
 
 
 def test_api_hints_show_routes_of_the_current_area(browser_as, cast, run_tasks):

@@ -56,11 +56,11 @@ def find_texts_outside_brackets(texts):
     """Yield what stands outside of brackets. They may be nested and may span several texts of a page."""
     depth = 0
     for text in texts:
-        rest = ""
+        outside = ""
         for part in re.split("([⟦⟧])", text):
             depth += {"⟦": 1, "⟧": -1}.get(part, 0)
-            rest += part if depth == 0 and part != "⟧" else " "
-        yield " ".join(rest.split())
+            outside += part if depth == 0 and part != "⟧" else " "
+        yield " ".join(outside.split())
 
 
 def find_visible_texts(page):

@@ -37,7 +37,7 @@ BROKEN_REQUESTS = {
     "a length that is no number": POST_HEAD + b"Content-Length: abc\r\n\r\n",
     "a coding that is none": POST_HEAD + b"Transfer-Encoding: nosuch\r\n\r\n",
 }
-ODD_REQUESTS = {
+UNUSUAL_REQUESTS = {
     "NUL in the path": (b"GET /api/instance/%00 HTTP/1.1\r\nHost: x\r\n\r\n", 404),
     "an address instead of a path": (b"GET http://evil.example/api/connect HTTP/1.1\r\nHost: x\r\n\r\n", 401),
     "a host that is none": (b"GET /api/connect HTTP/1.1\r\nHost: a b/\\\xff\r\n\r\n", 400),
@@ -85,7 +85,7 @@ def test_malformed_http_requests_are_refused(web_installation):
             name,
             received[:300],
         )
-    for name, (data, expected) in ODD_REQUESTS.items():
+    for name, (data, expected) in UNUSUAL_REQUESTS.items():
         received = send_bytes(web_installation, data)
         assert parse_status(received) == expected, (name, received[:500])
         assert b"evil" not in received

@@ -126,8 +126,8 @@ def second_location(cast, image, profile):
 
 
 def test_location_id_chooses_the_location(call, api_as, cast, second_location):
-    """SBX-05, SBX-07: ids of the catalogue are accepted."""
-    settings.update({"billing_enabled": True})  # the catalogue is offered
+    """SBX-05, SBX-07: ids of the catalog are accepted."""
+    settings.update({"billing_enabled": True})  # the catalog is offered
     locations = api_as("owner", "GET", "/api/microvm/catalog").json["locations"]
     assert cast.location.id in [location["id"] for location in locations]
     body = {"templateID": "base", "metadata": {"location_id": cast.location.id, "a": "b"}}

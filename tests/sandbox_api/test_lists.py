@@ -9,7 +9,7 @@ from panel.core import clock
 from panel.core.db import session
 from panel.models import Microvm
 
-ODD_METADATA = {"owner": "a b&c=d/é"}
+ESCAPED_METADATA = {"owner": "a b&c=d/é"}
 PYTHON_FILTER = "owner%3Da%252520b%252526c%25253Dd%252F%2525C3%2525A9"
 JAVASCRIPT_FILTER = "owner%3Da%252520b%252526c%25253Dd%25252F%2525C3%2525A9"
 
@@ -91,7 +91,7 @@ def test_foreign_sandbox_is_invisible(call, create_sandbox, keys):
 
 @pytest.mark.parametrize("filter_text", [PYTHON_FILTER, JAVASCRIPT_FILTER])
 def test_metadata_filter_reads_what_sdks_send(call, create_sandbox, filter_text):
-    sandbox = create_sandbox(metadata={**ODD_METADATA, "run": "1"})
+    sandbox = create_sandbox(metadata={**ESCAPED_METADATA, "run": "1"})
     create_sandbox(metadata={"owner": "bob"})
     assert get_ids(call("GET", f"/v2/sandboxes?metadata={filter_text}")) == [sandbox["sandboxID"]]
     assert get_ids(call("GET", f"/sandboxes?metadata={filter_text}")) == [sandbox["sandboxID"]]

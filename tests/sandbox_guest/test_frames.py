@@ -58,8 +58,8 @@ def test_frames_cut_anywhere_are_parsed_completely(payloads, sizes):
 
 @given(st.binary(max_size=200), st.integers(0, 63), SIZES)
 @settings(max_examples=60, deadline=None)
-def test_marker_is_found_after_garbage_and_half_frames(garbage, kept, sizes):
-    half_frame = HEADER.pack(DATA, 7, 60000) + MARKER[:kept]
+def test_marker_is_found_after_garbage_and_half_frames(garbage, marker_length, sizes):
+    half_frame = HEADER.pack(DATA, 7, 60000) + MARKER[:marker_length]
     for beginning in (garbage, build_hello(b"f" * 16) + half_frame, build_hello(b"f" * 16) + garbage):
         frames = collect_frames(cut(beginning + build_hello() + build_frame(OPEN, 1, b"\0\x50"), sizes))
         assert frames[-2:] == [(HELLO, PROTOCOL_VERSION, b"0123456789abcdef"), (OPEN, 1, b"\0\x50")]

@@ -51,7 +51,7 @@ def test_new_session_gets_the_identity_again(lab):
             assert lab.events == ["channel", "identity", port, "identity", port]
         async with lab.run_router(), run_program(answer_with_request) as port:
             assert (await lab.call(host=make_host(port)))[0] == 200
-            assert lab.events[-3:] == ["channel", "identity", port], "a new router begins anew"
+            assert lab.events[-3:] == ["channel", "identity", port], "a new router opens a new channel"
 
     run(check())
 

@@ -37,8 +37,8 @@ def create_platform_group(api_as):
     return make
 
 
-def group_path(group, *rest):
-    return "/".join([f"/api/security-group/{group['id']}", *rest])
+def group_path(group, *parts):
+    return "/".join([f"/api/security-group/{group['id']}", *parts])
 
 
 def test_group_create_read_update_and_delete(api_as, create_group):
@@ -196,10 +196,10 @@ def test_members_see_only_granted_instances(api_as, cast, create_group):
 
 def test_group_of_other_account_is_not_found(api_as, create_group):
     group = create_group(rules=[HTTP_RULE])
-    for method, *rest in (("GET",), ("PATCH",), ("DELETE",), ("POST", "rules"), ("POST", "attach-instances")):
+    for method, *parts in (("GET",), ("PATCH",), ("DELETE",), ("POST", "rules"), ("POST", "attach-instances")):
         body = {"GET": None, "PATCH": {"name": "x"}, "DELETE": None}.get(method, HTTP_RULE)
-        body = {"instance_ids": [UNKNOWN_ID]} if rest == ["attach-instances"] else body
-        assert api_as("outsider", method, group_path(group, *rest), json=body).status_code == 404
+        body = {"instance_ids": [UNKNOWN_ID]} if parts == ["attach-instances"] else body
+        assert api_as("outsider", method, group_path(group, *parts), json=body).status_code == 404
     assert api_as("outsider", "GET", GROUPS_PATH).json["data"] == []
 
 
@@ -207,13 +207,13 @@ def test_platform_group_is_usable_but_read_only(api_as, cast, create_platform_gr
     platform_group = create_platform_group([HTTP_RULE])
     assert api_as("owner", "GET", GROUPS_PATH).json["data"][0]["is_global"] is True
     [rule] = api_as("owner", "GET", group_path(platform_group)).json["security_group"]["rules"]
-    for method, rest, body in (
+    for method, parts, body in (
         ("PATCH", (), {"name": "x"}),
         ("DELETE", (), None),
         ("POST", ("rules",), {**HTTP_RULE, "cidr": "10.0.0.0/8"}),
         ("DELETE", ("rule", rule["id"]), None),
     ):
-        assert api_as("owner", method, group_path(platform_group, *rest), json=body).status_code == 403
+        assert api_as("owner", method, group_path(platform_group, *parts), json=body).status_code == 403
     own_instance, foreign_instance = cast.instance(), cast.instance("outsider")
     for caller, instance in (("owner", own_instance), ("outsider", foreign_instance)):
         body = {"instance_ids": [instance.id]}

@@ -160,8 +160,8 @@ def test_list_query_count_is_constant(api_as, cast, queries, ipv4_subnet_path, p
     assert len(queries) == few
 
 
-@pytest.mark.parametrize("rest", ["", "/ips", "/available-ips", "/statistics"])
-def test_unknown_id_returns_404(api_as, rest):
+@pytest.mark.parametrize("suffix", ["", "/ips", "/available-ips", "/statistics"])
+def test_unknown_id_returns_404(api_as, suffix):
     """ENV-10"""
-    assert api_as("admin", "GET", f"/api/v1/subnet/{UNKNOWN_ID}{rest}").status_code == 404
+    assert api_as("admin", "GET", f"/api/v1/subnet/{UNKNOWN_ID}{suffix}").status_code == 404
     assert api_as("admin", "PATCH", f"/api/v1/ip/{UNKNOWN_ID}", json={}).status_code == 404

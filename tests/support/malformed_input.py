@@ -92,7 +92,7 @@ INVALID_JSON_BODIES = [
 ]
 """Bodies that are not valid or not unambiguous JSON objects."""
 
-ODD_VALUES = [
+UNUSUAL_VALUES = [
     None,
     True,
     0,

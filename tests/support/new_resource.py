@@ -2,7 +2,7 @@
 
 The skeleton is the working resource `sample_things` below tests/support/skeleton. Its names are replaced, and the few
 existing places that a resource needs are completed: models, API modules, permissions, changelog, and the generated
-migration, OpenAPI documents and catalogue of texts. Run `git diff` afterwards, then implement the resource.
+migration, OpenAPI documents and catalog of texts. Run `git diff` afterwards, then implement the resource.
 """
 
 import argparse

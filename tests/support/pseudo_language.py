@@ -1,4 +1,4 @@
-"""A pseudo-language with all texts of the catalogue in brackets. Texts without brackets bypass gettext."""
+"""A pseudo-language with all texts of the catalog in brackets. Texts without brackets bypass gettext."""
 
 import pytest
 from babel.messages.mofile import write_mo
@@ -15,7 +15,7 @@ def bracket(text):
 
 
 def compile_catalogue(folder):
-    """Compile the catalogue of the pseudo-language from the template of all catalogues."""
+    """Compile the catalog of the pseudo-language from the template of all catalogs."""
     path = folder / PSEUDO_LANGUAGE / "LC_MESSAGES" / "messages.mo"
     path.parent.mkdir(parents=True)
     with open(languages.TRANSLATIONS_FOLDER / "messages.pot", "rb") as template:

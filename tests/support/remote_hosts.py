@@ -101,10 +101,10 @@ def run_remote_host(directory):
         yield host
 
 
-def start_daemon(host, screens="127.0.0.1"):
-    """Start the host's daemon. The VNC servers of machines that start from now on listen at the address `screens`."""
+def start_daemon(host, vnc_address="127.0.0.1"):
+    """Start the host's daemon. The VNC servers of machines that start from now on listen at `vnc_address`."""
     network = host.network
-    arguments = (host.directory, host.address, screens, network.bridge, network.gateway4, network.gateway6)
+    arguments = (host.directory, host.address, vnc_address, network.bridge, network.gateway4, network.gateway6)
     run_command("ip", "netns", "exec", host.name, sys.executable, "-c", START_SCRIPT, *map(str, arguments))
 
 

@@ -25,9 +25,9 @@ def test_task_page_shows_queued_and_completed_task(browser_as, cast, run_tasks):
     page = browser.get(f"/tasks/{task.id}").text
     assert "Creating the disk" in page
     assert "every 1s" not in page
-    tray = browser.get("/tasks/tray", headers=PARTIAL_HEADERS).text
-    assert "every 2s" not in tray
-    assert "Deploy" in tray
+    task_menu = browser.get("/tasks/tray", headers=PARTIAL_HEADERS).text
+    assert "every 2s" not in task_menu
+    assert "Deploy" in task_menu
 
 
 def test_task_list_filters(browser_as, cast, run_tasks):

@@ -56,7 +56,7 @@ def find_checked_scopes(answer):
 
 
 def test_preset_buttons_fill_scopes_and_keep_other_fields(browser_as):
-    """Presets work without JavaScript (ask 21)."""
+    """Presets work without JavaScript."""
     settings.update({"billing_enabled": True})
     session.commit()
     browser = browser_as("owner")
@@ -154,7 +154,7 @@ def explain_request(browser, value, request="GET /api/instances", address="203.0
 
 
 def test_permission_check_lists_all_reasons(browser_as, cast):
-    """Ask 22: every reason for a rejection is shown, with the message of the permission check."""
+    """Every reason for a rejection is shown, with the message of the permission check."""
     browser = browser_as("owner")
     _, value = create_token(cast, scopes=["metrics:read"], allowed_ips=["10.0.0.0/8"])
     text = explain_request(browser, value)

@@ -20,10 +20,10 @@ def test_script_is_returned_as_sent(api_as):
     assert SCRIPT_BODY.items() <= script.items()
     assert api_as("owner", "GET", "/api/user-scripts").json["data"] == [script]
     assert api_as("owner", "GET", f"/api/user-script/{script['id']}").json["script"] == script
-    least = api_as(
+    minimal = api_as(
         "owner", "POST", "/api/user-scripts", json={key: SCRIPT_BODY[key] for key in ("name", "type", "content")}
     )
-    assert (least.json["script"]["description"], least.json["script"]["shebang"]) == ("", "")
+    assert (minimal.json["script"]["description"], minimal.json["script"]["shebang"]) == ("", "")
 
 
 def test_script_line_breaks_are_normalized(api_as):

@@ -158,7 +158,7 @@ def test_connection_closed_by_receiver_is_reopened(receiver, authority):
 
 
 @pytest.mark.parametrize(
-    ("head", "body", "is_kept"),
+    ("head", "body", "is_reused"),
     [
         ("Content-Length: 2", b"ok", True),
         ("Transfer-Encoding: chunked", b"2\r\nok\r\n0\r\n\r\n", True),
@@ -168,7 +168,7 @@ def test_connection_closed_by_receiver_is_reopened(receiver, authority):
         ("Connection: close", b"ok", False),
     ],
 )
-def test_connection_is_reused_after_complete_answer(receiver, authority, head, body, is_kept):
+def test_connection_is_reused_after_complete_answer(receiver, authority, head, body, is_reused):
     def answer(handler):
         handler.wfile.write(b"HTTP/1.1 200 OK\r\n%s\r\n\r\n%s" % (head.encode(), body))
         handler.close_connection = head == "Connection: close"  # the end of the connection ends the body
@@ -176,7 +176,7 @@ def test_connection_is_reused_after_complete_answer(receiver, authority, head, b
     receiver.answers = [answer, 204]
     connection = ReceiverConnection(receiver.url(), create_ssl_context(authority.pem))
     assert [connection.post(b"{}", {})[0] for _ in range(2)] == [200, 204]
-    assert receiver.connections == (1 if is_kept else 2)
+    assert receiver.connections == (1 if is_reused else 2)
     connection.close()
 
 

@@ -38,9 +38,9 @@ def test_customer_config_overrides_platform_settings():
     )
     user_data = build_user_data("s3cret pass", cloudcfg=customer_config)
     assert (user_data["ssh_pwauth"], user_data["disable_root"]) == (False, True)
-    root, *rest = user_data["users"]
+    root, *others = user_data["users"]
     assert (root["lock_passwd"], root["ssh_authorized_keys"]) == (True, ["ssh-ed25519 AAAA a"])
-    assert rest == ["default", {"name": "ada"}]
+    assert others == ["default", {"name": "ada"}]
 
 
 def test_password_locked_by_customer_config_is_not_set():

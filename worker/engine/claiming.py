@@ -26,7 +26,7 @@ def claim(task_id: str, worker: str) -> Task | None:
     """Claim a queued task, or an ended one that has rollback steps left. Return its row.
 
     Returns None when another worker has it, when it is over, or when it has to wait. All open tasks of the resource are
-    locked (SELECT … FOR UPDATE), which serialises claims.
+    locked (SELECT … FOR UPDATE), which serializes claims.
     """
     others = {other.id: other for other in session.scalars(select_open_tasks(), {"task_id": task_id})}
     row = others.pop(task_id, None)

@@ -5,7 +5,7 @@ from worker.nodes.base import NodeDriver, Refused
 
 # $1 is `put` or `remove`; the key is the only line of the input, so that no character of it is a command. The file is
 # replaced as a whole: a guest whose disk is full, or that is turned off in between, keeps the old one. A lock on the
-# directory serialises changes, where the guest has flock.
+# directory serializes changes, where the guest has flock.
 CHANGE_KEYS_SCRIPT = """\
 set -eu
 umask 077

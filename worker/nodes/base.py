@@ -217,7 +217,7 @@ class Nic:
     prefixes: tuple[str, ...] = ()
     """Networks that are routed to the guest."""
     allowed: tuple[FirewallRule, ...] | None = None
-    """None: no firewall. Otherwise only these connections may begin, in either direction; neighbour discovery always
+    """None: no firewall. Otherwise only these connections may begin, in either direction; neighbor discovery always
     passes, and so do errors about allowed connections. A packet from the node itself, or one that the node routes, may
     reach the guest although no rule allows it, but the guest's answer is dropped, so no connection is made."""
     mail: bool = True

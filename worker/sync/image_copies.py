@@ -1,7 +1,7 @@
 """Removing copies of images from nodes when no image needs them any more.
 
 A copy is left over when its image was deleted or changed while the node was away or while disks were based on the copy.
-Copies are recognised by their names, which contain the checksum.
+Copies are recognized by their names, which contain the checksum.
 """
 
 import re

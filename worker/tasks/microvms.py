@@ -28,7 +28,7 @@ EXPIRY_INTERVAL_SECONDS = 2
 
 
 def get_microvm(work):
-    """Return the micro VM, read anew. Raise when it is to be destroyed, because that task cleans up."""
+    """Return the micro VM, read again. Raise when it is to be destroyed, because that task cleans up."""
     microvm = read.find_by_id(work.task.resource_id)
     if microvm is None:
         raise NotFound(message("The micro VM was destroyed in the meantime."))

@@ -1,4 +1,4 @@
-"""Certificates: which actions there are, and when they are allowed. Callers have been authorised."""
+"""Certificates: which actions there are, and when they are allowed. Callers have been authorized."""
 
 from panel.services.certificates.actions import create, delete, update
 from panel.services.certificates.orders import find_challenge_answer, renew

@@ -1,4 +1,4 @@
-"""Container apps in guests: which actions there are, and when they are allowed. Callers have been authorised."""
+"""Container apps in guests: which actions there are, and when they are allowed. Callers have been authorized."""
 
 from panel.services.docker_deployments.actions import REMOVAL_BLOCKERS, control, install, remove, request_probe
 from panel.services.docker_deployments.deploy import deploy_app, deploy_compose, retry

@@ -1,4 +1,4 @@
-"""Instances: which actions there are, and when they are allowed. Callers have been authorised and found the instance
+"""Instances: which actions there are, and when they are allowed. Callers have been authorized and found the instance
 through its owner."""
 
 from panel.services.instances import rescue

@@ -1,4 +1,4 @@
-"""The CPU topology that the guest sees: sockets, cores and threads. Some systems and licences count them. A change is
+"""The CPU topology that the guest sees: sockets, cores and threads. Some systems and licenses count them. A change is
 effective from the next start."""
 
 from collections.abc import Mapping

@@ -148,5 +148,5 @@ def add_public_isos() -> None:
 
 
 def find_attempt(download: MediaDownload) -> Task | None:
-    """Return the task of the current attempt, read anew, or None."""
+    """Return the task of the current attempt, read again, or None."""
     return session.get(Task, download.task_id, populate_existing=True) if download.task_id else None

@@ -1,6 +1,6 @@
 """Micro VMs: their images, the nodes that take them, and everything that can be done with them.
 
-Callers have been authorised; ids were fetched through their owner.
+Callers have been authorized; ids were fetched through their owner.
 """
 
 from panel.services.microvms import (

@@ -94,7 +94,7 @@ def make_problem(reason: str) -> Problem:
 
 
 def start(microvm: Microvm, *, actor: str) -> Task:
-    """Boot a stopped micro VM. Its time-out begins anew."""
+    """Boot a stopped micro VM. Its time-out starts again."""
     task = request(microvm, "start", actor)
     microvm.expires_at = compute_expiry(microvm.timeout_seconds)
     return task
@@ -115,7 +115,7 @@ def pause(microvm: Microvm, *, actor: str) -> Task:
 
 
 def resume(microvm: Microvm, *, actor: str, timeout_seconds: int | None = None) -> Task:
-    """Continue a paused micro VM where it was. Its time-out begins anew, or is `timeout_seconds` from now on."""
+    """Continue a paused micro VM where it was. Its time-out starts again, or is `timeout_seconds` from now on."""
     ensure_valid_timeout(timeout_seconds)
     task = request(microvm, "resume", actor)
     microvm.timeout_seconds = timeout_seconds or microvm.timeout_seconds

@@ -158,7 +158,7 @@ def has_metadata(name: str, value: str) -> ColumnElement[bool]:
 
 
 def find_by_id(microvm_id: str) -> Microvm | None:
-    """Return the live micro VM or None, read anew; for workers."""
+    """Return the live micro VM or None, read again; for workers."""
     query = select(Microvm).where(Microvm.id == microvm_id, Microvm.ended_at.is_(None))
     return session.scalar(query.execution_options(populate_existing=True))
 

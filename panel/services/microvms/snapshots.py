@@ -33,7 +33,7 @@ def get(microvm: Microvm, snapshot_id: str, error_field: str | None = None) -> M
 
 
 def find_by_id(snapshot_id: str) -> MicrovmSnapshot | None:
-    """Return the snapshot or None, read anew; for workers."""
+    """Return the snapshot or None, read again; for workers."""
     return session.get(MicrovmSnapshot, snapshot_id, populate_existing=True)
 
 

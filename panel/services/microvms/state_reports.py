@@ -1,4 +1,4 @@
-"""What workers record of micro VMs. All functions take a row that was just locked (`read.lock`) or read anew."""
+"""What workers record of micro VMs. All functions take a row that was just locked (`read.lock`) or read again."""
 
 from datetime import datetime, timedelta
 

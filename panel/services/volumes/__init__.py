@@ -1,4 +1,4 @@
-"""Volumes: actions and their conditions. Callers have been authorised; ids were fetched through their owner."""
+"""Volumes: actions and their conditions. Callers have been authorized; ids were fetched through their owner."""
 
 from panel.services.volumes.actions import attach, create, delete, detach, resize, retry_delete, select_undeleted
 from panel.services.volumes.read import get, listing

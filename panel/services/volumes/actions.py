@@ -110,7 +110,7 @@ def get_instance_or_422(instance_id: str, account: Access | Account | None) -> I
 
 
 def recreate_at_instance(volume: Volume, instance: Instance, actor: str) -> None:
-    """Create the volume anew on the instance's hypervisor. Allowed only while it was never used and so has no data."""
+    """Create the volume again on the instance's hypervisor. Allowed only while it was never used and so has no data."""
     if volume.pending:
         raise Conflict(
             message("Another task of the volume is in progress. Try again when it has finished."), reason="task_running"

@@ -45,7 +45,7 @@ def get(volume_id: str, account: Access | Account | None = None) -> Volume:
 
 
 def find_by_id(volume_id: str) -> Volume | None:
-    """Return the volume or None, read anew, also one that is being deleted; for workers."""
+    """Return the volume or None, read again, also one that is being deleted; for workers."""
     return session.scalar(select(Volume).where(Volume.id == volume_id).execution_options(populate_existing=True))
 
 

@@ -70,7 +70,7 @@ def create(
     """Create a subscription. Raise Invalid for too many of them, or if the URL or the clusters are refused."""
     url_policy.ensure_allowed(url)
     ensure_own_clusters(access, cluster_filter)
-    session.scalar(select(Account.id).where(Account.id == access.id).with_for_update())  # serialises the count
+    session.scalar(select(Account.id).where(Account.id == access.id).with_for_update())  # serializes the count
     count = select(func.count()).where(WebhookSubscription.account_id == access.id)
     if session.scalars(count).one() >= MAX_SUBSCRIPTIONS:
         raise Invalid(SUBSCRIPTION_LIMIT_MESSAGE)

@@ -1,4 +1,4 @@
-// The terminal's colours. Programs expect a dark background; on a light one xterm.js darkens what could not be read.
+// The terminal's colors. Programs expect a dark background; on a light one xterm.js darkens what could not be read.
 const DARK = {
   background: "#10141a",
   foreground: "#e3e7ee",

@@ -1,5 +1,5 @@
-"""The shell page in a real browser, with a real shell behind a real SSH server. Ask 8 of the customer's list: resize,
-colours, copy and paste, links, search, and a message for each close reason."""
+"""The shell page in a real browser, with a real shell behind a real SSH server: resize,
+colors, copy and paste, links, search, and a message for each close reason."""
 
 import pytest
 

@@ -62,7 +62,7 @@ class SshEndpointRedirect:
 def test_shell_opens_through_panel_routes(
     page, running_installation, fresh_installation, monkeypatch, console_errors, screenshot
 ):
-    """SSH-15, ask 8: sign-in, shell, changed host key, and power off."""
+    """SSH-15: sign-in, shell, changed host key, and power off."""
     customer, ssh_endpoint_redirect = (
         Customer(running_installation, fresh_installation[1]),
         SshEndpointRedirect(running_installation, monkeypatch),

@@ -23,7 +23,7 @@ def test_shell_shows_output_and_title(shell_page, screenshot):
 
 
 def test_shell_shows_colours_and_wide_characters(shell_page):
-    """True colour, 256 colours, 16 colours, bold and underline; wide characters take two columns."""
+    """True color, 256 colors, 16 colors, bold and underline; wide characters take two columns."""
     shell_page.open()
     shell_page.run(
         r"printf '\e[38;2;255;100;0mtrue\e[0m \e[38;5;200mpalette\e[0m \e[1;4;31mbold\e[0m\n'; echo 漢字 $COLORTERM"

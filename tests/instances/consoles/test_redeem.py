@@ -19,7 +19,7 @@ CONSOLE_PERMISSION = "instances.console"
 
 @pytest.fixture
 def create_session(api_as, running_instance, inline_workers):
-    """Mint a session and return its row's id and its secret."""
+    """Create a session and return its row's id and its secret."""
 
     def make(kind="screen", caller="owner"):
         path = {"screen": "novnc", "shell": "ssh" if caller == "admin" else "webssh"}[kind]
@@ -130,7 +130,7 @@ def test_operator_session_is_redeemed_on_suspended_instance(create_session, runn
 
 @pytest.fixture
 def create_session_on_page(browser_as, running_instance):
-    """Mint a VNC session on a page; return the browser and the row's id, whose secret is set to `known`."""
+    """Create a VNC session on a page; return the browser and the row's id, whose secret is set to `known`."""
 
     def make(caller, prefix=""):
         browser = browser_as(caller)

@@ -25,9 +25,9 @@ def test_webhook_subscription_required_fields(get_field_error):
 
 def test_webhook_subscription_field_lengths(create_subscription, get_field_error):
     """WHK-10, WHK-13, WHK-23, WHK-26"""
-    longest_url = "https://1.1.1.1/" + "a" * (1024 - 16)
+    maximal_url = "https://1.1.1.1/" + "a" * (1024 - 16)
     assert create_subscription(name="n" * 255)["name"] == "n" * 255
-    assert create_subscription(url=longest_url)["url"] == longest_url
+    assert create_subscription(url=maximal_url)["url"] == maximal_url
     for length in (16, 255):
         create_subscription(secret="s" * length)
     assert create_subscription(event_kinds=["instance.created", *["pool.created"] * 49])["event_kinds"] == [
@@ -36,7 +36,7 @@ def test_webhook_subscription_field_lengths(create_subscription, get_field_error
     ]
     get_field_error("name", name="n" * 256)
     get_field_error("name", name="")
-    get_field_error("url", url=longest_url + "a")
+    get_field_error("url", url=maximal_url + "a")
     for length in (15, 256):
         get_field_error("secret", secret="s" * length)
     get_field_error("event_kinds", event_kinds=["instance.created"] * 51)

@@ -5,12 +5,12 @@ from a guest:
 
 * ARP for one of its IPv4 addresses (or for none, by which a guest asks whether an address is in use);
 * IPv4 and IPv6 from one of its addresses, but no answers of a DHCP server and no router advertisements;
-* neighbour discovery from one of its addresses or from the link-local address derived from its MAC, and from the
+* neighbor discovery from one of its addresses or from the link-local address derived from its MAC, and from the
   unspecified address when it asks whether an address is in use (redirects, which count only when they come from a
   link-local address, are not among these types);
 * the announcement that QEMU sends for it after a migration (RARP).
 
-Everything else is dropped. libvirt cannot match the payload of a neighbour advertisement: `neighbours` does that.
+Everything else is dropped. libvirt cannot match the payload of a neighbor advertisement: `neighbours` does that.
 """
 
 import ipaddress

@@ -38,10 +38,10 @@ RULE_TAGS = {
     ("all", 6): "all-ipv6",
 }
 NEIGHBOUR_TYPES = ("134", "135", "136")
-"""ICMPv6 types of router advertisements and neighbour discovery. Connections are not tracked for them."""
+"""ICMPv6 types of router advertisements and neighbor discovery. Connections are not tracked for them."""
 
 SOLICITED_MULTICAST = {"dstipaddr": "ff02::", "dstipmask": "16"}
-"""Link-local multicast, by which neighbours are asked."""
+"""Link-local multicast, by which neighbors are asked."""
 
 MAIL_PRIORITY, PREFIX_PRIORITY, DISCOVERY_PRIORITY, ALLOW_PRIORITY, DROP_PRIORITY = -850, -700, 100, 500, 1000
 

@@ -1,6 +1,6 @@
-"""Filters the IPv6 neighbour advertisements of guests, where the hypervisor is this machine.
+"""Filters the IPv6 neighbor advertisements of guests, where the hypervisor is this machine.
 
-A neighbour advertisement contains the address it is about in its payload, where libvirt's filters cannot match. So the
+A neighbor advertisement contains the address it is about in its payload, where libvirt's filters cannot match. So the
 kernel's packet filter does it (nftables, before libvirt's own rules): an advertisement from a NIC passes when it is
 about one of the guest's addresses or its link-local address. The chains belong to MACs, which `filters` binds to their
 NICs. Other hosts are reached through libvirt only and do not have this filter.
