@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from flask import g
 from sqlalchemy import create_engine, event, inspect, make_url, text
+from sqlalchemy.engine import Engine
 
 from panel.app import create_app
 from panel.bootstrap import create_context
@@ -29,6 +30,7 @@ from tests.support.password_hashing import FAST_HASHER
 from tests.support.rate_limit_clock import connect_rate_limits, fake_clock
 from tests.support.simulated_node import clear_node, connect_simulated_node
 from tests.support.task_queue import queue_or_run, queued_calls, run_queued_calls
+from tests.support.template_cache import create_template_cache
 from worker.engine import main  # noqa: F401  (registers the task handlers)
 
 collect_ignore = ["support/skeleton"]
@@ -133,6 +135,7 @@ def app(config):
     app.context = context.current()
     app.testing = True
     app.test_client_class = response_assertions.CheckingClient
+    app.jinja_env.bytecode_cache = create_template_cache()
     with app.app_context():
         delay_savepoints(db.engine)
         db.drop_all()
@@ -144,6 +147,13 @@ def app(config):
     with app.app_context():
         session.remove()
         db.engine.dispose()
+
+
+@event.listens_for(Engine, "connect")
+def prepare_all_statements(connection, _):
+    """Let PostgreSQL's driver keep every prepared statement: all tests together execute thousands."""
+    if hasattr(connection, "prepared_max"):
+        connection.prepared_max = None
 
 
 @contextmanager

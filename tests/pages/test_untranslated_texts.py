@@ -43,7 +43,7 @@ PROPER_NAMES = {
     "Node",
 }
 EXAMPLE_TEXTS = {"packages: - nginx", "ssh-ed25519 AAAA", "prod, web", "#!/bin/sh apt-get install -y nginx", "Mbit/s"}
-COMMAND_TEXTS = {"panel token admin", "panel token billing"}
+COMMAND_TEXTS = {"panel token admin", "panel token billing", "pip install flask mkdir -p /srv/app", "MODE=production"}
 ROLE_PRESETS = {"Administrator", "Operator", "Read only"}
 """Names of roles become rows when a customer creates them, so they are data."""
 TIME_ZONES = available_timezones()

@@ -12,6 +12,7 @@ from panel.core.config import Config
 from panel.core.db import db, session
 from tests.support import postgres
 from tests.support.cast import create_cast
+from tests.support.template_cache import create_template_cache
 
 PRODUCTION_JOBS_CALL = jobs.enqueue_call
 """The product's function, which the test suite replaces."""
@@ -26,6 +27,7 @@ def isolated_installation(directory, *, create=create_worker_app, on_call=lambda
     with create_database(directory) as address:
         config = Config(data_dir=directory / "data", database_url=address, secret_key="test", **(inherited | settings))
         app = create(config)
+        app.jinja_env.bytecode_cache = create_template_cache()
         jobs.enqueue_call = on_call
         try:
             with app.app_context():
