@@ -21,6 +21,7 @@ BENCHMARK_NAMES = (
     "mux",
     "sandboxes",
     "microvms",
+    "backups",
 )
 
 

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import uuid
@@ -20,13 +21,14 @@ from tests.nodes.driver_lab import (
     build_nic,
     numbers,
     run_program,
+    wait_until,
 )
 from tests.nodes.filter_port import Port
 from tests.support.two_hypervisors import run_hypervisors
 from worker.images import packages, tiny
 from worker.images.tiny import boot
 from worker.nodes import load_driver
-from worker.nodes.base import Disk, GiB, Image, Machine, NodeSpec
+from worker.nodes.base import Disk, GiB, Image, Machine, NodeSpec, Power
 from worker.nodes.libvirt import filters, private_daemon
 
 
@@ -53,6 +55,7 @@ def simulated_lab(tmp_path_factory):
         is_vnc_password=lambda node, machine_id, _, password: node.is_vnc_password(machine_id, password),
         read_kernel_files=lambda: (b"kernel", b"initrd"),
         save_guest=SimulatedGuestState,
+        break_checkpoints=break_simulated_checkpoints,
     )
     lab.prepare()
     yield lab
@@ -75,10 +78,22 @@ def libvirt_lab(hypervisor, tiny_image, guest_cache, tmp_path_factory):
         is_vnc_password=lambda node, machine_id, screen, password: vnc_client.is_admitted(screen, password),
         read_kernel_files=lambda: read_tiny_kernel(guest_cache, path),
         save_guest=lambda node, machine: LibvirtGuestState(node, machine, hypervisor.directory / "saved"),
+        break_checkpoints=lambda node, machine: kill_qemu(hypervisor, node, machine),
     )
     lab.prepare()
     yield lab
     lab.node.close()
+
+
+def break_simulated_checkpoints(node, machine):
+    node.power_off(machine.id)
+    node.break_checkpoints(machine.id)
+
+
+def kill_qemu(hypervisor, node, machine):
+    """Kill the machine's QEMU, which leaves its bitmaps in an unknown state."""
+    os.kill(int((hypervisor.directory / "run" / "qemu" / f"{machine.name}.pid").read_text()), signal.SIGKILL)
+    wait_until(lambda: node.power(machine.id) is Power.off)
 
 
 def read_tiny_kernel(cache, folder):

@@ -113,6 +113,8 @@ class DriverLab:
     read_kernel_files: Callable[[], tuple[bytes, bytes]]
     """The kernel and the initial file system of the image."""
     save_guest: Callable[[NodeDriver, Machine], SimulatedGuestState | LibvirtGuestState]
+    break_checkpoints: Callable[[NodeDriver, Machine], None]
+    """Turn a running machine off so that its checkpoints can no longer be used."""
     guest_state: SimulatedGuestState | LibvirtGuestState | None = field(default=None, init=False)
 
     def prepare(self):

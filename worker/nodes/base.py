@@ -26,8 +26,8 @@ Rules for every method:
 
 ISO media are entries of `Machine.media`, changed by `set_media`; rescue is a `define` of the same machine with another
 first disk. Extensions have a place: snapshots and live-snapshot sessions add methods over `Disk`s with the same naming
-rule; a backup reads a disk through `read_disk`; migration is `define` on the target plus one transfer method; networks
-are named on `Nic.network` and created by methods of their own.
+rule; a backup reads disks through a `BackupReader`; migration is `define` on the target plus one transfer method;
+networks are named on `Nic.network` and created by methods of their own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from __future__ import annotations
 import enum
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
@@ -389,6 +389,71 @@ class Writable(Protocol):
     def write(self, data: bytes, /) -> object: ...
 
 
+@dataclass(frozen=True)
+class Extent:
+    """A range of bytes of a disk."""
+
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class BackupJob:
+    """A backup that has begun."""
+
+    consistency: str
+    """`filesystem`: the guest's file systems were frozen at that moment; `crash`: as after a power failure; `stopped`:
+    no guest ran."""
+    checkpoint: str | None
+    """The checkpoint from which a later job can read what has changed; None: the node has none of this moment."""
+    full_read_reasons: dict[str, str | None]
+    """Disk → why it must be read completely, or None when its reader lists what has changed: `no_checkpoint` (the
+    machine does not have it), `broken_bitmap` (what has changed since is not known), `stopped`, or `requested`."""
+
+
+def make_backup_name(name: str) -> str:
+    """Return the name of the volume that the node stores during a backup of the disk of that name."""
+    return f"{name}.backup"
+
+
+class BackupReader(ABC):
+    """One disk of a backup job, as it was when the job began. For one thread. After a failure it is unusable."""
+
+    size: int
+
+    @abstractmethod
+    def list_extents(self, offset: int, length: int) -> list[Extent]:
+        """Return the extents within the range that have changed since the previous checkpoint, or of a disk that must
+        be read completely those that are not zero, in ascending order. Each begins at a multiple of 64 KiB. Extents may
+        be larger than necessary."""
+
+    @abstractmethod
+    def read(self, extents: Iterable[Extent], write: Callable[[int, bytes | bytearray], None]) -> None:
+        """Read extents that `list_extents` returned, in ascending order, and call `write(offset, data)` for their bytes
+        in that order. Ranges of zeros may be left out. An exception of `write` ends the reading and is raised here."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection to the node. The job goes on."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class DiskContent(Protocol):
+    """The content for a new disk. What is in no extent is zero."""
+
+    def list_extents(self) -> Iterator[Extent]:
+        """Yield extents in ascending order, without overlaps. Each begins at a multiple of 64 KiB, and ends at one or
+        at the end of the disk. May be called more than once."""
+
+    def read(self) -> Iterator[bytes]:
+        """Yield the bytes of each extent."""
+
+
 class NodeDriver(ABC):
     """One hypervisor, reached through one driver."""
 
@@ -669,12 +734,56 @@ class NodeDriver(ABC):
     @abstractmethod
     def revert_snapshot(self, machine_id: str, name: str, memory: bool = False) -> None:
         """After success the disks have the stored content. The machine is off; with `memory`, if it ran when the
-        snapshot was taken, it continues from then. Its definition may be that of then. Raises `NotOnNode` when there is
-        no such snapshot."""
+        snapshot was taken, it continues from then. Its definition may be that of then. Its checkpoints are deleted.
+        Raises `NotOnNode` when there is no such snapshot."""
 
     @abstractmethod
     def delete_snapshot(self, machine_id: str, name: str) -> None:
         """After success the machine has no snapshot of that name. Its disks stay as they are."""
+
+    # --- backups
+
+    @abstractmethod
+    def begin_backup(
+        self,
+        machine_id: str | None,
+        disks: Iterable[Disk],
+        checkpoint: str,
+        previous: str | None = None,
+        progress: Progress | None = None,
+        bytes_per_second: int = 0,
+    ) -> BackupJob:
+        """After success `open_backup` reads these disks as they were at one moment, until `end_backup`. A running guest
+        continues; its file systems were frozen at that moment if its agent answers. The machine then has a checkpoint
+        of that name, besides earlier ones, which records for each disk what is written from that moment. With
+        `previous`, an earlier checkpoint, readers list what has changed since, where the node knows it.
+
+        The node makes a copy of what is read, for which it needs room, before this returns; from a running machine at
+        most so fast (0 is unlimited). The disks of a machine that is off, and volumes in no machine (`machine_id`
+        None), are read completely, and there is no checkpoint; they must not be written to until this returns. A job of
+        the same machine that was not ended is replaced. After failure, or when `progress` raised, there is no job, but
+        there may be the checkpoint."""
+
+    @abstractmethod
+    def open_backup(self, machine_id: str | None, disk: Disk) -> BackupReader:
+        """Return a reader of a disk of the job. Several may be open."""
+
+    @abstractmethod
+    def end_backup(self, machine_id: str | None, disks: Iterable[tuple[str, str]]) -> None:
+        """After success there is no job of the machine, and what the node stored for the job of these disks (pool and
+        name) is deleted. Checkpoints stay."""
+
+    @abstractmethod
+    def delete_checkpoints(self, machine_id: str, retained: Iterable[str] = ()) -> None:
+        """After success the machine has no checkpoints but those of `retained` that it had; one that is off may
+        keep all as long as `retained` is not empty. Jobs are not affected. The changes since a retained checkpoint stay
+        known."""
+
+    @abstractmethod
+    def write_disk(self, disk: Disk, content: DiskContent, progress: Progress | None = None) -> None:
+        """After success the disk exists with that size and content and no base image; an existing disk of that name is
+        replaced, so the caller must make sure that no machine runs on it. An exception of `content` or `progress` ends
+        the transfer and is raised here. After failure there is no disk of that name."""
 
     # --- inside the guest
 

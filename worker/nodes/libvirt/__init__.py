@@ -4,8 +4,11 @@ Everything on a node is done by libvirt calls; no file of the node is opened. Th
 breaker to every call. What the calls do is in the other modules of this package.
 """
 
+import contextlib
 import socket
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,9 +16,12 @@ import libvirt
 
 from panel.core.messages import message
 from worker.nodes.base import (
+    BackupJob,
+    BackupReader,
     Capabilities,
     CommandResult,
     Disk,
+    DiskContent,
     Endpoint,
     FileSystem,
     Image,
@@ -25,6 +31,7 @@ from worker.nodes.base import (
     MachineStatus,
     Nic,
     NodeDriver,
+    NodeError,
     NodeSpec,
     Pool,
     Power,
@@ -35,11 +42,15 @@ from worker.nodes.base import (
     Seed,
     Unreachable,
     Writable,
+    make_backup_name,
 )
 from worker.nodes.circuit_breaker import CircuitBreaker
 from worker.nodes.libvirt import (
+    backup_copies,
+    backups,
     capabilities,
     channels,
+    checkpoints,
     domain_stats,
     firmware,
     freezing,
@@ -447,6 +458,84 @@ class LibvirtNode(NodeDriver):
 
     def delete_snapshot(self, machine_id: str, name: str) -> None:
         self.call(message("delete the snapshot"), MEMORY_TRANSFER_TIMEOUT_SECONDS, snapshots.delete, machine_id, name)
+
+    # --- backups
+
+    def begin_backup(
+        self,
+        machine_id: str | None,
+        disks: Iterable[Disk],
+        checkpoint: str,
+        previous: str | None = None,
+        progress: Progress | None = None,
+        bytes_per_second: int = 0,
+    ) -> BackupJob:
+        included = list(disks)
+        if machine_id is None or not self.call(
+            message("look at the machine"), QUERY_TIMEOUT_SECONDS, machines.is_on, machine_id
+        ):
+            return self._copy_stopped_disks(machine_id, included, progress)
+        report, get_last_report_at = media.track_progress(progress)
+        return self.call(
+            message("back the machine up"),
+            LONG_CHANGE_TIMEOUT_SECONDS,
+            backups.run,
+            machine_id,
+            included,
+            checkpoint,
+            previous,
+            report,
+            bytes_per_second,
+            last_activity=get_last_report_at,
+        )
+
+    def _copy_stopped_disks(self, machine_id: str | None, disks: list[Disk], progress: Progress | None) -> BackupJob:
+        try:
+            for disk in disks:
+                copy = replace(disk, name=make_backup_name(disk.name))
+                get_size = partial(
+                    self.call, message("look at the copy"), QUERY_TIMEOUT_SECONDS, media.get_copied_bytes, copy
+                )
+                self.call(
+                    message("copy the disk"),
+                    CHANGE_TIMEOUT_SECONDS,
+                    backups.copy_stopped_disk,
+                    disk,
+                    last_activity=media.CopyProgress(get_size, progress),
+                )
+        except BaseException:
+            with contextlib.suppress(NodeError):
+                self.end_backup(machine_id, [(disk.pool, disk.name) for disk in disks])
+            raise
+        return BackupJob("stopped", None, {disk.name: "stopped" for disk in disks})
+
+    def open_backup(self, machine_id: str | None, disk: Disk) -> BackupReader:
+        call = partial(self.call, message("read the disk"), CHANGE_TIMEOUT_SECONDS)
+        return backup_copies.CopyReader(disk, call)
+
+    def end_backup(self, machine_id: str | None, disks: Iterable[tuple[str, str]]) -> None:
+        self.call(message("end the backup"), LONG_CHANGE_TIMEOUT_SECONDS, backups.end_job, machine_id, list(disks))
+
+    def delete_checkpoints(self, machine_id: str, retained: Iterable[str] = ()) -> None:
+        self.call(
+            message("delete checkpoints"),
+            LONG_CHANGE_TIMEOUT_SECONDS,
+            checkpoints.delete_of_machine,
+            machine_id,
+            list(retained),
+        )
+
+    def write_disk(self, disk: Disk, content: DiskContent, progress: Progress | None = None) -> None:
+        report, get_last_report_at = media.track_progress(progress)
+        self.call(
+            message("write the disk"),
+            CHANGE_TIMEOUT_SECONDS,
+            media.write_disk,
+            disk,
+            content,
+            report,
+            last_activity=get_last_report_at,
+        )
 
     # --- inside the guest
 

@@ -10,7 +10,7 @@ import structlog
 from lxml import etree
 
 from worker.nodes.base import Disk, Machine, Power, make_overlay_name
-from worker.nodes.libvirt import domain_stats, firewall, firmware, nic_devices, saved_state, xml
+from worker.nodes.libvirt import checkpoints, domain_stats, firewall, firmware, nic_devices, saved_state, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.pools import get_volume
 
@@ -83,6 +83,7 @@ def define_renamed(connection: libvirt.virConnect, machine: Machine, old_name: s
     """Rename, then define. libvirt changes a name only by a separate call, and only while the machine is off."""
     domain = get_domain(connection, machine.id)
     saved_state.delete(connection, machine.id)  # libvirt renames no machine that has one
+    checkpoints.delete(domain)  # nor one with checkpoints
     domain.rename(machine.name)
     try:
         connection.defineXML(description)

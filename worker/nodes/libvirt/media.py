@@ -1,4 +1,4 @@
-"""Optical media, and copying and reading whole disks."""
+"""Optical media, and copying, reading and writing whole disks."""
 
 import time
 from collections.abc import Callable
@@ -7,11 +7,12 @@ import libvirt
 from lxml import etree
 
 from panel.core.messages import message
-from worker.nodes.base import Disk, Progress, Readable, Refused, Writable
+from worker.nodes.base import Disk, DiskContent, Progress, Readable, Refused, Writable
 from worker.nodes.libvirt import chipset, saved_state, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain
 from worker.nodes.libvirt.pools import UPLOAD_CHUNK_BYTES, create_volume, delete_disk, find_or_none, get_volume, upload
+from worker.nodes.libvirt.qcow2 import Qcow2File
 
 COPY_POLL_INTERVAL_SECONDS = 5.0
 """Seconds between two polls of the size of a copy."""
@@ -122,3 +123,15 @@ def read_disk(connection: libvirt.virConnect, disk: Disk, target: Writable, prog
     except BaseException:
         stream.abort()
         raise
+
+
+def write_disk(connection: libvirt.virConnect, disk: Disk, content: DiskContent, progress: Progress) -> None:
+    """Create the disk as a qcow2 file, and fill it."""
+    volume_pool = connection.storagePoolLookupByName(disk.pool)
+    delete_disk(connection, disk.pool, disk.name)
+    file = Qcow2File(content, disk.size)
+    volume = create_volume(volume_pool, disk.name, xml.build_qcow2_xml(disk.name, 0))
+    upload(volume, file, file.size, progress)
+    if get_volume(connection, disk).info()[1] != disk.size:
+        delete_disk(connection, disk.pool, disk.name)
+        raise Refused(message("The disk was not written completely."), f"{disk.name} in pool {disk.pool}")

@@ -14,7 +14,7 @@ import libvirt
 from lxml import etree
 
 from worker.nodes.base import Disk, Machine, Progress
-from worker.nodes.libvirt import chipset, firewall, firmware, nic_devices, nvram, saved_state, xml
+from worker.nodes.libvirt import checkpoints, chipset, firewall, firmware, nic_devices, nvram, saved_state, xml
 from worker.nodes.libvirt.machines import get_domain
 from worker.nodes.libvirt.pools import create_volume, delete_disk, get_volume
 from worker.nodes.libvirt.xml import build_raw_volume_xml
@@ -34,6 +34,7 @@ def migrate(connection: libvirt.virConnect, target: libvirt.virConnect, machine:
     running = bool(domain.isActive())
     if not running:
         domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
+    checkpoints.delete(domain)  # their bitmaps are not moved
     paths = [get_volume(target, disk).path() for disk in machine.disks]
     media = {
         drive: get_volume(target, medium).path()

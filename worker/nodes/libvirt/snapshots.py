@@ -5,21 +5,19 @@ QEMU's monitor, and libvirt is given its description, which is that of a machine
 """
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import libvirt
-import libvirt_qemu
 from lxml import etree
 from lxml.builder import E
 
 from panel.core.messages import message
 from worker.nodes.base import NotOnNode, Refused
-from worker.nodes.libvirt import saved_state, xml
+from worker.nodes.libvirt import checkpoints, saved_state, xml
 from worker.nodes.libvirt.errors import ignore_missing
 from worker.nodes.libvirt.machines import get_domain, power_off
+from worker.nodes.libvirt.monitor import list_disk_nodes, run_monitor_command
 
 DEFINITION_XML_FLAGS = libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
 REVERT_RUNNING, REVERT_PAUSED = libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_RUNNING, libvirt.VIR_DOMAIN_SNAPSHOT_REVERT_PAUSED
@@ -33,6 +31,8 @@ def create(connection: libvirt.virConnect, machine_id: str, name: str, memory: b
         raise Refused(message("An instance with secure boot cannot have snapshots."), f"machine {machine_id}")
     if (old_snapshot := find_snapshot(domain, name)) is not None:
         old_snapshot.delete()
+    if not domain.isActive():
+        checkpoints.delete(domain)  # with checkpoints libvirt takes snapshots of running machines only
     if memory or not domain.isActive():
         domain.snapshotCreateXML(xml.to_text(E.domainsnapshot(E.name(name))))
     else:
@@ -56,20 +56,6 @@ def snapshot_disks(domain: libvirt.virDomain, name: str) -> None:
         raise
 
 
-def list_disk_nodes(domain: libvirt.virDomain) -> list[str]:
-    """Return QEMU's node names of the machine's disks."""
-    inserted = [medium.get("inserted") for medium in run_monitor_command(domain, "query-block")]
-    return [medium["node-name"] for medium in inserted if medium and not medium["ro"] and medium["drv"] == "qcow2"]
-
-
-def run_monitor_command(domain: libvirt.virDomain, command: str, **arguments: Any) -> Any:
-    reply = libvirt_qemu.qemuMonitorCommand(domain, json.dumps({"execute": command, "arguments": arguments}), 0)
-    answer = json.loads(reply)
-    if "error" in answer:
-        raise Refused(message("The hypervisor could not take the snapshot."), f"{command}: {answer['error']}")
-    return answer["return"]
-
-
 def build_snapshot_xml(domain: libvirt.virDomain, name: str) -> str:
     definition = etree.fromstring(domain.XMLDesc(DEFINITION_XML_FLAGS))
     disks = definition.xpath("devices/disk[@device='disk']/target/@dev")
@@ -86,15 +72,15 @@ def build_snapshot_xml(domain: libvirt.virDomain, name: str) -> str:
 
 
 @contextlib.contextmanager
-def freeze_filesystems(domain: libvirt.virDomain) -> Iterator[None]:
+def freeze_filesystems(domain: libvirt.virDomain) -> Iterator[bool]:
     """Freeze the guest's file systems for the duration of the block, if its agent can: without memory, a snapshot
-    contains only what is on disk."""
+    contains only what is on disk. Yields whether they are frozen."""
     frozen = False
     with contextlib.suppress(libvirt.libvirtError):
         domain.fsFreeze()
         frozen = True
     try:
-        yield
+        yield frozen
     finally:
         if frozen:
             with contextlib.suppress(libvirt.libvirtError):
@@ -108,8 +94,9 @@ def revert(connection: libvirt.virConnect, machine_id: str, name: str, memory: b
         raise NotOnNode(
             message("The hypervisor does not have this snapshot."), f"snapshot {name} of machine {machine_id}"
         )
-    power_off(connection, machine_id)
     saved_state.delete(connection, machine_id)  # its memory does not belong to the disks of the snapshot
+    checkpoints.delete(domain)  # bitmaps do not record what the snapshot changes, and QEMU refuses disks with bitmaps
+    power_off(connection, machine_id)
     if etree.fromstring(snapshot.getXMLDesc()).findtext("state") == "shutoff":
         domain.revertToSnapshot(snapshot, 0)
     elif memory:

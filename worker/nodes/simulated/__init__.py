@@ -8,6 +8,7 @@ from pathlib import Path
 
 from panel.core.messages import message
 from worker.nodes.base import Capabilities, GiB, NodeDriver, NodeSpec
+from worker.nodes.simulated.backups import Backups
 from worker.nodes.simulated.channels import Channels
 from worker.nodes.simulated.fault_injection import Faults, InlineCircuitBreaker, inject_faults
 from worker.nodes.simulated.guests import Guests
@@ -29,6 +30,7 @@ class SimulatedNode(
     SandboxNetworks,
     SavedStates,
     Channels,
+    Backups,
     Media,
     Overlays,
     Snapshots,

@@ -15,7 +15,18 @@ from worker.nodes.simulated.stored_node import StoredNode
 FAULT_KINDS = ("slow", "refuse", "silent", "lost-answer", "full", "no-ticket")
 NODE_OPERATIONS = NodeDriver.__abstractmethods__ - {"close"}
 CAPACITY_OPERATIONS = frozenset(
-    {"put_image", "upload_media", "copy_disk", "create_disk", "grow_disk", "create_seed", "start", "save"}
+    {
+        "put_image",
+        "upload_media",
+        "copy_disk",
+        "create_disk",
+        "grow_disk",
+        "create_seed",
+        "start",
+        "save",
+        "begin_backup",
+        "write_disk",
+    }
 )
 
 Driver = TypeVar("Driver", bound=type[Machines])
@@ -115,10 +126,11 @@ class InlineCircuitBreaker(CircuitBreaker):
 
 def inject_faults(driver: Driver) -> Driver:
     """Class decorator: every operation of the contract goes through the circuit breaker and meets the node's faults. A
-    watcher meets them with each poll."""
+    watcher meets them with each poll, a reader of a backup with each read."""
     for name in NODE_OPERATIONS - {"watch_events"}:
         setattr(driver, name, with_circuit_breaker(name, with_faults(name, getattr(driver, name))))
     driver.changes = with_faults("watch_events", driver.changes)  # type: ignore[method-assign]  # a decorator
+    driver.read_backup = with_faults("open_backup", driver.read_backup)  # type: ignore[attr-defined]
     return driver
 
 

@@ -15,12 +15,9 @@ from worker.guest import ssh_keys
 from worker.nodes.base import AgentUnavailable, CommandResult, FileSystem, Refused
 from worker.nodes.simulated import docker, overlays
 from worker.nodes.simulated.counters import compute_key_fraction
-from worker.nodes.simulated.machines import Machines, compute_uptime
+from worker.nodes.simulated.machines import AGENT_ANSWERS, Machines, compute_uptime
 from worker.nodes.simulated.state import State
 from worker.nodes.simulated.storage import find_seed
-
-AGENT_ANSWERS, AGENT_HANGS = 1, 2
-"""States of a machine's agent; 0 when it has none."""
 
 PASSWORD_HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1)
 

@@ -25,6 +25,9 @@ from worker.nodes.simulated.counters import compute_counters
 from worker.nodes.simulated.stored_node import StoredNode
 from worker.nodes.simulated.vnc import get_vnc_address
 
+AGENT_ANSWERS, AGENT_HANGS = 1, 2
+"""States of a machine's agent; 0 when it has none."""
+
 EVENT_POLL_INTERVAL_SECONDS = 0.25
 """Seconds between two polls of a watcher: other processes change the node too."""
 
@@ -220,9 +223,9 @@ class Machines(StoredNode):
             raise NoCapacity(message("There is not enough memory on the hypervisor."), detail)
 
     def _has_system(self, db: sqlite3.Connection, machine: dict[str, Any]) -> bool:
-        """Return whether the first disk was made from an image: a blank disk has no system, so no guest boots from
-        it."""
-        image_query = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND parent IS NOT NULL"
+        """Return whether the first disk was made from an image, or restored from such a disk: a blank disk has no
+        system, so no guest boots from it."""
+        image_query = "SELECT 1 FROM disks WHERE pool = ? AND name = ? AND (parent IS NOT NULL OR kind = 'system disk')"
         return any(db.execute(image_query, (disk["pool"], disk["name"])).fetchone() for disk in machine["disks"][:1])
 
 

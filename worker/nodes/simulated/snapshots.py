@@ -39,6 +39,7 @@ class Snapshots(Machines):
                 )
             self._turn_off(db, machine_id)
             self._delete_saved_state(db, machine_id)
+            db.execute("DELETE FROM checkpoints WHERE machine_id = ?", (machine_id,))
             for disk in list_disk_keys(row):
                 db.execute("DELETE FROM written WHERE pool = ? AND disk = ?", disk)
             db.executemany("INSERT INTO written VALUES (?, ?, ?, ?)", orjson.loads(snapshot["files"]))

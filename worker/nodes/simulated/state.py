@@ -16,6 +16,7 @@ from typing import Any
 
 from panel.core.messages import message
 from worker.nodes.base import Unreachable
+from worker.nodes.simulated.backups import BACKUP_SCHEMA
 from worker.nodes.simulated.importing import IMPORT_SCHEMA
 from worker.nodes.simulated.overlays import OVERLAY_SCHEMA
 from worker.nodes.simulated.sandbox_networks import SANDBOX_NETWORK_SCHEMA
@@ -88,9 +89,8 @@ class State:
             db = sqlite3.connect(self.path, timeout=10, isolation_level=None, check_same_thread=False)
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA synchronous = NORMAL")
-            db.executescript(
-                OVERLAY_SCHEMA + SNAPSHOT_SCHEMA + IMPORT_SCHEMA + SAVED_STATE_SCHEMA + SANDBOX_NETWORK_SCHEMA
-            )
+            schemas = OVERLAY_SCHEMA, SNAPSHOT_SCHEMA, IMPORT_SCHEMA, SAVED_STATE_SCHEMA, SANDBOX_NETWORK_SCHEMA
+            db.executescript(BACKUP_SCHEMA + "".join(schemas))
             self.connection = db
         return self.connection
 

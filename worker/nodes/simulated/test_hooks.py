@@ -7,8 +7,8 @@ import argon2
 import orjson
 
 from worker.nodes.base import Seed
-from worker.nodes.simulated.guests import AGENT_HANGS, PASSWORD_HASHER
-from worker.nodes.simulated.machines import Machines
+from worker.nodes.simulated.guests import PASSWORD_HASHER
+from worker.nodes.simulated.machines import AGENT_HANGS, Machines
 from worker.nodes.simulated.storage import find_seed
 
 
@@ -54,6 +54,11 @@ class ExternalActions(Machines):
         with self.state.transaction() as db:
             self._get_machine(db, machine_id)
             db.execute("INSERT INTO oddities VALUES (?, ?, ?)", (machine_id, device, sentence))
+
+    def break_checkpoints(self, machine_id: str) -> None:
+        """Make the node lose what has changed since the machine's checkpoints, as when its QEMU was killed."""
+        with self.state.transaction() as db:
+            db.execute("UPDATE checkpoints SET is_broken = 1 WHERE machine_id = ?", (machine_id,))
 
     def get_definition(self, machine_id: str) -> tuple[str, bytes]:
         """Return the machine's name and definition, for comparisons."""

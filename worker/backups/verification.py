@@ -1,0 +1,74 @@
+"""Verification: reads chunks, names the damaged ones and the points that use them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from worker.backups.errors import Damaged, ObjectNotFound
+from worker.backups.live_chunks import list_tables, mark_live
+from worker.backups.manifests import ZERO_CHUNK
+from worker.backups.repository import Repository, iterate_names
+
+
+@dataclass
+class Verification:
+    """The result of a verification."""
+
+    chunks_checked: int = 0
+    damaged_chunks: set[str] = field(default_factory=set)
+    """Names, in hexadecimal."""
+    damaged_points: set[str] = field(default_factory=set)
+    """Points that use a damaged chunk, or whose manifest is damaged."""
+
+
+def verify(
+    repository: Repository, ratio: float = 1.0, progress: Callable[[int, int], None] | None = None
+) -> Verification:
+    """Read all manifests and tables, and that ratio of the other chunks, chosen at random. Damaged chunks are marked,
+    so that the next backup that reads their content stores them again."""
+    result = Verification()
+    repository.refresh()
+    unreadable = mark_live(repository)
+    result.damaged_points.update(unreadable)
+    result.damaged_chunks.update(table for tables in unreadable.values() for table in tables)
+    total = repository.index.count_live()
+    count = round(total * ratio)
+    for name in repository.index.sample_live(count):
+        result.chunks_checked += 1
+        if not is_intact(repository, name):
+            result.damaged_chunks.add(name.hex())
+        if progress:
+            progress(result.chunks_checked, count)
+    if result.damaged_chunks:
+        result.damaged_points |= find_points(repository, result.damaged_chunks)
+    for chunk in result.damaged_chunks:
+        repository.mark_damaged(bytes.fromhex(chunk))
+    return result
+
+
+def is_intact(repository: Repository, name: bytes) -> bool:
+    """Return whether the chunk is stored and has the content of its name."""
+    try:
+        return repository.key.name_chunk(repository.read_chunk(name)) == name
+    except Damaged:
+        return False
+
+
+def find_points(repository: Repository, damaged: set[str]) -> set[str]:
+    """Return the points that use one of the chunks."""
+    names = {bytes.fromhex(name) for name in damaged}
+    points = set()
+    for point in repository.list_points():
+        try:
+            tables = set(list_tables(repository.read_manifest(point)))
+        except ObjectNotFound:
+            continue
+        except Damaged:
+            points.add(point)
+            continue
+        if tables & damaged or any(uses_chunk(repository, table, names) for table in tables):
+            points.add(point)
+    return points
+
+
+def uses_chunk(repository: Repository, table: str, names: set[bytes]) -> bool:
+    return any(name in names for name in iterate_names(repository.read_table(table)) if name != ZERO_CHUNK)
