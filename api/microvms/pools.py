@@ -35,7 +35,10 @@ def create(body):
 
 @admin.get("/microvm/pool/<microvm_pool_id>", op="pool_get", can=READ_PERMISSION, out=MicrovmPoolOut)
 def show(microvm_pool_id):
-    """Show a warm pool."""
+    """Show a warm pool.
+
+    `error` says why the last boot failed, until one succeeds.
+    """
     return pools.get(microvm_pool_id)
 
 
@@ -57,6 +60,9 @@ def update(body, microvm_pool_id):
 
 @admin.delete("/microvm/pool/<microvm_pool_id>", op="pool_delete", can=WRITE_PERMISSION)
 def delete(microvm_pool_id):
-    """Delete a warm pool. Its members are removed from the hypervisor."""
+    """Delete a warm pool.
+
+    Its members are removed from the hypervisor.
+    """
     pools.delete(pools.get(microvm_pool_id))
     kit.set_message("Pool deleted.")

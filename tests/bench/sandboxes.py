@@ -49,22 +49,22 @@ def bench(report):
             script = ScriptSandboxes(lab, hypervisor)
             panel.wait_for_members(WARM_ROUNDS)
             with panel.stop_scheduler():
-                compare(report, "warm create to the first command", panel, script, "warm", WARM_ROUNDS, 1.5)
-                compare(report, "cold create to the first command", panel, script, "cold", COLD_ROUNDS, 1.3)
-                compare_files(report, panel, script)
+                measure_creates(report, "warm create to the first command", panel, script, "warm", WARM_ROUNDS, 1.5)
+                measure_creates(report, "cold create to the first command", panel, script, "cold", COLD_ROUNDS, 1.3)
+                measure_files_against_channel(report, panel, script)
     finally:
         private_daemon.stop(directory / "hv")
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def compare(report, what, panel, script, kind, rounds, maximum):
+def measure_creates(report, what, panel, script, kind, rounds, maximum):
     times = [[getattr(side, f"start_{kind}")() for side in (script, panel)] for _ in range(rounds)]
     script_time, panel_time = map(statistics.median, zip(*times, strict=True))
     print(f"  {what}: panel {panel_time:.2f} s, script {script_time:.2f} s", flush=True)
     report(f"{what}, against a libvirt script", panel_time / script_time, maximum)
 
 
-def compare_files(report, panel, script):
+def measure_files_against_channel(report, panel, script):
     data = os.urandom(FILE_BYTES)
     with panel.open_sandbox() as sandbox:
         rounds = [(*measure_files(sandbox, data), *script.measure_channel(data)) for _ in range(FILE_ROUNDS)]

@@ -105,29 +105,29 @@ def test_sdk_uses_a_sandbox(lab, hypervisor, sandbox_options, sandboxes):
     wait_until(lambda: not list_machine_files(hypervisor, sandbox), "the removal")
 
 
-def test_sandbox_survives_faults_until_its_time_is_over(lab, hypervisor, options):
+def test_sandbox_survives_faults_until_its_time_is_over(lab, hypervisor, sandbox_options):
     """What it reports; its daemon and the worker are killed; its time ends during a command."""
-    sandbox = Sandbox.create(timeout=900, **options)
+    sandbox = Sandbox.create(timeout=900, **sandbox_options)
     try:
         sandbox.commands.run("echo $PASSWORD; exit 0", envs={"PASSWORD": "a secret value"})
         (metric, *_) = wait_until(sandbox.get_metrics, "a sample of its load")
         assert 0 < metric.mem_used < metric.mem_total < 2**30
         assert 0 < metric.disk_used < metric.disk_total
         assert metric.mem_cache > 0
-        wait_until(lambda: "Process ended" in read_log(options, sandbox), "the entries of its log")
+        wait_until(lambda: "Process ended" in read_log(sandbox_options, sandbox), "the entries of its log")
 
         command = sandbox.commands.run("sleep 1000", background=True, timeout=0)
         sandbox.commands.run(f"sudo bash -c '{KILL_DAEMON}' >/dev/null 2>&1 &")
         with pytest.raises((SandboxException, HTTPError)):
             command.wait()
         assert sandbox.commands.run("echo again").stdout == "again\n"
-        wait_until(lambda: read_log(options, sandbox).count("Daemon started") == 2, "the daemon's new start")
+        wait_until(lambda: read_log(sandbox_options, sandbox).count("Daemon started") == 2, "the daemon's new start")
 
         for worker in lab.installation.list_children("worker"):
             worker.kill()
         assert sandbox.commands.run("echo and again").stdout == "and again\n"
 
-        log = read_log(options, sandbox)
+        log = read_log(sandbox_options, sandbox)
         assert "secret" not in log
         assert "Identity applied" in log
         command = sandbox.commands.run("sleep 1000", background=True, timeout=0)
@@ -146,10 +146,10 @@ def test_sandbox_survives_faults_until_its_time_is_over(lab, hypervisor, options
     assert "Traceback" not in log, log
 
 
-def read_log(options, sandbox):
+def read_log(sandbox_options, sandbox):
     """Return the text of the sandbox's log."""
-    url = f"{options['api_url']}/v2/sandboxes/{sandbox.sandbox_id}/logs"
-    answer = httpx.get(url, headers={"X-API-Key": options["api_key"]})
+    url = f"{sandbox_options['api_url']}/v2/sandboxes/{sandbox.sandbox_id}/logs"
+    answer = httpx.get(url, headers={"X-API-Key": sandbox_options["api_key"]})
     assert answer.status_code == 200, answer.text
     return answer.text
 
@@ -196,14 +196,14 @@ BUILD_COMMANDS = [
 ]
 
 
-def test_sdk_uses_an_image_that_was_built(lab, hypervisor, options, tmp_path):
+def test_sdk_uses_an_image_that_was_built(lab, hypervisor, sandbox_options, tmp_path):
     """The image has what the commands wrote, and nothing that identifies the machine that executed them."""
     built = build_image(lab, name="web-app", commands=BUILD_COMMANDS, envs={"MODE": "image"})
     assert built["image"]["status"] == "available", built["build"]
     log = built["build"]["log"]
     assert "\n42\n" in log
     assert list_build_files(hypervisor) == []
-    sandbox = Sandbox.create(template="web-app", timeout=900, **options)
+    sandbox = Sandbox.create(template="web-app", timeout=900, **sandbox_options)
     try:
         assert sandbox.files.read("/srv/note.txt") == "written by a command\n"
         assert sandbox.commands.run("echo $MODE").stdout == "image\n"
@@ -225,7 +225,7 @@ def run_debugfs(raw, request):
     return subprocess.run(["/sbin/debugfs", "-R", request, raw], check=True, capture_output=True, text=True).stdout
 
 
-def test_failing_command_fails_image_with_its_log(lab, hypervisor, options):
+def test_failing_command_fails_image_with_its_log(lab, hypervisor, sandbox_options):
     failed = build_image(lab, name="broken", commands=["echo before", "echo output; exit 3", "echo never"])
     assert failed["image"]["status"] == "failed"
     assert (failed["build"]["command_number"], failed["build"]["exit_code"]) == (2, 3)

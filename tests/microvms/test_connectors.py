@@ -99,12 +99,12 @@ def test_label_is_unique_in_the_installation(microvm, add_connector, call_api, m
 
 
 def test_installation_without_domain_has_no_connectors(microvm, add_connector, change_config, call_api):
-    kept = add_connector(microvm).json["connector"]
+    existing = add_connector(microvm).json["connector"]
     change_config(sandbox_domain="")
     answer = add_connector(microvm, port=81)
     assert (answer.status_code, answer.json["reason"]) == (422, "no_sandbox_domain")
     assert "domain" in answer.json["message"]
-    assert call_api("GET", "connectors").json["data"] == [{**kept, "url": None}]
+    assert call_api("GET", "connectors").json["data"] == [{**existing, "url": None}]
 
 
 def test_foreign_micro_vm_and_connector_are_not_found(microvm, add_connector, call_api):

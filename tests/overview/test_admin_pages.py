@@ -23,7 +23,7 @@ from panel.services import (
     volume_plans,
     workers,
 )
-from panel.services.microvms import profiles
+from panel.services.microvms import pools, profiles
 from tests.support.html_pages import PARTIAL_HEADERS, find_attention_items
 from tests.support.microvms import register_image
 from worker.nodes.base import Machine
@@ -88,10 +88,13 @@ def page_ids(cast, deployed):
     ids |= {"address_id": instance.addresses[0].id, "tab": "settings", "set_id": networks.id}
     ids |= {"slug": "nginx", "deployment_id": deployment.id}
     ids["profile_id"] = profiles.create(hypervisor_id=cast.node.id).id
-    microvm = {"location_id": cast.location.id, "image_id": register_image().id, "name": "worker", "actor": "test"}
+    microvm_image = register_image()
+    ids["pool_id"] = pools.create(hypervisor_id=cast.node.id, image_id=microvm_image.id, count=1).id
+    microvm = {"location_id": cast.location.id, "image_id": microvm_image.id, "name": "worker", "actor": "test"}
     ids["microvm_id"] = microvms.create(cast.owner, **microvm).id
     ids_by_blueprint = {
         "admin_security_groups": {"group_id": firewall.id},
+        "admin_microvm_images": {"image_id": microvm_image.id},
         "admin_volume_plans": {"group_id": plan.volume_plan_group_id, "plan_id": plan.id},
     }
     session.commit()

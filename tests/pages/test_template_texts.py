@@ -16,8 +16,8 @@ WORD_PATTERN = re.compile(r"[a-z]{3}")
 OPAQUE_FUNCTIONS = {"_", "gettext", "ngettext", "url_for", "refusal", "may"}
 OPAQUE_ARGUMENTS = {"api", "body", "class", "disable", "placeholder", "variant"}
 UNTRANSLATED_TEXT_PATTERN = re.compile(
-    r"Panel|Mbit/s|ms|\( ms\)|panel token (admin|billing)|ssh root@|prod, web|-tag:prod|name:\"big one\"|power off"
-    r"|location /.*|document\..*|vendor/.*|(icon|btn)-.*",
+    r"Panel|Mbit/s|ms|\( ms\)|panel token (admin|billing)|ssh root@|Sandbox\.create\(.*|prod, web|-tag:prod"
+    r"|name:\"big one\"|power off|location /.*|document\..*|vendor/.*|(icon|btn)-.*",
     re.DOTALL,
 )
 """The product's name, units, commands, examples and code."""

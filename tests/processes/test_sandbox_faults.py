@@ -170,6 +170,12 @@ def test_wrong_token_of_the_guest_is_refused(sandbox, options, token):
     assert sandbox.commands.run("echo served").stdout == "served\n"
 
 
+def find_token(sandbox, options):
+    url = f"{options['api_url']}/sandboxes/{sandbox.sandbox_id}/connect"
+    answer = httpx.post(url, json={"timeout": 900}, headers={"X-API-Key": options["api_key"]})
+    return answer.json()["envdAccessToken"]
+
+
 def test_clients_that_leave_in_the_middle_of_a_stream_leave_nothing(module_installation, router, sandbox, options):
     """The command of a client that left goes on, as E2B's do."""
     assert sandbox.commands.run("true").exit_code == 0
@@ -181,7 +187,7 @@ def test_clients_that_leave_in_the_middle_of_a_stream_leave_nothing(module_insta
     head = (
         "POST /process.Process/Start HTTP/1.1\r\nHost: sandbox\r\nContent-Type: application/connect+json\r\n"
         f"E2b-Sandbox-Id: {sandbox.sandbox_id}\r\nE2b-Sandbox-Port: 49983\r\n"
-        f"X-Access-Token: {sandbox._envd_access_token}\r\nContent-Length: {len(message)}\r\n\r\n"
+        f"X-Access-Token: {find_token(sandbox, options)}\r\nContent-Length: {len(message)}\r\n\r\n"
     )
     for _number in range(GONE_CLIENTS):
         with socket.create_connection((host, int(port))) as client:

@@ -103,16 +103,18 @@ def test_guest_without_channel_is_tried_less_and_less(lab):
 
 
 def test_database_that_is_away_delays_no_stream(lab, caplog):
-    lab.reporter, release, failures = Reporter(), threading.Event(), []
+    lab.reporter, failures = Reporter(), []
+    started, release = threading.Event(), threading.Event()
 
     def write(entries, samples):
+        started.set()
         release.wait(10)
         failures.append(len(samples))
         raise OperationalError("INSERT", {}, Exception("the database is away"))
 
     async def check():
         async with lab.run_router() as router, lab.collect_reports(router, write) as collector:
-            await wait_until(lambda: collector.writer.executor._work_queue.qsize() or collector.followers)
+            await wait_until(started.is_set)
             status, _body = await lab.call(host=make_host(find_closed_port()))
             assert status == 502
             release.set()

@@ -30,14 +30,14 @@ def test_shutdown_finishes_running_requests(start_server):
 
 def test_shutdown_answers_requests_on_their_way(start_server):
     server = start_server()
-    with server.connect() as connected, server.connect() as sending:
-        sending.send(b"GET /a HTTP/1.1\r\n")
+    with server.connect() as connected, server.connect() as partial:
+        partial.send(b"GET /a HTTP/1.1\r\n")
         time.sleep(0.3)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         connected.send(b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
-        sending.send(b"Host: x\r\n\r\n")
-        for client in (connected, sending):
+        partial.send(b"Host: x\r\n\r\n")
+        for client in (connected, partial):
             status, head, _ = client.read_answer()
             assert (status, b"connection: close" in head.lower()) == (200, True)
         assert server.process.wait(20) == 0
