@@ -27,7 +27,7 @@ def build_http_rule(network=None):
 
 
 def list_firewall_tasks():
-    return session.scalars(select(Task).where(Task.kind == "firewall_apply")).all()
+    return session.scalars(select(Task).where(Task.kind == "firewall_apply").order_by(Task.id)).all()
 
 
 def test_instance_without_group_allows_all_traffic(node, deploy_instance):
