@@ -46,7 +46,7 @@ KERNEL_DIED: Event = {
 
 
 class Context:
-    """A namespace with its process, which is started for the first code and started anew after it has ended."""
+    """A namespace with its process, which is started for the first code and started again after it has ended."""
 
     def __init__(self, identity: Identity, folder: str):
         self.id = str(uuid.uuid4())

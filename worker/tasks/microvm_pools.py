@@ -21,7 +21,7 @@ SETTLE_SECONDS = 0.5
 
 
 def get_booting_member(work):
-    """Return the member, read anew. Raise when it is no longer wanted."""
+    """Return the member, read again. Raise when it is no longer wanted."""
     member = pool_members.find_by_id(work.task.resource_id)
     if member is None or member.state != "booting":
         raise Conflict(message("The member is not needed any more."))

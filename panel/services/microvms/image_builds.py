@@ -208,7 +208,7 @@ def select_by_id(image_id: str) -> Select[MicrovmImageBuild]:
 
 
 def find(image_id: str) -> MicrovmImageBuild | None:
-    """Return the build or None, read anew."""
+    """Return the build or None, read again."""
     return session.scalar(select_by_id(image_id).execution_options(populate_existing=True))
 
 

@@ -175,7 +175,7 @@ def enqueue(kind: str, member: MicrovmPoolMember, *, lock: str) -> Task:
 
 
 def find_by_id(member_id: str) -> MicrovmPoolMember | None:
-    """Return the member or None, read anew; for workers."""
+    """Return the member or None, read again; for workers."""
     return session.get(MicrovmPoolMember, member_id, populate_existing=True)
 
 

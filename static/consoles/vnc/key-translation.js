@@ -1,5 +1,5 @@
 // Keys normally reach the guest by their position, and its own layout decides what they type. For people whose keyboard
-// has another layout than the guest, each character can be typed anew in the selected layout instead.
+// has another layout than the guest, each character can be typed again in the selected layout instead.
 import { keyEvents } from "vnc/typing";
 
 const LEVEL_KEYS = new Set(["ShiftLeft", "ShiftRight", "AltRight"]); // released while a character is typed
