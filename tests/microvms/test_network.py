@@ -258,7 +258,7 @@ def test_guest_gets_its_settings_with_the_identity(connected, microvm, create_mi
     ],
 )
 def test_impossible_settings_of_profile_are_refused(api_as, cast, profile, name, value):
-    subnets.create(cast.location, name="private", cidr="10.77.0.0/16", kind="private")
+    subnets.create(cast.location, name="private", cidr="10.77.0.0/28", kind="private")
     session.commit()
     answer = api_as("admin", "PATCH", f"/api/v1/microvm/profile/{profile.id}", json={name: value})
     assert (answer.status_code, [key.split(".")[0] for key in answer.json["errors"]]) == (422, [name])

@@ -14,7 +14,7 @@ from worker.tasks import migrations as migration_tasks
 
 @pytest.fixture(autouse=True)
 def short_retries(monkeypatch):
-    monkeypatch.setattr(migration_tasks, "MIGRATION_RETRY_INTERVAL_SECONDS", 0)
+    monkeypatch.setattr(migration_tasks, "MIGRATION_RETRY_INTERVAL_SECONDS", 0.05)
 
 
 def list_disk_names(node):
