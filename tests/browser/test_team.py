@@ -55,7 +55,7 @@ def test_invited_member_sees_granted_instances_only(
     page.get_by_role("link", name="Invite member").first.click()
     page.get_by_label("Email address").fill(MEMBER)
     expect(page.get_by_label("Payroll")).to_be_hidden()
-    page.get_by_label("Single instances").check()
+    page.get_by_label("Single resources").check()
     page.get_by_label("Shop front").check()
     screenshot("invite")
     page.get_by_role("button", name="Send invitation").click()
