@@ -51,7 +51,7 @@ export class Connection extends EventTarget {
 
   async onDisconnect(closeReason) {
     this.setPhase("connecting", closeReason || texts.connection_lost);
-    const state = await this.fetchState(closeReason);
+    const state = await this.fetchState();
     const fallback = state.state === "fresh" ? texts.not_accepted : texts.panel_connection_lost;
     const sentence = closeReason || state.message || fallback;
     if (state.power === "off") this.waitForPower(sentence);
@@ -60,10 +60,10 @@ export class Connection extends EventTarget {
   }
 
   // The panel may record the end a moment after the browser noticed it.
-  async fetchState(closeReason) {
+  async fetchState() {
     for (let attempt = 1; ; attempt += 1) {
       const state = await request("GET", this.session.state).catch(() => ({ state: "unknown" }));
-      if (state.state !== "open" || closeReason || attempt === STATE_ATTEMPTS) return state;
+      if (state.state !== "open" || attempt === STATE_ATTEMPTS) return state;
       await new Promise((resolve) => setTimeout(resolve, STATE_RETRY_MILLISECONDS));
     }
   }
