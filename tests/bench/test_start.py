@@ -23,6 +23,7 @@ LAST_LINES = {
     "access": "share of authentication",
     "metrics": "small curves of 100",
     "mux": "16 MiB read by the host, against a socket pair",
+    "backups": "memory of a job",
     "microvms": "/healthz with 16 open streams",
 }
 """Text of the last line of each benchmark that boots no guest."""

@@ -112,7 +112,8 @@ def test_many_changes_take_a_constant_number_of_queries(create_microvm, node, ca
             node.power_off(microvm.id)
         queries.clear()
         poll(cast)
-        counts.append(len([statement for statement in queries if not statement.startswith("UPDATE")]))
+        # Without those of the node itself, which depend on the time.
+        counts.append(len([query for query in queries if "microvms" in query and not query.startswith("UPDATE")]))
         assert {session.get(Microvm, microvm.id).state for microvm in microvms} == {"stopped"}
     assert counts[0] == counts[1]
 

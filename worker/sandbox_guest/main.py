@@ -21,6 +21,8 @@ MAX_OPEN_FILES = 8192
 FILE_THREADS = 16
 """How many file operations run at the same time."""
 
+CLIENT_UMASK = 0o022
+"""Of files that clients create, whatever the process that starts the daemon has."""
 
 MAX_USER_PROCESSES = 1024
 """Processes and threads of one user of the sandbox, so that there is always room for the daemon's."""
@@ -90,6 +92,7 @@ async def start_code_interpreter(options: argparse.Namespace) -> None:
 def main() -> None:
     """Run the daemon."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    os.umask(CLIENT_UMASK)
     raise_open_file_limit()
     limit_user_processes()
     asyncio.run(serve(parse_options()))
