@@ -117,7 +117,8 @@ def test_sandbox_reaches_what_operator_and_customer_allow(lab, hypervisor, profi
 def count_isolated_ports(hypervisor):
     """Return how many NICs of running machines cannot send to each other."""
     with contextlib.closing(libvirt.open(hypervisor.uri)) as connection:
-        definitions = [etree.fromstring(domain.XMLDesc()) for domain in connection.listAllDomains()]
-    taps = [nic.find("target").get("dev") for root in definitions for nic in root.iterfind("devices/interface")]
+        running = connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING)
+        definitions = [etree.fromstring(domain.XMLDesc()) for domain in running]
+    taps = [target.get("dev") for root in definitions for target in root.iterfind("devices/interface/target")]
     ports = [subprocess.check_output(["bridge", "-d", "link", "show", "dev", tap], text=True) for tap in taps]
     return sum("isolated on" in port for port in ports)
