@@ -1,6 +1,7 @@
 """Savepoints that are sent to the database before the first write in them, because most transactions only read.
 
-The session of a test begins a savepoint for each of its transactions.
+The session of a test begins a savepoint for each of its transactions. On PostgreSQL rollbacks go around the driver,
+which would otherwise discard all prepared statements: then each test would have its queries planned again.
 """
 
 from sqlalchemy import event
@@ -22,6 +23,9 @@ def delay_savepoints(engine):
         if not forget_savepoint(connection, name):
             roll_back(connection, name)
 
+    if dialect.name == "postgresql":
+        roll_back = roll_back_to_savepoint
+        dialect.do_rollback = roll_back_transaction
     dialect.do_savepoint = do_savepoint
     dialect.do_release_savepoint = do_release_savepoint
     dialect.do_rollback_to_savepoint = do_rollback_to_savepoint
@@ -43,3 +47,11 @@ def send_savepoints(connection, cursor, statement, *_):
         for name in names:
             cursor.execute(f"SAVEPOINT {name}")
         names.clear()
+
+
+def roll_back_to_savepoint(connection, name):
+    connection.connection.dbapi_connection.pgconn.exec_(f"ROLLBACK TO SAVEPOINT {name}".encode())
+
+
+def roll_back_transaction(connection):
+    connection.pgconn.exec_(b"ROLLBACK")
