@@ -7,7 +7,9 @@ import pytest
 from playwright.sync_api import Error, Page, expect, sync_playwright
 
 from panel.core.config import ROOT
+from tests.browser.running_installation import running_installation  # noqa: F401  (fixture)
 from tests.browser.windows import open_window
+from tests.support.panel_processes import fresh_installation  # noqa: F401  (fixture)
 
 CHROMIUM_FLAGS = (
     "--no-sandbox --disable-gpu --no-first-run "

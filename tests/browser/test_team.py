@@ -5,35 +5,13 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.running_installation import PASSWORD, sign_in
+from tests.browser.running_installation import CUSTOMER, PASSWORD, sign_in
 from tests.browser.windows import open_window
-from tests.support.mail_server import installation_settings, mail_server  # noqa: F401  (fixtures)
-from tests.support.panel_processes import Customer, fresh_installation, installation  # noqa: F401  (fixtures)
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
-OWNER, MEMBER = "customer@example.com", "grace@example.com"
-
-
-@pytest.fixture
-def running_installation(installation):
-    installation.start_all()
-    installation.run_panel("user", "password", "--email", OWNER, "--password", PASSWORD)
-    return installation
-
-
-@pytest.fixture
-def owner_instances(running_installation, fresh_installation):
-    """Create two instances of the owner without deploying them."""
-    owner = Customer(running_installation, fresh_installation[1])
-    location = owner.call("GET", "/api/cloud-service/locations")["data"][0]["id"]
-    groups = f"/api/cloud-service/location/{location}/plan-group"
-    plan = owner.call("GET", f"{groups}/{owner.call('GET', groups + 's')[0]['id']}/plans")[0]["id"]
-    for name in ("Shop front", "Payroll"):
-        body = {"location_id": location, "plan_id": plan, "display_name": name}
-        owner.call("POST", "/api/cloud-service/instances", body)
-    return owner
+MEMBER = "grace@example.com"
 
 
 @pytest.fixture
@@ -44,10 +22,10 @@ def member_page(browser):
     context.close()
 
 
-def test_invited_member_sees_granted_instances_only(
-    page, member_page, running_installation, owner_instances, mail_server, screenshot
-):
-    sign_in(page, running_installation, OWNER)
+def test_invited_member_sees_granted_instances_only(page, member_page, running_installation, screenshot):
+    for name in ("Shop front", "Payroll"):
+        running_installation.customer.create_instance(display_name=name)
+    sign_in(page, running_installation, CUSTOMER)
     page.get_by_role("link", name="Team").first.click()
     page.get_by_role("link", name="Read only").click()
     expect(page.get_by_label("Name")).to_have_value("Read only")
@@ -62,7 +40,8 @@ def test_invited_member_sees_granted_instances_only(
     expect(page.get_by_text("Invitation sent")).to_be_visible()
     expect(page.get_by_role("row", name=re.compile(MEMBER))).to_contain_text("Invited")
 
-    (invitation,) = wait_until(lambda: [mail for mail in mail_server.mails if mail["To"] == MEMBER], "the invitation")
+    mails = running_installation.mail_server.mails
+    (invitation,) = wait_until(lambda: [mail for mail in mails if mail["To"] == MEMBER], "the invitation")
     link = re.search(r"Accept the invitation: (\S+)", invitation.get_body(("plain",)).get_content())[1]
     member_page.goto(link)
     member_page.get_by_label("First name").fill("Grace")

@@ -6,10 +6,9 @@ import pytest
 from playwright.sync_api import expect
 
 from panel.services.webhooks.signing import sign_payload
-from tests.browser.running_installation import CUSTOMER, running_installation, sign_in  # noqa: F401  (fixtures)
-from tests.support.panel_processes import fresh_installation, installation  # noqa: F401  (fixtures)
+from tests.browser.running_installation import CUSTOMER, sign_in
 from tests.support.waiting import wait_until
-from tests.support.webhook_receiver import CertificateAuthority, Receiver
+from tests.support.webhook_receiver import Receiver
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
@@ -18,38 +17,13 @@ PAGE_TIMEOUT_MS = 20_000
 
 
 @pytest.fixture
-def authority():
-    return CertificateAuthority()
-
-
-@pytest.fixture
-def receiver(authority, tmp_path_factory):
-    receiver = Receiver(authority.issue(tmp_path_factory.mktemp("receiver")), answer=200)
+def receiver(running_installation, tmp_path):
+    receiver = Receiver(running_installation.authority.issue(tmp_path), answer=200)
     yield receiver
     receiver.close()
 
 
-@pytest.fixture
-def installation_settings(authority, tmp_path_factory):
-    """Settings that allow loopback addresses and trust the tests' certificate authority."""
-    path = tmp_path_factory.mktemp("authority") / "ca.pem"
-    path.write_text(authority.pem)
-    return {"PANEL_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "PANEL_WEBHOOK_CA_FILE": str(path)}
-
-
-def create_instance(installation, token):
-    """Create an instance by the API and return its id."""
-    location = installation.call("GET", "/api/cloud-service/locations", token=token)[1]["data"][0]["id"]
-    groups = f"/api/cloud-service/location/{location}/plan-group"
-    group = installation.call("GET", groups + "s", token=token)[1][0]["id"]
-    plan = installation.call("GET", f"{groups}/{group}/plans", token=token)[1][0]["id"]
-    body = {"location_id": location, "plan_id": plan, "display_name": "Zürich"}
-    status, answer = installation.call("POST", "/api/cloud-service/instances", body, token)
-    assert status < 300, answer
-    return answer["instance"]["id"]
-
-
-def test_webhook_is_created_tested_and_inspected(page, running_installation, receiver, fresh_installation, screenshot):
+def test_webhook_is_created_tested_and_inspected(page, running_installation, receiver, screenshot):
     """WHK-04, WHK-56, DLV-01, DLV-08: with a secret that the form generated."""
     sign_in(page, running_installation, CUSTOMER)
     page.get_by_role("link", name="Webhooks").first.click()
@@ -93,7 +67,7 @@ def test_webhook_is_created_tested_and_inspected(page, running_installation, rec
     assert len({post.headers["X-Hypervisor-Delivery"] for post in receiver.posts}) == 3
     assert len({post.headers["X-Hypervisor-Event-Id"] for post in receiver.posts}) == 1
 
-    instance_id = create_instance(running_installation, fresh_installation[1])
+    instance_id = running_installation.customer.create_instance(display_name="Zürich")
     created = wait_until(lambda: [p for p in receiver.posts if b"instance.created" in p.body], "the event")[0]
     assert created.headers["X-Signature-256"] == sign_payload(created.body, secret)
     assert json.loads(created.body)["instance"]["id"] == instance_id

@@ -2,6 +2,7 @@
 
 import email
 import email.policy
+from contextlib import contextmanager
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -10,18 +11,26 @@ from aiosmtpd.smtp import AuthResult
 from tests.support.ports import find_free_port
 
 
-@pytest.fixture
-def mail_server():
+@contextmanager
+def run_mail_server():
     smtp_handler = MailServer()
     smtp_handler.controller = Controller(smtp_handler, hostname="127.0.0.1", port=find_free_port())
     smtp_handler.controller.start()
-    yield smtp_handler
-    smtp_handler.controller.stop()
+    try:
+        yield smtp_handler
+    finally:
+        smtp_handler.controller.stop()
+
+
+@pytest.fixture
+def mail_server():
+    with run_mail_server() as server:
+        yield server
 
 
 @pytest.fixture
 def installation_settings(mail_server):
-    return {"PANEL_MAIL_URL": f"smtp://127.0.0.1:{mail_server.controller.port}", "PANEL_MAIL_FROM": "panel@example.com"}
+    return mail_server.settings
 
 
 class MailServer:
@@ -29,6 +38,11 @@ class MailServer:
 
     def __init__(self):
         self.mails, self.senders, self.rejections, self.users = [], [], [], []
+
+    @property
+    def settings(self):
+        """The settings of an installation that sends its mails to this server."""
+        return {"PANEL_MAIL_URL": f"smtp://127.0.0.1:{self.controller.port}", "PANEL_MAIL_FROM": "panel@example.com"}
 
     async def handle_RCPT(self, server, session, envelope, address, options):
         if self.rejections:

@@ -103,14 +103,18 @@ class Customer:
         assert status < 400, answer
         return answer
 
-    def deploy(self):
-        """Order an instance with the first plan and image. Return its id and the id of its deploy task."""
+    def create_instance(self, **values):
+        """Create an instance with the first plan and return its id."""
         location = self.call("GET", "/api/cloud-service/locations")["data"][0]["id"]
         groups = f"/api/cloud-service/location/{location}/plan-group"
         plans = self.call("GET", f"{groups}/{self.call('GET', groups + 's')[0]['id']}/plans")
+        body = {"location_id": location, "plan_id": plans[0]["id"]} | values
+        return self.call("POST", "/api/cloud-service/instances", body)["instance"]["id"]
+
+    def deploy(self):
+        """Order an instance with the first plan and image. Return its id and the id of its deploy task."""
+        instance = self.create_instance()
         image = self.call("GET", "/api/images/search")["results"][0]["children"][0]["id"]
-        body = {"location_id": location, "plan_id": plans[0]["id"]}
-        instance = self.call("POST", "/api/cloud-service/instances", body)["instance"]["id"]
         return instance, self.call("POST", f"/api/instance/{instance}/deploy", {"image_id": image})["task_id"]
 
     def get_task(self, task):

@@ -8,20 +8,12 @@ from paramiko import AUTH_FAILED, AUTH_SUCCESSFUL
 from playwright.sync_api import expect
 
 from consoles.ssh_shell import compute_fingerprint
-from tests.browser.running_installation import CUSTOMER, PASSWORD, sign_in
+from tests.browser.running_installation import CUSTOMER, sign_in
 from tests.browser.ssh_shell.shell_page import ShellPage
 from tests.browser.ssh_site import run_bash
 from tests.support import ssh_guest as guests
-from tests.support.panel_processes import Customer, fresh_installation, installation, installation_settings  # noqa: F401  (fixtures)
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def running_installation(installation):
-    installation.start_all()
-    installation.run_panel("user", "password", "--email", CUSTOMER, "--password", PASSWORD)
-    return installation
 
 
 class SshEndpointRedirect:
@@ -59,14 +51,10 @@ class SshEndpointRedirect:
 
 
 @pytest.mark.processes
-def test_shell_opens_through_panel_routes(
-    page, running_installation, fresh_installation, monkeypatch, console_errors, screenshot
-):
+def test_shell_opens_through_panel_routes(page, running_installation, monkeypatch, console_errors, screenshot):
     """SSH-15: sign-in, shell, changed host key, and power off."""
-    customer, ssh_endpoint_redirect = (
-        Customer(running_installation, fresh_installation[1]),
-        SshEndpointRedirect(running_installation, monkeypatch),
-    )
+    customer = running_installation.customer
+    ssh_endpoint_redirect = SshEndpointRedirect(running_installation, monkeypatch)
     instance, task = customer.deploy()
     customer.wait_for_task(task)
     page.route(f"**/instances/{instance}/shell", ssh_endpoint_redirect.set_endpoint)
