@@ -3,7 +3,6 @@
 One panel with a simulated hypervisor and its router, whose guests are local processes, for all tests of this module.
 """
 
-import contextlib
 import shutil
 import socket
 import subprocess
@@ -255,17 +254,14 @@ def test_expiry_ends_a_command(module_installation, options):
 
 def test_killed_daemon_is_reported_as_a_port_that_is_not_open(router, options):
     """In a real sandbox it is started again (tests/guests/test_sandbox.py)."""
-    sandbox = Sandbox.create(timeout=900, **options)
     before = set(router.children())
-    assert sandbox.commands.run("true").exit_code == 0
+    sandbox = Sandbox.create(timeout=900, **options)
     command = sandbox.commands.run("sleep 1000", background=True)
-    for daemon in router.children():
-        if any(child.pid == command.pid for child in daemon.children()):
-            daemon.kill()
+    (guest,) = set(router.children()) - before
+    (daemon,) = [process for process in guest.children(recursive=True) if process.exe() == psutil.Process().exe()]
+    daemon.kill()
     with pytest.raises((SandboxException, HTTPError)):
         command.wait()
-    with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(command.pid).kill()
     with pytest.raises(SandboxException):
         sandbox.commands.run("true", request_timeout=2)
     assert sandbox.kill() is True

@@ -3,18 +3,18 @@
 SBX-03, SBX-09.
 """
 
-import contextlib
 import os
 import platform
 import re
 import subprocess
 import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
 from lxml import html
 
-from tests.sandbox_guest.daemon import run_daemon
 from tests.support.microvms import prepare_microvms
 from tests.support.ports import find_free_port
 from tests.support.waiting import wait_until
@@ -34,19 +34,26 @@ def installation_settings(request):
 
 @pytest.fixture
 def router(installation, tmp_path):
-    """The router of the installation, whose micro VMs have a daemon of this machine inside."""
-    (tmp_path / "guest/etc").mkdir(parents=True)
-    with run_daemon(tmp_path / "guest/run/sandbox/identity.json") as daemon_port, contextlib.ExitStack() as stack:
-        command = [sys.executable, "-m", "tests.processes.local_daemon_router", str(daemon_port), tmp_path / "guest"]
-        environment = {**installation.env, "PANEL_SANDBOX_BIND": f"127.0.0.1:{ROUTER_PORT}"}
-        log = stack.enter_context((tmp_path / "router.log").open("w"))
+    """The router of the installation, whose micro VMs are processes of this machine."""
+    environment = {**installation.env, "PANEL_SANDBOX_BIND": f"127.0.0.1:{ROUTER_PORT}"}
+    command = [sys.executable, "-m", "tests.support.local_guests"]
+    with (tmp_path / "router.log").open("w") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        try:
-            wait_until(lambda: "sandbox_router_started" in (tmp_path / "router.log").read_text(), "the router")
-            yield
-        finally:
-            process.terminate()
-            process.wait(30)
+    try:
+        wait_until(lambda: "sandbox_router_started" in (tmp_path / "router.log").read_text(), "the router")
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture
+def web_server_port():
+    """The port of a web server of this machine, whose network the micro VMs share."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield server.server_port
+        server.shutdown()
 
 
 def read_created_page(installation):
@@ -83,26 +90,26 @@ def wait_for_state(customer, microvm_id, state):
 
 
 @pytest.mark.parametrize("installation_settings", [{"PANEL_SANDBOX_DOMAIN": DOMAIN}], indirect=True)
-def test_connector_reaches_the_micro_vm(installation, customer, router):
+def test_connector_reaches_the_micro_vm(installation, customer, router, web_server_port):
     prepare_microvms(installation)
     installation.start_all()
     location = customer.call("GET", "/api/cloud-service/locations")["data"][0]["id"]
     image = customer.call("GET", "/api/microvm/images")["data"][0]["id"]
     body = {"location_id": location, "image_id": image, "name": "shop"}
     microvm_id = customer.call("POST", "/api/microvm/vms", body)["vm"]["id"]
-    body = {"microvm_id": microvm_id, "port": 8080, "label": "shop"}
+    body = {"microvm_id": microvm_id, "port": web_server_port, "label": "shop"}
     connector = customer.call("POST", "/api/microvm/connectors", body)["connector"]
     assert connector["url"] == f"https://shop.{DOMAIN}"
 
     def get_status(host=f"shop.{DOMAIN}"):
-        return httpx.get(f"http://127.0.0.1:{ROUTER_PORT}/health", headers={"Host": host}, timeout=120).status_code
+        return httpx.get(f"http://127.0.0.1:{ROUTER_PORT}/", headers={"Host": host}, timeout=120).status_code
 
-    assert get_status() == 204, "one that starts is waited for"
+    assert get_status() == 200, "one that starts is waited for"
     assert get_status(f"other.{DOMAIN}") == 404
     customer.call("POST", f"/api/microvm/vm/{microvm_id}/pause")
     wait_for_state(customer, microvm_id, "paused")
     assert get_status() == 502
     customer.call("POST", f"/api/microvm/vm/{microvm_id}/resume")
-    assert get_status() == 204
+    assert get_status() == 200
     customer.call("DELETE", f"/api/microvm/connector/{connector['id']}")
     assert get_status() == 404

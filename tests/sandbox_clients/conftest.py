@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from tests.sandbox_clients.domain_form import DOMAIN, run_name_server, run_nginx
@@ -30,18 +29,15 @@ class Platform:
         self.installation.start_all()
         self.installation.env["PANEL_SANDBOX_BIND"] = self.router
         with (self.installation.data_dir / "sandbox.log").open("w") as log:
-            command = [sys.executable, "-m", "tests.sandbox_clients.local_guests"]
+            command = [sys.executable, "-m", "tests.support.local_guests"]
             self.running_router = subprocess.Popen(command, env=self.installation.env, stdout=log, stderr=log)
         wait_until(lambda: "sandbox_router_started" in self.installation.read_log("sandbox"), "the router")
         self.key = self.customer.call("POST", "/api/microvm/api-keys", {"name": "clients"})["key"]
 
     def stop(self):
         if self.running_router:
-            guests = psutil.Process(self.running_router.pid).children()
             self.running_router.terminate()
             self.running_router.wait(30)
-            for guest in guests:
-                guest.kill()  # and with it all that it has started
         self.installation.kill_processes()
 
     def build_environment(self, form="path"):
