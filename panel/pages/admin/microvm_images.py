@@ -3,13 +3,18 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
-from panel.core.db import session
+from panel.pages.shared.microvm_images import (
+    create_image,
+    delete_image,
+    render_build_form,
+    render_edit_form,
+    update_image,
+)
 from panel.schemas.microvm_images import AdminMicrovmImageIn, AdminMicrovmImagePatch
-from panel.services import hypervisors
 from panel.services.microvms import image_builds, images
 from panel.web.environment_text import EnvironmentText
 from panel.web.forms import Form
-from panel.web.htmx import build_action_response, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -55,30 +60,13 @@ def index():
 @bp.get("/new")
 @require_page_permission(WRITE_PERMISSION)
 def new():
-    return form_page(Form(AdminMicrovmImageForm, initial={"is_public": True}))
+    return render_build_form(None, Form(AdminMicrovmImageForm, initial={"is_public": True}))
 
 
 @bp.post("/new")
 @require_page_permission(WRITE_PERMISSION)
 def create():
-    form = Form(AdminMicrovmImageForm)
-    if form.submit(lambda **values: image_builds.create(None, actor=get_current_actor(), **values)):
-        return redirect_to(url_for(".show", image_id=form.result.id))
-    return form_page(form)
-
-
-def form_page(form):
-    sources = session.scalars(images.select_available()).all()
-    locations = session.execute(hypervisors.select_group_names()).all()
-    return render(
-        "admin/microvm_images/new.html",
-        "form",
-        status=form.status,
-        form=form,
-        sources=sources,
-        locations=locations,
-        minutes=image_builds.MAX_BUILD_MINUTES,
-    )
+    return create_image(None, Form(AdminMicrovmImageForm))
 
 
 @bp.get("/<image_id>")
@@ -92,26 +80,18 @@ def show(image_id):
 @require_page_permission(WRITE_PERMISSION)
 def edit(image_id):
     image = images.get(image_id)
-    return edit_page(image, Form(choose_patch(image), initial=image))
+    return render_edit_form(image, Form(choose_patch(image), initial=image))
 
 
 @bp.post("/<image_id>/edit")
 @require_page_permission(WRITE_PERMISSION)
 def update(image_id):
     image = images.get(image_id)
-    form = Form(choose_patch(image))
-    if form.submit(lambda **changes: images.update(image, changes)):
-        flash_message(_("Image saved."))
-        return redirect_to(url_for(".show", image_id=image_id))
-    return edit_page(images.get(image_id), form)
+    return update_image(image, choose_patch(image))
 
 
 def choose_patch(image):
     return AdminMicrovmImagePatch if image.is_platform else CustomerImagePatch
-
-
-def edit_page(image, form):
-    return render("admin/microvm_images/edit.html", "form", status=form.status, image=image, form=form)
 
 
 @bp.post("/<image_id>/build")
@@ -124,8 +104,4 @@ def build(image_id):
 @bp.post("/<image_id>/delete")
 @require_page_permission(WRITE_PERMISSION)
 def delete(image_id):
-    image = images.get(image_id)
-    name = image.name
-    images.delete(image)
-    flash_message(_("%(name)s deleted.", name=name))
-    return redirect_to(url_for(".index"))
+    return delete_image(images.get(image_id))

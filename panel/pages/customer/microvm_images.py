@@ -3,13 +3,19 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
-from panel.core.db import session
+from panel.pages.shared.microvm_images import (
+    create_image,
+    delete_image,
+    render_build_form,
+    render_edit_form,
+    update_image,
+)
 from panel.schemas.microvm_images import MicrovmImageIn, MicrovmImagePatch
-from panel.services import microvms, usage
+from panel.services import usage
 from panel.services.microvms import image_builds, images
 from panel.web.environment_text import EnvironmentText
 from panel.web.forms import Form
-from panel.web.htmx import build_action_response, flash_message, redirect_to, render
+from panel.web.htmx import build_action_response, render
 from panel.web.page_registry import NavigationEntry, PaletteAction
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -48,7 +54,8 @@ def index():
 @bp.get("/new")
 @require_page_permission(MANAGE_PERMISSION)
 def new():
-    return form_page(Form(MicrovmImageForm, initial={"image_id": request.args.get("source", "")[:36]}))
+    form = Form(MicrovmImageForm, initial={"image_id": request.args.get("source", "")[:36]})
+    return render_build_form(get_current_access(), form)
 
 
 @bp.post("/new")
@@ -56,25 +63,7 @@ def new():
 def create():
     access = get_current_access()
     usage.ensure_billing_enabled(access)
-    form = Form(MicrovmImageForm)
-    if form.submit(lambda **values: image_builds.create(access, actor=get_current_actor(), **values)):
-        return redirect_to(url_for(".show", image_id=form.result.id))
-    return form_page(form)
-
-
-def form_page(form):
-    access = get_current_access()
-    sources = session.scalars(images.select_available(access)).all()
-    locations = microvms.list_locations(access)
-    return render(
-        "customer/microvm_images/new.html",
-        "form",
-        status=form.status,
-        form=form,
-        sources=sources,
-        locations=locations,
-        minutes=image_builds.MAX_BUILD_MINUTES,
-    )
+    return create_image(access, Form(MicrovmImageForm))
 
 
 @bp.get("/<image_id>")
@@ -89,21 +78,13 @@ def show(image_id):
 @require_page_permission(MANAGE_PERMISSION)
 def edit(image_id):
     image = get_own(image_id)
-    return edit_page(image, Form(MicrovmImagePatch, initial=image))
+    return render_edit_form(image, Form(MicrovmImagePatch, initial=image))
 
 
 @bp.post("/<image_id>/edit")
 @require_page_permission(MANAGE_PERMISSION)
 def update(image_id):
-    image, form = get_own(image_id), Form(MicrovmImagePatch)
-    if form.submit(lambda **changes: images.update(image, changes)):
-        flash_message(_("Image saved."))
-        return redirect_to(url_for(".show", image_id=image_id))
-    return edit_page(get_own(image_id), form)
-
-
-def edit_page(image, form):
-    return render("customer/microvm_images/edit.html", "form", status=form.status, image=image, form=form)
+    return update_image(get_own(image_id), MicrovmImagePatch)
 
 
 @bp.post("/<image_id>/build")
@@ -118,8 +99,4 @@ def build(image_id):
 @bp.post("/<image_id>/delete")
 @require_page_permission(DELETE_PERMISSION)
 def delete(image_id):
-    image = get_own(image_id)
-    name = image.name
-    images.delete(image)
-    flash_message(_("%(name)s deleted.", name=name))
-    return redirect_to(url_for(".index"))
+    return delete_image(get_own(image_id))
