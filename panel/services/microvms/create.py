@@ -1,7 +1,7 @@
 """Create micro VMs, and what they can be created with."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from panel.services import catalog, usage
 from panel.services.access import Access
 from panel.services.microvms import actions, images, pool_members, profiles
 from panel.services.microvms.machines import make_machine_fields
-from panel.services.placement import Capacity, Requirements
+from panel.services.placement import Requirements
 
 MAX_CPU_CORES, MAX_MEMORY_MB, MAX_DISK_GB = 8, 16384, 64
 """The largest micro VM."""
@@ -89,7 +89,7 @@ def create(
     on_timeout: str = "kill",
     allow_internet_access: bool = False,
     is_internet_required: bool = True,
-    allow_out: Iterable[str] = (),
+    allow_out: Collection[str] = (),
     deny_out: Iterable[str] = (),
     origin: str = "api",
     api_key_id: str | None = None,
@@ -105,11 +105,8 @@ def create(
     image = images.get_available(image_id, account)
     needs = choose_size(image, cpu_cores, memory_mb, disk_gb)
     actions.ensure_valid_timeout(timeout_seconds)
-    allowed = list(allow_out)
-    internet = choose_internet(allow_internet_access, is_internet_required, allowed)
-    capacities = profiles.lock_capacities(group, needs, internet)
-    error = profiles.no_internet_error("allow_out" if allowed else "allow_internet_access")
-    machine, is_warm = choose_machine(capacities, image, needs, error if internet == "required" else None)
+    internet = choose_internet(allow_internet_access, is_internet_required, allow_out)
+    machine, is_warm = choose_machine(group, image, needs, internet, allow_out)
     microvm = Microvm(
         **machine,
         name=name,
@@ -126,7 +123,7 @@ def create(
         expires_at=actions.compute_expiry(timeout_seconds),
         on_timeout=on_timeout,
         allow_internet_access=allow_internet_access,
-        allow_out=allowed,
+        allow_out=list(allow_out),
         deny_out=list(deny_out),
     )
     session.add(microvm)
@@ -137,7 +134,7 @@ def create(
     return microvm
 
 
-def choose_internet(is_wanted: bool, is_required: bool, allow_out: list[str]) -> str:
+def choose_internet(is_wanted: bool, is_required: bool, allow_out: Collection[str]) -> str:
     """Return how much internet access counts when a host is chosen."""
     if allow_out or (is_wanted and is_required):
         return "required"
@@ -145,16 +142,18 @@ def choose_internet(is_wanted: bool, is_required: bool, allow_out: list[str]) ->
 
 
 def choose_machine(
-    capacities: Iterable[Capacity], image: MicrovmImage, needs: Requirements, error: Invalid | None = None
+    group: HypervisorGroup, image: MicrovmImage, needs: Requirements, internet: str, allow_out: Collection[str]
 ) -> tuple[dict[str, Any], bool]:
-    """Return the fields of the machine, and whether it is a member of a warm pool that was taken. Raise `error`, else
-    `no_microvm_node`, when no node has room."""
-    for capacity in capacities:
+    """Return the fields of the machine, and whether it is a member of a warm pool that was taken. Raise
+    `no_microvm_node` when no node has room, or `no_internet_access` when none offers it."""
+    for capacity in profiles.lock_capacities(group, needs, internet):
         if taken := pool_members.take(capacity, image, needs):
             return taken, True
         with suppress(Invalid):
             return make_machine_fields(image, needs, *capacity.choose_host(needs)), False
-    raise error or profiles.no_node_error(profiles.NO_ROOM_MESSAGE)
+    if internet == "required":
+        raise profiles.no_internet_error("allow_out" if allow_out else "allow_internet_access")
+    raise profiles.no_node_error(profiles.NO_ROOM_MESSAGE)
 
 
 def start_metering(microvm: Microvm, image: MicrovmImage) -> None:

@@ -59,23 +59,16 @@ def create(
     images.ensure_name_is_free(name, account.id if account else None)
     images.ensure_aliases_are_free([*aliases, *([] if account else [name])])
     needs = choose_size(source, cpu_cores, memory_mb, disk_gb)
-    image = MicrovmImage(
+    image = make_image(
+        source,
+        needs,
         account_id=account.id if account else None,
         name=name,
         label=label or name,
         aliases=aliases,
-        status="building",
-        cpu_cores=needs.cpu_cores,
-        memory_mb=needs.ram,
-        disk_gb=needs.storage,
-        min_memory_mb=source.min_memory_mb,
-        min_disk_gb=needs.storage,
         price=source.price if price is None else price,
         is_public=is_public,
         envs={**source.envs, **(envs or {})},
-        kernel_options=source.kernel_options,
-        files_key="",
-        **{f"{kind}_{fact}": 0 if fact == "size" else "" for kind in images.FILE_KINDS for fact in images.FILE_FACTS},
     )
     session.add(image)
     session.flush()
@@ -91,6 +84,25 @@ def create(
     )
     request(image, choose_group(account, location_id, needs), actor)
     return image
+
+
+def make_image(source: MicrovmImage, needs: Requirements, **fields: Any) -> MicrovmImage:
+    """Return an image of that size that has no files yet."""
+    no_files = {
+        f"{kind}_{fact}": 0 if fact == "size" else "" for kind in images.FILE_KINDS for fact in images.FILE_FACTS
+    }
+    return MicrovmImage(
+        status="building",
+        cpu_cores=needs.cpu_cores,
+        memory_mb=needs.ram,
+        disk_gb=needs.storage,
+        min_memory_mb=source.min_memory_mb,
+        min_disk_gb=needs.storage,
+        kernel_options=source.kernel_options,
+        files_key="",
+        **no_files,
+        **fields,
+    )
 
 
 def retry(image: MicrovmImage, account: Access | Account | None, *, actor: str) -> MicrovmImage:
