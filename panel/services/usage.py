@@ -1,7 +1,8 @@
 """Metering: what resources cost, hour by hour (API reference: usage).
 
 * Every hour (UTC) in which a resource exists counts, whatever its state, because its disk and addresses are reserved
-  for it. The hour of its creation counts in full. Metering ends when its deletion is requested.
+  for it. The hour of its creation counts in full. Metering ends when its deletion is requested, and for a micro
+  VM also when its create fails, because then nothing is reserved for it.
 * A month of 730 hours costs the plan's price. The n-th hour of a calendar month costs the price of n hours minus the
   price of n-1 hours, each rounded to a millionth. Hours beyond the 730th are free: no month costs more than the price.
 * After a change of price the current hour still costs the old price.

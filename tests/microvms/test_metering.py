@@ -1,4 +1,4 @@
-"""What micro VMs cost: every started hour counts in every state, until the end is requested."""
+"""What micro VMs cost: every started hour counts in every state, until the end is requested or the create fails."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -54,3 +54,18 @@ def test_microvm_of_image_without_price_costs_nothing(begin, monkeypatch, create
     microvm = create_microvm()
     monkeypatch.setattr(clock, "now", lambda: begin + 5 * ONE_HOUR)
     assert list_charges(microvm) == []
+
+
+def test_microvm_that_could_not_be_created_costs_nothing_from_then_on(
+    begin, monkeypatch, image, node, create_microvm, request_action, run_tasks, reload
+):
+    image.price = PRICE
+    node.fault("start", "full", 1)
+    microvm = create_microvm()
+    assert reload(microvm).state == "failed"
+    monkeypatch.setattr(clock, "now", lambda: begin + 5 * ONE_HOUR)
+    request_action(microvm, "destroy")
+    run_tasks()
+    assert reload(microvm).ended_at is not None
+    monkeypatch.setattr(clock, "now", lambda: begin + 9 * ONE_HOUR)
+    assert [row.hour for row in list_charges(microvm)] == [usage.truncate_to_hour(begin)]

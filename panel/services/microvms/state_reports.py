@@ -33,6 +33,8 @@ def record_state(microvm: Microvm, state: str, error: str | None = None) -> None
 
 
 def record_create_failure(microvm: Microvm, error: str) -> None:
+    """Record that the create failed. Nothing is left on the node, so nothing more is charged."""
+    usage.stop_metering(microvm)
     record_state(microvm, "failed", error)
 
 
