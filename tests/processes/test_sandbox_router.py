@@ -39,6 +39,24 @@ def test_router_is_a_process_of_up(installation):
     assert "sandbox_router_draining" in installation.read_log()
 
 
+def test_second_router_is_reported(installation):
+    """Two routers would take the channels of sandboxes from each other."""
+    installation.start_all()
+    wait_until(lambda: "sandbox_router_started" in installation.read_log(), "the router")
+    installation.env["PANEL_SANDBOX_BIND"] = f"127.0.0.1:{find_free_port()}"
+    second = installation.start("sandbox")
+    for log in ("up", "sandbox"):
+        wait_until(lambda log=log: "sandbox_router_not_alone" in installation.read_log(log), "the notice")
+    command = installation.build_command(["doctor"])
+    doctor = subprocess.run(command, env=installation.env, capture_output=True, text=True)
+    assert doctor.returncode == 1
+    assert "2 routers take sandboxes from each other" in doctor.stdout + doctor.stderr
+    second.terminate()
+    assert second.wait(60) == 0
+    doctor = subprocess.run(command, env=installation.env, capture_output=True, text=True)
+    assert "routers take" not in doctor.stdout + doctor.stderr
+
+
 def test_router_needs_its_address(installation):
     bind = installation.env.pop("PANEL_SANDBOX_BIND")
     assert "Set PANEL_SANDBOX_BIND" in installation.run_panel("sandbox", status=1)
