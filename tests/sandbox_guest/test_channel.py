@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import pty
@@ -34,9 +35,12 @@ async def connect_guest():
     await serving
 
 
-def find_closed_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+@contextlib.contextmanager
+def reserve_closed_port():
+    """Give a port of 127.0.0.1 on which nothing listens meanwhile, and which no connection gets as its own."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
 
 
 def get_port(server):
@@ -53,8 +57,8 @@ def test_guest_relays_to_a_port_and_reports_refused_ones():
         async with server, connect_guest() as host:
             data = os.urandom(1 << 20)
             assert await exchange(await host.open_stream(get_port(server)), data) == data[::-1]
-            with pytest.raises(StreamReset, match="refused"):
-                await host.open_stream(find_closed_port())
+            with reserve_closed_port() as port, pytest.raises(StreamReset, match="refused"):
+                await host.open_stream(port)
             assert host.streams == {}
 
     run(check())
@@ -165,12 +169,15 @@ def test_program_runs_where_nothing_but_python_is(tmp_path):
 
 def test_port_of_ipv6_loopback_is_found():
     async def check():
-        try:
-            server = await asyncio.start_server(echo_connection, "::1", 0)
-        except OSError:
-            pytest.skip("this machine has no IPv6")
-        async with server, connect_guest() as host:
-            assert await exchange(await host.open_stream(get_port(server)), b"six") == b"six"
+        with reserve_closed_port() as port:
+            try:
+                server = await asyncio.start_server(echo_connection, "::1", port)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    raise
+                pytest.skip("this machine has no IPv6")
+            async with server, connect_guest() as host:
+                assert await exchange(await host.open_stream(port), b"six") == b"six"
 
     run(check())
 
