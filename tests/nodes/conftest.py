@@ -1,6 +1,9 @@
 """Labs of both drivers, their guests and machines, and hypervisors that tests share."""
 
+import contextlib
 import fcntl
+import ipaddress
+import json
 import os
 import shutil
 import signal
@@ -28,7 +31,7 @@ from tests.support.two_hypervisors import run_hypervisors
 from worker.images import packages, tiny
 from worker.images.tiny import boot
 from worker.nodes import load_driver
-from worker.nodes.base import Disk, GiB, Image, Machine, NodeSpec, Power
+from worker.nodes.base import SANDBOX_NETWORK_NAME, Disk, GiB, Image, Machine, NodeSpec, Power
 from worker.nodes.libvirt import filters, private_daemon
 
 
@@ -56,6 +59,7 @@ def simulated_lab(tmp_path_factory):
         read_kernel_files=lambda: (b"kernel", b"initrd"),
         save_guest=SimulatedGuestState,
         break_checkpoints=break_simulated_checkpoints,
+        read_sandbox_cidr=lambda node: node.find_sandbox_network().cidr,
     )
     lab.prepare()
     yield lab
@@ -79,6 +83,7 @@ def libvirt_lab(hypervisor, tiny_image, guest_cache, tmp_path_factory):
         read_kernel_files=lambda: read_tiny_kernel(guest_cache, path),
         save_guest=lambda node, machine: LibvirtGuestState(node, machine, hypervisor.directory / "saved"),
         break_checkpoints=lambda node, machine: kill_qemu(hypervisor, node, machine),
+        read_sandbox_cidr=read_bridge_cidr,
     )
     lab.prepare()
     yield lab
@@ -94,6 +99,15 @@ def kill_qemu(hypervisor, node, machine):
     """Kill the machine's QEMU, which leaves its bitmaps in an unknown state."""
     os.kill(int((hypervisor.directory / "run" / "qemu" / f"{machine.name}.pid").read_text()), signal.SIGKILL)
     wait_until(lambda: node.power(machine.id) is Power.off)
+
+
+def read_bridge_cidr(node):
+    """Return the addresses of the bridge that libvirt made for the network of micro VMs."""
+    with contextlib.closing(libvirt.open(node.spec.uri)) as connection:
+        bridge = connection.networkLookupByName(SANDBOX_NETWORK_NAME).bridgeName()
+    [device] = json.loads(run_program("ip", "-json", "-4", "address", "show", "dev", bridge))
+    [address] = device["addr_info"]
+    return str(ipaddress.ip_interface(f"{address['local']}/{address['prefixlen']}").network)
 
 
 def read_tiny_kernel(cache, folder):

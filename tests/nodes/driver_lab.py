@@ -115,6 +115,8 @@ class DriverLab:
     save_guest: Callable[[NodeDriver, Machine], SimulatedGuestState | LibvirtGuestState]
     break_checkpoints: Callable[[NodeDriver, Machine], None]
     """Turn a running machine off so that its checkpoints can no longer be used."""
+    read_sandbox_cidr: Callable[[NodeDriver], str]
+    """The addresses of the active network of micro VMs."""
     guest_state: SimulatedGuestState | LibvirtGuestState | None = field(default=None, init=False)
 
     def prepare(self):

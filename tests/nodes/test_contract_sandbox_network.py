@@ -36,10 +36,13 @@ def build_changed(nic, egress):
     return Nic(nic.mac, nic.network, nic.addresses, mail=False, egress=egress)
 
 
-def test_network_with_other_addresses_replaces_the_earlier(node, new_machine):
+def test_network_with_other_addresses_replaces_the_earlier(lab, node, new_machine):
     for cidr in ("100.96.0.0/24", "10.50.0.0/16"):
         node.ensure_sandbox_network(SandboxNetwork(cidr))
+        assert lab.read_sandbox_cidr(node) == cidr
     machine = new_machine(nics=(build_sandbox_nic(Egress()),))
     node.start(machine.id)
+    assert node.power(machine.id) is Power.on
     node.power_off(machine.id)
     node.ensure_sandbox_network(NETWORK)
+    assert lab.read_sandbox_cidr(node) == NETWORK.cidr
