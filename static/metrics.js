@@ -1,6 +1,6 @@
 // Draws the charts of a page: each [data-charts] has the URL of its data, which is polled while the page is visible.
 const LOCALE = document.documentElement.lang.replace(/^en$/, "en-GB"); // English with 24 hours
-const COLOURS = ["--tblr-primary", "--tblr-orange"];
+const COLORS = ["--tblr-primary", "--tblr-orange"];
 const BINARY_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 function formatSize(bytes) {
@@ -21,11 +21,11 @@ const UNITS = { mbps: "Mbit/s", operations: "/s" };
 // Colors of the stylesheet for a canvas: the browser computes them on a hidden element.
 const probe = document.body.appendChild(document.createElement("span"));
 probe.hidden = true;
-function resolveColour(name) {
+function resolveColor(name) {
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;
 }
-const resolveFillColour = (name) => resolveColour(name).replace("rgb(", "rgba(").replace(")", ", 0.12)");
+const resolveFillColor = (name) => resolveColor(name).replace("rgb(", "rgba(").replace(")", ", 0.12)");
 
 class Chart {
   constructor(box, zone) {
@@ -93,8 +93,8 @@ class Chart {
 
   buildOptions() {
     const maximum = this.series.most[this.rows[0].dataset.metric];
-    const grid = { stroke: resolveColour("--tblr-border-color"), width: 1 };
-    const axis = { stroke: resolveColour("--tblr-secondary"), grid, ticks: { ...grid, size: 4 }, font: "12px system-ui" };
+    const grid = { stroke: resolveColor("--tblr-border-color"), width: 1 };
+    const axis = { stroke: resolveColor("--tblr-secondary"), grid, ticks: { ...grid, size: 4 }, font: "12px system-ui" };
     const unit = UNITS[this.box.dataset.unit];
     const label = unit ? (value) => formatNumber(value) : this.format;
     const binary = ["mib", "bytes"].includes(this.box.dataset.unit) && { incrs: [...Array(44).keys()].map((n) => 2 ** (n - 4)) };
@@ -114,11 +114,11 @@ class Chart {
       series: [
         {},
         ...this.rows.map((_, n) => ({
-          stroke: resolveColour(COLOURS[n]),
+          stroke: resolveColor(COLORS[n]),
           width: 1.5,
           spanGaps: false,
           points: { show: (plot, _, from, to) => to - from < 3 },
-          ...(this.rows.length === 1 && { fill: resolveFillColour(COLOURS[n]) }),
+          ...(this.rows.length === 1 && { fill: resolveFillColor(COLORS[n]) }),
         })),
       ],
       hooks: { setCursor: [(plot) => this.showLegend(plot.cursor.idx ?? null)] },

@@ -33,7 +33,7 @@ function writeFile(name, text) {
   writeFileSync(join(vendor, `${name}.br`), brotliCompressSync(text));
 }
 
-// One symbol for each icon. The page that uses it sets size, colour and stroke.
+// One symbol for each icon. The page that uses it sets size, color and stroke.
 function buildSprite(names) {
   const license = readFileSync(join(packages, "@tabler/icons/LICENSE"), "utf8");
   const symbols = names.map((name) => {

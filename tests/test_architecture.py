@@ -381,12 +381,12 @@ def test_messages_have_parameters_of_their_templates():
     assert wrong == []
 
 
-def test_messages_are_in_catalogue():
+def test_messages_are_in_catalog():
     with open(languages.TRANSLATIONS_FOLDER / "messages.pot", "rb") as file:
-        catalogue = read_po(file)
-    catalogued = {text for entry in catalogue for text in (entry.id if isinstance(entry.id, tuple) else (entry.id,))}
+        catalog = read_po(file)
+    catalog_texts = {text for entry in catalog for text in (entry.id if isinstance(entry.id, tuple) else (entry.id,))}
     templates = {text.value for _, call in find_message_calls() for text in call.args}
-    assert templates - catalogued == set()
+    assert templates - catalog_texts == set()
 
 
 def test_models_package_exports_every_table():

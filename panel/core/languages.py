@@ -21,8 +21,8 @@ current_language: ContextVar[str] = ContextVar("current_language", default=DEFAU
 @cache
 def list_languages() -> tuple[str, ...]:
     """Return the codes of all languages, English first."""
-    catalogues = sorted(TRANSLATIONS_FOLDER.glob("*/LC_MESSAGES/messages.mo"))
-    return DEFAULT_LANGUAGE, *(path.parent.parent.name for path in catalogues)
+    catalogs = sorted(TRANSLATIONS_FOLDER.glob("*/LC_MESSAGES/messages.mo"))
+    return DEFAULT_LANGUAGE, *(path.parent.parent.name for path in catalogs)
 
 
 @cache

@@ -158,11 +158,11 @@ def test_log_page_query_count_is_constant(browser_as, api_as, queries, caller, a
 def test_writing_operations_have_audit_label(app, method):
     """Console sockets and path aliases write no entries."""
     endpoints = {rule.endpoint for rule in app.url_map.iter_rules() if method in rule.methods and "." in rule.endpoint}
-    unlabelled = {
+    unlabeled = {
         endpoint
         for endpoint in endpoints
         if not hasattr(app.view_functions[endpoint], "audit_label")
         and endpoint.rpartition(".")[2] not in OPERATION_LABELS
         and not endpoint.startswith("sockets.")
     }
-    assert unlabelled == set()
+    assert unlabeled == set()

@@ -38,7 +38,7 @@ def bench(report):
             with PublicViewServer(config) as port:
                 guarded, public = measure_in_turn(port, token)
             print(f"{name}: {guarded * 1e6:.0f} µs with, {public * 1e6:.0f} µs without", flush=True)
-            report(f"share of authentication and authorisation in a request, {name}", 1 - public / guarded, 0.15)
+            report(f"share of authentication and authorization in a request, {name}", 1 - public / guarded, 0.15)
 
 
 def create_customer(config):

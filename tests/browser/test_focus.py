@@ -148,15 +148,15 @@ def test_bulk_actions_that_interrupt_guests_are_confirmed(site, open_page):
 
 CONTRAST_RATIO_SCRIPT = """element => {
     const context = new OffscreenCanvas(1, 1).getContext("2d");
-    const luminance = (colour) => {
-        context.fillStyle = colour;
+    const luminance = (color) => {
+        context.fillStyle = color;
         context.fillRect(0, 0, 1, 1);
         const [red, green, blue] = [...context.getImageData(0, 0, 1, 1).data]
             .map((part) => part / 255)
             .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
     };
-    const isClear = (colour) => colour === "transparent" || colour.endsWith(", 0)");
+    const isClear = (color) => color === "transparent" || color.endsWith(", 0)");
     let ground = element;
     while (ground && isClear(getComputedStyle(ground).backgroundColor)) ground = ground.parentElement;
     const light = [luminance(getComputedStyle(element).color)];

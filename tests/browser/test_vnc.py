@@ -71,8 +71,8 @@ def test_vnc_console_shows_picture(console_page, machine, panel, screenshot):
     assert console_page.title() == "web-1 · connected"
     canvas = console_page.locator("#view canvas")
     wait_until(lambda: canvas.evaluate("canvas => [canvas.width, canvas.height]") == [WIDTH, HEIGHT], "the size")
-    colour = "canvas => [...canvas.getContext('2d').getImageData(9, 9, 1, 1).data]"
-    wait_until(lambda: canvas.evaluate(colour)[1:] == [80, 120, 255], "the picture")
+    color = "canvas => [...canvas.getContext('2d').getImageData(9, 9, 1, 1).data]"
+    wait_until(lambda: canvas.evaluate(color)[1:] == [80, 120, 255], "the picture")
     screenshot("open")
 
 

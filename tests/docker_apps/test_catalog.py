@@ -193,7 +193,7 @@ def test_remapping_preserves_other_yaml_values():
     assert after == before
 
 
-def test_ports_with_variables_addresses_and_ranges_are_recognised():
+def test_ports_with_variables_addresses_and_ranges_are_recognized():
     text = "services:\n  a: {image: x}\n  b: {image: x, ports: ['%s']}\n"
     for entry, port in (
         ("${PORT:-80}:80", 80),

@@ -18,8 +18,8 @@ PUBLIC, OTHER_PUBLIC, RESOLVER, CUSTOMER, OPERATOR, PRIVATE, METADATA = (
     *("8.8.8.8", "8.8.4.4", "1.1.1.1", "31.0.0.9", "32.0.0.9"),
     *("10.9.9.9", "169.254.169.254"),
 )
-GATEWAY, NEIGHBOUR = "100.96.0.1", "100.96.0.3"
-TARGETS = [PUBLIC, OTHER_PUBLIC, RESOLVER, CUSTOMER, OPERATOR, PRIVATE, METADATA, GATEWAY, NEIGHBOUR, UPLINK_ADDRESS]
+GATEWAY, NEIGHBOR = "100.96.0.1", "100.96.0.3"
+TARGETS = [PUBLIC, OTHER_PUBLIC, RESOLVER, CUSTOMER, OPERATOR, PRIVATE, METADATA, GATEWAY, NEIGHBOR, UPLINK_ADDRESS]
 PROBE_SCRIPT = f"""
 import json, select, socket, sys, time
 sockets = {{}}
@@ -94,7 +94,7 @@ def wait_until_reached(sandbox, expected):
 
 def test_sandbox_reaches_what_operator_and_customer_allow(lab, hypervisor, profile, sandboxes, sandbox_options):
     first, second = sandboxes
-    assert second.commands.run("hostname -I 2>/dev/null || ip -4 -o addr show eth0").stdout.count(NEIGHBOUR) == 1
+    assert second.commands.run("hostname -I 2>/dev/null || ip -4 -o addr show eth0").stdout.count(NEIGHBOR) == 1
     assert first.get_info().allow_internet_access is True
     assert probe(first) == EVERYTHING_ALLOWED
     assert count_isolated_ports(hypervisor) == 2

@@ -110,7 +110,7 @@ def test_operator_search_by_owner_and_node(api_as, searchable_instances, search,
 
 @pytest.mark.parametrize(
     ("search", "message"),
-    [("colour:red", "There is no key colour"), ("state:sleeping", "There is no state sleeping"), ("owner:x", "no key")],
+    [("color:red", "There is no key color"), ("state:sleeping", "There is no state sleeping"), ("owner:x", "no key")],
 )
 def test_search_with_unknown_key_or_state_is_refused(api_as, browser_as, searchable_instances, search, message):
     answer = api_as("owner", "GET", "/api/instances", query_string={"search": search})
@@ -123,9 +123,9 @@ def test_search_with_unknown_key_or_state_is_refused(api_as, browser_as, searcha
 
 
 def test_operator_search_with_unknown_key_is_refused(api_as, browser_as, searchable_instances):
-    assert api_as("admin", "GET", "/api/v1/instances?search=colour:red").status_code == 422
-    page = browser_as("admin").get("/admin/instances?search=colour:red").text
-    assert "There is no key colour" in page
+    assert api_as("admin", "GET", "/api/v1/instances?search=color:red").status_code == 422
+    page = browser_as("admin").get("/admin/instances?search=color:red").text
+    assert "There is no key color" in page
     assert "owner, node" in page
 
 
@@ -136,7 +136,7 @@ def test_lists_explain_search_syntax(browser_as, searchable_instances):
 
 
 def test_palette_search_with_unknown_key_does_not_fail(browser_as, searchable_instances):
-    assert browser_as("owner").get("/search?q=colour:red").status_code == 200
+    assert browser_as("owner").get("/search?q=color:red").status_code == 200
     assert "web-1" in browser_as("owner").get("/search?q=tag:prod").text
 
 

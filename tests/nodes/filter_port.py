@@ -11,7 +11,7 @@ from lxml.builder import E
 
 from tests.nodes.frames import ICMPV6, RARP, UDP, VLAN, Listener, arp, ethernet, icmpv6, ipv4, ipv6, udp
 from worker.nodes.base import Nic
-from worker.nodes.libvirt import filters, neighbours
+from worker.nodes.libvirt import filters, neighbors
 
 OWN, OTHER = "52:54:00:0a:0b:01", "52:54:00:0a:0b:02"
 OWN4, OWN4_TOO, OTHER4 = "10.0.0.21", "10.0.0.22", "10.0.0.23"
@@ -26,10 +26,10 @@ PASSES = {
     "dhcp client": ipv4(OWN, OWN4, udp(68, 67)),
     "ipv6": ipv6(OWN, OWN6, UDP, udp(1000)),
     "ping over ipv6": ipv6(OWN, OWN6, ICMPV6, icmpv6(128)),
-    "neighbour solicitation": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(135)),
-    "neighbour advertisement": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(136, LINK_LOCAL)),
-    "neighbour advertisement from its address": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, OWN6)),
-    "neighbour advertisement for its prefix": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, "fd01::7")),
+    "neighbor solicitation": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(135)),
+    "neighbor advertisement": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(136, LINK_LOCAL)),
+    "neighbor advertisement from its address": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, OWN6)),
+    "neighbor advertisement for its prefix": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, "fd01::7")),
     "router solicitation": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(133)),
     "multicast listener report": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(143)),
     "duplicate address detection": ipv6(OWN, "::", ICMPV6, icmpv6(135)),
@@ -44,12 +44,12 @@ DROPPED = {
     "arp that names another mac": arp(OWN, OWN4, claimed_mac=OTHER),
     "ipv4 from another's address": ipv4(OWN, OTHER4, udp(1000)),
     "ipv6 from another's address": ipv6(OWN, OTHER6, UDP, udp(1000)),
-    "neighbour solicitation from another's address": ipv6(OWN, OTHER6, ICMPV6, icmpv6(135)),
-    "neighbour solicitation from another's link-local address": ipv6(OWN, "fe80::1", ICMPV6, icmpv6(135)),
-    "neighbour advertisement from another's link-local address": ipv6(OWN, "fe80::1", ICMPV6, icmpv6(136, OWN6)),
-    "neighbour advertisement for another's address": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, OTHER6)),
-    "neighbour advertisement for another's link-local address": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(136, "fe80::1")),
-    "neighbour advertisement beside its prefix": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, "fd02::7")),
+    "neighbor solicitation from another's address": ipv6(OWN, OTHER6, ICMPV6, icmpv6(135)),
+    "neighbor solicitation from another's link-local address": ipv6(OWN, "fe80::1", ICMPV6, icmpv6(135)),
+    "neighbor advertisement from another's link-local address": ipv6(OWN, "fe80::1", ICMPV6, icmpv6(136, OWN6)),
+    "neighbor advertisement for another's address": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, OTHER6)),
+    "neighbor advertisement for another's link-local address": ipv6(OWN, LINK_LOCAL, ICMPV6, icmpv6(136, "fe80::1")),
+    "neighbor advertisement beside its prefix": ipv6(OWN, OWN6, ICMPV6, icmpv6(136, "fd02::7")),
     "traffic from a link-local address": ipv6(OWN, "fe80::1", UDP, udp(1000)),
     "dhcp server": ipv4(OWN, OWN4, udp(67, 68)),
     "dhcpv6 server": ipv6(OWN, OWN6, UDP, udp(547, 546)),
@@ -57,7 +57,7 @@ DROPPED = {
     "router advertisement from its address": ipv6(OWN, OWN6, ICMPV6, icmpv6(134)),
     "redirect": ipv6(OWN, "fe80::1", ICMPV6, icmpv6(137)),
     "tagged frame": ethernet(OWN, VLAN, b"\0\1" + ipv4(OWN, OTHER4, udp(1000))[12:]),
-    "another protocol": ethernet(OWN, 0x88CC, b"neighbour discovery of switches"),
+    "another protocol": ethernet(OWN, 0x88CC, b"neighbor discovery of switches"),
 }
 
 
@@ -75,12 +75,12 @@ class Port:
         owner = E.owner(E.name("test"), E.uuid(str(uuid.uuid4())))
         nic = Nic(OWN, "public", (OWN4, OWN4_TOO, OWN6), prefixes=("fd01::/64",))
         reference = filters.build_reference(nic)
-        neighbours.allow_advertisements([nic])
+        neighbors.allow_advertisements([nic])
         binding = E.filterbinding(owner, E.portdev(name=self.name), E.mac(address=OWN), reference)
         bound = self.connection.nwfilterBindingCreateXML(etree.tostring(binding, encoding="unicode"))
         yield
         bound.delete()
-        neighbours.delete_rules([OWN])
+        neighbors.delete_rules([OWN])
 
     def send_frames(self, frames: dict[str, bytes]) -> set[str]:
         """Send the frames; return the names of those that arrive. One that passes is sent last: what has not arrived

@@ -15,7 +15,7 @@ from tests.nodes.driver_lab import find_status, wait_until
 from tests.nodes.filter_port import DROPPED, LINK_LOCAL, OTHER, OWN, OWN4, OWN6, PASSES
 from tests.nodes.frames import Listener
 from worker.nodes.base import Machine, Nic
-from worker.nodes.libvirt import LibvirtNode, filters, firewall, neighbours
+from worker.nodes.libvirt import LibvirtNode, filters, firewall, neighbors
 
 pytestmark = pytest.mark.guest
 
@@ -71,7 +71,7 @@ def network_guest(libvirt_lab, disposable_guest):
     return NetworkGuest(libvirt_lab.node, disposable_guest, definition.find("devices/interface/target").get("dev"))
 
 
-def test_guest_cannot_answer_for_a_neighbour(hypervisor, network_guest):
+def test_guest_cannot_answer_for_a_neighbor(hypervisor, network_guest):
     """Neighbor discovery. The guest takes part in an anycast address that is not its own: it
     answers who asks for it, from its own address."""
     guest, bridge = network_guest, hypervisor.network.bridge
@@ -95,24 +95,24 @@ def run_command(*arguments):
     subprocess.run(arguments, check=True, capture_output=True)
 
 
-def test_neighbour_rules_are_restored_from_libvirt_definitions(port):
+def test_neighbor_rules_are_restored_from_libvirt_definitions(port):
     """After a start of the host the packet filter is empty."""
     nic = Nic(OWN, "public", (OWN4, OWN6), prefixes=("fd01::/64",))
     firewall.define_filters(port.connection, [nic])
-    neighbours.allow_advertisements([nic])
+    neighbors.allow_advertisements([nic])
     written = list_rules(OWN)
     assert "@th,64,64 0xfd01000000000000 accept" in written
     assert len(written.splitlines()) > 5
-    neighbours.delete_rules([OWN])
+    neighbors.delete_rules([OWN])
     assert list_rules(OWN) == ""
-    neighbours.restore_rules(port.connection)
+    neighbors.restore_rules(port.connection)
     assert list_rules(OWN) == written
-    neighbours.delete_rules([OWN])
+    neighbors.delete_rules([OWN])
     firewall.delete_filters(port.connection, [OWN])
 
 
 def list_rules(mac):
-    command = ["nft", "list", "chain", *neighbours.NFT_TABLE.split(), neighbours.make_chain_name(mac)]
+    command = ["nft", "list", "chain", *neighbors.NFT_TABLE.split(), neighbors.make_chain_name(mac)]
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 

@@ -28,7 +28,7 @@ NEVER = DROPPED | {
     "another's address to an allowed network": ipv4(OWN, "10.0.0.99", udp(1000), PUBLIC),
     "another's mac to an allowed network": ipv4(OTHER, OWN4, udp(1000), PUBLIC),
     "ipv6 from no address": ipv6(OWN, "::", UDP, udp(1000)),
-    "neighbour solicitation": ipv6(OWN, "fe80::5054:ff:fe0a:b01", 58, icmpv6(135)),
+    "neighbor solicitation": ipv6(OWN, "fe80::5054:ff:fe0a:b01", 58, icmpv6(135)),
     "tagged": ethernet(OWN, 0x8100, b"\0\1" + ipv4(OWN, OWN4, udp(1000), PUBLIC)[12:]),
 }
 

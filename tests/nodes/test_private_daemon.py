@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.local_hypervisor import claim_network
 from worker.nodes.base import Disk, Machine, Nic, NodeSpec, Power
-from worker.nodes.libvirt import LibvirtNode, confinement, neighbours, private_daemon
+from worker.nodes.libvirt import LibvirtNode, confinement, neighbors, private_daemon
 
 
 def test_missing_programs_are_named_with_their_packages(monkeypatch):
@@ -80,7 +80,7 @@ def test_stop_removes_own_nic_rules_and_start_restores_them(hypervisor_directory
     machine = Machine(str(uuid.uuid4()), "m", 1, 64, (), (nic,))
     node.define(machine)
     node.start(machine.id)
-    neighbours.allow_advertisements([foreign_nic])
+    neighbors.allow_advertisements([foreign_nic])
     assert {nic.mac, foreign_nic.mac} <= list_macs_with_rules()
     private_daemon.stop(hypervisor_directory)
     assert list_macs_with_rules() & {nic.mac, foreign_nic.mac} == {foreign_nic.mac}
@@ -88,7 +88,7 @@ def test_stop_removes_own_nic_rules_and_start_restores_them(hypervisor_directory
     assert nic.mac in list_macs_with_rules()
     node.delete(machine.id)
     assert nic.mac not in list_macs_with_rules()
-    neighbours.delete_rules([foreign_nic.mac])
+    neighbors.delete_rules([foreign_nic.mac])
     node.close()
 
 
@@ -112,7 +112,7 @@ def test_daemon_starts_confined_with_file_systems_mounted_below_dev(hypervisor_d
 
 def list_macs_with_rules():
     """Return the MACs of NICs that have rules for neighbor advertisements."""
-    command = ["nft", "list", "map", *neighbours.NFT_TABLE.split(), "cards"]
+    command = ["nft", "list", "map", *neighbors.NFT_TABLE.split(), "cards"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return set(re.findall(r"[0-9a-f:]{17}", listed))
 

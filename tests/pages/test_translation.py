@@ -16,13 +16,13 @@ from tests.support.pseudo_language import bracket, pseudo_language  # noqa: F401
     ("header", "expected"),
     [("eo, en;q=0.5", "eo"), ("fr, eo;q=0.3", "eo"), ("fr", "en"), ("en, eo;q=0.9", "en"), ("", "en")],
 )
-def test_accept_language_chooses_the_catalogue(browser_as, pseudo_language, header, expected):
+def test_accept_language_chooses_the_catalog(browser_as, pseudo_language, header, expected):
     page = browser_as().get("/sign-in", headers={"Accept-Language": header})
     assert html.fromstring(page.text).get("lang") == expected
     assert (bracket("Sign in") in page.text) == (expected == "eo")
 
 
-def test_pages_without_catalogue_are_english(browser_as):
+def test_pages_without_catalog_are_english(browser_as):
     page = browser_as().get("/sign-in", headers={"Accept-Language": "eo"})
     assert '<html lang="en">' in page.text
 

@@ -14,25 +14,25 @@ def bracket(text):
     return f"⟦{text}⟧"
 
 
-def compile_catalogue(folder):
+def compile_catalog(folder):
     """Compile the catalog of the pseudo-language from the template of all catalogs."""
     path = folder / PSEUDO_LANGUAGE / "LC_MESSAGES" / "messages.mo"
     path.parent.mkdir(parents=True)
     with open(languages.TRANSLATIONS_FOLDER / "messages.pot", "rb") as template:
-        catalogue = read_po(template, locale=PSEUDO_LANGUAGE)
-    for message in catalogue:
+        catalog = read_po(template, locale=PSEUDO_LANGUAGE)
+    for message in catalog:
         if message.id:
             is_plural = isinstance(message.id, tuple)
             message.string = tuple(map(bracket, message.id)) if is_plural else bracket(message.id)
     with open(path, "wb") as compiled:
-        write_mo(compiled, catalogue)
+        write_mo(compiled, catalog)
 
 
 @pytest.fixture
 def pseudo_language(app, tmp_path, monkeypatch):
     """Add the language to the panel. Yields the headers of a browser that prefers it."""
     caches = (languages.list_languages, languages.load_translations, mail.get_template_environment)
-    compile_catalogue(tmp_path)
+    compile_catalog(tmp_path)
     monkeypatch.setattr(languages, "TRANSLATIONS_FOLDER", tmp_path)
     for cache in caches:
         cache.cache_clear()

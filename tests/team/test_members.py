@@ -171,7 +171,7 @@ def test_team_manager_cannot_change_more_powerful_members(api_as, cast, add_memb
     above = (
         add_member("doer", ["instances.create"], "chosen", [own_instance]),
         add_member("seer", ["instances.view"]),
-        add_member("neighbour", ["instances.view"], "chosen", [other]),
+        add_member("neighbor", ["instances.view"], "chosen", [other]),
         own,
     )
     for member in above:

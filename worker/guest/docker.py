@@ -29,7 +29,7 @@ MAX_LOG_BYTES = 256 * 1024
 RESTART_LOOP_WINDOW = timedelta(minutes=1)
 SIGNAL_EXIT_CODES = (0, 130, 137, 143)
 """Exit codes of containers that were asked to stop."""
-ANSI_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+ANSI_COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 LOG_LINE = re.compile(r"(?P<service>\S+) (?P<time>\d{4}-\d\d-\d\dT\S+) ?(?P<text>.*)")
 """A line of a container's log. A line that was cut does not match."""
 MAX_MESSAGE_LENGTH = 500
@@ -224,7 +224,7 @@ def read_logs(node: NodeDriver, machine_id: str, project: str, lines: int = 500)
     result = node.agent_run(machine_id, ["sh", "-c", LOGS_SCRIPT], stdin=stdin, deadline=90)
     if result.exit_code:
         raise Refused(message("Docker in the instance did not return the logs."), describe_failure(machine_id, result))
-    matches = [LOG_LINE.match(entry) for entry in ANSI_COLOURS.sub("", result.output).splitlines()]
+    matches = [LOG_LINE.match(entry) for entry in ANSI_COLORS.sub("", result.output).splitlines()]
     text = "\n".join(f"{entry['time']} {entry['service']} | {entry['text']}" for entry in matches if entry)
     return text.encode()[-MAX_LOG_BYTES:].decode(errors="ignore")
 
@@ -253,7 +253,7 @@ def encode(text):
 
 def join_last_lines(output, max_lines=3):
     """Return the last lines that are not empty."""
-    lines = [line.strip() for line in ANSI_COLOURS.sub("", output).splitlines() if line.strip()]
+    lines = [line.strip() for line in ANSI_COLORS.sub("", output).splitlines() if line.strip()]
     return " ".join(lines[-max_lines:])[-MAX_MESSAGE_LENGTH:]
 
 

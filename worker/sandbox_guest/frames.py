@@ -69,7 +69,7 @@ class ChannelParser:
 
     def __init__(self, on_frame: Callable[[int, int, bytes], None]) -> None:
         self.on_frame = on_frame
-        self.is_synchronised = False
+        self.is_synchronized = False
         """Whether a HELLO was read and every byte since belonged to a frame."""
         self.recent = b""
         """The last bytes, which may be the beginning of a marker."""
@@ -84,13 +84,13 @@ class ChannelParser:
             end = self.find_marker_end(chunk)
             if end is None:
                 self.recent = (self.recent + chunk[1 - len(MARKER) :])[1 - len(MARKER) :]
-                self.parse_if_synchronised(chunk)
+                self.parse_if_synchronized(chunk)
                 return
             # Bytes of the marker at the end of the chunk before were parsed already, which a reset follows.
             with contextlib.suppress(ProtocolError):
-                self.parse_if_synchronised(chunk[: max(0, end - len(MARKER))])
+                self.parse_if_synchronized(chunk[: max(0, end - len(MARKER))])
             self.recent = self.partial = b""
-            self.remaining, self.is_synchronised = 0, True
+            self.remaining, self.is_synchronized = 0, True
             chunk = chunk[end:]
 
     def find_marker_end(self, chunk: bytes) -> int | None:
@@ -100,13 +100,13 @@ class ChannelParser:
         position = chunk.find(MARKER)
         return None if position < 0 else position + len(MARKER)
 
-    def parse_if_synchronised(self, chunk: bytes) -> None:
-        if not self.is_synchronised:
+    def parse_if_synchronized(self, chunk: bytes) -> None:
+        if not self.is_synchronized:
             return
         try:
             self.parse(chunk)
         except ProtocolError:
-            self.is_synchronised = False
+            self.is_synchronized = False
             self.partial, self.remaining = b"", 0
             raise
 

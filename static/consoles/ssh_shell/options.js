@@ -35,8 +35,8 @@ document.addEventListener("fullscreenchange", () => {
   element("full").setAttribute("aria-pressed", Boolean(document.fullscreenElement));
 });
 
-element("colours").value = preferences.theme;
-element("colours").addEventListener("change", ({ target }) => applyTheme(target.value));
+element("colors").value = preferences.theme;
+element("colors").addEventListener("change", ({ target }) => applyTheme(target.value));
 element("copies").checked = preferences.copies;
 element("copies").addEventListener("change", ({ target }) => savePreference("copies", target.checked));
 element("reader").checked = preferences.reader;

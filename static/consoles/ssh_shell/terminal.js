@@ -4,7 +4,7 @@ import { FitAddon } from "vendor/addon-fit";
 import { Unicode11Addon } from "vendor/addon-unicode11";
 import { WebLinksAddon } from "vendor/addon-web-links";
 import { Terminal } from "vendor/xterm";
-import { lightSystem, themeOptions } from "ssh_shell/colours";
+import { lightSystem, themeOptions } from "ssh_shell/colors";
 import { preferences, savePreference } from "ssh_shell/preferences";
 
 const MIN_FONT_SIZE = 8;

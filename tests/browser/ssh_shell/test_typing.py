@@ -22,15 +22,15 @@ def test_shell_shows_output_and_title(shell_page, screenshot):
     screenshot("open")
 
 
-def test_shell_shows_colours_and_wide_characters(shell_page):
+def test_shell_shows_colors_and_wide_characters(shell_page):
     """True color, 256 colors, 16 colors, bold and underline; wide characters take two columns."""
     shell_page.open()
     shell_page.run(
         r"printf '\e[38;2;255;100;0mtrue\e[0m \e[38;5;200mpalette\e[0m \e[1;4;31mbold\e[0m\n'; echo 漢字 $COLORTERM"
     )
     shell_page.wait_for_text("^true palette bold$")
-    assert find_colour(shell_page, "true") == "rgb(255, 100, 0)"
-    assert find_colour(shell_page, "palette") == "rgb(255, 0, 215)"
+    assert find_color(shell_page, "true") == "rgb(255, 100, 0)"
+    assert find_color(shell_page, "palette") == "rgb(255, 0, 215)"
     bold = shell_page.page.locator(".xterm-rows span", has_text=re.compile("^bold$"))
     expect(bold).to_have_css("font-weight", "700")
     expect(bold).to_have_css("text-decoration-line", "underline")
@@ -38,7 +38,7 @@ def test_shell_shows_colours_and_wide_characters(shell_page):
     assert wide.bounding_box()["width"] == pytest.approx(4 * measure_cell_width(shell_page), abs=1)
 
 
-def find_colour(shell_page, text):
+def find_color(shell_page, text):
     return shell_page.page.locator(".xterm-rows span", has_text=re.compile(f"^{text}$")).evaluate(
         "span => getComputedStyle(span).color"
     )
@@ -62,7 +62,7 @@ def test_resize_is_sent_to_the_guest(shell_page):
     shell_page.wait_for_text(f"^{sizes[-1][1]} {sizes[-1][0]}$")
 
 
-def test_font_size_and_colour_scheme_are_remembered(shell_page):
+def test_font_size_and_color_scheme_are_remembered(shell_page):
     shell_page.open()
     columns = shell_page.site.guest.interfaces[0].sizes[-1][0]
     shell_page.page.keyboard.press("Control+=")

@@ -61,7 +61,7 @@ from worker.nodes.libvirt import (
     machines,
     media,
     migration,
-    neighbours,
+    neighbors,
     nic_devices,
     overlays,
     pools,
@@ -97,7 +97,7 @@ class LibvirtNode(NodeDriver):
         self.connections = ConnectionPool(spec.uri)
         self.pinger = guest_agent_status.AgentPinger(self.connections)
         self.circuit = CircuitBreaker(spec.name)
-        self.filters_neighbours = neighbours.is_possible(spec.uri)
+        self.filters_neighbors = neighbors.is_possible(spec.uri)
         self.interface_macs = domain_stats.InterfaceMacs()
         self.facts: ProbedCapabilities | None = None
         """What the node can do. Probed again after the connection was lost, because the node may have been changed or
@@ -258,7 +258,7 @@ class LibvirtNode(NodeDriver):
         firmware.ensure_supported(machine, probed.secure_boot)
         sandbox_network.ensure_filterable(machine.nics, probed.address_filters)
         define = define or machines.define
-        self._allow_neighbours(probed, machine.nics)
+        self._allow_neighbors(probed, machine.nics)
         define(connection, machine, probed.accelerated, probed.bandwidth_limits, probed.address_filters)
 
     def ensure_sandbox_network(self, network: SandboxNetwork) -> None:
@@ -272,12 +272,12 @@ class LibvirtNode(NodeDriver):
 
     def _update_nics(self, connection: libvirt.virConnect, machine_id: str, nics: tuple[Nic, ...]) -> None:
         self.facts = probed = self.facts or capabilities.probe(connection)
-        self._allow_neighbours(probed, nics)
+        self._allow_neighbors(probed, nics)
         nic_devices.update_nics(connection, machine_id, nics, probed.bandwidth_limits, probed.address_filters)
 
-    def _allow_neighbours(self, probed: ProbedCapabilities, nics: Iterable[Nic]) -> None:
-        if self.filters_neighbours and probed.address_filters:
-            neighbours.allow_advertisements(nics)
+    def _allow_neighbors(self, probed: ProbedCapabilities, nics: Iterable[Nic]) -> None:
+        if self.filters_neighbors and probed.address_filters:
+            neighbors.allow_advertisements(nics)
 
     def power(self, machine_id: str) -> Power:
         return self.call(message("look at the machine"), QUERY_TIMEOUT_SECONDS, machines.power, machine_id)
@@ -335,8 +335,8 @@ class LibvirtNode(NodeDriver):
 
     def _delete(self, connection: libvirt.virConnect, machine_id: str) -> None:
         macs = machines.delete(connection, machine_id)
-        if self.filters_neighbours:
-            neighbours.delete_rules(macs)
+        if self.filters_neighbors:
+            neighbors.delete_rules(macs)
 
     def migrate(self, machine: Machine, target: Self, progress: Progress | None = None) -> None:
         """Move the machine. The deadline counts from the last answer to a poll of the migration's progress."""
@@ -348,7 +348,7 @@ class LibvirtNode(NodeDriver):
                 target.facts = target.facts or capabilities.probe(
                     target_connection
                 )  # this also defines the filters that NICs refer to
-                target._allow_neighbours(target.facts, machine.nics)
+                target._allow_neighbors(target.facts, machine.nics)
                 monitor = migration.MigrationMonitor(live_connection, machine.id, progress)
                 try:
                     with monitor:

@@ -10,7 +10,7 @@ from a guest:
   link-local address, are not among these types);
 * the announcement that QEMU sends for it after a migration (RARP).
 
-Everything else is dropped. libvirt cannot match the payload of a neighbor advertisement: `neighbours` does that.
+Everything else is dropped. libvirt cannot match the payload of a neighbor advertisement: `neighbors` does that.
 """
 
 import ipaddress

@@ -37,7 +37,7 @@ RULE_TAGS = {
     ("all", 4): "all",
     ("all", 6): "all-ipv6",
 }
-NEIGHBOUR_TYPES = ("134", "135", "136")
+NEIGHBOR_TYPES = ("134", "135", "136")
 """ICMPv6 types of router advertisements and neighbor discovery. Connections are not tracked for them."""
 
 SOLICITED_MULTICAST = {"dstipaddr": "ff02::", "dstipmask": "16"}
@@ -74,7 +74,7 @@ def build_rule(action: str, direction: str, priority: int, match: etree._Element
 
 def iter_discovery_rules() -> Iterator[etree._Element]:
     for direction in ("in", "out"):
-        for kind in NEIGHBOUR_TYPES:
+        for kind in NEIGHBOR_TYPES:
             yield build_rule("accept", direction, DISCOVERY_PRIORITY, E.icmpv6(type=kind, state="NONE"))
         yield build_rule("accept", direction, DISCOVERY_PRIORITY, E.icmpv6(SOLICITED_MULTICAST, state="NONE"))
 

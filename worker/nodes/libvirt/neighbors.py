@@ -24,6 +24,7 @@ from worker.nodes.libvirt.filters import make_link_local_address
 log = structlog.get_logger()
 
 NFT_TABLE = "bridge panel-neighbours"
+"""Its name stays: hypervisors have the table already, and one of another name would apply beside it."""
 
 CHAIN_PRIORITY = -310
 """Priority of the chain; libvirt's rules have -300."""
@@ -129,4 +130,4 @@ def load_rules(script: str) -> None:
         timeout=30,
     )
     if result.returncode:
-        log.warning("neighbour_rules_refused", detail=result.stderr.strip()[-500:])
+        log.warning("neighbor_rules_refused", detail=result.stderr.strip()[-500:])

@@ -20,7 +20,7 @@ from pathlib import Path
 import libvirt
 import structlog
 
-from worker.nodes.libvirt import bridge_filter, confinement, kvm, neighbours
+from worker.nodes.libvirt import bridge_filter, confinement, kvm, neighbors
 from worker.nodes.libvirt.daemon import find_processes, terminate
 from worker.nodes.libvirt.network import PublicNetwork, ensure_network
 
@@ -191,7 +191,7 @@ def start(directory: Path, network: PublicNetwork = PublicNetwork(), programs: s
         with contextlib.closing(running or launch_daemon(directory, programs)) as connection:
             try:
                 ensure_network(connection, network)
-                neighbours.restore_rules(connection)
+                neighbors.restore_rules(connection)
             except libvirt.libvirtError as error:
                 raise NoHypervisor(f"The network {network.name} could not be made: {error}") from error
     bridge_filter.enable_bridge_filter()
@@ -210,7 +210,7 @@ def stop(directory: Path) -> None:
         if connection is not None:
             with contextlib.closing(connection):
                 stop_machines(connection)
-                neighbours.forget_all(connection)
+                neighbors.forget_all(connection)
         terminate(find_processes(directory))
         for branch in Path("/sys/fs/cgroup").glob(f"*/{get_host_uuid(directory)}"):
             for group, _, _ in os.walk(branch, topdown=False):
