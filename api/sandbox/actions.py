@@ -19,7 +19,7 @@ def set_timeout(sandbox_id):
     if seconds > 0:
         microvms.set_timeout(microvm, seconds)
     else:
-        microvms.expiry.end(microvm)
+        microvms.expiry.apply_timeout(microvm)
     return empty_answer()
 
 

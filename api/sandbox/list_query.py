@@ -51,21 +51,21 @@ def parse() -> ListQuery:
     return ListQuery(filters, parse_limit(args.get("limit")))
 
 
-def refuse(sentence: str) -> Problem:
+def make_parameter_error(sentence: str) -> Problem:
     return Problem(sentence, status=400)
 
 
 def parse_states(texts: list[str]) -> tuple[str, ...]:
     words = [word for text in texts for word in text.split(",") if word]
     if not set(words) <= STATES_BY_WORD.keys():
-        raise refuse("state must be running, paused, or both with a comma.")
+        raise make_parameter_error("state must be running, paused, or both with a comma.")
     return tuple(state for word in words for state in STATES_BY_WORD[word]) or LIVE_STATES
 
 
 def parse_order(text: str) -> bool:
     """Return whether the oldest comes first."""
     if text not in ("asc", "desc"):
-        raise refuse("order must be asc or desc.")
+        raise make_parameter_error("order must be asc or desc.")
     return text == "asc"
 
 
@@ -73,7 +73,7 @@ def parse_limit(text: str | None) -> int:
     if text is None:
         return MAX_PAGE_ROWS
     if not re.fullmatch("[0-9]{1,9}", text) or int(text) == 0:
-        raise refuse("limit must be a positive number.")
+        raise make_parameter_error("limit must be a positive number.")
     return min(int(text), MAX_PAGE_ROWS)
 
 
@@ -82,7 +82,7 @@ def parse_time(text: str) -> datetime:
         moment = datetime.fromisoformat(DECODED_PLUS_PATTERN.sub(r"+\1", text))
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise refuse("startedAfter must be an ISO 8601 time with a zone.") from None
+        raise make_parameter_error("startedAfter must be an ISO 8601 time with a zone.") from None
 
 
 def parse_metadata(text: str) -> dict[str, str]:
@@ -91,10 +91,10 @@ def parse_metadata(text: str) -> dict[str, str]:
     for part in text.split("&") if text else ():
         name, separator, value = (unquote(unquote_plus(piece)) for piece in part.partition("="))
         if not separator or not name or "\0" in part + name + value:
-            raise refuse("metadata must be pairs like name=value, joined with &.")
+            raise make_parameter_error("metadata must be pairs like name=value, joined with &.")
         pairs[name] = value
     if len(pairs) > MAX_METADATA_PAIRS:
-        raise refuse(f"At most {MAX_METADATA_PAIRS} pairs of metadata can be compared.")
+        raise make_parameter_error(f"At most {MAX_METADATA_PAIRS} pairs of metadata can be compared.")
     return pairs
 
 
@@ -110,4 +110,4 @@ def decode_cursor(token: str) -> tuple[datetime, str]:
             raise ValueError
         return datetime.fromisoformat(started_at).astimezone(UTC), microvm_id
     except (ValueError, TypeError, OverflowError, binascii.Error):
-        raise refuse("nextToken is not from an answer of this list.") from None
+        raise make_parameter_error("nextToken is not from an answer of this list.") from None

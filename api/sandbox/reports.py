@@ -7,7 +7,7 @@ import orjson
 from flask import request
 
 from api.sandbox.kit import get_access, route
-from api.sandbox.list_query import refuse
+from api.sandbox.list_query import make_parameter_error
 from api.sandbox.sandboxes import get_sandbox
 from panel.schemas.microvm_reports import LOG_LEVELS
 from panel.services import microvms
@@ -23,7 +23,7 @@ def list_metrics():
     """Return the latest metrics of running sandboxes, by their ids. Sandboxes without any are left out."""
     sandbox_ids = [sandbox_id for sandbox_id in request.args.get("sandbox_ids", "").split(",") if sandbox_id]
     if not 0 < len(sandbox_ids) <= MAX_METRICS_IDS:
-        raise refuse(f"sandbox_ids must be 1 to {MAX_METRICS_IDS} ids with commas between them.")
+        raise make_parameter_error(f"sandbox_ids must be 1 to {MAX_METRICS_IDS} ids with commas between them.")
     rows = microvms.list_by_sandbox_ids(sandbox_ids, get_access())
     samples = guest_reports.find_live_samples(rows)
     return {"sandboxes": {row.sandbox_id: build_metric(row, samples[row.id]) for row in rows if row.id in samples}}
@@ -49,8 +49,8 @@ def show_logs(sandbox_id):
 def list_logs(sandbox_id):
     """Return the log from a time on, or backward from it."""
     cursor, limit, args = parse_milliseconds("cursor"), parse_limit(), request.args
-    direction = parse_word("direction", ("forward", "backward")) or "forward"
-    filters = {"level": parse_word("level", LOG_LEVELS), "search": args.get("search") or None}
+    direction = parse_choice("direction", ("forward", "backward")) or "forward"
+    filters = {"level": parse_choice("level", LOG_LEVELS), "search": args.get("search") or None}
     is_backward = direction == "backward"
     filters |= {"until": cursor, "newest_first": True} if is_backward else {"since": cursor}
     entries = guest_reports.list_log(get_sandbox(sandbox_id), limit, **filters)
@@ -88,7 +88,7 @@ def parse_number(name, maximum):
     if not text:
         return None
     if not NUMBER_PATTERN.fullmatch(text) or int(text) > maximum:
-        raise refuse(f"{name} must be a number up to {maximum}.")
+        raise make_parameter_error(f"{name} must be a number up to {maximum}.")
     return int(text)
 
 
@@ -101,12 +101,12 @@ def parse_milliseconds(name):
 def parse_limit():
     limit = parse_number("limit", 10**15)
     if limit == 0:
-        raise refuse("limit must be a positive number.")
+        raise make_parameter_error("limit must be a positive number.")
     return min(limit or guest_reports.MAX_LOG_ENTRIES, guest_reports.MAX_LOG_ENTRIES)
 
 
-def parse_word(name, words):
+def parse_choice(name, words):
     text = request.args.get(name)
     if text and text not in words:
-        raise refuse(f"{name} must be one of {', '.join(words)}.")
+        raise make_parameter_error(f"{name} must be one of {', '.join(words)}.")
     return text or None

@@ -37,7 +37,7 @@ async def measure_ratio(direction):
     accepted = asyncio.Queue()
 
     async def accept(stream):
-        stream.mux.confirm(stream)
+        stream.mux.confirm_stream(stream)
         accepted.put_nowait(stream)
         await stream.wait_closed()
 

@@ -238,7 +238,7 @@ def test_sender_that_ignores_the_window_is_reset():
 
 def test_half_closed_stream_carries_data_the_other_way():
     async def answer_after_end(stream):
-        stream.mux.confirm(stream)
+        stream.mux.confirm_stream(stream)
         size = len(await read_all(stream))
         stream.write(str(size).encode())
         stream.write_eof()
@@ -255,7 +255,7 @@ def test_reset_reaches_the_writer_at_the_other_end():
     outcomes = []
 
     async def write_without_end(stream):
-        stream.mux.confirm(stream)
+        stream.mux.confirm_stream(stream)
         try:
             while True:
                 stream.write(bytes(1000))

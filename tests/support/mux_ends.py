@@ -53,7 +53,7 @@ async def connect_muxes(accept):
 
 
 async def echo(stream):
-    stream.mux.confirm(stream)
+    stream.mux.confirm_stream(stream)
     while data := await stream.read():
         stream.write(data)
         await stream.drain()

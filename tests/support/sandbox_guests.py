@@ -17,7 +17,7 @@ async def serve(channel):
 
 
 async def answer_health(stream):
-    stream.mux.confirm(stream)
+    stream.mux.confirm_stream(stream)
     await stream.read()
     stream.write(HEALTHY)
     stream.write_eof()

@@ -32,7 +32,7 @@ class SimulatedSandbox:
         await Mux(*await asyncio.open_connection(sock=guest_end), self.accept).run()
 
     async def accept(self, stream):
-        stream.mux.confirm(stream)
+        stream.mux.confirm_stream(stream)
         if stream.port == IDENTITY_PORT:
             self.identities.append(await read_document(stream))
             stream.write(b"{}")

@@ -160,7 +160,7 @@ class DiskBackups:
                 old = previous.tables[number] if previous and not reason and number < len(previous.tables) else None
                 copy = TableCopy(self, reader, pool, chunk_size, first)
                 tables.append(copy.run(old).hex())
-                self.report(min((first + TABLE_CHUNKS) * chunk_size, reader.size) - first * chunk_size)
+                self.report_progress(min((first + TABLE_CHUNKS) * chunk_size, reader.size) - first * chunk_size)
             mode = "full" if reason else "incremental"
             return DiskEntry(disk.name, reader.size, chunk_size, tuple(tables), mode, reason)
 
@@ -170,7 +170,7 @@ class DiskBackups:
             return self.request.full_read_reason
         return self.job.full_read_reasons.get(disk.name) or (None if previous else "new_disk")
 
-    def report(self, size: int) -> None:
+    def report_progress(self, size: int) -> None:
         self.done += size
         if self.progress:
             self.progress(min(self.done, self.total), self.total)
@@ -203,7 +203,7 @@ class TableCopy:
         extents = self.reader.list_extents(start, length)
         self.add_ranges(extents)
         if old is not None:
-            self.take_over(old)
+            self.reuse_table(old)
         self.waiting.extend(sorted(self.ranges))
         self.reader.read(extents, self.write)
         self.store_until(self.numbers.stop)
@@ -221,8 +221,8 @@ class TableCopy:
                 self.ranges.setdefault(number, []).append((position, position + size))
                 offset += size
 
-    def take_over(self, old: str) -> None:
-        """Take over the names of the old table. Raises `IncrementImpossible` if a chunk cannot be relied on."""
+    def reuse_table(self, old: str) -> None:
+        """Reuse the names of the old table. Raises `IncrementImpossible` if a chunk cannot be relied on."""
         try:
             self.names[:] = self.backups.repository.read_table(old)
         except Damaged as error:
@@ -268,9 +268,9 @@ class TableCopy:
                 chunk = self.prepare_chunk(number)
             self.slots.acquire()
             self.futures = [future for future in self.futures if not future.done() or future.result()]
-            self.futures.append(self.pool.submit(self.store, number, chunk))
+            self.futures.append(self.pool.submit(self.store_chunk, number, chunk))
 
-    def store(self, number: int, chunk: bytearray) -> None:
+    def store_chunk(self, number: int, chunk: bytearray) -> None:
         try:
             self.set_name(number, self.writer.add(chunk))
         finally:

@@ -48,20 +48,20 @@ def collect_garbage(
     if unreadable := mark_live(repository):
         raise StoreError(f"Points that cannot be read: {', '.join(sorted(unreadable))}. Nothing was deleted.")
     usage = {name: (size, used) for name, size, used, _ in repository.index.list_pack_usage()}
-    announced = delete_announced(repository, usage, leases, grace_seconds, collection)
+    announced = delete_announced_packs(repository, usage, leases, grace_seconds, collection)
     unused = [name for name, (_, used) in usage.items() if used == 0 and name not in announced]
     rewritten = choose_sparse_packs(
         {name: sizes for name, sizes in usage.items() if sizes[1] and name not in announced}
     )
     rewrite_packs(repository, rewritten, progress)
-    announce(repository, unused + rewritten)
+    announce_garbage(repository, unused + rewritten)
     collection.packs_announced, collection.packs_rewritten = len(unused), len(rewritten)
     delete_unlisted_packs(repository, grace_seconds)
     repository.target.delete_incomplete(grace_seconds)
     return collection
 
 
-def delete_announced(
+def delete_announced_packs(
     repository: Repository,
     usage: dict[str, tuple[int, int]],
     leases: list[str],
@@ -89,7 +89,7 @@ def delete_announced(
     return announced
 
 
-def announce(repository: Repository, packs: list[str]) -> None:
+def announce_garbage(repository: Repository, packs: list[str]) -> None:
     """Announce the packs, then record which writers are active: only those may not have read the announcement."""
     if packs:
         name, garbage = f"garbage/{uuid.uuid4().hex}", {"packs": packs, "announced_at": time.time(), "leases": None}
@@ -112,7 +112,7 @@ def rewrite_packs(repository: Repository, packs: list[str], progress: Callable[[
         for name in repository.index.list_live_of_pack(pack):
             try:
                 blob = repository.read_blob(name)
-                repository.key.unseal(name, blob)
+                repository.key.decrypt(name, blob)
             except Damaged as error:
                 repository.mark_damaged(name)
                 raise StoreError(f"The chunk {name.hex()} is damaged. Verify the repository.") from error

@@ -41,12 +41,12 @@ class RepositoryKey:
         """Return the name of a chunk. Without the key nobody can tell whether a known content is stored."""
         return hmac.digest(self.naming_key, data, "sha256")
 
-    def seal(self, label: bytes, data: bytes) -> bytes:
-        """Encrypt. Only `unseal` with the same label accepts the result."""
+    def encrypt(self, label: bytes, data: bytes) -> bytes:
+        """Encrypt. Only `decrypt` with the same label accepts the result."""
         nonce = os.urandom(NONCE_BYTES)
         return nonce + self.cipher.encrypt(nonce, data, label)
 
-    def unseal(self, label: bytes, blob: bytes) -> bytes:
+    def decrypt(self, label: bytes, blob: bytes) -> bytes:
         try:
             return self.cipher.decrypt(blob[:NONCE_BYTES], blob[NONCE_BYTES:], label)
         except (InvalidTag, ValueError) as error:

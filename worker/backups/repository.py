@@ -53,7 +53,7 @@ class Repository:
             target.stat(DESCRIPTION_OBJECT)
         except ObjectNotFound:
             description = {"format": FORMAT_VERSION, "id": str(uuid.uuid4())}
-            target.put(DESCRIPTION_OBJECT, key.seal(DESCRIPTION_OBJECT.encode(), json.dumps(description).encode()))
+            target.put(DESCRIPTION_OBJECT, key.encrypt(DESCRIPTION_OBJECT.encode(), json.dumps(description).encode()))
         return cls(target, key, cache)
 
     def close(self) -> None:
@@ -62,11 +62,11 @@ class Repository:
     # --- small objects, encrypted under their names
 
     def read_object(self, name: str) -> bytes:
-        return self.key.unseal(name.encode(), self.target.get(name))
+        return self.key.decrypt(name.encode(), self.target.get(name))
 
     def write_object(self, name: str, data: bytes) -> int:
         """Store the object; return its bytes."""
-        blob = self.key.seal(name.encode(), data)
+        blob = self.key.encrypt(name.encode(), data)
         self.target.put(name, blob)
         return len(blob)
 
@@ -128,7 +128,7 @@ class Repository:
 
     def read_chunk(self, name: bytes) -> bytes:
         """Return the content of a chunk. Raises `Damaged`."""
-        data = self.key.unseal(name, self.read_blob(name))
+        data = self.key.decrypt(name, self.read_blob(name))
         if not hasattr(self.decompressors, "zstd"):
             self.decompressors.zstd = zstandard.ZstdDecompressor()
         return self.decompressors.zstd.decompress(data, max_output_size=MAX_CHUNK_BYTES)

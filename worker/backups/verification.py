@@ -65,10 +65,10 @@ def find_points(repository: Repository, damaged: set[str]) -> set[str]:
         except Damaged:
             points.add(point)
             continue
-        if tables & damaged or any(uses_chunk(repository, table, names) for table in tables):
+        if tables & damaged or any(has_chunk(repository, table, names) for table in tables):
             points.add(point)
     return points
 
 
-def uses_chunk(repository: Repository, table: str, names: set[bytes]) -> bool:
+def has_chunk(repository: Repository, table: str, names: set[bytes]) -> bool:
     return any(name in names for name in iterate_names(repository.read_table(table)) if name != ZERO_CHUNK)

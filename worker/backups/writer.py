@@ -43,13 +43,13 @@ class PointWriter:
         if not any_byte(data):
             return ZERO_CHUNK
         name = self.repository.key.name_chunk(data)
-        if self.claim(name):
+        if self.claim_chunk(name):
             if not hasattr(self.compressors, "zstd"):
                 self.compressors.zstd = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
-            self.append(name, self.repository.key.seal(name, self.compressors.zstd.compress(data)))
+            self.append(name, self.repository.key.encrypt(name, self.compressors.zstd.compress(data)))
         return name
 
-    def claim(self, name: bytes) -> bool:
+    def claim_chunk(self, name: bytes) -> bool:
         """Return whether the caller must store the chunk."""
         with self.lock:
             if name in self.new_names or self.repository.index.has(name):

@@ -151,7 +151,7 @@ async def connect_port(stream: MuxStream) -> None:
     except (OSError, TimeoutError):
         stream.reset(CLOSED)
         return
-    stream.mux.confirm(stream)
+    stream.mux.confirm_stream(stream)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(relay_to_port(stream, writer))

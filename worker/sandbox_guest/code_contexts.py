@@ -108,14 +108,14 @@ class Context:
             self.requests.write(json.dumps(request).encode() + b"\n")
             has_ended = False
             try:
-                async for event in self.follow():
+                async for event in self.iterate_events():
                     yield event
                 has_ended = True
             finally:
                 if not has_ended:
                     await asyncio.shield(self.interrupt())
 
-    async def follow(self) -> AsyncIterator[Event]:
+    async def iterate_events(self) -> AsyncIterator[Event]:
         """Give the events of the code that is being executed: what it prints, its results, its error."""
         events, outputs = self.events, self.outputs
         decoders = {kind: codecs.getincrementaldecoder("utf-8")("replace") for kind in outputs}
@@ -151,7 +151,7 @@ class Context:
         self.send_signal(signal.SIGINT)
         try:
             async with asyncio.timeout(INTERRUPT_SECONDS):
-                async for _event in self.follow():
+                async for _event in self.iterate_events():
                     pass
         except TimeoutError:
             self.stop()

@@ -43,7 +43,7 @@ async def exchange_documents(mux: Mux, document: dict[str, Any], maximum: int) -
 async def receive_identity(stream: MuxStream, root: Path = Path("/"), reporter: Reporter | None = None) -> None:
     """Apply the identity that the host sends, or answer its request for a report. With another root the kernel is left
     as it is."""
-    stream.mux.confirm(stream)
+    stream.mux.confirm_stream(stream)
     answer: dict[str, Any] = {}
     try:
         document = await read_document(stream)

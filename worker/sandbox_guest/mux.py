@@ -138,7 +138,7 @@ class Mux:
             if self.last_stream_id not in self.streams:
                 return self.last_stream_id
 
-    def confirm(self, stream: MuxStream) -> None:
+    def confirm_stream(self, stream: MuxStream) -> None:
         """Report that the stream's connection is made."""
         if stream.reset_reason is None:
             stream.is_opened = True

@@ -37,7 +37,7 @@ class RequestRefused(Exception):
         super().__init__(text)
         self.status, self.public_text, self.fields = status, public_text, fields
 
-    def without_sandbox(self) -> "RequestRefused":
+    def build_public_refusal(self) -> "RequestRefused":
         """Return the refusal for clients of a connector."""
         return RequestRefused(self.status, self.public_text or str(self))
 

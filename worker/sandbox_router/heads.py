@@ -28,7 +28,7 @@ def measure_head(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
-def asks_for_upgrade(request: h11.Request) -> bool:
+def has_upgrade(request: h11.Request) -> bool:
     has_protocol = any(name == b"upgrade" for name, _value in request.headers)
     return has_protocol and b"upgrade" in list_connection_options(request.headers)
 
@@ -40,7 +40,7 @@ def list_connection_options(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes
 
 def build_forwarded_request(request: h11.Request) -> h11.Request:
     """Return the request for the guest, which ends the connection after its answer."""
-    connection = b"Upgrade" if asks_for_upgrade(request) else b"close"
+    connection = b"Upgrade" if has_upgrade(request) else b"close"
     headers = build_forwarded_headers(request, connection)
     return h11.Request(method=request.method, target=request.target, headers=headers)
 

@@ -76,8 +76,8 @@ def read_entry(row: dict[str, Any], microvm_id: str, now: datetime) -> LogRecord
         at=now - timedelta(seconds=seconds),
         level=level,
         logger=logger,
-        message=clean(message[:MAX_MESSAGE_LENGTH]),
-        fields={name: clean(value[:MAX_VALUE_LENGTH]) for name, value in fields.items()},
+        message=replace_control_characters(message[:MAX_MESSAGE_LENGTH]),
+        fields={name: replace_control_characters(value[:MAX_VALUE_LENGTH]) for name, value in fields.items()},
     )
 
 
@@ -106,5 +106,5 @@ def read_float(value: Any, maximum: float) -> float | None:
     return float(value) if is_number and math.isfinite(value) and 0 <= value <= maximum else None
 
 
-def clean(text: str) -> str:
+def replace_control_characters(text: str) -> str:
     return CONTROL_CHARACTERS.sub(" ", text)

@@ -42,15 +42,15 @@ class EntryAllowance:
     """How many entries of one sandbox are accepted."""
 
     def __init__(self) -> None:
-        self.count, self.updated_at = float(ENTRY_BURST), time.monotonic()
+        self.available, self.updated_at = float(ENTRY_BURST), time.monotonic()
 
-    def take(self, wanted: int) -> int:
+    def accept_entries(self, count: int) -> int:
         """Return how many of the entries are accepted, and count them."""
         now = time.monotonic()
-        self.count = min(ENTRY_BURST, self.count + ENTRIES_PER_SECOND * (now - self.updated_at))
+        self.available = min(ENTRY_BURST, self.available + ENTRIES_PER_SECOND * (now - self.updated_at))
         self.updated_at = now
-        accepted = min(wanted, int(self.count))
-        self.count -= accepted
+        accepted = min(count, int(self.available))
+        self.available -= accepted
         return accepted
 
 
@@ -73,7 +73,7 @@ class ReportCollector:
         self.retries: dict[str, tuple[float, float]] = {}
         """Sandbox → when its channel is tried again, and the pause after that."""
         self.keeping: dict[str, asyncio.Task[None]] = {}
-        channels.on_ready = self.follow
+        channels.on_ready = self.start_follower
 
     async def run(self) -> None:
         """Collect until the task is cancelled."""
@@ -118,7 +118,7 @@ class ReportCollector:
         finally:
             del self.keeping[sandbox_id]
 
-    def follow(self, channel: SandboxChannel) -> None:
+    def start_follower(self, channel: SandboxChannel) -> None:
         """Collect the reports of a session that has just begun."""
         sandbox_id = channel.route.sandbox_id
         if previous := self.followers.get(sandbox_id):
@@ -154,10 +154,10 @@ class ReportCollector:
             lost_count = report.latest_number - after - len(report.entries) - report.invalid_count if after else 0
             after = report.latest_number
             allowance = self.allowances.setdefault(sandbox_id, EntryAllowance())
-            accepted = allowance.take(len(report.entries))
+            accepted = allowance.accept_entries(len(report.entries))
             dropped_count += max(0, lost_count) + report.invalid_count + len(report.entries) - accepted
             entries = report.entries[:accepted]
-            if dropped_count and allowance.take(1):
+            if dropped_count and allowance.accept_entries(1):
                 entries.append(build_drop_entry(microvm_id, dropped_count))
                 dropped_count = 0
             self.writer.add(type(report)(entries, after, 0, report.sample if is_sample_due else None))

@@ -90,13 +90,13 @@ class RouteTable:
             while self.waiters:
                 await asyncio.sleep(START_POLL_INTERVAL_SECONDS)
                 starting = await loop.run_in_executor(self.executor, self.find_starting, list(self.waiters))
-                self.wake(self.waiters.keys() - starting)
+                self.wake_waiters(self.waiters.keys() - starting)
         except Exception as error:
-            self.wake(set(self.waiters), error)
+            self.wake_waiters(set(self.waiters), error)
         finally:
             self.polling = None
 
-    def wake(self, sandbox_ids: set[str], error: Exception | None = None) -> None:
+    def wake_waiters(self, sandbox_ids: set[str], error: Exception | None = None) -> None:
         for sandbox_id in sandbox_ids:
             for waiter in self.waiters.pop(sandbox_id):
                 if waiter.done():
@@ -115,6 +115,6 @@ class RouteTable:
             self.cache[sandbox_id] = read_at, route
         return route
 
-    def forget(self, sandbox_id: str) -> None:
+    def forget_route(self, sandbox_id: str) -> None:
         """Read the row again for the next request."""
         self.cache.pop(sandbox_id, None)

@@ -96,10 +96,10 @@ class Router:
                 if isinstance(destination, str):
                     destination = await self.find_connector(destination)
                 ensure_no_control_route(request, destination)
-                await self.forward(client, request, destination, reader, writer)
+                await self.forward_request(client, request, destination, reader, writer)
         except RequestRefused as refusal:
             is_connector = isinstance(destination, Destination) and destination.is_connector
-            send_refusal(client, request, writer, refusal.without_sandbox() if is_connector else refusal)
+            send_refusal(client, request, writer, refusal.build_public_refusal() if is_connector else refusal)
         await linger(reader, writer)
 
     async def find_connector(self, label: str) -> Destination:
@@ -132,7 +132,7 @@ class Router:
             raise RequestRefused(error.error_status_hint, "The head of the request is not valid") from error
         return event if isinstance(event, h11.Request) else None
 
-    async def forward(
+    async def forward_request(
         self,
         client: h11.Connection,
         request: h11.Request,
@@ -149,7 +149,7 @@ class Router:
             except (GuestFailed, OSError, TimeoutError) as error:
                 if exchange.has_answered or reader.at_eof():
                     raise ConnectionError(str(error)) from error
-                self.routes.forget(destination.sandbox_id)
+                self.routes.forget_route(destination.sandbox_id)
                 if await self.routes.find_running(destination.sandbox_id) is None:
                     raise build_not_found(destination.sandbox_id) from error
                 raise build_unreachable(destination.sandbox_id) from error
@@ -173,7 +173,7 @@ class Router:
                 return await stack.enter_async_context(opening)
             except (*UNAVAILABLE_ERRORS, NodeError) as error:
                 last_error: Exception = error
-                self.routes.forget(sandbox_id)
+                self.routes.forget_route(sandbox_id)
         if isinstance(last_error, Refused | NotOnNode):  # the machine is off, and its row follows
             raise build_not_found(sandbox_id) from last_error
         raise build_unreachable(sandbox_id) from last_error

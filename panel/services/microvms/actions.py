@@ -95,36 +95,36 @@ def make_problem(reason: str) -> Problem:
 
 def start(microvm: Microvm, *, actor: str) -> Task:
     """Boot a stopped micro VM. Its time-out starts again."""
-    task = request(microvm, "start", actor)
+    task = request_action(microvm, "start", actor)
     microvm.expires_at = compute_expiry(microvm.timeout_seconds)
     return task
 
 
 def stop(microvm: Microvm, *, actor: str) -> Task:
-    return request(microvm, "stop", actor)
+    return request_action(microvm, "stop", actor)
 
 
 def restart(microvm: Microvm, *, actor: str) -> Task:
-    return request(microvm, "restart", actor)
+    return request_action(microvm, "restart", actor)
 
 
 def pause(microvm: Microvm, *, actor: str) -> Task:
     """Store the memory of a running micro VM and turn it off. It does not expire while it is paused."""
     expires_at = microvm.expires_at and microvm.expires_at.isoformat()
-    return request(microvm, "pause", actor, expires_at=expires_at)
+    return request_action(microvm, "pause", actor, expires_at=expires_at)
 
 
 def resume(microvm: Microvm, *, actor: str, timeout_seconds: int | None = None) -> Task:
     """Continue a paused micro VM where it was. Its time-out starts again, or is `timeout_seconds` from now on."""
     ensure_valid_timeout(timeout_seconds)
-    task = request(microvm, "resume", actor)
+    task = request_action(microvm, "resume", actor)
     microvm.timeout_seconds = timeout_seconds or microvm.timeout_seconds
     microvm.expires_at = compute_expiry(microvm.timeout_seconds)
     session.flush()
     return task
 
 
-def request(microvm: Microvm, action: str, actor: str, **arguments: Any) -> Task:
+def request_action(microvm: Microvm, action: str, actor: str, **arguments: Any) -> Task:
     """Enqueue an action's task and set the state that it has until then."""
     ensure_allowed(microvm, action)
     task = enqueue(microvm, action, actor, before=microvm.state, **arguments)

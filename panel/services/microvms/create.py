@@ -147,8 +147,8 @@ def choose_machine(
     """Return the fields of the machine, and whether it is a member of a warm pool that was taken. Raise
     `no_microvm_node` when no node has room, or `no_internet_access` when none offers it."""
     for capacity in profiles.lock_capacities(group, needs, internet):
-        if taken := pool_members.take(capacity, image, needs):
-            return taken, True
+        if machine_fields := pool_members.take_ready_member(capacity, image, needs):
+            return machine_fields, True
         with suppress(Invalid):
             return make_machine_fields(image, needs, *capacity.choose_host(needs)), False
     if internet == "required":

@@ -48,10 +48,12 @@ def compute_egress(allow_internet_access: bool, allow_out: Iterable[str], deny_o
 
 def is_reachable(address: str, refused: Iterable[str], rules: EgressRules) -> bool:
     """Return whether a micro VM may send to the address."""
-    return not contains(refused, address) and (contains(rules.allowed, address) or not contains(rules.denied, address))
+    return not is_in_networks(refused, address) and (
+        is_in_networks(rules.allowed, address) or not is_in_networks(rules.denied, address)
+    )
 
 
-def contains(networks: Iterable[str], address: str) -> bool:
+def is_in_networks(networks: Iterable[str], address: str) -> bool:
     return any(ipaddress.ip_address(address) in ipaddress.ip_network(network) for network in networks)
 
 

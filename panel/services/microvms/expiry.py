@@ -22,13 +22,13 @@ def end_expired() -> int:
     rows = session.scalars(query.with_for_update(of=Microvm, skip_locked=True)).all()
     for microvm in rows:
         try:
-            end(microvm)
+            apply_timeout(microvm)
         except Conflict:  # a task runs: the next call tries again
             continue
     return len(rows)
 
 
-def end(microvm: Microvm) -> None:
+def apply_timeout(microvm: Microvm) -> None:
     """Do what the micro VM's time-out says. One that does not run cannot be paused and stays as it is."""
     if microvm.on_timeout == "kill":
         actions.destroy(microvm, actor=EXPIRY_ACTOR)

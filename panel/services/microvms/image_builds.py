@@ -82,7 +82,7 @@ def create(
         disk_gb=needs.storage,
         mac=ids.generate_mac(),
     )
-    request(image, choose_group(account, location_id, needs), actor)
+    request_build(image, choose_group(account, location_id, needs), actor)
     return image
 
 
@@ -119,11 +119,11 @@ def retry(image: MicrovmImage, account: Access | Account | None, *, actor: str) 
     if group is None or group.id not in profiles.find_available_groups([group], needs):
         group = choose_group(account, None, needs)
     image.status = "building"
-    request(image, group, actor)
+    request_build(image, group, actor)
     return image
 
 
-def request(image: MicrovmImage, group: HypervisorGroup, actor: str) -> None:
+def request_build(image: MicrovmImage, group: HypervisorGroup, actor: str) -> None:
     """Place the build on a node and enqueue its task."""
     build = image.build
     assert build is not None

@@ -49,7 +49,7 @@ def select_usable() -> Select[MicrovmPoolMember]:
     )
 
 
-def take(capacity: Capacity, image: MicrovmImage, needs: Requirements) -> dict[str, Any] | None:
+def take_ready_member(capacity: Capacity, image: MicrovmImage, needs: Requirements) -> dict[str, Any] | None:
     """Delete a ready member and return the fields of the micro VM that it becomes, or None when there is none.
 
     `capacity` is that of locked hosts. The one with the most free memory is chosen.
@@ -59,19 +59,19 @@ def take(capacity: Capacity, image: MicrovmImage, needs: Requirements) -> dict[s
     member = MicrovmPoolMember
     hosts = {host.id: host for host in capacity.hosts if capacity.has_cores_and_ram(host, needs)}
     ready = select_usable().where(member.state == "ready", member.image_id == image.id)
-    found = session.scalars(
+    host_ids = session.scalars(
         ready.where(member.hypervisor_id.in_(hosts)).with_only_columns(member.hypervisor_id).distinct()
     ).all()
-    if not found:
+    if not host_ids:
         return None
-    host = max((hosts[host_id] for host_id in found), key=capacity.ram.__getitem__)
+    host = max((hosts[host_id] for host_id in host_ids), key=capacity.ram.__getitem__)
     oldest = ready.where(member.hypervisor_id == host.id).order_by(member.id).limit(1)
-    taken = session.scalar(with_lock(oldest, of=member, skip_locked=True))
-    if taken is None:
+    ready_member = session.scalar(with_lock(oldest, of=member, skip_locked=True))
+    if ready_member is None:
         return None
     names = ("id", "sandbox_id", "boot", "mac", "address", "cpu_cores", "memory_mb", "disk_gb", "storage")
-    fields = {name: getattr(taken, name) for name in names}
-    session.delete(taken)
+    fields = {name: getattr(ready_member, name) for name in names}
+    session.delete(ready_member)
     session.flush()
     return {**fields, "hypervisor": host}
 
