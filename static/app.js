@@ -1,4 +1,4 @@
-// What pages need beyond links and forms: confirmation, copying, the palette, live times, the theme.
+// Behavior of pages beyond links and forms: confirmation, copying, the palette, live times, the theme.
 "use strict";
 
 const find = (selector, within = document) => within.querySelector(selector);
@@ -33,10 +33,10 @@ document.addEventListener("submit", (event) => {
   });
 });
 document.addEventListener("mousedown", (event) => {
-  if (event.target instanceof HTMLDialogElement) event.target.close(); // a click beside a dialog
+  if (event.target instanceof HTMLDialogElement) event.target.close(); // a click on the backdrop of a dialog
 });
 
-// A poll is skipped while the page is hidden, and while somebody works in the part that it would replace.
+// A poll is skipped while the page is hidden, and while the part that it would replace is in use.
 const isPoll = (event) => event.detail.ctx?.sourceEvent?.type === "every";
 function isInUse(part) {
   const active = document.activeElement;
@@ -61,7 +61,7 @@ document.addEventListener("htmx:after:swap", (event) => {
   if (event.detail.ctx.sourceEvent?.type === "submit") find("[aria-invalid=true]")?.focus();
 });
 
-// A poll that was refused would be refused again, so it ends. After a network error it goes on, and a banner is shown.
+// A poll that was refused would be refused again, so it ends. After a network error it continues, and a banner is shown.
 const setOffline = (isOffline) => find("#offline")?.toggleAttribute("hidden", !isOffline);
 document.addEventListener("htmx:after:request", (event) => setOffline(event.detail.ctx.response.status >= 502));
 document.addEventListener("htmx:error", (event) => setOffline(event.detail.error instanceof TypeError));
@@ -72,7 +72,7 @@ document.addEventListener("htmx:response:error", (event) => {
   htmx.process(sourceElement, true);
 });
 
-// Copying. Browsers give pages without TLS no clipboard, but let them copy what is selected.
+// Copying. Pages without TLS have no clipboard API, but can copy the selection.
 async function copyText(text, button) {
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
   else {
@@ -231,7 +231,7 @@ document.addEventListener("input", ({ target }) => {
 const CONTROLS = "input:not([type=hidden]):enabled, button:enabled, a[href], select:enabled, textarea:enabled";
 const SUBMIT_BUTTON = "button[type=submit]:enabled";
 let focused = null;
-document.addEventListener("pointerdown", () => (focused = null), true); // a click beside all controls takes the focus away
+document.addEventListener("pointerdown", () => (focused = null), true); // a click outside all controls removes the focus
 document.addEventListener("focusin", ({ target }) => (focused = target));
 document.addEventListener("htmx:finally:request", () => setTimeout(restoreFocus));
 function restoreFocus() {
@@ -247,7 +247,7 @@ function restoreFocus() {
   }
 }
 
-// A form that leads to a page: a new page starts with its content, and its own page with the form again.
+// After a form: another page gets the focus at its content, the same page at the form.
 const SUBMITTED_FORM = "panel-submitted-form";
 function storeSubmittedForm(form) {
   try {

@@ -92,7 +92,7 @@ class Chart {
   }
 
   buildOptions() {
-    const maximum = this.series.most[this.rows[0].dataset.metric];
+    const maximum = this.series.maxima[this.rows[0].dataset.metric];
     const grid = { stroke: resolveColor("--tblr-border-color"), width: 1 };
     const axis = { stroke: resolveColor("--tblr-secondary"), grid, ticks: { ...grid, size: 4 }, font: "12px system-ui" };
     const unit = UNITS[this.box.dataset.unit];

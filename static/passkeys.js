@@ -1,4 +1,4 @@
-// Passkeys: a form marked with data-passkey gets a challenge from the panel, has the browser answer it, and sends the answer along.
+// Passkeys: a form marked with data-passkey fetches a challenge, gets a credential from the browser, and is sent with it.
 "use strict";
 
 const isSupported = (form) => window.PublicKeyCredential?.parseRequestOptionsFromJSON && location.hostname === form.dataset.host;

@@ -8,15 +8,15 @@
   SwaggerUIBundle({
     domNode: container,
     url: container.dataset.document,
-    validatorUrl: null, // nobody else is to see the document
+    validatorUrl: null, // the document is sent to no other site
     docExpansion: "none",
     deepLinking: true,
     filter: true,
     displayRequestDuration: true,
     defaultModelsExpandDepth: 0,
     tryItOutEnabled: true,
-    onComplete: () => document.querySelector("h1.visually-hidden").remove(), // the document brings its own
-    // The page may have been opened at another of the panel's addresses than the public one, and asks only its own.
+    onComplete: () => document.querySelector("h1.visually-hidden").remove(), // the document has a heading of its own
+    // The page may have been opened at another of the panel's addresses than the public one, and requests only its own address.
     requestInterceptor: (request) => {
       const { pathname, search } = new URL(request.url, location);
       return Object.assign(request, { url: `${location.origin}${pathname}${search}` });

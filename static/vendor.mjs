@@ -1,4 +1,4 @@
-// Copies what browsers load from the installed packages to vendor/, and draws the icons that we use into one file.
+// Copies what browsers load from the installed packages to vendor/, and writes the icons in use to one sprite.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -24,7 +24,7 @@ const FILES = [
   "uplot/dist/uPlot.min.css",
 ];
 
-// Modules that load each other by their places.
+// Modules that import each other by relative paths.
 const TREES = { novnc: ["@novnc/novnc/core", "@novnc/novnc/vendor"] };
 
 function writeFile(name, text) {

@@ -84,7 +84,7 @@ def build_legend(series):
 
 def build_plot_data(series, axis_maxima):
     """Return the data for the script: the Unix times of the points (`at`) and each metric's values at them. A gap is
-    marked by one point with None. `most` has the maxima of the axes that have one."""
+    marked by one point with None. `maxima` has those of the axes that have one."""
     at, values = [], {name: [] for _, name, _ in CHARTED_METRICS}
     step = series["step"]
     max_distance = step * (2 if step == FINEST_STEP_SECONDS else 1)
@@ -103,7 +103,7 @@ def build_plot_data(series, axis_maxima):
         "at": at,
         "values": values,
         "legend": build_legend(series),
-        "most": axis_maxima,
+        "maxima": axis_maxima,
     }
 
 

@@ -1,7 +1,7 @@
 // Requests to the panel. A failure is a RequestError whose message is a sentence for people.
 import { format, texts } from "consoles/texts";
 
-const TIMEOUT_MILLISECONDS = 90000; // the panel gives up a guest agent that does not answer earlier
+const TIMEOUT_MILLISECONDS = 90000; // longer than the panel waits for a guest agent
 
 export class RequestError extends Error {
   // `status` is 0 when the panel was not reached.

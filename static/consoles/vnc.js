@@ -6,7 +6,7 @@ import { Connection } from "vnc/connection";
 import { confirm } from "vnc/dialog";
 import { KeyTranslation } from "vnc/key-translation";
 import { Keys } from "vnc/keys";
-import { characterNames, loadLayout } from "vnc/layout";
+import { formatCharacters, loadLayout } from "vnc/layout";
 import { prepareMenus } from "vnc/menus";
 import { showNotice } from "vnc/notice";
 import { runPowerAction } from "vnc/power";
@@ -14,7 +14,7 @@ import { loadPreference, savePreference } from "vnc/preferences";
 import { Quality } from "vnc/quality";
 import { prepareTouch } from "vnc/touch";
 import { prepareTypeText } from "vnc/type-text";
-import { Typist } from "vnc/typing";
+import { TypingQueue } from "vnc/typing";
 import { View, saveScreenshot, toggleFullScreen } from "vnc/view";
 
 initLogging("none"); // the page itself shows what goes wrong
@@ -26,7 +26,7 @@ const STATUS_MESSAGE_MILLISECONDS = 8000;
 
 const connection = new Connection($("#view"), session);
 const keys = new Keys();
-const typist = new Typist(keys);
+const typingQueue = new TypingQueue(keys);
 const view = new View($("#view-menu"));
 const quality = new Quality($("#quality"), stage);
 
@@ -87,23 +87,23 @@ layoutSelect.addEventListener("change", () => {
   savePreference(`keymap-${name}`, layoutSelect.value);
   setKeyTranslation(isTranslating);
 });
-async function selectedLayout() {
+async function loadSelectedLayout() {
   const [option] = layoutSelect.selectedOptions;
   return { name: option.text, layout: await loadLayout(keymaps, option.value) };
 }
 
-const stopTyping = prepareTypeText({ form: $("#text form"), typist, selectedLayout });
+const stopTyping = prepareTypeText({ form: $("#text form"), typingQueue, loadSelectedLayout });
 const showMissing = (layoutName, characters) =>
-  showStatus(format(texts.missing_characters, { layout: layoutName, characters: characterNames(characters) }));
+  showStatus(format(texts.missing_characters, { layout: layoutName, characters: formatCharacters(characters) }));
 
 async function write(text) {
-  const selected = await selectedLayout().catch((error) => showStatus(error.message));
+  const selected = await loadSelectedLayout().catch((error) => showStatus(error.message));
   if (!selected) return;
-  const { characters, missing } = selected.layout.spell(text);
+  const { characters, missing } = selected.layout.findTextStrokes(text);
   if (missing.length) showMissing(selected.name, missing);
-  await typist.write(characters);
+  await typingQueue.write(characters);
 }
-prepareTouch({ row: $("#keys"), field: $("#phone"), keys, typist, write, focus: focusStage });
+prepareTouch({ row: $("#keys"), field: $("#phone"), keys, typingQueue, write, focus: focusStage });
 
 const onMissing = (character) => showMissing(layoutSelect.selectedOptions[0].text, [character]);
 const keyTranslation = new KeyTranslation(stage, { keys, onMissing });
@@ -111,7 +111,7 @@ let isTranslating = false;
 async function setKeyTranslation(on) {
   isTranslating = on;
   try {
-    const layout = on ? (await selectedLayout()).layout : null;
+    const layout = on ? (await loadSelectedLayout()).layout : null;
     if (isTranslating !== on) return;
     keyTranslation.layout = layout;
     $("[data-translate]").setAttribute("aria-checked", String(on));
@@ -129,7 +129,7 @@ async function onMenuItem(item) {
   if (codes) {
     if (question && !(await confirm($("#confirm"), question, texts.send, true))) return;
     stopTyping();
-    typist.next(() => keys.chord(codes.split(" ")));
+    typingQueue.next(() => keys.chord(codes.split(" ")));
   }
   if (translate !== undefined) {
     setKeyTranslation(!isTranslating);

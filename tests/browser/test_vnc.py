@@ -139,7 +139,7 @@ def test_latin_layouts_have_all_ascii_characters(console_page):
           const missing = {};
           const { keymaps } = document.querySelector("#stage").dataset;
           for (const { value } of document.querySelector("#keymap").options) {
-            missing[value] = (await loadLayout(keymaps, value)).spell(ascii).missing;
+            missing[value] = (await loadLayout(keymaps, value)).findTextStrokes(ascii).missing;
           }
           return missing;
         }"""

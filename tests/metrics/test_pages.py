@@ -46,7 +46,7 @@ def test_metrics_tab_shows_values_table_and_chart_data(browser_as, instance_with
     data = re.search(r'data-charts="([^"]+)"', page)[1].replace("&amp;", "&")
     body = browser_as("owner").get(data).json
     assert len(body["at"]) == len(body["values"]["cpu_percent"]) > 30
-    assert body["most"] == {"cpu_percent": 100, "memory_used": instance_with_metrics.ram}
+    assert body["maxima"] == {"cpu_percent": 100, "memory_used": instance_with_metrics.ram}
     assert all(0 < value <= 100 for value in body["values"]["cpu_percent"])
     for address in re.findall(r'(?:href|src)="(/static/[^"]*(?:uPlot|metrics)[^"]*)"', page):
         assert browser_as("owner").get(address).status_code == 200

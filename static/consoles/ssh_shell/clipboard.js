@@ -12,7 +12,7 @@ const container = document.querySelector("#terminal");
 export async function copy() {
   if (!terminal.hasSelection()) return;
   if (navigator.clipboard) return navigator.clipboard.writeText(terminal.getSelection());
-  terminal.focus(); // browsers give pages without TLS no clipboard, but let them copy what is selected
+  terminal.focus(); // pages without TLS have no clipboard API, but can copy the selection
   document.execCommand("copy");
 }
 

@@ -52,7 +52,7 @@ const MIN_CONTRAST_RATIO = 4.5; // of WCAG
 export const lightSystem = matchMedia("(prefers-color-scheme: light)");
 
 /** The options of xterm.js for "dark", "light" or "system". */
-export function themeOptions(choice) {
+export function getThemeOptions(choice) {
   const isLight = choice === "light" || (choice === "system" && lightSystem.matches);
   return { theme: isLight ? LIGHT : DARK, minimumContrastRatio: isLight ? MIN_CONTRAST_RATIO : 1 };
 }

@@ -13,7 +13,7 @@ const SHIFT_SHORTCUTS = { c: clipboard.copy, f: openSearch, v: null };
 const enlarge = () => setFontSize(preferences.size + 1);
 const shrink = () => setFontSize(preferences.size - 1);
 const CONTROL_SHORTCUTS = { "+": enlarge, "=": enlarge, "-": shrink, 0: () => setFontSize() };
-const LEAVE_KEY = "F6"; // Tab belongs to the shell, so the keyboard needs another way out of it
+const LEAVE_KEY = "F6"; // Tab belongs to the shell, so another key must leave it
 
 terminal.attachCustomKeyEventHandler((event) => {
   const isCommand = event.ctrlKey || event.metaKey;
@@ -51,7 +51,7 @@ export function applyControl(text) {
 const KEY_SEQUENCES = { Escape: "\x1b", Tab: "\t", "|": "|", "/": "/", "-": "-", "~": "~" };
 const CURSOR_KEYS = { Up: "A", Down: "B", Right: "C", Left: "D", Home: "H", End: "F" };
 
-function keySequence(key) {
+function getKeySequence(key) {
   if (key in KEY_SEQUENCES) return KEY_SEQUENCES[key];
   return `\x1b${terminal.modes.applicationCursorKeysMode ? "O" : "["}${CURSOR_KEYS[key]}`;
 }
@@ -66,5 +66,5 @@ bar.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button) return;
   if (button === control) holdControl(!isControlHeld);
-  else terminal.input(keySequence(button.dataset.key));
+  else terminal.input(getKeySequence(button.dataset.key));
 });

@@ -4,7 +4,7 @@ import { FitAddon } from "vendor/addon-fit";
 import { Unicode11Addon } from "vendor/addon-unicode11";
 import { WebLinksAddon } from "vendor/addon-web-links";
 import { Terminal } from "vendor/xterm";
-import { lightSystem, themeOptions } from "ssh_shell/colors";
+import { lightSystem, getThemeOptions } from "ssh_shell/colors";
 import { preferences, savePreference } from "ssh_shell/preferences";
 
 const MIN_FONT_SIZE = 8;
@@ -31,7 +31,7 @@ export const terminal = new Terminal({
   macOptionClickForcesSelection: true,
   scrollback: 10000,
   screenReaderMode: preferences.reader,
-  ...themeOptions(preferences.theme),
+  ...getThemeOptions(preferences.theme),
 });
 
 const fitAddon = new FitAddon();
@@ -51,7 +51,7 @@ export function setFontSize(size = DEFAULT_FONT_SIZE) {
 
 export function applyTheme(choice = preferences.theme) {
   savePreference("theme", choice);
-  Object.assign(terminal.options, themeOptions(choice));
+  Object.assign(terminal.options, getThemeOptions(choice));
   container.style.backgroundColor = terminal.options.theme.background;
 }
 lightSystem.addEventListener("change", () => applyTheme());

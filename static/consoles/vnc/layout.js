@@ -45,7 +45,7 @@ export class Layout {
   }
 
   // A text as a list of strokes for each character, and the characters that the layout does not have.
-  spell(text) {
+  findTextStrokes(text) {
     const missing = new Set();
     const characters = [];
     for (const character of text.replaceAll(/\r\n?/g, "\n").normalize("NFC")) {
@@ -58,7 +58,7 @@ export class Layout {
 }
 
 // Names characters for people, including invisible ones.
-export function characterNames(characters) {
+export function formatCharacters(characters) {
   const name = (character) => (/[\p{C}\p{Z}\p{M}]/u.test(character) ? `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}` : `“${character}”`);
   const names = characters.slice(0, MAX_NAMES).map(name).join(", ");
   const count = characters.length - MAX_NAMES;

@@ -1,8 +1,8 @@
 // Menus and sheets that a button of the bar opens (popovertarget). The arrow keys move through menus.
 
-const items = (menu) => [...menu.querySelectorAll("[role^=menuitem]:not(:disabled)")];
+const listItems = (menu) => [...menu.querySelectorAll("[role^=menuitem]:not(:disabled)")];
 
-function place(popover, button) {
+function positionPopover(popover, button) {
   const { left, bottom } = button.getBoundingClientRect();
   popover.style.top = `${bottom + 4}px`;
   popover.style.maxHeight = `${innerHeight - bottom - 8}px`;
@@ -10,7 +10,7 @@ function place(popover, button) {
 }
 
 function moveFocus(event, menu) {
-  const all = items(menu);
+  const all = listItems(menu);
   const at = all.indexOf(document.activeElement);
   const next = { ArrowDown: at + 1, ArrowUp: at - 1 + (at < 0), Home: 0, End: -1 }[event.key];
   if (next !== undefined) {
@@ -31,8 +31,8 @@ export function prepareMenus({ onMenuItem = () => {} } = {}) {
       const open = newState === "open";
       button.setAttribute("aria-expanded", String(open));
       if (!open) return;
-      place(popover, button);
-      (isMenu ? items(popover)[0] : popover.querySelector("textarea, input, select, button"))?.focus();
+      positionPopover(popover, button);
+      (isMenu ? listItems(popover)[0] : popover.querySelector("textarea, input, select, button"))?.focus();
     });
     popover.addEventListener("keydown", (event) => {
       if (isMenu) moveFocus(event, popover);
@@ -45,7 +45,7 @@ export function prepareMenus({ onMenuItem = () => {} } = {}) {
       popover.hidePopover();
       onMenuItem(item);
     });
-    addEventListener("resize", () => popover.matches(":popover-open") && place(popover, button));
+    addEventListener("resize", () => popover.matches(":popover-open") && positionPopover(popover, button));
   }
 }
 

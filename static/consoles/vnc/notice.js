@@ -1,4 +1,4 @@
-// What covers the view while there is no connection: a heading, the reason, and what can be done.
+// The notice over the view while there is no connection: a heading, the reason, and what can be done.
 import { format, texts } from "consoles/texts";
 
 const BUTTONS = { waiting: ["reopen"], closed: ["reopen"], sign_in: ["sign_in"], off: ["start"] };

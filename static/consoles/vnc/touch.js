@@ -6,15 +6,15 @@ const NAMED_KEYS = new Set([
 ]);
 const PADDING = "_".repeat(64); // phones report backspace only when there is something to delete
 
-// `write(text)` types what was entered with the phone's keyboard; `typist` keeps the order.
-export function prepareTouch({ row, field, keys, typist, write, focus }) {
+// `write(text)` types what was entered with the phone's keyboard; `typingQueue` keeps the order.
+export function prepareTouch({ row, field, keys, typingQueue, write, focus }) {
   const fill = () => {
     field.value = PADDING;
     field.setSelectionRange(PADDING.length, PADDING.length);
   };
 
-  const press = (code) => typist.next(() => keys.press(code));
-  const hold = (code) => typist.next(() => keys.toggle(code));
+  const press = (code) => typingQueue.next(() => keys.press(code));
+  const hold = (code) => typingQueue.next(() => keys.toggle(code));
 
   row.addEventListener("mousedown", (event) => event.preventDefault()); // the focus, and a phone's keyboard, stay
   row.addEventListener("click", ({ target }) => {
@@ -50,7 +50,7 @@ export function prepareTouch({ row, field, keys, typist, write, focus }) {
     let matching = 0;
     while (matching < PADDING.length && value[matching] === PADDING[matching]) matching += 1;
     for (let deleted = PADDING.length - matching; deleted > 0; deleted -= 1) press("Backspace");
-    if (value.length > matching) write(value.slice(matching)).then(() => typist.next(() => keys.release()));
+    if (value.length > matching) write(value.slice(matching)).then(() => typingQueue.next(() => keys.release()));
     fill();
   }
 }

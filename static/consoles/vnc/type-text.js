@@ -1,9 +1,9 @@
 // "Type text": types what is in the box, key by key in the selected layout.
 import { format, texts } from "consoles/texts";
-import { characterNames } from "vnc/layout";
+import { formatCharacters } from "vnc/layout";
 
-// `selectedLayout` gives the Layout and its name; `typist` types. Returns a function that stops the typing.
-export function prepareTypeText({ form, typist, selectedLayout }) {
+// `loadSelectedLayout` gives the Layout and its name; `typingQueue` types. Returns a function that stops the typing.
+export function prepareTypeText({ form, typingQueue, loadSelectedLayout }) {
   const { text, pause, stop } = form.elements;
   const output = form.querySelector("output");
   const bar = form.querySelector("progress");
@@ -21,10 +21,10 @@ export function prepareTypeText({ form, typist, selectedLayout }) {
   };
 
   async function write() {
-    const { name, layout } = await selectedLayout();
-    const { characters, missing } = layout.spell(text.value);
+    const { name, layout } = await loadSelectedLayout();
+    const { characters, missing } = layout.findTextStrokes(text.value);
     if (missing.length) {
-      showResult(format(texts.not_typed, { layout: name, characters: characterNames(missing) }), true);
+      showResult(format(texts.not_typed, { layout: name, characters: formatCharacters(missing) }), true);
       return;
     }
     stopper = new AbortController();
@@ -36,7 +36,7 @@ export function prepareTypeText({ form, typist, selectedLayout }) {
     };
     showProgress(0);
     showResult(format(texts.typing, { total }));
-    const typed = await typist.write(characters, { pause: Number(pause.value), progress: showProgress, signal: stopper.signal });
+    const typed = await typingQueue.write(characters, { pause: Number(pause.value), progress: showProgress, signal: stopper.signal });
     if (typed === total) showResult(format(texts.typed, { total }));
     else showResult(format(stopper.signal.aborted ? texts.typing_stopped : texts.typing_interrupted, { typed, total }), true);
   }

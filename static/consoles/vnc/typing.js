@@ -12,7 +12,7 @@ export function* keyEvents({ code, text, shift, altgr }) {
   if (shift) yield ["ShiftLeft", false];
 }
 
-export class Typist {
+export class TypingQueue {
   queue = Promise.resolve();
 
   constructor(keys) {
