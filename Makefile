@@ -80,7 +80,7 @@ test: local installed browser-files $(VENV)/developing  ## Run every test, on SQ
 	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
 	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
 	@$(PY) -m tests.support.prefetch_packages
-	@$(MAKE) --no-print-directory -j4 --keep-going --output-sync=target \
+	@$(MAKE) --no-print-directory -j7 --keep-going --output-sync=target \
 		guest-tests browser-tests process-tests light-tests postgres-tests node-tests debian-tests
 else
 # T names folders and files: T=volumes means tests/volumes and every test_volumes.py, T=tests/worker/test_kill.py that file.
@@ -92,14 +92,15 @@ test: local installed browser-files $(VENV)/developing
 	pytest $(TESTED)
 endif
 
-# Each lane waits a good deal, so four run side by side, the longest first. Each one's output appears when it has ended.
+# Most lanes wait a good deal, so all run side by side, and those of light tests use what the others leave of the
+# processors. Each lane's output appears when it has ended.
 # Hypervisors of one network undo each other's firewalls, and browsers drop their requests whenever an interface comes or
 # goes, as those of guests do: so lanes with either have a network of their own, in which nothing can be fetched. Only
 # the Debian image is built from the network.
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
 light-tests:
-	pytest -n auto -m "$(LIGHT)"
+	nice -n 5 pytest -n auto -m "$(LIGHT)"
 
 guest-tests:
 	$(APART) pytest -m "guest and not browser and not debian" --ignore=tests/nodes $(SLOWEST)
@@ -117,7 +118,7 @@ process-tests:
 	$(APART) pytest -m "processes and not browser and not guest" $(SLOWEST)
 
 postgres-tests:
-	$(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)"
+	nice -n 5 $(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)"
 
 slow-proofs: local installed browser-files $(VENV)/developing  ## Run the proofs that take minutes, and record the files that they passed with
 	@$(call apt,$(LOCAL_PACKAGES) $(TEST_PACKAGES)) || { echo "As root: apt install $(LOCAL_PACKAGES) $(TEST_PACKAGES)"; exit 1; }

@@ -13,6 +13,7 @@ from http.client import HTTPException
 import psutil
 import pytest
 
+from tests.support.panel_commands import run_command
 from tests.support.ports import find_free_port
 from tests.support.waiting import wait_until
 
@@ -29,8 +30,7 @@ class Installation:
     def run_panel(self, *arguments, status=0):
         """Run a command to its end and return its output; only standard output when it succeeded. Standard input is
         empty, so prompts get no answer."""
-        options = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
-        result = subprocess.run(self.build_command(arguments), env=self.env, **options)
+        result = run_command(arguments, self.env)
         assert result.returncode == status, result.stdout + result.stderr
         return result.stdout if status == 0 else result.stdout + result.stderr
 
