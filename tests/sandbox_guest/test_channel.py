@@ -182,6 +182,28 @@ def test_port_of_ipv6_loopback_is_found():
     run(check())
 
 
+def test_small_pieces_behind_a_large_one_are_read_together(monkeypatch):
+    monkeypatch.setattr(channel, "GATHER_SECONDS", 0.2)
+
+    async def check():
+        device, host = socket.socketpair()
+        with device, host:
+            reader = channel.DeviceChannel(device.fileno())
+            host.send(b"x" * channel.PORT_READ_BYTES)
+            assert len(await reader.read(65536)) == channel.PORT_READ_BYTES
+            second_read = asyncio.create_task(reader.read(65536))
+            for piece in (b"a", b"b", b"c"):
+                host.send(piece)
+                await asyncio.sleep(0.01)
+            assert await second_read == b"abc"
+            host.send(b"d")
+            started_at = time.monotonic()
+            assert await reader.read(65536) == b"d"
+            assert time.monotonic() - started_at < 0.2, "nothing large was before it"
+
+    run(check())
+
+
 def test_stream_to_a_port_cannot_reach_the_identity():
     async def check():
         async with connect_guest() as host:

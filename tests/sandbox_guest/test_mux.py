@@ -31,7 +31,7 @@ from worker.sandbox_guest.frames import (
     build_frame,
 )
 from worker.sandbox_guest.mux import ChannelLost, Mux
-from worker.sandbox_guest.mux_stream import WINDOW_BYTES, StreamReset
+from worker.sandbox_guest.mux_stream import PAYLOAD_BYTES, WINDOW_BYTES, StreamReset
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +47,27 @@ def test_stream_carries_markers_as_data():
         async with connect_muxes(echo) as (host, _):
             data = (MARKER + b"between" + build_hello()) * 2000 + MARKER[:20]
             assert await exchange(await host.open_stream(80), data) == data
+
+    run(check())
+
+
+def test_full_frames_fill_whole_writes_of_a_port():
+    async def check():
+        sizes = []
+
+        async def accept(stream):
+            stream.mux.confirm_stream(stream)
+            await wait_until(lambda: not stream.mux.control)
+            write, guest.writer.write = guest.writer.write, lambda data: (sizes.append(len(data)), write(data))
+            stream.write(bytes(4 * PAYLOAD_BYTES))
+            await wait_until(lambda: not stream.unsent_bytes)
+            stream.write_eof()
+            await stream.wait_closed()
+
+        async with connect_muxes(accept) as (host, guest):
+            stream = await host.open_stream(80)
+            assert len(await read_all(stream)) == 4 * PAYLOAD_BYTES
+        assert sizes == [128 * 1024, 128 * 1024, HEADER.size]
 
     run(check())
 

@@ -12,13 +12,15 @@ import os
 import resource
 import select
 import signal
+import socket
 import sys
+from collections import deque
 
 from .identity_stream import receive_identity
 from .kernel_log import follow_kernel_log
 from .log_entries import receive_entries
 from .mux import READ_BYTES, ChannelReader, ChannelWriter, Mux
-from .mux_stream import CLOSED, IDENTITY_PORT, REFUSED, MuxStream
+from .mux_stream import CLOSED, IDENTITY_PORT, PAYLOAD_BYTES, REFUSED, MuxStream
 from .reports import Reporter
 
 HOST_POLL_SECONDS = 1.0
@@ -30,9 +32,16 @@ NEXT_HOST_SECONDS = 0.05
 DEVICE_RETRY_SECONDS = 1.0
 """Seconds after which a device is opened again that does not exist or that another process has open."""
 
+PORT_READ_BYTES = 4096
+"""Bytes that one read of a virtio-serial port gives at most."""
+
+GATHER_SECONDS = 0.001
+"""Seconds in which more arrives after as much as that. The host sends 4 KiB at a time, and each piece that is passed on
+costs the same, whatever its size."""
+
 CONNECT_TIMEOUT_SECONDS = 10
-RELAY_BYTES = 256 * 1024
-"""Bytes that are passed on at once. Each piece costs the same, whatever its size."""
+RELAY_BYTES = PAYLOAD_BYTES
+"""Bytes that are read from a program at once: those of one frame, so that no piece is cut."""
 
 
 class HostGone(ConnectionError):
@@ -45,12 +54,13 @@ class DeviceChannel:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.buffer = memoryview(bytearray(READ_BYTES))
-        self.unsent = bytearray()
-        self.is_closed = False
+        self.unsent: deque[memoryview] = deque()
+        self.is_closed = self.is_more_coming = False
         os.set_blocking(fd, False)
 
     async def read(self, n: int) -> bytes:
-        await asyncio.sleep(0)  # other tasks run, also while there is always something to read
+        # Other tasks run, also while there is always something to read.
+        await asyncio.sleep(GATHER_SECONDS if self.is_more_coming else 0)
         while not self.is_closed:
             try:
                 return self.read_available(min(n, READ_BYTES))
@@ -63,27 +73,30 @@ class DeviceChannel:
         return b""
 
     def read_available(self, n: int) -> bytes:
-        """Return what is there, up to `n` bytes. One read of a virtio-serial port gives 4 KiB at most."""
+        """Return what is there, up to `n` bytes."""
         size = os.readv(self.fd, [self.buffer[:n]])
         with contextlib.suppress(OSError):  # the next call meets it again
             while 0 < size < n and (count := os.readv(self.fd, [self.buffer[size:n]])):
                 size += count
+        self.is_more_coming = PORT_READ_BYTES <= size < n
         return bytes(self.buffer[:size])
 
     def write(self, data: bytes) -> None:
-        self.unsent += data
+        self.unsent.append(memoryview(data))
 
     async def drain(self) -> None:
         """Return when everything was written. Raises `HostGone` when nobody would read it."""
         while self.unsent:
             try:
-                written = os.write(self.fd, self.unsent)
+                written = os.write(self.fd, self.unsent[0])
             except BlockingIOError:
                 if self.is_closed or not self.has_host():
                     raise HostGone("The host has closed the channel.") from None
                 await self.wait_ready(is_write=True)
             else:
-                del self.unsent[:written]
+                self.unsent[0] = self.unsent[0][written:]
+                if not self.unsent[0]:
+                    self.unsent.popleft()
 
     def close(self) -> None:
         self.is_closed = True
@@ -130,21 +143,33 @@ async def serve_stream(stream: MuxStream, reporter: Reporter) -> None:
         await connect_port(stream)
 
 
-async def open_loopback_connection(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect_loopback(port: int) -> socket.socket:
     """Connect to a port of this guest. Raises ConnectionRefusedError when nothing listens."""
     try:
-        return await asyncio.open_connection("127.0.0.1", port, limit=RELAY_BYTES)
+        return await connect_address(socket.AF_INET, "127.0.0.1", port)
     except ConnectionRefusedError:
         with contextlib.suppress(OSError):  # some programs listen there only, because `localhost` is both
-            return await asyncio.open_connection("::1", port, limit=RELAY_BYTES)
+            return await connect_address(socket.AF_INET6, "::1", port)
         raise
+
+
+async def connect_address(family: int, address: str, port: int) -> socket.socket:
+    sock = socket.socket(family)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(sock, (address, port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 async def connect_port(stream: MuxStream) -> None:
     """Connect the stream to its port of the loopback address, and relay until both directions have ended."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-            reader, writer = await open_loopback_connection(stream.port)
+            sock = await connect_loopback(stream.port)
     except ConnectionRefusedError:
         stream.reset(REFUSED)
         return
@@ -152,29 +177,28 @@ async def connect_port(stream: MuxStream) -> None:
         stream.reset(CLOSED)
         return
     stream.mux.confirm_stream(stream)
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(relay_to_port(stream, writer))
-            tasks.create_task(relay_from_port(reader, stream))
-        await stream.wait_closed()
-        writer.close()
-    except* OSError:
-        stream.reset(CLOSED)
-    finally:
-        if not writer.is_closing():
-            writer.transport.abort()  # the program learns that the connection was cut
+    with sock:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(relay_to_port(stream, sock))
+                tasks.create_task(relay_from_port(sock, stream))
+            await stream.wait_closed()
+        except* OSError:
+            stream.reset(CLOSED)
 
 
-async def relay_to_port(stream: MuxStream, writer: asyncio.StreamWriter) -> None:
-    while data := await stream.read(RELAY_BYTES):
-        writer.write(data)
-        await writer.drain()
-    writer.write_eof()
+async def relay_to_port(stream: MuxStream, sock: socket.socket) -> None:
+    """asyncio's streams are not used: each would copy the bytes twice more."""
+    loop = asyncio.get_running_loop()
+    while data := await stream.read():
+        await loop.sock_sendall(sock, data)
+    sock.shutdown(socket.SHUT_WR)
 
 
-async def relay_from_port(reader: asyncio.StreamReader, stream: MuxStream) -> None:
-    while data := await reader.read(RELAY_BYTES):
-        stream.write(data)
+async def relay_from_port(sock: socket.socket, stream: MuxStream) -> None:
+    loop, buffer = asyncio.get_running_loop(), memoryview(bytearray(RELAY_BYTES))
+    while size := await loop.sock_recv_into(sock, buffer):
+        stream.write(buffer[:size])
         await stream.drain()
     stream.write_eof()
 

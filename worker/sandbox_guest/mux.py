@@ -184,7 +184,7 @@ class Mux:
             stream = self.ready.popleft()
             stream.is_queued = False
             if payload := stream.take_frame_payload():
-                size += len(payload)
+                size += HEADER.size + len(payload)
                 for piece in split_payload(payload):
                     batch += (HEADER.pack(DATA, stream.id, len(piece)), piece)
             if stream.is_end_due and not stream.unsent_bytes and not stream.is_end_sent and not stream.reset_reason:

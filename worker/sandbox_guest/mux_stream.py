@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .frames import MAX_PAYLOAD_BYTES, RESET, WINDOW
+from .frames import HEADER, MAX_PAYLOAD_BYTES, RESET, WINDOW
 
 if TYPE_CHECKING:
     from .mux import Mux
@@ -15,6 +15,10 @@ so the window is large and grants are early."""
 
 GRANT_BYTES = WINDOW_BYTES // 4
 """Bytes that were read before they are granted again."""
+
+PAYLOAD_BYTES = MAX_PAYLOAD_BYTES - HEADER.size
+"""Bytes of a DATA frame that is sent, so that it has 64 KiB: a virtio-serial port takes 32 KiB of a write, and the few
+bytes behind them would cost as much."""
 
 WRITE_BUFFER_BYTES = 64 * 1024
 """Unsent bytes of a stream above which `drain` waits."""
@@ -84,7 +88,7 @@ class MuxStream:
 
     # --- writing
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Queue the bytes. They are dropped when the stream was reset, which `drain` reports."""
         if self.is_end_due:
             raise RuntimeError("The stream was ended by write_eof.")
@@ -128,7 +132,7 @@ class MuxStream:
 
     def take_frame_payload(self) -> bytes:
         """Return the bytes of the next DATA frame, as many as the credit allows, and none when nothing may be sent."""
-        size = min(self.send_credit, MAX_PAYLOAD_BYTES, self.unsent_bytes)
+        size = min(self.send_credit, PAYLOAD_BYTES, self.unsent_bytes)
         if not size:
             return b""
         pieces, missing = [], size
