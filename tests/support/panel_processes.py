@@ -55,9 +55,11 @@ class Installation:
 
     def list_children(self, name):
         """Return the children of `panel up` that run `worker`, `web`, `schedule` or `redis-server`."""
-        with suppress(psutil.NoSuchProcess):
-            return [child for child in self.running[-1].children() if name in " ".join(child.cmdline())]
-        return []
+        children = []
+        for parent in self.running:
+            with suppress(psutil.NoSuchProcess):
+                children += parent.children()
+        return [child for child in children if name in " ".join(read_command(child))]
 
     def list_processes(self):
         """Return the background processes and their descendants."""
@@ -90,6 +92,13 @@ class Installation:
         for process in self.list_processes():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def read_command(process):
+    """Return the command line, or nothing of a process that has just ended."""
+    with suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
 
 
 class Customer:
