@@ -14,13 +14,13 @@ import pytest
 from e2b import (
     AuthenticationException,
     CommandExitException,
-    NotFoundException,
     Sandbox,
     SandboxException,
     SandboxNotFoundException,
+    SandboxNotRunningException,
+    SandboxUnreachableException,
     TimeoutException,
 )
-from httpx import HTTPError
 
 from tests.support.microvms import prepare_microvms
 from tests.support.panel_processes import Customer, Installation
@@ -114,7 +114,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS)
 def test_unknown_and_foreign_sandboxes_are_not_found(sandbox, options, foreign_options, call):
     for sandbox_id, who in (("unknown", options), (sandbox.sandbox_id, foreign_options)):
-        with pytest.raises(NotFoundException):
+        with pytest.raises(SandboxNotFoundException):
             CALLS[call](sandbox_id, who)
 
 
@@ -125,14 +125,18 @@ def test_foreign_key_neither_lists_nor_ends(sandbox, foreign_options):
 
 
 @pytest.mark.parametrize("kind", ["revoked", "mistyped", "account token", "missing"])
-def test_key_that_is_not_valid_is_refused(owner, options, kind):
+def test_key_that_is_not_valid_is_refused(owner, sandbox, options, kind):
     created = owner.call("POST", "/api/microvm/api-keys", {"name": "revoked"})
     owner.call("POST", f"/api/microvm/api-key/{created['api_key']['id']}/revoke")
     keys = {"revoked": created["key"], "mistyped": options["api_key"][:-1] + "g", "account token": owner.token}
-    with pytest.raises(AuthenticationException):
-        Sandbox.list(**{**options, "api_key": keys.get(kind, "")}).next_items()
-    with pytest.raises(AuthenticationException):
-        Sandbox.create(**{**options, "api_key": keys.get(kind, "")})
+    invalid = {**options, "api_key": keys.get(kind, "")}
+    for call in (Sandbox.create, lambda **invalid: Sandbox.list(**invalid).next_items()):
+        with pytest.raises(AuthenticationException):
+            call(**invalid)
+    for call in (Sandbox.connect, Sandbox.get_info, Sandbox.pause, Sandbox.kill):
+        with pytest.raises(AuthenticationException):
+            call(sandbox.sandbox_id, **invalid)
+    assert sandbox.is_running()
 
 
 @pytest.mark.parametrize(
@@ -149,17 +153,39 @@ def test_key_that_is_not_valid_is_refused(owner, options, kind):
 )
 def test_create_with_wrong_value_makes_nothing(sandbox, options, values, status):
     before = Sandbox.list(**options).next_items()
-    with pytest.raises(SandboxException, match=str(status)):
+    with pytest.raises(SandboxException) as failure:
         Sandbox.create(**values, **options)
+    assert (type(failure.value), failure.value.status_code) == (SandboxException, status)
     assert [row.sandbox_id for row in Sandbox.list(**options).next_items()] == [row.sandbox_id for row in before]
 
 
 def test_huge_timeout_changes_nothing(sandbox):
     before = sandbox.get_info().end_at
     for seconds in (HUGE_SECONDS, 2**63):
-        with pytest.raises(SandboxException, match="400"):
-            sandbox.set_timeout(seconds)
+        for call in (sandbox.set_timeout, lambda seconds: sandbox.connect(timeout=seconds)):
+            with pytest.raises(SandboxException) as failure:
+                call(seconds)
+            assert failure.value.status_code == 400
     assert sandbox.get_info().end_at == before
+
+
+def test_timeout_of_zero_ends_the_sandbox(module_installation, options):
+    sandbox = Sandbox.create(timeout=900, **options)
+    sandbox.set_timeout(0)
+    check_ended(module_installation, sandbox)
+
+
+def check_ended(installation, sandbox):
+    """Check what the SDK raises and returns for a sandbox that has ended, and that nothing is left of it."""
+    for call in (sandbox.get_info, lambda: sandbox.set_timeout(60), sandbox.pause, sandbox.connect):
+        with pytest.raises(SandboxNotFoundException):
+            call()
+    for call in (lambda: sandbox.commands.run("true"), lambda: sandbox.files.read("/etc/hostname")):
+        with pytest.raises(SandboxNotRunningException):
+            call()
+    assert sandbox.is_running() is False
+    assert sandbox.kill() is False
+    wait_until(lambda: not list_left(find_node(installation), sandbox), "the removal")
 
 
 @pytest.mark.parametrize("token", [{}, {"X-Access-Token": "wrong"}])
@@ -215,7 +241,9 @@ def test_killed_processes_of_the_panel_end_no_command(module_installation, sandb
     command = sandbox.commands.run("echo begun; read line; echo $line", background=True, stdin=True)
     assert next(iter(command)) == ("begun\n", None, None)
     for name in ("worker", "console", "schedule"):
-        for process in module_installation.list_children(name):
+        processes = module_installation.list_children(name)
+        assert processes, name
+        for process in processes:
             process.kill()
     sandbox.commands.send_stdin(command.pid, "survived\n")
     assert command.wait().stdout.endswith("survived\n")
@@ -232,7 +260,7 @@ def test_lost_node_ends_the_sandbox_when_it_is_back(module_installation, options
         assert sandbox.kill() is True
         with pytest.raises(SandboxNotFoundException):
             sandbox.get_info()
-        with pytest.raises(TimeoutException):
+        with pytest.raises(SandboxNotRunningException):
             sandbox.commands.run("true")
         assert sandbox.is_running() is False
     finally:
@@ -240,16 +268,30 @@ def test_lost_node_ends_the_sandbox_when_it_is_back(module_installation, options
     wait_until(lambda: not list_left(node, sandbox), "the removal")
 
 
+def test_sandbox_of_an_unreachable_node_can_be_used_when_it_is_back(module_installation, options):
+    node = find_node(module_installation)
+    node.fault("open_channel", "lost-answer")
+    try:
+        sandbox = Sandbox.create(timeout=900, **options)
+        for call in (lambda: sandbox.commands.run("true"), lambda: sandbox.files.read("/etc/hostname")):
+            with pytest.raises(SandboxUnreachableException):
+                call()
+        assert sandbox.get_info().sandbox_id == sandbox.sandbox_id
+    finally:
+        node.clear()
+    wait_until(sandbox.is_running, "the next attempt of the router")
+    assert sandbox.commands.run("true").exit_code == 0
+    assert sandbox.kill() is True
+    check_ended(module_installation, sandbox)
+
+
 def test_expiry_ends_a_command(module_installation, options):
     sandbox = Sandbox.create(timeout=900, **options)
     command = sandbox.commands.run("sleep 1000", background=True)
     sandbox.set_timeout(1)
-    with pytest.raises((SandboxException, HTTPError)):
+    with pytest.raises(SandboxNotRunningException):
         command.wait()
-    assert sandbox.is_running() is False
-    with pytest.raises(TimeoutException):
-        sandbox.commands.run("true")
-    wait_until(lambda: not list_left(find_node(module_installation), sandbox), "the removal")
+    check_ended(module_installation, sandbox)
 
 
 def test_killed_daemon_is_reported_as_a_port_that_is_not_open(router, options):
@@ -260,9 +302,9 @@ def test_killed_daemon_is_reported_as_a_port_that_is_not_open(router, options):
     (guest,) = set(router.children()) - before
     (daemon,) = [process for process in guest.children(recursive=True) if process.exe() == psutil.Process().exe()]
     daemon.kill()
-    with pytest.raises((SandboxException, HTTPError)):
+    with pytest.raises(SandboxUnreachableException):
         command.wait()
-    with pytest.raises(SandboxException):
+    with pytest.raises(TimeoutException):
         sandbox.commands.run("true", request_timeout=2)
     assert sandbox.kill() is True
     wait_until(lambda: set(router.children()) <= before, "the end of its processes")
