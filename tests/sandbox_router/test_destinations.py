@@ -102,7 +102,8 @@ def test_sandbox_that_starts_is_waited_for(lab, monkeypatch):
             lab.rows[SANDBOX_ID] = build_route(state="starting")
             monkeypatch.setattr(routes, "START_SECONDS", 0.3)
             await asyncio.sleep(routes.CACHE_SECONDS)
-            assert await lab.call(host=make_host(port)) == (502, NOT_FOUND)
+            unreachable = {**NOT_FOUND, "message": "The sandbox does not respond"}
+            assert await lab.call(host=make_host(port)) == (502, unreachable)
 
     run(check())
 

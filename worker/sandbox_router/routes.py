@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from panel.services.microvms.read import Route
+from worker.sandbox_router.errors import build_unreachable
 
 LOOKUP_THREADS = 4
 CACHE_SECONDS = 1.0
@@ -53,7 +54,8 @@ class RouteTable:
         return row
 
     async def find_running(self, sandbox_id: str) -> Route | None:
-        """Return where the sandbox runs, or None. One that is being started is waited for."""
+        """Return where the sandbox runs, or None. One that is being started is waited for; `RequestRefused` is raised if
+        that takes long."""
         route = await self.find(sandbox_id)
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -61,7 +63,7 @@ class RouteTable:
                     await self.wait_until_started(sandbox_id)
                     route = await self.read_route(sandbox_id)
         except TimeoutError:
-            return None
+            raise build_unreachable(sandbox_id) from None
         return route if route is not None and route.state == "running" else None
 
     async def find(self, sandbox_id: str) -> Route | None:
