@@ -88,13 +88,16 @@ def copy_lines(log):
 
 guests = {}
 """By the machine's id, so that a sandbox has the same processes after a pause."""
+guests_lock = threading.Lock()
+"""A router that tries again opens a second channel while the guest still starts."""
 
 
 def serve_channel(node, guest_end):
     (machine_id,) = [key[1] for key, end in node.open_channels.items() if end is guest_end]
-    if machine_id not in guests:
-        guests[machine_id] = Guest()
-        threading.Thread(target=end_with_machine, args=(node, machine_id), daemon=True).start()
+    with guests_lock:
+        if machine_id not in guests:
+            guests[machine_id] = Guest()
+            threading.Thread(target=end_with_machine, args=(node, machine_id), daemon=True).start()
     asyncio.run(guests[machine_id].serve(guest_end))
 
 
