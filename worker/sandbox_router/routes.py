@@ -54,7 +54,7 @@ class RouteTable:
         return row
 
     async def find_running(self, sandbox_id: str) -> Route | None:
-        """Return where the sandbox runs, or None. One that is being started is waited for; `RequestRefused` is raised if
+        """Return where the sandbox runs, or None. One that is being started is waited for. Raises `RequestRefused` if
         that takes long."""
         route = await self.find(sandbox_id)
         try:
