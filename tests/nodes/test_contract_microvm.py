@@ -4,11 +4,13 @@ import io
 import random
 import select
 import socket
+import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from tests.nodes.driver_lab import (
@@ -223,6 +225,23 @@ def test_new_channel_ends_earlier_one(node, microvm):
             assert exchange(second, b"second") == b"second"
             first.settimeout(CHANNEL_SECONDS)
             assert first.recv(1) == b""
+
+
+def test_closed_channels_leave_no_open_files(node, microvm):
+    def use_channel():
+        with node.open_channel(microvm.id) as channel:
+            assert exchange(channel, b"bytes") == b"bytes"
+
+    def has_ended():
+        return not [thread for thread in threading.enumerate() if "channel" in thread.name]
+
+    use_channel()
+    wait_until(has_ended)
+    open_files = psutil.Process().num_fds()
+    for _ in range(3):
+        use_channel()
+        wait_until(has_ended)
+    wait_until(lambda: psutil.Process().num_fds() <= open_files)
 
 
 def test_channel_carries_bytes_of_guest_that_does_not_read(node, flooding_microvm):

@@ -18,7 +18,6 @@ import select
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import libvirt
 import structlog
@@ -43,14 +42,14 @@ LAST_BYTES_TIMEOUT_SECONDS = 0.5
 
 
 def open_channel(connections: ConnectionPool, machine_id: str) -> socket.socket:
-    connection = connections.open()
+    connection = connections.take_for_channel()
     try:
         with translate_errors(connection, message("open the channel")):
             stream = open_stream(connection, machine_id)
     except BaseException:
-        connection.close()
+        connections.release_from_channel(connection)
         raise
-    copier = StreamCopier(connection, stream, lambda: take_over(connections, machine_id))
+    copier = StreamCopier(connections, connection, stream, lambda: take_over(connections, machine_id))
     threading.Thread(target=copier.run, name="libvirt channel", daemon=True).start()
     return copier.caller_end
 
@@ -80,9 +79,13 @@ class StreamCopier:
     """Copies bytes in both directions until either end is closed."""
 
     def __init__(
-        self, connection: libvirt.virConnect, stream: libvirt.virStream, end_stream: Callable[[], None]
+        self,
+        connections: ConnectionPool,
+        connection: libvirt.virConnect,
+        stream: libvirt.virStream,
+        end_stream: Callable[[], None],
     ) -> None:
-        self.connection, self.stream, self.end_stream = connection, stream, end_stream
+        self.connections, self.connection, self.stream, self.end_stream = connections, connection, stream, end_stream
         self.caller_end, self.own_end = socket.socketpair()
         self.wake_reader, self.wake_writer = socket.socketpair()
         self.wake_reader.setblocking(False)
@@ -96,7 +99,7 @@ class StreamCopier:
     def run(self) -> None:
         self.sender.start()
         try:
-            self.stream.eventAddCallback(STREAM_EVENTS, self.on_event, None)
+            self.stream.eventAddCallback(STREAM_EVENTS, wake_thread, self.wake_writer)
             self.copy_to_caller()
         except (libvirt.libvirtError, OSError) as error:
             log.debug("channel_ended", detail=str(error))
@@ -110,13 +113,6 @@ class StreamCopier:
                 while data:
                     data = data[self.stream.send(bytes(data)) :]
         with contextlib.suppress(OSError):
-            self.wake_writer.send(b"!")
-
-    def on_event(self, stream: libvirt.virStream, events: int, _: Any) -> None:
-        """Wake the thread. Called on libvirt's thread, again and again while there is something to read: so events are
-        turned off until the thread has read it."""
-        with contextlib.suppress(libvirt.libvirtError, OSError):
-            stream.eventUpdateCallback(0)
             self.wake_writer.send(b"!")
 
     def copy_to_caller(self) -> None:
@@ -173,8 +169,16 @@ class StreamCopier:
             self.end_stream()
             self.sender.join()
         self.own_end.close()
-        for call in (self.stream.abort, self.connection.close):
-            with contextlib.suppress(libvirt.libvirtError):
-                call()
+        with contextlib.suppress(libvirt.libvirtError):
+            self.stream.abort()
+        self.connections.release_from_channel(self.connection)
         self.wake_reader.close()
         self.wake_writer.close()
+
+
+def wake_thread(stream: libvirt.virStream, events: int, wake_writer: socket.socket) -> None:
+    """Wake the thread that copies. Called on libvirt's thread, again and again while there is something to read: so
+    events are turned off until the thread has read it. It is no method, because libvirt-python keeps it for ever."""
+    with contextlib.suppress(libvirt.libvirtError, OSError):
+        stream.eventUpdateCallback(0)
+        wake_writer.send(b"!")

@@ -51,6 +51,7 @@ class ConnectionPool:
         self.uri = with_batch_mode(uri)
         self.pid = os.getpid()
         self.idle: list[libvirt.virConnect] = []
+        self.idle_of_channels: list[libvirt.virConnect] = []
         pools.add(self)
 
     @contextlib.contextmanager
@@ -65,14 +66,25 @@ class ConnectionPool:
                 lender.append(connection)
 
     def pop_idle(self) -> libvirt.virConnect | None:
+        self.forget_connections_of_parent()
+        return pop_alive(self.idle)
+
+    def forget_connections_of_parent(self) -> None:
         if self.pid != os.getpid():
-            leaked_from_parent.append(self.idle)
-            self.pid, self.idle = os.getpid(), []
-        with contextlib.suppress(IndexError):
-            while not is_alive(connection := self.idle.pop()):
-                pass
-            return connection
-        return None
+            leaked_from_parent.append((self.idle, self.idle_of_channels))
+            self.pid, self.idle, self.idle_of_channels = os.getpid(), [], []
+
+    def take_for_channel(self) -> libvirt.virConnect:
+        """Return a connection for a stream with a callback, to be returned by `release_from_channel`.
+
+        libvirt-python (12.8) never frees the callback of a stream, nor the stream, which keeps its connection open. So
+        these connections are used again instead of closed; there are as many as channels were open at once.
+        """
+        self.forget_connections_of_parent()
+        return pop_alive(self.idle_of_channels) or self.open()
+
+    def release_from_channel(self, connection: libvirt.virConnect) -> None:
+        self.idle_of_channels.append(connection)
 
     def open(self) -> libvirt.virConnect:
         start_event_loop()
@@ -87,8 +99,17 @@ class ConnectionPool:
         """Close the idle connections; one in use is closed when its call ends. Returns the threads that close them."""
         if self.pid != os.getpid():
             return []
-        idle, self.idle = self.idle, []
+        idle, self.idle, self.idle_of_channels = [*self.idle, *self.idle_of_channels], [], []
         return [close_in_background(connection) for connection in idle]
+
+
+def pop_alive(idle: list[libvirt.virConnect]) -> libvirt.virConnect | None:
+    """Remove connections from the list until one is alive, and return it."""
+    with contextlib.suppress(IndexError):
+        while not is_alive(connection := idle.pop()):
+            pass
+        return connection
+    return None
 
 
 pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
