@@ -2,7 +2,7 @@
 
 `tests/slow_proofs.json` has the digest of these files for each proof, as of its last success. While it is the present
 one, the tests marked `slow_proof(name)` are deselected, and the summary says so. `make slow-proofs` runs them all and
-records their digests; `python -m tests.support.slow_proofs NAME` records one that was run alone.
+records their digests.
 """
 
 import hashlib
@@ -31,21 +31,6 @@ PROVED_FILES = {
         "panel/services/docker_deployments/*.py",
         "panel/workflows/docker_*.py",
         "api/instances/docker_*.py",
-    ),
-    "sandboxes": (
-        "tests/guests/test_many_sandboxes.py",
-        "tests/guests/sandbox_inventory.py",
-        "panel/services/microvms/expiry.py",
-        "panel/services/microvms/pool_members.py",
-        "panel/services/microvms/state_reports.py",
-        "worker/nodes/libvirt/channels.py",
-        "worker/nodes/libvirt/firewall.py",
-        "worker/nodes/libvirt/machines.py",
-        "worker/nodes/libvirt/saved_state.py",
-        "worker/nodes/libvirt/sandbox_network.py",
-        "worker/sandbox_router/channels.py",
-        "worker/tasks/microvm_pools.py",
-        "worker/tasks/microvms.py",
     ),
 }
 """Proof → patterns of the files whose change makes it run again."""
@@ -93,11 +78,10 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.write_line(f"Slow proof {name}: not run, its files are unchanged since it passed.")
 
 
-def main(names):
-    """Record that these proofs, or all, have passed with the files as they are."""
-    passed = {name: compute_digest(name) for name in names or PROVED_FILES}
-    RECORD_PATH.write_text(json.dumps(json.loads(RECORD_PATH.read_text()) | passed, indent=2) + "\n")
+def main():
+    """Record that all proofs have passed with the files as they are."""
+    RECORD_PATH.write_text(json.dumps({name: compute_digest(name) for name in PROVED_FILES}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
