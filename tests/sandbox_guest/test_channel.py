@@ -182,7 +182,7 @@ def test_port_of_ipv6_loopback_is_found():
     run(check())
 
 
-def test_small_pieces_behind_a_large_one_are_read_together(monkeypatch):
+def test_small_pieces_after_a_large_one_are_joined(monkeypatch):
     monkeypatch.setattr(channel, "GATHER_SECONDS", 0.2)
 
     async def check():

@@ -51,7 +51,7 @@ def test_stream_carries_markers_as_data():
     run(check())
 
 
-def test_full_frames_fill_whole_writes_of_a_port():
+def test_full_frames_fill_the_writes_of_a_port():
     async def check():
         sizes = []
 
