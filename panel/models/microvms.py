@@ -222,6 +222,8 @@ class Microvm(MicrovmMachineMixin, TimestampMixin, Model):
     timeout_seconds: Mapped[int | None]
     """The time-out that a start or resume sets; None: it does not expire."""
     expires_at: Mapped[datetime | None]
+    is_timeout_pending: Mapped[bool] = mapped_column(default=False)
+    """Whether the time-out of its latest start counts again from when its guest can be used."""
     on_timeout: Mapped[str] = mapped_column(String(8), default="kill")
     """`kill` or `pause`."""
     ended_at: Mapped[datetime | None]

@@ -57,6 +57,17 @@ def test_timeout_moves_the_end_both_ways(call, sandbox):
         assert get_remaining_seconds() == seconds
 
 
+@pytest.mark.parametrize("route", ["timeout", "refreshes", "connect"])
+def test_end_counts_from_readiness_unless_its_user_set_it_meanwhile(call, create_sandbox, run_tasks, route):
+    sandbox = f"/sandboxes/{create_sandbox(is_running=False, timeout=300)['sandboxID']}"
+    call("POST", f"{sandbox}/{route}", {"duration" if route == "refreshes" else "timeout": 300})
+    get_row().expires_at -= timedelta(seconds=200)
+    session.commit()
+    run_tasks()
+    assert call("GET", sandbox).json["state"] == "running"
+    assert get_remaining_seconds() == (100 if route == "timeout" else 300)
+
+
 @pytest.mark.parametrize("seconds", [0, -5])
 def test_timeout_of_zero_ends_the_sandbox(call, sandbox, seconds):
     assert call("POST", f"{sandbox}/timeout", {"timeout": seconds}).status_code == 204

@@ -5,7 +5,7 @@ A request changes the state at once to one of the states that end with the task:
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import delete
@@ -18,7 +18,7 @@ from panel.core.task_kinds import task_kind
 from panel.models import Microvm, MicrovmConnector, Task
 from panel.services import usage
 from panel.services.crud import update_fields
-from panel.services.microvms import network
+from panel.services.microvms import network, timeouts
 from panel.services.state_machine import REASON_MESSAGES, TASK_RUNNING
 
 task_kind("microvm_create", "New micro VM")
@@ -96,7 +96,7 @@ def make_problem(reason: str) -> Problem:
 def start(microvm: Microvm, *, actor: str) -> Task:
     """Boot a stopped micro VM. Its time-out starts again."""
     task = request_action(microvm, "start", actor)
-    microvm.expires_at = compute_expiry(microvm.timeout_seconds)
+    timeouts.request(microvm)
     return task
 
 
@@ -115,11 +115,11 @@ def pause(microvm: Microvm, *, actor: str) -> Task:
 
 
 def resume(microvm: Microvm, *, actor: str, timeout_seconds: int | None = None) -> Task:
-    """Continue a paused micro VM where it was. Its time-out starts again, or is `timeout_seconds` from now on."""
+    """Continue a paused micro VM where it was. Its time-out, or `timeout_seconds`, starts again."""
     ensure_valid_timeout(timeout_seconds)
     task = request_action(microvm, "resume", actor)
     microvm.timeout_seconds = timeout_seconds or microvm.timeout_seconds
-    microvm.expires_at = compute_expiry(microvm.timeout_seconds)
+    timeouts.request(microvm)
     session.flush()
     return task
 
@@ -175,10 +175,6 @@ def ensure_valid_timeout(seconds: int | None) -> None:
         raise Invalid(sentence, timeout_seconds=sentence)
 
 
-def compute_expiry(seconds: int | None) -> datetime | None:
-    return clock.now() + timedelta(seconds=seconds) if seconds else None
-
-
 def set_timeout(microvm: Microvm, seconds: int | None, *, only_extend: bool = False) -> Microvm:
     """Let the micro VM expire that many seconds from now, or never. `only_extend`: never earlier than before.
 
@@ -187,10 +183,12 @@ def set_timeout(microvm: Microvm, seconds: int | None, *, only_extend: bool = Fa
     ensure_valid_timeout(seconds)
     microvm.timeout_seconds = seconds
     if microvm.state not in ("pausing", "paused", "destroying"):
-        expires_at = compute_expiry(seconds)
+        expires_at = timeouts.compute_expiry(seconds)
         is_earlier = microvm.expires_at is None or (expires_at is not None and expires_at < microvm.expires_at)
         if not (only_extend and is_earlier):
             microvm.expires_at = expires_at
+        if not only_extend:
+            microvm.is_timeout_pending = False
     session.flush()
     return microvm
 

@@ -14,7 +14,7 @@ from panel.core.messages import message
 from panel.models import Account, HypervisorGroup, Microvm, MicrovmImage
 from panel.services import catalog, usage
 from panel.services.access import Access
-from panel.services.microvms import actions, images, pool_members, profiles
+from panel.services.microvms import actions, images, pool_members, profiles, timeouts
 from panel.services.microvms.machines import make_machine_fields
 from panel.services.placement import Requirements
 
@@ -120,12 +120,12 @@ def create(
         encrypted_envs=orjson.dumps(dict(envs)).decode() if envs else None,
         access_token=secrets.token_hex(ACCESS_TOKEN_BYTES),
         timeout_seconds=timeout_seconds,
-        expires_at=actions.compute_expiry(timeout_seconds),
         on_timeout=on_timeout,
         allow_internet_access=allow_internet_access,
         allow_out=list(allow_out),
         deny_out=list(deny_out),
     )
+    timeouts.request(microvm)
     session.add(microvm)
     session.flush()
     account.grant_on_create(microvm)

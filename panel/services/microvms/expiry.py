@@ -7,18 +7,15 @@ from panel.core.db import session
 from panel.core.errors import Conflict
 from panel.models import Microvm, Task
 from panel.models.tasks import OPEN_STATUSES
-from panel.services.microvms import actions
+from panel.services.microvms import actions, timeouts
 
 EXPIRY_ACTOR = "system"
 MAX_ENDS_PER_RUN = 100
-ENDED_STATES = ("starting", "running", "stopped", "failed")
-"""States in which a time-out ends a micro VM: in the others it is being paused, stopped or destroyed."""
 
 
 def end_expired() -> int:
     """Pause or destroy micro VMs whose time-out has passed. Return how many were looked at."""
-    is_due = Microvm.expires_at <= clock.now(), Microvm.ended_at.is_(None), Microvm.state.in_(ENDED_STATES)
-    query = select(Microvm).where(*is_due).order_by(Microvm.expires_at).limit(MAX_ENDS_PER_RUN)
+    query = select(Microvm).where(*timeouts.list_due_conditions()).order_by(Microvm.expires_at).limit(MAX_ENDS_PER_RUN)
     rows = session.scalars(query.with_for_update(of=Microvm, skip_locked=True)).all()
     for microvm in rows:
         try:

@@ -17,6 +17,7 @@ from panel.core.db import session
 from panel.models import Microvm, MicrovmGuestSample, MicrovmLogEntry
 from panel.schemas.microvm_reports import LOG_LEVELS
 from panel.services import workers
+from panel.services.microvms import timeouts
 from panel.services.search_kinds import contains_text
 
 MAX_LOG_ENTRIES = 1000
@@ -91,6 +92,7 @@ def record(entries: Iterable[LogRecord], samples: Iterable[Sample]) -> None:
         session.execute(delete(MicrovmLogEntry).where(or_(*outdated)))
     if live := [asdict(sample) for sample in samples if sample.microvm_id in number_by_id]:
         session.execute(insert(MicrovmGuestSample), live)
+        timeouts.on_guest_reports({row["microvm_id"] for row in live})
         is_outdated = (
             MicrovmGuestSample.microvm_id.in_({row["microvm_id"] for row in live}),
             MicrovmGuestSample.at < int(clock.now().timestamp()) - SAMPLE_RETENTION_SECONDS,

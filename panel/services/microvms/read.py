@@ -7,13 +7,13 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
 from sqlalchemy.orm import joinedload
 
-from panel.core import clock, context
+from panel.core import context
 from panel.core.db import session, with_lock
 from panel.core.errors import NotFound
 from panel.core.messages import message
 from panel.models import Account, Microvm, MicrovmConnector, MicrovmProfile, Task
 from panel.services.access import Access
-from panel.services.microvms import network
+from panel.services.microvms import network, timeouts
 from panel.services.search_kinds import contains_text, customer_search, is_id, platform_search, starts_with
 
 LOAD_OPTIONS = (
@@ -187,14 +187,13 @@ def find_route(sandbox_id: str) -> Route | None:
     microvm = session.scalar(query.options(*ROUTE_LOAD_OPTIONS))
     if microvm is None:
         return None
-    has_expired = microvm.expires_at is not None and microvm.expires_at <= clock.now()
     envs = {**(microvm.image.envs if microvm.image else {}), **microvm.envs}
     return Route(
         sandbox_id=microvm.sandbox_id,
         machine_id=microvm.id,
         hypervisor_id=microvm.hypervisor_id,
         name=microvm.name if microvm.origin == "api" else microvm.sandbox_id,  # SDKs name none
-        state="expired" if has_expired else microvm.state,
+        state="expired" if timeouts.has_expired(microvm) else microvm.state,
         access_token=microvm.access_token,
         envs=envs,
         interface=network.find_interface_settings(microvm),

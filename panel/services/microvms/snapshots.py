@@ -7,7 +7,7 @@ from panel.core.errors import Conflict, Invalid, NotFound
 from panel.core.messages import message
 from panel.core.task_kinds import task_kind
 from panel.models import Microvm, MicrovmSnapshot, Task
-from panel.services.microvms import actions
+from panel.services.microvms import actions, timeouts
 from panel.services.state_machine import TASK_RUNNING
 
 task_kind("microvm_snapshot", "New micro VM snapshot")
@@ -73,7 +73,7 @@ def roll_back(snapshot: MicrovmSnapshot, *, actor: str) -> Task:
     snapshot.status = "restoring"
     actions.set_state(microvm, "starting" if is_running_after else "stopping")
     if was_paused or (before == "stopped" and is_running_after):
-        microvm.expires_at = actions.compute_expiry(microvm.timeout_seconds)
+        timeouts.request(microvm)
     session.flush()
     return task
 

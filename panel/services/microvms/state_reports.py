@@ -9,7 +9,7 @@ from panel.core.db import session
 from panel.core.messages import message
 from panel.models import Microvm, MicrovmConnector, MicrovmSnapshot, ResourceGrant
 from panel.services import usage
-from panel.services.microvms import guest_reports
+from panel.services.microvms import guest_reports, timeouts
 from panel.services.microvms.actions import set_state
 
 FIRST_DESTROY_RETRY_SECONDS, MAX_DESTROY_RETRY_SECONDS = 10, 3600
@@ -29,6 +29,10 @@ def record_state(microvm: Microvm, state: str, error: str | None = None) -> None
         return
     if state == "paused":
         microvm.expires_at = None
+    if state == "running" and microvm.is_timeout_pending:
+        timeouts.begin(microvm, is_pending=guest_reports.has_collector())
+    else:
+        microvm.is_timeout_pending = False
     set_state(microvm, state, error)
 
 
@@ -42,6 +46,7 @@ def record_failure(microvm: Microvm, before: str, error: str) -> None:
     """Return to the state before a task that failed. The next poll of the node corrects what is wrong by then."""
     if microvm.state in ("starting", "pausing", "stopping"):
         set_state(microvm, before, error)
+        microvm.is_timeout_pending = False
         if before == "paused":
             microvm.expires_at = None
 
