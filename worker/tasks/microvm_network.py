@@ -1,9 +1,7 @@
 """The network of a node's micro VMs, and the filters of their interfaces."""
 
 import contextlib
-import ipaddress
 import socket
-import time
 from urllib.parse import urlsplit
 
 import psutil
@@ -19,13 +17,11 @@ from panel.services.microvms.network import APPLY_TASK_KIND
 from worker.engine.registry import periodic, task_handler
 from worker.nodes.base import SANDBOX_NETWORK_NAME, Egress, Nic, NodeError, NotOnNode, SandboxNetwork
 from worker.sync.node_sync import connect_node
+from worker.tasks.microvm_host_names import resolve
 
 log = structlog.get_logger()
 
 REFRESH_INTERVAL_SECONDS = 60
-NAME_CACHE_SECONDS = 60.0
-resolved_names: dict[str, tuple[float, list[str]]] = {}
-"""Addresses of host names, and until when they count. A name that cannot be resolved later has its last addresses."""
 
 
 def build_nics(microvm):
@@ -64,8 +60,8 @@ def list_platform_addresses(node_uri):
     if config.sandbox_domain:
         uris.append(f"//api.{config.sandbox_domain}")
     names = {urlsplit(uri).hostname for uri in uris}
-    own = list_own_addresses() if is_local(node_uri) else []
-    return [*own, *(address for name in sorted(filter(None, names)) for address in resolve(name))]
+    addresses = resolve(*sorted(filter(None, names)))
+    return [*list_own_addresses(), *addresses] if is_local(node_uri) else addresses
 
 
 def is_local(node_uri):
@@ -82,22 +78,6 @@ def list_own_addresses():
         for entry in entries
         if entry.family == socket.AF_INET
     ]
-
-
-def resolve(name):
-    """Return the IPv4 addresses of a host name."""
-    with contextlib.suppress(ValueError):
-        return [name] if ipaddress.ip_address(name).version == 4 else []
-    expires_at, addresses = resolved_names.get(name, (0.0, []))
-    if time.monotonic() < expires_at:
-        return addresses
-    try:
-        infos = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
-        addresses = sorted({info[4][0] for info in infos})
-    except OSError as error:
-        log.info("host_name_unresolved", name=name, detail=str(error))
-    resolved_names[name] = time.monotonic() + NAME_CACHE_SECONDS, addresses
-    return addresses
 
 
 def on_apply_failed(row, error):
