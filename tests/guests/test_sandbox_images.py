@@ -65,6 +65,7 @@ def test_sandbox_image_is_reproducible_and_complete(sandbox_image, guest_cache, 
     assert "Mode:  04755" in run_debugfs(raw, "stat /usr/bin/sudo")
     folder = "/usr/lib/python3/dist-packages/sandbox_guest/__pycache__"
     assert "__main__.cpython-311.pyc" in run_debugfs(raw, f"ls -p {folder}")
+    assert "/LC_CTYPE/" in run_debugfs(raw, "ls -p /usr/lib/locale/C.utf8")
     assert "/resolv.conf/" not in run_debugfs(raw, "ls -p /etc"), "it would be that of the building machine"
     facts = json.loads(subprocess.check_output(["qemu-img", "info", "--output=json", sandbox_image.disk.path]))
     assert facts["virtual-size"] == sandbox_image.disk.virtual_size
@@ -122,6 +123,7 @@ def test_files_and_terminal_work(connected_sandbox):
     output = []
     terminal.wait(on_pty=output.append)
     assert b"30 90\r\n" in b"".join(output)
+    assert b"locale" not in b"".join(output)
 
 
 SPAWN_SCRIPT = """

@@ -14,6 +14,7 @@ __all__ = ["build", "list_missing"]
 
 IMAGE_PACKAGES = [
     *("base-files", "base-passwd", "bash", "busybox-static", "ca-certificates", "e2fsprogs"),
+    "libc-bin",  # has the locale C.UTF-8, which the SDKs choose for terminals
     *("linux-image-cloud-amd64", "python3", "qemu-guest-agent", "sudo"),
 ]
 
