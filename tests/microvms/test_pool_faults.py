@@ -3,15 +3,17 @@
 Afterwards rows and node agree, the pool is full, and nothing is left over.
 """
 
+import time
 from datetime import timedelta
 
 import pytest
 
-from panel.core import clock
+from panel.core import clock, context
 from panel.core.db import session
 from panel.models import Microvm, MicrovmPool, MicrovmPoolMember, Task
 from panel.models.tasks import OPEN_STATUSES
 from tests.microvms.task_cases import POOL_KINDS
+from worker.engine import runner
 from worker.nodes.base import Power
 from worker.nodes.simulated import SimulatedNode
 from worker.sync import node_sync
@@ -104,6 +106,32 @@ def test_pool_survives_fault_at_every_node_call(
         run_tasks()
     recover()
     assert_consistent(node, names_on_node, members)
+
+
+def test_boot_of_a_silent_guest_ends_with_its_worker(
+    request_task, node, run_tasks, recover, names_on_node, monkeypatch
+):
+    """Another worker begins again, as if the first one had not run the task."""
+    task, members = request_task("microvm_pool_boot")
+    with monkeypatch.context() as stopping:
+        stopping.setattr(SimulatedNode, "serve_channel", staticmethod(be_silent))
+        stopping.setattr(context.current(), "is_stopping", True)
+        began_at = time.monotonic()
+        runner.run(task.id, "stopping worker")
+        assert time.monotonic() - began_at < 10
+    task = session.get(Task, task.id, populate_existing=True)
+    assert (task.status, task.worker, task.attempt, task.error) == ("queued", None, 0, None)
+    assert session.query(MicrovmPool).one().failed_boots == 0
+    run_tasks()
+    task = session.get(Task, task.id, populate_existing=True)
+    assert (task.status, task.attempt) == ("completed", 1)
+    recover()
+    assert_consistent(node, names_on_node, members)
+
+
+def be_silent(channel):
+    while channel.recv(4096):
+        pass
 
 
 @pytest.mark.parametrize("kind", TASK_CASES)

@@ -19,7 +19,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, TimeoutError
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
-from panel.core import clock
+from panel.core import clock, context
 from panel.core.database_errors import log_failure
 from panel.core.db import session
 from panel.core.errors import Problem
@@ -44,6 +44,10 @@ class Cancelled(Exception):
 
 class LeaseLost(Exception):
     """The row belongs to another worker: this one must not change anything more."""
+
+
+class WorkerStopping(Exception):
+    """The worker stops before the task has ended: another one runs the task again."""
 
 
 class TaskContext:
@@ -90,6 +94,12 @@ class TaskContext:
         owned_row = select(Task.cancel_requested_at).where(Task.id == self.task.id, Task.worker == self.worker)
         self.check_lease(session.execute(owned_row).one_or_none())
         session.commit()
+
+    def check_interruptible(self) -> None:
+        """Like `check`, and raise WorkerStopping when the worker stops. For waits of tasks that may begin again."""
+        self.check()
+        if context.current().is_stopping:
+            raise WorkerStopping
 
     def report_progress(self, done: int, total: int) -> None:
         """Record the bytes of a transfer, at most once a second, and raise like `check`.
@@ -175,6 +185,8 @@ def execute(work: TaskContext) -> None:
     except (NodeError, Problem) as error:
         detail, outcome_unknown = getattr(error, "detail", None), isinstance(error, Unreachable)
         fail(work, "failed", get_message(error), detail, outcome_unknown, error_class=type(error).__name__)
+    except WorkerStopping:
+        requeue(work)
     except (LeaseLost, *DATABASE_AWAY_ERRORS):
         raise
     except Exception as error:
@@ -188,6 +200,15 @@ def execute(work: TaskContext) -> None:
             traceback.format_exc(),
             error_class=class_name,
         )
+
+
+def requeue(work: TaskContext) -> None:
+    """Put the task back for another worker, which runs its rollback steps first. The attempt does not count."""
+    session.rollback()
+    stage = message("Waiting: the worker was stopped")
+    work.update(status="queued", worker=None, attempt=work.task.attempt - 1, stage=stage)
+    session.commit()
+    log.info("task_requeued")
 
 
 def finish(work: TaskContext, status: str, **values: Any) -> None:

@@ -46,7 +46,7 @@ def boot(work):
     work.step(message("Waiting for the guest"), 85)
 
     def check():
-        work.check()
+        work.check_interruptible()
         get_booting_member(work)
         session.commit()
 
