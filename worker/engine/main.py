@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -27,7 +27,7 @@ from panel.core.db import generate_id
 from panel.core.logs import setup_logging
 from panel.core.modules import import_modules
 from panel.services import workers
-from worker.engine import pool, purge
+from worker.engine import pool, purge, reaper
 from worker.engine.application import Application
 from worker.engine.registry import TASK_TYPES
 from worker.engine.scheduler import Scheduler
@@ -48,19 +48,25 @@ def prepare_app(config: Config) -> Application:
     return create_worker_app(config)
 
 
-def run_worker(config: Config, check: Callable[[Any], Application] = lambda app: app) -> None:
+def run_worker(
+    config: Config,
+    check: Callable[[Any], Application] = lambda app: app,
+    name: str | None = None,
+    replaced_names: Collection[str] = (),
+) -> None:
     """Run tasks until a signal, then finish the running ones. A second signal ends the process at once.
 
     Another worker runs an interrupted task again. `check` raises ConfigError when the process must not use the
-    database.
+    database. `replaced_names` are names of workers whose processes have ended.
     """
     app = check(prepare_app(config))
-    task_pool = context.current().task_pool = pool.TaskPool(app, config.worker_threads)
+    task_pool = context.current().task_pool = pool.TaskPool(app, config.worker_threads, name=name)
     webhooks = context.current().dispatcher = dispatcher.Dispatcher(app).start()
     stopped = threading.Event()
     liveness = threading.Thread(target=publish_liveness, args=(task_pool.worker, stopped), name="alive", daemon=True)
     liveness.start()
     log.info("worker_started", kinds=len(TASK_TYPES), threads=config.worker_threads)
+    reaper.requeue_replaced(app, replaced_names)
     listen(config.redis_url)
     install_signal_handlers(lambda *_: os._exit(1))  # threads that wait for a node cannot be interrupted
     log.info("worker_stopping", tasks=len(task_pool.active_claims))

@@ -27,8 +27,14 @@ HEARTBEAT_INTERVAL_SECONDS = 8.0
 
 
 class TaskPool:
-    def __init__(self, app: Application, size: int, heartbeat_interval: float = HEARTBEAT_INTERVAL_SECONDS) -> None:
-        self.app, self.worker = app, f"worker-{generate_id()}"
+    def __init__(
+        self,
+        app: Application,
+        size: int,
+        heartbeat_interval: float = HEARTBEAT_INTERVAL_SECONDS,
+        name: str | None = None,
+    ) -> None:
+        self.app, self.worker = app, name or f"worker-{generate_id()}"
         self.free_slots = threading.Semaphore(size)
         self.threads = ThreadPoolExecutor(size, thread_name_prefix="task")
         self.active_claims: set[str] = set()

@@ -6,6 +6,7 @@ itself, every task gets a whole lease again. Any number of reapers may run: each
 row.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 from time import monotonic
 
@@ -14,11 +15,14 @@ from redis import RedisError
 from sqlalchemy import select
 
 from panel.core import jobs
+from panel.core.database_errors import log_failure
 from panel.core.db import session, with_lock
 from panel.core.messages import message
 from panel.models import Hypervisor, Task, TaskLog
+from worker.engine.application import Application
 from worker.engine.claiming import ROLLBACK_IS_PENDING, TASK_IS_UNDER_WAY, select_runnable
-from worker.engine.runner import TaskContext, finish_failed
+from worker.engine.registry import TASK_TYPES
+from worker.engine.runner import DATABASE_AWAY_ERRORS, TaskContext, finish_failed
 
 log = structlog.get_logger()
 
@@ -82,6 +86,25 @@ class Reaper:
         session.commit()
         for task_id in task_ids:
             jobs.notify(task_id)
+
+
+def requeue_replaced(app: Application, workers: Collection[str]) -> None:
+    """Requeue tasks of workers whose processes have ended, without waiting for the end of their leases.
+
+    Only those of kinds with `is_requeued_at_once`: a longer call may still go on at the node.
+    """
+    kinds = [kind for kind, task_type in TASK_TYPES.items() if task_type.is_requeued_at_once]
+    claimed = select(Task.id, Task.worker, Task.heartbeat_at).where(Task.status == "running", Task.kind.in_(kinds))
+    try:
+        with app.app_context():
+            for worker in workers:
+                rows = session.execute(claimed.where(Task.worker.startswith(f"{worker}-", autoescape=True))).all()
+                session.commit()
+                for row in rows:
+                    requeue_or_fail(row.id, row.worker, row.heartbeat_at)
+                    jobs.notify(row.id)
+    except DATABASE_AWAY_ERRORS as error:
+        log_failure(log, "tasks_not_requeued", error)
 
 
 def get_queue_length() -> int:
