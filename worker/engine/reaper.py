@@ -91,9 +91,9 @@ class Reaper:
 def requeue_replaced(app: Application, workers: Collection[str]) -> None:
     """Requeue tasks of workers whose processes have ended, without waiting for the end of their leases.
 
-    Only those of kinds with `is_requeued_at_once`: a longer call may still go on at the node.
+    Only those of kinds with `is_requeued_early`: a longer call may still go on at the node.
     """
-    kinds = [kind for kind, task_type in TASK_TYPES.items() if task_type.is_requeued_at_once]
+    kinds = [kind for kind, task_type in TASK_TYPES.items() if task_type.is_requeued_early]
     claimed = select(Task.id, Task.worker, Task.heartbeat_at).where(Task.status == "running", Task.kind.in_(kinds))
     try:
         with app.app_context():

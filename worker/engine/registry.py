@@ -31,7 +31,7 @@ class TaskType:
     body: "Callable[[TaskContext], None]"
     on_failure: Callable[[Task, str], None] | None = None
     conflicts_with: tuple[str, ...] = ()
-    is_requeued_at_once: bool = False
+    is_requeued_early: bool = False
 
 
 TASK_TYPES: dict[str, TaskType] = {}
@@ -45,17 +45,17 @@ def task_handler(
     on_failure: Callable[[Task, str], None] | None = None,
     conflicts_with: tuple[str, ...] = (),
     batch: BatchHandler | None = None,
-    is_requeued_at_once: bool = False,
+    is_requeued_early: bool = False,
 ) -> Callable[[Handler], Handler]:
     """Register the handler of a task kind.
 
     `on_failure(task, error)` runs when the task failed or was cancelled. A task waits while a task of one of the kinds
-    `conflicts_with` runs on the same resource. `is_requeued_at_once`: when the supervisor has seen the worker's end,
+    `conflicts_with` runs on the same resource. `is_requeued_early`: when the supervisor has seen the worker's end,
     another one begins without waiting for the lease; for tasks whose calls to nodes are short.
     """
 
     def register(body: Handler) -> Handler:
-        TASK_TYPES[kind] = TaskType(body, on_failure, conflicts_with, is_requeued_at_once)
+        TASK_TYPES[kind] = TaskType(body, on_failure, conflicts_with, is_requeued_early)
         if batch:
             BATCH_HANDLERS[kind] = batch
         return body

@@ -48,11 +48,11 @@ def request_lookup(name):
     with lookups_lock:
         lookup = lookups.get(name)
         if lookup is None or lookup.done():
-            lookup = lookups[name] = executor.submit(look_up, name)
+            lookup = lookups[name] = executor.submit(query_resolver, name)
         return lookup
 
 
-def look_up(name):
+def query_resolver(name):
     try:
         infos = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
         record(name, sorted({info[4][0] for info in infos}))

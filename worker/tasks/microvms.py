@@ -90,7 +90,7 @@ def build_spec(microvm):
 KERNEL_FILE_NAMES = (microvm_files.make_kernel_name, microvm_files.make_initrd_name)
 
 
-@task_handler("microvm_create", on_failure=on_create_failed, is_requeued_at_once=True)
+@task_handler("microvm_create", on_failure=on_create_failed, is_requeued_early=True)
 def create(work):
     """Continue the machine that was taken from a warm pool, or create one from the image and start it."""
     microvm = get_microvm(work)
@@ -226,7 +226,7 @@ def set_clock(microvm_id):
         node.agent_run(microvm_id, ["date", "-u", "-s", f"@{time.time():.0f}"], deadline=CLOCK_COMMAND_SECONDS)
 
 
-@task_handler("microvm_destroy", on_failure=on_destroy_failed, is_requeued_at_once=True)
+@task_handler("microvm_destroy", on_failure=on_destroy_failed, is_requeued_early=True)
 def destroy(work):
     """Delete machine and disk from the node and end the row. What is missing on the node counts as deleted."""
     microvm = read.find_by_id(work.task.resource_id)
