@@ -115,7 +115,7 @@ def test_metrics_have_the_load_of_the_guest(microvm, call_api, request_action, r
 def test_page_shows_log_and_load(browser_as, microvm):
     browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
     page = browser.get(path).text
-    assert "this installation runs no router" in page
+    assert "Logs are not available here. Contact support." in page
     assert "Disk in use" not in page
     record(microvm, "Process <started>", command="/bin/true & more")
     record(microvm, "A kernel warning", level="warn")
@@ -130,6 +130,19 @@ def test_page_shows_log_and_load(browser_as, microvm):
         assert "started" not in page.partition("<section")[2]
     assert "no entries of this level" in browser.get(f"{path}/logs?level=error").text
     assert browser_as("outsider").get(f"{path}/logs").status_code == 404
+
+
+def test_page_shows_the_latest_entries_and_links_to_pages_of_all(browser_as, microvm):
+    record(microvm, *(f"entry {number}." for number in range(30)))
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    page = browser.get(path).text
+    assert "entry 20." in page
+    assert "entry 19." not in page
+    assert f'href="{path}/logs"' in page
+    assert "Wed 02 Jan 2030, 03:04:34" in page
+    first, second = browser.get(f"{path}/logs").text, browser.get(f"{path}/logs?page=2").text
+    assert ("entry 5." in first, "entry 4." in first, "1–25 of 30" in first) == (True, False, True)  # noqa: RUF001
+    assert ("entry 4." in second, "entry 5." in second) == (True, False)
 
 
 def test_page_says_that_nothing_was_logged_while_a_router_runs(browser_as, microvm, monkeypatch):

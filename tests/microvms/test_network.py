@@ -280,10 +280,30 @@ def test_pages_offer_and_show_internet_access(browser_as, connected, microvm_bod
         ("on", "Turn internet access off", [PUBLIC, OTHER]),
     ):
         assert browser.post(f"{path}/internet/{action}").status_code == 303
+        page = browser.get(path).text
+        assert "Internet access: change requested." in page
+        assert f"Turning {action} …" in page
         run_tasks()
-        assert text in browser.get(path).text
+        page = browser.get(path).text
+        assert (text in page, "Turning o" in page) == (True, False)
         assert reached(microvm) == expected
     assert "100.96.0.2" in browser_as("admin").get(f"/admin/microvms/{microvm.id}").text
+
+
+def test_page_shows_failed_change_of_internet_access(browser_as, microvm, node, run_tasks, reached):
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    node.fault("update_nics", "refuse", 1)
+    browser.post(f"{path}/internet/off")
+    run_tasks()
+    page = browser.get(path).text
+    assert "The network could not be updated." in page
+    assert "This change failed." in page
+    assert reached(microvm) == [PUBLIC, OTHER]
+    assert page.count(f'action="{path}/internet/off"') == 1
+    browser.post(f"{path}/internet/off")
+    run_tasks()
+    assert "This change failed." not in browser.get(path).text
+    assert reached(microvm) == []
 
 
 def test_pages_without_internet_access(browser_as, cast, profile, create_microvm):

@@ -55,7 +55,7 @@ def test_snapshot_is_taken_rolled_back_and_deleted(browser_as, microvm, run_task
     assert browser.post(f"{path}/snapshot", data={"name": "ready"}).status_code == 303
     run_tasks()
     snapshot = session.query(MicrovmSnapshot).one()
-    assert "ready" in browser.get(path).text
+    assert "Roll back to the snapshot “ready” of " in browser.get(path).text
     assert browser.post(f"{path}/snapshot", data={"name": "ready"}).status_code == 422
     assert browser.post(f"{path}/snapshot/{snapshot.id}/rollback").status_code == 303
     run_tasks()
@@ -64,9 +64,15 @@ def test_snapshot_is_taken_rolled_back_and_deleted(browser_as, microvm, run_task
     assert session.query(MicrovmSnapshot).count() == 0
 
 
-def test_microvm_is_destroyed(browser_as, microvm, run_tasks):
+def test_microvm_is_destroyed_when_its_name_is_typed(browser_as, microvm, run_tasks):
     browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
-    assert browser.post(f"{path}/delete").status_code == 303
+    browser.post(f"{path}/snapshot", data={"name": "ready"})
+    run_tasks()
+    page = browser.get(path).text
+    assert "deletes the disk (2 GiB), 1 snapshot and 0 public addresses." in page
+    answer = browser.post(f"{path}/delete", data={"typed": "another"})
+    assert (answer.status_code, "The name does not match." in answer.text) == (422, True)
+    assert browser.post(f"{path}/delete", data={"typed": "worker"}).status_code == 303
     assert "Destroying" in browser.get("/microvms").text
     run_tasks()
     assert browser.get(path).status_code == 404
@@ -91,7 +97,7 @@ def test_pages_say_that_billing_is_off(browser_as, microvm, microvm_body):
     browser = browser_as("owner")
     assert "Billing is disabled" in browser.get("/microvms").text
     assert browser.post("/microvms/new", data=microvm_body).status_code == 403
-    assert browser.post(f"/microvms/{microvm.id}/delete").status_code == 303
+    assert browser.post(f"/microvms/{microvm.id}/delete", data={"typed": microvm.name}).status_code == 303
 
 
 @pytest.mark.parametrize("query", ["?state=running", "?search=work", "?state=nosuch"])
@@ -145,6 +151,7 @@ def describe_copy(microvm):
 def test_page_says_that_there_is_no_domain_for_public_addresses(browser_as, microvm):
     browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
     page = browser.get(path).text
-    assert "PANEL_SANDBOX_DOMAIN" in page
+    assert "Public addresses are not available here" in page
+    assert "PANEL_" not in page
     assert f"{path}/addresses" not in page
     assert browser.post(f"{path}/addresses", data={"port": "80"}).status_code == 422

@@ -5,14 +5,14 @@ from flask import Blueprint, request, url_for
 from panel.auth.browser_session import get_current_access, get_current_actor, require_page_permission
 from panel.core import context as app_context
 from panel.core.db import session
-from panel.core.errors import NotFound, Problem
+from panel.core.errors import Invalid, NotFound, Problem
 from panel.core.formatting import format_duration
 from panel.schemas.microvm_connectors import MicrovmConnectorIn
 from panel.schemas.microvms import MICROVM_STATES, MicrovmIn, MicrovmSnapshotIn
 from panel.services import account_limits, microvms, usage
-from panel.services.microvms import actions, connectors, guest_reports, snapshots
+from panel.services.microvms import actions, connectors, guest_reports, network, snapshots
 from panel.web.forms import Form
-from panel.web.htmx import build_action_response, flash_message, is_partial, redirect_to, render
+from panel.web.htmx import build_action_response, flash_message, redirect_to, render
 from panel.web.page_registry import NavigationEntry, PaletteAction, SearchResults
 from panel.web.paging import Page
 from panel.web.translation import gettext as _
@@ -42,7 +42,8 @@ LEVEL_LABELS = {
     "error": lazy_gettext("Error"),
 }
 LEVEL_FILTERS = (("warn", lazy_gettext("Warnings and errors")), ("error", lazy_gettext("Errors")))
-MAX_SHOWN_ENTRIES = 100
+LATEST_LOG_ENTRIES = 10
+"""Entries on the page of a micro VM. The others are on the page of its logs."""
 
 
 class MicrovmForm(MicrovmIn):
@@ -140,18 +141,17 @@ def show(microvm_id):
 @require_page_permission(VIEW_PERMISSION)
 def logs(microvm_id):
     microvm = get_own(microvm_id)
-    return render("customer/microvms/logs.html", "logs", microvm=microvm, **build_log_context(microvm))
-
-
-def build_log_context(microvm):
     level = request.args.get("level") if request.args.get("level") in LEVEL_LABELS else None
-    entries = guest_reports.list_log(microvm, MAX_SHOWN_ENTRIES, level=level, newest_first=True)
+    page = Page(guest_reports.select_log(microvm, level=level, newest_first=True))
+    context = {"microvm": microvm, "level": level, "levels": LEVEL_FILTERS, **build_log_context(page)}
+    return render("customer/microvms/logs.html", "logs", **context)
+
+
+def build_log_context(entries):
     return {
         "log_entries": entries,
-        "level": level,
-        "levels": LEVEL_FILTERS,
         "level_labels": LEVEL_LABELS,
-        "collects_logs": bool(entries) or guest_reports.has_collector(),
+        "collects_logs": bool(len(entries)) or guest_reports.has_collector(),
     }
 
 
@@ -163,6 +163,7 @@ def microvm_page(microvm, form=None, connector_form=None):
     }
     context = {
         "microvm": microvm,
+        "network_update": network.find_last_update(microvm),
         "usage": microvms.usages.find(microvm),
         "action_errors": action_errors,
         "snapshots": session.scalars(snapshots.listing(microvm)).all(),
@@ -173,9 +174,8 @@ def microvm_page(microvm, form=None, connector_form=None):
         "domain_error": connectors.create_error(),
         "sandbox_domain": app_context.current().config.sandbox_domain,
         "guest": guest_reports.find_live_sample(microvm),
+        **build_log_context(guest_reports.list_log(microvm, LATEST_LOG_ENTRIES, newest_first=True)),
     }
-    if not is_partial():
-        context |= build_log_context(microvm)
     status = max(form.status, connector_form.status)
     return render("customer/microvms/show.html", "live", status=status, **context)
 
@@ -199,14 +199,16 @@ def act(microvm_id, action):
 def set_internet(microvm_id, access):
     changes = {"allow_internet_access": access == "on"}
     microvms.update(get_own(microvm_id), changes, actor=get_current_actor())
-    sentence = _("Internet access turned on.") if access == "on" else _("Internet access turned off.")
-    return build_action_response(sentence, url_for(".show", microvm_id=microvm_id))
+    return build_action_response(_("Internet access: change requested."), url_for(".show", microvm_id=microvm_id))
 
 
 @bp.post("/<microvm_id>/delete")
 @require_page_permission(DELETE_PERMISSION)
 def delete(microvm_id):
     microvm = get_own(microvm_id)
+    if request.form.get("typed", "").strip() != microvm.name:
+        error = _("The name does not match. Nothing was destroyed.")
+        raise Invalid(error, typed=error)
     microvms.destroy(microvm, actor=get_current_actor())
     flash_message(_("Destruction of micro VM %(name)s requested.", name=microvm.name))
     return redirect_to(url_for(".index"))

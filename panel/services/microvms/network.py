@@ -62,6 +62,13 @@ def find_interface_settings(microvm: Microvm | MicrovmImageBuild) -> InterfaceSe
     )
 
 
+def find_last_update(microvm: Microvm) -> Task | None:
+    """Return the latest task that updates the running guest's filter, unless a later action applied the row too."""
+    query = select(Task).where(Task.resource_id == microvm.id, Task.kind == APPLY_TASK_KIND)
+    task = session.scalars(query.order_by(Task.id.desc()).limit(1)).first()
+    return task if task and task.id > (microvm.task_id or "") else None
+
+
 def update(microvm: Microvm, changes: Mapping[str, Any], *, actor: str) -> Task | None:
     """Change `allow_internet_access`, `allow_out` or `deny_out`, also while the micro VM runs. Return the task, or None
     when there is no need.
