@@ -16,6 +16,7 @@ from panel.services import (
     docker_deployments,
     instances,
     ip_sets,
+    microvms,
     projects,
     resource_packs,
     security_groups,
@@ -25,9 +26,12 @@ from panel.services import (
     volume_plans,
     volumes,
 )
+from panel.services import settings as app_settings
+from panel.services.microvms import profiles
 from panel.services.webhooks import subscriptions
 from tests.browser.windows import open_window
 from tests.support.isolated_app import isolated_installation
+from tests.support.microvms import register_image
 from tests.support.ports import find_free_port
 from worker.engine import runner
 
@@ -95,7 +99,13 @@ class ReadabilitySite:
         }
         hook = subscriptions.create(owner, **hook)
         user_scripts.create(owner, name=LONG_NAME, type="bash", content=f"#!/bin/sh\n# {LONG_NAME}\n")
+        app_settings.update({"billing_enabled": True})
+        image = register_image()
+        profiles.create(hypervisor_id=self.app.cast.node.id)
+        place = {"location_id": instance.group_id, "image_id": image.id}
+        microvm = microvms.create(owner, name=LONG_NAME, actor=owner.email, **place)
         session.commit()
+        yield "microvm", f"/microvms/{microvm.id}"
         yield "instance", f"/instances/{instance.id}"
         yield "app", f"/instances/{instance.id}/apps/{app.id}/logs"
         yield "pack", f"/resource-packs/{pack.id}"

@@ -56,6 +56,20 @@ def test_focus_stays_when_an_update_disables_the_button(site, open_page):
     expect(page.locator(":focus:not(:disabled)")).to_have_count(1)
 
 
+def test_input_and_errors_of_forms_stay_when_the_page_around_them_is_updated(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}{site.paths['microvm']}")
+    page.locator("#taking [name=name]").fill("half-typed")
+    page.locator("#typed").fill("nonsense")
+    page.locator("#typed").press("Enter")
+    expect(page.locator("#typed-error")).to_contain_text("The name does not match.")
+    page.locator("#main").focus()
+    page.locator("#microvm").evaluate("part => part.querySelector('h1').append(' before')")
+    expect(page.locator("#microvm h1")).not_to_contain_text("before")
+    expect(page.locator("#taking [name=name]")).to_have_value("half-typed")
+    expect(page.locator("#typed-error")).to_be_visible()
+
+
 def test_switch_has_the_focus_again_on_the_reloaded_page(site, open_page):
     page = open_page("screen")
     page.goto(f"{site.url}{site.paths['instance']}/settings")
