@@ -51,14 +51,14 @@ document.addEventListener("htmx:before:swap", (event) => {
   if (isPoll(event) && target instanceof Element && isInUse(target)) event.preventDefault();
 });
 
-// Other forms in a part that is replaced stay as they are while they have input or errors.
+// Forms in a part that a poll replaces stay as they are while they have input or errors.
 const isEdited = (field) => field.matches("input:not([type=hidden], [type=checkbox]), textarea") && field.value !== field.defaultValue;
 document.addEventListener("htmx:before:swap", (event) => {
-  const { sourceElement, target } = event.detail.ctx;
+  const { target } = event.detail.ctx;
   if (!(target instanceof Element)) return;
   for (const form of target.querySelectorAll("form[id]")) {
-    const isKept = form !== sourceElement.closest("form") && (find("[aria-invalid=true], [role=alert]", form) || [...form.elements].some(isEdited));
-    form.toggleAttribute("hx-morph-skip", Boolean(isKept));
+    const isInUse = find("[aria-invalid=true], [role=alert]", form) || [...form.elements].some(isEdited);
+    form.toggleAttribute("hx-morph-skip", Boolean(isPoll(event) && isInUse));
   }
 });
 

@@ -5,6 +5,7 @@ import pytest
 from panel.core.db import session
 from panel.models import Microvm, MicrovmConnector, MicrovmSnapshot
 from panel.services import microvms, settings
+from tests.support.microvms import register_image
 
 
 def test_form_creates_microvm(browser_as, microvm_body, run_tasks):
@@ -155,3 +156,89 @@ def test_page_says_that_there_is_no_domain_for_public_addresses(browser_as, micr
     assert "PANEL_" not in page
     assert f"{path}/addresses" not in page
     assert browser.post(f"{path}/addresses", data={"port": "80"}).status_code == 422
+
+
+def test_create_form_shows_size_and_price_of_the_chosen_image(browser_as, microvm_body, image):
+    image.price = 3
+    large = register_image("large", aliases=[], label="Large", cpu_cores=4, memory_mb=2048, price=12)
+    browser = browser_as("owner")
+    page = browser.get(f"/microvms/new?image={large.id}").text
+    assert 'placeholder="4 (image)"' in page
+    assert "2048 MiB" in page
+    assert "12.00" in page
+    assert 'value="3600" selected' in page
+    assert "Incoming requests need a public address" not in page  # no location offers internet access
+    form = {**microvm_body, "name": "half-typed", "memory_mb": "1024", "preview": "1"}
+    preview = browser.post("/microvms/new", data=form).text
+    assert 'placeholder="1 (image)"' in preview
+    assert "1024 MiB" in preview
+    assert "3.00" in preview
+    assert 'value="half-typed"' in preview
+    assert session.query(Microvm).count() == 0
+
+
+def test_failed_microvm_can_be_created_again(browser_as, call_api, microvm_body, run_tasks, node):
+    node.fault("define", "refuse", 1)
+    microvm_id = call_api("POST", "vms", **microvm_body, memory_mb=700).json["vm"]["id"]
+    run_tasks()
+    browser, path = browser_as("owner"), f"/microvms/{microvm_id}"
+    page = browser.get(path).text
+    assert "Could not be created" in page
+    assert "alert-danger" in page
+    assert f"{path}/start" not in page
+    assert "Turn internet access" not in page
+    form = browser.get(f"/microvms/new?copy={microvm_id}").text
+    assert 'value="worker"' in form
+    assert 'value="700"' in form
+    assert browser_as("outsider").get(f"/microvms/new?copy={microvm_id}").status_code == 404
+
+
+def test_microvm_is_edited(browser_as, microvm, reload):
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}/edit"
+    assert 'value="worker"' in browser.get(path).text
+    changes = {"name": "renamed", "tags": "b\na", "timeout_seconds": "3600", "on_timeout": "pause"}
+    assert browser.post(path, data=changes).status_code == 303
+    row = reload(microvm)
+    assert (row.name, row.tags, row.timeout_seconds, row.on_timeout) == ("renamed", ["a", "b"], 3600, "pause")
+    expires_at = row.expires_at
+    assert browser.post(path, data={**changes, "timeout_seconds": "0"}).status_code == 303
+    assert reload(microvm).expires_at == expires_at
+    assert browser.post(path, data={**changes, "timeout_seconds": ""}).status_code == 303
+    assert (reload(microvm).timeout_seconds, reload(microvm).expires_at) == (None, None)
+    answer = browser.post(path, data={**changes, "name": "", "timeout_seconds": "99999999"})
+    assert (answer.status_code, 'id="wrong-name"' in answer.text, 'id="wrong-timeout_seconds"' in answer.text) == (
+        422,
+        True,
+        True,
+    )
+    for caller, status in (("outsider", 404), ("viewer", 403)):
+        assert browser_as(caller).post(path, data=changes).status_code == status
+
+
+def test_list_and_page_show_metadata_and_actions(browser_as, create_microvm, run_tasks, queries):
+    microvm = create_microvm(metadata={"run": "17"})
+    browser, counts = browser_as("owner"), []
+    for _number in range(2):
+        queries.clear()
+        page = browser.get("/microvms").text
+        counts.append(len(queries))
+        other = create_microvm(metadata={"run": "18"})
+    assert counts[0] == counts[1]
+    assert "run=17" in browser.get(f"/microvms/{microvm.id}").text
+    assert 'href="/microvms?search=run%3D17"' in page
+    assert f"/microvms/{microvm.id}/pause" in page
+    assert f"/microvms/{microvm.id}/resume" not in page
+    found = browser.get("/microvms?search=run=17").text
+    assert (microvm.id in found, other.id in found) == (True, False)
+    assert f"/microvms/{microvm.id}/pause" not in browser_as("viewer").get("/microvms").text.replace("disabled", "")
+
+
+def test_page_says_what_a_paused_microvm_costs_and_when_it_ends(browser_as, image, create_microvm, run_tasks):
+    image.price = 3
+    microvm = create_microvm(timeout_seconds=3600)
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    browser.post(f"{path}/pause")
+    run_tasks()
+    page = browser.get(path).text
+    assert "after it is resumed" in page
+    assert "It costs the same while it is paused." in page

@@ -1,4 +1,4 @@
-"""Micro VMs: the list, creating one, and the page of one."""
+"""Micro VMs: the list, creating and editing one, and the pages of one."""
 
 from flask import Blueprint, request, url_for
 
@@ -6,9 +6,8 @@ from panel.auth.browser_session import get_current_access, get_current_actor, re
 from panel.core import context as app_context
 from panel.core.db import session
 from panel.core.errors import Invalid, NotFound, Problem
-from panel.core.formatting import format_duration
 from panel.schemas.microvm_connectors import MicrovmConnectorIn
-from panel.schemas.microvms import MICROVM_STATES, MicrovmIn, MicrovmSnapshotIn
+from panel.schemas.microvms import MICROVM_STATES, MicrovmSnapshotIn
 from panel.services import account_limits, microvms, usage
 from panel.services.microvms import actions, connectors, guest_reports, network, snapshots
 from panel.web.forms import Form
@@ -28,13 +27,6 @@ SEARCH_RESULTS = (
 )
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "microvm.view", "microvm.manage", "microvm.delete"
 ACTIONS = ("start", "stop", "restart", "pause", "resume")
-TIMEOUT_CHOICES = (
-    ("", lazy_gettext("Never")),
-    (300, lazy_gettext("After 5 minutes")),
-    (3600, lazy_gettext("After 1 hour")),
-    (86400, lazy_gettext("After 1 day")),
-)
-
 LEVEL_LABELS = {
     "debug": lazy_gettext("Debug"),
     "info": lazy_gettext("Info"),
@@ -44,11 +36,6 @@ LEVEL_LABELS = {
 LEVEL_FILTERS = (("warn", lazy_gettext("Warnings and errors")), ("error", lazy_gettext("Errors")))
 LATEST_LOG_ENTRIES = 10
 """Entries on the page of a micro VM. The others are on the page of its logs."""
-
-
-class MicrovmForm(MicrovmIn):
-    class Meta(MicrovmIn.Meta):
-        exclude = ("tags", "metadata", "envs", "allow_out", "deny_out")
 
 
 class ConnectorForm(MicrovmConnectorIn):
@@ -78,57 +65,11 @@ def index():
     context = {
         "page": page,
         "billing_error": billing_error(),
+        "find_action_errors": find_action_errors,
         "is_changing": any(microvm.pending for microvm in page),
         "filtered": any(filters.values()),
     }
     return render("customer/microvms/index.html", "rows", **context)
-
-
-@bp.get("/new")
-@require_page_permission(MANAGE_PERMISSION)
-def new():
-    settings = microvms.settings.get(get_current_access())
-    initial = {name: getattr(settings, name) for name in microvms.settings.DEFAULT_FIELDS}
-    initial |= {"on_timeout": settings.on_timeout or "kill"}
-    if image_id := request.args.get("image", "")[:36]:
-        initial["image_id"] = image_id
-    return form_page(Form(MicrovmForm, initial=initial))
-
-
-@bp.post("/new")
-@require_page_permission(MANAGE_PERMISSION)
-def create():
-    access = get_current_access()
-    usage.ensure_billing_enabled(access)
-    form = Form(MicrovmForm)
-
-    def create_microvm(**values):
-        return microvms.create(access, actor=get_current_actor(), **microvms.settings.apply_defaults(access, values))
-
-    if form.submit(create_microvm):
-        flash_message(_("Creation of micro VM %(name)s requested.", name=form.result.name))
-        return redirect_to(url_for(".show", microvm_id=form.result.id))
-    return form_page(form)
-
-
-def form_page(form):
-    access = get_current_access()
-    context = {
-        "locations": microvms.list_locations(access),
-        "images": session.scalars(microvms.images.select_available(access)).all(),
-        "timeouts": list_timeouts(form.get_value("timeout_seconds")),
-    }
-    return render(
-        "customer/microvms/new.html", "form", status=form.status, form=form, billing_error=billing_error(), **context
-    )
-
-
-def list_timeouts(seconds):
-    """Return the choices of a time-out, with the chosen one if it is another."""
-    text = str(seconds)
-    if not text.isdecimal() or text in {str(value) for value, _label in TIMEOUT_CHOICES}:
-        return TIMEOUT_CHOICES
-    return (*TIMEOUT_CHOICES, (text, _("After %(duration)s", duration=format_duration(int(text)))))
 
 
 @bp.get("/<microvm_id>")
@@ -155,17 +96,21 @@ def build_log_context(entries):
     }
 
 
-def microvm_page(microvm, form=None, connector_form=None):
-    form, connector_form = form or Form(MicrovmSnapshotIn), connector_form or Form(ConnectorForm)
-    action_errors = {
+def find_action_errors(microvm):
+    """Return why each action is refused now, or None."""
+    return {
         action: actions.MICROVM_REASON_MESSAGES.get(actions.action_error(microvm, action))
         for action in (*ACTIONS, "snapshot", "rollback")
     }
+
+
+def microvm_page(microvm, form=None, connector_form=None):
+    form, connector_form = form or Form(MicrovmSnapshotIn), connector_form or Form(ConnectorForm)
     context = {
         "microvm": microvm,
         "network_update": network.find_last_update(microvm),
         "usage": microvms.usages.find(microvm),
-        "action_errors": action_errors,
+        "action_errors": find_action_errors(microvm),
         "snapshots": session.scalars(snapshots.listing(microvm)).all(),
         "snapshot_form": form,
         "connectors": session.scalars(connectors.listing(get_current_access(), microvm_id=microvm.id)).all(),
@@ -255,3 +200,6 @@ def remove_connector(microvm_id, connector_id):
     connectors.delete(connector)
     message = _("Public address %(label)s removed.", label=connector.label)
     return build_action_response(message, url_for(".show", microvm_id=microvm_id))
+
+
+from panel.pages.customer.microvms import forms  # noqa: E402, F401  (it adds its pages to bp)
