@@ -45,7 +45,6 @@ METRIC_CHARTS = (
         (("disk_read_iops", lazy_gettext("Read")), ("disk_write_iops", lazy_gettext("Written"))),
     ),
 )
-CHARTED_METRICS = [(chart, name, label) for chart in METRIC_CHARTS for name, label in chart.lines]
 NO_VALUE = "–"  # noqa: RUF001
 TIME_RANGES = (
     ("30m", lazy_gettext("30 min")),
@@ -70,11 +69,21 @@ def format_value(unit, value):
     return f"{number} Mbit/s" if unit == "mbps" else f"{number}/s"
 
 
+def list_charts(series):
+    """Return the charts of the series, by default those of an instance."""
+    return series.get("charts", METRIC_CHARTS)
+
+
+def list_metrics(series):
+    """Return (chart, name, label) of each metric of the series."""
+    return [(chart, name, label) for chart in list_charts(series) for name, label in chart.lines]
+
+
 def build_legend(series):
     """Return the formatted last, average and highest value of each metric."""
     points = series["points"]
     texts = {}
-    for chart, name, _ in CHARTED_METRICS:
+    for chart, name, _ in list_metrics(series):
         values = [point[name] for point in points]
         highest = max((point[f"{name}_max"] for point in points), default=None)
         numbers = (values[-1], sum(values) / len(values), highest) if values else (None, None, None)
@@ -85,7 +94,7 @@ def build_legend(series):
 def build_plot_data(series, axis_maxima):
     """Return the data for the script: the Unix times of the points (`at`) and each metric's values at them. A gap is
     marked by one point with None. `maxima` has those of the axes that have one."""
-    at, values = [], {name: [] for _, name, _ in CHARTED_METRICS}
+    at, values = [], {name: [] for _, name, _ in list_metrics(series)}
     step = series["step"]
     max_distance = step * (2 if step == FINEST_STEP_SECONDS else 1)
     for point in series["points"]:
@@ -120,7 +129,7 @@ def build_table_rows(series):
                 group[0]["at"],
                 [
                     format_value(chart.unit, sum(point[name] for point in group) / len(group))
-                    for chart, name, _ in CHARTED_METRICS
+                    for chart, name, _ in list_metrics(series)
                 ],
             )
         )

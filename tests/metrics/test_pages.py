@@ -21,7 +21,7 @@ def instance_with_metrics(running_instance, poll_node):
 
 def build_series(*seconds, step=15):
     """Return a series with points at these seconds."""
-    names = [name for _, name, _ in charts.CHARTED_METRICS]
+    names = [name for chart in charts.METRIC_CHARTS for name, _ in chart.lines]
     values = {f"{name}{ending}": 1.0 for name in names for ending in ("", "_max")}
     points = [{"at": datetime.fromtimestamp(second, UTC), **values} for second in seconds]
     return {"since": points[0]["at"], "until": points[-1]["at"], "step": step, "points": points}

@@ -148,3 +148,21 @@ def test_page_shows_the_latest_entries_and_links_to_pages_of_all(browser_as, mic
 def test_page_says_that_nothing_was_logged_while_a_router_runs(browser_as, microvm, monkeypatch):
     monkeypatch.setattr(guest_reports, "has_collector", lambda: True)
     assert "Nothing has been logged yet" in browser_as("owner").get(f"/microvms/{microvm.id}/logs").text
+
+
+def test_metrics_page_shows_the_samples_of_the_guest(browser_as, microvm):
+    browser, path = browser_as("owner"), f"/microvms/{microvm.id}"
+    assert "No data for this time." in browser.get(f"{path}/metrics").text
+    for age in (45, 30, 15, 2400):
+        record_sample(microvm, age)
+    assert f'href="{path}/metrics"' in browser.get(path).text
+    page = browser.get(f"{path}/metrics").text
+    for text in ("CPU", "3.5 %", "Memory", "256 MiB", "Disk space", "768 MiB"):
+        assert text in page
+    assert "Network" not in page.partition("<main")[2].partition("</main")[0]
+    hour = browser.get(f"{path}/metrics/data?range=1h").json
+    assert hour["values"]["memory_used"] == [256, None, 256, 256, 256]  # with a gap
+    assert hour["maxima"] == {"cpu_percent": 100, "memory_used": 512, "disk_used": 2048}
+    assert browser.get(f"{path}/metrics/data?range=30m").json["values"]["cpu_percent"] == [3.5] * 3
+    for address in ("metrics", "metrics/data"):
+        assert browser_as("outsider").get(f"{path}/{address}").status_code == 404

@@ -202,4 +202,4 @@ def remove_connector(microvm_id, connector_id):
     return build_action_response(message, url_for(".show", microvm_id=microvm_id))
 
 
-from panel.pages.customer.microvms import forms  # noqa: E402, F401  (it adds its pages to bp)
+from panel.pages.customer.microvms import forms, metrics  # noqa: E402, F401  (they add their pages to bp)
