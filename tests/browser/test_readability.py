@@ -18,6 +18,8 @@ CUSTOMER_PATHS = [
     "/instances/new",
     "/instances?search=nothing",
     "/resource-packs",
+    "/microvms",
+    "/microvms/new",
     "/tasks",
     "/activity",
     "/activity/log",
@@ -82,7 +84,12 @@ ADMIN_FORMS = [
 
 @pytest.mark.parametrize("size", VIEWPORTS)
 def test_customer_pages_are_readable(site, open_page, size):
-    paths = [*CUSTOMER_PATHS, *site.paths.values(), *(site.paths["instance"] + tab for tab in INSTANCE_TABS)]
+    paths = [
+        *CUSTOMER_PATHS,
+        *site.paths.values(),
+        *(site.paths["instance"] + tab for tab in INSTANCE_TABS),
+        *(site.paths["microvm"] + page for page in ("/edit", "/logs", "/metrics")),
+    ]
     assert find_readability_errors(open_page(size), site, paths) == {}
 
 
