@@ -64,7 +64,7 @@ def create_error(access: Access) -> Message | None:
     missing = [permission for permission in KEY_PERMISSIONS if not access.has_permission(permission)]
     if missing:
         return message(
-            "A key can also end sandboxes, so creating one needs {permissions}.", permissions=", ".join(missing)
+            "A key can also destroy sandboxes, so creating one needs {permissions}.", permissions=", ".join(missing)
         )
     if access.reach != "all":
         return message("A key reaches all sandboxes of the account, but you have access to chosen resources only.")

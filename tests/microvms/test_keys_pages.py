@@ -20,6 +20,8 @@ def test_key_pages_create_to_revoke(browser_as, cast):
     """SBX-11, SBX-12, SBX-15: the value is on the page after the form, and on no other."""
     browser = browser_as("owner")
     assert "No sandbox key yet" in browser.get("/sandbox-keys").text
+    rights = "create, pause and destroy all micro VMs of your account, run commands in them and read their files."
+    assert rights in browser.get("/sandbox-keys/new").text
     answer = browser.post("/sandbox-keys/new", data={"name": "agents"})
     assert answer.status_code == 303
     shown = browser.get(answer.headers["Location"]).text
@@ -28,15 +30,18 @@ def test_key_pages_create_to_revoke(browser_as, cast):
     assert (key.name, key.prefix, key.account_id) == ("agents", value[:8], cast.owner.id)
     assert f"export E2B_API_KEY={value}" in shown
     assert "not be shown again" in shown
+    assert rights in shown
     assert browser.get(answer.headers["Location"]).status_code == 303
     listed = browser.get("/sandbox-keys").text
     assert f"{value[:8]}…" in listed
     assert value not in listed
     assert "Never" in listed
-    assert "This cannot be undone." in listed
+    assert f"Revoke agents ({key.prefix}…)? Last used: never." in listed
+    assert f"Revoke {key.prefix}…" in listed
     assert browser.post(f"/sandbox-keys/{key.id}/revoke").status_code == 303
     assert key.revoked_at
     listed = browser.get("/sandbox-keys").text
+    assert f"Key agents ({key.prefix}…) revoked." in listed
     assert "Revoked" in listed
     assert f"/sandbox-keys/{key.id}/revoke" not in listed
 
@@ -74,7 +79,9 @@ def test_examples_use_what_the_installation_has(browser_as, change_config):
     assert "npm install e2b" in page
     for absent in ("export E2B_DOMAIN", "export E2B_SANDBOX_URL", "commands.run", "sandbox exec"):
         assert absent not in page, absent
-    assert "Only the calls for the life cycle work here" in page
+    assert "but not run commands in them" in page
+    assert "Contact support." in page
+    assert "PANEL_SANDBOX" not in page
     change_config(sandbox_url="https://router.example.net/")
     page = read_page()
     assert (
@@ -82,6 +89,14 @@ def test_examples_use_what_the_installation_has(browser_as, change_config):
     )
     assert "Ports of sandboxes are not reachable from outside." in page
     assert "commands.run" in page
+    for more in (
+        "sandbox.files.write",
+        "sandbox.pause()",
+        "e2b-code-interpreter",
+        "allow_internet_access",
+        "/api/docs/user",
+    ):
+        assert more in page, more
     change_config(sandbox_domain="sbx.example.net:8443")
     page = read_page()
     assert "export E2B_DOMAIN=sbx.example.net:8443\nexport E2B_API_KEY=" in page
@@ -89,7 +104,7 @@ def test_examples_use_what_the_installation_has(browser_as, change_config):
         "export E2B_API_URL",
         "export E2B_SANDBOX_URL",
         "Ports of sandboxes are not",
-        "life cycle work here",
+        "but not run commands in them",
     ):
         assert absent not in page, absent
     assert "sandbox exec" in page

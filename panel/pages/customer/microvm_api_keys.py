@@ -155,4 +155,6 @@ def usage():
 @require_page_permission("microvm.delete")
 def revoke(key_id):
     key = microvm_api_keys.revoke(microvm_api_keys.get(key_id, get_current_access()))
-    return build_action_response(_("Key %(name)s revoked.", name=key.name), url_for(".index"))
+    return build_action_response(
+        _("Key %(name)s (%(prefix)s…) revoked.", name=key.name, prefix=key.prefix), url_for(".index")
+    )
