@@ -23,7 +23,7 @@ from sqlalchemy import Select, delete, exists, func, insert, select
 from panel.core import clock
 from panel.core.db import session, with_lock
 from panel.core.errors import Forbidden
-from panel.core.messages import message
+from panel.core.messages import Message, message
 from panel.models import (
     Account,
     CreditLedgerEntry,
@@ -150,8 +150,15 @@ def lock_latest(resource_id: str) -> MeteringRecord | None:
 
 def ensure_billing_enabled(access: Access) -> None:
     """Raise Forbidden while billing is off for the platform, except for unbilled accounts."""
-    if not is_billing_enabled(access):
-        raise Forbidden(message("Billing is disabled, so this cannot be used."), reason="billing_disabled")
+    if reason := billing_error(access):
+        raise Forbidden(reason, reason="billing_disabled")
+
+
+def billing_error(access: Access) -> Message | None:
+    """Return why the account cannot use paid resources, or None."""
+    if is_billing_enabled(access):
+        return None
+    return message("Billing is disabled, so this cannot be used. Contact support.")
 
 
 def is_billing_enabled(access: Access) -> bool:

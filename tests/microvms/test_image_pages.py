@@ -4,6 +4,7 @@ import pytest
 
 from panel.core.db import session
 from panel.models import MicrovmImage
+from panel.services import settings
 from tests.support.simulated_sandbox import simulated_sandbox  # noqa: F401  (fixture)
 
 LIST = {"owner": "/microvms/images", "admin": "/admin/microvms/images"}
@@ -86,3 +87,28 @@ def test_foreign_image_page_is_not_found(browser_as, form_data):
     assert outsider.get(f"/microvms/images/{built.id}").status_code == 404
     assert "web-app" not in outsider.get("/microvms/images").text
     assert browser_as("viewer").post(f"/microvms/images/{built.id}/build").status_code == 403
+
+
+def test_pages_without_images_say_what_to_do(browser_as, profile):
+    for path in ("/microvms/images", "/microvms/images/new"):
+        page = browser_as("owner").get(path).text
+        assert "Contact support." in page, path
+        assert "Build image" not in page, path
+    pools = f"/admin/microvms/hypervisors/{profile.id}/pools/new"
+    for path in ("/admin/microvms/images", "/admin/microvms/images/new", pools):
+        page = browser_as("admin").get(path).text
+        assert 'data-copy="panel image build sandbox"' in page, path
+        assert "<form id=" not in page, path
+
+
+def test_pages_say_that_billing_is_off(browser_as, form_data):
+    settings.update({"billing_enabled": False})
+    session.commit()
+    browser = browser_as("owner")
+    assert 'href="/microvms/images"' not in browser.get("/").text
+    for path in ("/microvms/images", "/microvms/images/new"):
+        page = browser.get(path).text
+        assert "Billing is disabled, so this cannot be used. Contact support." in page, path
+        assert "Build an image</a>" not in page, path
+        assert 'name="commands"' not in page, path
+    assert browser.post("/microvms/images/new", data=form_data).status_code == 403

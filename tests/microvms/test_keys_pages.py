@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from panel.core.db import session
 from panel.models import Member, MicrovmApiKey
-from panel.services import microvm_api_keys
+from panel.services import microvm_api_keys, settings
 from panel.services.access import get_for_account
 
 
@@ -114,3 +114,17 @@ def test_search_finds_keys_by_name(browser_as, cast):
     create_key(cast.owner, "nightly agents")
     assert "nightly agents" in browser_as("owner").get("/search?q=nightly").text
     assert "nightly agents" not in browser_as("outsider").get("/search?q=nightly").text
+
+
+def test_pages_say_that_billing_is_off(browser_as, cast):
+    key, _value = create_key(cast.owner)
+    settings.update({"billing_enabled": False})
+    session.commit()
+    browser = browser_as("owner")
+    assert 'href="/sandbox-keys"' not in browser.get("/").text
+    for path in ("/sandbox-keys", "/sandbox-keys/new"):
+        page = browser.get(path).text
+        assert "Billing is disabled, so this cannot be used. Contact support." in page, path
+        assert "Create key" not in page, path
+    assert browser.post("/sandbox-keys/new", data={"name": "agents"}).status_code == 403
+    assert browser.post(f"/sandbox-keys/{key.id}/revoke").status_code == 303

@@ -6,6 +6,7 @@ from panel.auth.browser_session import get_current_access, permission_error, req
 from panel.core import context
 from panel.schemas.microvm_api_keys import MicrovmApiKeyIn
 from panel.services import microvm_api_keys, tokens
+from panel.services.usage import billing_error, ensure_billing_enabled
 from panel.web import flash_secrets
 from panel.web.forms import Form
 from panel.web.htmx import build_action_response, redirect_to, render
@@ -15,7 +16,13 @@ from panel.web.translation import gettext as _
 
 bp = Blueprint("microvm_api_keys", __name__, url_prefix="/sandbox-keys")
 NAVIGATION = NavigationEntry(
-    "compute", "Sandbox keys", "microvm_api_keys.index", icon="key", permission="microvm.view", position=40
+    "compute",
+    "Sandbox keys",
+    "microvm_api_keys.index",
+    icon="key",
+    permission="microvm.view",
+    position=40,
+    is_billed=True,
 )
 PALETTE_ACTIONS = (
     PaletteAction("Create sandbox key", "microvm_api_keys.new", icon="key", permission="microvm.manage", position=55),
@@ -98,9 +105,13 @@ def describe_usage(value):
     }
 
 
-def find_create_error():
-    """Return why the viewer may not create keys, or None."""
-    return permission_error("microvm.manage") or microvm_api_keys.create_error(get_current_access())
+def build_page_context():
+    """Return why the viewer may not create keys, and whether that is because billing is off."""
+    access = get_current_access()
+    return {
+        "create_error": permission_error("microvm.manage") or microvm_api_keys.create_error(access),
+        "billing_error": billing_error(access),
+    }
 
 
 @bp.get("")
@@ -108,26 +119,25 @@ def find_create_error():
 def index():
     page = Page(microvm_api_keys.listing(get_current_access()))
     tokens.refresh_last_used(page.rows)
-    return render("customer/microvm_api_keys/index.html", "rows", page=page, create_error=find_create_error())
+    return render("customer/microvm_api_keys/index.html", "rows", page=page, **build_page_context())
 
 
 @bp.get("/new")
 @require_page_permission("microvm.manage")
 def new():
-    return render("customer/microvm_api_keys/new.html", form=Form(MicrovmApiKeyIn), create_error=find_create_error())
+    return render("customer/microvm_api_keys/new.html", form=Form(MicrovmApiKeyIn), **build_page_context())
 
 
 @bp.post("/new")
 @require_page_permission("microvm.manage")
 def create():
+    ensure_billing_enabled(get_current_access())
     form = Form(MicrovmApiKeyIn)
     if form.submit(lambda **data: microvm_api_keys.create(get_current_access(), **data)):
         key, value = form.result
         flash_secrets.store(key.id, value)
         return redirect_to(url_for(".created", key_id=key.id))
-    return render(
-        "customer/microvm_api_keys/new.html", "form", status=form.status, form=form, create_error=find_create_error()
-    )
+    return render("customer/microvm_api_keys/new.html", "form", status=form.status, form=form, **build_page_context())
 
 
 @bp.get("/<key_id>/made")

@@ -22,7 +22,13 @@ from panel.web.translation import gettext as _
 
 bp = Blueprint("microvm_images", __name__, url_prefix="/microvms/images")
 NAVIGATION = NavigationEntry(
-    "compute", "Micro VM images", "microvm_images.index", icon="copy", permission="microvm.view", position=39
+    "compute",
+    "Micro VM images",
+    "microvm_images.index",
+    icon="copy",
+    permission="microvm.view",
+    position=39,
+    is_billed=True,
 )
 PALETTE_ACTIONS = (PaletteAction("Build a micro VM image", "microvm_images.new", "plus", "microvm.manage", 91),)
 VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "microvm.view", "microvm.manage", "microvm.delete"
@@ -47,6 +53,7 @@ def index():
         "is_building": any(image.status == "building" for image in page),
         "stored_bytes": image_builds.count_stored_bytes(access.id),
         "maximum_bytes": image_builds.MAX_STORED_BYTES_PER_ACCOUNT,
+        "billing_error": usage.billing_error(access),
     }
     return render("customer/microvm_images/index.html", "rows", **context)
 
@@ -70,8 +77,8 @@ def create():
 @require_page_permission(VIEW_PERMISSION)
 def show(image_id):
     image = images.get(image_id, get_current_access())
-    build = None if image.is_platform else image.build
-    return render("customer/microvm_images/show.html", "live", image=image, build=build)
+    build, billing_error = None if image.is_platform else image.build, usage.billing_error(get_current_access())
+    return render("customer/microvm_images/show.html", "live", image=image, build=build, billing_error=billing_error)
 
 
 @bp.get("/<image_id>/edit")

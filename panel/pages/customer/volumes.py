@@ -4,7 +4,6 @@ from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_access, get_current_actor, has_permission, require_page_permission
 from panel.core.db import session
-from panel.core.errors import Problem
 from panel.models import Instance
 from panel.schemas.volumes import VolumeAttach, VolumeIn, VolumeResize, VolumeRestore, VolumeSnapshotIn
 from panel.services import catalog, instances, projects, usage, volume_plans, volumes
@@ -23,11 +22,7 @@ VIEW_PERMISSION, MANAGE_PERMISSION, DELETE_PERMISSION = "volumes.view", "volumes
 
 def billing_error():
     """Return the reason why volumes cannot be used (billing is off), or None."""
-    try:
-        usage.ensure_billing_enabled(get_current_access())
-    except Problem as error:
-        return error.message
-    return None
+    return usage.billing_error(get_current_access())
 
 
 def get_own(volume_id):

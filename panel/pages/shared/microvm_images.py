@@ -5,7 +5,7 @@ from flask import url_for
 from panel.auth.browser_session import get_current_actor
 from panel.core.db import session
 from panel.pages.shared.area import is_operator_area
-from panel.services import microvms
+from panel.services import microvms, usage
 from panel.services.hypervisors import select_group_names
 from panel.services.microvms import image_builds, images
 from panel.web.forms import Form
@@ -26,6 +26,7 @@ def render_build_form(access, form):
         "sources": session.scalars(images.select_available(access)).all(),
         "locations": microvms.list_locations(access) if access else session.execute(select_group_names()).all(),
         "minutes": image_builds.MAX_BUILD_MINUTES,
+        "billing_error": usage.billing_error(access) if access else None,
     }
     return render(get_template("new"), "form", status=form.status, **context)
 
