@@ -331,6 +331,8 @@ class MicrovmProfileOut(Out):
 class AddressRange(Cidr):
     """A private or shared IPv4 network for the addresses of micro VMs."""
 
+    example = "100.96.0.0/16"
+
     def _deserialize(self, value, attr, data, **kwargs):
         text = super()._deserialize(value, attr, data, **kwargs)
         network = ipaddress.ip_network(text)

@@ -27,18 +27,21 @@ class Ip(Text):
 class Cidr(Text):
     """A network in CIDR notation, without host bits."""
 
+    example = "203.0.113.0/24"
+    """What errors show."""
+
     def __init__(self, **options):
         super().__init__(maximum=49, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         text = super()._deserialize(value, attr, data, **kwargs)
         if "/" not in text:
-            raise ValidationError(message("Must be a network such as 203.0.113.0/24."))
+            raise ValidationError(message("Must be a network such as {example}.", example=self.example))
         try:
             return str(ipaddress.ip_network(text))
         except ValueError as error:
             if "has host bits set" not in str(error):
-                raise ValidationError(message("Must be a network such as 203.0.113.0/24.")) from None
+                raise ValidationError(message("Must be a network such as {example}.", example=self.example)) from None
             first = ipaddress.ip_network(text, strict=False)
             raise ValidationError(
                 message("Must start with the first address of the network: {first}.", first=first)

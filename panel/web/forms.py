@@ -19,7 +19,7 @@ from werkzeug.datastructures import MultiDict
 from panel.core.db import session
 from panel.core.errors import Problem, TooMany
 from panel.schemas.base import Patch
-from panel.web.translation import lazy_gettext, translate
+from panel.web.translation import gettext, lazy_gettext, translate
 
 NUMBER_PATTERN = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
 
@@ -41,10 +41,10 @@ MARSHMALLOW_MESSAGES = [
         ("Must be one of: {choices}.", lazy_gettext("Must be one of: {choices}.")),
         (
             "Must be greater than or equal to {min} and less than or equal to {max}.",
-            lazy_gettext("Must be greater than or equal to {min} and less than or equal to {max}."),
+            lazy_gettext("Enter a number from {min} to {max}."),
         ),
-        ("Must be greater than or equal to {min}.", lazy_gettext("Must be greater than or equal to {min}.")),
-        ("Must be less than or equal to {max}.", lazy_gettext("Must be less than or equal to {max}.")),
+        ("Must be greater than or equal to {min}.", lazy_gettext("Enter a number of at least {min}.")),
+        ("Must be less than or equal to {max}.", lazy_gettext("Enter a number of at most {max}.")),
     )
 ]
 """(pattern of marshmallow's English text, text for the page). Specific patterns stand before general ones."""
@@ -72,7 +72,7 @@ class Form:
                 data |= schema.load(form_to_json(schema, request.form))
             except ValidationError as error:
                 self.errors |= {
-                    name: flatten_errors(messages) for name, messages in error.normalized_messages().items()
+                    name: self.describe_errors(name, messages) for name, messages in error.normalized_messages().items()
                 }
         if not self.errors:
             try:
@@ -91,6 +91,17 @@ class Form:
             session.rollback()
             self.status = max(self.status, 422) if self.status == 200 else self.status
         return not self.errors
+
+    def describe_errors(self, name, messages):
+        """Return a field's messages as one text. Those of an entry of several lines begin with the line's number."""
+        lines = number_lines(self.sent.getlist(name))
+        if not isinstance(messages, dict) or len(lines) < 2:
+            return flatten_errors(messages)
+        numbers = [number for number, line in lines]
+        return " ".join(
+            gettext("Line %(number)s: %(error)s", number=numbers[index], error=flatten_errors(entry_messages))
+            for index, entry_messages in messages.items()
+        )
 
     @property
     def fields(self):
@@ -156,7 +167,13 @@ def has_minimum_length(field):
 
 def split_lines(texts):
     """Return the stripped non-empty lines of all texts: several inputs, or one text area with an entry per line."""
-    return [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+    return [line for _number, line in number_lines(texts)]
+
+
+def number_lines(texts):
+    """Return (number, stripped line) of the non-empty lines of all texts."""
+    lines = enumerate((line.strip() for text in texts for line in text.splitlines()), start=1)
+    return [(number, line) for number, line in lines if line]
 
 
 def parse_scalar(field, text):

@@ -34,3 +34,20 @@ def test_profile_form_adds_changes_and_removes(browser_as, cast):
     assert (profile.enabled, profile.max_microvms, profile.max_memory_mb) == (False, 5, 1024)
     assert browser.post(f"{edit}/delete").status_code == 303
     assert session.query(MicrovmProfile).count() == 0
+
+
+def test_refused_profile_names_line_range_and_example(browser_as, cast):
+    data = {
+        "hypervisor_id": cast.node.id,
+        "max_microvms": "-1",
+        "address_range": "nonsense",
+        "nameservers": "9.9.9.9\r\n\r\nnonsense\r\n10.0.0.1",
+    }
+    answer = browser_as("admin").post("/admin/microvms/hypervisors/new", data=data)
+    assert answer.status_code == 422
+    for error in (
+        "Enter a number from 0 to ",
+        "Must be a network such as 100.96.0.0/16.",
+        "Line 3: Must be an IP address. Line 4: Must be a public IPv4 address",
+    ):
+        assert error in answer.text, error
