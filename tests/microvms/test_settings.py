@@ -142,6 +142,7 @@ def test_settings_page_saves_and_form_of_micro_vms_begins_with_them(browser_as, 
     browser = browser_as("owner")
     assert 'href="/microvm-settings"' in browser.get("/microvms").text
     page = browser.get("/microvm-settings").text
+    assert ("After 5 minutes" in page, "min 0 s" in page, "Never" in page) == (True, False, False)
     assert "No default" in page
     sent = {"location_id": cast.location.id, "image_id": image.id, "timeout_seconds": "900", "on_timeout": "pause"}
     assert browser.post("/microvm-settings", data=sent).status_code == 303

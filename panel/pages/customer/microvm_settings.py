@@ -4,7 +4,7 @@ from flask import Blueprint, url_for
 
 from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
 from panel.core.db import session
-from panel.core.formatting import format_duration
+from panel.pages.customer.microvms import list_timeouts
 from panel.schemas.microvm_settings import MicrovmSettingsPatch
 from panel.services import microvms
 from panel.services.microvms import settings
@@ -13,7 +13,6 @@ from panel.web.htmx import flash_message, redirect_to, render
 from panel.web.translation import gettext as _
 
 bp = Blueprint("microvm_settings", __name__, url_prefix="/microvm-settings")
-TIMEOUT_CHOICES_SECONDS = (60, 300, 900, 3600, 6 * 3600, 24 * 3600)
 
 
 @bp.get("")
@@ -37,13 +36,7 @@ def settings_page(form, block=None):
     context = {
         "locations": [(location.id, location.display_name) for location in microvms.list_locations(access)],
         "images": session.scalars(microvms.images.select_available(access)).all(),
-        "timeouts": list_timeouts(form.get_value("timeout_seconds")),
+        "timeouts": [choice for choice in list_timeouts(form.get_value("timeout_seconds")) if choice[0]],
         "disabled_reason": permission_error("microvm.manage") or settings.change_error(access),
     }
     return render("customer/microvm_settings/edit.html", block, status=form.status, form=form, **context)
-
-
-def list_timeouts(seconds):
-    """Return the choices of a time-out, with the chosen one if it is another."""
-    chosen = {int(seconds)} if str(seconds).isdecimal() else set()
-    return [(value, format_duration(value)) for value in sorted({*TIMEOUT_CHOICES_SECONDS, *chosen})]
