@@ -5,6 +5,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, Index, String, func, select
 from sqlalchemy.orm import Mapped, column_property, foreign, mapped_column, relationship
 
+from panel.core import clock
 from panel.core.db import MessageText, Model, TimestampMixin
 from panel.models.hypervisors import Hypervisor, Storage
 from panel.models.microvms import MicrovmImage, MicrovmMachineMixin, MicrovmProfile
@@ -29,6 +30,11 @@ class MicrovmPool(TimestampMixin, Model):
 
     profile: Mapped[MicrovmProfile] = relationship()
     image: Mapped[MicrovmImage] = relationship()
+
+    @property
+    def is_boot_due(self) -> bool:
+        """Return whether the next boot may be tried."""
+        return self.next_boot_at is None or self.next_boot_at <= clock.now()
 
     @property
     def hypervisor_id(self) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from panel.core import clock
 from panel.core.db import session
 from panel.models import MicrovmImage, MicrovmPool, MicrovmProfile
 from tests.support.microvms import register_image
@@ -85,5 +86,10 @@ def test_pool_form_adds_changes_and_deletes(browser_as, profile, image, refill, 
     refill()
     part = browser.get(page, headers={"HX-Request": "true", "HX-Request-Type": "partial"}).text
     assert ("1 of 2" in part, "Next attempt" in part, "Maximum micro VMs" in part) == (True, True, False)
+    assert f"/admin/tasks?kind=microvm_pool_boot&amp;node={profile.hypervisor_id}" in part
+    pool.next_boot_at = clock.now()
+    session.commit()
+    part = browser.get(page).text
+    assert ("Starting again." in part, "Next attempt" in part) == (True, False)
     assert browser.post(f"{edit}/delete").status_code == 303
     assert session.query(MicrovmPool).count() == 0
