@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 
 from panel.core.db import lock_row, session
 from panel.core.errors import Invalid
-from panel.core.messages import message
+from panel.core.messages import message, plural_message
 from panel.models import Account, Certificate, MicrovmConnector
 from panel.schemas.constants import ACCOUNT_LIMITS
 
@@ -16,8 +16,13 @@ COUNTED_COLUMNS: dict[str, Any] = {
 }
 """The column whose different values each limit counts. A limit without a column here is not counted."""
 
-NOUNS = {"max_serverless_apps": message("micro VMs with a public address")}
-"""What a limit counts, where its name does not say it."""
+NOUNS = {
+    "max_certificates": lambda count: plural_message("{count} certificate", "{count} certificates", count=count),
+    "max_serverless_apps": lambda count: plural_message(
+        "{count} micro VM with a public address", "{count} micro VMs with a public address", count=count
+    ),
+}
+"""The number of what each counted limit counts, as text."""
 
 
 def describe_limits(account_id: str) -> dict[str, dict[str, Any]]:
@@ -50,11 +55,7 @@ def ensure_below_limit(account_id: str, name: str, used: int | None, error_field
     """Raise when an account that has `used` may not have one more. What exceeds a lowered limit stays."""
     maximum = getattr(session.get(Account, account_id), name)
     if maximum and used is not None and used >= maximum:
-        label = NOUNS.get(name) or name.removeprefix("max_").replace("_", " ")
         sentence = message(
-            "The account may have {maximum} {label} at most, and has {used}.",
-            maximum=maximum,
-            label=label,
-            used=used,
+            "The account may have {maximum} at most, and has {used}.", maximum=NOUNS[name](maximum), used=used
         )
         raise Invalid(sentence, reason="limit_reached", **({error_field: sentence} if error_field else {}))

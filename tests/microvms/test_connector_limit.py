@@ -69,7 +69,9 @@ def test_lowered_limit_stops_additions_and_zero_is_unlimited(create_many, connec
     connectors = [connect(row).json["connector"] for row in rows[:3]]
     assert get_limit() == {"value": 0, "unlimited": True, "used": 3}
     set_limit(1)
-    assert connect(rows[3]).json["reason"] == "limit_reached"
+    refused = connect(rows[3]).json
+    assert refused["reason"] == "limit_reached"
+    assert "may have 1 micro VM with a public address at most" in refused["errors"]["microvm_id"][0]
     assert connect(rows[0], 81).status_code == 200, "no further micro VM"
     assert call_api("GET", "connectors").json["total"] == 4
     for connector in connectors[1:]:
