@@ -39,7 +39,7 @@ SCOPE_FAMILIES = {
     "kubernetes": message("Kubernetes clusters"),
     "images": message("Images"),
     "certificates": message("Certificates"),
-    "microvm": message("Micro VMs, their templates and keys"),
+    "microvm": message("Micro VMs, their images and keys"),
     "webhooks": message("Webhook subscriptions and deliveries"),
     "metrics": message("Metrics for scraping"),
     "account": message("Profile, team, API tokens, usage"),

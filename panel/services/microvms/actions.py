@@ -27,7 +27,7 @@ task_kind("microvm_stop", "Micro VM stop")
 task_kind("microvm_restart", "Micro VM restart")
 task_kind("microvm_pause", "Micro VM pause")
 task_kind("microvm_resume", "Micro VM resume")
-task_kind("microvm_destroy", "Micro VM removal")
+task_kind("microvm_destroy", "Micro VM destruction")
 
 MAX_TIMEOUT_SECONDS = 30 * 24 * 3600
 DESTROY_CHECK_DELAY = timedelta(minutes=1)

@@ -41,7 +41,7 @@ def get(connector_id: str, account: Access | Account) -> MicrovmConnector:
     query = listing(account).where(MicrovmConnector.id == connector_id)
     connector = session.scalar(query.execution_options(populate_existing=True))
     if connector is None:
-        raise NotFound(message("No such connector."))
+        raise NotFound(message("No such public address."))
     return connector
 
 

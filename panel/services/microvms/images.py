@@ -114,7 +114,7 @@ def update(image: MicrovmImage, changes: dict[str, Any]) -> MicrovmImage:
         ensure_name_is_free(changes["name"], image.account_id, exclude=image)
     if "aliases" in changes:
         if changes["aliases"] and image.account_id:
-            sentence = message("Only images of the platform have further names.")
+            sentence = message("Only images of the platform have aliases.")
             raise Invalid(sentence, aliases=sentence)
         ensure_aliases_are_free(changes["aliases"], exclude=image)
     for field, minimum, sentence in (
