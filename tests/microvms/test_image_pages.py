@@ -112,3 +112,20 @@ def test_pages_say_that_billing_is_off(browser_as, form_data):
         assert "Build an image</a>" not in page, path
         assert 'name="commands"' not in page, path
     assert browser.post("/microvms/images/new", data=form_data).status_code == 403
+
+
+def test_member_sees_whose_image_it_is(browser_as, form_data):
+    browser_as("owner").post("/microvms/images/new", data=form_data)
+    page = browser_as("viewer").get("/microvms/images").text
+    assert ("This account" in page, ">You<" in page) == (True, False)
+    assert '<div class="text-secondary small font-monospace text-break">web-app' not in page
+
+
+def test_form_says_why_a_location_takes_no_build(browser_as, form_data, profile):
+    browser = browser_as("owner")
+    profile.max_microvms, profile.max_memory_mb = 0, 1
+    session.commit()
+    assert "(no room at the moment)" in browser.get("/microvms/images/new").text
+    profile.enabled = False
+    session.commit()
+    assert "(closed to micro VMs)" in browser.get("/microvms/images/new").text

@@ -10,7 +10,7 @@ import orjson
 
 from panel.core.db import session
 from panel.core.errors import Forbidden, Invalid
-from panel.core.messages import message
+from panel.core.messages import Message, message
 from panel.models import Account, HypervisorGroup, Microvm, MicrovmImage
 from panel.services import catalog, usage
 from panel.services.access import Access
@@ -21,6 +21,8 @@ from panel.services.placement import Requirements
 MAX_CPU_CORES, MAX_MEMORY_MB, MAX_DISK_GB = 8, 16384, 64
 """The largest micro VM."""
 ACCESS_TOKEN_BYTES = 32
+CLOSED_MESSAGE = message("closed to micro VMs")
+NO_ROOM_MESSAGE = message("no room at the moment")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,15 @@ class CatalogLocation:
     """Whether it could have internet access."""
     locked: bool
     """Whether the operator closed the location to micro VMs."""
+    has_open_hypervisor: bool
+    """Whether a hypervisor of the location takes micro VMs now."""
+
+    @property
+    def disabled_reason(self) -> Message | None:
+        """Return why no micro VM can be created there now, or None."""
+        if self.available:
+            return None
+        return NO_ROOM_MESSAGE if self.has_open_hypervisor and not self.locked else CLOSED_MESSAGE
 
 
 def list_locations(account: Access | Account) -> list[CatalogLocation]:
@@ -57,7 +68,9 @@ def list_locations(account: Access | Account) -> list[CatalogLocation]:
     groups = session.scalars(catalog.select_locations(account)).all()
     smallest = SIZES[0]
     needs = Requirements(smallest.cpu_cores, smallest.memory_mb, smallest.disk_gb)
-    available = profiles.find_available_groups(groups, needs)
+    hosts = session.scalars(profiles.select_open_hosts(*groups)).all()
+    open_ids = {host.group_id for host in hosts}
+    available = profiles.find_available_groups(groups, needs, hosts)
     return [
         CatalogLocation(
             id=group.id,
@@ -67,6 +80,7 @@ def list_locations(account: Access | Account) -> list[CatalogLocation]:
             available=group.can_create("microvm") and group.id in available,
             internet_access=group.can_create("microvm") and available.get(group.id, False),
             locked=not group.can_create("microvm"),
+            has_open_hypervisor=group.id in open_ids,
         )
         for group in groups
     ]

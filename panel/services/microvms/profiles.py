@@ -152,10 +152,12 @@ def no_node_error(sentence: str) -> Invalid:
     return Invalid(sentence, reason="no_microvm_node", location_id=sentence)
 
 
-def find_available_groups(groups: Sequence[HypervisorGroup], needs: placement.Requirements) -> dict[str, bool]:
+def find_available_groups(
+    groups: Sequence[HypervisorGroup], needs: placement.Requirements, hosts: Sequence[Hypervisor] | None = None
+) -> dict[str, bool]:
     """Return the ids of the locations in which a micro VM of this size can be placed now, and whether with internet
-    access. The number of queries is constant."""
-    hosts = session.scalars(select_open_hosts(*groups)).all()
+    access. The number of queries is constant. `hosts`: their open hosts, if they are known."""
+    hosts = session.scalars(select_open_hosts(*groups)).all() if hosts is None else hosts
     profiles = filter_by_profile(hosts, needs.ram)
     capacity = placement.Capacity(list(profiles))
     connected = placement.Capacity([host for host, profile in profiles.items() if profile.allows_internet_access])
