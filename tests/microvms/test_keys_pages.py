@@ -94,7 +94,7 @@ def test_examples_use_what_the_installation_has(browser_as, change_config):
         "sandbox.pause()",
         "e2b-code-interpreter",
         "allow_internet_access",
-        "/api/docs/user",
+        "/user/api/documentation",
     ):
         assert more in page, more
     change_config(sandbox_domain="sbx.example.net:8443")
@@ -126,5 +126,6 @@ def test_pages_say_that_billing_is_off(browser_as, cast):
         page = browser.get(path).text
         assert "Billing is disabled, so this cannot be used. Contact support." in page, path
         assert "Create key" not in page, path
+        assert "<h4" not in page, "a heading below a title of the first level"
     assert browser.post("/sandbox-keys/new", data={"name": "agents"}).status_code == 403
     assert browser.post(f"/sandbox-keys/{key.id}/revoke").status_code == 303

@@ -16,8 +16,9 @@ WORD_PATTERN = re.compile(r"[a-z]{3}")
 OPAQUE_FUNCTIONS = {"_", "gettext", "ngettext", "url_for", "refusal", "may"}
 OPAQUE_ARGUMENTS = {"api", "body", "class", "disable", "placeholder", "variant"}
 UNTRANSLATED_TEXT_PATTERN = re.compile(
-    r"Panel|Mbit/s|ms|\( ms\)|panel token (admin|billing)|ssh root@|Sandbox\.create\(.*|prod, web|-tag:prod"
-    r"|name:\"big one\"|power off|location /.*|document\..*|vendor/.*|(icon|btn)-.*",
+    r"Panel|Mbit/s|ms|\( ms\)|panel token (admin|billing)|ssh root@|[Ss]andbox\.[a-z.]+\(.*|prod, web|-tag:prod"
+    r"|name:\"big one\"|power off|location /.*|document\..*|vendor/.*|(icon|btn)-.*"
+    r"|pip install .*|panel image build.*",
     re.DOTALL,
 )
 """The product's name, units, commands, examples and code."""
