@@ -51,3 +51,9 @@ def test_refused_profile_names_line_range_and_example(browser_as, cast):
         "Line 3: Must be an IP address. Line 4: Must be a public IPv4 address",
     ):
         assert error in answer.text, error
+
+
+def test_hint_of_a_checkbox_is_no_part_of_its_name(browser_as):
+    page = browser_as("admin").get("/admin/microvms/hypervisors/new").text
+    assert '<label class="form-check-label" for="field-enabled">Accept new micro VMs</label>' in page
+    assert 'aria-describedby="hint-enabled"' in page
