@@ -53,6 +53,13 @@ def test_refused_profile_names_line_range_and_example(browser_as, cast):
         assert error in answer.text, error
 
 
+def test_operators_see_which_settings_the_router_needs(browser_as, change_config):
+    path = "/admin/microvms/hypervisors"
+    assert "PANEL_SANDBOX_DOMAIN" in browser_as("admin").get(path).text
+    change_config(sandbox_url="https://router.example.net")
+    assert "PANEL_SANDBOX_DOMAIN" not in browser_as("admin").get(path).text
+
+
 def test_hint_of_a_checkbox_is_no_part_of_its_name(browser_as):
     page = browser_as("admin").get("/admin/microvms/hypervisors/new").text
     assert '<label class="form-check-label" for="field-enabled">Accept new micro VMs</label>' in page

@@ -3,6 +3,7 @@
 from flask import Blueprint, request, url_for
 
 from panel.auth.browser_session import get_current_actor, require_page_permission
+from panel.core import context
 from panel.core.db import session
 from panel.models.microvms import DEFAULT_ADDRESS_RANGE, DEFAULT_NAMESERVERS
 from panel.schemas.microvms import MICROVM_STATES, MicrovmProfileIn, MicrovmProfilePatch
@@ -56,7 +57,9 @@ def delete(microvm_id):
 def profile_index():
     page = Page(profiles.listing())
     usage = profiles.count_usage(profile.hypervisor_id for profile in page)
-    return render("admin/microvms/profiles.html", "rows", page=page, usage=usage)
+    config = context.current().config
+    has_router = bool(config.sandbox_domain or config.sandbox_url)
+    return render("admin/microvms/profiles.html", "rows", page=page, usage=usage, has_router=has_router)
 
 
 @bp.get("/hypervisors/new")
