@@ -18,11 +18,12 @@ COUNTED_COLUMNS: dict[str, Any] = {
 
 NOUNS = {
     "max_certificates": lambda count: plural_message("{count} certificate", "{count} certificates", count=count),
+    "max_dns_zones": lambda count: plural_message("{count} DNS zone", "{count} DNS zones", count=count),
     "max_serverless_apps": lambda count: plural_message(
         "{count} micro VM with a public address", "{count} micro VMs with a public address", count=count
     ),
 }
-"""The number of what each counted limit counts, as text."""
+"""The number of what each enforced limit counts, as text."""
 
 
 def describe_limits(account_id: str) -> dict[str, dict[str, Any]]:

@@ -142,7 +142,7 @@ def test_refused_public_address_is_shown_at_its_field(browser_as, microvm, chang
     session.commit()
     assert "The limit of micro VMs with a public address is reached." in browser.get(path).text
     answer = browser.post(f"{path}/addresses", data={"port": "80"})
-    assert (answer.status_code, "1 micro VMs with a public address at most" in answer.text) == (422, True)
+    assert (answer.status_code, "1 micro VM with a public address at most" in answer.text) == (422, True)
 
 
 def describe_copy(microvm):
