@@ -50,7 +50,8 @@ def install(root: Path):
     debian_root.export_checkout(root / "opt/panel")
     commands = read_block("install-many-machines.md", "Install the code", "apt install")
     debian_root.run(root, commands.replace("apt install", "apt-get -qq update; apt-get -qq --yes install"))
-    debian_root.run(root, "make local && .venv/bin/python -m tests.support.prefetch_packages", directory="/opt/panel")
+    prefetch = 'make local && PATH="$PWD/.venv/bin:$PATH" python -m tests.support.prefetch_packages'
+    debian_root.run(root, prefetch, directory="/opt/panel")
     for name, text in GUEST_FILES.items():
         (root / name).write_text(text)
     debian_root.run(

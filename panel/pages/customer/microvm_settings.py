@@ -4,7 +4,7 @@ from flask import Blueprint, url_for
 
 from panel.auth.browser_session import get_current_access, permission_error, require_page_permission
 from panel.core.db import session
-from panel.pages.customer.microvms import list_timeouts
+from panel.pages.customer.microvms.forms import list_timeouts
 from panel.schemas.microvm_settings import MicrovmSettingsPatch
 from panel.services import microvms
 from panel.services.microvms import settings
