@@ -249,7 +249,6 @@ LIST_PAGE_PERMISSIONS = {
     "/instances": "instances.create",
     "/volumes": "volumes.manage",
     "/microvms": "microvm.manage",
-    "/microvms/images": "microvm.manage",
     "/isos": "isos.manage",
     "/security-groups": "security_groups.manage",
     "/ip-sets": "ip_sets.manage",

@@ -121,7 +121,7 @@ def test_member_sees_whose_image_it_is(browser_as, form_data):
     assert '<div class="text-secondary small font-monospace text-break">web-app' not in page
 
 
-def test_form_says_why_a_location_takes_no_build(browser_as, form_data, profile):
+def test_form_shows_the_reason_that_a_location_takes_no_build(browser_as, form_data, profile):
     browser = browser_as("owner")
     profile.max_microvms, profile.max_memory_mb = 0, 1
     session.commit()
