@@ -28,6 +28,10 @@ EXTRACT := pybabel --quiet extract --mapping-file=pyproject.toml --keywords="laz
 	task_kind:2 NavigationGroup:2 NavigationEntry:2 PaletteAction:1 SearchResults:2 audit_label:1" \
 	--no-location --omit-header --sort-output --width=120 panel worker consoles templates
 LIGHT := not guest and not browser and not processes
+# No process besides pytest's own on machines with few processors, on which the lanes run side by side.
+LIGHT_PROCESSES := $(shell expr "$$(nproc)" / 4)
+# A lane collects only the files with its marker. tests/conftest.py rejects a marker that this does not find.
+files_with = $(shell grep --recursive --files-with-matches --include='test_*.py' 'mark\.$(1)\b' tests | grep --invert-match '^tests/nodes/')
 SLOWEST := --durations=30 --durations-min=10
 
 # Succeeds when these Debian packages are there or could be installed.
@@ -79,8 +83,7 @@ ifndef T
 test: local installed browser-files $(VENV)/developing  ## Run every test, on SQLite and on PostgreSQL; with T=volumes those of one resource
 	@$(call apt,$(LOCAL_PACKAGES)) || { echo "The tests start real machines: as root, apt install $(LOCAL_PACKAGES)"; exit 1; }
 	@$(call apt,$(TEST_PACKAGES)) || { echo "The tests need more: as root, apt install $(TEST_PACKAGES)"; exit 1; }
-	@$(PY) -m tests.support.prefetch_packages
-	@$(MAKE) --no-print-directory -j7 --keep-going --output-sync=target \
+	@$(MAKE) --no-print-directory -j8 --keep-going --output-sync=target \
 		guest-tests browser-tests process-tests light-tests postgres-tests node-tests debian-tests
 else
 # T names folders and files: T=volumes means tests/volumes and every test_volumes.py, T=tests/worker/test_kill.py that file.
@@ -100,25 +103,28 @@ endif
 APART := unshare --net sh -c 'ip link set lo up && exec "$$@"' apart
 
 light-tests:
-	nice -n 5 pytest -n auto -m "$(LIGHT)"
+	nice -n 5 pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)"
 
-guest-tests:
-	$(APART) pytest -m "guest and not browser and not debian" --ignore=tests/nodes $(SLOWEST)
+guest-tests: prefetched-packages
+	$(APART) pytest -m "guest and not browser and not debian" $(SLOWEST) $(call files_with,guest)
 
 debian-tests:
-	pytest -m debian $(SLOWEST)
+	pytest -m debian $(SLOWEST) $(call files_with,debian)
 
-node-tests:
-	$(APART) pytest -m guest tests/nodes $(SLOWEST)
+node-tests: prefetched-packages
+	$(APART) pytest -m guest $(SLOWEST) tests/nodes
 
-browser-tests:
-	$(APART) pytest -m browser $(SLOWEST)
+browser-tests: prefetched-packages
+	$(APART) pytest -m browser $(SLOWEST) $(call files_with,browser)
 
-process-tests:
-	$(APART) pytest -m "processes and not browser and not guest" $(SLOWEST)
+process-tests: prefetched-packages
+	$(APART) pytest -m "processes and not browser and not guest" $(SLOWEST) $(call files_with,processes)
 
 postgres-tests:
-	nice -n 5 $(PY) -m tests.support.postgres pytest -n auto -m "$(LIGHT)"
+	nice -n 5 $(PY) -m tests.support.postgres pytest -n $(LIGHT_PROCESSES) -m "$(LIGHT)"
+
+prefetched-packages:
+	@$(PY) -m tests.support.prefetch_packages
 
 slow-proofs: local installed browser-files $(VENV)/developing  ## Run the proofs that take minutes, and record the files that they passed with
 	@$(call apt,$(LOCAL_PACKAGES) $(TEST_PACKAGES)) || { echo "As root: apt install $(LOCAL_PACKAGES) $(TEST_PACKAGES)"; exit 1; }
@@ -163,4 +169,4 @@ bench: installed browser-files $(VENV)/developing  ## Measure, as ratios within 
 	$(PY) -m tests.bench.run
 
 .PHONY: help run stop local installed browser-files test slow-proofs test-clean test-systemd test-containerfile light-tests guest-tests \
-	debian-tests node-tests browser-tests process-tests postgres-tests check messages migration new-resource bench
+	debian-tests node-tests browser-tests process-tests postgres-tests prefetched-packages check messages migration new-resource bench

@@ -49,6 +49,10 @@ TEST_DATABASE_URL = os.environ.get(postgres.URL_VARIABLE, "")
 ISOLATED_APP_NAMES = {"isolated_app", "isolated_installation"}
 """Names under which modules import tests/support/isolated_app.py."""
 
+LANE_MARKERS = {"guest", "debian", "browser", "processes"}
+NODE_TESTS = Path(__file__).parent / "nodes"
+"""Their lane collects this folder."""
+
 
 GARBAGE_THRESHOLDS = 20_000, 20, 20
 
@@ -78,7 +82,10 @@ def pytest_sessionfinish():
 
 
 def pytest_collection_modifyitems(config, items):
-    """On PostgreSQL, deselect the tests that use no database. They run on SQLite."""
+    """Check that lanes find marked tests. On PostgreSQL, deselect the tests that use no database: they run on SQLite."""
+    for path, marker in sorted({(item.path, mark.name) for item in items for mark in item.iter_markers()}):
+        if marker in LANE_MARKERS and NODE_TESTS not in path.parents and f"mark.{marker}" not in path.read_text():
+            raise pytest.UsageError(f"Write pytest.mark.{marker} in {path}: lanes of the Makefile search for it.")
     if TEST_DATABASE_URL:
         deselected = [item for item in items if not uses_database(item)]
         items[:] = [item for item in items if uses_database(item)]

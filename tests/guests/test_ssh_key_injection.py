@@ -146,7 +146,10 @@ def is_password_valid(run, user, password):
 @pytest.mark.guest
 @pytest.mark.parametrize(
     ("name", "memory", "timeout_seconds"),
-    [("tiny", 256, 120), pytest.param("debian", 768, 1200, marks=pytest.mark.debian)],
+    [
+        ("tiny", 256, 120),
+        pytest.param("debian", 768, 1200, marks=[pytest.mark.debian, pytest.mark.slow_proof("debian")]),
+    ],
 )
 def test_session_key_opens_login_shell_until_removed(name, memory, timeout_seconds, hypervisor, tmp_path, request):
     image = tmp_path / f"{name}.qcow2"

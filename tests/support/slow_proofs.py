@@ -32,6 +32,17 @@ PROVED_FILES = {
         "panel/workflows/docker_*.py",
         "api/instances/docker_*.py",
     ),
+    "debian": (
+        "tests/guests/test_ssh_key_injection.py",
+        "consoles/ssh.py",
+        "worker/guest/*.py",
+        "worker/images/disk.py",
+        "worker/images/packages.py",
+        "worker/images/rootfs_overlay.py",
+        "worker/images/debian/**/*",
+        "worker/nodes/libvirt/guest_agent*.py",
+        "worker/tasks/cloud_init.py",
+    ),
 }
 """Proof → patterns of the files whose change makes it run again."""
 
@@ -73,15 +84,22 @@ def pytest_collection_modifyitems(config, items):
         config.stash[deselected_key] = sorted({item.get_closest_marker("slow_proof").args[0] for item in deselected})
 
 
+def pytest_sessionfinish(session, exitstatus):
+    """Succeed when all selected tests are proofs that need not run."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and deselected_key in session.config.stash:
+        session.exitstatus = pytest.ExitCode.OK
+
+
 def pytest_terminal_summary(terminalreporter, config):
     for name in config.stash.get(deselected_key, ()):
         terminalreporter.write_line(f"Slow proof {name}: not run, its files are unchanged since it passed.")
 
 
-def main():
-    """Record that all proofs have passed with the files as they are."""
-    RECORD_PATH.write_text(json.dumps({name: compute_digest(name) for name in PROVED_FILES}, indent=2) + "\n")
+def main(names):
+    """Record that the proofs with these names, or all, have passed with the files as they are."""
+    recorded = json.loads(RECORD_PATH.read_text()) | {name: compute_digest(name) for name in names or PROVED_FILES}
+    RECORD_PATH.write_text(json.dumps(recorded, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
