@@ -196,7 +196,7 @@ def add_connector(microvm_id):
 def remove_connector(microvm_id, connector_id):
     connector = connectors.get(connector_id, get_current_access())
     if connector.microvm_id != microvm_id:
-        raise NotFound(_("There is no such public address."))
+        raise NotFound(_("No such public address."))
     connectors.delete(connector)
     message = _("Public address %(label)s removed.", label=connector.label)
     return build_action_response(message, url_for(".show", microvm_id=microvm_id))
