@@ -252,7 +252,8 @@ function restoreFocus() {
   const form = focused.closest("form[id]");
   const container = sameElement ? sameElement.closest(".btn-list, form, section, tr") : form && document.getElementById(form.id);
   const next = container && find(CONTROLS, container);
-  for (const target of [sameElement, next, find("#main")].filter(Boolean)) {
+  if (container && !next) container.tabIndex = -1; // all its buttons are disabled until the task has ended
+  for (const target of [sameElement, next, container, find("#main")].filter(Boolean)) {
     target.focus({ preventScroll: true });
     if (document.activeElement === target) return;
   }

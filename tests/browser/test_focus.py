@@ -56,6 +56,20 @@ def test_focus_stays_when_an_update_disables_the_button(site, open_page):
     expect(page.locator(":focus:not(:disabled)")).to_have_count(1)
 
 
+def test_focus_stays_in_a_group_whose_buttons_are_all_disabled(site, open_page):
+    page = open_page("screen")
+    page.goto(f"{site.url}{site.paths['instance']}")
+    button = page.get_by_role("button", name="Power off").first
+    button.focus()
+    button.evaluate(
+        """button => {
+            for (const other of button.closest(".btn-list").querySelectorAll("a, button")) other.remove();
+            document.dispatchEvent(new CustomEvent("htmx:finally:request"));
+        }"""
+    )
+    expect(page.locator(".btn-list:focus")).to_have_count(1)
+
+
 def test_input_and_errors_of_forms_stay_when_the_page_around_them_is_updated(site, open_page):
     page = open_page("screen")
     page.goto(f"{site.url}{site.paths['microvm']}")
