@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import BinaryIO
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from .http_messages import Request, Response
 from .identity import Identity
 from .multipart import MultipartReader
 from .users import User, get_user, make_folders
+from .vectors import MAX_BUFFERS, remove_written
 
 RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 REFUSED_IDENTITY = re.compile(r"(?:^|,)\s*identity\s*;\s*q=0(?:\.0*)?\s*(?:,|$)", re.IGNORECASE)
@@ -148,13 +150,15 @@ async def store_file(read_piece: ReadPiece, path: str, user: User) -> Message:
     """Write the pieces to a file that belongs to the user and return its entry."""
     try:
         with await asyncio.to_thread(open_for_writing, path, user) as file:
-            data = bytearray()
+            pieces: list[bytes] = []
+            size = 0
             while piece := await read_piece():
-                data += piece
-                if len(data) >= WRITE_BYTES:
-                    await asyncio.to_thread(write_data, file, data)
-                    data = bytearray()
-            await asyncio.to_thread(write_data, file, data)
+                pieces.append(piece)
+                size += len(piece)
+                if size >= WRITE_BYTES or len(pieces) == MAX_BUFFERS:
+                    await asyncio.to_thread(write_pieces, file, pieces)
+                    pieces, size = [], 0
+            await asyncio.to_thread(write_pieces, file, pieces)
     except OSError as error:
         if isinstance(error, ConnectionError):
             raise
@@ -186,8 +190,8 @@ def open_for_writing(path: str, user: User) -> BinaryIO:
     return os.fdopen(descriptor, "wb", buffering=0)
 
 
-def write_data(file: BinaryIO, data: bytearray) -> None:
-    """Write all the data; a single call of the operating system may write less."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
+def write_pieces(file: BinaryIO, pieces: list[bytes]) -> None:
+    """Write all the pieces; a single call of the operating system may write less."""
+    views = deque(memoryview(piece) for piece in pieces)
+    while views:
+        remove_written(views, os.writev(file.fileno(), views))

@@ -23,7 +23,7 @@ class MultipartReader:
         self.body = body
         self.delimiter = b"\r\n--" + (match[1] or match[2]).encode("latin-1")
         # The first delimiter has no line break before it.
-        self.data = bytearray(b"\r\n")
+        self.data = b"\r\n"
         self.is_within_section = True
 
     async def find_section(self) -> tuple[str, str | None] | None:
@@ -45,20 +45,19 @@ class MultipartReader:
             await self.fill()
         if not self.data.startswith(prefix):
             return False
-        del self.data[: len(prefix)]
+        self.data = self.data[len(prefix) :]
         return True
 
     async def read_until(self, end: bytes, start: int) -> bytes:
         """Return the data before `end`, and skip both."""
         while (position := self.data.find(end, start)) < 0:
             if end == b"\r\n" and self.data.strip(b" \t") == b"--" and not await self.try_fill():
-                return bytes(self.data)  # the last delimiter needs no line break
+                return self.data  # the last delimiter needs no line break
             if len(self.data) > MAX_SECTION_HEAD_BYTES:
                 raise HttpError(400, "the head of a section of the form is too large")
             if not (end == b"\r\n" and self.data.strip(b" \t") == b"--"):
                 await self.fill()
-        content = bytes(self.data[:position])
-        del self.data[: position + len(end)]
+        content, self.data = self.data[:position], self.data[position + len(end) :]
         return content
 
     async def read(self) -> bytes:
@@ -66,22 +65,28 @@ class MultipartReader:
         while self.is_within_section:
             position = self.data.find(self.delimiter)
             if position >= 0:
-                piece = bytes(self.data[:position])
-                del self.data[: position + len(self.delimiter)]
+                piece, self.data = self.data[:position], self.data[position + len(self.delimiter) :]
                 self.is_within_section = False
                 return piece
-            # The end of what is there may be the begin of a delimiter.
-            size = len(self.data) - len(self.delimiter) + 1
-            if size > 0:
-                piece = bytes(memoryview(self.data)[:size])
-                del self.data[:size]
+            size = self.find_content_end()
+            if size:
+                piece, self.data = self.data[:size], self.data[size:]
                 return piece
             await self.fill()
         return b""
 
+    def find_content_end(self) -> int:
+        """Return how much belongs to the section for certain: the end of what is there may be the begin of a delimiter.
+
+        A delimiter has one carriage return, its first character.
+        """
+        position = self.data.rfind(b"\r", max(0, len(self.data) - len(self.delimiter) + 1))
+        is_begin = position >= 0 and self.delimiter.startswith(self.data[position:])
+        return position if is_begin else len(self.data)
+
     async def try_fill(self) -> bool:
         piece = await self.body.read()
-        self.data += piece
+        self.data = self.data + piece if self.data else piece
         return bool(piece)
 
     async def fill(self) -> None:
