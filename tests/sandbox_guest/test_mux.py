@@ -59,15 +59,15 @@ def test_full_frames_fill_the_writes_of_a_port():
             stream.mux.confirm_stream(stream)
             await wait_until(lambda: not stream.mux.control)
             write, guest.writer.write = guest.writer.write, lambda data: (sizes.append(len(data)), write(data))
-            stream.write(bytes(4 * PAYLOAD_BYTES))
+            stream.write(bytes(8 * PAYLOAD_BYTES))
             await wait_until(lambda: not stream.unsent_bytes)
             stream.write_eof()
             await stream.wait_closed()
 
         async with connect_muxes(accept) as (host, guest):
             stream = await host.open_stream(80)
-            assert len(await read_all(stream)) == 4 * PAYLOAD_BYTES
-        assert sizes == [128 * 1024, 128 * 1024, HEADER.size]
+            assert len(await read_all(stream)) == 8 * PAYLOAD_BYTES
+        assert sizes == [256 * 1024, 256 * 1024, HEADER.size]
 
     run(check())
 

@@ -31,7 +31,7 @@ from .frames import (
 from .mux_stream import BROKEN, CLOSED, WINDOW_BYTES, MuxStream
 
 READ_BYTES = 256 * 1024
-BATCH_BYTES = 128 * 1024
+BATCH_BYTES = 256 * 1024
 """Bytes of frames that are written at once. More would delay the frames of other streams."""
 
 HELLO_RETRY_SECONDS = 1.0
@@ -269,6 +269,7 @@ class Mux:
                 self.queue_stream(stream)
         elif kind == END:
             stream.is_end_received = True
+            stream.input_ended.set()
             stream.wake_reader()
             if stream.is_end_sent:
                 self.remove_stream(stream)

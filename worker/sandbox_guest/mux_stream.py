@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES = 512 * 1024
 """Bytes that a sender may send before the receiver grants more. Each grant passes several processes, which may be busy,
-so the window is large and grants are early."""
+so the window is large. Each also costs an emulated guest half a millisecond."""
 
-GRANT_BYTES = WINDOW_BYTES // 4
+GRANT_BYTES = WINDOW_BYTES // 2
 """Bytes that were read before they are granted again."""
 
 PAYLOAD_BYTES = MAX_PAYLOAD_BYTES - HEADER.size
@@ -57,6 +57,8 @@ class MuxStream:
         self.read_waiter: asyncio.Future | None = None
         self.drain_waiters: list[asyncio.Future] = []
         self.opened_waiter: asyncio.Future | None = None
+        self.input_ended = asyncio.Event()
+        """Set when no more is received."""
         self.closed_event = asyncio.Event()
 
     # --- reading
@@ -131,18 +133,25 @@ class MuxStream:
     # --- what the mux calls
 
     def take_frame_payload(self) -> bytes:
-        """Return the bytes of the next DATA frame, as many as the credit allows, and none when nothing may be sent."""
-        size = min(self.send_credit, PAYLOAD_BYTES, self.unsent_bytes)
+        """Return the bytes of the next DATA frame, as many as the credit allows, and none when nothing may be sent.
+
+        A piece that fits into a frame of its own is not cut: a short one before it would cause copies of all others.
+        """
+        maximum = min(self.send_credit, PAYLOAD_BYTES)
+        pieces, size = [], 0
+        while self.unsent and size < maximum:
+            piece = self.unsent[0]
+            if size + len(piece) > maximum:
+                if size and len(piece) <= PAYLOAD_BYTES:
+                    break
+                self.unsent[0] = piece[maximum - size :]
+                piece = piece[: maximum - size]
+            else:
+                self.unsent.popleft()
+            pieces.append(piece)
+            size += len(piece)
         if not size:
             return b""
-        pieces, missing = [], size
-        while missing:
-            piece = self.unsent.popleft()
-            if len(piece) > missing:
-                self.unsent.appendleft(piece[missing:])
-                piece = piece[:missing]
-            pieces.append(piece)
-            missing -= len(piece)
         self.send_credit -= size
         self.unsent_bytes -= size
         if self.unsent_bytes <= WRITE_BUFFER_BYTES:
@@ -163,6 +172,7 @@ class MuxStream:
     def end(self, reason: str) -> None:
         """Mark the stream as reset, here only."""
         self.reset_reason = reason
+        self.input_ended.set()
         self.unsent.clear()
         self.unsent_bytes = 0
         self.mux.remove_stream(self)
